@@ -1,0 +1,122 @@
+"""Loading a Hugging Face model folder, with clear errors for damaged or incomplete ones."""
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import UserError
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+def weight_files(folder: Path | str) -> list[Path]:
+    """Return a model folder's safetensors files, single or sharded, in sorted order.
+
+    Every file's header is checked against its size, so a truncated download is found
+    before anything is computed. Raises UserError naming the file otherwise.
+    """
+    folder = Path(folder)
+    if not (folder / "config.json").is_file():
+        raise UserError(
+            f"expected a Hugging Face model folder at {folder}, but it has no config.json; check the path"
+        )
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        names = sorted(set(json.loads(index.read_text())["weight_map"].values()))
+        files = [folder / name for name in names]
+    else:
+        files = [folder / "model.safetensors"]
+    for file in files:
+        if not file.is_file():
+            raise UserError(
+                f"expected safetensors weights at {file}, found none; "
+                "convert the checkpoint to safetensors or fetch it again (pickled weights are not read)"
+            )
+        check_safetensors(file)
+    return files
+
+
+def check_safetensors(file: Path) -> None:
+    """Raise UserError if a safetensors file is shorter or longer than its header says."""
+    size = file.stat().st_size
+    with open(file, "rb") as handle:
+        head = handle.read(8)
+        length = int.from_bytes(head, "little")
+        try:
+            if len(head) < 8 or length > size - 8:
+                raise ValueError
+            header = json.loads(handle.read(length))
+        except ValueError:
+            raise UserError(
+                f"{file} is not a whole safetensors file ({size} bytes, its header does not fit); "
+                "fetch it again"
+            ) from None
+    header.pop("__metadata__", None)
+    expected = 8 + length + max((entry["data_offsets"][1] for entry in header.values()), default=0)
+    if size != expected:
+        raise UserError(
+            f"{file} is truncated or damaged: expected {expected} bytes, got {size}; fetch it again"
+        )
+
+
+def load_tokenizer(folder: Path | str) -> "PreTrainedTokenizerBase":
+    """Load a tokenizer from a local folder only; raise UserError when there is none."""
+    from transformers import AutoTokenizer
+
+    folder = Path(folder)
+    names = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
+    if not any((folder / name).is_file() for name in names):
+        raise UserError(
+            f"expected a tokenizer in {folder} (one of {', '.join(names)}), found none; "
+            "copy the tokenizer files of the base model there"
+        )
+    try:
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError) as error:
+        raise UserError(f"the tokenizer in {folder} does not load: {error}") from None
+
+
+def load_model(
+    folder: Path | str, device: str = "cpu", dtype: "torch.dtype | str" = "auto", **kwargs: Any
+) -> "PreTrainedModel":
+    """Load a causal LM from a local folder in evaluation mode (safetensors only).
+
+    ``dtype`` "auto" keeps the checkpoint's own. Raises UserError for a folder that is
+    incomplete, truncated or of an unknown architecture.
+    """
+    from transformers import AutoModelForCausalLM
+
+    weight_files(folder)
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype, local_files_only=True, use_safetensors=True, **kwargs
+        )
+    except (OSError, ValueError) as error:
+        raise UserError(f"the model in {folder} does not load: {error}") from None
+    return model.to(device).eval()
+
+
+def pick_device(device: str | None = None) -> str:
+    """Return ``device``, or "cuda" where there is a GPU and "cpu" elsewhere.
+
+    Raises UserError when "cuda" is asked for and there is none.
+    """
+    import torch
+
+    available = torch.cuda.is_available()
+    if device == "cuda" and not available:
+        raise UserError("--device cuda was asked for, but torch sees no GPU here; use --device cpu")
+    return device or ("cuda" if available else "cpu")
+
+
+def limit_threads() -> int:
+    """Let torch use the threads Snakemake granted (OMP_NUM_THREADS), return their number."""
+    import torch
+
+    threads = int(os.environ.get("OMP_NUM_THREADS", "0") or 0)
+    if threads:
+        torch.set_num_threads(threads)
+    return torch.get_num_threads()

@@ -1,0 +1,40 @@
+"""Fixtures shared by all tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+REPO = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def repo() -> Path:
+    return REPO
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """A mirror of the real data sets and small models beside the checkout, if there is one."""
+    folder = Path(os.environ.get("DEBIAS_MIRROR", REPO.parent / "shared"))
+    if not (folder / "data").is_dir():
+        pytest.skip(f"no mirror of the real data sets at {folder} (set DEBIAS_MIRROR to use one)")
+    return folder
+
+
+def pytest_collection_modifyitems(items):
+    import importlib.util
+
+    gpu = False
+    if any("gpu" in item.keywords for item in items) and importlib.util.find_spec("torch"):
+        import torch
+
+        gpu = torch.cuda.is_available()
+    for item in items:
+        if "gpu" in item.keywords and not gpu:
+            item.add_marker(pytest.mark.skip(reason="no CUDA device on this machine"))
