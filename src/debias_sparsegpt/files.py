@@ -175,3 +175,17 @@ def read_jsonl(path: Path | str, fields: Sequence[str] = ()) -> list[dict[str, A
     except (EOFError, gzip.BadGzipFile, UnicodeDecodeError) as error:
         raise UserError(f"{path} is damaged ({error}); fetch or make it again") from None
     return rows
+
+
+def source_folder(path: Path | str) -> Path:
+    """Return the folder that ``path`` stands for.
+
+    ``path`` is a folder, or the record (JSON with the key ``folder``) that fetch-dataset
+    and fetch-model write.
+    """
+    path = Path(path)
+    if path.suffix == ".json" and path.is_file():
+        record = read_json(path)
+        if isinstance(record, dict) and "folder" in record:
+            return Path(record["folder"])
+    return path

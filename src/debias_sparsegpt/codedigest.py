@@ -1,0 +1,81 @@
+"""A digest of the code a workflow step runs, so that a changed step reruns and a comment does not.
+
+Snakemake tracks the text of a rule, not the package behind it. Each rule therefore passes
+``code_digest(module)`` as a parameter. The digest covers the module and every module of
+this package that it imports, directly or not, as syntax trees without docstrings:
+comments, formatting, docstrings and unrelated modules do not change it.
+"""
+
+import ast
+import functools
+import hashlib
+from pathlib import Path
+
+PACKAGE = "debias_sparsegpt"
+ROOT = Path(__file__).parent
+# Plumbing that decides how something is said or written, not what is computed.
+IGNORED = {f"{PACKAGE}.{name}" for name in ("cli", "codedigest", "errors", "progress")}
+
+
+def module_file(module: str) -> Path | None:
+    """Return the source file of a module of this package, or None if there is no such module."""
+    parts = module.split(".")[1:]
+    base = ROOT.joinpath(*parts)
+    if base.with_suffix(".py").is_file() and parts:
+        return base.with_suffix(".py")
+    init = base / "__init__.py"
+    return init if init.is_file() else None
+
+
+@functools.cache
+def _parse(module: str) -> tuple[str, frozenset[str]]:
+    """Return the module's tree without docstrings, dumped, and the package modules it imports."""
+    file = module_file(module)
+    if file is None:
+        raise ValueError(f"no module {module} in {ROOT}")
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    imports: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imports.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                anchor = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*anchor, *([node.module] if node.module else [])])
+            imports.add(base)
+            imports.update(f"{base}.{alias.name}" for alias in node.names)
+        body = getattr(node, "body", None)
+        holds_docstring = isinstance(
+            node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        )
+        if holds_docstring and body and ast.get_docstring(node, clean=False) is not None:
+            node.body = body[1:]
+    own = {name for name in imports if name.split(".")[0] == PACKAGE and module_file(name)}
+    return ast.dump(tree), frozenset(own - IGNORED)
+
+
+def import_closure(module: str) -> list[str]:
+    """Return ``module`` and all modules of this package that it imports, sorted."""
+    seen: set[str] = set()
+    todo = [module]
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            todo.extend(_parse(name)[1])
+    return sorted(seen)
+
+
+@functools.cache
+def code_digest(module: str) -> str:
+    """Return 16 hex digits for the code of ``module`` and its import closure.
+
+    ``module`` is the full name, e.g. ``debias_sparsegpt.pruning.command``. The value
+    depends on the Python minor version, whose syntax trees differ.
+    """
+    total = hashlib.sha256()
+    for name in import_closure(module):
+        total.update(f"{name}\n{_parse(name)[0]}\n".encode())
+    return total.hexdigest()[:16]

@@ -1,0 +1,335 @@
+"""The workflow's configuration: what each key means, which values it takes, all errors at once.
+
+``config/catalogue.yaml`` holds what can be named (models, data sets, calibrations); a
+configuration file selects from it and may add entries of its own. No torch here: this
+module is imported while Snakemake builds its graph.
+"""
+
+import copy
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from .errors import UserError
+
+METHODS = ("dense", "magnitude", "wanda", "sparsegpt", "debias-sparsegpt")
+REGIMES = ("u25", "u50", "1of4", "2of4")
+TASKS = ("perplexity", "hellaswag", "mmlu", "crows_pairs", "unqover", "bbq")
+TABLES = (
+    "main",
+    "more_models",
+    "regimes",
+    "ultrachat",
+    "calib_size",
+    "calib_source",
+    "confidence",
+    "efficiency",
+    "calibration",
+)
+FIGURES = ("unqover_heatmap", "regimes", "calib_size")
+
+# A name that becomes part of a path: no slash, blank, quote or shell sign can get in.
+Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
+Method = Literal["dense", "magnitude", "wanda", "sparsegpt", "debias-sparsegpt"]
+Regime = Literal["u25", "u50", "1of4", "2of4"]
+
+
+class Section(BaseModel):
+    """A part of the configuration; a key it does not know is an error."""
+
+    model_config = ConfigDict(extra="forbid", validate_default=True, strict=True)
+
+
+class World(Section):
+    """The invented world of the embedded default."""
+
+    seed: int = Field(0, ge=0, description="seed of the generator and of the training")
+
+
+class ModelEntry(Section):
+    """A model that experiments can name."""
+
+    mirror: str | None = Field(None, description="folder under MIRROR/models; default: the slug")
+    hub: str | None = Field(None, description="Hugging Face repository, org/name")
+    label: str = Field(description="name in tables")
+    world: bool = Field(False, description="the model trained on the invented world")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        "auto", description="dtype for evaluation; auto keeps the checkpoint's"
+    )
+    chat_template: bool = Field(False, description="apply the tokenizer's chat template")
+    trust_remote_code: bool = Field(False, description="run code from the model's repository")
+
+
+class DatasetEntry(Section):
+    """A data set that benchmarks and calibrations can name."""
+
+    mirror: str | None = Field(None, description="folder under MIRROR/data; default: the slug")
+    hub: dict[str, Any] | None = Field(None, description="repository, config, split, converter")
+
+
+class Calibration(Section):
+    """Sentence pairs and texts whose activations make the Hessian."""
+
+    pairs: Literal["stereoset", "crows_pairs"] = Field(description="data set of the pairs")
+    categories: list[str] = Field([], description="bias types to keep; [] keeps all")
+    texts: Literal["ultrachat"] | None = Field(None, description="data set of unpaired texts")
+    n_texts: int = Field(0, ge=0, description="number of texts, a prefix of a seeded shuffle")
+    max_tokens: int = Field(100, ge=1, description="longest text in tokens (authors' script: 100)")
+    control: Literal["none", "shuffled-pairs"] = Field(
+        "none", description="negative control: partners from other pairs of equal length"
+    )
+
+
+class Pruning(Section):
+    """Options of the pruning engine, the paper's values by default."""
+
+    block_size: int = Field(128, ge=4, description="columns per block of the column loop")
+    damping: float = Field(0.01, gt=0, description="share of mean(diag H) added to the diagonal")
+    alignment: Literal["equal-length", "pad", "suffix"] = Field(
+        "equal-length", description="what happens to pairs of unequal token counts"
+    )
+    bias_weight: float = Field(1.0, ge=0, description="weight b of the bias term")
+    bias_scaling: Literal["equation", "released-code"] = Field(
+        "equation", description="weights of the paper's equation or of its released code"
+    )
+    sequential: Literal["block", "module"] = Field(
+        "block", description="statistics once per block, or again after each group of linears"
+    )
+
+
+class MethodVariant(Section):
+    """A method of its own name: one of the five with other options."""
+
+    method: Literal["magnitude", "wanda", "sparsegpt", "debias-sparsegpt"]
+    label: str | None = Field(None, description="name in tables; default: the slug")
+    block_size: int | None = Field(None, ge=4)
+    damping: float | None = Field(None, gt=0)
+    alignment: Literal["equal-length", "pad", "suffix"] | None = None
+    bias_weight: float | None = Field(None, ge=0)
+    bias_scaling: Literal["equation", "released-code"] | None = None
+    sequential: Literal["block", "module"] | None = None
+
+
+class Benchmark(Section):
+    """One evaluation of every checkpoint."""
+
+    task: Literal["perplexity", "hellaswag", "mmlu", "crows_pairs", "unqover", "bbq"]
+    dataset: Slug
+    limit: int | None = Field(None, ge=1, description="number of items, a seeded sample; null: all")
+    seed: int = Field(0, ge=0, description="seed of that sample")
+    style: str | None = Field(None, description="prompt style; null: the task's default")
+    split: str | None = Field(None, description="split or variant; null: the task's default")
+    batch_size: int = Field(32, ge=1, description="part of the protocol: scores move with it")
+    headline: str | None = Field(None, description="metric for the tables; null: the task's own")
+
+
+class Experiment(Section):
+    """A grid; each table of the paper is one."""
+
+    models: list[Slug] = Field(min_length=1)
+    methods: list[Slug] = Field(min_length=1)
+    regimes: list[Regime] = Field(min_length=1)
+    calibrations: list[Slug] = Field(min_length=1)
+    seeds: list[Annotated[int, Field(ge=0)]] = Field([0], min_length=1)
+
+
+class Serving(Section):
+    """Throughput, energy and CO2."""
+
+    backend: Literal["auto", "vllm", "transformers"] = "auto"
+    experiment: Slug | None = Field(None, description="experiment whose checkpoints are measured")
+    models: list[Slug] = Field([], description="which of its models; []: all")
+    batch_sizes: list[Annotated[int, Field(ge=1)]] = Field([1, 8], min_length=1)
+    new_tokens: int = Field(64, ge=2)
+    prompt_tokens: int = Field(32, ge=1)
+    repetitions: int = Field(5, ge=1)
+    carbon_intensity: float = Field(0.033, gt=0, description="kg CO2e per kWh")
+
+
+class Config(Section):
+    """The whole configuration."""
+
+    results: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./-]+$")] = Field(
+        "results", description="folder for everything that is made"
+    )
+    title: str = Field("", description="one line on the title page of the PDF")
+    source: Literal["world", "external"] = Field(description="invented world, or mirror then hub")
+    mirror: str | None = Field(None, description="folder with data/<name> and models/<name>")
+    lock: str = Field("config/sources.lock.json", description="revisions and checksums of the hub")
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    threads: int = Field(1, ge=1, description="threads of one pruning or evaluation job")
+    world: World = World()
+    models: dict[Slug, ModelEntry]
+    datasets: dict[Slug, DatasetEntry]
+    calibrations: dict[Slug, Calibration]
+    pruning: Pruning = Pruning()
+    methods: dict[Slug, MethodVariant] = {}
+    benchmarks: dict[Slug, Benchmark] = Field(min_length=1)
+    experiments: dict[Slug, Experiment] = Field(min_length=1)
+    tables: list[Literal[TABLES]] = Field(min_length=1)  # type: ignore[valid-type]
+    figures: list[Literal[FIGURES]] = []  # type: ignore[valid-type]
+    serving: Serving = Serving()
+
+
+def read_yaml(path: Path | str) -> dict[str, Any]:
+    """Read a YAML mapping; raise UserError when it is missing or does not parse."""
+    try:
+        loaded = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"expected a configuration at {path}, found none; check the path") from None
+    except yaml.YAMLError as error:
+        raise UserError(f"the configuration {path} is not valid YAML: {error}") from None
+    if not isinstance(loaded, dict):
+        raise UserError(f"expected a mapping at the top of {path}, got {type(loaded).__name__}")
+    return loaded
+
+
+def merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with ``top`` over it: mappings merge, everything else replaces."""
+    merged = copy.deepcopy(dict(base))
+    for key, value in top.items():
+        if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
+            merged[key] = merge(merged[key], value)
+        else:
+            merged[key] = copy.deepcopy(value)
+    return merged
+
+
+def _nearest(word: Any, allowed: Iterable[str]) -> str:
+    close = difflib.get_close_matches(str(word), list(allowed), n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _allowed_keys(location: tuple[Any, ...]) -> list[str]:
+    """Return the keys that the section at ``location`` of the configuration knows."""
+    model: Any = Config
+    for part in location:
+        field = model.model_fields.get(part) if hasattr(model, "model_fields") else None
+        if field is not None:
+            model = field.annotation
+        arguments = getattr(model, "__args__", ())
+        sections = [a for a in arguments if isinstance(a, type) and issubclass(a, Section)]
+        if field is None and not sections:
+            continue
+        if field is None or sections:
+            model = sections[0] if sections else model
+    return list(getattr(model, "model_fields", {}))
+
+
+def _field_errors(raw: Mapping[str, Any]) -> tuple["Config | None", list[str]]:
+    try:
+        return Config.model_validate(dict(raw)), []
+    except ValidationError as error:
+        lines = []
+        for item in error.errors():
+            where = ".".join(str(part) for part in item["loc"] if part != "[key]")
+            value, kind = item["input"], item["type"]
+            if kind == "extra_forbidden":
+                keys = _allowed_keys(item["loc"][:-1])
+                lines.append(
+                    f"{where}: unknown key{_nearest(item['loc'][-1], keys)} "
+                    f"(allowed: {', '.join(keys)})"
+                )
+            elif kind == "literal_error":
+                allowed = [part.strip("' ") for part in _literals(item["ctx"]["expected"])]
+                lines.append(
+                    f"{where}: got {value!r}, allowed are {', '.join(allowed)}"
+                    f"{_nearest(value, allowed)}"
+                )
+            elif kind == "missing":
+                lines.append(f"{where}: is missing; see config/README.md for what it means")
+            else:
+                lines.append(f"{where}: got {value!r}: {item['msg']}")
+        return None, lines
+
+
+def _literals(expected: str) -> list[str]:
+    return expected.replace(" or ", ", ").split(", ")
+
+
+def _reference_errors(raw: Mapping[str, Any]) -> list[str]:
+    """Check that every name used is defined; works on unvalidated input, so all errors show."""
+
+    def mapping(value: Any) -> dict[str, Any]:
+        return dict(value) if isinstance(value, Mapping) else {}
+
+    def names(value: Any) -> list[Any]:
+        return list(value) if isinstance(value, list) else []
+
+    lines: list[str] = []
+
+    def check(where: str, value: Any, allowed: Iterable[str], what: str) -> None:
+        allowed = list(allowed)
+        if isinstance(value, str) and value not in allowed:
+            shown = ", ".join(allowed) or "none defined"
+            lines.append(
+                f"{where}: got {value!r}, which is no {what}{_nearest(value, allowed)} "
+                f"(allowed: {shown})"
+            )
+
+    models = mapping(raw.get("models"))
+    variants = mapping(raw.get("methods"))
+    methods = [*METHODS, *variants]
+    for name in variants:
+        if name in METHODS:
+            lines.append(f"methods.{name}: redefines a built-in method; choose another name")
+    for name, experiment in mapping(raw.get("experiments")).items():
+        experiment = mapping(experiment)
+        for key, allowed, what in (
+            ("models", models, "model"),
+            ("methods", methods, "method"),
+            ("calibrations", mapping(raw.get("calibrations")), "calibration"),
+        ):
+            for index, value in enumerate(names(experiment.get(key))):
+                check(f"experiments.{name}.{key}.{index}", value, allowed, what)
+        for index, value in enumerate(names(experiment.get("models"))):
+            entry = mapping(models.get(value)) if isinstance(value, str) else {}
+            if entry and bool(entry.get("world")) != (raw.get("source") == "world"):
+                lines.append(
+                    f"experiments.{name}.models.{index}: model {value!r} does not go with "
+                    f"source {raw.get('source')!r}; the world's model needs source 'world', "
+                    "all others 'external'"
+                )
+    datasets = mapping(raw.get("datasets"))
+    for name, benchmark in mapping(raw.get("benchmarks")).items():
+        dataset = mapping(benchmark).get("dataset")
+        check(f"benchmarks.{name}.dataset", dataset, datasets, "data set")
+    for name, calibration in mapping(raw.get("calibrations")).items():
+        for key in ("pairs", "texts"):
+            check(f"calibrations.{name}.{key}", mapping(calibration).get(key), datasets, "data set")
+    serving = mapping(raw.get("serving"))
+    check("serving.experiment", serving.get("experiment"), mapping(raw.get("experiments")), "experiment")
+    for index, value in enumerate(names(serving.get("models"))):
+        check(f"serving.models.{index}", value, models, "model")
+    return lines
+
+
+def validate_config(raw: Mapping[str, Any], origin: str = "the configuration") -> Config:
+    """Return the validated configuration, or raise one UserError that lists every error.
+
+    Each line of the message gives the path of the key, the value found, the allowed
+    values and the nearest match.
+    """
+    config, lines = _field_errors(raw)
+    lines += _reference_errors(raw)
+    if lines or config is None:
+        count = f"{len(lines)} error{'s' if len(lines) > 1 else ''}"
+        raise UserError(f"{origin} has {count}:\n" + "\n".join(f"  {line}" for line in lines))
+    return config
+
+
+def load_config(given: Mapping[str, Any], default: Path | str, catalogue: Path | str) -> Config:
+    """Return the configuration of a run.
+
+    ``given`` is what Snakemake was handed (``--configfile`` and ``--config``). Without
+    experiments in it, the file ``default`` is the base. The catalogue always comes first,
+    so a configuration selects by name and may add or change entries.
+    """
+    raw = dict(given)
+    if "experiments" not in raw:
+        raw = merge(read_yaml(default), raw)
+    return validate_config(merge(read_yaml(catalogue), raw))

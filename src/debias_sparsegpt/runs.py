@@ -1,0 +1,101 @@
+"""From the grids of a configuration to the list of checkpoints that the workflow makes."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from .config import METHODS, Config
+
+
+@dataclass(frozen=True, order=True)
+class Checkpoint:
+    """One model folder: a dense model, or a pruned one."""
+
+    model: str
+    method: str
+    regime: str
+    calibration: str
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """The path of this checkpoint below ``pruned/``, ``evals/`` and ``serving/``."""
+        return f"{self.model}/{self.method}/{self.regime}/{self.calibration}/s{self.seed}"
+
+
+def base_method(config: Config, method: str) -> str:
+    """Return which of the five methods ``method`` is, itself or a variant of."""
+    return method if method in METHODS else config.methods[method].method
+
+
+def method_options(config: Config, method: str) -> dict[str, Any]:
+    """Return the pruning options of a method: the defaults, then those of its variant."""
+    options = config.pruning.model_dump()
+    if method in config.methods:
+        overrides = config.methods[method].model_dump(exclude={"method", "label"})
+        options |= {key: value for key, value in overrides.items() if value is not None}
+    return options
+
+
+def experiment_checkpoints(config: Config, experiment: str) -> list[Checkpoint]:
+    """Return an experiment's checkpoints in grid order, each once.
+
+    Dense models have neither regime nor calibration and magnitude no calibration, so a
+    grid holds each of those once.
+    """
+    grid = config.experiments[experiment]
+    found: dict[Checkpoint, None] = {}
+    for model in grid.models:
+        for method in grid.methods:
+            base = base_method(config, method)
+            for regime in grid.regimes:
+                for calibration in grid.calibrations:
+                    for seed in grid.seeds:
+                        if base == "dense":
+                            point = Checkpoint(model, method, "dense", "none", 0)
+                        elif base == "magnitude":
+                            point = Checkpoint(model, method, regime, "none", 0)
+                        else:
+                            point = Checkpoint(model, method, regime, calibration, seed)
+                        found[point] = None
+    return list(found)
+
+
+def all_checkpoints(config: Config) -> list[Checkpoint]:
+    """Return the checkpoints of all experiments, each once, sorted."""
+    return sorted({p for name in config.experiments for p in experiment_checkpoints(config, name)})
+
+
+def calibrated(checkpoints: Iterable[Checkpoint]) -> list[tuple[str, str, int]]:
+    """Return the (model, calibration, seed) triples whose calibration data is needed."""
+    return sorted({(p.model, p.calibration, p.seed) for p in checkpoints if p.calibration != "none"})
+
+
+def needed_datasets(config: Config) -> list[str]:
+    """Return the data sets that the configuration's benchmarks, calibrations and serving read."""
+    needed = {benchmark.dataset for benchmark in config.benchmarks.values()}
+    for _, name, _ in calibrated(all_checkpoints(config)):
+        calibration = config.calibrations[name]
+        needed.add(calibration.pairs)
+        if calibration.texts:
+            needed.add(calibration.texts)
+    if config.serving.experiment:
+        needed.add("ultrachat")
+    return sorted(needed)
+
+
+def needed_models(config: Config) -> list[str]:
+    """Return the models of all experiments."""
+    return sorted({point.model for point in all_checkpoints(config)})
+
+
+def serving_checkpoints(config: Config) -> list[Checkpoint]:
+    """Return the dense and 2of4 checkpoints whose throughput and energy are measured."""
+    if config.serving.experiment is None:
+        return []
+    wanted = config.serving.models
+    return [
+        point
+        for point in experiment_checkpoints(config, config.serving.experiment)
+        if point.regime in ("dense", "2of4") and (not wanted or point.model in wanted)
+    ]
