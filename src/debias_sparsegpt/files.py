@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import tempfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -137,15 +138,16 @@ def read_json(path: Path | str) -> Any:
         raise UserError(f"expected JSON in {path}, but it does not parse: {error}") from None
 
 
-def read_jsonl(path: Path | str, fields: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Read JSON lines (plain or ``.gz``); every row must be an object with all ``fields``.
+def iter_jsonl(
+    path: Path | str, fields: Sequence[str] = ()
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number, row) of JSON lines (plain or ``.gz``), each row with all ``fields``.
 
     Raises UserError with file and line number for a missing file, a line that is not
     JSON, a row that is not an object, or a missing field. Blank lines are skipped.
     """
     path = Path(path)
     opener = gzip.open if path.suffix == ".gz" else open
-    rows: list[dict[str, Any]] = []
     try:
         with opener(path, "rt", encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
@@ -169,12 +171,18 @@ def read_jsonl(path: Path | str, fields: Sequence[str] = ()) -> list[dict[str, A
                         f"expected the fields {', '.join(fields)} in {path}, but line {number} "
                         f"lacks {', '.join(missing)}; add the missing field"
                     )
-                rows.append(row)
+                yield number, row
     except FileNotFoundError:
-        raise UserError(f"expected a JSON-lines file at {path}, found none; check the path") from None
-    except (EOFError, gzip.BadGzipFile, UnicodeDecodeError) as error:
+        raise UserError(
+            f"expected a JSON-lines file at {path}, found none; check the path"
+        ) from None
+    except (EOFError, gzip.BadGzipFile, zlib.error, UnicodeDecodeError) as error:
         raise UserError(f"{path} is damaged ({error}); fetch or make it again") from None
-    return rows
+
+
+def read_jsonl(path: Path | str, fields: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return all rows of ``iter_jsonl``, with its checks."""
+    return [row for _, row in iter_jsonl(path, fields)]
 
 
 def source_folder(path: Path | str) -> Path:
