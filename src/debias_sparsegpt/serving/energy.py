@@ -1,0 +1,150 @@
+"""Energy of a region of code, read by CodeCarbon's offline tracker.
+
+The offline tracker never asks the network (the online one locates the host through three
+outside services). Every figure says whether a counter was read (``measured``: NVML for a
+GPU, RAPL for a CPU) or a model was used (``estimated``: CPU load times assumed power, RAM).
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .formulas import JOULES_PER_KWH
+
+COMPONENTS = ("cpu", "gpu", "ram")
+# Used only when a tracker gives no reading at all, always labelled as an estimate. CPU: the
+# constant CodeCarbon falls back on (half of 85 W). GPU: the constant power that the paper's
+# CO2 column implies.
+ASSUMED_WATTS = {"cpu": 42.5, "gpu": 300.0}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Energy of one region: joules per component, seconds, and how each was obtained."""
+
+    seconds: float
+    joules: dict[str, float]
+    sources: dict[str, str] = field(default_factory=dict)  # component -> measured | estimated
+    methods: dict[str, str] = field(default_factory=dict)  # component -> one phrase
+
+    def scope(self, device: str) -> tuple[str, ...]:
+        """Return the components of the headline figure for ``device`` ("cpu" or "cuda").
+
+        The device's own counter alone where there is one; else CPU and RAM by model.
+        """
+        own = "gpu" if device == "cuda" else "cpu"
+        if device == "cuda" or self.sources.get(own) == "measured":
+            return (own,)
+        return tuple(name for name in ("cpu", "ram") if name in self.joules)
+
+    def total(self, scope: tuple[str, ...] | None = None) -> float:
+        """Return joules summed over ``scope``, by default over the whole machine."""
+        return sum(self.joules[name] for name in (scope or self.joules))
+
+    def source(self, scope: tuple[str, ...] | None = None) -> str:
+        """Return "measured" if every component of ``scope`` was read from a counter."""
+        names = scope or tuple(self.joules)
+        measured = all(self.sources.get(name) == "measured" for name in names)
+        return "measured" if measured else "estimated"
+
+
+def complete(
+    seconds: float, joules: dict[str, float], cpu_mode: str | None, device: str
+) -> Reading:
+    """Label raw component energies and replace a missing one by a stated estimate.
+
+    ``joules`` holds what the tracker gave for cpu, gpu and ram; ``cpu_mode`` is CodeCarbon's
+    name for the way the CPU was read. The component that does the work is never left at zero.
+    """
+    joules = {name: joules.get(name, 0.0) for name in COMPONENTS if joules.get(name, 0.0) > 0}
+    sources, methods = {}, {}
+    own = "gpu" if device == "cuda" else "cpu"
+    if own not in joules:
+        joules[own] = ASSUMED_WATTS[own] * seconds
+        sources[own] = "estimated"
+        methods[own] = f"no readings on this machine: constant {ASSUMED_WATTS[own]:g} W assumed"
+    for name in joules:
+        if name in sources:
+            continue
+        if name == "gpu":
+            sources[name], methods[name] = "measured", "NVML energy counter"
+        elif name == "ram":
+            sources[name], methods[name] = "estimated", "CodeCarbon RAM power model"
+        elif cpu_mode == "intel_rapl":
+            sources[name], methods[name] = "measured", "RAPL energy counter"
+        else:
+            sources[name] = "estimated"
+            methods[name] = f"CodeCarbon {(cpu_mode or 'model').replace('_', ' ')} estimate"
+    return Reading(seconds, joules, sources, methods)
+
+
+class EnergyMeter:
+    """Measures regions one after another; nothing is written and nothing is asked outside."""
+
+    def __init__(self, device: str, intensity: float, country: str = "FRA") -> None:
+        self.device = device
+        self.tracker: Any = None
+        try:
+            from codecarbon import OfflineEmissionsTracker
+            from codecarbon.external.logger import set_logger_level
+        except ImportError:
+            self.version = None
+            return
+        from codecarbon import __version__
+
+        self.version = __version__
+        # The constructor logs before it reads its own log_level.
+        set_logger_level("error")
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+        self.tracker = OfflineEmissionsTracker(
+            country_iso_code=country,
+            force_carbon_intensity_g_co2e_kwh=intensity * 1000,
+            gpu_ids=[visible] if device == "cuda" else [],
+            tracking_mode="machine",
+            measure_power_secs=1,
+            pue=1.0,
+            # Explicit, so that a .codecarbon.config or the environment cannot add outputs.
+            output_methods=[],
+            emissions_endpoint=False,
+            electricitymaps_api_token="",
+            log_level="error",
+        )
+        logging.getLogger("codecarbon").propagate = False
+
+    def cpu_mode(self) -> str | None:
+        """Return how CodeCarbon reads the CPU (``intel_rapl``, ``cpu_load`` ...), if it does."""
+        for hardware in getattr(self.tracker, "_hardware", []):
+            if type(hardware).__name__ == "CPU":
+                return hardware._mode  # CodeCarbon has no public name for it
+        return None
+
+    def measure(self, region: Callable[[], Any]) -> Reading:
+        """Run ``region`` once and return its energy; a tracker without reading gives an estimate."""
+        name = f"region-{time.monotonic_ns()}"
+        if self.tracker is not None:
+            self.tracker.start_task(name)
+        start = time.perf_counter()
+        region()
+        seconds = time.perf_counter() - start
+        data = self.tracker.stop_task(name) if self.tracker is not None else None
+        joules = {
+            component: getattr(data, f"{component}_energy", 0.0) * JOULES_PER_KWH
+            for component in COMPONENTS
+        }
+        return complete(seconds, joules, self.cpu_mode(), self.device)
+
+    def idle_watts(self, seconds: float = 2.0) -> float | None:
+        """Return the idle power in watts of the headline scope, None where it is only modelled."""
+        reading = self.measure(lambda: time.sleep(seconds))
+        scope = reading.scope(self.device)
+        if reading.source(scope) != "measured":
+            return None
+        return reading.total(scope) / reading.seconds
+
+    def close(self) -> None:
+        """Stop the tracker's threads."""
+        if self.tracker is not None:
+            self.tracker.stop()
