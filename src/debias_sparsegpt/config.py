@@ -9,7 +9,7 @@ import copy
 import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
@@ -206,18 +206,13 @@ def _nearest(word: Any, allowed: Iterable[str]) -> str:
 
 def _allowed_keys(location: tuple[Any, ...]) -> list[str]:
     """Return the keys that the section at ``location`` of the configuration knows."""
-    model: Any = Config
+    annotation: Any = Config
     for part in location:
-        field = model.model_fields.get(part) if hasattr(model, "model_fields") else None
-        if field is not None:
-            model = field.annotation
-        arguments = getattr(model, "__args__", ())
-        sections = [a for a in arguments if isinstance(a, type) and issubclass(a, Section)]
-        if field is None and not sections:
-            continue
-        if field is None or sections:
-            model = sections[0] if sections else model
-    return list(getattr(model, "model_fields", {}))
+        if get_origin(annotation) is dict:
+            annotation = get_args(annotation)[1]
+        else:
+            annotation = annotation.model_fields[part].annotation
+    return list(annotation.model_fields)
 
 
 def _field_errors(raw: Mapping[str, Any]) -> tuple["Config | None", list[str]]:

@@ -1,0 +1,69 @@
+# make demo   set up, run the embedded default, say where the results lie
+# make test   set up if needed, run the tests
+# make lint   ruff, snakefmt, snakemake --lint
+# make lock   resolve requirements/*.lock again (needs uv)
+
+PYTHON ?= python3.11
+VENV ?= .venv
+CORES ?= all
+# cuda where the NVIDIA driver answers, else cpu
+VARIANT ?= $(shell nvidia-smi -L >/dev/null 2>&1 && echo cuda || echo cpu)
+# Package index that has PyTorch's CPU builds; only asked where pip itself knows no such build.
+TORCH_INDEX ?=
+TORCH := 2.13.0
+
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed-$(VARIANT)
+export PYTHONPATH := src
+export HF_HUB_DISABLE_TELEMETRY := 1
+
+.PHONY: demo test lint env lock clean
+.DEFAULT_GOAL := demo
+
+demo: $(STAMP)
+	PATH="$(abspath $(BIN)):$$PATH" snakemake --cores $(CORES) all
+	PATH="$(abspath $(BIN)):$$PATH" snakemake --cores 1 all --report results/report.html >/dev/null 2>&1
+	@echo
+	@echo "tables  results/tables/        $$(ls results/tables/*.md | xargs -n1 basename | tr '\n' ' ')"
+	@echo "figures results/figures/       $$(ls results/figures/*.png | xargs -n1 basename | tr '\n' ' ')"
+	@if [ -f results/paper.pdf ]; then echo "PDF     results/paper.pdf"; \
+	 else echo "PDF     not made: no LaTeX here (see README.md)"; fi
+	@echo "report  results/report.html"
+	@echo "values  results/results.csv"
+
+test: $(STAMP)
+	PATH="$(abspath $(BIN)):$$PATH" OMP_NUM_THREADS=1 python -m pytest -n 2 --dist worksteal $(ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	PATH="$(abspath $(BIN)):$$PATH" snakefmt --check Snakefile workflow
+	PATH="$(abspath $(BIN)):$$PATH" snakemake --lint
+	PATH="$(abspath $(BIN)):$$PATH" snakemake --lint --configfile config/paper.yaml
+
+env: $(STAMP)
+
+$(STAMP): requirements/cpu.lock requirements/cuda.lock
+	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) not found; install Python 3.11 or set PYTHON=" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+ifeq ($(VARIANT),cpu)
+	@echo "installing the CPU build of torch $(TORCH) and the locked packages"
+	@$(BIN)/pip install -q --no-deps torch==$(TORCH)+cpu 2>/dev/null \
+	  || { [ -n "$(TORCH_INDEX)" ] && $(BIN)/pip install -q --no-deps --index-url $(TORCH_INDEX) torch==$(TORCH)+cpu; } \
+	  || echo "no CPU build of torch in the package index (set TORCH_INDEX to one that has it): taking the default build, several GB larger"
+	@if $(BIN)/pip show -q torch 2>/dev/null; then lock=cpu; else lock=cuda; fi; \
+	  $(BIN)/pip install -q --no-deps --require-hashes -r requirements/$$lock.lock
+else
+	$(BIN)/pip install -q --no-deps --require-hashes -r requirements/cuda.lock
+endif
+	@$(BIN)/python -c "import torch, snakemake, lm_eval"
+	@touch $@
+
+lock:
+	uv pip compile -q --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  --no-emit-package torch --no-emit-package triton $(UV_FLAGS) requirements/core.in -o requirements/cpu.lock
+	uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes \
+	  --no-annotate --no-header requirements/core.in -o requirements/cuda.lock
+
+clean:
+	rm -rf $(VENV) .snakemake .pytest_cache .ruff_cache .hypothesis

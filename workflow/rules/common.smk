@@ -1,0 +1,284 @@
+"""Everything the rules need that is Python: configuration, run sheet, input functions."""
+
+import glob
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+REPO = Path(workflow.basedir).parent
+if (REPO / "src").is_dir():
+    sys.path.insert(0, str(REPO / "src"))
+
+from debias_sparsegpt import runs, sources
+from debias_sparsegpt.codedigest import code_digest as package_digest
+from debias_sparsegpt.config import load_config
+from debias_sparsegpt.errors import UserError
+from debias_sparsegpt.files import canonical_json
+from debias_sparsegpt.reporting.paper import latex_available
+
+DEFAULT = Path("config/config.yaml")
+try:
+    CONFIG = load_config(
+        config,
+        default=DEFAULT if DEFAULT.is_file() else REPO / DEFAULT,
+        catalogue=REPO / "config/catalogue.yaml",
+    )
+except UserError as error:
+    raise WorkflowError(str(error)) from None
+
+# The package is used from the checkout, without installing it.
+shell.prefix(f"export PYTHONPATH={shlex.quote(str(REPO / 'src'))}; ")
+
+RESULTS = CONFIG.results
+CHECKPOINTS = runs.all_checkpoints(CONFIG)
+POINTS = {point.key: point for point in CHECKPOINTS}
+WORLD = CONFIG.source == "world"
+MIRROR = f"{RESULTS}/world" if WORLD else CONFIG.mirror
+HAS_GPU = bool(glob.glob("/dev/nvidia[0-9]*"))
+DEVICE = CONFIG.device
+GPUS_PER_JOB = 1 if DEVICE == "cuda" or (DEVICE == "auto" and HAS_GPU) else 0
+
+
+def code_digest(module):
+    """A parameter that changes when the code of a step changes, not when a comment does."""
+    return package_digest(f"debias_sparsegpt.{module}")
+
+
+def flags(**options):
+    """Command line flags from keyword arguments, quoted; None and "" are left out."""
+    words = []
+    for name, value in options.items():
+        if value is not None and value != "":
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    return shlex.join(words)
+
+
+DEVICE_FLAGS = flags(device=None if DEVICE == "auto" else DEVICE)
+
+
+# Files by stage
+
+
+def checkpoint_ready(point):
+    """The file that says a checkpoint exists and may be evaluated."""
+    if point.regime == "dense":
+        return f"{RESULTS}/sources/models/{point.model}.json"
+    return f"{RESULTS}/pruned/{point.key}/check.json"
+
+
+def checkpoint_folder(point):
+    """What --model is given: the record of a dense model, or a pruned folder."""
+    if point.regime == "dense":
+        return checkpoint_ready(point)
+    return f"{RESULTS}/pruned/{point.key}/model"
+
+
+def calibration_folder(model, calibration, seed):
+    return f"{RESULTS}/calibration/{model}/{calibration}/s{seed}"
+
+
+def data_files():
+    return [
+        *(f"{RESULTS}/sources/data/{name}.json" for name in runs.needed_datasets(CONFIG)),
+        *(f"{RESULTS}/sources/models/{name}.json" for name in runs.needed_models(CONFIG)),
+        *(f"{calibration_folder(*key)}/manifest.json" for key in runs.calibrated(CHECKPOINTS)),
+    ]
+
+
+def pruned_files():
+    return [checkpoint_ready(point) for point in CHECKPOINTS if point.regime != "dense"]
+
+
+def eval_files():
+    return [f"{RESULTS}/evals/{point.key}/summary.json" for point in CHECKPOINTS]
+
+
+def serving_files():
+    return [
+        f"{RESULTS}/serving/{point.key}/efficiency.json"
+        for point in runs.serving_checkpoints(CONFIG)
+    ]
+
+
+def table_files():
+    return [
+        f"{RESULTS}/results.csv",
+        *(f"{RESULTS}/tables/{table}.{ext}" for table in CONFIG.tables for ext in ("tex", "csv", "md")),
+    ]
+
+
+def figure_files():
+    return [f"{RESULTS}/figures/{figure}.pdf" for figure in CONFIG.figures]
+
+
+def paper_files():
+    if latex_available():
+        return [f"{RESULTS}/paper.pdf"]
+    print(
+        "no LaTeX here (latexmk and pdflatex): everything but paper.pdf is made", file=sys.stderr
+    )
+    return []
+
+
+# Parameters of the rules: strings and numbers only, so that Snakemake can compare them
+
+
+def point_of(wildcards):
+    return runs.Checkpoint(
+        wildcards.model,
+        wildcards.method,
+        wildcards.regime,
+        wildcards.calibration,
+        int(wildcards.seed),
+    )
+
+
+def ready(wildcards):
+    return checkpoint_ready(point_of(wildcards))
+
+
+def folder(wildcards):
+    return checkpoint_folder(point_of(wildcards))
+
+
+def source_params(kind):
+    """What decides the outcome of fetching: the entry, the lock's revision, the mirror's bytes."""
+
+    def params(wildcards):
+        name = wildcards.dataset if kind == "data" else wildcards.model
+        entries = CONFIG.datasets if kind == "data" else CONFIG.models
+        entry = entries[name].model_dump()
+        return canonical_json(
+            {
+                "entry": entry,
+                "fingerprint": (
+                    "" if WORLD else sources.fingerprint(kind, name, entry, MIRROR, CONFIG.lock)
+                ),
+            }
+        )
+
+    return params
+
+
+def world_input(wildcards):
+    """The invented world is made by rules; a mirror or the hub is just there."""
+    return f"{RESULTS}/world/world.json" if WORLD else []
+
+
+def world_model_input(wildcards):
+    return f"{RESULTS}/world/models/{wildcards.model}/config.json" if WORLD else []
+
+
+def calibration_inputs(wildcards):
+    calibration = CONFIG.calibrations[wildcards.calibration]
+    names = [name for name in (calibration.pairs, calibration.texts) if name]
+    return [f"{RESULTS}/sources/data/{name}.json" for name in names]
+
+
+def calibration_flags(wildcards):
+    entry = CONFIG.calibrations[wildcards.calibration]
+    return flags(
+        pairs_source=entry.pairs,
+        pairs_data=f"{RESULTS}/sources/data/{entry.pairs}.json",
+        categories=",".join(entry.categories),
+        texts_data=f"{RESULTS}/sources/data/{entry.texts}.json" if entry.texts else None,
+        n_texts=entry.n_texts if entry.texts else None,
+        max_tokens=entry.max_tokens if entry.texts else None,
+        alignment=CONFIG.pruning.alignment,
+        control=entry.control,
+    )
+
+
+def prune_flags(wildcards):
+    return flags(
+        method=runs.base_method(CONFIG, wildcards.method),
+        regime=wildcards.regime,
+        **runs.method_options(CONFIG, wildcards.method),
+    )
+
+
+def texts_flag(wildcards):
+    """--texts only where the calibration has texts."""
+    if not CONFIG.calibrations[wildcards.calibration].texts:
+        return ""
+    key = (wildcards.model, wildcards.calibration, wildcards.seed)
+    return flags(texts=f"{calibration_folder(*key)}/texts.jsonl")
+
+
+def benchmark_inputs(wildcards):
+    names = sorted({benchmark.dataset for benchmark in CONFIG.benchmarks.values()})
+    return [f"{RESULTS}/sources/data/{name}.json" for name in names]
+
+
+def benchmarks_json(wildcards):
+    """The benchmarks of the configuration as canonical JSON, as evaluate-checkpoint takes them."""
+    model = CONFIG.models[wildcards.model]
+    specs = {}
+    for slug, benchmark in CONFIG.benchmarks.items():
+        spec = benchmark.model_dump(exclude={"dataset"}, exclude_none=True)
+        spec["data"] = f"{RESULTS}/sources/data/{benchmark.dataset}.json"
+        spec["dtype"] = model.dtype
+        spec["chat_template"] = model.chat_template
+        specs[slug] = spec
+    return canonical_json(specs)
+
+
+def serving_flags(wildcards):
+    options = CONFIG.serving
+    return flags(
+        backend=options.backend,
+        batch_sizes=",".join(map(str, options.batch_sizes)),
+        new_tokens=options.new_tokens,
+        prompt_tokens=options.prompt_tokens,
+        repetitions=options.repetitions,
+        carbon_intensity=options.carbon_intensity,
+    )
+
+
+def run_spec():
+    """What the tables need to know: the checkpoints, their files and the configuration."""
+    served = {point.key for point in runs.serving_checkpoints(CONFIG)}
+    dumped = CONFIG.model_dump(mode="json", exclude={"mirror", "lock", "device", "threads"})
+    dumped["models"] = {name: dumped["models"][name] for name in runs.needed_models(CONFIG)}
+    return {
+        "config": dumped,
+        "experiments": {
+            name: [point.key for point in runs.experiment_checkpoints(CONFIG, name)]
+            for name in CONFIG.experiments
+        },
+        "checkpoints": [
+            {
+                "model": point.model,
+                "method": point.method,
+                "regime": point.regime,
+                "calibration": point.calibration,
+                "seed": point.seed,
+                "evals": f"{RESULTS}/evals/{point.key}",
+                "check": None if point.regime == "dense" else checkpoint_ready(point),
+                "calibration_manifest": (
+                    None
+                    if point.calibration == "none"
+                    else calibration_folder(point.model, point.calibration, point.seed)
+                    + "/manifest.json"
+                ),
+                "serving": (
+                    f"{RESULTS}/serving/{point.key}/efficiency.json" if point.key in served else None
+                ),
+            }
+            for point in CHECKPOINTS
+        ],
+    }
+
+
+# Resources: memory in MB and run time in minutes for a job, raised on a retry
+
+
+def memory_mb(base):
+    def amount(wildcards, attempt):
+        return base * attempt
+
+    return amount

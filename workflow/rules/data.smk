@@ -1,0 +1,139 @@
+"""Data sets, models and calibration files.
+
+REQUIRED INPUTS: none for the embedded default; else a mirror folder or the hub.
+OUTPUTS: sources/{data,models}/*.json, world/, calibration/.
+"""
+
+
+rule generate_world:
+    """Write the invented world's data sets in the schemas of the real ones."""
+    output:
+        manifest="<results>/world/world.json",
+        data=directory("<results>/world/data"),
+        train=directory("<results>/world/train"),
+    log:
+        "<results>/logs/generate_world.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=memory_mb(2000),
+        runtime=10,
+    params:
+        seed=CONFIG.world.seed,
+        out=f"{RESULTS}/world",
+        code=code_digest("world.generator"),
+    shell:
+        "python -m debias_sparsegpt generate-world --seed {params.seed} --out {params.out:q}"
+        " 2>&1 | tee {log:q}"
+
+
+rule train_world:
+    """Train the small Llama of the embedded default on the invented world."""
+    input:
+        world="<results>/world/world.json",
+        train="<results>/world/train",
+    output:
+        model=directory("<results>/world/models/world"),
+    log:
+        "<results>/logs/train_world.log",
+    conda:
+        "../../environment.yml"
+    threads: 2
+    resources:
+        mem_mb=memory_mb(4000),
+        runtime=30,
+    params:
+        seed=CONFIG.world.seed,
+        world=f"{RESULTS}/world",
+        code=code_digest("world.train"),
+    shell:
+        "python -m debias_sparsegpt train-world --seed {params.seed} --world {params.world:q}"
+        " --out {output.model:q} 2>&1 | tee {log:q}"
+
+
+rule fetch_dataset:
+    """Resolve the data set {wildcards.dataset} from the mirror or the hub and record it."""
+    input:
+        world_input,
+    output:
+        record="<results>/sources/data/{dataset}.json",
+    log:
+        "<results>/logs/fetch_dataset/{dataset}.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=memory_mb(4000),
+        runtime=60,
+    params:
+        spec=source_params("data"),
+        mirror=flags(mirror=MIRROR),
+        lock=CONFIG.lock,
+        cache=f"{RESULTS}/sources/hub",
+        code=code_digest("commands.fetch_dataset"),
+    shell:
+        "python -m debias_sparsegpt fetch-dataset --name {wildcards.dataset:q}"
+        " --spec {params.spec:q} {params.mirror} --lock {params.lock:q}"
+        " --cache {params.cache:q} --out {output.record:q} 2>&1 | tee {log:q}"
+
+
+rule fetch_model:
+    """Resolve the model {wildcards.model} from the mirror or the hub and record it."""
+    input:
+        world_model_input,
+    output:
+        record="<results>/sources/models/{model}.json",
+    log:
+        "<results>/logs/fetch_model/{model}.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=memory_mb(4000),
+        runtime=240,
+    params:
+        spec=source_params("models"),
+        mirror=flags(mirror=MIRROR),
+        lock=CONFIG.lock,
+        code=code_digest("commands.fetch_model"),
+    shell:
+        "python -m debias_sparsegpt fetch-model --name {wildcards.model:q} --spec {params.spec:q}"
+        " {params.mirror} --lock {params.lock:q} --out {output.record:q} 2>&1 | tee {log:q}"
+
+
+rule build_calibration:
+    """Select, align and count the calibration pairs and texts for one tokenizer."""
+    input:
+        data=calibration_inputs,
+        model="<results>/sources/models/{model}.json",
+    output:
+        pairs="<results>/calibration/{model}/{calibration}/s{seed}/pairs.jsonl",
+        texts="<results>/calibration/{model}/{calibration}/s{seed}/texts.jsonl",
+        manifest="<results>/calibration/{model}/{calibration}/s{seed}/manifest.json",
+    log:
+        "<results>/logs/build_calibration/{model}/{calibration}/s{seed}.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=memory_mb(4000),
+        runtime=30,
+    params:
+        flags=calibration_flags,
+        out=subpath(output.manifest, parent=True),
+        code=code_digest("commands.build_calibration"),
+    shell:
+        "python -m debias_sparsegpt build-calibration --model {input.model:q} {params.flags}"
+        " --seed {wildcards.seed} --out {params.out:q} 2>&1 | tee {log:q}"
+
+
+rule prefetch:
+    """Fetch everything this configuration needs, so that the rest can run offline."""
+    log:
+        "<results>/logs/prefetch.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=memory_mb(4000),
+        runtime=600,
+    params:
+        config=canonical_json(CONFIG.model_dump(mode="json")),
+    shell:
+        "python -m debias_sparsegpt prefetch --config-json {params.config:q} 2>&1 | tee {log:q}"

@@ -1,0 +1,83 @@
+"""Pruning and the check that gates evaluation.
+
+REQUIRED INPUTS: sources/models/{model}.json, calibration/{model}/{calibration}/s{seed}/.
+OUTPUTS: pruned/{model}/{method}/{regime}/{calibration}/s{seed}/{model/, check.json}.
+"""
+
+
+rule prune_model:
+    """Prune {wildcards.model} with {wildcards.method} to {wildcards.regime}."""
+    input:
+        model="<results>/sources/models/{model}.json",
+        pairs="<results>/calibration/{model}/{calibration}/s{seed}/pairs.jsonl",
+        texts="<results>/calibration/{model}/{calibration}/s{seed}/texts.jsonl",
+    output:
+        model=directory("<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/model"),
+    log:
+        "<results>/logs/prune_model/{model}/{method}/{regime}/{calibration}/s{seed}.log",
+    wildcard_constraints:
+        calibration="(?!none)[a-z0-9][a-z0-9._-]*",
+    conda:
+        "../../environment.yml"
+    threads: CONFIG.threads
+    resources:
+        gpu=GPUS_PER_JOB,
+        mem_mb=memory_mb(16000),
+        runtime=120,
+    params:
+        flags=prune_flags,
+        texts=texts_flag,
+        device=DEVICE_FLAGS,
+        work=f"{RESULTS}/.partial",
+        code=code_digest("pruning.command"),
+    shell:
+        "python -m debias_sparsegpt prune --model {input.model:q} --pairs {input.pairs:q}"
+        " {params.texts} {params.flags} --seed {wildcards.seed} {params.device}"
+        " --work {params.work:q} --out {output.model:q} 2>&1 | tee {log:q}"
+
+
+rule prune_uncalibrated:
+    """Prune {wildcards.model} by magnitude to {wildcards.regime}, without calibration data."""
+    input:
+        model="<results>/sources/models/{model}.json",
+    output:
+        model=directory("<results>/pruned/{model}/{method}/{regime}/none/s{seed}/model"),
+    log:
+        "<results>/logs/prune_uncalibrated/{model}/{method}/{regime}/s{seed}.log",
+    conda:
+        "../../environment.yml"
+    threads: CONFIG.threads
+    resources:
+        gpu=GPUS_PER_JOB,
+        mem_mb=memory_mb(16000),
+        runtime=60,
+    params:
+        flags=prune_flags,
+        device=DEVICE_FLAGS,
+        work=f"{RESULTS}/.partial",
+        code=code_digest("pruning.command"),
+    shell:
+        "python -m debias_sparsegpt prune --model {input.model:q} {params.flags}"
+        " --seed {wildcards.seed} {params.device} --work {params.work:q}"
+        " --out {output.model:q} 2>&1 | tee {log:q}"
+
+
+rule check_pruned:
+    """Verify pattern, finite values, absence of -0.0 and the untouched tensors."""
+    input:
+        model="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/model",
+        base="<results>/sources/models/{model}.json",
+    output:
+        check="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/check.json",
+    log:
+        "<results>/logs/check_pruned/{model}/{method}/{regime}/{calibration}/s{seed}.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=memory_mb(8000),
+        runtime=60,
+    params:
+        code=code_digest("pruning.check"),
+    shell:
+        "python -m debias_sparsegpt check --model {input.model:q} --base {input.base:q}"
+        " --out {output.check:q} 2>&1 | tee {log:q}"

@@ -1,0 +1,141 @@
+"""Results, tables, figures and the PDF.
+
+REQUIRED INPUTS: evals/, serving/, calibration/ of all checkpoints.
+OUTPUTS: results.csv, significance.csv, tables/, figures/, paper.pdf.
+"""
+
+
+rule write_run_spec:
+    """Write the resolved configuration and the list of checkpoints."""
+    output:
+        spec="<results>/run_spec.json",
+    log:
+        "<results>/logs/write_run_spec.log",
+    conda:
+        "../../environment.yml"
+    params:
+        spec=canonical_json(run_spec()),
+    shell:
+        "printf '%s\\n' {params.spec:q} > {output.spec:q} 2> {log:q}"
+
+
+rule collect_results:
+    """Gather every metric into one tidy table and test the differences."""
+    input:
+        spec="<results>/run_spec.json",
+        evals=eval_files(),
+        checks=pruned_files(),
+        serving=serving_files(),
+    output:
+        results=report(
+            "<results>/results.csv",
+            caption="../report/results.rst",
+            category="Results",
+        ),
+        significance=report(
+            "<results>/significance.csv",
+            caption="../report/significance.rst",
+            category="Results",
+        ),
+    log:
+        "<results>/logs/collect_results.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=memory_mb(4000),
+        runtime=30,
+    params:
+        code=code_digest("reporting.collect"),
+    shell:
+        "python -m debias_sparsegpt collect-results --spec {input.spec:q}"
+        " --out {output.results:q} --significance {output.significance:q} 2>&1 | tee {log:q}"
+
+
+rule make_table:
+    """Render the table {wildcards.table} as LaTeX, CSV and Markdown."""
+    input:
+        spec="<results>/run_spec.json",
+        results="<results>/results.csv",
+        significance="<results>/significance.csv",
+    output:
+        tex="<results>/tables/{table}.tex",
+        csv=report(
+            "<results>/tables/{table}.csv",
+            caption="../report/table.rst",
+            category="Tables",
+            labels={"table": "{table}"},
+        ),
+        md="<results>/tables/{table}.md",
+    log:
+        "<results>/logs/make_table/{table}.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=memory_mb(2000),
+        runtime=10,
+    params:
+        prefix=f"{RESULTS}/tables",
+        code=code_digest("reporting.tables"),
+    shell:
+        "python -m debias_sparsegpt make-table --table {wildcards.table} --spec {input.spec:q}"
+        " --results {input.results:q} --significance {input.significance:q}"
+        " --out-prefix {params.prefix:q}/{wildcards.table} 2>&1 | tee {log:q}"
+
+
+rule make_figure:
+    """Draw the figure {wildcards.figure}."""
+    input:
+        spec="<results>/run_spec.json",
+        results="<results>/results.csv",
+    output:
+        pdf="<results>/figures/{figure}.pdf",
+        svg=report(
+            "<results>/figures/{figure}.svg",
+            caption="../report/figure.rst",
+            category="Figures",
+            labels={"figure": "{figure}"},
+        ),
+        png="<results>/figures/{figure}.png",
+        csv="<results>/figures/{figure}.csv",
+    log:
+        "<results>/logs/make_figure/{figure}.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=memory_mb(2000),
+        runtime=10,
+    params:
+        prefix=f"{RESULTS}/figures",
+        code=code_digest("reporting.figures"),
+    shell:
+        "python -m debias_sparsegpt make-figure --figure {wildcards.figure} --spec {input.spec:q}"
+        " --results {input.results:q} --out-prefix {params.prefix:q}/{wildcards.figure}"
+        " 2>&1 | tee {log:q}"
+
+
+rule make_paper:
+    """Typeset all tables and figures as one PDF."""
+    input:
+        table_files(),
+        figure_files(),
+        spec="<results>/run_spec.json",
+    output:
+        pdf=report(
+            "<results>/paper.pdf",
+            caption="../report/paper.rst",
+            category="Paper",
+        ),
+    log:
+        "<results>/logs/make_paper.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=memory_mb(2000),
+        runtime=10,
+    params:
+        tables=f"{RESULTS}/tables",
+        figures=f"{RESULTS}/figures",
+        code=code_digest("reporting.paper"),
+    shell:
+        "python -m debias_sparsegpt make-paper --spec {input.spec:q} --tables {params.tables:q}"
+        " --figures {params.figures:q} --out {output.pdf:q} 2>&1 | tee {log:q}"
