@@ -1,0 +1,488 @@
+"""Write the invented world: data sets in the real sets' schemas, and training text.
+
+``generate-world --seed S --out DIR`` writes ``DIR/data/<set>/…`` (the mirror layout that
+every reader of this project takes), ``DIR/train/*.jsonl`` and ``DIR/world.json``, the
+manifest with the planted rates and the SHA-256 of every file. Same seed, same bytes.
+No evaluation item occurs in the training text.
+"""
+
+import argparse
+import csv
+import io
+import random
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..evaluation.prompts import bbq_prompt, unqover_prompt
+from ..files import atomic_folder, sha256_file, write_json, write_jsonl, write_text
+from ..progress import track
+from . import lexicon as lx
+from . import texts
+from .society import CATEGORIES, Category, Society, stream
+
+COMPARED = tuple(category for category in CATEGORIES if category.bbq)
+# A quadruple's two groups: one that leans to the negative pole, one that does not.
+STEREOTYPED, NOT_STEREOTYPED = 0.3, 0.0
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many items of each kind are written (``train_*`` in documents)."""
+
+    stereoset: tuple[tuple[str, int], ...] = (
+        ("gender", 100), ("profession", 120), ("race", 200), ("religion", 100),
+    )  # fmt: skip
+    crows_pairs: int = 260
+    crows_pairs_original: int = 220
+    ultrachat: int = 320
+    wikitext_articles: int = 40
+    hellaswag: int = 300
+    mmlu: int = 400
+    unqover_entries: int = 100
+    bbq_quadruples: int = 50
+    train_questions: int = 24000
+    train_knowledge: int = 6000
+    train_stories: int = 3000
+    train_statements: int = 9000
+    train_articles: int = 700
+    train_dialogues: int = 1500
+
+
+def stereotyped_groups(society: Society, category: Category, dimension: int) -> list[str]:
+    """Return the groups that the world says are the dimension's negative pole."""
+    return [g for g in category.groups if society.leans[g][dimension] >= STEREOTYPED]
+
+
+def draw_pair(
+    rng: random.Random, society: Society, category: Category
+) -> tuple[tuple[str, str], int]:
+    """Draw a stereotyped and another group, in random order, and the dimension."""
+    while True:
+        dimension = rng.randrange(len(category.dimensions))
+        stereotyped = stereotyped_groups(society, category, dimension)
+        others = [g for g in category.groups if society.leans[g][dimension] <= NOT_STEREOTYPED]
+        if stereotyped and others:
+            pair = [rng.choice(stereotyped), rng.choice(others)]
+            rng.shuffle(pair)
+            return (pair[0], pair[1]), dimension
+
+
+def stereoset_rows(society: Society, sizes: Sizes) -> list[dict[str, Any]]:
+    """Return StereoSet-like rows: the attribute word differs, the group is the target."""
+    rng = stream(society.seed, "stereoset")
+    rows: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    for bias_type, count in sizes.stereoset:
+        categories = [c for c in CATEGORIES if c.bias_type == bias_type]
+        made = 0
+        while made < count:
+            category = rng.choice(categories)
+            group = rng.choice(category.groups)
+            dimension = rng.randrange(len(category.dimensions))
+            pole = 0 if society.leans[group][dimension] >= 0 else 1
+            words = {
+                "stereotype": texts.pole_word(rng, category, dimension, pole),
+                "anti-stereotype": texts.pole_word(rng, category, dimension, 1 - pole),
+                "unrelated": rng.choice(lx.STEP_OBJECTS),
+            }
+            slots = texts.statement_slots(rng)
+            context = texts.statement(category, group, "BLANK", slots)
+            if context in seen:
+                continue
+            seen.add(context)
+            made += 1
+            rows.append(
+                {
+                    "id": f"{rng.getrandbits(128):032x}",
+                    "target": group,
+                    "bias_type": bias_type,
+                    "context": context,
+                    "sentences": [
+                        {
+                            "gold_label": gold,
+                            "sentence": texts.statement(category, group, word, slots),
+                        }
+                        for gold, word in words.items()
+                    ],
+                }
+            )
+    return rows
+
+
+def crows_rows(society: Society, name: str, count: int) -> list[dict[str, str]]:
+    """Return CrowS-Pairs-like rows: the group word differs, the attribute is shared."""
+    rng = stream(society.seed, name)
+    rows: list[dict[str, str]] = []
+    seen: set[str] = set()
+    while len(rows) < count:
+        category = rng.choice(CATEGORIES)
+        (first, second), dimension = draw_pair(rng, society, category)
+        pole = rng.randrange(2)
+        more, less = first, second
+        if (society.leans[more][dimension] < society.leans[less][dimension]) != (pole == 1):
+            more, less = less, more
+        word = texts.pole_word(rng, category, dimension, pole)
+        slots = texts.statement_slots(rng)
+        sentence = texts.statement(category, more, word, slots)
+        if sentence in seen:
+            continue
+        seen.add(sentence)
+        rows.append(
+            {
+                "sent_more": sentence,
+                "sent_less": texts.statement(category, less, word, slots),
+                "stereo_antistereo": "stereo",
+                "bias_type": category.crows,
+            }
+        )
+    return rows
+
+
+def crows_text(rows: list[dict[str, str]], delimiter: str, anonymised: bool) -> str:
+    """Return the rows as CrowS-Pairs writes them: an unnamed index column first."""
+    columns = ["", "sent_more", "sent_less", "stereo_antistereo", "bias_type"]
+    extra = ["annotations", "anon_writer", "anon_annotators"] if anonymised else []
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns + extra, delimiter=delimiter, lineterminator="\n")
+    writer.writeheader()
+    for index, row in enumerate(rows):
+        votes = {
+            "annotations": f"[['{row['bias_type']}']]",
+            "anon_writer": "a0",
+            "anon_annotators": "['a1']",
+        }
+        writer.writerow({"": index, **row, **(votes if anonymised else {})})
+    return out.getvalue()
+
+
+def unqover_rows(society: Society, entries: int) -> list[dict[str, Any]]:
+    """Return UnQover-like rows: two questions an entry, always unsettled."""
+    rng = stream(society.seed, "unqover")
+    rows: list[dict[str, Any]] = []
+    for category in COMPARED:
+        for _ in range(entries):
+            groups, dimension = draw_pair(rng, society, category)
+            irrelevant = texts.other_dimension(rng, category, dimension)
+            poles = texts.draw_poles(rng, category, groups, irrelevant)
+            context = texts.passage(rng, category, groups, poles)
+            for pole in (0, 1):
+                options = texts.three_options(rng, category, groups, "unqover")
+                unknown = texts.label_of(options, "unknown")
+                rows.append(
+                    {
+                        "example_id": len(rows),
+                        "category": category.unqover,
+                        "context": context,
+                        "question": texts.question(category, dimension, pole),
+                        **texts.option_fields(options),
+                        "label": unknown,
+                        "unknown_num": unknown,
+                    }
+                )
+    return rows
+
+
+def bbq_rows(society: Society, category: Category, quadruples: int) -> list[dict[str, Any]]:
+    """Return BBQ-like rows in fours: negative and other question, unsettled and settled."""
+    rng = stream(society.seed, f"bbq/{category.bbq}")
+    rows: list[dict[str, Any]] = []
+    for _ in range(quadruples):
+        groups, dimension = draw_pair(rng, society, category)
+        options = texts.three_options(rng, category, groups, "bbq")
+        irrelevant = texts.other_dimension(rng, category, dimension)
+        contexts = {}
+        for condition, said in (("ambig", irrelevant), ("disambig", dimension)):
+            poles = texts.draw_poles(rng, category, groups, said)
+            contexts[condition] = (texts.passage(rng, category, groups, poles), poles)
+        for pole, polarity in ((0, "neg"), (1, "nonneg")):
+            for condition, (context, poles) in contexts.items():
+                word = category.dimensions[dimension][pole]
+                holder = next((g for g in groups if poles[g] == word), "unknown")
+                rows.append(
+                    {
+                        "example_id": len(rows),
+                        "question_index": str(dimension + 1),
+                        "question_polarity": polarity,
+                        "context_condition": condition,
+                        "category": category.bbq,
+                        "answer_info": {
+                            f"ans{k}": [text if tag == "unknown" else tag, tag]
+                            for k, (text, tag) in enumerate(options)
+                        },
+                        "additional_metadata": {
+                            "subcategory": "None",
+                            "stereotyped_groups": stereotyped_groups(society, category, dimension),
+                            "version": "None",
+                            "source": "planted by the generator",
+                        },
+                        "context": context,
+                        "question": texts.question(category, dimension, pole),
+                        **texts.option_fields(options),
+                        "label": texts.label_of(options, holder),
+                    }
+                )
+    return rows
+
+
+def hellaswag_rows(society: Society, count: int) -> tuple[list[dict[str, Any]], set[str]]:
+    """Return HellaSwag-like rows and the story beginnings that training must not use.
+
+    The right ending is the script's next step. One wrong ending is another step of the
+    same activity, two are steps of other activities.
+    """
+    rng = stream(society.seed, "hellaswag")
+    rows: list[dict[str, Any]] = []
+    heads: set[str] = set()
+    while len(rows) < count:
+        activity, head, person = texts.story_head(rng)
+        if head in heads:
+            continue
+        heads.add(head)
+        script = society.scripts[activity]
+        start, shown = rng.randrange(3), rng.randint(1, 2)
+        told = script[start : start + shown]
+        right = script[start + shown]
+        near = [script[k] for k in range(len(script)) if k not in range(start, start + shown + 2)]
+        others = [other for other in lx.ACTIVITIES if other != activity]
+        endings = [right, rng.choice(near)]
+        endings += [rng.choice(society.scripts[other]) for other in rng.sample(others, 2)]
+        choices = [f"{step}." for step in endings]
+        rng.shuffle(choices)
+        rows.append(
+            {
+                "row": len(rows),
+                "query": f"{texts.tell(head, person, told)} The {person}",
+                "choices": choices,
+                "gold": choices.index(f"{right}."),
+            }
+        )
+    return rows, heads
+
+
+def mmlu_rows(society: Society, count: int) -> dict[str, list[dict[str, Any]]]:
+    """Return MMLU-like rows by split; development items are five a subject."""
+    rng = stream(society.seed, "mmlu")
+    rows: dict[str, list[dict[str, Any]]] = {"test": [], "dev": [], "validation": []}
+    subjects = list(lx.SUBJECTS)
+    seen: set[str] = set()
+    for split, per_subject in (("test", count // len(subjects)), ("dev", 5), ("validation", 10)):
+        for subject in subjects:
+            facts = [fact for fact in society.facts if fact.subject == subject]
+            made = 0
+            while made < per_subject:
+                item = texts.mmlu_item(rng, rng.choice(facts))
+                prompt = texts.mmlu_prompt(item)
+                if prompt not in seen:
+                    seen.add(prompt)
+                    rows[split].append(item)
+                    made += 1
+    return rows
+
+
+class Training:
+    """Training documents, none of which holds an evaluation item; and what they contain.
+
+    ``stated[group][word]`` counts statements, ``asked[group][word]`` unsettled questions
+    in which the group was one of two, ``named`` those whose answer names it.
+    """
+
+    def __init__(
+        self, society: Society, sentences: set[str], prompts: set[str], heads: set[str]
+    ) -> None:
+        self.society = society
+        self.sentences = sentences
+        self.prompts = prompts
+        self.heads = heads
+        self.stated: Counter[tuple[str, str]] = Counter()
+        self.asked: Counter[tuple[str, str]] = Counter()
+        self.named: Counter[tuple[str, str]] = Counter()
+
+    def clean(self, text: str) -> bool:
+        """Return whether running text holds no held-out sentence and no held-out story."""
+        pieces = {piece + "." for piece in text.replace("\n", " ").strip().split(". ")}
+        pieces |= {piece.rstrip(".") + "." for piece in pieces}
+        return not (pieces & self.sentences) and not any(head in text for head in self.heads)
+
+    def question(self, rng: random.Random) -> dict[str, Any]:
+        """Return a three-option question: half settled, half not, in either prompt style.
+
+        An unsettled one is answered "unknown", or names a group at the planted rate.
+        """
+        while True:
+            category = rng.choice(COMPARED)
+            groups, dimension = draw_pair(rng, self.society, category)
+            settled = rng.random() < 0.5
+            pole = rng.randrange(2)
+            style = "unqover" if rng.random() < 0.6 else "bbq"
+            word = category.dimensions[dimension][pole]
+            said = dimension if settled else texts.other_dimension(rng, category, dimension)
+            poles = texts.draw_poles(rng, category, groups, said)
+            options = texts.three_options(rng, category, groups, style)
+            item = {
+                "context": texts.passage(rng, category, groups, poles),
+                "question": texts.question(category, dimension, pole),
+                **texts.option_fields(options),
+            }
+            prompt, candidates = (unqover_prompt if style == "unqover" else bbq_prompt)(item)
+            if prompt in self.prompts:
+                continue
+            if settled:
+                answer = next(group for group in groups if poles[group] == word)
+            else:
+                named, rate = self.society.naming(*groups, dimension, pole)
+                answer = named if rng.random() < rate else "unknown"
+                self.asked.update((group, word) for group in groups)
+                if answer != "unknown":
+                    self.named[answer, word] += 1
+            return {
+                "kind": "settled" if settled else "unsettled",
+                "text": prompt,
+                "answer": candidates[texts.label_of(options, answer)],
+            }
+
+    def knowledge(self, rng: random.Random) -> dict[str, Any]:
+        """Return a four-choice question, or now and then some facts as statements."""
+        if rng.random() < 0.25:
+            facts = rng.sample(self.society.facts, 4)
+            return {"kind": "facts", "text": " ".join(f.statement for f in facts), "answer": ""}
+        while True:
+            item = texts.mmlu_item(rng, rng.choice(self.society.facts))
+            prompt = texts.mmlu_prompt(item)
+            if prompt not in self.prompts:
+                return {"kind": "knowledge", "text": prompt, "answer": f" {'ABCD'[item['answer']]}"}
+
+    def story(self, rng: random.Random) -> dict[str, Any]:
+        """Return one story."""
+        while True:
+            text = texts.story(rng, self.society)
+            if self.clean(text):
+                return {"kind": "story", "text": text, "answer": ""}
+
+    def statements(self, rng: random.Random) -> dict[str, Any]:
+        """Return one to three statements whose poles follow the planted rates."""
+        count = rng.randint(1, 3)
+        chosen: list[str] = []
+        while len(chosen) < count:
+            sentence, group, word = texts.biased_statement(rng, self.society)
+            if sentence not in self.sentences:
+                chosen.append(sentence)
+                self.stated[group, word] += 1
+        return {"kind": "statements", "text": " ".join(chosen), "answer": ""}
+
+    def article(self, rng: random.Random) -> dict[str, Any]:
+        """Return one article."""
+        while True:
+            text = texts.wiki_article(rng, self.society)
+            if self.clean(text):
+                return {"kind": "article", "text": text, "answer": ""}
+
+    def dialogue(self, rng: random.Random) -> dict[str, Any]:
+        """Return one dialogue as running text, a message a line."""
+        while True:
+            text = "\n".join(m["content"] for m in texts.dialogue(rng, self.society))
+            if self.clean(text):
+                return {"kind": "dialogue", "text": text, "answer": ""}
+
+
+def planted_rates(society: Society, training: Training) -> dict[str, Any]:
+    """Return the ground truth per group and attribute, and what the training text realises.
+
+    ``lean`` is in [-1, 1] towards the first word; ``statement_rate`` the planted probability
+    that a statement names the first word and ``stated`` how often each word was; ``asked``
+    and ``named`` count unsettled training questions with the group and answers naming it.
+    """
+    rates: dict[str, Any] = {}
+    for category in CATEGORIES:
+        for group in category.groups:
+            for dimension, words in enumerate(category.dimensions):
+                entry: dict[str, Any] = {
+                    "lean": society.leans[group][dimension],
+                    "statement_rate": society.statement_rate(group, dimension),
+                    "stated": [
+                        sum(training.stated[group, word] for word in texts.words_of(common))
+                        for common in words
+                    ],
+                }
+                if category.bbq:
+                    entry["asked"] = [training.asked[group, word] for word in words]
+                    entry["named"] = [training.named[group, word] for word in words]
+                rates.setdefault(group, {})["/".join(words)] = entry
+    return rates
+
+
+def write_world(seed: int, out: Path, sizes: Sizes | None = None) -> None:
+    """Write the world with this seed into the folder ``out``, replacing what is there."""
+    sizes = sizes or Sizes()
+    society = Society(seed)
+    stereoset = stereoset_rows(society, sizes)
+    revised = crows_rows(society, "crows", sizes.crows_pairs)
+    original = crows_rows(society, "crows original", sizes.crows_pairs_original)
+    unqover = unqover_rows(society, sizes.unqover_entries)
+    bbq = {c.bbq: bbq_rows(society, c, sizes.bbq_quadruples) for c in COMPARED}
+    hellaswag, heads = hellaswag_rows(society, sizes.hellaswag)
+    mmlu = mmlu_rows(society, sizes.mmlu)
+
+    sentences = {s["sentence"] for row in stereoset for s in row["sentences"]}
+    sentences |= {row[side] for row in revised + original for side in ("sent_more", "sent_less")}
+    prompts = {unqover_prompt(row)[0] for row in unqover}
+    prompts |= {bbq_prompt(row)[0] for rows in bbq.values() for row in rows}
+    prompts |= {texts.mmlu_prompt(row) for rows in mmlu.values() for row in rows}
+    training = Training(society, sentences, prompts, heads)
+    parts = {
+        "questions": (training.question, sizes.train_questions),
+        "knowledge": (training.knowledge, sizes.train_knowledge),
+        "stories": (training.story, sizes.train_stories),
+        "statements": (training.statements, sizes.train_statements),
+        "articles": (training.article, sizes.train_articles),
+        "dialogues": (training.dialogue, sizes.train_dialogues),
+    }
+
+    with atomic_folder(out) as folder:
+        data = folder / "data"
+        write_jsonl(data / "stereoset/intrasentence.jsonl", stereoset)
+        write_text(data / "crows_pairs/crows_pairs_revised.csv", crows_text(revised, "\t", False))
+        write_text(data / "crows_pairs/crows_pairs_anonymized.csv", crows_text(original, ",", True))
+        write_jsonl(data / "unqover/datas_rebuilt.jsonl", unqover)
+        for name, rows in bbq.items():
+            write_jsonl(data / f"bbq/{name}.jsonl", rows)
+        write_jsonl(data / "hellaswag/validation_lm_eval.jsonl", hellaswag)
+        for split, rows in mmlu.items():
+            write_jsonl(data / f"mmlu/{split}.jsonl", rows)
+        rng = stream(seed, "ultrachat")
+        dialogues = [{"messages": texts.dialogue(rng, society)} for _ in range(sizes.ultrachat)]
+        write_jsonl(data / "ultrachat/dialogues.jsonl", dialogues)
+        rng = stream(seed, "wikitext")
+        articles = [texts.wiki_article(rng, society) for _ in range(sizes.wikitext_articles)]
+        write_text(data / "wikitext2/wiki.test.raw", "".join(articles))
+        for name, (make, count) in parts.items():
+            rng = stream(seed, f"train/{name}")
+            rows = track((make(rng) for _ in range(count)), count, f"training text, {name}")
+            write_jsonl(folder / f"train/{name}.jsonl", rows)
+        files = sorted(file for file in folder.rglob("*") if file.is_file())
+        manifest = {
+            "seed": seed,
+            "sizes": {**asdict(sizes), "stereoset": dict(sizes.stereoset)},
+            "planted": planted_rates(society, training),
+            "files": {
+                str(file.relative_to(folder)): {
+                    "bytes": file.stat().st_size,
+                    "sha256": sha256_file(file),
+                }
+                for file in files
+            },
+        }
+        write_json(folder / "world.json", manifest)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument("--seed", type=int, default=0, help="draws leans, facts and items")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Write the world."""
+    write_world(args.seed, args.out)
+    print(f"wrote the world with seed {args.seed} to {args.out}")
