@@ -1,0 +1,121 @@
+"""What the workflow promises before any job runs."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytestmark = pytest.mark.workflow
+
+
+def snakemake(repo, *words, **kwargs):
+    environment = {**os.environ, "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
+    return subprocess.run(
+        [sys.executable, "-m", "snakemake", *words],
+        cwd=repo,
+        env=environment,
+        text=True,
+        capture_output=True,
+        **kwargs,
+    )
+
+
+@pytest.fixture(scope="module")
+def clone(repo, tmp_path_factory):
+    """The checkout's workflow without results, so that a dry run lists everything."""
+    folder = tmp_path_factory.mktemp("clone")
+    for name in ("Snakefile", "workflow", "config", "profiles", "src", "environment.yml"):
+        source = repo / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
+    return folder
+
+
+def counts(output):
+    """The job table of a dry run: rule -> number of jobs."""
+    found = {}
+    for line in output.splitlines():
+        words = line.split()
+        if len(words) == 2 and words[1].isdigit():
+            found[words[0]] = int(words[1])
+    return found
+
+
+def test_dry_run_of_the_embedded_default(clone):
+    done = snakemake(clone, "-n", "--cores", "2")
+    assert done.returncode == 0, done.stderr
+    jobs = counts(done.stdout)
+    assert jobs["train_world"] == 1
+    assert jobs["evaluate_checkpoint"] == 16
+
+
+def test_dry_run_of_the_paper_lists_its_67_checkpoints(clone):
+    start = time.monotonic()
+    done = snakemake(clone, "-n", "--configfile", "config/paper.yaml")
+    assert done.returncode == 0, done.stderr
+    jobs = counts(done.stdout)
+    assert jobs["prune_model"] + jobs["prune_uncalibrated"] == 58
+    assert jobs["evaluate_checkpoint"] == 67
+    assert jobs["fetch_model"] == 9
+    print(f"dry run of the paper: {time.monotonic() - start:.1f} s")
+
+
+def test_slurm_profile_parses_and_dry_runs(clone):
+    done = snakemake(
+        clone, "-n", "--profile", "profiles/slurm", "--configfile", "config/paper.yaml"
+    )
+    assert done.returncode == 0, done.stderr
+    assert counts(done.stdout)["evaluate_checkpoint"] == 67
+
+
+def test_gpu_jobs_ask_for_one_gpu(clone):
+    done = snakemake(
+        clone, "-n", "--configfile", "config/paper.yaml", "--until", "prune_model", "--resources", "gpu=2"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "gpu=1" in done.stdout
+    assert "mem_mb=16000" in done.stdout
+
+
+def test_config_errors_come_before_the_dag(clone):
+    done = snakemake(
+        clone, "-n", "--config", "pruning={damping: -1}", "figures=[heatmap]", "experimnts={}"
+    )
+    assert done.returncode != 0
+    output = done.stdout + done.stderr
+    assert "pruning.damping" in output
+    assert "figures.0: got 'heatmap'" in output
+    assert "experimnts: unknown key; did you mean 'experiments'?" in output
+    assert "Traceback" not in output
+    assert not (clone / "results").exists()
+
+
+def test_lint_is_clean(clone):
+    done = snakemake(clone, "--lint")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_environment_of_conda_users_is_the_locked_one(repo):
+    import yaml
+
+    listed = yaml.safe_load((repo / "environment.yml").read_text())["dependencies"][-1]["pip"]
+    direct = [
+        line.strip()
+        for line in (repo / "requirements/core.in").read_text().splitlines()
+        if line.strip() and not line.startswith("#")
+    ]
+    assert [name for name in listed if not name.startswith("vllm")] == direct
+    names = {name.split("==")[0].split("[")[0] for name in listed}
+    assert names >= {
+        *("snakemake", "torch", "transformers", "datasets"),
+        *("lm-eval", "pandas", "vllm", "codecarbon"),
+    }
+    for lock in ("cpu", "cuda"):
+        locked = (repo / f"requirements/{lock}.lock").read_text()
+        for name in direct:
+            if "==" in name and not (lock == "cpu" and name.startswith("torch")):
+                package, version = name.split("==")
+                assert f"{package.split('[')[0]}" in locked
+                assert f"=={version}" in locked
