@@ -45,6 +45,13 @@ def choose(backend: str) -> str:
     return backend
 
 
+def _exactly(rows: list[list[int]], new_tokens: int) -> list[list[int]]:
+    """Return ``rows``; RuntimeError if one stopped early, which would falsify tokens/s."""
+    if any(len(row) != new_tokens for row in rows):
+        raise RuntimeError(f"asked for {new_tokens} new tokens, got {[len(row) for row in rows]}")
+    return rows
+
+
 def _version(*names: str) -> str:
     for name in names:
         try:
@@ -83,9 +90,7 @@ class TransformersBackend:
                 ids, attention_mask=torch.ones_like(ids), max_new_tokens=new_tokens
             )
         new = out[:, ids.shape[1] :].tolist()  # .tolist() waits for the device
-        if any(len(row) != new_tokens for row in new):
-            raise RuntimeError(f"asked for {new_tokens} new tokens, got {[len(row) for row in new]}")
-        return new
+        return _exactly(new, new_tokens)
 
     def describe(self) -> dict[str, Any]:
         """Describe this backend; see ``Backend``."""
@@ -118,7 +123,7 @@ class VllmBackend:
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
             "VLLM_NO_USAGE_STATS": "1",
             "VLLM_CPU_KVCACHE_SPACE": "1",
-            "VLLM_LOGGING_LEVEL": "WARNING",
+            "VLLM_LOGGING_LEVEL": "ERROR",
             "HF_HUB_OFFLINE": "1",
         }
         for key, value in defaults.items():
@@ -148,13 +153,17 @@ class VllmBackend:
         sampling = self.sampling(
             temperature=0.0, max_tokens=new_tokens, ignore_eos=True, detokenize=False
         )
-        outputs = self.llm.generate(
-            [{"prompt_token_ids": list(prompt)} for prompt in prompts], sampling, use_tqdm=False
-        )
+        try:
+            outputs = self.llm.generate(
+                [{"prompt_token_ids": list(prompt)} for prompt in prompts], sampling, use_tqdm=False
+            )
+        except RuntimeError as error:
+            # For instance a head width that vLLM's CPU kernels lack shows only here.
+            raise UserError(
+                f"vLLM could not run this model here: {error}; use --backend transformers"
+            ) from error
         new = [list(output.outputs[0].token_ids) for output in outputs]
-        if any(len(row) != new_tokens for row in new):
-            raise RuntimeError(f"asked for {new_tokens} new tokens, got {[len(row) for row in new]}")
-        return new
+        return _exactly(new, new_tokens)
 
     def describe(self) -> dict[str, Any]:
         """Describe this backend; see ``Backend``."""

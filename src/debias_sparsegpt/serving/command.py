@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``benchmark-serving``."""
     add = parser.add_argument
     add("--model", type=Path, required=True, help="model folder, dense or pruned")
-    add("--prompts", type=Path, required=True, help="texts.jsonl, or an UltraChat folder")
+    add("--prompts", type=Path, required=True, help="texts.jsonl, UltraChat folder or its record")
     add("--out", type=Path, required=True, help="JSON file; provenance.json goes beside it")
     add("--backend", choices=BACKENDS, default="auto", help="auto: vLLM where it is installed")
     add("--batch-sizes", type=_sizes, default=[1, 8, 32], help="for example 1,8,32")

@@ -122,7 +122,7 @@ class EnergyMeter:
         return None
 
     def measure(self, region: Callable[[], Any]) -> Reading:
-        """Run ``region`` once and return its energy; a tracker without reading gives an estimate."""
+        """Run ``region`` once and return its energy, measured or estimated."""
         name = f"region-{time.monotonic_ns()}"
         if self.tracker is not None:
             self.tracker.start_task(name)
@@ -138,10 +138,11 @@ class EnergyMeter:
 
     def idle_watts(self, seconds: float = 2.0) -> float | None:
         """Return the idle power in watts of the headline scope, None where it is only modelled."""
-        reading = self.measure(lambda: time.sleep(seconds))
-        scope = reading.scope(self.device)
-        if reading.source(scope) != "measured":
+        probe = self.measure(lambda: time.sleep(0.1))
+        scope = probe.scope(self.device)
+        if probe.source(scope) != "measured":
             return None
+        reading = self.measure(lambda: time.sleep(seconds))
         return reading.total(scope) / reading.seconds
 
     def close(self) -> None:

@@ -41,7 +41,9 @@ def j_per_token_from_kg(kg_per_million: float, intensity: float = PAPER_INTENSIT
     return kg_per_million / _positive("carbon intensity", intensity) * JOULES_PER_KWH / 1e6
 
 
-def implied_power(kg_per_million: float, tok_per_s: float, intensity: float = PAPER_INTENSITY) -> float:
+def implied_power(
+    kg_per_million: float, tok_per_s: float, intensity: float = PAPER_INTENSITY
+) -> float:
     """Return the mean power in watts that a CO2 figure and a throughput imply together."""
     return j_per_token_from_kg(kg_per_million, intensity) * _positive("throughput", tok_per_s)
 

@@ -5,15 +5,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import UserError
-from ..files import read_jsonl, sha256_file
+from ..files import read_json, read_jsonl, sha256_file
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
 def prompt_files(path: Path | str) -> list[Path]:
-    """Return the JSON-lines files behind ``--prompts``: the file itself or those in a folder."""
+    """Return the JSON-lines files behind ``--prompts``.
+
+    That is a JSON-lines file, a folder of them, or the record of a resolved data set
+    (``sources/data/<dataset>.json``, whose field ``folder`` names the folder).
+    """
     path = Path(path)
+    if path.suffix == ".json":
+        record = read_json(path)
+        if not isinstance(record, dict) or not isinstance(record.get("folder"), str):
+            raise UserError(
+                f"expected the record of a data set with the field folder in {path}, found none; "
+                "point --prompts at a texts.jsonl or at an UltraChat folder"
+            )
+        path = Path(record["folder"])
     if not path.is_dir():
         return [path]
     files = sorted([*path.glob("*.jsonl"), *path.glob("*.jsonl.gz")])

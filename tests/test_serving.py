@@ -1,0 +1,361 @@
+"""Prompts, energy labels and the command on a small random model."""
+
+import json
+import socket
+import subprocess
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+
+import pytest
+
+from debias_sparsegpt.cli import main
+from debias_sparsegpt.errors import UserError
+from debias_sparsegpt.serving import backends, command, energy, measure, prompts
+
+WORDS = [f"word{i}" for i in range(60)]
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory) -> Path:
+    """A random Llama with a word tokenizer, saved as a model folder with a context of 48."""
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    folder = tmp_path_factory.mktemp("tiny")
+    vocabulary = {word: i for i, word in enumerate(["<unk>", "<s>", *WORDS])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="<unk>", bos_token="<s>"
+    ).save_pretrained(folder)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(vocabulary), hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=48,
+        bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def texts(tmp_path) -> Path:
+    rows = [
+        {"id": str(i), "text": " ".join(WORDS[(i * 7 + j) % 60] for j in range(3 + i))}
+        for i in range(9)
+    ]
+    file = tmp_path / "texts.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """Record and refuse every attempt to leave the process through a socket."""
+    attempts = []
+
+    def refuse(*args, **kwargs):
+        attempts.append(args)
+        raise OSError("no network in this test")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket.socket, "connect_ex", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    return attempts
+
+
+def arguments(tiny, texts, out, *more):
+    return [
+        "benchmark-serving", "--model", str(tiny), "--prompts", str(texts), "--out", str(out),
+        "--backend", "transformers", "--device", "cpu", "--batch-sizes", "1,2",
+        "--new-tokens", "8", "--prompt-tokens", "12", "--repetitions", "2",
+        "--min-seconds", "0.05", *more,
+    ]  # fmt: skip
+
+
+# prompts
+
+
+def test_prompts_have_one_length_and_follow_the_seed(tiny, texts):
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny)
+    rows = prompts.read_texts(prompts.prompt_files(texts))
+    first = prompts.make_prompts(rows, tokenizer, 12, 20, seed=0)
+    assert [len(prompt) for prompt in first] == [20] * 12
+    assert all(prompt[0] == tokenizer.bos_token_id for prompt in first)
+    assert len({tuple(prompt) for prompt in first}) == len(rows)  # then the texts come again
+    assert prompts.make_prompts(rows, tokenizer, 12, 20, seed=0) == first
+    assert prompts.make_prompts(rows, tokenizer, 12, 20, seed=1) != first
+
+
+def test_ultrachat_folder_and_record_give_the_same_texts(tmp_path):
+    folder = tmp_path / "ultrachat"
+    folder.mkdir()
+    turns = [{"role": "user", "content": "word1 word2"}, {"role": "assistant", "content": "word3"}]
+    (folder / "part.jsonl").write_text(json.dumps({"messages": turns}) + "\n")
+    record = tmp_path / "ultrachat.json"
+    record.write_text(json.dumps({"dataset": "ultrachat", "folder": str(folder)}))
+    for path in (folder, record):
+        assert prompts.read_texts(prompts.prompt_files(path)) == ["word1 word2\nword3"]
+
+
+def test_prompts_are_cut_to_the_context():
+    assert prompts.prompt_length(48, 64, 8) == 40
+    assert prompts.prompt_length(None, 64, 8) == 64
+    with pytest.raises(UserError, match="context of 48"):
+        prompts.prompt_length(48, 64, 48)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"id": "a"}\n', "neither"),
+        ('{"text": "  "}\n', "found none"),
+        ("", "found none"),
+    ],
+)
+def test_prompts_without_text_are_refused(tmp_path, content, message):
+    file = tmp_path / "bad.jsonl"
+    file.write_text(content)
+    with pytest.raises(UserError, match=message):
+        prompts.read_texts(prompts.prompt_files(file))
+
+
+# energy
+
+
+def test_a_machine_without_readings_gives_a_labelled_estimate():
+    for device, own in (("cpu", "cpu"), ("cuda", "gpu")):
+        reading = energy.complete(2.0, {}, None, device)
+        scope = reading.scope(device)
+        assert reading.total(scope) == pytest.approx(2.0 * energy.ASSUMED_WATTS[own])
+        assert reading.source(scope) == "estimated"
+        assert "assumed" in reading.methods[own]
+
+
+def test_labels_follow_the_way_a_component_was_read():
+    load = energy.complete(1.0, {"cpu": 4.0, "ram": 20.0}, "cpu_load", "cpu")
+    assert load.scope("cpu") == ("cpu", "ram")
+    assert load.source(load.scope("cpu")) == "estimated"
+    assert load.total(load.scope("cpu")) == 24.0
+    rapl = energy.complete(1.0, {"cpu": 50.0, "ram": 20.0}, "intel_rapl", "cpu")
+    assert rapl.scope("cpu") == ("cpu",)
+    assert (rapl.source(rapl.scope("cpu")), rapl.source()) == ("measured", "estimated")
+    nvml = energy.complete(1.0, {"cpu": 4.0, "gpu": 300.0, "ram": 20.0}, "cpu_load", "cuda")
+    assert nvml.scope("cuda") == ("gpu",)
+    assert nvml.source(nvml.scope("cuda")) == "measured"
+    assert nvml.total() == 324.0
+
+
+def test_tracker_gives_energy_without_network_or_files(no_network, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    # a user's own settings must not open a connection or leave files behind
+    (tmp_path / ".codecarbon.config").write_text(
+        "[codecarbon]\nsave_to_api=true\nsave_to_file=true\nemissions_endpoint=http://a.invalid\n"
+        "electricitymaps_api_token=secret\n"
+    )
+    meter = energy.EnergyMeter("cpu", 0.033)
+    try:
+        reading = meter.measure(lambda: sum(range(3_000_000)))
+    finally:
+        meter.close()
+    assert no_network == []
+    assert reading.total() > 0
+    assert reading.seconds > 0
+    assert set(reading.sources.values()) <= {"measured", "estimated"}
+    assert [path.name for path in tmp_path.iterdir()] == [".codecarbon.config"]
+    assert "ERROR" not in "".join(capfd.readouterr())
+
+
+def test_a_broken_tracker_still_gives_an_estimate():
+    meter = energy.EnergyMeter.__new__(energy.EnergyMeter)
+    meter.device = "cpu"
+
+    class Broken:
+        def start_task(self, name):
+            pass
+
+        def stop_task(self, name):
+            return None
+
+    meter.tracker = Broken()
+    reading = meter.measure(lambda: None)
+    assert reading.total() > 0
+    assert reading.source() == "estimated"
+
+
+# figures
+
+
+def reading(seconds, joules, source="measured"):
+    return energy.Reading(seconds, {"cpu": joules}, {"cpu": source}, {"cpu": "test"})
+
+
+def test_figures_of_one_repetition():
+    # two calls a region: prefill 0.1 s and 5 J, generation 1.1 s and 55 J a call
+    out = measure.figures(
+        4, 10, 11, (reading(0.2, 10.0), 2), (reading(2.2, 110.0), 2), "cpu", 0.033, 20.0
+    )
+    assert out["ttft_s"] == pytest.approx(0.1)
+    assert out["prefill_tok_per_s"] == pytest.approx(400)
+    assert out["decode_tok_per_s"] == pytest.approx(4 * 10 / 1.0)
+    assert out["tok_per_s"] == pytest.approx(44 / 1.1)
+    assert out["power_w"] == pytest.approx(50)
+    assert out["j_per_token"] == pytest.approx(55 / 44)
+    assert out["decode_j_per_token"] == pytest.approx(50 / 40)
+    assert out["prefill_j_per_token"] == pytest.approx(5 / 40)
+    assert out["j_per_token_net"] == pytest.approx((55 - 22) / 44)
+    assert out["kg_co2e_per_mtok"] == pytest.approx(55 / 44 * 1e6 / 3.6e6 * 0.033)
+
+
+def test_idle_power_is_subtracted_only_where_it_was_measured():
+    parts = (reading(0.2, 1.0), 1), (reading(2.0, 9.0), 1)
+    assert "j_per_token_net" not in measure.figures(1, 4, 8, *parts, "cpu", 0.033, None)
+
+
+def test_lost_timings_are_refused():
+    with pytest.raises(UserError, match="lost in noise"):
+        measure.figures(1, 4, 8, (reading(1.0, 1), 1), (reading(0.9, 1), 1), "cpu", 0.033, None)
+
+
+def test_statistics_are_median_and_quartiles():
+    out = measure.summarize([4.0, 1.0, 2.0, 3.0, 100.0])
+    assert (out["value"], out["q25"], out["q75"], out["iqr"], out["n"]) == (3.0, 2.0, 4.0, 2.0, 5)
+
+
+# the command
+
+
+@pytest.fixture(scope="session")
+def measured(tiny, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("serving")
+    file = folder / "texts.jsonl"
+    file.write_text(
+        "".join(json.dumps({"id": str(i), "text": " ".join(WORDS[i:])}) + "\n" for i in range(5))
+    )
+    out = folder / "out" / "efficiency.json"
+    assert main(arguments(tiny, file, out)) == 0
+    return file, out
+
+
+def test_command_writes_the_measurement(measured):
+    _, out = measured
+    result = json.loads(out.read_text())
+    assert sorted(path.name for path in out.parent.iterdir()) == [
+        "efficiency.json", "provenance.json",
+    ]  # fmt: skip
+    assert result["backend"]["name"] == "transformers"
+    assert result["backend"]["kernel"] == "dense kernel"
+    assert result["spec"]["prompt_tokens"] == 12
+    assert set(result["categories"]) == {"batch 1", "batch 2"}
+    assert result["metrics"] == result["categories"]["batch 1"]
+    assert result["energy"]["source"] in ("measured", "estimated")
+    for metrics in result["categories"].values():
+        for name in ("decode_tok_per_s", "prefill_tok_per_s", "ttft_s", "j_per_token"):
+            assert metrics[name]["value"] > 0
+            assert metrics[name]["n"] == 2
+        assert metrics["kg_co2e_per_mtok"]["value"] == pytest.approx(
+            metrics["j_per_token"]["value"] * 1e6 / 3.6e6 * 0.033
+        )
+
+
+def test_identity_of_a_measurement_is_reproducible(measured, tiny, tmp_path):
+    file, out = measured
+    again = tmp_path / "efficiency.json"
+    assert main(arguments(tiny, file, again)) == 0
+    one, two = (json.loads(path.read_text()) for path in (out, again))
+    for key in ("spec", "digest", "model_sha256", "prompts", "backend"):
+        assert one[key] == two[key]
+
+
+def test_every_run_makes_exactly_the_new_tokens(tiny):
+    # the model's own end-of-text token must not shorten a run
+    backend = backends.TransformersBackend(tiny, "cpu")
+    new = backend.generate([[1, 5, 6], [1, 7, 8]], 30)
+    assert [len(row) for row in new] == [30, 30]
+    assert backend.generate([[1, 5, 6], [1, 7, 8]], 30) == new
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--new-tokens", "1"], "--new-tokens of at least 2"),
+        (["--repetitions", "0"], "--repetitions of at least 1"),
+        (["--new-tokens", "48"], "context of 48"),
+        (["--carbon-intensity", "0"], "--carbon-intensity above 0"),
+        (["--model", "/nowhere"], "model folder"),
+        (["--prompts", "/nowhere.jsonl"], "JSON-lines file"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_leaves_nothing(
+    tiny, texts, tmp_path, capsys, more, message
+):
+    out = tmp_path / "out" / "efficiency.json"
+    assert main(arguments(tiny, texts, out, *more)) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not out.parent.exists()
+
+
+@pytest.mark.parametrize("sizes", ["", "0", "1,1", "a"])
+def test_batch_sizes_are_checked(sizes, capsys):
+    parser = ArgumentParser()
+    command.add_arguments(parser)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--model", "m", "--prompts", "p", "--out", "o", "--batch-sizes", sizes])
+    assert "different positive numbers" in capsys.readouterr().err
+
+
+def test_auto_takes_vllm_where_it_is_and_says_so_where_not(monkeypatch):
+    monkeypatch.setattr(backends, "has_vllm", lambda: True)
+    assert backends.choose("auto") == "vllm"
+    monkeypatch.setattr(backends, "has_vllm", lambda: False)
+    assert backends.choose("auto") == "transformers"
+    with pytest.raises(UserError, match="not installed"):
+        backends.choose("vllm")
+
+
+def test_identity_prefers_the_manifest(tiny, tmp_path):
+    import shutil
+
+    folder = tmp_path / "model"
+    shutil.copytree(tiny, folder)
+    plain = command.model_identity(folder)
+    (folder / "manifest.json").write_text('{"model_sha256": "abc"}')
+    assert command.model_identity(folder) == "abc" != plain
+
+
+@pytest.mark.slow
+def test_real_vllm_gives_the_tokens_of_transformers(shared, tmp_path):
+    """Needs an environment with vLLM: set DEBIAS_VLLM_PYTHON to its interpreter."""
+    import os
+
+    python = os.environ.get("DEBIAS_VLLM_PYTHON")
+    if not python:
+        pytest.skip("no vLLM environment here (set DEBIAS_VLLM_PYTHON to its python to run this)")
+    program = (
+        "import json, sys\n"
+        "from debias_sparsegpt.serving.backends import load_backend\n"
+        "if __name__ == '__main__':\n"
+        "    backend, _ = load_backend(sys.argv[1], sys.argv[2], 'cpu', 'float32', 2, 48, 0)\n"
+        "    tokens = backend.generate([[1, 400, 401], [1, 402, 403]], 24)\n"
+        "    print('RESULT' + json.dumps([backend.describe()['name'], tokens]))\n"
+    )
+    script = tmp_path / "generate.py"
+    script.write_text(program)
+    found = {}
+    for name in ("vllm", "transformers"):
+        done = subprocess.run(
+            [python if name == "vllm" else sys.executable, str(script), name,
+             str(shared / "models" / "stories3m-llama")],
+            capture_output=True, text=True, timeout=400, check=True,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src"),
+                 "VLLM_CACHE_ROOT": str(tmp_path / "cache")},
+        )  # fmt: skip
+        line = next(row for row in done.stdout.splitlines() if row.startswith("RESULT"))
+        found[name] = json.loads(line.removeprefix("RESULT"))
+    assert found["vllm"] == ["vllm", found["transformers"][1]]
