@@ -1,5 +1,6 @@
 """From the grids of a configuration to the list of checkpoints that the workflow makes."""
 
+import glob
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -99,3 +100,8 @@ def serving_checkpoints(config: Config) -> list[Checkpoint]:
         for point in experiment_checkpoints(config, config.serving.experiment)
         if point.regime in ("dense", "2of4") and (not wanted or point.model in wanted)
     ]
+
+
+def gpu_present() -> bool:
+    """Return whether this machine has an NVIDIA device, without importing torch."""
+    return bool(glob.glob("/dev/nvidia[0-9]*"))

@@ -1,15 +1,12 @@
 """Everything the rules need that is Python: configuration, run sheet, input functions."""
 
-import glob
-import json
-import os
 import shlex
 import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-REPO = Path(workflow.basedir).parent
+REPO = Path(str(workflow.current_basedir)).resolve().parents[1]
 if (REPO / "src").is_dir():
     sys.path.insert(0, str(REPO / "src"))
 
@@ -38,9 +35,8 @@ CHECKPOINTS = runs.all_checkpoints(CONFIG)
 POINTS = {point.key: point for point in CHECKPOINTS}
 WORLD = CONFIG.source == "world"
 MIRROR = f"{RESULTS}/world" if WORLD else CONFIG.mirror
-HAS_GPU = bool(glob.glob("/dev/nvidia[0-9]*"))
 DEVICE = CONFIG.device
-GPUS_PER_JOB = 1 if DEVICE == "cuda" or (DEVICE == "auto" and HAS_GPU) else 0
+GPUS_PER_JOB = 1 if DEVICE == "cuda" or (DEVICE == "auto" and runs.gpu_present()) else 0
 
 
 def code_digest(module):
@@ -81,11 +77,24 @@ def calibration_folder(model, calibration, seed):
     return f"{RESULTS}/calibration/{model}/{calibration}/s{seed}"
 
 
+def calibration_manifest(model, calibration, seed):
+    return f"{calibration_folder(model, calibration, seed)}/manifest.json"
+
+
 def data_files():
     return [
-        *(f"{RESULTS}/sources/data/{name}.json" for name in runs.needed_datasets(CONFIG)),
-        *(f"{RESULTS}/sources/models/{name}.json" for name in runs.needed_models(CONFIG)),
-        *(f"{calibration_folder(*key)}/manifest.json" for key in runs.calibrated(CHECKPOINTS)),
+        *(
+            f"{RESULTS}/sources/data/{name}.json"
+            for name in runs.needed_datasets(CONFIG)
+        ),
+        *(
+            f"{RESULTS}/sources/models/{name}.json"
+            for name in runs.needed_models(CONFIG)
+        ),
+        *(
+            f"{calibration_folder(*key)}/manifest.json"
+            for key in runs.calibrated(CHECKPOINTS)
+        ),
     ]
 
 
@@ -107,7 +116,11 @@ def serving_files():
 def table_files():
     return [
         f"{RESULTS}/results.csv",
-        *(f"{RESULTS}/tables/{table}.{ext}" for table in CONFIG.tables for ext in ("tex", "csv", "md")),
+        *(
+            f"{RESULTS}/tables/{table}.{ext}"
+            for table in CONFIG.tables
+            for ext in ("tex", "csv", "md")
+        ),
     ]
 
 
@@ -119,7 +132,8 @@ def paper_files():
     if latex_available():
         return [f"{RESULTS}/paper.pdf"]
     print(
-        "no LaTeX here (latexmk and pdflatex): everything but paper.pdf is made", file=sys.stderr
+        "no LaTeX here (latexmk and pdflatex): everything but paper.pdf is made",
+        file=sys.stderr,
     )
     return []
 
@@ -156,7 +170,9 @@ def source_params(kind):
             {
                 "entry": entry,
                 "fingerprint": (
-                    "" if WORLD else sources.fingerprint(kind, name, entry, MIRROR, CONFIG.lock)
+                    ""
+                    if WORLD
+                    else sources.fingerprint(kind, name, entry, MIRROR, CONFIG.lock)
                 ),
             }
         )
@@ -170,7 +186,7 @@ def world_input(wildcards):
 
 
 def world_model_input(wildcards):
-    return f"{RESULTS}/world/models/{wildcards.model}/config.json" if WORLD else []
+    return f"{RESULTS}/world/models/{wildcards.model}" if WORLD else []
 
 
 def calibration_inputs(wildcards):
@@ -185,7 +201,9 @@ def calibration_flags(wildcards):
         pairs_source=entry.pairs,
         pairs_data=f"{RESULTS}/sources/data/{entry.pairs}.json",
         categories=",".join(entry.categories),
-        texts_data=f"{RESULTS}/sources/data/{entry.texts}.json" if entry.texts else None,
+        texts_data=(
+            f"{RESULTS}/sources/data/{entry.texts}.json" if entry.texts else None
+        ),
         n_texts=entry.n_texts if entry.texts else None,
         max_tokens=entry.max_tokens if entry.texts else None,
         alignment=CONFIG.pruning.alignment,
@@ -242,8 +260,12 @@ def serving_flags(wildcards):
 def run_spec():
     """What the tables need to know: the checkpoints, their files and the configuration."""
     served = {point.key for point in runs.serving_checkpoints(CONFIG)}
-    dumped = CONFIG.model_dump(mode="json", exclude={"mirror", "lock", "device", "threads"})
-    dumped["models"] = {name: dumped["models"][name] for name in runs.needed_models(CONFIG)}
+    dumped = CONFIG.model_dump(
+        mode="json", exclude={"mirror", "lock", "device", "threads"}
+    )
+    dumped["models"] = {
+        name: dumped["models"][name] for name in runs.needed_models(CONFIG)
+    }
     return {
         "config": dumped,
         "experiments": {
@@ -262,16 +284,27 @@ def run_spec():
                 "calibration_manifest": (
                     None
                     if point.calibration == "none"
-                    else calibration_folder(point.model, point.calibration, point.seed)
-                    + "/manifest.json"
+                    else calibration_manifest(
+                        point.model, point.calibration, point.seed
+                    )
                 ),
                 "serving": (
-                    f"{RESULTS}/serving/{point.key}/efficiency.json" if point.key in served else None
+                    f"{RESULTS}/serving/{point.key}/efficiency.json"
+                    if point.key in served
+                    else None
                 ),
             }
             for point in CHECKPOINTS
         ],
     }
+
+
+def tables_folder(wildcards):
+    return f"{RESULTS}/tables"
+
+
+def figures_folder(wildcards):
+    return f"{RESULTS}/figures"
 
 
 # Resources: memory in MB and run time in minutes for a job, raised on a retry

@@ -20,7 +20,7 @@ rule generate_world:
         runtime=10,
     params:
         seed=CONFIG.world.seed,
-        out=f"{RESULTS}/world",
+        out=subpath(output.manifest, parent=True),
         code=code_digest("world.generator"),
     shell:
         "python -m debias_sparsegpt generate-world --seed {params.seed} --out {params.out:q}"
@@ -44,7 +44,7 @@ rule train_world:
         runtime=30,
     params:
         seed=CONFIG.world.seed,
-        world=f"{RESULTS}/world",
+        world=subpath(input.world, parent=True),
         code=code_digest("world.train"),
     shell:
         "python -m debias_sparsegpt train-world --seed {params.seed} --world {params.world:q}"

@@ -12,7 +12,9 @@ rule prune_model:
         pairs="<results>/calibration/{model}/{calibration}/s{seed}/pairs.jsonl",
         texts="<results>/calibration/{model}/{calibration}/s{seed}/texts.jsonl",
     output:
-        model=directory("<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/model"),
+        model=directory(
+            "<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/model"
+        ),
     log:
         "<results>/logs/prune_model/{model}/{method}/{regime}/{calibration}/s{seed}.log",
     wildcard_constraints:

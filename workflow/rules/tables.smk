@@ -74,12 +74,12 @@ rule make_table:
         mem_mb=memory_mb(2000),
         runtime=10,
     params:
-        prefix=f"{RESULTS}/tables",
+        prefix=subpath(output.tex, strip_suffix=".tex"),
         code=code_digest("reporting.tables"),
     shell:
         "python -m debias_sparsegpt make-table --table {wildcards.table} --spec {input.spec:q}"
         " --results {input.results:q} --significance {input.significance:q}"
-        " --out-prefix {params.prefix:q}/{wildcards.table} 2>&1 | tee {log:q}"
+        " --out-prefix {params.prefix:q} 2>&1 | tee {log:q}"
 
 
 rule make_figure:
@@ -105,11 +105,11 @@ rule make_figure:
         mem_mb=memory_mb(2000),
         runtime=10,
     params:
-        prefix=f"{RESULTS}/figures",
+        prefix=subpath(output.pdf, strip_suffix=".pdf"),
         code=code_digest("reporting.figures"),
     shell:
         "python -m debias_sparsegpt make-figure --figure {wildcards.figure} --spec {input.spec:q}"
-        " --results {input.results:q} --out-prefix {params.prefix:q}/{wildcards.figure}"
+        " --results {input.results:q} --out-prefix {params.prefix:q}"
         " 2>&1 | tee {log:q}"
 
 
@@ -133,8 +133,8 @@ rule make_paper:
         mem_mb=memory_mb(2000),
         runtime=10,
     params:
-        tables=f"{RESULTS}/tables",
-        figures=f"{RESULTS}/figures",
+        tables=tables_folder,
+        figures=figures_folder,
         code=code_digest("reporting.paper"),
     shell:
         "python -m debias_sparsegpt make-paper --spec {input.spec:q} --tables {params.tables:q}"
