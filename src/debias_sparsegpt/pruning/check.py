@@ -1,0 +1,113 @@
+"""Verify a pruned checkpoint before anything is measured on it.
+
+Checks every tensor against the manifest and the base model: the N:M pattern or the number of
+zeros, finite values, no -0.0 in pruned matrices, untouched tensors equal byte for byte, files
+as recorded, tokenizer present.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``check``."""
+    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="pruned model")
+    parser.add_argument("--base", type=Path, required=True, metavar="DIR", help="its base model")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="check.json")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Check and write the report; UserError on the first violation."""
+    from ..files import write_json
+
+    write_json(args.out, check_model(args.model, args.base))
+
+
+def check_model(folder: Path, base: Path) -> dict[str, Any]:
+    """Return ``{"model_sha256", "method", "regime", "matrices", "zeros", …}`` of a good checkpoint.
+
+    A matrix may have more zeros than its regime asks for: weights that were zero before, dead
+    inputs, kept weights that round to zero in a 16-bit dtype. Raises UserError on a violation.
+    """
+    import torch
+
+    from ..errors import UserError
+    from ..files import read_json, sha256_file
+    from ..modeling import load_tokenizer
+    from .architecture import rows_of
+    from .base import BaseModel
+    from .masks import REGIMES
+    from .tensors import read_folder, read_tensor, tensor_bytes
+
+    manifest = read_json(folder / "manifest.json")
+    regime = REGIMES[manifest["regime"]]
+    load_tokenizer(folder)
+    original = BaseModel(base, regime, "cpu")
+    targets = {
+        original.stored_name(f"{name}.weight"): module
+        for name, module in original.linears().items()
+    }
+    stored = read_folder(folder)
+
+    def fail(name: str, what: str) -> None:
+        raise UserError(f"{folder}: {name} {what}; prune again")
+
+    for name, value in manifest["files"].items():
+        if not (folder / name).is_file() or sha256_file(folder / name) != value:
+            fail(name, "is missing or differs from the manifest")
+    if set(stored) != set(original.stored):
+        odd = sorted(set(stored) ^ set(original.stored))
+        fail(odd[0], "is in only one of the pruned and the base model")
+    if {name for name, facts in manifest["tensors"].items() if facts.get("pruned")} != set(targets):
+        fail("manifest.json", "lists other pruned tensors than the base model's block linears")
+
+    total = size = surplus = 0
+    for name in sorted(stored):
+        entry, before = stored[name], original.stored[name]
+        if (entry.dtype, entry.shape) != (before.dtype, before.shape):
+            fail(name, "has another dtype or shape than in the base model")
+        tensor = read_tensor(entry)
+        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+            fail(name, "has NaN or infinite values")
+        if name not in targets:
+            if tensor_bytes(tensor) != tensor_bytes(read_tensor(before)):
+                fail(name, "was not to be pruned, but differs from the base model")
+            continue
+        zero = tensor == 0
+        if (zero & tensor.signbit()).any():
+            fail(name, "contains -0.0")
+        rows = rows_of(targets[name], zero)
+        if regime.structured:
+            least = rows.reshape(len(rows), -1, regime.of).sum(dim=2).min()
+            if least < regime.zeros:
+                fail(
+                    name, f"has a group of {regime.of} with {int(least)} zeros, not {regime.zeros}"
+                )
+        asked = _least_zeros(manifest, regime, rows.shape)
+        zeros = int(zero.sum())
+        if zeros < asked:
+            fail(name, f"has {zeros} zeros, expected at least {asked}")
+        total, size, surplus = total + zeros, size + zero.numel(), surplus + zeros - asked
+    return {
+        "method": manifest["method"],
+        "regime": manifest["regime"],
+        "model_sha256": manifest["model_sha256"],
+        "matrices": len(targets),
+        "weights": size,
+        "zeros": total,
+        "surplus_zeros": surplus,
+        "sparsity": total / size,
+        "untouched_tensors": len(stored) - len(targets),
+    }
+
+
+def _least_zeros(manifest: dict, regime: Any, shape: tuple[int, int]) -> int:
+    """Return the zeros that the regime asks for in a matrix of shape (n, d)."""
+    rows, columns = shape
+    if regime.structured or manifest["method"] == "magnitude":
+        return regime.count(rows * columns)
+    if manifest["method"] == "wanda":
+        return rows * regime.count(columns)
+    step = manifest["options"]["block_size"]
+    return sum(regime.count(rows * min(step, columns - k)) for k in range(0, columns, step))

@@ -1,0 +1,241 @@
+"""Running calibration batches through one decoder block after the other.
+
+The model's own code does everything: its embeddings, masks and position embeddings are taken
+once per batch by running the model with its blocks replaced by recorders, and each block is
+later called with exactly the arguments that the model gave to it.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from ..errors import UserError
+from .architecture import find_linears
+from .hessian import Plan
+from .packing import Batch, Part
+
+
+class _Stop(Exception):
+    """Ends a forward pass whose remainder is not needed."""
+
+
+class _Recorder(nn.Module):
+    """Stands in for one decoder block: notes its arguments, passes the hidden states on."""
+
+    def __init__(self, block: nn.Module, calls: list, last: bool) -> None:
+        super().__init__()
+        self.__dict__["block"] = block  # not a submodule: its parameters stay where they are
+        self.calls = calls
+        self.last = last
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.__dict__["block"], name)  # such as attention_type
+
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+        hidden = args[0] if args else kwargs.pop("hidden_states")
+        self.calls.append((hidden, args[1:], kwargs))
+        if self.last:
+            raise _Stop
+        return hidden
+
+
+@dataclass
+class Stream:
+    """The activations of one part of a batch on their way through the blocks.
+
+    hidden: (r, l, h), the input of the next block. calls: for each block the further
+    arguments that the model passes to it. items: the calibration item of each row.
+    """
+
+    hidden: Tensor
+    calls: list[tuple[tuple, dict]]
+    items: list[str]
+
+    def run(self, block: nn.Module, index: int) -> Tensor:
+        """Return block ``index``'s output (r, l, h)."""
+        args, kwargs = self.calls[index]
+        output = block(self.hidden, *args, **kwargs)
+        return output[0] if isinstance(output, tuple) else output
+
+
+@dataclass
+class Calibration:
+    """Batches on the device: for each the streams of its parts and the plan of its sums."""
+
+    batches: list[tuple[list[Stream], Plan]]
+
+    def streams(self) -> list[Stream]:
+        """Return all streams in order."""
+        return [stream for streams, _ in self.batches for stream in streams]
+
+
+def accepts_tree(model: PreTrainedModel, longest: int) -> bool:
+    """Return whether the model's signature and window allow shared-prefix packing.
+
+    Needs explicit positions and masks, and no sliding window shorter than the longest pair:
+    a 4-D mask replaces the window's own.
+    """
+    names = inspect.signature(model.base_model.forward).parameters
+    config = model.config.get_text_config()
+    window = getattr(config, "sliding_window", None)
+    return {"attention_mask", "position_ids"} <= set(names) and (
+        window is None or longest <= window
+    )
+
+
+@torch.no_grad()
+def record(
+    model: PreTrainedModel, blocks: nn.ModuleList, batches: Sequence[Batch], device: str
+) -> Calibration:
+    """Return the input of the first block and the arguments of all blocks for each batch.
+
+    Expects everything of the base model outside the blocks loaded. Raises UserError naming
+    the calibration item when an embedding is not finite.
+    """
+    originals = list(blocks)
+    calls: list = []
+    for index, block in enumerate(originals):
+        blocks[index] = _Recorder(block, calls, index == len(originals) - 1)
+    try:
+        recorded = []
+        for batch in batches:
+            streams = []
+            for part, items in zip(batch.parts, batch.items, strict=True):
+                calls.clear()
+                _call_model(model, part, device)
+                hidden = calls[0][0]
+                check_finite(hidden, items, "the embeddings")
+                streams.append(Stream(hidden, [call[1:] for call in calls], items))
+            recorded.append((streams, batch.plan.to(device)))
+    finally:
+        for index, block in enumerate(originals):
+            blocks[index] = block
+    return Calibration(recorded)
+
+
+def _call_model(model: PreTrainedModel, part: Part, device: str) -> None:
+    arguments: dict[str, Any] = {"input_ids": part.ids.to(device), "use_cache": False}
+    if part.visible is not None:
+        dtype = next(model.base_model.parameters()).dtype
+        if model.get_input_embeddings().weight.dtype.is_floating_point:
+            dtype = model.get_input_embeddings().weight.dtype
+        mask = torch.zeros(part.visible.shape, dtype=dtype)
+        mask.masked_fill_(~part.visible, torch.finfo(dtype).min)
+        arguments["attention_mask"] = mask.unsqueeze(1).to(device)
+        arguments["position_ids"] = part.positions.to(device)
+    try:
+        model.base_model(**arguments)
+    except _Stop:
+        return
+    raise UserError(
+        f"{type(model).__name__} did not call its last decoder block; "
+        "this architecture is not supported"
+    )
+
+
+def check_finite(values: Tensor, items: Sequence[str], where: str) -> None:
+    """Raise UserError naming the calibration items whose rows of (r, l, d) are not finite."""
+    bad = ~torch.isfinite(values).flatten(1).all(dim=1)
+    if bad.any():
+        names = [items[row] for row in bad.nonzero().flatten().tolist()]
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        raise UserError(
+            f"NaN or infinity in {where} for calibration item {names[0]}{more}; "
+            "check the model's weights, or load it in a dtype of wider range"
+        )
+
+
+@torch.no_grad()
+def input_groups(block: nn.Module, stream: Stream, index: int) -> list[list[str]]:
+    """Return the block's linears in the order of their calls, those with one input together.
+
+    Found by running the block: layers that get the very same tensor object share their input
+    (q, k and v; gate and up; all of them in a parallel block). Raises UserError for a linear
+    that is not called.
+    """
+    linears = find_linears(block)
+    seen: list[tuple[Tensor, list[str]]] = []
+
+    def note(name: str) -> Callable:
+        def hook(_module: nn.Module, args: tuple) -> None:
+            for tensor, names in seen:
+                if tensor is args[0]:
+                    names.append(name)
+                    return
+            seen.append((args[0], [name]))  # keeps the tensor alive, so identity is unique
+
+        return hook
+
+    handles = [module.register_forward_pre_hook(note(name)) for name, module in linears.items()]
+    try:
+        stream.run(block, index)
+    finally:
+        for handle in handles:
+            handle.remove()
+    missing = set(linears) - {name for _, names in seen for name in names}
+    if missing:
+        raise UserError(
+            f"the linear layers {', '.join(sorted(missing))} of decoder block {index} are not "
+            "called for ordinary text; this architecture is not supported"
+        )
+    return [names for _, names in seen]
+
+
+@torch.no_grad()
+def collect(
+    block: nn.Module,
+    index: int,
+    calibration: Calibration,
+    leaders: Sequence[str],
+    receive: Callable[[str, Tensor, Plan, list[Stream]], None],
+) -> None:
+    """Run all batches through a block and hand over the inputs of some of its linears.
+
+    ``leaders`` are names of linears in call order. For each batch and leader
+    ``receive(leader, inputs (t, d), plan, streams)`` is called. A pass ends at the last
+    leader: what the block would compute behind it is not needed.
+    """
+    captured: dict[str, list[Tensor]] = {}
+
+    def capture(name: str) -> Callable:
+        def hook(_module: nn.Module, args: tuple) -> None:
+            captured[name].append(args[0].reshape(-1, args[0].shape[-1]))
+            if name == leaders[-1]:
+                raise _Stop
+
+        return hook
+
+    handles = [
+        block.get_submodule(name).register_forward_pre_hook(capture(name)) for name in leaders
+    ]
+    try:
+        for streams, plan in calibration.batches:
+            captured = {name: [] for name in leaders}
+            for stream in streams:
+                try:
+                    stream.run(block, index)
+                except _Stop:
+                    continue
+            for name in leaders:
+                parts = captured.pop(name)
+                receive(name, parts[0] if len(parts) == 1 else torch.cat(parts), plan, streams)
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@torch.no_grad()
+def advance(block: nn.Module, index: int, name: str, calibration: Calibration) -> None:
+    """Replace every stream's activations by the block's output, checked to be finite."""
+    for stream in calibration.streams():
+        hidden = stream.run(block, index)
+        check_finite(hidden, stream.items, f"the output of {name}")
+        stream.hidden = hidden

@@ -1,0 +1,83 @@
+"""Sums over the calibration tokens: ``X Xᵀ`` with the bias term, or its diagonal alone.
+
+With ``S = X0 + X1`` and ``Δ = X0 - X1`` the paper's Hessian (Eq. 4, bias weight b) is
+``X0 X0ᵀ + X1 X1ᵀ + 2 b Δ Δᵀ = ½ S Sᵀ + (½ + 2 b) Δ Δᵀ``: it needs as many columns as plain
+SparseGPT. Tokens of a shared prefix are the same in both sentences: ``2 X Xᵀ``, and Δ = 0.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+PANEL = 512  # columns of H computed by one product; only the upper triangle of panels is
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the tokens of one batch enter the sums.
+
+    weights: (t,) float32, how often token t counts in ``X Xᵀ`` (2 in a shared prefix).
+    first, second: (m,) int64, tokens of the two sentences that are subtracted.
+    bias: (m,) float32, the bias weight of each of these matches.
+    """
+
+    weights: Tensor
+    first: Tensor
+    second: Tensor
+    bias: Tensor
+
+    def to(self, device: str) -> "Plan":
+        """Return the plan on another device."""
+        return Plan(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
+
+
+def columns(inputs: Tensor, plan: Plan) -> Tensor:
+    """Return Y (t, d) float32 with ``Yᵀ Y`` the batch's contribution to the Hessian.
+
+    inputs: (t, d), one row a token, any floating dtype. Matches of bias weight 0 stay plain
+    tokens; with none left this is the Hessian of SparseGPT, bit for bit. A matched token has
+    weight 1.
+    """
+    scaled = inputs.float() * plan.weights.sqrt().unsqueeze(1)
+    if len(plan.first):
+        one, two = inputs[plan.first].float(), inputs[plan.second].float()
+        scaled[plan.first] = (one + two).mul_(0.5**0.5)
+        scaled[plan.second] = (one - two).mul_((0.5 + 2 * plan.bias).sqrt().unsqueeze(1))
+    return scaled
+
+
+class Gram:
+    """Accumulates ``H = Σ Yᵀ Y`` (d, d) in float32, in place."""
+
+    def __init__(self, width: int, device: str) -> None:
+        self.sum = torch.zeros(width, width, dtype=torch.float32, device=device)
+
+    def add(self, inputs: Tensor, plan: Plan) -> None:
+        """Add one batch of inputs (t, d)."""
+        rows = columns(inputs, plan)
+        for start in range(0, len(self.sum), PANEL):
+            panel = slice(start, start + PANEL)
+            self.sum[panel, start:].addmm_(rows[:, panel].T, rows[:, start:])
+
+    def result(self) -> Tensor:
+        """Return the symmetric matrix; call once, after the last batch."""
+        for start in range(0, len(self.sum), PANEL):
+            stop = start + PANEL
+            self.sum[stop:, start:stop] = self.sum[start:stop, stop:].T
+        return self.sum
+
+
+class SquareNorms:
+    """Accumulates ``‖X_j‖²`` (d,) in float32: all that Wanda needs."""
+
+    def __init__(self, width: int, device: str) -> None:
+        self.sum = torch.zeros(width, dtype=torch.float32, device=device)
+
+    def add(self, inputs: Tensor, plan: Plan) -> None:
+        """Add one batch of inputs (t, d)."""
+        self.sum.addmv_(inputs.float().square_().T, plan.weights)
+
+    def result(self) -> Tensor:
+        """Return the squared norms."""
+        return self.sum

@@ -1,0 +1,106 @@
+"""Which weights go: exact counts per comparison group, ties broken by position.
+
+All functions work on scores in the orientation of the weight, ``(n, d)`` with one row per
+output and one column per input, or in its transpose where the name says so.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+METHODS = ("magnitude", "wanda", "sparsegpt", "debias-sparsegpt")
+
+
+@dataclass(frozen=True)
+class Regime:
+    """How many weights are zeroed: ``zeros`` of every ``of``.
+
+    ``structured`` means in every aligned group of ``of`` inputs of a row (N:M), otherwise
+    ``floor(zeros / of * n)`` of each comparison group of n weights.
+    """
+
+    slug: str
+    zeros: int
+    of: int
+    structured: bool
+
+    def count(self, size: int) -> int:
+        """Return ``floor(s * size)`` in integers, free of rounding."""
+        return size * self.zeros // self.of
+
+
+REGIMES = {
+    "u25": Regime("u25", 1, 4, False),
+    "u50": Regime("u50", 1, 2, False),
+    "1of4": Regime("1of4", 1, 4, True),
+    "2of4": Regime("2of4", 2, 4, True),
+}
+
+
+def smallest(scores: Tensor, count: int) -> Tensor:
+    """Return a boolean mask of the ``count`` smallest entries of a matrix.
+
+    Equal scores are taken in row-major order. Selection, not sorting: O(size).
+    """
+    if count == 0:
+        return torch.zeros_like(scores, dtype=torch.bool)
+    threshold = scores.flatten().kthvalue(count).values
+    mask = scores < threshold
+    ties = (scores == threshold).flatten().nonzero().squeeze(1)
+    mask.view(-1)[ties[: count - int(mask.sum())]] = True
+    return mask
+
+
+def smallest_per_row(scores: Tensor, count: int) -> Tensor:
+    """Return a boolean mask of the ``count`` smallest entries of each row, ties from the left."""
+    if count == 0:
+        return torch.zeros_like(scores, dtype=torch.bool)
+    threshold = scores.kthvalue(count, dim=1, keepdim=True).values
+    mask = scores < threshold
+    ties = scores == threshold
+    missing = count - mask.sum(dim=1, keepdim=True)
+    return mask | (ties & (ties.cumsum(dim=1) <= missing))
+
+
+def smallest_of_group(scores: Tensor, count: int) -> Tensor:
+    """Return a boolean mask of the ``count`` smallest along dimension 0, ties from the top.
+
+    ``scores`` is ``(m, ...)`` with a small m: the inputs of one N:M group in their order. The
+    rank of an entry is the number of entries that are smaller, or equal and earlier.
+    """
+    size = scores.shape[0]
+    rank = torch.zeros_like(scores, dtype=torch.int8)
+    for later in range(1, size):
+        first = scores[later] < scores[:later]  # the later entry goes before the earlier ones
+        rank[:later] += first
+        rank[later] += later - first.sum(dim=0, dtype=torch.int8)
+    return rank < count
+
+
+def group_mask(scores: Tensor, regime: Regime) -> Tensor:
+    """Return the N:M mask of a score matrix ``(n, d)`` with d divisible by ``regime.of``."""
+    rows, columns = scores.shape
+    groups = scores.reshape(rows, columns // regime.of, regime.of).permute(2, 0, 1)
+    mask = smallest_of_group(groups, regime.zeros)
+    return mask.permute(1, 2, 0).reshape(rows, columns)
+
+
+def magnitude_mask(weight: Tensor, regime: Regime) -> Tensor:
+    """Return the mask of weights to zero by ``|w|``: per N:M group, or over the whole matrix."""
+    scores = weight.abs()
+    if regime.structured:
+        return group_mask(scores, regime)
+    return smallest(scores, regime.count(scores.numel()))
+
+
+def wanda_mask(weight: Tensor, square_norms: Tensor, regime: Regime) -> Tensor:
+    """Return the mask of weights to zero by ``|w| * ||X_j||`` (Sun et al. 2024, Eq. 1).
+
+    ``weight`` is (n, d), ``square_norms`` (d,) holds ``||X_j||²``. Compared per N:M group, or
+    within each row.
+    """
+    scores = weight.abs() * square_norms.sqrt()
+    if regime.structured:
+        return group_mask(scores, regime)
+    return smallest_per_row(scores, regime.count(scores.shape[1]))

@@ -1,0 +1,92 @@
+"""Optimal-brain-surgeon pruning of one weight matrix, column by column (paper, Algorithm 1).
+
+Works on ``Wᵀ``, so that the column that the loop is at is contiguous in memory, and in two
+levels: rank-1 updates within a group of columns, one matrix product to the rest of the block,
+one to the rest of the matrix. Weights that share their input may be stacked side by side.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from .masks import Regime, smallest, smallest_of_group
+
+GROUP = 16  # columns between two products within a block; a multiple of every N:M group
+
+
+def prune_columns(
+    weight_t: Tensor,
+    upper: Tensor,
+    regime: Regime,
+    block_size: int,
+    heights: Sequence[int],
+) -> Tensor:
+    """Prune ``Wᵀ`` in place and return the squared error that each output takes.
+
+    weight_t: (d, n) float32, contiguous, the matrices of ``heights`` rows side by side;
+    upper: (d, d), U with ``UᵀU = H⁻¹``. The score of a weight is ``w² / U_jj²``. Unstructured
+    scores are compared over all rows of one matrix in one block of columns, N:M scores within
+    a group at the moment the loop reaches it. Zeros are +0.0.
+
+    Returns (n,) float32: the sum of ``(w / U_jj)²`` over the pruned weights of an output,
+    which is the increase of ``tr(ΔW H ΔWᵀ)``.
+    """
+    width, rows = weight_t.shape
+    diagonal = upper.diagonal()
+    loss = torch.zeros(rows, dtype=weight_t.dtype, device=weight_t.device)
+    for start in range(0, width, block_size):
+        stop = min(start + block_size, width)
+        block = weight_t[start:stop]
+        factor = upper[start:stop, start:stop]
+        error = torch.empty_like(block)
+        if regime.structured:
+            mask = torch.empty_like(block, dtype=torch.bool)
+        else:
+            mask = _block_mask(block, diagonal[start:stop], regime, heights)
+        _prune_block(block, factor, regime, mask, error)
+        loss += error.square().sum(dim=0)
+        if stop < width:
+            weight_t[stop:].addmm_(upper[start:stop, stop:].T, error, alpha=-1)
+    return loss
+
+
+def _block_mask(block: Tensor, diagonal: Tensor, regime: Regime, heights: Sequence[int]) -> Tensor:
+    """Return the transposed mask of one block of columns, each matrix compared on its own."""
+    scores = (block / diagonal.unsqueeze(1)).square()
+    masks = [
+        smallest(part.T, regime.count(part.numel())).T
+        for part in scores.split(list(heights), dim=1)
+    ]
+    return torch.cat(masks, dim=1)
+
+
+def _prune_block(
+    block: Tensor, factor: Tensor, regime: Regime, mask: Tensor, error: Tensor
+) -> None:
+    """Run the column loop within one block (c, n) with its factor (c, c).
+
+    ``mask`` (c, n) is read, or filled group by group for an N:M regime; ``error`` (c, n) is
+    filled with ``w / U_jj`` where a weight was pruned and 0 elsewhere.
+    """
+    size = len(block)
+    diagonal = factor.diagonal()
+    scale = diagonal.tolist()
+    for start in range(0, size, GROUP):
+        stop = min(start + GROUP, size)
+        for column in range(start, stop):
+            if regime.structured and column % regime.of == 0:
+                group = slice(column, column + regime.of)
+                scores = (block[group] / diagonal[group].unsqueeze(1)).square_()
+                mask[group] = smallest_of_group(scores, regime.zeros)
+            pruned = mask[column]
+            current = block[column]
+            torch.div(current, scale[column], out=error[column])
+            error[column].masked_fill_(~pruned, 0.0)
+            current.masked_fill_(pruned, 0.0)
+            if column + 1 < stop:
+                block[column + 1 : stop].addr_(
+                    factor[column, column + 1 : stop], error[column], alpha=-1
+                )
+        if stop < size:
+            block[stop:].addmm_(factor[start:stop, stop:].T, error[start:stop], alpha=-1)

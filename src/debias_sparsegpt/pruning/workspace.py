@@ -1,0 +1,93 @@
+"""The result in the making: a work folder that outlives a killed run and is then completed."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError
+from ..files import disk_errors, read_json, write_json
+
+
+class Workspace:
+    """Finished shards and their records under ``root/key``.
+
+    ``model/`` becomes the output folder; ``state/`` holds one record per finished shard,
+    written after the shard itself, so that a record without its shard cannot exist.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.model = folder / "model"
+        self.state = folder / "state"
+
+    def record(self, name: str) -> Any | None:
+        """Return the record of a finished step, or None."""
+        file = self.state / f"{name}.json"
+        return read_json(file) if file.is_file() else None
+
+    def finish(self, name: str, record: Any) -> None:
+        """Write the record of a step whose files are complete."""
+        write_json(self.state / f"{name}.json", record)
+
+    def publish(self, out: Path) -> None:
+        """Move the finished model folder to ``out``, replacing what is there."""
+        with disk_errors(out):
+            out.parent.mkdir(parents=True, exist_ok=True)
+            ready = self.model
+            if os.stat(ready).st_dev != os.stat(out.parent).st_dev:
+                ready = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+                shutil.copytree(self.model, ready, dirs_exist_ok=True)
+            if out.exists():
+                shutil.rmtree(out)
+            os.replace(ready, out)
+
+
+@contextlib.contextmanager
+def workspace(root: Path, key: str, own_root: bool) -> Iterator[Workspace]:
+    """Yield the workspace of one run, locked; remove it when the run ends well.
+
+    ``key`` is a digest of everything that decides the result. With ``own_root`` the root
+    belongs to one output folder: what other inputs left there is removed, and the root itself
+    at the end. A failed run leaves finished shards only. Raises UserError when another process
+    works on the same result.
+    """
+    with disk_errors(root):
+        folder = root / key
+        for name in ("model", "state"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        with open(folder / "lock", "w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno not in (errno.EAGAIN, errno.EACCES):
+                    raise
+                raise UserError(
+                    f"another process is pruning to the same output (it holds {folder / 'lock'}); "
+                    "wait for it, or choose another --out"
+                ) from None
+            if own_root:
+                _remove_stale(root, key)
+            yield Workspace(folder)
+            shutil.rmtree(folder)
+        if own_root:
+            with contextlib.suppress(OSError):  # another run has begun there meanwhile
+                root.rmdir()
+
+
+def _remove_stale(root: Path, key: str) -> None:
+    """Remove the remains of runs with other inputs that no live process holds."""
+    for folder in root.iterdir():
+        if folder.name == key or not (folder / "lock").is_file():
+            continue
+        with open(folder / "lock") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            shutil.rmtree(folder)
