@@ -6,7 +6,9 @@ from debias_sparsegpt import codedigest
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     (tmp_path / "__init__.py").write_text("")
-    (tmp_path / "solver.py").write_text('"""Doc."""\nfrom .masks import cut\n\ndef run(x):\n    return cut(x)\n')
+    (tmp_path / "solver.py").write_text(
+        '"""Doc."""\nfrom .masks import cut\n\ndef run(x):\n    return cut(x)\n'
+    )
     (tmp_path / "masks.py").write_text("def cut(x):\n    return x + 1\n")
     (tmp_path / "tables.py").write_text("A = 1\n")
     monkeypatch.setattr(codedigest, "ROOT", tmp_path)
@@ -28,7 +30,11 @@ def digest():
 @pytest.mark.parametrize(
     ("file", "text", "changes"),
     [
-        ("solver.py", '"""Other words."""\n# why\nfrom .masks import cut\ndef run(x):\n    return cut(x)\n', False),
+        (
+            "solver.py",
+            '"""Other words."""\n# why\nfrom .masks import cut\ndef run(x):\n    return cut(x)\n',
+            False,
+        ),
         ("solver.py", "from .masks import cut\ndef run(x):\n    return cut(x) + 1\n", True),
         ("masks.py", "def cut(x):\n    return x + 2\n", True),
         ("masks.py", "def cut(x):  # one more\n    return x + 1\n", False),

@@ -297,7 +297,12 @@ def _reference_errors(raw: Mapping[str, Any]) -> list[str]:
         for key in ("pairs", "texts"):
             check(f"calibrations.{name}.{key}", mapping(calibration).get(key), datasets, "data set")
     serving = mapping(raw.get("serving"))
-    check("serving.experiment", serving.get("experiment"), mapping(raw.get("experiments")), "experiment")
+    check(
+        "serving.experiment",
+        serving.get("experiment"),
+        mapping(raw.get("experiments")),
+        "experiment",
+    )
     for index, value in enumerate(names(serving.get("models"))):
         check(f"serving.models.{index}", value, models, "model")
     return lines

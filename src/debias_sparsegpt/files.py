@@ -21,7 +21,12 @@ def canonical_json(obj: Any, indent: int | None = None) -> str:
     """Return JSON with sorted keys and no NaN, so that equal objects give equal bytes."""
     separators = (",", ":") if indent is None else (",", ": ")
     return json.dumps(
-        obj, sort_keys=True, indent=indent, separators=separators, ensure_ascii=False, allow_nan=False
+        obj,
+        sort_keys=True,
+        indent=indent,
+        separators=separators,
+        ensure_ascii=False,
+        allow_nan=False,
     )
 
 

@@ -69,7 +69,9 @@ def all_checkpoints(config: Config) -> list[Checkpoint]:
 
 def calibrated(checkpoints: Iterable[Checkpoint]) -> list[tuple[str, str, int]]:
     """Return the (model, calibration, seed) triples whose calibration data is needed."""
-    return sorted({(p.model, p.calibration, p.seed) for p in checkpoints if p.calibration != "none"})
+    return sorted(
+        {(p.model, p.calibration, p.seed) for p in checkpoints if p.calibration != "none"}
+    )
 
 
 def needed_datasets(config: Config) -> list[str]:

@@ -1,46 +1,19 @@
 """What the workflow promises before any job runs."""
 
-import os
-import shutil
-import subprocess
-import sys
 import time
 
 import pytest
+import yaml
+
+from .conftest import copy_workflow, counts, snakemake
 
 pytestmark = pytest.mark.workflow
-
-
-def snakemake(repo, *words, **kwargs):
-    environment = {**os.environ, "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
-    return subprocess.run(
-        [sys.executable, "-m", "snakemake", *words],
-        cwd=repo,
-        env=environment,
-        text=True,
-        capture_output=True,
-        **kwargs,
-    )
 
 
 @pytest.fixture(scope="module")
 def clone(repo, tmp_path_factory):
     """The checkout's workflow without results, so that a dry run lists everything."""
-    folder = tmp_path_factory.mktemp("clone")
-    for name in ("Snakefile", "workflow", "config", "profiles", "src", "environment.yml"):
-        source = repo / name
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
-    return folder
-
-
-def counts(output):
-    """The job table of a dry run: rule -> number of jobs."""
-    found = {}
-    for line in output.splitlines():
-        words = line.split()
-        if len(words) == 2 and words[1].isdigit():
-            found[words[0]] = int(words[1])
-    return found
+    return copy_workflow(repo, tmp_path_factory.mktemp("clone"))
 
 
 def test_dry_run_of_the_embedded_default(clone):
@@ -72,7 +45,14 @@ def test_slurm_profile_parses_and_dry_runs(clone):
 
 def test_gpu_jobs_ask_for_one_gpu(clone):
     done = snakemake(
-        clone, "-n", "--configfile", "config/paper.yaml", "--until", "prune_model", "--resources", "gpu=2"
+        clone,
+        "-n",
+        "--configfile",
+        "config/paper.yaml",
+        "--until",
+        "prune_model",
+        "--resources",
+        "gpu=2",
     )
     assert done.returncode == 0, done.stderr
     assert "gpu=1" in done.stdout
@@ -98,8 +78,6 @@ def test_lint_is_clean(clone):
 
 
 def test_the_environment_of_conda_users_is_the_locked_one(repo):
-    import yaml
-
     listed = yaml.safe_load((repo / "environment.yml").read_text())["dependencies"][-1]["pip"]
     direct = [
         line.strip()

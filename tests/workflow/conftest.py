@@ -1,0 +1,118 @@
+"""A tiny mirror and configuration, so that the whole workflow runs in a test."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+
+def snakemake(folder, *words):
+    """Run Snakemake in ``folder`` with this Python; return the finished process."""
+    environment = {**os.environ, "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
+    environment.pop("OMP_NUM_THREADS", None)
+    return subprocess.run(
+        [sys.executable, "-m", "snakemake", *words],
+        cwd=folder,
+        env=environment,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+
+
+def counts(output):
+    """Read the job table that Snakemake prints: rule -> number of jobs."""
+    found = {}
+    for line in output.splitlines():
+        words = line.split()
+        if len(words) == 2 and words[1].isdigit():
+            found[words[0]] = int(words[1])
+    return found
+
+
+def copy_workflow(repo, folder):
+    """Copy what a run needs, without results: the state of a fresh clone."""
+    for name in ("Snakefile", "workflow", "config", "profiles", "src", "environment.yml"):
+        source = repo / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_mirror(tmp_path_factory):
+    """A mirror made here: the invented world's data and an untrained two-block Llama."""
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    from debias_sparsegpt.cli import main
+
+    mirror = tmp_path_factory.mktemp("mirror")
+    assert main(["generate-world", "--seed", "7", "--out", str(mirror)]) == 0
+    text = (mirror / "data/wikitext2/wiki.test.raw").read_text().splitlines()
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=["<unk>", "<s>", "</s>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )
+    tokenizer.train_from_iterator(text, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 1)]
+    )
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=400,
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=1,
+            max_position_embeddings=256,
+            bos_token_id=1,
+            eos_token_id=2,
+        )
+    )
+    folder = mirror / "models/tiny-llama"
+    model.save_pretrained(folder)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
+    ).save_pretrained(folder)
+    return mirror
+
+
+TINY = {
+    "results": "results/tiny",
+    "source": "external",
+    "models": {"tiny": {"mirror": "tiny-llama", "label": "Tiny & co_1"}},
+    "benchmarks": {
+        "mmlu": {"task": "mmlu", "dataset": "mmlu", "limit": 12},
+        "unqover": {"task": "unqover", "dataset": "unqover", "limit": 12},
+    },
+    "experiments": {
+        "main": {
+            "models": ["tiny"],
+            "methods": ["dense", "sparsegpt", "debias-sparsegpt"],
+            "regimes": ["2of4"],
+            "calibrations": ["ss-uc4"],
+        }
+    },
+    "tables": ["main", "calibration"],
+    "figures": ["unqover_heatmap"],
+}
+
+
+@pytest.fixture
+def write_config():
+    """Write the tiny configuration with changes into a checkout; return its path."""
+
+    def write(folder, mirror, **changes):
+        path = folder / "tiny.yaml"
+        path.write_text(yaml.safe_dump({**TINY, "mirror": str(mirror), **changes}))
+        return str(path)
+
+    return write

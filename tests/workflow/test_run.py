@@ -1,0 +1,141 @@
+"""The whole chain on a tiny mirror, and what reruns after a change."""
+
+import copy
+import json
+
+import pandas as pd
+import pytest
+
+from .conftest import TINY, copy_workflow, counts, snakemake
+
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def finished(repo, tiny_mirror, tmp_path_factory):
+    """A checkout in which the tiny configuration has run to the end."""
+    import yaml
+
+    folder = copy_workflow(repo, tmp_path_factory.mktemp("run"))
+    (folder / "tiny.yaml").write_text(yaml.safe_dump({**TINY, "mirror": str(tiny_mirror)}))
+    done = snakemake(folder, "--cores", "2", "--configfile", "tiny.yaml")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return folder
+
+
+def test_every_stage_left_its_output(finished):
+    results = finished / "results/tiny"
+    table = pd.read_csv(results / "results.csv")
+    assert set(table.columns) >= {
+        *("model", "method", "regime", "calibration", "seed", "benchmark", "metric"),
+        *("category", "value", "n", "stderr", "printed"),
+    }
+    assert {"dense", "sparsegpt", "debias-sparsegpt"} == set(table.method)
+    assert {"mmlu", "unqover", "dto", "calibration"} <= set(table.benchmark)
+    for name in ("main", "calibration"):
+        for suffix in ("tex", "csv", "md"):
+            assert (results / f"tables/{name}.{suffix}").stat().st_size > 0
+    assert (results / "figures/unqover_heatmap.pdf").read_bytes().startswith(b"%PDF")
+    assert "Tiny \\& co\\_1" in (results / "tables/main.tex").read_text()
+    assert not list((results / ".partial").glob("*"))
+    checkpoint = results / "pruned/tiny/debias-sparsegpt/2of4/ss-uc4/s0"
+    assert json.loads((checkpoint / "check.json").read_text())["model_sha256"]
+
+
+def test_the_numbers_follow_from_the_items(finished):
+    folder = finished / "results/tiny/evals/tiny/sparsegpt/2of4/ss-uc4/s0/unqover"
+    metrics = json.loads((folder / "metrics.json").read_text())
+    items = pd.read_json(folder / "items.jsonl", lines=True)
+    assert len(items) == 12
+    assert metrics["metrics"]["acc"]["value"] == pytest.approx(items.correct.mean())
+    table = pd.read_csv(finished / "results/tiny/results.csv", keep_default_na=False)
+    row = table[
+        (table.method == "sparsegpt")
+        & (table.benchmark == "unqover")
+        & (table.metric == "acc")
+        & (table.category == "")
+    ]
+    assert float(row.value.iloc[0]) == pytest.approx(items.correct.mean())
+
+
+def test_a_second_run_has_nothing_to_do(finished):
+    done = snakemake(finished, "--cores", "2", "--configfile", "tiny.yaml")
+    assert done.returncode == 0
+    assert "Nothing to be done" in done.stdout + done.stderr
+
+
+def dry(folder, write_config, mirror, **changes):
+    path = write_config(folder, mirror, **changes)
+    done = snakemake(folder, "-n", "--cores", "2", "--configfile", path)
+    assert done.returncode == 0, done.stderr
+    return counts(done.stdout)
+
+
+def test_another_damping_prunes_again(finished, write_config, tiny_mirror):
+    jobs = dry(finished, write_config, tiny_mirror, pruning={"damping": 0.1})
+    assert jobs["prune_model"] == 2
+    assert jobs["evaluate_checkpoint"] == 2
+    assert "build_calibration" not in jobs
+    assert "fetch_dataset" not in jobs
+
+
+def test_another_label_only_makes_the_tables_again(finished, write_config, tiny_mirror):
+    models = {"tiny": {"mirror": "tiny-llama", "label": "Another name"}}
+    jobs = dry(finished, write_config, tiny_mirror, models=models)
+    assert jobs["make_table"] == 2
+    assert "prune_model" not in jobs
+    assert "evaluate_checkpoint" not in jobs
+
+
+def test_a_comment_reruns_nothing_and_code_its_stage(finished, write_config, tiny_mirror):
+    solver = finished / "src/debias_sparsegpt/pruning/solver.py"
+    before = solver.read_text()
+    solver.write_text("# a comment\n" + before)
+    assert "prune_model" not in dry(finished, write_config, tiny_mirror)
+    solver.write_text(before + "\nUNUSED = 1\n")
+    jobs = dry(finished, write_config, tiny_mirror)
+    solver.write_text(before)
+    assert jobs["prune_model"] == 2
+    assert "build_calibration" not in jobs
+
+
+def test_a_changed_file_of_the_mirror_is_noticed(finished, write_config, tiny_mirror):
+    data = tiny_mirror / "data/mmlu/test.jsonl"
+    before = data.read_bytes()
+    data.touch()
+    assert "fetch_dataset" not in dry(finished, write_config, tiny_mirror)
+    data.write_bytes(before + before.splitlines(keepends=True)[0])
+    jobs = dry(finished, write_config, tiny_mirror)
+    data.write_bytes(before)
+    assert jobs["fetch_dataset"] == 1
+
+
+def test_an_added_benchmark_is_computed_alone(finished, write_config, tiny_mirror):
+    evals = finished / "results/tiny/evals/tiny/sparsegpt/2of4/ss-uc4/s0"
+    old = (evals / "unqover/items.jsonl").stat().st_mtime_ns
+    benchmarks = copy.deepcopy(TINY["benchmarks"])
+    benchmarks["crows_pairs"] = {"task": "crows_pairs", "dataset": "crows_pairs", "limit": 6}
+    path = write_config(finished, tiny_mirror, benchmarks=benchmarks)
+    target = "results/tiny/evals/tiny/sparsegpt/2of4/ss-uc4/s0/summary.json"
+    done = snakemake(finished, "--cores", "2", "--configfile", path, target)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert set(counts(done.stdout + done.stderr)) <= {
+        "fetch_dataset",
+        "evaluate_checkpoint",
+        "total",
+    }
+    assert (evals / "crows_pairs/metrics.json").exists()
+    assert (evals / "unqover/items.jsonl").stat().st_mtime_ns == old
+
+
+def test_a_missing_source_is_one_sentence(repo, tmp_path, write_config):
+    folder = copy_workflow(repo, tmp_path)
+    (tmp_path / "empty").mkdir()
+    path = write_config(folder, tmp_path / "empty")
+    target = "results/tiny/sources/data/unqover.json"
+    done = snakemake(folder, "--cores", "1", "--configfile", path, target)
+    assert done.returncode != 0
+    errors = [line for line in (done.stdout + done.stderr).splitlines() if "error: " in line]
+    assert any("unqover" in line and "empty" in line for line in errors)
+    assert "Traceback" not in done.stdout + done.stderr
+    assert not (folder / target).exists()
