@@ -45,10 +45,11 @@ def smallest(scores: Tensor, count: int) -> Tensor:
     """
     if count == 0:
         return torch.zeros_like(scores, dtype=torch.bool)
-    threshold = scores.flatten().kthvalue(count).values
+    in_memory_order = scores if scores.stride(0) >= scores.stride(1) else scores.T
+    threshold = in_memory_order.flatten().kthvalue(count).values
     mask = scores < threshold
-    ties = (scores == threshold).flatten().nonzero().squeeze(1)
-    mask.view(-1)[ties[: count - int(mask.sum())]] = True
+    ties = (scores == threshold).nonzero()[: count - int(mask.sum())]
+    mask[ties[:, 0], ties[:, 1]] = True
     return mask
 
 
