@@ -1,0 +1,1 @@
+"""From the records of a run to results.csv, significance.csv, tables, figures and one PDF."""

@@ -1,0 +1,187 @@
+"""Gather every number of a run into results.csv, and the paired tests into significance.csv.
+
+results.csv is tidy: one value a row, sorted, fractions not percentages. Beside the
+benchmarks' metrics it holds derived rows (benchmark ``dto``), throughput and energy
+(``serving``), achieved sparsity (``check``) and the pairs kept and dropped (``calibration``).
+``printed`` is the paper's number on the same scale where it has one.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError
+from ..files import read_json, write_csv
+from ..progress import Progress
+from ..runs import Checkpoint
+from . import significance, stats
+from .printed import printed_value
+from .spec import Spec, read_spec
+
+COLUMNS = (
+    "model", "method", "regime", "calibration", "seed", "benchmark", "metric", "category",
+    "value", "n", "stderr", "printed", "printed_table",
+)  # fmt: skip
+Row = dict[str, Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``collect-results``."""
+    add = parser.add_argument
+    add("--spec", type=Path, required=True, help="run_spec.json, written by the workflow")
+    add("--out", type=Path, required=True, help="results.csv")
+    add("--significance", type=Path, help="significance.csv; without it nothing is tested")
+
+
+def _row(
+    point: Checkpoint, benchmark: str, metric: str, category: str, measured: dict[str, Any]
+) -> Row:
+    return {
+        "model": point.model,
+        "method": point.method,
+        "regime": point.regime,
+        "calibration": point.calibration,
+        "seed": point.seed,
+        "benchmark": benchmark,
+        "metric": metric,
+        "category": category,
+        "value": measured["value"],
+        "n": measured.get("n"),
+        "stderr": measured.get("stderr"),
+    }
+
+
+def metric_rows(point: Checkpoint, benchmark: str, path: Path) -> Iterator[Row]:
+    """Yield the rows of one ``metrics.json`` or ``efficiency.json``: totals, then categories."""
+    content = read_json(path)
+    try:
+        for name, measured in content["metrics"].items():
+            yield _row(point, benchmark, name, "", measured)
+        for category, metrics in content.get("categories", {}).items():
+            for name, measured in metrics.items():
+                yield _row(point, benchmark, name, category, measured)
+        facts = content.get("facts", {})
+        total = facts.get("items_in_split", facts.get("items_in_data"))
+        if total is not None:
+            yield _row(point, benchmark, "items_total", "", {"value": total})
+    except (KeyError, TypeError, AttributeError):
+        raise UserError(
+            f"expected metrics as {{name: {{value, n, stderr}}}} in {path}, got another form; "
+            "evaluate this checkpoint again"
+        ) from None
+
+
+def dto_rows(spec: Spec, point: Checkpoint, rows: list[Row]) -> Iterator[Row]:
+    """Yield the distances to the optimum that a checkpoint's metrics allow.
+
+    ``dto`` is the paper's, from MMLU and UnQover; ``dto_chance`` rescales both so that
+    chance is 0; ``dto_bbq`` takes BBQ's disambiguated and ambiguous accuracy. ``n`` is the
+    number of items of both; standard errors by the delta method.
+    """
+    totals = {(row["benchmark"], row["metric"]): row for row in rows if not row["category"]}
+
+    def emit(name: str, performance: Row | None, fairness: Row | None, chance=(0.0, 0.0)) -> Row | None:
+        if performance is None or fairness is None:
+            return None
+        if performance["value"] is None or fairness["value"] is None:
+            return None
+        errors = [
+            None if row["stderr"] is None else row["stderr"] / (1 - floor)
+            for row, floor in zip((performance, fairness), chance, strict=True)
+        ]
+        values = [
+            stats.above_chance(row["value"], floor) if floor else row["value"]
+            for row, floor in zip((performance, fairness), chance, strict=True)
+        ]
+        counts = [row["n"] for row in (performance, fairness)]
+        return _row(
+            point,
+            "dto",
+            name,
+            "",
+            {
+                "value": stats.dto(*values),
+                "n": None if None in counts else sum(counts),
+                "stderr": None if None in errors else stats.dto_stderr(*values, *errors),
+            },
+        )
+
+    mmlu = totals.get((spec.primary("mmlu"), "acc"))
+    unqover = totals.get((spec.primary("unqover"), "acc"))
+    bbq = spec.primary("bbq")
+    for row in (
+        emit("dto", mmlu, unqover),
+        emit("dto_chance", mmlu, unqover, (stats.CHANCE_MMLU, stats.CHANCE_UNQOVER)),
+        emit("dto_bbq", totals.get((bbq, "acc_dis")), totals.get((bbq, "acc_amb"))),
+    ):
+        if row is not None:
+            yield row
+
+
+def calibration_rows(point: Checkpoint, path: Path) -> Iterator[Row]:
+    """Yield the counts of one calibration set for one model; they belong to no method or regime."""
+    manifest = read_json(path)
+    owner = Checkpoint(point.model, "", "", point.calibration, point.seed)
+    try:
+        pairs = manifest["pairs"]
+        for category, counts in {"": pairs, **pairs["categories"]}.items():
+            for name in ("total", "kept", "dropped"):
+                measured = {"value": counts[name]}
+                yield _row(owner, "calibration", f"pairs_{name}", category, measured)
+        yield _row(owner, "calibration", "tokens_pairs", "", {"value": manifest["tokens"]["pairs"]})
+        yield _row(owner, "calibration", "tokens_texts", "", {"value": manifest["tokens"]["texts"]})
+        yield _row(owner, "calibration", "texts_kept", "", {"value": manifest["texts"]["kept"]})
+    except (KeyError, TypeError):
+        raise UserError(
+            f"expected the counts pairs, texts and tokens in {path}, got another form; build the "
+            "calibration set again"
+        ) from None
+
+
+def checkpoint_rows(spec: Spec, point: Checkpoint) -> list[Row]:
+    """Return all rows of one checkpoint but those of its calibration set."""
+    files = spec.files[point]
+    rows = [
+        row
+        for slug in spec.config.benchmarks
+        for row in metric_rows(point, slug, Path(str(files["evals"]), slug, "metrics.json"))
+    ]
+    rows += dto_rows(spec, point, rows)
+    if files["serving"]:
+        rows += metric_rows(point, "serving", Path(files["serving"]))
+    for row in rows:
+        found = printed_value(spec, point, row["benchmark"], row["metric"], row["category"])
+        row["printed"], row["printed_table"] = found or (None, None)
+    if files["check"]:
+        check = read_json(files["check"])
+        rows.append(_row(point, "check", "sparsity", "", {"value": check["sparsity"]}))
+    return rows
+
+
+def collect(spec: Spec) -> list[Row]:
+    """Return all rows of results.csv, sorted."""
+    rows: list[Row] = []
+    progress = Progress(len(spec.files), "collect-results")
+    calibrations: dict[tuple[str, str, int], tuple[Checkpoint, str]] = {}
+    for point, files in spec.files.items():
+        rows += checkpoint_rows(spec, point)
+        if files["calibration_manifest"]:
+            key = (point.model, point.calibration, point.seed)
+            calibrations[key] = (point, files["calibration_manifest"])
+        progress.update()
+    for point, manifest in calibrations.values():
+        rows += calibration_rows(point, Path(manifest))
+    return sorted(rows, key=lambda row: tuple(str(row[name]) for name in COLUMNS[:8]))
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run ``collect-results``."""
+    spec = read_spec(args.spec)
+    rows = collect(spec)
+    tests = list(significance.significance_rows(spec)) if args.significance else []
+    write_csv(args.out, COLUMNS, rows)
+    print(f"{args.out}: {len(rows)} values of {len(spec.files)} checkpoints")
+    if args.significance:
+        write_csv(args.significance, significance.COLUMNS, tests)
+        print(f"{args.significance}: {len(tests)} paired tests")

@@ -1,0 +1,392 @@
+"""Draw one figure of a run as .pdf, .svg and .png, with the plotted numbers as .csv.
+
+The files are the same from run to run: no dates, fixed ids. Colours are safe for colour-blind
+readers, units stand in the axis labels.
+"""
+
+import argparse
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.style
+import matplotlib.ticker
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
+from matplotlib.figure import Figure
+
+from ..config import FIGURES
+from ..errors import UserError
+from ..files import atomic_path, write_csv
+from .results import Group, Measured, Quantity, Results, dense_group, groups
+from .spec import REGIME_LABELS, Spec, read_spec
+from .tables import CATEGORY_LABELS, Field, all_fields, benchmark_field, category_order
+
+STYLE = resources.files(__package__).joinpath("figures.mplstyle")
+COLORS = {
+    "magnitude": "#E69F00",
+    "wanda": "#009E73",
+    "sparsegpt": "#0072B2",
+    "debias-sparsegpt": "#D55E00",
+}
+MARKERS = {"magnitude": "v", "wanda": "^", "sparsegpt": "s", "debias-sparsegpt": "o"}
+# No creation date and no producer version: equal numbers give equal bytes.
+METADATA: dict[str, Mapping[str, Any]] = {
+    "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
+    "svg": {"Date": None, "Creator": None},
+    "png": {"Software": None},
+}
+WIDTH = 6.3  # inches, the text width of A4 with usual margins
+Z95 = 1.959964  # half width of a 95 % normal interval in standard errors
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``make-figure``."""
+    add = parser.add_argument
+    add("--figure", choices=FIGURES, required=True)
+    add("--results", type=Path, required=True, help="results.csv")
+    add("--spec", type=Path, required=True, help="run_spec.json, written by the workflow")
+    add("--out-prefix", required=True, help="path without suffix; .pdf, .svg, .png, .csv are added")
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure, its caption, and the numbers it shows as CSV rows."""
+
+    figure: Figure
+    caption: str
+    header: tuple[str, ...]
+    rows: list[dict[str, Any]]
+
+
+def interval(measured: Measured) -> tuple[float, float] | None:
+    """Return the 95 % normal interval of a number from its standard error, None without one."""
+    if measured.stderr is None:
+        return None
+    return measured.value - Z95 * measured.stderr, measured.value + Z95 * measured.stderr
+
+
+def unqover_heatmap(spec: Spec, results: Results, slug: str) -> Drawing:
+    """Return UnQover accuracy by category (fig:accuracy-heatmap): one panel a model.
+
+    Rows are the dense model, SparseGPT and Debias-SparseGPT of the experiment ``main`` (else
+    of the first one), columns the question categories in the paper's order.
+    """
+    benchmark = spec.primary("unqover")
+    if benchmark is None:
+        raise UserError(
+            f"the figure {slug} shows UnQover, but the configuration has no benchmark with task "
+            "unqover; add one or leave the figure out"
+        )
+    experiment = "main" if "main" in spec.experiments else next(iter(spec.experiments))
+    points = spec.experiment(experiment, f"the figure {slug}")
+    results.require(points)
+    metric = spec.headline(benchmark)
+    categories = category_order(results.categories(benchmark, metric))
+    models = list(dict.fromkeys(point.model for point in points))
+    shown = [
+        group
+        for group in groups(points)
+        if spec.base_method(group.method) in ("sparsegpt", "debias-sparsegpt")
+    ]
+    several = len({(group.regime, group.calibration) for group in shown}) > 1
+    rows: list[dict[str, Any]] = []
+    panels: list[tuple[str, list[str], list[list[float]]]] = []
+    for model in models:
+        dense = dense_group(spec, model)
+        mine = [group for group in shown if group.model == model]
+        lines: list[Group] = ([dense] if dense else []) + mine
+        labels, values = [], []
+        for group in lines:
+            label = spec.method_label(group.method)
+            if several and group.regime != "dense":
+                label += f" {REGIME_LABELS[group.regime]}"
+            labels.append(label)
+            found = [results.of(group, Quantity(benchmark, metric, name)) for name in categories]
+            values.append([math.nan if one is None else 100 * one.value for one in found])
+            for name, one in zip(categories, found, strict=True):
+                rows.append(
+                    {
+                        "model": model,
+                        "method": group.method,
+                        "regime": group.regime,
+                        "calibration": group.calibration,
+                        "category": name,
+                        "accuracy_percent": "" if one is None else f"{100 * one.value:.2f}",
+                        "accuracy_percent_printed": (
+                            "" if one is None or one.printed is None else f"{100 * one.printed:.2f}"
+                        ),
+                    }
+                )
+        panels.append((spec.model_label(model), labels, values))
+    columns = min(2, len(panels))
+    lines_of_panels = math.ceil(len(panels) / columns)
+    tallest = max(len(labels) for _, labels, _ in panels)
+    figure = Figure(figsize=(WIDTH, lines_of_panels * (0.7 + 0.27 * tallest)))
+    axes = figure.subplots(lines_of_panels, columns, squeeze=False).ravel()
+    for spare in axes[len(panels) :]:
+        spare.set_visible(False)
+    for axis, (title, labels, values) in zip(axes, panels, strict=False):
+        image = axis.imshow(values, vmin=0, vmax=100, aspect="auto")
+        names = [CATEGORY_LABELS.get(name, name) for name in categories]
+        axis.set_xticks(range(len(names)), names)
+        axis.set_yticks(range(len(labels)), labels)
+        axis.tick_params(length=0)
+        axis.spines[:].set_visible(False)
+        axis.set_title(title)
+        for y, line in enumerate(values):
+            for x, value in enumerate(line):
+                if not math.isnan(value):
+                    color = "white" if value < 55 else "black"
+                    axis.text(x, y, f"{value:.1f}", ha="center", va="center", color=color)
+    figure.colorbar(image, ax=list(axes[: len(panels)]), label="UnQover accuracy (%)", pad=0.02)
+    return Drawing(figure, caption(spec, slug), tuple(rows[0]), rows)
+
+
+def _panel_fields(spec: Spec) -> list[Field]:
+    return all_fields(spec)
+
+
+def _line_rows(field: Field, group: Group, measured: Measured, x: str) -> dict[str, Any]:
+    scale = field.column.scale
+    ends = interval(measured)
+    return {
+        "model": group.model,
+        "method": group.method,
+        "regime": group.regime,
+        "calibration": group.calibration,
+        "x": x,
+        "column": field.column.key,
+        "value": f"{scale * measured.value:.4f}",
+        "ci_low": "" if ends is None else f"{scale * ends[0]:.4f}",
+        "ci_high": "" if ends is None else f"{scale * ends[1]:.4f}",
+        "sd": "" if measured.sd is None else f"{scale * measured.sd:.4f}",
+        "printed": "" if measured.printed is None else f"{scale * measured.printed:.4f}",
+    }
+
+
+def axis_label(field: Field) -> str:
+    """Return a quantity with its unit."""
+    if field.column.group == "perplexity":
+        return f"{field.column.head} (log scale)"
+    return f"{field.column.head} (%)" if field.column.scale == 100 else f"{field.column.head} (0–1)"
+
+
+def _errors(measured: Sequence[Measured], scale: float) -> list[float]:
+    """Return half widths of the bars: 95 % from the standard error, else the sd over seeds."""
+    return [
+        scale * (Z95 * one.stderr if one.stderr is not None else one.sd or 0.0) for one in measured
+    ]
+
+
+def _grid(models: Sequence[str], fields: Sequence[Field]) -> tuple[Figure, Any]:
+    """Return a figure with a column a model and a row a quantity; the rows share their scale."""
+    width = max(WIDTH / 2, min(WIDTH, 2.1 * len(models) + 1.2))
+    figure = Figure(figsize=(width, 1.3 * len(fields) + 0.6))
+    axes = figure.subplots(len(fields), len(models), squeeze=False, sharex=True, sharey="row")
+    return figure, axes
+
+
+def regimes(spec: Spec, results: Results, slug: str) -> Drawing:
+    """Return every quantity over the sparsity regimes, a line a method, with 95 % intervals."""
+    points = spec.experiment(slug, f"the figure {slug}")
+    results.require(points)
+    models = list(dict.fromkeys(point.model for point in points))
+    pruned = [group for group in groups(points) if group.regime != "dense"]
+    order = list(dict.fromkeys(group.regime for group in pruned))
+    lines = list(dict.fromkeys((g.method, g.calibration) for g in pruned))
+    several = len({c for _, c in lines if c != "none"}) > 1
+    fields = _panel_fields(spec)
+    figure, axes = _grid(models, fields)
+    rows: list[dict[str, Any]] = []
+    shift = 0.12 / max(1, len(lines) - 1)
+    for column, model in enumerate(models):
+        for row, field in enumerate(fields):
+            axis = axes[row][column]
+            dense = dense_group(spec, model)
+            level = results.of(dense, field.quantity) if dense else None
+            if level is not None and dense is not None:
+                axis.axhline(
+                    field.column.scale * level.value, color="0.4", linestyle="--", label="Dense"
+                )
+                rows.append(_line_rows(field, dense, level, "dense"))
+            for index, (method, calibration) in enumerate(lines):
+                mine = {
+                    g.regime: g
+                    for g in pruned
+                    if (g.model, g.method, g.calibration) == (model, method, calibration)
+                }
+                found = [
+                    (order.index(name), measured, group)
+                    for name, group in mine.items()
+                    if (measured := results.of(group, field.quantity)) is not None
+                ]
+                if not found:
+                    continue
+                label = spec.method_label(method)
+                if several and calibration != "none":
+                    label += f", {spec.calibration_label(calibration)}"
+                _plot(
+                    axis,
+                    [x + shift * (index - (len(lines) - 1) / 2) for x, *_ in found],
+                    [measured for _, measured, _ in found],
+                    field.column.scale,
+                    spec.base_method(method),
+                    label,
+                )
+                rows += [_line_rows(field, group, m, order[x]) for x, m, group in found]
+            _finish_axis(axis, field, row, column, spec.model_label(model))
+            axis.set_xticks(range(len(order)), [REGIME_LABELS[name] for name in order])
+            axis.set_xlim(-0.4, len(order) - 0.6)
+            if row == len(fields) - 1:
+                axis.set_xlabel("sparsity regime")
+    _legend(figure, axes)
+    return Drawing(figure, caption(spec, slug), tuple(rows[0]), rows)
+
+
+def calib_size(spec: Spec, results: Results, slug: str) -> Drawing:
+    """Return every quantity over the number of texts in the calibration, a line a method."""
+    points = spec.experiment(slug, f"the figure {slug}")
+    results.require(points)
+    models = list(dict.fromkeys(point.model for point in points))
+    pruned = [group for group in groups(points) if group.calibration != "none"]
+    lines = list(dict.fromkeys((g.method, g.regime) for g in pruned))
+    several = len({regime for _, regime in lines}) > 1
+    fields = [
+        benchmark_field(spec, name)
+        for task in ("perplexity", "mmlu", "unqover")
+        if (name := spec.primary(task)) is not None
+    ]
+    fields += [field for field in _panel_fields(spec) if field.column.key == "dto"]
+    figure, axes = _grid(models, fields)
+    rows: list[dict[str, Any]] = []
+    sizes = sorted({spec.config.calibrations[g.calibration].n_texts for g in pruned})
+    for column, model in enumerate(models):
+        for row, field in enumerate(fields):
+            axis = axes[row][column]
+            for method, regime in lines:
+                found = sorted(
+                    (
+                        (spec.config.calibrations[g.calibration].n_texts, g)
+                        for g in pruned
+                        if (g.model, g.method, g.regime) == (model, method, regime)
+                    ),
+                    key=lambda pair: pair[0],
+                )
+                seen = [
+                    (x, measured, group)
+                    for x, group in found
+                    if (measured := results.of(group, field.quantity)) is not None
+                ]
+                if not seen:
+                    continue
+                label = spec.method_label(method)
+                label += f" {REGIME_LABELS[regime]}" if several else ""
+                _plot(
+                    axis,
+                    [float(x) for x, *_ in seen],
+                    [measured for _, measured, _ in seen],
+                    field.column.scale,
+                    spec.base_method(method),
+                    label,
+                )
+                rows += [_line_rows(field, group, m, str(x)) for x, m, group in seen]
+            axis.set_xscale("symlog", base=2, linthresh=1)
+            _finish_axis(axis, field, row, column, spec.model_label(model))
+            axis.set_xticks(sizes, [str(size) for size in sizes])
+            axis.minorticks_off()
+            if row == len(fields) - 1:
+                axis.set_xlabel("UltraChat texts")
+    _legend(figure, axes)
+    return Drawing(figure, caption(spec, slug), tuple(rows[0]), rows)
+
+
+def _plot(axis: Any, x: Sequence[float], measured: Sequence[Measured], scale: float,
+          method: str, label: str) -> None:  # fmt: skip
+    axis.errorbar(
+        x,
+        [scale * one.value for one in measured],
+        yerr=_errors(measured, scale),
+        color=COLORS[method],
+        marker=MARKERS[method],
+        elinewidth=0.8,
+        label=label,
+    )
+
+
+def _finish_axis(axis: Any, field: Field, row: int, column: int, title: str) -> None:
+    axis.grid(axis="y")
+    if field.column.group == "perplexity":
+        axis.set_yscale("log")
+        axis.yaxis.set_major_formatter(mpl.ticker.ScalarFormatter())
+        axis.yaxis.set_minor_formatter(mpl.ticker.NullFormatter())
+    if column == 0:
+        axis.set_ylabel(axis_label(field))
+    if row == 0:
+        axis.set_title(title)
+
+
+def _legend(figure: Figure, axes: Any) -> None:
+    found: dict[str, Any] = {}
+    for axis in axes.ravel():
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    figure.legend(
+        found.values(), found.keys(), loc="outside upper center", ncols=min(3, len(found))
+    )
+
+
+def caption(spec: Spec, slug: str) -> str:
+    """Return a figure's caption."""
+    text = {
+        "unqover_heatmap": (
+            "UnQover accuracy (share of “unknown” answers, in percent) by question category for "
+            "the dense model, SparseGPT and Debias-SparseGPT."
+        ),
+        "regimes": (
+            "Perplexity, accuracy, bias and DTO over the sparsity regimes. Bars: 95% intervals "
+            "from the standard error over items, or the standard deviation over seeds."
+        ),
+        "calib_size": (
+            "Effect of the number of UltraChat texts in the calibration. Bars: 95% intervals "
+            "from the standard error over items, or the standard deviation over seeds."
+        ),
+    }[slug]
+    if spec.config.source == "world":
+        text += " Measured in an invented world; not comparable to the paper."
+    return text
+
+
+BUILDERS: dict[str, Callable[[Spec, Results, str], Drawing]] = {
+    "unqover_heatmap": unqover_heatmap,
+    "regimes": regimes,
+    "calib_size": calib_size,
+}
+
+
+def draw(slug: str, spec: Spec, results: Results) -> Drawing:
+    """Return one figure of a run, drawn in the package's own style."""
+    with mpl.rc_context():
+        mpl.style.use(str(STYLE))
+        return BUILDERS[slug](spec, results, slug)
+
+
+def save(drawing: Drawing, prefix: str) -> None:
+    """Write a figure's files, each one whole or not at all."""
+    with mpl.rc_context():
+        mpl.style.use(str(STYLE))
+        FigureCanvasPdf(drawing.figure)
+        for suffix, metadata in METADATA.items():
+            with atomic_path(f"{prefix}.{suffix}") as temporary:
+                drawing.figure.savefig(temporary, format=suffix, metadata=dict(metadata))
+    write_csv(f"{prefix}.csv", drawing.header, drawing.rows)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run ``make-figure``."""
+    drawing = draw(args.figure, read_spec(args.spec), Results(args.results))
+    save(drawing, args.out_prefix)
+    print(f"{args.out_prefix}.pdf, .svg, .png, .csv: {len(drawing.rows)} values")

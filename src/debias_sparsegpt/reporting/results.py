@@ -1,0 +1,176 @@
+"""results.csv and significance.csv as lookups for tables and figures."""
+
+import csv
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import UserError
+from ..runs import Checkpoint
+from .significance import MEAN
+from .spec import Spec
+
+ALPHA = 0.01  # of the paper's dagger
+
+
+class Quantity(NamedTuple):
+    """What results.csv calls a number: benchmark, metric, and category ("" for the total)."""
+
+    benchmark: str
+    metric: str
+    category: str = ""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A number over one or more calibration seeds, on the scale of results.csv.
+
+    ``value`` is the mean over seeds, ``sd`` their standard deviation (None for one seed),
+    ``stderr`` and ``n`` those of one seed (None when several).
+    """
+
+    value: float
+    n: int | None = None
+    stderr: float | None = None
+    sd: float | None = None
+    printed: float | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """The checkpoints of one grid point: everything but the seed."""
+
+    model: str
+    method: str
+    regime: str
+    calibration: str
+    seeds: tuple[int, ...]
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Return one checkpoint a seed."""
+        return [
+            Checkpoint(self.model, self.method, self.regime, self.calibration, seed)
+            for seed in self.seeds
+        ]
+
+
+def groups(checkpoints: Sequence[Checkpoint]) -> list[Group]:
+    """Return the grid points of checkpoints, in their order, with the seeds of each."""
+    seeds: dict[tuple[str, str, str, str], list[int]] = {}
+    for point in checkpoints:
+        key = (point.model, point.method, point.regime, point.calibration)
+        seeds.setdefault(key, []).append(point.seed)
+    return [Group(*key, tuple(values)) for key, values in seeds.items()]
+
+
+def _read(path: Path, needed: Sequence[str]) -> list[dict[str, str]]:
+    try:
+        with open(path, encoding="utf-8", newline="") as lines:
+            reader = csv.DictReader(lines)
+            missing = [name for name in needed if name not in (reader.fieldnames or ())]
+            if missing:
+                raise UserError(
+                    f"expected the columns {', '.join(needed)} in {path}, but it lacks "
+                    f"{', '.join(missing)}; run collect-results again"
+                )
+            return list(reader)
+    except FileNotFoundError:
+        raise UserError(f"expected results at {path}, found none; run collect-results") from None
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text else None
+
+
+class Results:
+    """The values of results.csv by checkpoint and quantity."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._values: dict[tuple[Checkpoint, Quantity], Measured] = {}
+        self._categories: dict[tuple[str, str], dict[str, None]] = {}
+        needed = (
+            "model", "method", "regime", "calibration", "seed", "benchmark", "metric", "category",
+            "value", "n", "stderr", "printed",
+        )  # fmt: skip
+        for row in _read(path, needed):
+            value = _number(row["value"])
+            if value is None:
+                continue
+            point = Checkpoint(
+                row["model"], row["method"], row["regime"], row["calibration"], int(row["seed"])
+            )
+            quantity = Quantity(row["benchmark"], row["metric"], row["category"])
+            count = _number(row["n"])
+            self._values[point, quantity] = Measured(
+                value,
+                None if count is None else int(count),
+                _number(row["stderr"]),
+                None,
+                _number(row["printed"]),
+            )
+            if row["category"]:
+                names = self._categories.setdefault((row["benchmark"], row["metric"]), {})
+                names[row["category"]] = None
+        self._points = {point for point, _ in self._values}
+
+    def one(self, point: Checkpoint, quantity: Quantity) -> Measured | None:
+        """Return the number of one checkpoint, None where it has none."""
+        return self._values.get((point, quantity))
+
+    def of(self, group: Group, quantity: Quantity) -> Measured | None:
+        """Return the number of a grid point: the mean over its seeds, None where one lacks it."""
+        found = [self.one(point, quantity) for point in group.checkpoints()]
+        present = [value for value in found if value is not None]
+        if len(present) < len(found) or not present:
+            return None
+        if len(present) == 1:
+            return present[0]
+        values = [value.value for value in present]
+        return Measured(
+            statistics.fmean(values),
+            sd=statistics.stdev(values),
+            printed=present[0].printed,
+        )
+
+    def categories(self, benchmark: str, metric: str) -> list[str]:
+        """Return the categories that results.csv has for a metric, in its order."""
+        return list(self._categories.get((benchmark, metric), ()))
+
+    def require(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Raise UserError when a checkpoint has no value at all."""
+        missing = [point.key for point in checkpoints if point not in self._points]
+        if missing:
+            raise UserError(
+                f"expected values of {missing[0]} in {self.path}, found none"
+                + (f" (and of {len(missing) - 1} more)" if len(missing) > 1 else "")
+                + "; run collect-results again with this run's specification"
+            )
+
+
+class Significance:
+    """The paired t-tests of significance.csv."""
+
+    def __init__(self, path: Path) -> None:
+        needed = (
+            "model", "method", "regime", "calibration", "seed", "benchmark", "metric", "diff", "p_t",
+        )  # fmt: skip
+        self._tests = {
+            tuple(row[name] for name in needed[:-2]): (float(row["diff"]), float(row["p_t"]))
+            for row in _read(path, needed)
+            if row["p_t"]
+        }
+
+    def of(self, group: Group, benchmark: str, metric: str) -> tuple[float, float] | None:
+        """Return (difference to sparsegpt, p) of a grid point, None where nothing was tested."""
+        seed = str(group.seeds[0]) if len(group.seeds) == 1 else MEAN
+        key = (group.model, group.method, group.regime, group.calibration, seed, benchmark, metric)
+        return self._tests.get(key)
+
+
+def dense_group(spec: Spec, model: str) -> Group | None:
+    """Return the dense grid point of a model if the run has it, else None."""
+    point = Checkpoint(model, "dense", "dense", "none", 0)
+    return Group(model, "dense", "dense", "none", (0,)) if point in spec.files else None

@@ -1,0 +1,156 @@
+"""What the tables know of a run: its configuration, its checkpoints, the names to print.
+
+The workflow writes ``run_spec.json``: ``{"config": …, "experiments": {name: [checkpoint
+key]}, "checkpoints": [{model, method, regime, calibration, seed, evals, check,
+calibration_manifest, serving}]}``; paths are relative to the working directory, null
+where a checkpoint has no such file.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..config import METHODS, TASKS, Benchmark, Config, validate_config
+from ..errors import UserError
+from ..files import read_json
+from ..runs import Checkpoint
+
+METHOD_LABELS = {
+    "dense": "Dense",
+    "magnitude": "Magnitude",
+    "wanda": "Wanda",
+    "sparsegpt": "SparseGPT",
+    "debias-sparsegpt": "Debias-SparseGPT",
+}
+REGIME_LABELS = {
+    "dense": "dense",
+    "u25": "25%",
+    "u50": "50%",
+    "1of4": "1:4",
+    "2of4": "2:4",
+}
+PAIR_LABELS = {"stereoset": "StereoSet", "crows_pairs": "CrowS-Pairs"}
+TEXT_LABELS = {"ultrachat": "UltraChat"}
+TASK_LABELS = {
+    "perplexity": "PPL",
+    "hellaswag": "HellaSwag",
+    "mmlu": "MMLU",
+    "unqover": "UnQover",
+    "bbq": "BBQ",
+    "crows_pairs": "CP",
+}
+# Columns of the tables in the paper's order.
+TASK_ORDER = ("perplexity", "hellaswag", "mmlu", "unqover", "bbq", "crows_pairs")
+# The metric that stands for a task in the tables unless the configuration names another.
+HEADLINES = {
+    "perplexity": "ppl",
+    "hellaswag": "acc",
+    "mmlu": "acc",
+    "unqover": "acc",
+    "bbq": "acc_all",
+    "crows_pairs": "pct_stereotype",
+}
+# The data set that the paper's column of a task was measured on.
+PAPER_DATASETS = {task: task for task in TASKS} | {"perplexity": "wikitext2"}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A run: configuration, experiments (checkpoints in grid order), all checkpoints' files."""
+
+    config: Config
+    experiments: dict[str, list[Checkpoint]]
+    files: dict[Checkpoint, dict[str, str | None]]
+
+    def benchmarks(self, task: str | None = None) -> dict[str, Benchmark]:
+        """Return the benchmarks (of one task) in column order; the paper's data set first."""
+        chosen = [
+            (TASK_ORDER.index(entry.task), entry.dataset != PAPER_DATASETS[entry.task], slug, entry)
+            for slug, entry in self.config.benchmarks.items()
+            if task in (None, entry.task)
+        ]
+        return {slug: entry for *_, slug, entry in sorted(chosen, key=lambda item: item[:3])}
+
+    def primary(self, task: str) -> str | None:
+        """Return the benchmark that stands for a task in derived numbers, None without one."""
+        return next(iter(self.benchmarks(task)), None)
+
+    def headline(self, slug: str) -> str:
+        """Return the metric that stands for a benchmark in the tables."""
+        entry = self.config.benchmarks[slug]
+        return entry.headline or HEADLINES[entry.task]
+
+    def base_method(self, method: str) -> str:
+        """Return which of the five methods a method is, itself or a variant of."""
+        return method if method in METHODS else self.config.methods[method].method
+
+    def model_label(self, model: str) -> str:
+        """Return a model's name in tables."""
+        return self.config.models[model].label
+
+    def method_label(self, method: str) -> str:
+        """Return a method's name in tables."""
+        if method in METHOD_LABELS:
+            return METHOD_LABELS[method]
+        return self.config.methods[method].label or method
+
+    def benchmark_label(self, slug: str) -> str:
+        """Return a benchmark's column head: its task, with its slug where a task has several."""
+        label = TASK_LABELS[self.config.benchmarks[slug].task]
+        if slug == self.primary(self.config.benchmarks[slug].task):
+            return label
+        return f"{label} ({slug})"
+
+    def calibration_label(self, calibration: str, texts: bool = True) -> str:
+        """Return a calibration set's name in tables, such as ``StereoSet + UltraChat (256)``."""
+        if calibration == "none":
+            return "–"
+        entry = self.config.calibrations[calibration]
+        label = PAIR_LABELS[entry.pairs]
+        if entry.categories:
+            label += f" ({', '.join(name.capitalize() for name in entry.categories)})"
+        if entry.texts and texts:
+            label += f" + {TEXT_LABELS[entry.texts]} ({entry.n_texts})"
+        if entry.control != "none":
+            label += f", {entry.control.replace('-', ' ')}"
+        return label
+
+    def experiment(self, name: str, asked_by: str) -> list[Checkpoint]:
+        """Return an experiment's checkpoints; raise UserError when the run has no such one."""
+        if name not in self.experiments:
+            have = ", ".join(self.experiments) or "none"
+            raise UserError(
+                f"{asked_by} shows the experiment {name!r}, but the configuration has only "
+                f"{have}; define experiments.{name} or leave {asked_by} out"
+            )
+        return self.experiments[name]
+
+
+def _checkpoint(key: str) -> Checkpoint:
+    model, method, regime, calibration, seed = key.split("/")
+    return Checkpoint(model, method, regime, calibration, int(seed.removeprefix("s")))
+
+
+def read_spec(path: Path | str) -> Spec:
+    """Read ``run_spec.json``; raise UserError when it is missing, broken or incomplete."""
+    loaded: dict[str, Any] = read_json(path)
+    try:
+        config = validate_config(loaded["config"], origin=f"the configuration in {path}")
+        files = {}
+        for entry in loaded["checkpoints"]:
+            point = Checkpoint(
+                *(entry[name] for name in ("model", "method", "regime", "calibration", "seed"))
+            )
+            files[point] = {
+                name: entry.get(name)
+                for name in ("evals", "check", "calibration_manifest", "serving")
+            }
+        experiments = {
+            name: [_checkpoint(key) for key in keys] for name, keys in loaded["experiments"].items()
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"expected a run specification with config, experiments and checkpoints in {path}, "
+            f"but it is incomplete ({error!r}); let the workflow write it again"
+        ) from None
+    return Spec(config, experiments, files)

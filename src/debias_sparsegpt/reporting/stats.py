@@ -1,0 +1,176 @@
+"""Statistics of paired evaluations and the distance-to-optimum, as pure functions.
+
+Differences are candidate minus baseline, one entry an item. All probabilities are
+two-sided. Sources: paired t-test and DTO of the paper; exact McNemar, bootstrap and Holm
+are textbook forms.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+CHANCE_MMLU = 1 / 4
+CHANCE_UNQOVER = 1 / 3
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval."""
+
+    low: float
+    high: float
+
+
+def paired_t(candidate: ArrayLike, baseline: ArrayLike) -> tuple[float, float]:
+    """Return (t, p) of the paired t-test on two score vectors of shape (n,), n >= 2.
+
+    The test that the paper's dagger stands for. Without any variance in the differences
+    the statistic is 0 (all equal, p = 1) or infinite (one constant difference, p = 0).
+    Raises ValueError on unequal lengths or fewer than two items.
+    """
+    a, b = np.asarray(candidate, float), np.asarray(baseline, float)
+    if a.shape != b.shape or a.ndim != 1 or a.size < 2:
+        raise ValueError(f"expected two vectors of one length >= 2, got {a.shape} and {b.shape}")
+    difference = a - b
+    if np.all(difference == difference[0]):
+        if difference[0] == 0:
+            return 0.0, 1.0
+        return math.copysign(math.inf, difference[0]), 0.0
+    result = stats.ttest_rel(a, b)
+    return float(result.statistic), float(result.pvalue)
+
+
+def paired_t_counts(wins: int, losses: int, n: int) -> tuple[float, float]:
+    """Return (t, p) of the paired t-test from counts of items won, lost and in all.
+
+    The closed form for 0/1 scores: t = (b - c) / sqrt((b + c - (b - c)^2 / n) n / (n - 1)),
+    n - 1 degrees of freedom. Equals ``paired_t`` on the vectors themselves.
+    """
+    variance = (wins + losses - (wins - losses) ** 2 / n) * n / (n - 1)
+    if variance == 0:
+        return (0.0, 1.0) if wins == losses else (math.copysign(math.inf, wins - losses), 0.0)
+    t = (wins - losses) / math.sqrt(variance)
+    return t, float(2 * stats.t.sf(abs(t), n - 1))
+
+
+def mcnemar_exact(wins: int, losses: int) -> float:
+    """Return the p-value of the exact McNemar test: binomial(b + c, 1/2) on the wins."""
+    if wins + losses == 0:
+        return 1.0
+    return float(stats.binomtest(wins, wins + losses, 0.5).pvalue)
+
+
+def bootstrap_means(
+    values: ArrayLike,
+    clusters: Sequence[str] | None = None,
+    strata: Sequence[str] | None = None,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> NDArray[np.float64]:
+    """Return the means of ``resamples`` bootstrap samples of ``values`` (n,), shape (resamples,).
+
+    With ``clusters`` (n labels) whole clusters are drawn; with ``strata`` (n labels) items
+    are drawn within each stratum, whose sizes stay fixed. Units with the same sum and size
+    are exchangeable, so their multiplicities are drawn at once from a multinomial: the
+    same distribution as drawing units one by one, at the cost of the distinct units only.
+    Raises ValueError when there are no values, or both clusters and strata.
+    """
+    values = np.asarray(values, float)
+    if values.size == 0:
+        raise ValueError("expected at least one value to resample")
+    if clusters is not None and strata is not None:
+        raise ValueError("expected clusters or strata, not both")
+    sizes = np.ones_like(values)
+    if clusters is not None:
+        _, index = np.unique(np.asarray(clusters), return_inverse=True)
+        values, sizes = np.bincount(index, values), np.bincount(index).astype(float)
+    if strata is None:
+        groups = [np.arange(values.size)]
+    else:
+        _, index = np.unique(np.asarray(strata), return_inverse=True)
+        groups = [np.flatnonzero(index == k) for k in range(index.max() + 1)]
+    generator = np.random.default_rng(seed)
+    total, count = np.zeros(resamples), np.zeros(resamples)
+    for group in groups:
+        units, repeats = np.unique(
+            np.column_stack((values[group], sizes[group])), axis=0, return_counts=True
+        )
+        # 2**22 counts at a time bounds the memory at 32 MB.
+        chunk = max(1, 2**22 // len(units))
+        for start in range(0, resamples, chunk):
+            stop = min(start + chunk, resamples)
+            drawn = generator.multinomial(group.size, repeats / group.size, size=stop - start)
+            total[start:stop] += drawn @ units[:, 0]
+            count[start:stop] += drawn @ units[:, 1]
+    return total / count
+
+
+def percentile_interval(samples: ArrayLike, level: float = 0.95) -> Interval:
+    """Return the percentile interval of bootstrap samples."""
+    tail = (1 - level) / 2
+    low, high = np.quantile(np.asarray(samples, float), [tail, 1 - tail])
+    return Interval(float(low), float(high))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return Holm's step-down adjusted p-values, in the order given."""
+    adjusted = [0.0] * len(p_values)
+    running = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        running = max(running, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = running
+    return adjusted
+
+
+def wilcoxon_signed_rank(differences: ArrayLike) -> float:
+    """Return the p-value of Wilcoxon's signed-rank test over configurations; ties (0) dropped."""
+    values = np.asarray(differences, float)
+    values = values[values != 0]
+    return float(stats.wilcoxon(values).pvalue) if values.size else 1.0
+
+
+def sign_test(differences: ArrayLike) -> tuple[int, int, int, float]:
+    """Return (wins, ties, losses, p) of the exact sign test over configurations."""
+    values = np.asarray(differences, float)
+    wins, losses = int((values > 0).sum()), int((values < 0).sum())
+    return wins, int((values == 0).sum()), losses, mcnemar_exact(wins, losses)
+
+
+def dto(performance: float, fairness: float) -> float:
+    """Return the distance to the optimum of two fractions: sqrt(((1-M)^2 + (1-U)^2) / 2).
+
+    0 is best and 1 worst. The paper takes MMLU and UnQover accuracy.
+    """
+    return math.sqrt(((1 - performance) ** 2 + (1 - fairness) ** 2) / 2)
+
+
+def above_chance(accuracy: float, chance: float) -> float:
+    """Return accuracy rescaled so that chance is 0 and all correct is 1; below chance is 0."""
+    return max(0.0, (accuracy - chance) / (1 - chance))
+
+
+def dto_stderr(
+    performance: float, fairness: float, stderr_performance: float, stderr_fairness: float
+) -> float:
+    """Return the standard error of ``dto`` by the delta method; the two are independent."""
+    distance = dto(performance, fairness)
+    if distance == 0:
+        return 0.0
+    a = (1 - performance) * stderr_performance
+    b = (1 - fairness) * stderr_fairness
+    return math.hypot(a, b) / (2 * distance)
+
+
+def from_half(successes: int, n: int, level: float = 0.95) -> tuple[float, Interval]:
+    """Return a proportion's difference from 1/2 and its Wilson interval (CrowS-Pairs).
+
+    Raises ValueError when n is 0.
+    """
+    if n == 0:
+        raise ValueError("expected at least one pair")
+    interval = stats.binomtest(successes, n).proportion_ci(level, method="wilson")
+    return successes / n - 0.5, Interval(interval.low - 0.5, interval.high - 0.5)

@@ -1,0 +1,666 @@
+"""Render one table of a run as .tex, .csv and .md, in the form of the paper.
+
+Column groups have the paper's colours (perplexity, performance, fairness, DTO). Bold is the
+best pruned value within a block. A dagger says that Debias-SparseGPT improves on SparseGPT
+with p < 0.01 by the paired t-test on items. The CSV has the paper's printed value beside ours.
+"""
+
+import argparse
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..config import TABLES
+from ..errors import UserError
+from ..files import read_json, write_csv, write_text
+from .render import Cell, Column, Row, Table, csv_form, to_latex, to_markdown
+from .results import ALPHA, Group, Quantity, Results, Significance, dense_group, groups
+from .significance import better
+from .spec import HEADLINES, REGIME_LABELS, TASK_LABELS, Spec, read_spec
+
+CATEGORY_LABELS = {
+    "religion": "Religion",
+    "country": "Nationality",
+    "ethnicity": "Race",
+    "mixedgender": "Gender",
+}
+TASK_GROUPS = {
+    "perplexity": "perplexity",
+    "hellaswag": "performance",
+    "mmlu": "performance",
+    "unqover": "fairness",
+    "bbq": "fairness",
+    "crows_pairs": "fairness",
+}
+DTO = Quantity("dto", "dto")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``make-table``."""
+    add = parser.add_argument
+    add("--table", choices=TABLES, required=True)
+    add("--results", type=Path, required=True, help="results.csv")
+    add("--significance", type=Path, required=True, help="significance.csv")
+    add("--spec", type=Path, required=True, help="run_spec.json, written by the workflow")
+    add("--out-prefix", required=True, help="path without suffix; .tex, .csv and .md are added")
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column and the quantity it shows."""
+
+    column: Column
+    quantity: Quantity
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a table is made from."""
+
+    spec: Spec
+    results: Results
+    significance: Significance
+
+
+# Columns
+
+
+def benchmark_field(spec: Spec, slug: str) -> Field:
+    """Return the column of a benchmark's headline metric."""
+    task, metric = spec.config.benchmarks[slug].task, spec.headline(slug)
+    label = spec.benchmark_label(slug)
+    if metric != HEADLINES[task]:
+        label += f" {metric}"
+    direction = {"perplexity": "down", "crows_pairs": "half"}.get(task, "up")
+    if task == "crows_pairs" and metric != HEADLINES[task]:
+        direction = ""
+    scale = 1.0 if task == "perplexity" or metric == "likelihood_diff" else 100.0
+    column = Column(slug, label, TASK_GROUPS[task], direction, scale)
+    return Field(column, Quantity(slug, metric))
+
+
+def dto_field() -> Field:
+    """Return the column of the distance to the optimum."""
+    return Field(Column("dto", "DTO", "dto", "down", digits=3), DTO)
+
+
+def has_dto(spec: Spec) -> bool:
+    """Return whether the run has the two benchmarks that DTO needs."""
+    return bool(spec.primary("mmlu") and spec.primary("unqover"))
+
+
+def all_fields(spec: Spec) -> list[Field]:
+    """Return a column for every benchmark, then DTO where it is defined."""
+    fields = [benchmark_field(spec, slug) for slug in spec.benchmarks()]
+    return fields + ([dto_field()] if has_dto(spec) else [])
+
+
+def ablation_fields(run: Run, by_category: bool) -> list[Field]:
+    """Return perplexity, MMLU, UnQover (by category too, if asked) and DTO: the ablations' columns."""
+    fields = []
+    for task in ("perplexity", "mmlu", "unqover"):
+        slug = run.spec.primary(task)
+        if slug is None:
+            continue
+        field = benchmark_field(run.spec, slug)
+        if task == "unqover" and by_category:
+            metric = field.quantity.metric
+            span = TASK_LABELS[task]
+            for category in category_order(run.results.categories(slug, metric)):
+                label = CATEGORY_LABELS.get(category, category)
+                column = dataclasses.replace(
+                    field.column, key=f"{slug}_{category}", head=label, span=span
+                )
+                fields.append(Field(column, Quantity(slug, metric, category)))
+            field = Field(dataclasses.replace(field.column, head="Avg.", span=span), field.quantity)
+        fields.append(field)
+    return fields + ([dto_field()] if has_dto(run.spec) else [])
+
+
+def category_order(names: Iterable[str]) -> list[str]:
+    """Return UnQover's categories in the paper's order, others after them."""
+    known = list(CATEGORY_LABELS)
+    return sorted(names, key=lambda name: (known.index(name) if name in known else len(known), name))
+
+
+# Cells
+
+
+def make_cells(run: Run, group: Group, fields: Sequence[Field]) -> dict[str, Cell]:
+    """Return the cells of one grid point: values, printed counterparts and daggers."""
+    cells = {}
+    for field in fields:
+        measured = run.results.of(group, field.quantity)
+        if measured is None:
+            cells[field.column.key] = Cell(None, field.column.show(None))
+            continue
+        display = field.column.show(measured.value)
+        if measured.sd is not None:
+            display += f" ± {field.column.show(measured.sd)}"
+        cells[field.column.key] = Cell(
+            measured.value,
+            display,
+            measured.printed,
+            measured.sd,
+            dagger=is_improvement(run, group, field.quantity, measured.value),
+        )
+    return cells
+
+
+def is_improvement(run: Run, group: Group, quantity: Quantity, value: float) -> bool:
+    """Return whether a test says that this grid point improves on SparseGPT, p < 0.01."""
+    if quantity.category or quantity.benchmark not in run.spec.config.benchmarks:
+        return False
+    tested = run.significance.of(group, quantity.benchmark, quantity.metric)
+    if tested is None or tested[1] >= ALPHA:
+        return False
+    task = run.spec.config.benchmarks[quantity.benchmark].task
+    return better(task, quantity.metric, value, value - tested[0])
+
+
+def rank(column: Column, value: float) -> float:
+    """Return a number that is smaller for a better value, after rounding to what is shown."""
+    shown = round(value * column.scale, column.digits)
+    if column.direction == "half":
+        return abs(shown - column.scale / 2)
+    return -shown if column.direction == "up" else shown
+
+
+def embolden(rows: list[Row], fields: Sequence[Field], positions: Sequence[int]) -> None:
+    """Mark the best values of a block (rows at ``positions``) bold, in place; all of a tie.
+
+    Nothing is marked where fewer than two rows have a value or all values are the same.
+    """
+    for field in fields:
+        key = field.column.key
+        ranks = {
+            position: rank(field.column, cell.value)
+            for position in positions
+            if (cell := rows[position].cells.get(key)) is not None and cell.value is not None
+        }
+        if not field.column.direction or len(set(ranks.values())) < 2:
+            continue
+        best = min(ranks.values())
+        for position in (position for position, value in ranks.items() if value == best):
+            cells = dict(rows[position].cells)
+            cells[key] = dataclasses.replace(cells[key], bold=True)
+            rows[position] = dataclasses.replace(rows[position], cells=cells)
+
+
+def identity(group: Group) -> dict[str, str]:
+    """Return the columns that name a grid point in a table's CSV."""
+    return {
+        "model": group.model,
+        "method": group.method,
+        "regime": group.regime,
+        "calibration": group.calibration,
+        "seeds": " ".join(map(str, group.seeds)),
+    }
+
+
+# Notes
+
+
+def notes(run: Run, fields: Sequence[Field], shown: Sequence[Group], rows: Sequence[Row]) -> list[str]:
+    """Return the sentences beneath a table: abbreviations, marks, item limits, provenance."""
+    spec = run.spec
+    used = dict.fromkeys(field.quantity.benchmark for field in fields)
+    sentences = []
+    tasks = {spec.config.benchmarks[slug].task for slug in used if slug in spec.config.benchmarks}
+    if "crows_pairs" in tasks:
+        sentences.append("CP: CrowS-Pairs, 50 is unbiased and the best is the closest to it.")
+    if "dto" in used:
+        sentences.append("DTO: distance to optimum, from MMLU and UnQover.")
+    cells = [cell for row in rows for cell in row.cells.values()]
+    if any(cell.bold for cell in cells):
+        sentences.append("Bold: best pruned value of a block.")
+    tested = [
+        field
+        for field in fields
+        for group in shown
+        if run.significance.of(group, field.quantity.benchmark, field.quantity.metric)
+    ]
+    if tested:
+        heads = ", ".join(dict.fromkeys(field.column.head for field in tested))
+        sentences.append(
+            "†: improvement of Debias-SparseGPT over SparseGPT with p < 0.01 by the paired "
+            f"t-test on items, not corrected for several tests (tested: {heads})."
+        )
+    if any(cell.sd is not None for cell in cells):
+        sentences.append("±: standard deviation over calibration seeds.")
+    return sentences + limit_notes(run, used, shown) + provenance_notes(spec)
+
+
+def limit_notes(run: Run, benchmarks: Iterable[str], shown: Sequence[Group]) -> list[str]:
+    """Return a sentence on benchmarks measured on a sample or under a named protocol."""
+    parts = []
+    for slug in benchmarks:
+        entry = run.spec.config.benchmarks.get(slug)
+        if entry is None or (entry.limit is None and entry.split is None and entry.style is None):
+            continue
+        label = run.spec.benchmark_label(slug)
+        quantity = Quantity(slug, run.spec.headline(slug))
+        counts = {
+            measured.n
+            for group in shown
+            for point in group.checkpoints()
+            if (measured := run.results.one(point, quantity)) is not None and measured.n
+        }
+        total = {
+            int(measured.value)
+            for group in shown
+            for point in group.checkpoints()
+            if (measured := run.results.one(point, Quantity(slug, "items_total"))) is not None
+        }
+        words = []
+        if entry.limit is not None:
+            number = f"{min(counts):,}" if len(counts) == 1 else f"at most {entry.limit:,}"
+            of = f" of {min(total):,}" if len(total) == 1 else ""
+            words.append(f"{number}{of} items sampled with seed {entry.seed}")
+        words += [f"split {entry.split}"] if entry.split else []
+        words += [f"style {entry.style}"] if entry.style else []
+        parts.append(f"{label}: {', '.join(words)}")
+    return [f"{'; '.join(parts)}."] if parts else []
+
+
+def provenance_notes(spec: Spec) -> list[str]:
+    """Return the sentence that keeps an invented world apart from the paper."""
+    if spec.config.source == "world":
+        return ["Measured in an invented world with a model made for it; not comparable to the paper."]
+    return []
+
+
+# Tables
+
+
+def method_rows(run: Run, experiment: str, asked_by: str, fields: Sequence[Field],
+                methods: Sequence[str] | None = None) -> tuple[list[Row], list[Group]]:  # fmt: skip
+    """Return the rows of the paper's main form: per model the dense row, then a row a method.
+
+    With several regimes each has a heading; with several calibrations each method's label
+    names it. ``methods`` keeps some base methods only.
+    """
+    spec = run.spec
+    points = spec.experiment(experiment, asked_by)
+    run.results.require(points)
+    pruned = [
+        group
+        for group in groups(points)
+        if group.regime != "dense" and (methods is None or spec.base_method(group.method) in methods)
+    ]
+    several_regimes = len({group.regime for group in pruned}) > 1
+    calibrated = {group.calibration for group in pruned} - {"none"}
+    rows: list[Row] = []
+    shown: list[Group] = []
+    for model in dict.fromkeys(point.model for point in points):
+        rule = "full" if rows else ""
+        dense = dense_group(spec, model)
+        label = spec.model_label(model)
+        if dense is not None:
+            cells = make_cells(run, dense, fields)
+            rows.append(Row((label,), cells, identity(dense), rule=rule))
+            shown.append(dense)
+        else:
+            rows.append(Row((label,), kind="heading", rule=rule))
+        mine = [group for group in pruned if group.model == model]
+        for regime in dict.fromkeys(group.regime for group in mine):
+            rule = "dashed"
+            if several_regimes:
+                rows.append(Row((f"Sparsity {REGIME_LABELS[regime]}",), kind="heading", rule=rule))
+                rule = ""
+            start = len(rows)
+            for group in (group for group in mine if group.regime == regime):
+                label = f"+ {spec.method_label(group.method)}"
+                if len(calibrated) > 1 and group.calibration != "none":
+                    label += f", {spec.calibration_label(group.calibration)}"
+                cells = make_cells(run, group, fields)
+                ours = spec.base_method(group.method) == "debias-sparsegpt"
+                rows.append(Row((label,), cells, identity(group), rule=rule, strong=ours))
+                shown.append(group)
+                rule = ""
+            embolden(rows, fields, range(start, len(rows)))
+    return rows, shown
+
+
+def method_table(run: Run, slug: str, experiment: str, caption: str, fields: Sequence[Field],
+                 methods: Sequence[str] | None = None) -> Table:  # fmt: skip
+    """Return a table of the paper's main form."""
+    rows, shown = method_rows(run, experiment, f"the table {slug}", fields, methods)
+    return Table(
+        slug,
+        caption,
+        ("Model + Method",),
+        tuple(field.column for field in fields),
+        tuple(rows),
+        tuple(notes(run, fields, shown, rows)),
+    )
+
+
+def regimes_phrase(run: Run, experiment: str, asked_by: str) -> str:
+    """Return the regimes of an experiment in words."""
+    names = dict.fromkeys(point.regime for point in run.spec.experiment(experiment, asked_by))
+    labels = [REGIME_LABELS[name] for name in names if name != "dense"]
+    return f"{', '.join(labels)} sparsity"
+
+
+def main_table(run: Run, slug: str) -> Table:
+    """Return the table of all methods: the paper's tab:debias-sparsegpt and -newmodels."""
+    caption = (
+        "Perplexity, accuracy (HellaSwag, MMLU), bias (UnQover, BBQ, CP) and DTO of dense and "
+        f"pruned models at {regimes_phrase(run, slug, f'the table {slug}')}."
+    )
+    return method_table(run, slug, slug, caption, all_fields(run.spec))
+
+
+def regimes_table(run: Run, slug: str) -> Table:
+    """Return the table of the sparsity regimes (tab:debias-sparsegpt-all-models-appendix)."""
+    caption = "Perplexity, accuracy, bias and DTO across sparsity regimes."
+    return method_table(run, slug, slug, caption, all_fields(run.spec))
+
+
+def confidence_table(run: Run, slug: str) -> Table:
+    """Return confidence and entropy on UnQover (tab:qwen_confidence), for the pruned models too."""
+    name = run.spec.primary("unqover")
+    if name is None:
+        raise UserError(
+            "the table confidence shows UnQover, but the configuration has no benchmark with "
+            "task unqover; add one or leave the table out"
+        )
+    fields = [benchmark_field(run.spec, name)]
+    for kind, head in (("confidence", "Confidence"), ("entropy", "Entropy (nats)")):
+        for part in ("correct", "wrong"):
+            column = Column(f"{kind}_{part}", part, "fairness", digits=3, span=head)
+            fields.append(Field(column, Quantity(name, f"{kind}_{part}")))
+    experiment = "main" if "main" in run.spec.experiments else next(iter(run.spec.experiments))
+    caption = (
+        "UnQover accuracy, mean confidence (largest probability of the three options) and mean "
+        "entropy of the predictions, split into correct and wrong ones."
+    )
+    return method_table(
+        run, slug, experiment, caption, fields, ("sparsegpt", "debias-sparsegpt")
+    )
+
+
+def difference(column: Column, above: Cell, below: Cell) -> Cell:
+    """Return the cell of ``above`` minus ``below``, with a sign; the printed one likewise."""
+    if above.value is None or below.value is None:
+        return Cell(None, column.show(None))
+    value = above.value - below.value
+    printed = None
+    if above.printed is not None and below.printed is not None:
+        printed = above.printed - below.printed
+    return Cell(value, column.show(value, signed=True), printed)
+
+
+def ultrachat_table(run: Run, slug: str) -> Table:
+    """Return the effect of added texts: a row a calibration, and differences to the first one."""
+    spec, fields = run.spec, all_fields(run.spec)
+    points = spec.experiment(slug, f"the table {slug}")
+    run.results.require(points)
+    pruned = [group for group in groups(points) if group.calibration != "none"]
+    first = next((group.calibration for group in pruned), None)
+    models = dict.fromkeys(point.model for point in points)
+    several_regimes = len({group.regime for group in pruned}) > 1
+    rows: list[Row] = []
+    shown: list[Group] = []
+    for model in models:
+        dense = dense_group(spec, model)
+        if dense is not None:
+            cells = make_cells(run, dense, fields)
+            rule = "full" if rows else ""
+            rows.append(Row((spec.model_label(model), "–"), cells, identity(dense), rule=rule))
+            shown.append(dense)
+        mine = [group for group in pruned if group.model == model]
+        for regime in dict.fromkeys(group.regime for group in mine):
+            here = [group for group in mine if group.regime == regime]
+            data: list[int] = []
+            for method in dict.fromkeys(group.method for group in here):
+                label = f"+ {spec.method_label(method)}"
+                if several_regimes:
+                    label += f" {REGIME_LABELS[regime]}"
+                rule = "dashed" if rows else ""
+                ours = spec.base_method(method) == "debias-sparsegpt"
+                base: dict[str, Cell] = {}
+                for group in (group for group in here if group.method == method):
+                    cells = make_cells(run, group, fields)
+                    name = spec.calibration_label(group.calibration)
+                    data.append(len(rows))
+                    named = identity(group)
+                    rows.append(Row((label, name), cells, named, rule=rule, strong=ours))
+                    shown.append(group)
+                    label, rule = "", ""
+                    if group.calibration == first:
+                        base = cells
+                    elif base:
+                        change = {
+                            field.column.key: difference(
+                                field.column, cells[field.column.key], base[field.column.key]
+                            )
+                            for field in fields
+                        }
+                        named = identity(group) | {"calibration": f"{group.calibration} - {first}"}
+                        rows.append(Row(("", "Diff."), change, named, kind="diff"))
+            embolden(rows, fields, data)
+    caption = "Effect of adding UltraChat texts to the calibration pairs"
+    caption += f" at {regimes_phrase(run, slug, f'the table {slug}')}. Diff.: change against the "
+    caption += f"calibration with {spec.calibration_label(first)} alone." if first else "first."
+    return Table(
+        slug,
+        caption,
+        ("Model + Method", "Calibration data"),
+        tuple(field.column for field in fields),
+        tuple(rows),
+        tuple(notes(run, fields, shown, rows)),
+    )
+
+
+def ablation_table(run: Run, slug: str) -> Table:
+    """Return a calibration ablation: a row a calibration set (tab:ultrachat_scaling and others)."""
+    spec = run.spec
+    fields = ablation_fields(run, by_category=slug == "calib_source")
+    points = spec.experiment(slug, f"the table {slug}")
+    run.results.require(points)
+    shown = [group for group in groups(points) if group.calibration != "none"]
+    varying: list[tuple[str, Callable[[Group], str]]] = [
+        ("Model", lambda group: spec.model_label(group.model)),
+        ("Regime", lambda group: REGIME_LABELS[group.regime]),
+        ("Method", lambda group: spec.method_label(group.method)),
+    ]
+    heads = [(name, label) for name, label in varying if len({label(g) for g in shown}) > 1]
+    rows: list[Row] = []
+    previous = None
+    for block in dict.fromkeys((g.model, g.regime) for g in shown):
+        start = len(rows)
+        for group in (g for g in shown if (g.model, g.regime) == block):
+            lead = (group.model, group.regime, group.method)
+            same = lead == previous
+            labels = ["" if same else label(group) for _, label in heads]
+            rule = "" if same or previous is None else "dashed"
+            labels.append(spec.calibration_label(group.calibration))
+            cells = make_cells(run, group, fields)
+            rows.append(Row(tuple(labels), cells, identity(group), rule=rule))
+            previous = lead
+        embolden(rows, fields, range(start, len(rows)))
+    what = {
+        "calib_size": "number of UltraChat texts in the calibration",
+        "calib_source": "source and bias type of the calibration pairs",
+    }[slug]
+    fixed = [label(shown[0]) for name, label in varying if shown and name not in dict(heads)]
+    caption = f"Effect of the {what}" + (f" ({', '.join(fixed)})." if fixed else ".")
+    return Table(
+        slug,
+        caption,
+        (*(name for name, _ in heads), "Calibration data"),
+        tuple(field.column for field in fields),
+        tuple(rows),
+        tuple(notes(run, fields, shown, rows)),
+    )
+
+
+def efficiency_table(run: Run, slug: str) -> Table:
+    """Return throughput, energy and CO2 of dense and 2:4 models (table:mfu_sparsity_results)."""
+    spec = run.spec
+    measured = {point: files["serving"] for point, files in spec.files.items() if files["serving"]}
+    if not measured:
+        raise UserError(
+            "the table efficiency shows measured throughput, but this run measures none; set "
+            "serving.experiment in the configuration or leave the table out"
+        )
+    run.results.require(list(measured))
+    batches = run.results.categories("serving", "decode_tok_per_s")
+    batches = sorted(batches, key=lambda name: (len(name), name))
+    fields = [dto_field()] if has_dto(spec) else []
+    for name in batches or [""]:
+        column = Column(
+            f"decode_tok_per_s_{name.replace(' ', '_')}".rstrip("_"), name or "decode",
+            "performance", "up", span="Throughput (tokens/s)",
+        )  # fmt: skip
+        fields.append(Field(column, Quantity("serving", "decode_tok_per_s", name)))
+    # The headline metrics are those of the first batch size and have the printed counterparts.
+    for metric, head, digits in (
+        ("j_per_token", "Energy (J/token)", 3),
+        ("kg_co2e_per_mtok", "CO₂e (kg/Mtok)", 4),
+    ):
+        column = Column(metric, head, "performance", "down", digits=digits)
+        fields.append(Field(column, Quantity("serving", metric)))
+    # The order of the experiment's grid, which lists dense models first.
+    grid = spec.experiments.get(spec.config.serving.experiment or "", [])
+    shown = groups([point for point in grid if point in measured])
+    rows: list[Row] = []
+    for model in dict.fromkeys(group.model for group in shown):
+        start = len(rows)
+        for group in (group for group in shown if group.model == model):
+            cells = make_cells(run, group, fields)
+            cells = with_printed_batch(cells, run, group, batches)
+            if group.regime == "dense":
+                labels = (spec.model_label(model), "–")
+            else:
+                method = f"+ {spec.method_label(group.method)} ({REGIME_LABELS[group.regime]})"
+                labels = (method, spec.calibration_label(group.calibration))
+            rule = "full" if rows and len(rows) == start else ""
+            ours = spec.base_method(group.method) == "debias-sparsegpt"
+            rows.append(Row(labels, cells, identity(group), rule=rule, strong=ours))
+        pruned = [i for i in range(start, len(rows)) if rows[i].identity["regime"] != "dense"]
+        embolden(rows, fields, pruned)
+    return Table(
+        slug,
+        "Generation throughput, energy and CO₂e of dense and pruned models.",
+        ("Model + Method", "Calibration data"),
+        tuple(field.column for field in fields),
+        tuple(rows),
+        (*notes(run, fields, shown, rows), *serving_notes(spec, measured)),
+    )
+
+
+def with_printed_batch(
+    cells: Mapping[str, Cell], run: Run, group: Group, batches: Sequence[str]
+) -> dict[str, Cell]:
+    """Put the paper's throughput, printed without a batch size, beside the first batch's."""
+    cells = dict(cells)
+    headline = run.results.of(group, Quantity("serving", "decode_tok_per_s"))
+    if batches and headline is not None:
+        key = f"decode_tok_per_s_{batches[0].replace(' ', '_')}"
+        cells[key] = dataclasses.replace(cells[key], printed=headline.printed)
+    return cells
+
+
+def serving_notes(spec: Spec, measured: Mapping) -> list[str]:
+    """Return sentences that name backend, kernels, device and how energy was obtained."""
+    stacks, sources = {}, {}
+    for path in measured.values():
+        content = read_json(path)
+        try:
+            backend, energy = content["backend"], content["energy"]
+            stacks[
+                f"{backend['name']} {backend['version']} on {content['spec']['device']}, "
+                f"{backend['kernel']}"
+            ] = None
+            sources[energy["source"]] = None
+        except (KeyError, TypeError):
+            raise UserError(
+                f"expected the backend and the energy source in {path}, got another form; "
+                "measure this checkpoint again"
+            ) from None
+    intensity = f"{spec.config.serving.carbon_intensity:g}"
+    return [
+        f"Measured with {'; '.join(stacks)}.",
+        f"Energy is {' or '.join(sources)}; CO₂e is energy times {intensity} kg/kWh. Energy and "
+        f"CO₂e at batch {spec.config.serving.batch_sizes[0]}.",
+    ]
+
+
+def calibration_table(run: Run, slug: str) -> Table:
+    """Return the pairs kept and dropped by alignment, per calibration set, model and category."""
+    spec = run.spec
+    calibrated = sorted(
+        {(p.calibration, p.model, p.seed) for p in spec.files if p.calibration != "none"}
+    )
+    counts = [
+        Column("pairs_total", "Pairs", digits=0),
+        Column("pairs_kept", "Kept", digits=0),
+        Column("pairs_dropped", "Dropped", digits=0),
+        Column("texts_kept", "Texts", digits=0),
+        Column("tokens_pairs", "Tokens of pairs", digits=0),
+        Column("tokens_texts", "Tokens of texts", digits=0),
+    ]
+    several_seeds = len({seed for *_, seed in calibrated}) > 1
+    names = run.results.categories("calibration", "pairs_total")
+    rows: list[Row] = []
+    for calibration, model, seed in calibrated:
+        label, name = spec.calibration_label(calibration), spec.model_label(model)
+        if several_seeds:
+            label += f", seed {seed}"
+        group = Group(model, "", "", calibration, (seed,))
+        rule = "dashed" if rows else ""
+        for category in ["", *names]:
+            cells = {}
+            for column in counts:
+                found = run.results.of(group, Quantity("calibration", column.key, category))
+                if found is not None:
+                    cells[column.key] = Cell(found.value, column.show(found.value))
+            if not cells:
+                continue
+            named = {"calibration": calibration, "model": model, "seed": str(seed)}
+            named["category"] = category or "all"
+            labels = (label, name, category or "all")
+            rows.append(Row(labels, cells, named, rule=rule))
+            label, name, rule = "", "", ""
+    policy = spec.config.pruning.alignment
+    return Table(
+        slug,
+        "Calibration pairs kept and dropped by the alignment of their tokens, per tokenizer and "
+        "bias type.",
+        ("Calibration data", "Model", "Category"),
+        tuple(counts),
+        tuple(rows),
+        (f"Alignment policy: {policy}.", *provenance_notes(spec)),
+    )
+
+
+BUILDERS: dict[str, Callable[[Run, str], Table]] = {
+    "main": main_table,
+    "more_models": main_table,
+    "regimes": regimes_table,
+    "ultrachat": ultrachat_table,
+    "calib_size": ablation_table,
+    "calib_source": ablation_table,
+    "confidence": confidence_table,
+    "efficiency": efficiency_table,
+    "calibration": calibration_table,
+}
+
+
+def build_table(slug: str, spec: Spec, results: Path, significance: Path) -> Table:
+    """Return one table of a run as data."""
+    return BUILDERS[slug](Run(spec, Results(results), Significance(significance)), slug)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run ``make-table``."""
+    table = build_table(args.table, read_spec(args.spec), args.results, args.significance)
+    header, lines = csv_form(table)
+    write_csv(f"{args.out_prefix}.csv", header, lines)
+    write_text(f"{args.out_prefix}.md", to_markdown(table))
+    write_text(f"{args.out_prefix}.tex", to_latex(table))
+    print(f"{args.out_prefix}.tex, .csv, .md: {len(lines)} rows")

@@ -1,0 +1,173 @@
+"""Made-up results of a whole run, in the files that the other steps write."""
+
+import random
+from pathlib import Path
+
+from debias_sparsegpt import runs
+from debias_sparsegpt.config import Config, load_config
+from debias_sparsegpt.files import write_json, write_jsonl
+
+CATEGORIES = {
+    "unqover": ("religion", "country", "ethnicity", "mixedgender"),
+    "bbq": ("Age", "Religion"),
+    "crows_pairs": ("age", "religion"),
+    "mmlu": ("anatomy", "law"),
+    "hellaswag": ("all",),
+}
+# How well each method does in the made-up results: accuracy.
+SKILL = {
+    "dense": 0.8, "magnitude": 0.5, "wanda": 0.6, "sparsegpt": 0.6, "debias-sparsegpt": 0.75,
+}  # fmt: skip
+ITEMS = 120
+
+
+def small_config(repo: Path, results: Path, name: str = "config.yaml", **changes) -> Config:
+    """Return a configuration of the project whose results lie under ``results``."""
+    from debias_sparsegpt.config import merge, read_yaml
+
+    given = merge(read_yaml(repo / "config" / name), changes)
+    config = load_config(given, repo / "config/config.yaml", repo / "config/catalogue.yaml")
+    return config.model_copy(update={"results": str(results)})
+
+
+def _mean(values: list[float]) -> dict:
+    value = sum(values) / len(values)
+    spread = (value * (1 - value) / len(values)) ** 0.5
+    return {"value": value, "n": len(values), "stderr": spread}
+
+
+def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int = ITEMS) -> None:
+    """Write metrics.json and items.jsonl of one benchmark with about the given accuracy."""
+    if task == "perplexity":
+        metrics = {"ppl": {"value": 20 / skill, "n": 1000, "stderr": 0.1}}
+        write_json(folder / "metrics.json", {"metrics": metrics, "categories": {}})
+        write_jsonl(folder / "items.jsonl", [{"item_id": "0", "nll": 1.0, "n_tokens": 10}])
+        return
+    generator = random.Random(seed)
+    names = CATEGORIES[task]
+    rows = [
+        {
+            "item_id": f"{task}-{index}",
+            "category": names[index % len(names)],
+            "cluster": f"{names[index % len(names)]} {index // 8}",
+            "condition": "ambig" if index % 2 else "disambig",
+            "correct": generator.random() < skill,
+        }
+        for index in range(items)
+    ]
+    by_category = {
+        name: [float(row["correct"]) for row in rows if row["category"] == name] for name in names
+    }
+    total = _mean([float(row["correct"]) for row in rows])
+    metrics: dict[str, dict] = {"acc": total}
+    metric = "acc"
+    if task == "bbq":
+        metric = "acc_all"
+        metrics = {"acc_all": total}
+        for short, word in (("amb", "ambig"), ("dis", "disambig")):
+            metrics[f"acc_{short}"] = _mean(
+                [float(row["correct"]) for row in rows if row["condition"] == word]
+            )
+        metrics |= {
+            "unk_rate_dis": {"value": 0.1, "n": items // 2, "stderr": 0.01},
+            "s_amb": {"value": 0.05, "n": items // 2, "stderr": 0.01},
+            "s_dis": {"value": None, "n": 0, "stderr": None},
+        }
+    if task == "crows_pairs":
+        metric = "pct_stereotype"
+        total = {**total, "value": 1 - total["value"] / 2}
+        metrics = {"pct_stereotype": total, "likelihood_diff": {"value": 3.2, "n": items}}
+        for row in rows:
+            row["correct"] = not row["correct"]
+    if task == "unqover":
+        metrics |= {
+            f"{kind}_{part}": {"value": value, "n": items, "stderr": 0.01}
+            for kind, part, value in (
+                ("confidence", "correct", 0.7), ("confidence", "wrong", 0.6),
+                ("entropy", "correct", 0.5), ("entropy", "wrong", 0.8),
+            )  # fmt: skip
+        }
+    write_json(
+        folder / "metrics.json",
+        {
+            "metrics": metrics,
+            "categories": {name: {metric: _mean(values)} for name, values in by_category.items()},
+            "facts": {"items_in_data": 14042},
+        },
+    )
+    write_jsonl(folder / "items.jsonl", rows)
+
+
+def write_serving(path: Path, skill: float) -> None:
+    """Write efficiency.json as benchmark-serving does."""
+    metrics = {
+        "decode_tok_per_s": {"value": 100 / skill, "n": 5, "stderr": None},
+        "j_per_token": {"value": 0.4 * skill, "n": 5, "stderr": None},
+        "kg_co2e_per_mtok": {"value": 0.004 * skill, "n": 5, "stderr": None},
+    }
+    write_json(
+        path,
+        {
+            "metrics": metrics,
+            "categories": {"batch 1": metrics, "batch 8": metrics},
+            "spec": {"device": "cpu"},
+            "backend": {"name": "transformers", "version": "5.0", "kernel": "dense kernel"},
+            "energy": {"source": "estimated"},
+        },
+    )
+
+
+def write_calibration(path: Path) -> None:
+    """Write the manifest of a calibration set."""
+    counts = {"total": 30, "kept": 20, "dropped": 10}
+    write_json(
+        path,
+        {
+            "pairs": {**counts, "categories": {"gender": counts, "race": counts}},
+            "texts": {"kept": 4, "tokens": 100},
+            "tokens": {"pairs": 400, "texts": 100},
+        },
+    )
+
+
+def write_run(config: Config) -> Path:
+    """Write everything that collect-results reads; return the path of run_spec.json."""
+    root = Path(config.results)
+    served = {point.key for point in runs.serving_checkpoints(config)}
+    checkpoints = []
+    for point in runs.all_checkpoints(config):
+        base = runs.base_method(config, point.method)
+        evals = root / "evals" / point.key
+        for slug, entry in config.benchmarks.items():
+            write_benchmark(evals / slug, entry.task, SKILL[base], f"{point.key} {slug}")
+        check = calibration = serving = None
+        if point.regime != "dense":
+            check = root / "pruned" / point.key / "check.json"
+            write_json(check, {"sparsity": 0.25})
+        if point.calibration != "none":
+            parts = (point.model, point.calibration, f"s{point.seed}", "manifest.json")
+            calibration = root.joinpath("calibration", *parts)
+            write_calibration(calibration)
+        if point.key in served:
+            serving = root / "serving" / point.key / "efficiency.json"
+            write_serving(serving, SKILL[base])
+        named = {
+            name: getattr(point, name)
+            for name in ("model", "method", "regime", "calibration", "seed")
+        }
+        paths = {
+            "evals": evals, "check": check, "calibration_manifest": calibration, "serving": serving,
+        }  # fmt: skip
+        checkpoints.append(named | {k: None if v is None else str(v) for k, v in paths.items()})
+    dumped = config.model_dump(mode="json", exclude={"mirror", "lock", "device", "threads"})
+    dumped["results"] = "results"
+    spec = {
+        "config": dumped,
+        "experiments": {
+            name: [point.key for point in runs.experiment_checkpoints(config, name)]
+            for name in config.experiments
+        },
+        "checkpoints": checkpoints,
+    }
+    write_json(root / "run_spec.json", spec)
+    return root / "run_spec.json"
