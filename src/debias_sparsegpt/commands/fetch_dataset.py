@@ -1,0 +1,32 @@
+"""Resolve one data set from mirror or hub and record its files.
+
+The mirror is tried first, then the hub at the commit that the lock file pins. Hub files are
+converted to the canonical ones. The record names origin, folder, revision and the SHA-256 of
+every file, so that steps behind it rerun when a file has changed.
+"""
+
+import argparse
+
+from ..files import write_json
+from ..sources import resolve_dataset
+from .options import add_source_arguments, entry_of
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's flags."""
+    add_source_arguments(parser, "data set")
+    parser.add_argument(
+        "--cache", default="results/sources/hub", help="folder for converted hub files"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Write the record; raise UserError when the data set is in neither place."""
+    record = resolve_dataset(
+        args.name,
+        entry_of(args.spec),
+        mirror=args.mirror,
+        lock_path=args.lock,
+        cache=args.cache,
+    )
+    write_json(args.out, record)

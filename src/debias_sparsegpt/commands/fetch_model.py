@@ -1,0 +1,22 @@
+"""Resolve one model from mirror or hub and record its files.
+
+The mirror is tried first, then the hub at the commit that the lock file pins (safetensors
+only). The record names origin, folder, revision and the SHA-256 of every file.
+"""
+
+import argparse
+
+from ..files import write_json
+from ..sources import resolve_model
+from .options import add_source_arguments, entry_of
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's flags."""
+    add_source_arguments(parser, "model")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Write the record; raise UserError when the model is in neither place."""
+    record = resolve_model(args.name, entry_of(args.spec), mirror=args.mirror, lock_path=args.lock)
+    write_json(args.out, record)
