@@ -26,6 +26,7 @@ COMMANDS = {
     "evaluate": (".evaluation.command", "run one benchmark on one model"),
     "evaluate-checkpoint": (".evaluation.checkpoint", "run several benchmarks, one model load"),
     "benchmark-serving": (".serving.command", "measure throughput, energy and CO2"),
+    "export-sparse24": (".serving.export", "compress a 2of4 checkpoint: values and 2-bit places"),
     "collect-results": (".reporting.collect", "gather all metrics into results.csv"),
     "make-table": (".reporting.tables", "render one table as .tex, .csv and .md"),
     "make-figure": (".reporting.figures", "render one figure"),
