@@ -11,7 +11,7 @@ import pytest
 
 from debias_sparsegpt.cli import main
 from debias_sparsegpt.errors import UserError
-from debias_sparsegpt.serving import backends, command, energy, measure, prompts
+from debias_sparsegpt.serving import backends, command, energy, export, measure, prompts
 
 WORDS = [f"word{i}" for i in range(60)]
 
@@ -324,9 +324,9 @@ def test_identity_prefers_the_manifest(tiny, tmp_path):
 
     folder = tmp_path / "model"
     shutil.copytree(tiny, folder)
-    plain = command.model_identity(folder)
+    plain = export.model_identity(folder)
     (folder / "manifest.json").write_text('{"model_sha256": "abc"}')
-    assert command.model_identity(folder) == "abc" != plain
+    assert export.model_identity(folder) == "abc" != plain
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from ..errors import UserError
 from ..modeling import load_model, pick_device
+from .loading import is_export, load_sparse24
 
 BACKENDS = ("auto", "vllm", "transformers")
 DENSE = "dense kernel"
@@ -71,10 +72,16 @@ class TransformersBackend:
         from transformers import GenerationConfig
 
         self.device = pick_device(device)
-        self.model = load_model(
-            folder, self.device, dtype if dtype == "auto" else getattr(torch, dtype)
-        )
-        self.kernel = DENSE
+        if is_export(folder):
+            self.model = load_sparse24(
+                folder, self.device, None if dtype == "auto" else getattr(torch, dtype)
+            )
+            self.kernel = self.model.sparse24_kernel
+        else:
+            self.model = load_model(
+                folder, self.device, dtype if dtype == "auto" else getattr(torch, dtype)
+            )
+            self.kernel = DENSE
         # No end-of-text token: every run then makes exactly the tokens it was asked for.
         self.model.generation_config = GenerationConfig(
             do_sample=False, use_cache=True, pad_token_id=0, eos_token_id=None
@@ -128,6 +135,11 @@ class VllmBackend:
         }
         for key, value in defaults.items():
             os.environ.setdefault(key, value)
+        if is_export(folder):
+            raise UserError(
+                f"{folder} is a compressed 2:4 export, which vLLM does not read; give vLLM the "
+                "checkpoint it was made from, or use --backend transformers"
+            )
         from vllm import LLM, SamplingParams
         from vllm.platforms import current_platform
 

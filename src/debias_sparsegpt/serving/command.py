@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
-from ..files import digest, read_json, sha256_file, write_json
+from ..files import digest, write_json
 from ..modeling import limit_threads, load_tokenizer, weight_files
 from ..progress import Progress
 from . import prompts as prompting
 from .backends import BACKENDS, load_backend, system
 from .energy import EnergyMeter
+from .export import model_identity
 from .formulas import PAPER_INTENSITY
+from .loading import is_export
 from .measure import measure_batch
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -75,14 +77,6 @@ def check_arguments(args: argparse.Namespace) -> None:
         )
 
 
-def model_identity(folder: Path) -> str:
-    """Return the checkpoint's ``model_sha256``: its manifest's, else a digest of weight files."""
-    manifest = folder / "manifest.json"
-    if manifest.is_file() and "model_sha256" in (content := read_json(manifest)):
-        return content["model_sha256"]
-    return digest({file.name: sha256_file(file) for file in weight_files(folder)})
-
-
 def run(args: argparse.Namespace) -> None:
     """Run ``benchmark-serving``."""
     from transformers import AutoConfig
@@ -93,7 +87,8 @@ def run(args: argparse.Namespace) -> None:
     limit_threads()
     files = prompting.prompt_files(args.prompts)
     texts = prompting.read_texts(files)
-    weight_files(args.model)
+    if not is_export(args.model):
+        weight_files(args.model)
     tokenizer = load_tokenizer(args.model)
     context = getattr(
         AutoConfig.from_pretrained(args.model, local_files_only=True),

@@ -1,0 +1,144 @@
+"""Export a 2of4 checkpoint with compressed weights: half the values and two bits for each.
+
+The linear layers of the blocks take 9/16 of their bytes (17/32 in float32); everything else is
+copied as it is. `sparse24.json` lists the layers. The export is read by `load_sparse24` and by
+`benchmark-serving`; every layer is restored and compared bit for bit before anything is written.
+"""
+
+import argparse
+import shutil
+from pathlib import Path
+
+from torch import Tensor
+
+from ..errors import UserError
+from ..files import atomic_folder, digest, read_json, sha256_file, write_json
+from ..modeling import weight_files
+from ..progress import Progress
+from ..pruning.architecture import find_blocks, find_linears, load_skeleton, stored_name
+from ..pruning.tensors import Entry, read_header, read_tensor, write_tensors
+from .sparse24 import BITS, NotSparse24Error, compress, decompress
+
+FORMAT = 1
+INDEX = "sparse24.json"
+# Not carried into the export: they describe the files of the source folder.
+LEFT_OUT = {"manifest.json", "provenance.json", "layers.csv", "model.safetensors.index.json"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``export-sparse24``."""
+    parser.add_argument("--model", type=Path, required=True, help="folder of a 2of4 checkpoint")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run ``export-sparse24``."""
+    index = export_sparse24(args.model, args.out)
+    size = index["linear_bytes"]
+    print(
+        f"{args.out}: {len(index['layers'])} linear layers in {size['sparse24']} bytes, "
+        f"{size['sparse24'] / size['dense']:.4f} of the dense {size['dense']}"
+    )
+
+
+def model_identity(folder: Path) -> str:
+    """Return ``model_sha256`` of a model folder or of an export of it.
+
+    That of the manifest or of ``sparse24.json`` where there is one, else a digest of the
+    weight files' SHA-256.
+    """
+    for name in ("manifest.json", INDEX):
+        if (folder / name).is_file() and "model_sha256" in (content := read_json(folder / name)):
+            return content["model_sha256"]
+    return digest({file.name: sha256_file(file) for file in weight_files(folder)})
+
+
+def block_linears(folder: Path, stored: dict[str, Entry]) -> dict[str, bool]:
+    """Return the stored names of the block linears' weights: True where stored (inputs, outputs).
+
+    Raises UserError for an architecture without a list of blocks or for foreign weights.
+    """
+    from transformers.pytorch_utils import Conv1D
+
+    model = load_skeleton(folder)
+    prefix, blocks = find_blocks(model)
+    return {
+        stored_name(model, f"{prefix}.{number}.{name}.weight", stored): isinstance(linear, Conv1D)
+        for number, block in enumerate(blocks)
+        for name, linear in find_linears(block).items()
+    }
+
+
+def compress_stored(name: str, entry: Entry, transposed: bool) -> tuple[Tensor, Tensor]:
+    """Return (values, metadata) of one stored weight after checking that they restore it.
+
+    Raises UserError that names layer, row and group when the weight is not 2:4, and for a
+    dtype or a width that has no 2:4 form.
+    """
+    weight = read_tensor(entry)
+    matrix = weight.T.contiguous() if transposed else weight
+    try:
+        values, metadata = compress(matrix)
+    except NotSparse24Error as error:
+        raise UserError(
+            f"expected a 2:4 checkpoint, but in {name} ({entry.file.name}) group {error.group} of "
+            f"row {error.row} holds {error.kept} non-zero values instead of at most 2; "
+            "export a checkpoint pruned with --regime 2of4"
+        ) from None
+    except ValueError as error:
+        raise UserError(f"{name} in {entry.file} has no 2:4 form: {error}") from None
+    integer = BITS[matrix.dtype]
+    if not decompress(values, metadata).view(integer).equal(matrix.view(integer)):
+        raise RuntimeError(f"{name} is not restored bit for bit; nothing was written")
+    return values, metadata
+
+
+def export_sparse24(model: Path, out: Path) -> dict:
+    """Write the compressed form of a 2of4 checkpoint to ``out``; return the index written.
+
+    One ``sparse24.<file>`` for each weight file, so that memory holds one of them. Raises
+    UserError for a checkpoint that is not 2:4; nothing is written then.
+    """
+    model, out = Path(model), Path(out)
+    if out.resolve() == model.resolve():
+        raise UserError(f"--out {out} is the model folder itself; name another folder")
+    files = weight_files(model)
+    headers = {file: read_header(file) for file in files}
+    stored = {name: entry for header in headers.values() for name, entry in header.items()}
+    linears = block_linears(model, stored)
+    progress = Progress(len(linears), "export-sparse24")
+    layers: dict[str, dict] = {}
+    written: dict[str, str] = {}
+    dense_bytes = sparse_bytes = 0
+    with atomic_folder(out) as folder:
+        for file, header in headers.items():
+            tensors: dict[str, Tensor | Entry] = {}
+            for name, entry in header.items():
+                if name not in linears:
+                    tensors[name] = entry
+                    continue
+                values, metadata = compress_stored(name, entry, linears[name])
+                tensors[f"{name}.values"], tensors[f"{name}.metadata"] = values, metadata
+                layers[name] = {
+                    "file": f"sparse24.{file.name}",
+                    "shape": list(entry.shape),
+                    "dtype": entry.dtype,
+                    "transposed": linears[name],
+                }
+                dense_bytes += entry.size
+                sparse_bytes += values.nbytes + metadata.nbytes
+                progress.update()
+            facts = write_tensors(folder / f"sparse24.{file.name}", tensors)
+            written[f"sparse24.{file.name}"] = facts[""]["sha256"]
+        for file in sorted(model.iterdir()):
+            if file.is_file() and file not in headers and file.name not in LEFT_OUT:
+                shutil.copyfile(file, folder / file.name)
+        index = {
+            "format": FORMAT,
+            "model_sha256": model_identity(model),
+            "layers": layers,
+            "files": written,
+            "linear_bytes": {"dense": dense_bytes, "sparse24": sparse_bytes},
+        }
+        write_json(folder / INDEX, index)
+    return index

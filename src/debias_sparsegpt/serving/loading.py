@@ -1,0 +1,146 @@
+"""Load an exported 2:4 checkpoint into a transformers model.
+
+On CUDA the linear layers become torch's semi-structured sparse tensors, whose products run on
+cuSPARSELt or CUTLASS; elsewhere, and where a layer's shape or dtype has no such kernel, the
+dense weights are restored bit for bit and a log line says so. `load_sparse24(dir).compile()`
+is torch's own compilation of the loaded model.
+"""
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from ..errors import UserError
+from ..files import read_json
+from ..modeling import check_safetensors, pick_device
+from ..pruning.architecture import find_blocks, find_linears, load_skeleton
+from ..pruning.tensors import read_header, read_tensor
+from .export import FORMAT, INDEX
+from .sparse24 import decompress
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+log = logging.getLogger(__name__)
+
+
+def is_export(folder: Path | str) -> bool:
+    """Tell whether a folder holds an exported 2:4 checkpoint."""
+    return (Path(folder) / INDEX).is_file()
+
+
+def read_index(folder: Path | str) -> dict[str, Any]:
+    """Return ``sparse24.json`` after checking its format and that its files are whole."""
+    folder = Path(folder)
+    index = read_json(folder / INDEX)
+    if index.get("format") != FORMAT:
+        raise UserError(
+            f"expected format {FORMAT} in {folder / INDEX}, got {index.get('format')}; "
+            "export the checkpoint again with this version"
+        )
+    for name in index["files"]:
+        if not (folder / name).is_file():
+            raise UserError(f"expected {folder / name}, found none; export the checkpoint again")
+        check_safetensors(folder / name)
+    return index
+
+
+def dense_state(folder: Path | str) -> dict[str, Tensor]:
+    """Return the checkpoint's dense tensors by stored name, bit for bit as before the export.
+
+    Raises UserError for an export that is incomplete, truncated or inconsistent.
+    """
+    folder = Path(folder)
+    index = read_index(folder)
+    stored = {
+        name: entry for file in index["files"] for name, entry in read_header(folder / file).items()
+    }
+    state: dict[str, Tensor] = {}
+    for name, layer in index["layers"].items():
+        try:
+            values, metadata = (
+                read_tensor(stored.pop(f"{name}.{part}")) for part in ("values", "metadata")
+            )
+            matrix = decompress(values, metadata)
+        except (KeyError, ValueError) as error:
+            raise UserError(
+                f"the layer {name} in {folder / layer['file']} is damaged ({error}); "
+                "export the checkpoint again"
+            ) from None
+        state[name] = matrix.T.contiguous() if layer["transposed"] else matrix
+    state.update({name: read_tensor(entry) for name, entry in stored.items()})
+    return state
+
+
+def load_sparse24(
+    folder: Path | str, device: str | None = None, dtype: "torch.dtype | None" = None
+) -> "PreTrainedModel":
+    """Load an exported checkpoint in evaluation mode.
+
+    ``device`` None takes CUDA where there is one, ``dtype`` None keeps the checkpoint's own.
+    ``model.sparse24_kernel`` names what the linear layers run on. Raises UserError for a
+    damaged export or one that transformers cannot load.
+    """
+    device = pick_device(device)
+    state = dense_state(folder)
+    own = next(iter(state.values())).dtype
+    try:
+        skeleton = load_skeleton(Path(folder))
+        model, found = type(skeleton).from_pretrained(
+            None,
+            config=skeleton.config,
+            state_dict=state,
+            dtype=dtype or own,
+            output_loading_info=True,
+        )
+    except (OSError, ValueError) as error:
+        raise UserError(f"the exported checkpoint in {folder} does not load: {error}") from None
+    if found["missing_keys"]:  # transformers would draw these at random
+        raise UserError(
+            f"the export in {folder} lacks {', '.join(sorted(found['missing_keys']))}; "
+            "export the checkpoint again"
+        )
+    model = model.to(device).eval().requires_grad_(False)
+    model.sparse24_kernel = sparsify(model)
+    return model
+
+
+def sparsify(model: "PreTrainedModel") -> str:
+    """Turn the block linears of a model on CUDA into semi-structured tensors, in place.
+
+    Returns the name of the kernel, "dense kernel" where no layer could be turned. Layers
+    without such a kernel stay dense; one log line counts them and gives the first reason.
+    """
+    linears = [
+        linear for block in find_blocks(model)[1] for linear in find_linears(block).values()
+    ]
+    if model.device.type != "cuda":
+        log.warning(
+            "2:4 kernels need CUDA: %d linear layers run on dense kernels on %s",
+            len(linears), model.device.type,
+        )  # fmt: skip
+        return "dense kernel"
+    kinds: set[str] = set()
+    reasons: list[str] = []
+    for linear in linears:
+        try:
+            if not isinstance(linear, torch.nn.Linear):
+                raise ValueError(f"{type(linear).__name__} has no 2:4 product")
+            sparse = torch.sparse.to_sparse_semi_structured(linear.weight.detach())
+        except (RuntimeError, ValueError, NotImplementedError) as error:
+            reasons.append(str(error).splitlines()[0])
+            continue
+        linear.weight = torch.nn.Parameter(sparse, requires_grad=False)
+        kinds.add(type(sparse).__name__)
+    if reasons:
+        log.warning(
+            "%d of %d linear layers run on dense kernels: %s",
+            len(reasons), len(linears), reasons[0],
+        )  # fmt: skip
+    if not kinds:
+        return "dense kernel"
+    share = f", {len(reasons)} of {len(linears)} layers dense" if reasons else ""
+    return f"2:4 kernel ({', '.join(sorted(kinds))}{share})"
