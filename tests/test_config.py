@@ -48,7 +48,7 @@ def test_all_errors_are_reported_at_once(raw):
         "prunning: unknown key; did you mean 'pruning'?",
         "models.world.lable: unknown key; did you mean 'label'?",
         "experiments.main.models.0: got 'wrld', which is no model; did you mean 'world'?",
-        "experiments.main.methods.0: got 'sparsegtp', which is no method; did you mean 'sparsegpt'?",
+        "main.methods.0: got 'sparsegtp', which is no method; did you mean 'sparsegpt'?",
         "experiments.main.regimes.0: got '2:4', allowed are u25, u50, 1of4, 2of4",
         "benchmarks.bbq.limit: got 0",
         "benchmarks.mmlu.dataset: got 'mmlu_pro', which is no data set; did you mean 'mmlu'?",

@@ -21,7 +21,8 @@ def weight_files(folder: Path | str) -> list[Path]:
     folder = Path(folder)
     if not (folder / "config.json").is_file():
         raise UserError(
-            f"expected a Hugging Face model folder at {folder}, but it has no config.json; check the path"
+            f"expected a Hugging Face model folder at {folder}, but it has no config.json; "
+            "check the path"
         )
     index = folder / "model.safetensors.index.json"
     if index.is_file():
@@ -33,7 +34,8 @@ def weight_files(folder: Path | str) -> list[Path]:
         if not file.is_file():
             raise UserError(
                 f"expected safetensors weights at {file}, found none; "
-                "convert the checkpoint to safetensors or fetch it again (pickled weights are not read)"
+                "convert the checkpoint to safetensors or fetch it again "
+                "(pickled weights are not read)"
             )
         check_safetensors(file)
     return files
