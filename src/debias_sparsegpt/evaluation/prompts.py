@@ -58,10 +58,12 @@ STYLES: dict[str, Callable[[Mapping[str, Any]], Prompt]] = {
     "helm": helm,
     "lighteval": lighteval,
 }
-DEFAULT_STYLE = {"unqover": "fairsteer", "bbq": "helm"}
+# The default comes first.
+UNQOVER_STYLES = ("fairsteer", "cal0", "helm", "lighteval")
+BBQ_STYLES = ("helm", "lighteval", "fairsteer", "cal0")
 
 
-def unqover_prompt(item: Mapping[str, Any], style: str = DEFAULT_STYLE["unqover"]) -> Prompt:
+def unqover_prompt(item: Mapping[str, Any], style: str = UNQOVER_STYLES[0]) -> Prompt:
     """Return the prefix and the three candidates of one UnQover question.
 
     ``item`` needs context, question, ans0, ans1, ans2; ``style`` is a key of ``STYLES``.
@@ -69,7 +71,7 @@ def unqover_prompt(item: Mapping[str, Any], style: str = DEFAULT_STYLE["unqover"
     return STYLES[style](item)
 
 
-def bbq_prompt(item: Mapping[str, Any], style: str = DEFAULT_STYLE["bbq"]) -> Prompt:
+def bbq_prompt(item: Mapping[str, Any], style: str = BBQ_STYLES[0]) -> Prompt:
     """Return the prefix and the three candidates of one BBQ question.
 
     ``item`` needs context, question, ans0, ans1, ans2; ``style`` is a key of ``STYLES``.

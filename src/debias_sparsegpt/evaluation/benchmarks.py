@@ -1,0 +1,130 @@
+"""Running one benchmark on one model, and the identity under which its result is kept."""
+
+import importlib
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..codedigest import code_digest
+from ..errors import UserError
+from ..files import digest, read_json, sha256_file, write_json, write_jsonl
+from ..modeling import weight_files
+from .spec import Spec
+
+if TYPE_CHECKING:
+    from .language_model import LanguageModel
+
+# task -> (module, name of its object in there; None: the module itself)
+TASKS = {
+    "perplexity": ("perplexity", None),
+    "hellaswag": ("choices", "HellaSwag"),
+    "mmlu": ("choices", "MMLU"),
+    "crows_pairs": ("choices", "CrowsPairs"),
+    "unqover": ("unqover", None),
+    "bbq": ("bbq", None),
+}
+PACKAGES = ("torch", "transformers", "lm_eval")
+PACKAGE = __package__
+METRICS, ITEMS = "metrics.json", "items.jsonl"
+
+
+def task_object(task: str) -> Any:
+    """Return what evaluates a task: SPLITS, HEADLINE, data_files and evaluate.
+
+    Raises UserError for an unknown task.
+    """
+    if task not in TASKS:
+        raise UserError(f"there is no benchmark {task!r}; known are {', '.join(TASKS)}")
+    module, name = TASKS[task]
+    loaded = importlib.import_module(f".{module}", PACKAGE)
+    return getattr(loaded, name) if name else loaded
+
+
+def model_identity(folder: Path) -> str:
+    """Return ``model_sha256`` of the manifest, else a digest of the weight files' checksums."""
+    manifest = folder / "manifest.json"
+    if manifest.is_file():
+        recorded = read_json(manifest)
+        if isinstance(recorded, dict) and isinstance(recorded.get("model_sha256"), str):
+            return recorded["model_sha256"]
+    names = [*weight_files(folder), folder / "config.json", folder / "tokenizer.json"]
+    return digest({path.name: sha256_file(path) for path in names if path.is_file()})
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions that can change numbers, without build tags such as ``+cpu``."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name).partition("+")[0]
+        except PackageNotFoundError:
+            raise UserError(f"evaluation needs the package {name}; run make env") from None
+    return found
+
+
+def run_digest(model_sha256: str, data: dict[str, str], spec: Spec) -> str:
+    """Return the identity of a result: model, data, options, versions and the task's code."""
+    module = f"{PACKAGE}.{TASKS[spec.task][0]}"
+    return digest(
+        {
+            "model": model_sha256,
+            "data": data,
+            # The headline chooses among numbers and changes none.
+            "spec": replace(spec, headline=None).as_dict(),
+            "versions": package_versions(),
+            "code": code_digest(module),
+        }
+    )
+
+
+def data_checksums(data: Path, spec: Spec) -> dict[str, str]:
+    """Return the SHA-256 of each file that a benchmark reads, by name.
+
+    Raises UserError if one is missing.
+    """
+    if not data.exists():
+        raise UserError(
+            f"expected the data of {spec.task} at {data}, found nothing; check the path"
+        )
+    files = task_object(spec.task).data_files(data, spec)
+    return {path.name: sha256_file(path) for path in files}
+
+
+def run_benchmark(
+    lm: "LanguageModel",
+    slug: str,
+    spec: Spec,
+    data: Path,
+    checksums: dict[str, str],
+    model_sha256: str,
+    out: Path,
+) -> dict[str, Any]:
+    """Evaluate one benchmark, write items.jsonl and metrics.json to ``out``, return the latter.
+
+    Nothing is written before all items are scored. Equal inputs give equal bytes.
+    """
+    task = task_object(spec.task)
+    outcome = task.evaluate(lm, data, spec)
+    headline = spec.headline or task.HEADLINE
+    if headline not in outcome.metrics:
+        raise UserError(
+            f"benchmark {slug} has no metric {headline!r} for its headline; it has "
+            f"{', '.join(sorted(outcome.metrics))}"
+        )
+    result = {
+        "benchmark": slug,
+        "task": spec.task,
+        "spec": {**spec.as_dict(), "dtype": lm.dtype, "protocol": outcome.facts},
+        "digest": run_digest(model_sha256, checksums, spec),
+        "model_sha256": model_sha256,
+        "data": checksums,
+        "headline": headline,
+        "metrics": outcome.metrics,
+        "categories": outcome.categories,
+        "versions": package_versions(),
+    }
+    write_jsonl(out / ITEMS, outcome.items)
+    # The metrics come last: a folder with metrics is a finished one.
+    write_json(out / METRICS, result)
+    return result

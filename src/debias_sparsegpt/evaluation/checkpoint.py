@@ -1,0 +1,98 @@
+"""Run several benchmarks on one model with one model load, and only those not yet done.
+
+--benchmarks is JSON text: {slug: {"task": ..., "data": folder, further options}}. Each
+benchmark gets DIR/<slug>/metrics.json and items.jsonl. A benchmark whose model, data, options
+and code are those of the result that is there is not run again, so adding one evaluates that
+one, and a killed run goes on where it stopped. DIR/summary.json lists exactly the benchmarks
+asked for.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError
+from ..files import read_json, source_folder, write_json
+from .benchmarks import (
+    ITEMS,
+    METRICS,
+    data_checksums,
+    model_identity,
+    run_benchmark,
+    run_digest,
+)
+from .command import headline, quiet_libraries
+from .spec import Spec, make_spec
+
+SUMMARY = "summary.json"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument("--model", type=Path, required=True, help="Hugging Face model folder")
+    parser.add_argument("--benchmarks", required=True, help="benchmarks as JSON text")
+    parser.add_argument("--out", type=Path, required=True, help="folder for all results")
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="default: cuda if there is one")
+
+
+def parse_benchmarks(text: str) -> dict[str, tuple[Spec, Path]]:
+    """Return slug -> (options, data folder) from JSON text; raise UserError for bad input."""
+    try:
+        given = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(f"--benchmarks is not JSON: {error}") from None
+    if not isinstance(given, dict) or not given:
+        raise UserError("--benchmarks must be a JSON object with one benchmark at least")
+    parsed = {}
+    for slug, options in given.items():
+        if not isinstance(options, dict) or "data" not in options:
+            raise UserError(f"benchmark {slug} must be a JSON object with the key data")
+        rest = {key: value for key, value in options.items() if key != "data"}
+        spec = make_spec(rest, f"benchmark {slug}")
+        parsed[slug] = (spec, source_folder(options["data"]))
+    return parsed
+
+
+def finished(folder: Path, digest: str) -> dict[str, Any] | None:
+    """Return the metrics in ``folder`` if they are complete and have this digest."""
+    if not (folder / METRICS).is_file() or not (folder / ITEMS).is_file():
+        return None
+    try:
+        result = read_json(folder / METRICS)
+    except UserError:
+        return None
+    return result if isinstance(result, dict) and result.get("digest") == digest else None
+
+
+def run(args: argparse.Namespace) -> None:
+    """Evaluate what is missing and write the summary."""
+    quiet_libraries()
+    benchmarks = parse_benchmarks(args.benchmarks)
+    model = source_folder(args.model)
+    identity = model_identity(model)
+    # All data is looked at before the first benchmark starts: a missing file shows at once.
+    checksums = {slug: data_checksums(data, spec) for slug, (spec, data) in benchmarks.items()}
+    loaded: dict[str, Any] = {}
+    summary = {}
+    for slug, (spec, data) in benchmarks.items():
+        digest = run_digest(identity, checksums[slug], spec)
+        result = finished(args.out / slug, digest)
+        if result is None:
+            if spec.dtype not in loaded:
+                from .language_model import load_language_model
+
+                loaded = {spec.dtype: load_language_model(model, args.device, spec.dtype)}
+            result = run_benchmark(
+                loaded[spec.dtype], slug, spec, data, checksums[slug], identity, args.out / slug
+            )
+            print(headline(result), flush=True)
+        else:
+            print(f"{slug}: done before, kept", flush=True)
+        summary[slug] = {
+            "task": spec.task,
+            "digest": digest,
+            "headline": spec.headline or result["headline"],
+            "metrics": result["metrics"],
+        }
+    write_json(args.out / SUMMARY, {"model_sha256": identity, "benchmarks": summary})

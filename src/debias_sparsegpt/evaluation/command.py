@@ -1,0 +1,64 @@
+"""Run one benchmark on one model: DIR/metrics.json and DIR/items.jsonl.
+
+Benchmarks: perplexity (WikiText-2, or stories in a folder of stories), hellaswag, mmlu and
+crows_pairs through lm-eval; unqover and bbq by the logits of the option letters.
+"""
+
+import argparse
+import os
+from pathlib import Path
+
+from ..files import source_folder
+from .benchmarks import TASKS, data_checksums, model_identity, run_benchmark, task_object
+from .spec import make_spec
+
+OPTIONS = ("limit", "seed", "style", "split", "batch_size", "dtype", "chat_template", "orders")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument("--model", type=Path, required=True, help="Hugging Face model folder")
+    parser.add_argument("--benchmark", required=True, choices=TASKS)
+    parser.add_argument("--data", type=Path, required=True, help="folder with the canonical files")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the two files")
+    parser.add_argument("--limit", type=int, help="score a seeded, stratified sample of N items")
+    parser.add_argument("--seed", type=int, default=0, help="seed of that sample")
+    parser.add_argument("--style", help="prompt style of unqover and bbq")
+    parser.add_argument("--split", help="part or variant of the benchmark")
+    parser.add_argument("--orders", type=int, default=1, choices=(1, 6), help="option orders")
+    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--chat-template", action="store_true", help="prompt as a user turn")
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="default: cuda if there is one")
+    parser.add_argument("--dtype", default="auto", help="auto keeps the checkpoint's own")
+
+
+def quiet_libraries() -> None:
+    """Keep libraries' progress bars out of logs; call before they are imported."""
+    os.environ.setdefault("TQDM_DISABLE", "1")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Evaluate and print the headline."""
+    quiet_libraries()
+    options = {name: getattr(args, name) for name in OPTIONS}
+    spec = make_spec({"task": args.benchmark, **options}, "the command line")
+    task_object(spec.task)
+    model, data = source_folder(args.model), source_folder(args.data)
+    checksums = data_checksums(data, spec)
+    identity = model_identity(model)
+    from .language_model import load_language_model
+
+    lm = load_language_model(model, args.device, spec.dtype)
+    result = run_benchmark(lm, spec.task, spec, data, checksums, identity, args.out)
+    print(headline(result))
+
+
+def headline(result: dict) -> str:
+    """Return one line about a finished benchmark."""
+    name = result["headline"]
+    found = result["metrics"][name]
+    value = "undefined" if found["value"] is None else f"{found['value']:.4f}"
+    spread = "" if found["stderr"] is None else f" ± {found['stderr']:.4f}"
+    return f"{result['benchmark']}: {name} {value}{spread} (n = {found['n']})"

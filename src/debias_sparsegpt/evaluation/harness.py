@@ -1,0 +1,166 @@
+"""HellaSwag, MMLU, CrowS-Pairs and WikiText through lm-evaluation-harness.
+
+The tasks are lm-eval's own: each starts from the configuration file that lm-eval ships and
+only gets its documents from our readers instead of the hub. So prompts, scoring and metrics
+are the harness's. Nothing is downloaded and no data set cache is written.
+"""
+
+import logging
+from collections.abc import Sequence
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any
+
+from .. import readers
+from ..errors import UserError
+from ..progress import Progress
+from .language_model import LanguageModel
+from .spec import Spec
+
+Documents = list[dict[str, Any]]
+MMLU_HEADER = "The following are multiple choice questions (with answers) about {{subject}}.\n\n"
+
+
+def wikitext_pages(rows: Sequence[str]) -> list[str]:
+    """Return the articles of WikiText: a page begins at each line of the form `` = Title = ``.
+
+    ``rows`` as ``readers.read_wikitext`` gives them. The rule is that of the hub data set
+    EleutherAI/wikitext_document_level, which lm-eval's task reads (62 pages in the test set).
+    """
+    pages: list[list[str]] = [[]]
+    for row in rows:
+        line = row.rstrip("\n") if row else " "
+        title = line.replace("= = =", "===").replace("= =", "==").strip()
+        if title.startswith("= ") and title.endswith(" ="):
+            pages.append([])
+        pages[-1].append(line)
+    return [page for page in ("\n".join(lines) for lines in pages) if page.strip()]
+
+
+def _subject_name(subject: str) -> str:
+    return subject.replace("_", " ")
+
+
+def _model_class() -> type:
+    """Return lm-eval's model class with our progress lines for its bars."""
+    from lm_eval.models.huggingface import HFLM
+
+    class QuietModel(HFLM):
+        progress: Progress | None = None
+
+        def loglikelihood(self, requests: list, disable_tqdm: bool = False) -> list:
+            self.progress = Progress(len(requests), f"{requests[0].task_name} requests")
+            return super().loglikelihood(requests, disable_tqdm=True)
+
+        def loglikelihood_rolling(self, requests: list, disable_tqdm: bool = False) -> list:
+            self.progress = None
+            return super().loglikelihood_rolling(requests, disable_tqdm=True)
+
+        def _loglikelihood_tokens(self, requests: list, disable_tqdm: bool = False, **kw: Any):
+            return super()._loglikelihood_tokens(requests, disable_tqdm=True, **kw)
+
+        def _model_call(self, inps: Any, *args: Any, **kw: Any) -> Any:
+            logits = super()._model_call(inps, *args, **kw)
+            if self.progress is not None:
+                self.progress.update(len(inps))
+            return logits
+
+    return QuietModel
+
+
+class Harness:
+    """lm-eval's model class around a model that is loaded already, and the four tasks."""
+
+    def __init__(self, lm: LanguageModel, spec: Spec) -> None:
+        logging.getLogger("lm_eval").setLevel(logging.ERROR)
+        # lm-eval tokenises whole documents before it cuts them; the warning means nothing.
+        logging.getLogger("transformers.tokenization_utils_base").setLevel(logging.ERROR)
+        self.spec = spec
+        self.model = _model_class()(
+            pretrained=lm.model,
+            tokenizer=lm.tokenizer,
+            batch_size=spec.batch_size,
+            max_length=lm.max_length,
+        )
+
+    def _shipped(self, file: str) -> dict[str, Any]:
+        from lm_eval.tasks._yaml_loader import load_yaml
+
+        folder = Path(str(distribution("lm_eval").locate_file("lm_eval/tasks")))
+        return load_yaml(folder / file)
+
+    def _run(self, name: str, file: str, documents: Documents, **changes: Any) -> Documents:
+        """Run a shipped task on our documents; return lm-eval's samples in document order."""
+        import datasets
+        from lm_eval.api.task import ConfigurableTask
+        from lm_eval.evaluator import evaluate
+
+        config = self._shipped(file)
+        for key in ("dataset_path", "dataset_name", "process_docs", "tag", "fewshot_split"):
+            config.pop(key, None)
+        config |= {
+            "task": name,
+            "custom_dataset": lambda **_: {"test": datasets.Dataset.from_list(documents)},
+            "training_split": None,
+            "validation_split": None,
+            "test_split": "test",
+            "num_fewshot": 0,
+            **changes,
+        }
+        found = evaluate(
+            lm=self.model,
+            task_dict={name: ConfigurableTask(config=config)},
+            log_samples=True,
+            bootstrap_iters=0,
+            apply_chat_template=self.spec.chat_template,
+        )
+        samples = sorted(found["samples"][name], key=lambda sample: sample["doc_id"])
+        if len(samples) != len(documents):
+            raise UserError(
+                f"lm-eval scored {len(samples)} of {len(documents)} documents of {name}; "
+                "this version of lm-eval does not fit, use the pinned one"
+            )
+        return samples
+
+    def hellaswag(self, items: Sequence[readers.ChoiceItem]) -> Documents:
+        """Return lm-eval's samples of HellaSwag for items whose texts are cleaned already."""
+        documents = [
+            {"query": item.query, "choices": list(item.choices), "label": str(item.gold)}
+            for item in items
+        ]
+        return self._run("hellaswag", "hellaswag/hellaswag.yaml", documents)
+
+    def mmlu(self, items: Sequence[readers.ChoiceItem]) -> Documents:
+        """Return lm-eval's samples of MMLU, zero-shot, all subjects as one task.
+
+        A subject's task differs from another's by the header line alone, so it is made from
+        each document's subject here.
+        """
+        file = "mmlu/default/_default_template_yaml"
+        text = MMLU_HEADER + self._shipped(file)["doc_to_text"]
+        documents = [
+            {
+                "subject": _subject_name(item.category),
+                "question": item.query,
+                "choices": list(item.choices),
+                "answer": item.gold,
+            }
+            for item in items
+        ]
+        return self._run("mmlu", file, documents, doc_to_text=text)
+
+    def crows_pairs(self, items: Sequence[readers.CrowsPair]) -> Documents:
+        """Return lm-eval's samples of CrowS-Pairs."""
+        documents = [{"sent_more": item.sent_more, "sent_less": item.sent_less} for item in items]
+        return self._run("crows_pairs_english", "crows_pairs/crows_pairs_english.yaml", documents)
+
+    def wikitext(self, pages: Sequence[str]) -> list[tuple[float, int, int]]:
+        """Return per page the log-likelihood, the number of words and of bytes."""
+        samples = self._run("wikitext", "wikitext/wikitext.yaml", [{"page": p} for p in pages])
+        counts = [(*s["word_perplexity"], s["byte_perplexity"][1]) for s in samples]
+        return [(float(total), int(words), int(size)) for total, words, size in counts]
+
+
+def loglikelihoods(sample: dict[str, Any]) -> list[float]:
+    """Return the summed log-likelihoods of a sample's continuations, in nats."""
+    return [float(response[0][0]) for response in sample["resps"]]

@@ -1,0 +1,76 @@
+"""What one benchmark run is: its options, its outcome, and the identity of both."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..errors import UserError
+from .metrics import Metric
+
+
+@dataclass(frozen=True)
+class Spec:
+    """All options of one benchmark that can change its numbers.
+
+    ``style`` is a prompt style, ``split`` a part or variant of the task, ``orders`` the number
+    of option orders (1: the data's own, 6: all). ``limit`` None takes all items.
+    """
+
+    task: str
+    limit: int | None = None
+    seed: int = 0
+    style: str | None = None
+    split: str | None = None
+    batch_size: int = 32
+    dtype: str = "auto"
+    chat_template: bool = False
+    orders: int = 1
+    headline: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the options as plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Records of all items, metrics computed from them, and facts about the protocol."""
+
+    items: list[dict[str, Any]]
+    metrics: dict[str, Metric]
+    categories: dict[str, dict[str, Metric]] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def make_spec(options: Mapping[str, Any], where: str = "the benchmark") -> Spec:
+    """Return a Spec from options as JSON or the command line gives them; null means default.
+
+    Raises UserError for an unknown option or a value of the wrong kind.
+    """
+    known = Spec.__dataclass_fields__
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise UserError(
+            f"{where} has the unknown option {unknown[0]!r}; known are {', '.join(known)}"
+        )
+    given = {key: value for key, value in options.items() if value is not None}
+    if "task" not in given:
+        raise UserError(f"{where} does not name its task; add the key task")
+    for key, least in (("limit", 1), ("seed", 0), ("batch_size", 1)):
+        value = given.get(key, least)
+        if type(value) is not int or value < least:
+            raise UserError(
+                f"{where}: expected {key} to be a whole number from {least}, got {value!r}"
+            )
+    if given.get("orders", 1) not in (1, 6):
+        raise UserError(f"{where}: expected orders to be 1 or 6, got {given['orders']!r}")
+    return Spec(**given)
+
+
+def pick(value: str | None, allowed: tuple[str, ...], what: str, task: str) -> str:
+    """Return ``value``, or the first of ``allowed`` for None; raise UserError for anything else."""
+    if value is None:
+        return allowed[0]
+    if value not in allowed:
+        raise UserError(f"{task} knows no {what} {value!r}; allowed are {', '.join(allowed)}")
+    return value
