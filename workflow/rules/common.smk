@@ -28,7 +28,7 @@ except UserError as error:
     raise WorkflowError(str(error)) from None
 
 # The package is used from the checkout, without installing it.
-shell.prefix(f"export PYTHONPATH={shlex.quote(str(REPO / 'src'))}; ")
+shell.prefix(f"set -euo pipefail; export PYTHONPATH={shlex.quote(str(REPO / 'src'))}; ")
 
 RESULTS = CONFIG.results
 CHECKPOINTS = runs.all_checkpoints(CONFIG)

@@ -21,7 +21,7 @@ def run(args: argparse.Namespace) -> None:
     """Check and write the report; UserError on the first violation."""
     from ..files import write_json
 
-    write_json(args.out, check_model(args.model, args.base))
+    write_json(args.out, check_model(args.model, source_folder(args.base)))
 
 
 def check_model(folder: Path, base: Path) -> dict[str, Any]:

@@ -56,6 +56,7 @@ def run(args: argparse.Namespace) -> None:
         seed=args.seed,
     )
     options.check()
+    args.model = source_folder(args.model)
     weight_files(args.model)
     tokenizer = load_tokenizer(args.model)
     if args.out.resolve() == args.model.resolve():
