@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Check and write the report; UserError on the first violation."""
-    from ..files import write_json
+    from ..files import source_folder, write_json
 
     write_json(args.out, check_model(args.model, source_folder(args.base)))
 

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> None:
     """Check the options, read and tokenise the text, prune."""
     from ..calibration import read_pairs, read_texts, tokenize_pairs, tokenize_texts
     from ..errors import UserError
-    from ..files import sha256_file
+    from ..files import sha256_file, source_folder
     from ..modeling import limit_threads, load_tokenizer, pick_device, weight_files
     from .engine import Options, Text, prune_model
 
