@@ -73,13 +73,16 @@ def find_linears(block: nn.Module) -> dict[str, nn.Linear | Conv1D]:
 
 
 def check_block(name: str, block: nn.Module) -> None:
-    """Raise UserError for matrices that are no linear layer: they would stay dense unnoticed.
+    """Raise UserError for large parameters of no linear layer: they would stay dense unnoticed.
 
-    Mixture-of-experts blocks keep their experts in such parameters.
+    Mixture-of-experts blocks keep their experts in such parameters. Small ones, such as the
+    two-dimensional norms of Cohere, are no weights to prune.
     """
     linears = find_linears(block)
+    smallest = min(linear.weight.numel() for linear in linears.values())
     for parameter, value in block.named_parameters():
-        if value.ndim > 1 and parameter.rpartition(".")[0] not in linears:
+        inside = parameter.rpartition(".")[0] in linears
+        if not inside and value.ndim > 1 and value.numel() >= smallest:
             raise UserError(
                 f"{name}.{parameter} {tuple(value.shape)} is a matrix, but not the weight of an "
                 "nn.Linear or Conv1D layer and would stay dense; this architecture is not supported"

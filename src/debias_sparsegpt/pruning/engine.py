@@ -20,7 +20,7 @@ import torch
 import transformers
 from torch import Tensor
 
-from ..calibration import ALIGNMENTS, TokenizedPairs
+from ..calibration import ALIGNMENTS, TokenizedPairs, common_prefix
 from ..codedigest import code_digest
 from ..errors import UserError
 from ..files import digest, disk_errors, sha256_file, write_csv, write_json, write_text
@@ -31,12 +31,13 @@ from .card import model_card
 from .forward import (
     Calibration,
     Stream,
-    accepts_tree,
     advance,
     check_finite,
     collect,
     input_groups,
     record,
+    tree_deviation,
+    tree_objection,
 )
 from .hessian import Gram, Plan, SquareNorms
 from .layer import Report, prune_hessian, prune_magnitude, prune_wanda
@@ -50,6 +51,9 @@ LAYER_COLUMNS = [
     "module", "rows", "columns", "zeros", "sparsity", "loss", "dead_columns", "damping",
     "precision", "condition",
 ]  # fmt: skip
+
+# Rounding between the two packings stays far below, an ignored mask lies far above.
+TREE_TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 5e-2, torch.float16: 1e-2}
 
 
 @dataclass(frozen=True)
@@ -204,6 +208,7 @@ class Run:
         self.place = place
         self.regime = REGIMES[options.regime]
         self.shards = base.shard_names()
+        self.packing: str | None = None
         self.groups: dict[tuple[str, ...], list[list[str]]] = {}
 
     def shard_file(self, shard: int) -> Path:
@@ -271,14 +276,40 @@ class Run:
         return calibration
 
     def _pack_pairs(self) -> list[Batch]:
+        """Return the batches of pairs; sets ``self.packing`` to the packing that was possible."""
         if self.text.pairs is None:
             return []
         pairs = self.text.pairs.pairs
-        shared = self.options.packing == "shared-prefix"
-        longest = max(len(pair.ids0) + len(pair.ids1) for pair in pairs)
-        if shared and not accepts_tree(self.base.model, longest):
-            shared = False
+        self.packing = self.options.packing
+        if self.packing == "shared-prefix":
+            objection = self._tree_objection()
+            if objection:
+                self.packing = "sentences"
+                print(f"no shared-prefix packing: {objection}", file=sys.stderr)
+        shared = self.packing == "shared-prefix"
         return pack_pairs(pairs, self.options.bias_of_pairs(len(pairs)), shared)
+
+    def _tree_objection(self) -> str | None:
+        """Return why this model cannot take shared-prefix batches, or None after trying one."""
+        base, pairs = self.base, self.text.pairs.pairs
+        packed = {
+            pair.id: len(pair.ids0) + len(pair.ids1) - common_prefix(pair.ids0, pair.ids1)
+            for pair in pairs
+        }
+        objection = tree_objection(base.model, max(packed.values()))
+        if objection:
+            return objection
+        # One pair with a prefix and two suffixes, of which the model must show no trace.
+        pair = max(pairs, key=lambda pair: packed[pair.id] - max(len(pair.ids0), len(pair.ids1)))
+        base.load_block(0)
+        deviation = tree_deviation(base.model, base.blocks, pair, base.device)
+        base.unload_block(0)
+        if deviation > TREE_TOLERANCE[base.compute_dtype]:
+            return (
+                f"{type(base.model).__name__} does not keep two suffixes of one prefix apart "
+                f"(relative deviation {deviation:.1e})"
+            )
+        return None
 
     def _prune_block(self, index: int, calibration: Calibration | None) -> dict[str, Any]:
         """Prune one block, write its shard, advance the activations; return its record."""
@@ -377,7 +408,12 @@ class Run:
                 | {"sparsity": zeros / shape.numel()}
                 | asdict(report)
             )
-        return {"tensors": facts, "layers": rows, "pruned": sorted(stored.values())}
+        return {
+            "tensors": facts,
+            "layers": rows,
+            "pruned": sorted(stored.values()),
+            "packing": self.packing,
+        }
 
     def _assemble(
         self, records: list[dict], base_files: dict[str, str], seconds: float
@@ -405,7 +441,9 @@ class Run:
         write_csv(place.model / "layers.csv", LAYER_COLUMNS, layers)
         files["layers.csv"] = sha256_file(place.model / "layers.csv")
         size = sum(row["rows"] * row["columns"] for row in layers)
-        options = self.options.relevant() | {"dtype": str(base.dtype).removeprefix("torch.")}
+        options = self.options.relevant()
+        options["dtype"] = str(base.dtype).removeprefix("torch.")
+        options["packing"] = records[1]["packing"]  # the one in use, whatever was asked for
         manifest = {
             "method": options.pop("method"),
             "regime": options.pop("regime"),

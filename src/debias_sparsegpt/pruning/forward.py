@@ -14,10 +14,11 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from ..calibration import TokenPair, common_prefix
 from ..errors import UserError
 from .architecture import find_linears
 from .hessian import Plan
-from .packing import Batch, Part
+from .packing import Batch, Part, pack_pairs
 
 
 class _Stop(Exception):
@@ -77,18 +78,44 @@ class Calibration:
         return [stream for streams, _ in self.batches for stream in streams]
 
 
-def accepts_tree(model: PreTrainedModel, longest: int) -> bool:
-    """Return whether the model's signature and window allow shared-prefix packing.
+def tree_objection(model: PreTrainedModel, longest: int) -> str | None:
+    """Return why a model cannot be given shared-prefix batches, or None.
 
-    Needs explicit positions and masks, and no sliding window shorter than the longest pair:
-    a 4-D mask replaces the window's own.
+    Needs explicit positions and masks, and no sliding window shorter than the ``longest``
+    packed sequence: a 4-D mask replaces the window's own.
     """
-    names = inspect.signature(model.base_model.forward).parameters
-    config = model.config.get_text_config()
-    window = getattr(config, "sliding_window", None)
-    return {"attention_mask", "position_ids"} <= set(names) and (
-        window is None or longest <= window
+    taken = inspect.signature(model.base_model.forward).parameters
+    for name in ("attention_mask", "position_ids"):
+        if name not in taken:
+            return f"{type(model).__name__} takes no {name}"
+    window = getattr(model.config.get_text_config(), "sliding_window", None)
+    if window is not None and longest > window:
+        return f"its sliding window of {window} tokens is shorter than a pair of {longest}"
+    return None
+
+
+@torch.no_grad()
+def tree_deviation(
+    model: PreTrainedModel, blocks: nn.ModuleList, pair: TokenPair, device: str
+) -> float:
+    """Return how far shared-prefix packing changes the first block's output for one pair.
+
+    The largest absolute difference over the tokens of both sentences, relative to the largest
+    output. Far above rounding, it means that the attention ignores the 4-D mask or the
+    positions. Expects the first block loaded, and the base model outside its blocks.
+    """
+    shared, plain = (
+        record(model, blocks, pack_pairs([pair], [0.0], choice), device).streams()
+        for choice in (True, False)
     )
+    packed = shared[0].run(blocks[0], 0)[0]
+    alone = [row for stream in plain for row in stream.run(blocks[0], 0)]
+    prefix, one = common_prefix(pair.ids0, pair.ids1), len(pair.ids0)
+    difference = max(
+        (packed[:one] - alone[0]).abs().max(),
+        (packed[one:] - alone[1][prefix:]).abs().max() if packed[one:].numel() else 0.0,
+    )
+    return float(difference / alone[0].abs().max())
 
 
 @torch.no_grad()
@@ -124,9 +151,7 @@ def record(
 def _call_model(model: PreTrainedModel, part: Part, device: str) -> None:
     arguments: dict[str, Any] = {"input_ids": part.ids.to(device), "use_cache": False}
     if part.visible is not None:
-        dtype = next(model.base_model.parameters()).dtype
-        if model.get_input_embeddings().weight.dtype.is_floating_point:
-            dtype = model.get_input_embeddings().weight.dtype
+        dtype = model.get_input_embeddings().weight.dtype
         mask = torch.zeros(part.visible.shape, dtype=dtype)
         mask.masked_fill_(~part.visible, torch.finfo(dtype).min)
         arguments["attention_mask"] = mask.unsqueeze(1).to(device)

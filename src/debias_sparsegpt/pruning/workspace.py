@@ -54,8 +54,9 @@ def workspace(root: Path, key: str, own_root: bool) -> Iterator[Workspace]:
 
     ``key`` is a digest of everything that decides the result. With ``own_root`` the root
     belongs to one output folder: what other inputs left there is removed, and the root itself
-    at the end. A failed run leaves finished shards only. Raises UserError when another process
-    works on the same result.
+    at the end. After a UserError other than a full disk the same inputs would fail again, so
+    the workspace is removed as well. Raises UserError when another process works on the same
+    result.
     """
     with disk_errors(root):
         folder = root / key
@@ -73,11 +74,21 @@ def workspace(root: Path, key: str, own_root: bool) -> Iterator[Workspace]:
                 ) from None
             if own_root:
                 _remove_stale(root, key)
-            yield Workspace(folder)
-            shutil.rmtree(folder)
-        if own_root:
-            with contextlib.suppress(OSError):  # another run has begun there meanwhile
-                root.rmdir()
+            place = Workspace(folder)
+            try:
+                yield place
+            except UserError as error:
+                if not isinstance(error.__cause__, OSError) or not any(place.state.iterdir()):
+                    _remove(folder, root, own_root)
+                raise
+            _remove(folder, root, own_root)
+
+
+def _remove(folder: Path, root: Path, own_root: bool) -> None:
+    shutil.rmtree(folder)
+    if own_root:
+        with contextlib.suppress(OSError):  # another run has begun there meanwhile
+            root.rmdir()
 
 
 def _remove_stale(root: Path, key: str) -> None:
