@@ -253,7 +253,13 @@ def test_command_writes_the_measurement(measured):
     assert set(result["categories"]) == {"batch 1", "batch 2"}
     assert result["metrics"] == result["categories"]["batch 1"]
     assert result["energy"]["source"] in ("measured", "estimated")
+    assert result["roofline"]["sparse24_bytes"] < result["roofline"]["dense_bytes"]
     for metrics in result["categories"].values():
+        assert 0 < metrics["share_of_bound"]["value"] == pytest.approx(
+            metrics["decode_tok_per_s"]["value"] / metrics["bound_decode_tok_per_s"]["value"]
+        )
+        gain = metrics["bound_2of4_decode_tok_per_s"]["value"]
+        assert 1 < gain / metrics["bound_decode_tok_per_s"]["value"] <= 2
         for name in ("decode_tok_per_s", "prefill_tok_per_s", "ttft_s", "j_per_token"):
             assert metrics[name]["value"] > 0
             assert metrics[name]["n"] == 2

@@ -48,8 +48,8 @@ def test_roofline_of_the_papers_model():
     # Qwen2.5-7B in bfloat16 reads 14.14 GB a token; an A100 moves about 2 TB/s.
     dense = formulas.bandwidth_bound(14_140_000_000, 2.0e12)
     assert dense == pytest.approx(141.4, abs=0.1)
-    assert formulas.roofline(10, 10, 100.0, 1000.0, 1) == pytest.approx(10.0)
-    assert formulas.roofline(10, 10, 100.0, 1000.0, 64) == pytest.approx(50.0)
+    assert formulas.bandwidth_bound(14_140_000_000, 2.0e12, 8) == pytest.approx(8 * dense)
+    assert formulas.compute_bound(7_070_000_000, 312e12) == pytest.approx(22_065, abs=1)
 
 
 def test_decode_rate_follows_optimum_benchmark():

@@ -2,9 +2,11 @@
 
 The same stack serves dense and sparse checkpoints. Prompts have one fixed length, every run
 makes a fixed number of new tokens greedily. Per batch size: time to first token, prefill and
-decode tokens/s, J/token, kWh/Mtok and kg CO2e/Mtok, each as median and quartiles. A pruned
-checkpoint saved as ordinary weights runs on dense kernels and the output says so. The file is
-a measurement: only its fields spec, digest, model_sha256 and prompts are the same from run to run.
+decode tokens/s, J/token, kWh/Mtok and kg CO2e/Mtok, each as median and quartiles; and the bounds
+that the device's bandwidth and arithmetic, measured in the same run, set for dense and 2:4
+weights. A pruned checkpoint saved as ordinary weights runs on dense kernels and the output says
+so. The file is a measurement: only its fields spec, digest, model_sha256 and prompts are the
+same from run to run.
 """
 
 import argparse
@@ -19,12 +21,13 @@ from ..files import digest, write_json
 from ..modeling import limit_threads, load_tokenizer, weight_files
 from ..progress import Progress
 from . import prompts as prompting
-from .backends import BACKENDS, load_backend, system
+from .backends import BACKENDS, DENSE, load_backend, system
 from .energy import EnergyMeter
 from .export import model_identity
 from .formulas import PAPER_INTENSITY
 from .loading import is_export
-from .measure import measure_batch
+from .measure import measure_batch, summarize
+from .roofline import bounds, measure_device
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
@@ -75,6 +78,14 @@ def check_arguments(args: argparse.Namespace) -> None:
             f"expected --carbon-intensity above 0 kg CO2e per kWh, got {args.carbon_intensity}; "
             f"the paper uses {PAPER_INTENSITY}"
         )
+
+
+def add_bounds(metrics: dict[str, Any], limits: dict[str, float], kernel: str) -> None:
+    """Add the decode bounds of dense and 2:4 weights and the share of the own one reached."""
+    own = limits["dense_bound" if kernel == DENSE else "2of4_bound"]
+    metrics["bound_decode_tok_per_s"] = summarize([limits["dense_bound"]])
+    metrics["bound_2of4_decode_tok_per_s"] = summarize([limits["2of4_bound"]])
+    metrics["share_of_bound"] = summarize([metrics["decode_tok_per_s"]["value"] / own])
 
 
 def run(args: argparse.Namespace) -> None:
@@ -131,6 +142,9 @@ def run(args: argparse.Namespace) -> None:
             )  # fmt: skip
     finally:
         meter.close()
+    limits = measure_device(args.model, backend.device, described["dtype"])
+    for size in args.batch_sizes:
+        add_bounds(categories[f"batch {size}"], bounds(limits, size), described["kernel"])
     scope = reading.scope(backend.device)
     identity = {
         "spec": spec,
@@ -164,6 +178,7 @@ def run(args: argparse.Namespace) -> None:
             "idle_watts": idle,
             "tracker": {"name": "codecarbon offline", "version": meter.version},
         },
+        "roofline": limits,
     }
     write_json(args.out, result)
     write_json(

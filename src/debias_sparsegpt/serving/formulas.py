@@ -72,14 +72,6 @@ def compute_bound(parameters: int, flop_per_s: float) -> float:
     return _positive("rate", flop_per_s) / (2 * _positive("number of weights", parameters))
 
 
-def roofline(
-    weight_bytes: int, parameters: int, bytes_per_s: float, flop_per_s: float, batch: int
-) -> float:
-    """Return the lower of ``bandwidth_bound`` and ``compute_bound`` in tokens/s."""
-    return min(
-        bandwidth_bound(weight_bytes, bytes_per_s, batch), compute_bound(parameters, flop_per_s)
-    )
-
 
 def decode_rate(batch: int, new_tokens: int, generate_s: float, prefill_s: float) -> float:
     """Return decode tokens/s as Optimum-Benchmark defines it.
