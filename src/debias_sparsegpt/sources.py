@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .errors import UserError
 from .files import atomic_folder, digest, read_json, sha256_file, write_json, write_text
-from .hub import Hub, Listing, RepoType, Unreachable
+from .hub import Hub, Listing, RemoteFile, RepoType, Unreachable
 from .modeling import weight_files
 from .progress import Progress
 
@@ -223,7 +223,7 @@ def _missing(kind: Kind, name: str, entry: Entry, mirror: str | None, hub: str) 
             "with the same configuration where there is a network"
         )
     else:
-        source = f" ({ELSEWHERE[name]})" if name in ELSEWHERE else ""
+        source = f" (from {ELSEWHERE[name]})" if name in ELSEWHERE else ""
         remedy = (
             f"put its files{source} into MIRROR/{place} and run again with `--config mirror=MIRROR`"
         )
@@ -417,8 +417,6 @@ def pin(
     try:
         listing = hub.listing(repo, kind, revision)
     except Unreachable:
-        from .hub import RemoteFile
-
         files = lock[key]["files"]
         return Listing(
             revision, {name: RemoteFile(f["bytes"], f["sha256"]) for name, f in files.items()}
@@ -429,8 +427,8 @@ def pin(
 
 def _download(
     hub: Hub, repo: str, kind: RepoType, listing: Listing, names: Sequence[str], into: Path | None
-) -> dict[str, dict[str, Any]]:
-    """Download files and return their checksums, checked against what the hub states."""
+) -> dict[str, tuple[Path, dict[str, Any]]]:
+    """Download files; return path and checksum of each, checked against what the hub states."""
     total = sum(listing.files[name].bytes or 0 for name in names)
     progress = Progress(total >> 20, f"{repo} (MiB)")
     found = {}
@@ -446,7 +444,7 @@ def _download(
                 f"{str(remote.sha256)[:16]}…, got {checked['bytes']} bytes with "
                 f"{checked['sha256'][:16]}…; remove {path} and run prefetch again"
             )
-        found[name] = checked
+        found[name] = (path, checked)
         progress.update((remote.bytes or 0) >> 20)
     return found
 
@@ -486,31 +484,29 @@ def prefetch_dataset(
     if not parts:
         raise _missing("data", name, entry, None, "")
     lock = read_lock(lock_path)
+    listings: dict[str, Listing] = {}
+    files: dict[str, dict[str, Any]] = {}
     paths: dict[str, list[Path]] = {}
-    pinned: dict[str, str] = {}
     for part in parts:
         seen: dict[str, list[str]] = {}
         for ref in (part.ref,) if part.ref else (None, PARQUET_REF):
+            key = lock_key(part.repo, ref)
             try:
-                listing = pin(hub, lock, part.repo, ref, "dataset", update)
+                if key not in listings:
+                    listings[key] = pin(hub, lock, part.repo, ref, "dataset", update)
             except Unreachable:
                 raise
             except UserError:
                 if ref == PARQUET_REF:
                     continue  # not every repository has a parquet copy
                 raise
-            names = select(listing.files, part.patterns)
-            seen[ref or "main"] = sorted(listing.files)[:8]
-            if not names:
-                continue
-            files = _download(hub, part.repo, "dataset", listing, names, None)
-            key = lock_key(part.repo, ref)
-            _record_in_lock(lock_path, key, "dataset", listing.revision, files)
-            pinned[key] = listing.revision
-            paths[part.name] = [
-                hub.fetch(part.repo, "dataset", listing.revision, file) for file in names
-            ]
-            break
+            names = select(listings[key].files, part.patterns)
+            seen[ref or "main"] = sorted(listings[key].files)[:8]
+            if names:
+                found = _download(hub, part.repo, "dataset", listings[key], names, None)
+                files.setdefault(key, {}).update({name: item for name, (_, item) in found.items()})
+                paths[part.name] = [path for path, _ in found.values()]
+                break
         else:
             raise UserError(
                 f"expected files like {' or '.join(part.patterns)} in the hub's data set "
@@ -520,7 +516,9 @@ def prefetch_dataset(
     with tempfile.TemporaryDirectory() as scratch:
         folder = into / "data" / (entry.get("mirror") or name) if into else Path(scratch) / name
         convert(name, parts, paths, folder)
-    return ", ".join(f"{key} at {revision[:12]}" for key, revision in sorted(pinned.items()))
+    for key in sorted(files):
+        _record_in_lock(lock_path, key, "dataset", listings[key].revision, files[key])
+    return ", ".join(f"{key} at {listings[key].revision[:12]}" for key in sorted(files))
 
 
 def prefetch_model(
@@ -548,13 +546,14 @@ def prefetch_model(
         )
     target = into / "models" / (entry.get("mirror") or name) if into else None
     staging = target.with_name(f".{target.name}.partial") if target else None
-    files = _download(hub, repo, "model", listing, names, staging)
+    found = _download(hub, repo, "model", listing, names, staging)
     if staging and target:
         weight_files(staging)
         shutil.rmtree(staging / ".cache", ignore_errors=True)  # the hub library's notes
         if target.exists():
             shutil.rmtree(target)
         os.replace(staging, target)
+    files = {file: item for file, (_, item) in found.items()}
     _record_in_lock(lock_path, key, "model", listing.revision, files)
     return f"{key} at {listing.revision[:12]}"
 
@@ -588,7 +587,8 @@ def prefetch(
             print(f"{start} {said}", file=sys.stderr)
         except UserError as error:
             print(f"{start} failed", file=sys.stderr)
-            failures.append(f"{kind}/{name}: {error}")
+            hint = f" (or take it from {ELSEWHERE[name]})" if name in ELSEWHERE else ""
+            failures.append(f"{kind}/{name}: {error}{hint}")
     if failures:
         raise UserError(
             f"{len(failures)} of {len(items)} sources could not be fetched:\n"

@@ -26,6 +26,7 @@ from ..files import (
     write_jsonl,
 )
 from ..modeling import load_tokenizer
+from ..progress import track
 from ..readers import Dialogue, read_crows_pairs, read_stereoset, read_ultrachat
 from ..sources import checksums, source_files
 
@@ -210,9 +211,10 @@ def run(args: argparse.Namespace) -> None:
     if args.texts_data:
         dialogues = read_ultrachat(source_folder(args.texts_data))
         sources["ultrachat"] = _source_checksums(args.texts_data)
+        chosen = choose_texts(dialogues, args.n_texts, args.seed)
         texts = [
             {"id": item.id, "text": truncate_text(item.text, tokenizer, args.max_tokens)}
-            for item in choose_texts(dialogues, args.n_texts, args.seed)
+            for item in track(chosen, len(chosen), "texts")
         ]
         if len(texts) < args.n_texts:
             print(
