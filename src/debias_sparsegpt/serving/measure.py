@@ -37,6 +37,7 @@ def figures(
     new_tokens: int,
     prefill: tuple[Reading, int],
     generate: tuple[Reading, int],
+    typical: tuple[Reading, int],
     device: str,
     intensity: float,
     idle_watts: float | None,
@@ -46,21 +47,25 @@ def figures(
     ``prefill`` and ``generate`` are (energy reading, calls in it) of generating one token
     and ``new_tokens`` tokens for ``batch`` prompts of ``prompt_tokens`` tokens. Energy per
     token is that of the whole generation divided by the new tokens, as in Optimum-Benchmark;
-    decode is generation minus prefill. Idle-subtracted figures only with ``idle_watts``.
+    decode is generation minus the ``typical`` prefill of all repetitions. Idle-subtracted figures only with ``idle_watts``.
     Raises UserError when the decode took no measurable time.
     """
-    first, whole = (reading.seconds / calls for reading, calls in (prefill, generate))
+    first, whole, usual = (
+        reading.seconds / calls for reading, calls in (prefill, generate, typical)
+    )
     try:
-        decode = decode_rate(batch, new_tokens, whole, first)
+        decode = decode_rate(batch, new_tokens, whole, usual)
     except ValueError:
         raise UserError(
             f"generating {new_tokens} tokens ({whole:.4f} s) took no longer than one token "
-            f"({first:.4f} s) at batch {batch}: the timings are lost in noise; raise --new-tokens "
+            f"({usual:.4f} s) at batch {batch}: the timings are lost in noise; raise --new-tokens "
             "or --min-seconds, or wait for a quieter machine"
         ) from None
     scope = generate[0].scope(device)
     joules = generate[0].total(scope) / generate[1]
-    prefill_joules = prefill[0].total(scope) / prefill[1]
+    prefill_joules, usual_joules = (
+        reading.total(scope) / calls for reading, calls in (prefill, typical)
+    )
     per_token = joules / (batch * new_tokens)
     out = {
         "ttft_s": first,
@@ -72,7 +77,7 @@ def figures(
         "kwh_per_mtok": kwh_per_mtok(per_token),
         "kg_co2e_per_mtok": kg_per_mtok(per_token, intensity),
         "prefill_j_per_token": prefill_joules / (batch * prompt_tokens),
-        "decode_j_per_token": (joules - prefill_joules) / (batch * (new_tokens - 1)),
+        "decode_j_per_token": (joules - usual_joules) / (batch * (new_tokens - 1)),
         "machine_j_per_token": generate[0].total() / generate[1] / (batch * new_tokens),
     }
     if idle_watts is not None:
@@ -112,14 +117,19 @@ def measure_batch(
         one, full = repeat(1, 1)[0], repeat(new_tokens, 1)[0]
     step()
     calls = calls_for(one.seconds, min_seconds), calls_for(full.seconds, min_seconds)
-    rows = []
+    pairs = []
     for _ in range(repetitions):
-        prefill, whole = repeat(1, calls[0]), repeat(new_tokens, calls[1])
-        rows.append(
-            figures(
-                len(prompts), len(prompts[0]), new_tokens, prefill, whole, meter.device, intensity,
-                idle_watts,
-            )
-        )
+        pairs.append((repeat(1, calls[0]), repeat(new_tokens, calls[1])))
         step()
-    return {name: summarize([row[name] for row in rows]) for name in rows[0]}, whole[0]
+    # The prefill of middle duration: one disturbed repetition must not turn decode negative.
+    typical = sorted((prefill for prefill, _ in pairs), key=lambda pair: pair[0].seconds)[
+        (repetitions - 1) // 2
+    ]
+    rows = [
+        figures(
+            len(prompts), len(prompts[0]), new_tokens, prefill, whole, typical, meter.device,
+            intensity, idle_watts,
+        )
+        for prefill, whole in pairs
+    ]  # fmt: skip
+    return {name: summarize([row[name] for row in rows]) for name in rows[0]}, pairs[-1][1][0]
