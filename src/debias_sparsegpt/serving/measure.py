@@ -47,8 +47,8 @@ def figures(
     ``prefill`` and ``generate`` are (energy reading, calls in it) of generating one token
     and ``new_tokens`` tokens for ``batch`` prompts of ``prompt_tokens`` tokens. Energy per
     token is that of the whole generation divided by the new tokens, as in Optimum-Benchmark;
-    decode is generation minus the ``typical`` prefill of all repetitions. Idle-subtracted figures only with ``idle_watts``.
-    Raises UserError when the decode took no measurable time.
+    decode is generation minus the ``typical`` prefill of all repetitions. Idle-subtracted
+    figures only with ``idle_watts``. Raises UserError when the decode took no measurable time.
     """
     first, whole, usual = (
         reading.seconds / calls for reading, calls in (prefill, generate, typical)
