@@ -40,6 +40,7 @@ def run(args: argparse.Namespace) -> None:
     from ..calibration import read_pairs, read_texts, tokenize_pairs, tokenize_texts
     from ..errors import UserError
     from ..files import sha256_file, source_folder
+    from ..gpu import claim_device
     from ..modeling import limit_threads, load_tokenizer, pick_device, weight_files
     from .engine import Options, Text, prune_model
 
@@ -79,4 +80,5 @@ def run(args: argparse.Namespace) -> None:
             pairs, texts, sha256_file(args.pairs), sha256_file(args.texts) if args.texts else None
         )
     limit_threads()
-    prune_model(args.model, options, text, args.out, pick_device(args.device), args.work)
+    with claim_device(pick_device(args.device)) as device:
+        prune_model(args.model, options, text, args.out, device, args.work)

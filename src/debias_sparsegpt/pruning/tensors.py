@@ -135,11 +135,16 @@ def chunks(source: Tensor | Entry) -> Iterator[memoryview]:
             yield view
 
 
-def count_zeros(piece: memoryview, dtype: torch.dtype) -> int:
-    """Return how many elements of a run of bytes are zero (of either sign)."""
+def count_zeros(piece: memoryview, dtype: torch.dtype, name: str) -> int:
+    """Return how many elements of a run of bytes are zero (of either sign).
+
+    Raises UserError with the tensor's ``name`` when some are not finite.
+    """
     values = torch.frombuffer(piece, dtype=dtype)
     if dtype.itemsize == 1 and dtype.is_floating_point:
         values = values.float()
+    if dtype.is_floating_point and not torch.isfinite(values).all():
+        raise UserError(f"NaN or infinity in the weights of {name}; fetch the model again")
     return values.numel() - int(torch.count_nonzero(values))
 
 
@@ -176,7 +181,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor | Entry]) -> dict[str
                 out.write(piece)
                 own.update(piece)
                 whole.update(piece)
-                zeros += count_zeros(piece, DTYPES[facts[name]["dtype"]])
+                zeros += count_zeros(piece, DTYPES[facts[name]["dtype"]], name)
             facts[name] |= {"sha256": own.hexdigest(), "zeros": zeros}
         out.flush()
         os.fsync(out.fileno())
