@@ -479,3 +479,16 @@ def test_prefetch_of_the_world_needs_nothing(repo):
     )
     assert done.returncode == 0, done.stderr
     assert "makes its own world" in done.stderr
+
+
+def test_importing_the_module_is_cheap(repo):
+    """Snakemake imports it for every run: no torch, no hub library, no pyarrow."""
+    code = "import sys, debias_sparsegpt.sources; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(repo / "src")},
+        check=True,
+    )
+    assert not {"torch", "transformers", "huggingface_hub", "pyarrow"} & set(done.stdout.split())

@@ -4,6 +4,7 @@ Each converter is a pure function of the hub's rows. It checks that the columns 
 there and says what it expected and got, since a data set on the hub can change its columns.
 """
 
+import contextlib
 import csv
 import io
 import itertools
@@ -67,22 +68,29 @@ def read_table(name: str, paths: Sequence[Path], first: int | None = None) -> Ta
         if path.suffix == ".parquet":
             import pyarrow.parquet as pq
 
-            metadata = pq.read_schema(path).metadata or {}
+            with _arrow_errors(path):
+                metadata = pq.read_schema(path).metadata or {}
             names |= _class_names(json.loads(metadata.get(b"huggingface", b"{}")))
     return Table(name, rows, names)
 
 
+@contextlib.contextmanager
+def _arrow_errors(path: Path) -> Iterator[None]:
+    import pyarrow as pa
+
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise UserError(f"{path} is damaged ({error}); fetch it again") from None
+
+
 def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
     if path.suffix == ".parquet":
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        try:
-            with pq.ParquetFile(path) as file:
-                for batch in file.iter_batches(batch_size=1024):
-                    yield from batch.to_pylist()
-        except pa.ArrowException as error:
-            raise UserError(f"{path} is damaged ({error}); fetch it again") from None
+        with _arrow_errors(path), pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=1024):
+                yield from batch.to_pylist()
     elif path.suffix == ".jsonl" or path.suffixes[-2:] == [".jsonl", ".gz"]:
         for _, row in iter_jsonl(path):
             yield row
