@@ -39,9 +39,9 @@ DEVICE = CONFIG.device
 GPUS_PER_JOB = 1 if DEVICE == "cuda" or (DEVICE == "auto" and runs.gpu_present()) else 0
 
 
-def code_digest(module):
+def code_digest(*modules):
     """A parameter that changes when the code of a step changes, not when a comment does."""
-    return package_digest(f"debias_sparsegpt.{module}")
+    return ",".join(package_digest(f"debias_sparsegpt.{module}") for module in modules)
 
 
 def flags(**options):

@@ -28,7 +28,13 @@ rule evaluate_checkpoint:
         benchmarks=benchmarks_json,
         device=DEVICE_FLAGS,
         out=subpath(output.summary, parent=True),
-        code=code_digest("evaluation.checkpoint"),
+        code=code_digest(
+            "evaluation.checkpoint",
+            "evaluation.perplexity",
+            "evaluation.choices",
+            "evaluation.unqover",
+            "evaluation.bbq",
+        ),
     shell:
         "python -m debias_sparsegpt evaluate-checkpoint --model {params.model:q}"
         " --benchmarks {params.benchmarks:q} {params.device} --out {params.out:q}"
