@@ -1,11 +1,11 @@
 """Made-up results of a whole run, in the files that the other steps write."""
 
+import json
 import random
 from pathlib import Path
 
 from debias_sparsegpt import runs
 from debias_sparsegpt.config import Config, load_config
-from debias_sparsegpt.files import write_json, write_jsonl
 
 CATEGORIES = {
     "unqover": ("religion", "country", "ethnicity", "mixedgender"),
@@ -19,6 +19,17 @@ SKILL = {
     "dense": 0.8, "magnitude": 0.5, "wanda": 0.6, "sparsegpt": 0.6, "debias-sparsegpt": 0.75,
 }  # fmt: skip
 ITEMS = 120
+
+
+def write_json(path: Path, content) -> None:
+    """Write JSON without the fsync of the real thing, which is slow for many files."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
+
+
+def write_jsonl(path: Path, rows: list) -> None:
+    """Write JSON lines, likewise."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def small_config(repo: Path, results: Path, name: str = "config.yaml", **changes) -> Config:
@@ -83,8 +94,10 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
         metrics |= {
             f"{kind}_{part}": {"value": value, "n": items, "stderr": 0.01}
             for kind, part, value in (
-                ("confidence", "correct", 0.7), ("confidence", "wrong", 0.6),
-                ("entropy", "correct", 0.5), ("entropy", "wrong", 0.8),
+                ("confidence", "correct", 0.7),
+                ("confidence", "wrong", 0.6),
+                ("entropy", "correct", 0.5),
+                ("entropy", "wrong", 0.8),
             )  # fmt: skip
         }
     write_json(
@@ -92,7 +105,7 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
         {
             "metrics": metrics,
             "categories": {name: {metric: _mean(values)} for name, values in by_category.items()},
-            "facts": {"items_in_data": 14042},
+            "spec": {"protocol": {"items_in_data": 14042}},
         },
     )
     write_jsonl(folder / "items.jsonl", rows)
@@ -130,7 +143,7 @@ def write_calibration(path: Path) -> None:
     )
 
 
-def write_run(config: Config) -> Path:
+def write_run(config: Config, items: int = ITEMS) -> Path:
     """Write everything that collect-results reads; return the path of run_spec.json."""
     root = Path(config.results)
     served = {point.key for point in runs.serving_checkpoints(config)}
@@ -139,7 +152,7 @@ def write_run(config: Config) -> Path:
         base = runs.base_method(config, point.method)
         evals = root / "evals" / point.key
         for slug, entry in config.benchmarks.items():
-            write_benchmark(evals / slug, entry.task, SKILL[base], f"{point.key} {slug}")
+            write_benchmark(evals / slug, entry.task, SKILL[base], f"{point.key} {slug}", items)
         check = calibration = serving = None
         if point.regime != "dense":
             check = root / "pruned" / point.key / "check.json"

@@ -61,7 +61,8 @@ def metric_rows(point: Checkpoint, benchmark: str, path: Path) -> Iterator[Row]:
         for category, metrics in content.get("categories", {}).items():
             for name, measured in metrics.items():
                 yield _row(point, benchmark, name, category, measured)
-        facts = content.get("facts", {})
+        # Under "protocol" a benchmark says how many items it chose from.
+        facts = content.get("spec", {}).get("protocol", {})
         total = facts.get("items_in_split", facts.get("items_in_data"))
         if total is not None:
             yield _row(point, benchmark, "items_total", "", {"value": total})
@@ -81,42 +82,28 @@ def dto_rows(spec: Spec, point: Checkpoint, rows: list[Row]) -> Iterator[Row]:
     """
     totals = {(row["benchmark"], row["metric"]): row for row in rows if not row["category"]}
 
-    def emit(name: str, performance: Row | None, fairness: Row | None, chance=(0.0, 0.0)) -> Row | None:
-        if performance is None or fairness is None:
-            return None
-        if performance["value"] is None or fairness["value"] is None:
-            return None
-        errors = [
-            None if row["stderr"] is None else row["stderr"] / (1 - floor)
-            for row, floor in zip((performance, fairness), chance, strict=True)
-        ]
-        values = [
-            stats.above_chance(row["value"], floor) if floor else row["value"]
-            for row, floor in zip((performance, fairness), chance, strict=True)
-        ]
-        counts = [row["n"] for row in (performance, fairness)]
-        return _row(
-            point,
-            "dto",
-            name,
-            "",
-            {
-                "value": stats.dto(*values),
-                "n": None if None in counts else sum(counts),
-                "stderr": None if None in errors else stats.dto_stderr(*values, *errors),
-            },
-        )
-
-    mmlu = totals.get((spec.primary("mmlu"), "acc"))
-    unqover = totals.get((spec.primary("unqover"), "acc"))
+    mmlu, unqover = (spec.primary("mmlu"), "acc"), (spec.primary("unqover"), "acc")
     bbq = spec.primary("bbq")
-    for row in (
-        emit("dto", mmlu, unqover),
-        emit("dto_chance", mmlu, unqover, (stats.CHANCE_MMLU, stats.CHANCE_UNQOVER)),
-        emit("dto_bbq", totals.get((bbq, "acc_dis")), totals.get((bbq, "acc_amb"))),
+    chance = (stats.CHANCE_MMLU, stats.CHANCE_UNQOVER)
+    for name, keys, floors in (
+        ("dto", (mmlu, unqover), (0.0, 0.0)),
+        ("dto_chance", (mmlu, unqover), chance),
+        ("dto_bbq", ((bbq, "acc_dis"), (bbq, "acc_amb")), (0.0, 0.0)),
     ):
-        if row is not None:
-            yield row
+        parts = [totals.get(key) for key in keys]
+        if any(part is None or part["value"] is None for part in parts):
+            continue
+        pairs = list(zip(parts, floors, strict=True))
+        # above_chance with a floor of 0 leaves an accuracy as it is.
+        values = [stats.above_chance(part["value"], floor) for part, floor in pairs]
+        errors = [part["stderr"] and part["stderr"] / (1 - floor) for part, floor in pairs]
+        counts = [part["n"] for part in parts]
+        measured = {
+            "value": stats.dto(*values),
+            "n": None if None in counts else sum(counts),
+            "stderr": None if None in errors else stats.dto_stderr(*values, *errors),
+        }
+        yield _row(point, "dto", name, "", measured)
 
 
 def calibration_rows(point: Checkpoint, path: Path) -> Iterator[Row]:

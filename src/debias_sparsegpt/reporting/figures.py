@@ -40,6 +40,8 @@ METADATA: dict[str, Mapping[str, Any]] = {
     "png": {"Software": None},
 }
 WIDTH = 6.3  # inches, the text width of A4 with usual margins
+UNSTRUCTURED = ("u25", "u50")
+PATTERNS = ("1of4", "2of4")
 Z95 = 1.959964  # half width of a 95 % normal interval in standard errors
 
 
@@ -122,32 +124,34 @@ def unqover_heatmap(spec: Spec, results: Results, slug: str) -> Drawing:
                     }
                 )
         panels.append((spec.model_label(model), labels, values))
-    columns = min(2, len(panels))
+    columns = min(3, len(panels))
     lines_of_panels = math.ceil(len(panels) / columns)
     tallest = max(len(labels) for _, labels, _ in panels)
-    figure = Figure(figsize=(WIDTH, lines_of_panels * (0.7 + 0.27 * tallest)))
+    figure = Figure(figsize=(WIDTH, lines_of_panels * (0.75 + 0.25 * tallest)))
     axes = figure.subplots(lines_of_panels, columns, squeeze=False).ravel()
     for spare in axes[len(panels) :]:
         spare.set_visible(False)
-    for axis, (title, labels, values) in zip(axes, panels, strict=False):
+    for index, (title, labels, values) in enumerate(panels):
+        axis = axes[index]
         image = axis.imshow(values, vmin=0, vmax=100, aspect="auto")
         names = [CATEGORY_LABELS.get(name, name) for name in categories]
         axis.set_xticks(range(len(names)), names)
-        axis.set_yticks(range(len(labels)), labels)
+        if columns > 1:
+            axis.tick_params(axis="x", rotation=30)
+        same = index % columns > 0 and labels == panels[index - 1][1]
+        axis.set_yticks(range(len(labels)), [""] * len(labels) if same else labels)
         axis.tick_params(length=0)
         axis.spines[:].set_visible(False)
         axis.set_title(title)
         for y, line in enumerate(values):
             for x, value in enumerate(line):
                 if not math.isnan(value):
-                    color = "white" if value < 55 else "black"
-                    axis.text(x, y, f"{value:.1f}", ha="center", va="center", color=color)
-    figure.colorbar(image, ax=list(axes[: len(panels)]), label="UnQover accuracy (%)", pad=0.02)
+                    color = "white" if value > 60 else "black"
+                    axis.text(
+                        x, y, f"{value:.1f}", ha="center", va="center", color=color, fontsize=7
+                    )
+    figure.colorbar(image, ax=list(axes[: len(panels)]), label="accuracy (%)", pad=0.02)
     return Drawing(figure, caption(spec, slug), tuple(rows[0]), rows)
-
-
-def _panel_fields(spec: Spec) -> list[Field]:
-    return all_fields(spec)
 
 
 def _line_rows(field: Field, group: Group, measured: Measured, x: str) -> dict[str, Any]:
@@ -171,7 +175,7 @@ def _line_rows(field: Field, group: Group, measured: Measured, x: str) -> dict[s
 def axis_label(field: Field) -> str:
     """Return a quantity with its unit."""
     if field.column.group == "perplexity":
-        return f"{field.column.head} (log scale)"
+        return field.column.head
     return f"{field.column.head} (%)" if field.column.scale == 100 else f"{field.column.head} (0–1)"
 
 
@@ -182,12 +186,23 @@ def _errors(measured: Sequence[Measured], scale: float) -> list[float]:
     ]
 
 
-def _grid(models: Sequence[str], fields: Sequence[Field]) -> tuple[Figure, Any]:
-    """Return a figure with a column a model and a row a quantity; the rows share their scale."""
-    width = max(WIDTH / 2, min(WIDTH, 2.1 * len(models) + 1.2))
-    figure = Figure(figsize=(width, 1.3 * len(fields) + 0.6))
+def _grid(models: Sequence[str], fields: Sequence[Field]) -> tuple[Figure, list[list[Any]]]:
+    """Return a figure and its axes as [model][quantity].
+
+    Several models make columns, whose quantities (rows) share their scale; the quantities of
+    one model are laid out three in a row.
+    """
+    if len(models) == 1:
+        lines = math.ceil(len(fields) / 3)
+        figure = Figure(figsize=(WIDTH, 1.75 * lines + 0.5))
+        axes = figure.subplots(lines, min(3, len(fields)), squeeze=False).ravel()
+        for spare in axes[len(fields) :]:
+            spare.set_visible(False)
+        return figure, [list(axes[: len(fields)])]
+    width = min(WIDTH, 2.1 * len(models) + 1.2)
+    figure = Figure(figsize=(width, 1.2 * len(fields) + 0.6))
     axes = figure.subplots(len(fields), len(models), squeeze=False, sharex=True, sharey="row")
-    return figure, axes
+    return figure, [list(axes[:, column]) for column in range(len(models))]
 
 
 def regimes(spec: Spec, results: Results, slug: str) -> Drawing:
@@ -199,13 +214,13 @@ def regimes(spec: Spec, results: Results, slug: str) -> Drawing:
     order = list(dict.fromkeys(group.regime for group in pruned))
     lines = list(dict.fromkeys((g.method, g.calibration) for g in pruned))
     several = len({c for _, c in lines if c != "none"}) > 1
-    fields = _panel_fields(spec)
+    fields = all_fields(spec)
     figure, axes = _grid(models, fields)
     rows: list[dict[str, Any]] = []
-    shift = 0.12 / max(1, len(lines) - 1)
+    shift = 0.24 / max(1, len(lines) - 1)
     for column, model in enumerate(models):
         for row, field in enumerate(fields):
-            axis = axes[row][column]
+            axis = axes[column][row]
             dense = dense_group(spec, model)
             level = results.of(dense, field.quantity) if dense else None
             if level is not None and dense is not None:
@@ -229,20 +244,24 @@ def regimes(spec: Spec, results: Results, slug: str) -> Drawing:
                 label = spec.method_label(method)
                 if several and calibration != "none":
                     label += f", {spec.calibration_label(calibration)}"
-                _plot(
-                    axis,
-                    [x + shift * (index - (len(lines) - 1) / 2) for x, *_ in found],
-                    [measured for _, measured, _ in found],
-                    field.column.scale,
-                    spec.base_method(method),
-                    label,
-                )
+                offset = shift * (index - (len(lines) - 1) / 2)
+                # No line from the unstructured regimes to the N:M patterns: no scale joins them.
+                for names in (UNSTRUCTURED, PATTERNS):
+                    part = [one for one in found if order[one[0]] in names]
+                    _plot(
+                        axis,
+                        [x + offset for x, *_ in part],
+                        [measured for _, measured, _ in part],
+                        field.column.scale,
+                        spec.base_method(method),
+                        label,
+                    )
                 rows += [_line_rows(field, group, m, order[x]) for x, m, group in found]
-            _finish_axis(axis, field, row, column, spec.model_label(model))
+            title = spec.model_label(model) if row == 0 and len(models) > 1 else ""
+            _finish_axis(axis, field, column, title)
             axis.set_xticks(range(len(order)), [REGIME_LABELS[name] for name in order])
             axis.set_xlim(-0.4, len(order) - 0.6)
-            if row == len(fields) - 1:
-                axis.set_xlabel("sparsity regime")
+            _label_x(axis, "sparsity regime", row, len(models), len(fields))
     _legend(figure, axes)
     return Drawing(figure, caption(spec, slug), tuple(rows[0]), rows)
 
@@ -260,13 +279,13 @@ def calib_size(spec: Spec, results: Results, slug: str) -> Drawing:
         for task in ("perplexity", "mmlu", "unqover")
         if (name := spec.primary(task)) is not None
     ]
-    fields += [field for field in _panel_fields(spec) if field.column.key == "dto"]
+    fields += [field for field in all_fields(spec) if field.column.key == "dto"]
     figure, axes = _grid(models, fields)
     rows: list[dict[str, Any]] = []
     sizes = sorted({spec.config.calibrations[g.calibration].n_texts for g in pruned})
     for column, model in enumerate(models):
         for row, field in enumerate(fields):
-            axis = axes[row][column]
+            axis = axes[column][row]
             for method, regime in lines:
                 found = sorted(
                     (
@@ -295,11 +314,11 @@ def calib_size(spec: Spec, results: Results, slug: str) -> Drawing:
                 )
                 rows += [_line_rows(field, group, m, str(x)) for x, m, group in seen]
             axis.set_xscale("symlog", base=2, linthresh=1)
-            _finish_axis(axis, field, row, column, spec.model_label(model))
+            title = spec.model_label(model) if row == 0 and len(models) > 1 else ""
+            _finish_axis(axis, field, column, title)
             axis.set_xticks(sizes, [str(size) for size in sizes])
             axis.minorticks_off()
-            if row == len(fields) - 1:
-                axis.set_xlabel("UltraChat texts")
+            _label_x(axis, "UltraChat texts", row, len(models), len(fields))
     _legend(figure, axes)
     return Drawing(figure, caption(spec, slug), tuple(rows[0]), rows)
 
@@ -317,25 +336,34 @@ def _plot(axis: Any, x: Sequence[float], measured: Sequence[Measured], scale: fl
     )
 
 
-def _finish_axis(axis: Any, field: Field, row: int, column: int, title: str) -> None:
+def _label_x(axis: Any, label: str, row: int, models: int, fields: int) -> None:
+    """Label the x axis of the lowest panels only."""
+    if row == fields - 1 or (models == 1 and row >= fields - 3):
+        axis.set_xlabel(label)
+
+
+def _finish_axis(axis: Any, field: Field, column: int, title: str) -> None:
+    """Set grid, scale, label and title; perplexity is logarithmic where it spans a factor of 4."""
     axis.grid(axis="y")
-    if field.column.group == "perplexity":
+    low, high = axis.get_ylim()
+    if field.column.group == "perplexity" and low > 0 and high / low > 4:
         axis.set_yscale("log")
-        axis.yaxis.set_major_formatter(mpl.ticker.ScalarFormatter())
-        axis.yaxis.set_minor_formatter(mpl.ticker.NullFormatter())
+        axis.yaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter(mpl.ticker.FormatStrFormatter("%g"))
+        axis.yaxis.set_minor_locator(mpl.ticker.NullLocator())
     if column == 0:
         axis.set_ylabel(axis_label(field))
-    if row == 0:
+    if title:
         axis.set_title(title)
 
 
-def _legend(figure: Figure, axes: Any) -> None:
+def _legend(figure: Figure, axes: list[list[Any]]) -> None:
     found: dict[str, Any] = {}
-    for axis in axes.ravel():
+    for axis in (axis for line in axes for axis in line):
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
     figure.legend(
-        found.values(), found.keys(), loc="outside upper center", ncols=min(3, len(found))
+        found.values(), found.keys(), loc="outside upper center", ncols=min(5, len(found))
     )
 
 

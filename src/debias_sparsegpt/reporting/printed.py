@@ -44,7 +44,7 @@ def printed_values() -> dict[tuple[str, ...], tuple[float, str]]:
 
 
 def scaled(value: str, metric: str) -> float:
-    """Return a printed value on the scale of results.csv: a fraction where a percentage is printed."""
+    """Return a printed value on the scale of results.csv: fractions for percentages."""
     percent = ":" not in metric and metric.split("/")[0] in PERCENT_TASKS
     return float(Decimal(value) / 100) if percent else float(value)
 

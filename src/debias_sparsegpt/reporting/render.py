@@ -5,6 +5,7 @@ LaTeX holds no logic. Colours and column types are those of the paper; ``preambl
 defines them.
 """
 
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -21,7 +22,7 @@ ARROWS = {"up": "↑", "down": "↓", "half": "→50", "": ""}
 LATEX_ARROWS = {
     "up": r"$\uparrow$",
     "down": r"$\downarrow$",
-    "half": r"$\to\!50$",
+    "half": r"$\to$50",
     "": "",
 }
 LONG = 45  # rows above which a table may break across pages
@@ -40,7 +41,11 @@ _ESCAPES = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    '"': "''",
+    "“": "``",
+    "”": "''",
+    "‘": "`",
+    "’": "'",
     "−": r"$-$",
     "–": "--",
     "—": "---",
@@ -64,16 +69,15 @@ _ESCAPES = {
 def escape_latex(text: str) -> str:
     """Return text that LaTeX prints as it stands.
 
-    Signs without a form here and outside Latin-1 become ``?``: pdflatex would stop at them.
+    A sign that is not ASCII, has no form here and is no accented Latin-1 letter becomes
+    ``?``: pdflatex with its standard fonts would stop at it.
     """
     out = []
     for sign in " ".join(text.split()):
-        if sign in _ESCAPES:
-            out.append(_ESCAPES[sign])
-        elif ord(sign) < 0x100 and sign.isprintable():
-            out.append(sign)
-        else:
-            out.append("?")
+        ascii_letter = unicodedata.normalize("NFKD", sign)[0] if ord(sign) < 0x100 else sign
+        plain = sign.isascii() and sign.isprintable()
+        accented = sign.isalpha() and (ascii_letter.isascii() or sign in "ßæøåÆØÅ")
+        out.append(_ESCAPES.get(sign, sign if plain or accented else "?"))
     return "".join(out)
 
 
@@ -123,7 +127,7 @@ class Row:
     """One line: the label cells, the value cells by column key, the identity for the CSV.
 
     ``kind``: data, diff (a difference of two data rows), heading (a line of its own across
-    the table). ``rule`` is drawn above: none, dashed or full. ``strong`` prints the first label bold.
+    the table). ``rule`` is drawn above: none, dashed or full. ``strong``: first label in bold.
     """
 
     labels: tuple[str, ...]
@@ -169,10 +173,11 @@ def _latex_heads(table: Table) -> list[str]:
         else:
             spans.append([column.span, 1, column.group])
     if any(text for text, *_ in spans):
-        cells = [
-            rf"\multicolumn{{{width}}}{{{GROUPS[group]}}}{{\textbf{{{escape_latex(text)}}}}}"
-            for text, width, group in spans
-        ]
+        cells = []
+        for text, width, group in spans:
+            kind = "c" if group == "plain" else GROUPS[group]
+            bold = rf"\textbf{{{escape_latex(text)}}}"
+            cells.append(rf"\multicolumn{{{width}}}{{{kind}}}{{{bold}}}")
         lines.append(" & ".join([*blanks, *cells]) + r" \\")
     heads = [rf"\textbf{{{escape_latex(head)}}}" for head in table.heads]
     heads += [
@@ -217,7 +222,7 @@ def to_latex(table: Table) -> str:
     heads, rows = _latex_heads(table), _latex_rows(table)
     if len(table.rows) > LONG:
         body = [
-            r"\begingroup\footnotesize\setlength{\tabcolsep}{4pt}",
+            r"\begingroup\footnotesize\setlength{\tabcolsep}{3pt}",
             rf"\begin{{longtable}}{{{layout}}}",
             caption + r"\\",
             r"\toprule",
@@ -237,7 +242,7 @@ def to_latex(table: Table) -> str:
         ]
     else:
         body = [
-            r"\begin{table}[htbp]",
+            r"\begin{table}",
             r"\centering\footnotesize",
             caption,
             r"\begin{adjustbox}{max width=\linewidth}",

@@ -2,7 +2,7 @@
 
 import csv
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -155,7 +155,8 @@ class Significance:
 
     def __init__(self, path: Path) -> None:
         needed = (
-            "model", "method", "regime", "calibration", "seed", "benchmark", "metric", "diff", "p_t",
+            "model", "method", "regime", "calibration", "seed", "benchmark", "metric",
+            "diff", "p_t",
         )  # fmt: skip
         self._tests = {
             tuple(row[name] for name in needed[:-2]): (float(row["diff"]), float(row["p_t"]))

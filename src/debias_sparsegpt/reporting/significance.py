@@ -153,9 +153,7 @@ def pairs(spec: Spec) -> list[tuple[Checkpoint, Checkpoint]]:
     for point in sorted(spec.files):
         if spec.base_method(point.method) != "debias-sparsegpt":
             continue
-        baseline = Checkpoint(
-            point.model, "sparsegpt", point.regime, point.calibration, point.seed
-        )
+        baseline = Checkpoint(point.model, "sparsegpt", point.regime, point.calibration, point.seed)
         if baseline in spec.files:
             found.append((point, baseline))
     return found

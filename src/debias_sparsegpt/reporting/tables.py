@@ -97,7 +97,7 @@ def all_fields(spec: Spec) -> list[Field]:
 
 
 def ablation_fields(run: Run, by_category: bool) -> list[Field]:
-    """Return perplexity, MMLU, UnQover (by category too, if asked) and DTO: the ablations' columns."""
+    """Return the ablations' columns: perplexity, MMLU, UnQover (by category if asked) and DTO."""
     fields = []
     for task in ("perplexity", "mmlu", "unqover"):
         slug = run.spec.primary(task)
@@ -120,15 +120,17 @@ def ablation_fields(run: Run, by_category: bool) -> list[Field]:
 
 def category_order(names: Iterable[str]) -> list[str]:
     """Return UnQover's categories in the paper's order, others after them."""
-    known = list(CATEGORY_LABELS)
-    return sorted(names, key=lambda name: (known.index(name) if name in known else len(known), name))
+    place = {name: index for index, name in enumerate(CATEGORY_LABELS)}
+    return sorted(names, key=lambda name: (place.get(name, len(place)), name))
 
 
 # Cells
 
 
-def make_cells(run: Run, group: Group, fields: Sequence[Field]) -> dict[str, Cell]:
-    """Return the cells of one grid point: values, printed counterparts and daggers."""
+def make_cells(
+    run: Run, group: Group, fields: Sequence[Field], marks: bool = True
+) -> dict[str, Cell]:
+    """Return the cells of one grid point: values, printed counterparts, daggers if ``marks``."""
     cells = {}
     for field in fields:
         measured = run.results.of(group, field.quantity)
@@ -143,7 +145,7 @@ def make_cells(run: Run, group: Group, fields: Sequence[Field]) -> dict[str, Cel
             display,
             measured.printed,
             measured.sd,
-            dagger=is_improvement(run, group, field.quantity, measured.value),
+            dagger=marks and is_improvement(run, group, field.quantity, measured.value),
         )
     return cells
 
@@ -202,7 +204,9 @@ def identity(group: Group) -> dict[str, str]:
 # Notes
 
 
-def notes(run: Run, fields: Sequence[Field], shown: Sequence[Group], rows: Sequence[Row]) -> list[str]:
+def notes(
+    run: Run, fields: Sequence[Field], shown: Sequence[Group], rows: Sequence[Row]
+) -> list[str]:
     """Return the sentences beneath a table: abbreviations, marks, item limits, provenance."""
     spec = run.spec
     used = dict.fromkeys(field.quantity.benchmark for field in fields)
@@ -215,13 +219,14 @@ def notes(run: Run, fields: Sequence[Field], shown: Sequence[Group], rows: Seque
     cells = [cell for row in rows for cell in row.cells.values()]
     if any(cell.bold for cell in cells):
         sentences.append("Bold: best pruned value of a block.")
+    baseline = any(group.method == "sparsegpt" for group in shown)
     tested = [
         field
         for field in fields
         for group in shown
         if run.significance.of(group, field.quantity.benchmark, field.quantity.metric)
     ]
-    if tested:
+    if tested and baseline:
         heads = ", ".join(dict.fromkeys(field.column.head for field in tested))
         sentences.append(
             "†: improvement of Debias-SparseGPT over SparseGPT with p < 0.01 by the paired "
@@ -255,7 +260,9 @@ def limit_notes(run: Run, benchmarks: Iterable[str], shown: Sequence[Group]) -> 
         }
         words = []
         if entry.limit is not None:
-            number = f"{min(counts):,}" if len(counts) == 1 else f"at most {entry.limit:,}"
+            # A perplexity counts tokens, everything else items.
+            known = len(counts) == 1 and entry.task != "perplexity"
+            number = f"{min(counts):,}" if known else f"at most {entry.limit:,}"
             of = f" of {min(total):,}" if len(total) == 1 else ""
             words.append(f"{number}{of} items sampled with seed {entry.seed}")
         words += [f"split {entry.split}"] if entry.split else []
@@ -267,7 +274,9 @@ def limit_notes(run: Run, benchmarks: Iterable[str], shown: Sequence[Group]) -> 
 def provenance_notes(spec: Spec) -> list[str]:
     """Return the sentence that keeps an invented world apart from the paper."""
     if spec.config.source == "world":
-        return ["Measured in an invented world with a model made for it; not comparable to the paper."]
+        return [
+            "Measured in an invented world with a model made for it; not comparable to the paper."
+        ]
     return []
 
 
@@ -287,7 +296,8 @@ def method_rows(run: Run, experiment: str, asked_by: str, fields: Sequence[Field
     pruned = [
         group
         for group in groups(points)
-        if group.regime != "dense" and (methods is None or spec.base_method(group.method) in methods)
+        if group.regime != "dense"
+        and (methods is None or spec.base_method(group.method) in methods)
     ]
     several_regimes = len({group.regime for group in pruned}) > 1
     calibrated = {group.calibration for group in pruned} - {"none"}
@@ -344,19 +354,34 @@ def regimes_phrase(run: Run, experiment: str, asked_by: str) -> str:
     return f"{', '.join(labels)} sparsity"
 
 
+def contents(fields: Sequence[Field]) -> str:
+    """Return what columns show, in words: perplexity, accuracy (…), bias (…) and DTO."""
+    parts = []
+    for group, words in (
+        ("perplexity", "perplexity"), ("performance", "accuracy"), ("fairness", "bias"),
+        ("dto", "DTO"),
+    ):  # fmt: skip
+        heads = [field.column.head for field in fields if field.column.group == group]
+        if heads:
+            listed = group in ("performance", "fairness")
+            parts.append(f"{words} ({', '.join(heads)})" if listed else words)
+    text = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+    return text[0].upper() + text[1:]
+
+
 def main_table(run: Run, slug: str) -> Table:
     """Return the table of all methods: the paper's tab:debias-sparsegpt and -newmodels."""
-    caption = (
-        "Perplexity, accuracy (HellaSwag, MMLU), bias (UnQover, BBQ, CP) and DTO of dense and "
-        f"pruned models at {regimes_phrase(run, slug, f'the table {slug}')}."
-    )
-    return method_table(run, slug, slug, caption, all_fields(run.spec))
+    fields = all_fields(run.spec)
+    regimes = regimes_phrase(run, slug, f"the table {slug}")
+    caption = f"{contents(fields)} of dense and pruned models at {regimes}."
+    return method_table(run, slug, slug, caption, fields)
 
 
 def regimes_table(run: Run, slug: str) -> Table:
     """Return the table of the sparsity regimes (tab:debias-sparsegpt-all-models-appendix)."""
-    caption = "Perplexity, accuracy, bias and DTO across sparsity regimes."
-    return method_table(run, slug, slug, caption, all_fields(run.spec))
+    fields = all_fields(run.spec)
+    caption = f"{contents(fields)} across sparsity regimes."
+    return method_table(run, slug, slug, caption, fields)
 
 
 def confidence_table(run: Run, slug: str) -> Table:
@@ -377,9 +402,7 @@ def confidence_table(run: Run, slug: str) -> Table:
         "UnQover accuracy, mean confidence (largest probability of the three options) and mean "
         "entropy of the predictions, split into correct and wrong ones."
     )
-    return method_table(
-        run, slug, experiment, caption, fields, ("sparsegpt", "debias-sparsegpt")
-    )
+    return method_table(run, slug, experiment, caption, fields, ("sparsegpt", "debias-sparsegpt"))
 
 
 def difference(column: Column, above: Cell, below: Cell) -> Cell:
@@ -478,7 +501,8 @@ def ablation_table(run: Run, slug: str) -> Table:
             labels = ["" if same else label(group) for _, label in heads]
             rule = "" if same or previous is None else "dashed"
             labels.append(spec.calibration_label(group.calibration))
-            cells = make_cells(run, group, fields)
+            # No daggers: SparseGPT, which they compare to, is not in these tables.
+            cells = make_cells(run, group, fields, marks=False)
             rows.append(Row(tuple(labels), cells, identity(group), rule=rule))
             previous = lead
         embolden(rows, fields, range(start, len(rows)))
@@ -590,19 +614,26 @@ def serving_notes(spec: Spec, measured: Mapping) -> list[str]:
     ]
 
 
+def calibration_order(spec: Spec, calibration: str) -> tuple:
+    """Return a sort key: by source and bias types of the pairs, control, number of texts."""
+    entry = spec.config.calibrations[calibration]
+    return (entry.pairs != "stereoset", entry.categories, entry.control, entry.n_texts)
+
+
 def calibration_table(run: Run, slug: str) -> Table:
     """Return the pairs kept and dropped by alignment, per calibration set, model and category."""
     spec = run.spec
     calibrated = sorted(
-        {(p.calibration, p.model, p.seed) for p in spec.files if p.calibration != "none"}
+        {(p.calibration, p.model, p.seed) for p in spec.files if p.calibration != "none"},
+        key=lambda key: (calibration_order(spec, key[0]), key),
     )
     counts = [
-        Column("pairs_total", "Pairs", digits=0),
-        Column("pairs_kept", "Kept", digits=0),
-        Column("pairs_dropped", "Dropped", digits=0),
-        Column("texts_kept", "Texts", digits=0),
-        Column("tokens_pairs", "Tokens of pairs", digits=0),
-        Column("tokens_texts", "Tokens of texts", digits=0),
+        Column("pairs_total", "all", digits=0, span="Pairs"),
+        Column("pairs_kept", "kept", digits=0, span="Pairs"),
+        Column("pairs_dropped", "dropped", digits=0, span="Pairs"),
+        Column("texts_kept", "texts", digits=0),
+        Column("tokens_pairs", "pairs", digits=0, span="Tokens of"),
+        Column("tokens_texts", "texts", digits=0, span="Tokens of"),
     ]
     several_seeds = len({seed for *_, seed in calibrated}) > 1
     names = run.results.categories("calibration", "pairs_total")
