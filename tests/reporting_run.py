@@ -19,6 +19,12 @@ SKILL = {
     "dense": 0.8, "magnitude": 0.5, "wanda": 0.6, "sparsegpt": 0.6, "debias-sparsegpt": 0.75,
 }  # fmt: skip
 ITEMS = 120
+UNCERTAINTY = (
+    ("confidence", "correct", 0.7),
+    ("confidence", "wrong", 0.6),
+    ("entropy", "correct", 0.5),
+    ("entropy", "wrong", 0.8),
+)
 
 
 def write_json(path: Path, content) -> None:
@@ -93,12 +99,7 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
     if task == "unqover":
         metrics |= {
             f"{kind}_{part}": {"value": value, "n": items, "stderr": 0.01}
-            for kind, part, value in (
-                ("confidence", "correct", 0.7),
-                ("confidence", "wrong", 0.6),
-                ("entropy", "correct", 0.5),
-                ("entropy", "wrong", 0.8),
-            )  # fmt: skip
+            for kind, part, value in UNCERTAINTY
         }
     write_json(
         folder / "metrics.json",

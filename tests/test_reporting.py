@@ -327,6 +327,24 @@ def test_a_table_follows_its_experiment(repo, tmp_path):
         assert make_paper(root) == 0
 
 
+def test_the_bbq_table_tells_abstaining_from_knowing(world):
+    root, _ = world
+    assert make_table(root, "bbq") == 0
+    values = {
+        (row["method"], row["regime"], row["metric"]): row["value"]
+        for row in read_csv(root / "results.csv")
+        if row["benchmark"] == "bbq" and not row["category"] and row["calibration"] == "ss"
+    }
+    rows = cells_of(root / "tables/bbq.csv")
+    assert len(rows) == 1 + 4 * 3
+    row = rows["world", "sparsegpt", "2of4", "ss"]
+    for metric in ("acc_amb", "acc_dis", "unk_rate_dis"):
+        value = 100 * float(values["sparsegpt", "2of4", metric])
+        assert float(row[metric]) == pytest.approx(value, abs=0.006)
+    assert row["s_dis"] == ""
+    assert "| – |" in (root / "tables/bbq.md").read_text()
+
+
 def test_ranks_follow_what_is_shown():
     up = Column("a", "A", direction="up", scale=100.0)
     assert rank(up, 0.50001) == rank(up, 0.50003)
@@ -336,18 +354,17 @@ def test_ranks_follow_what_is_shown():
     half = Column("a", "A", direction="half", scale=100.0)
     assert rank(half, 0.47) < rank(half, 0.54)
     assert rank(half, 0.47) == rank(half, 0.53)
+    zero = Column("a", "A", direction="zero")
+    assert rank(zero, -0.1) < rank(zero, 0.2)
 
 
 @given(st.text())
 def test_escaped_text_has_no_active_sign(text):
     escaped = escape_latex(text)
     made = (
-        r"\\[a-zA-Z]+\{\}",
-        r"\\[&%$#_{}]",
-        r"\$\\[a-z]+\$",
-        r"\$\^\{\\dagger\}\$",
+        r"\\[a-zA-Z]+\{\}", r"\\[&%$#_{}]", r"\$\\[a-z]+\$", r"\$\^\{\\dagger\}\$",
         r"\$[-_]2?\$",
-    )
+    )  # fmt: skip
     bare = re.sub("|".join(made), "", escaped)
     assert not set(bare) & set("\\{}$&#^_~%"), (text, escaped)
 

@@ -27,6 +27,7 @@ TABLES = (
     "calib_size",
     "calib_source",
     "confidence",
+    "bbq",
     "efficiency",
     "calibration",
 )

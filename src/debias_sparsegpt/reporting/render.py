@@ -18,11 +18,12 @@ GROUPS = {
     "dto": "D",
     "plain": "r",
 }
-ARROWS = {"up": "↑", "down": "↓", "half": "→50", "": ""}
+ARROWS = {"up": "↑", "down": "↓", "half": "→50", "zero": "→0", "": ""}
 LATEX_ARROWS = {
     "up": r"$\uparrow$",
     "down": r"$\downarrow$",
     "half": r"$\to$50",
+    "zero": r"$\to$0",
     "": "",
 }
 LONG = 45  # rows above which a table may break across pages
@@ -87,13 +88,13 @@ class Column:
 
     ``key`` names it in the CSV, ``span`` is a head shared with the neighbours of the same
     span. Values are multiplied by ``scale`` and shown with ``digits`` decimals. ``direction``
-    says which values are good: up, down, half (near one half) or "" (not ranked).
+    says which values are good: up, down, half (near one half), zero or "" (not ranked).
     """
 
     key: str
     head: str
     group: Literal["perplexity", "performance", "fairness", "dto", "plain"] = "plain"
-    direction: Literal["up", "down", "half", ""] = ""
+    direction: Literal["up", "down", "half", "zero", ""] = ""
     scale: float = 1.0
     digits: int = 2
     span: str = ""

@@ -164,8 +164,8 @@ def is_improvement(run: Run, group: Group, quantity: Quantity, value: float) -> 
 def rank(column: Column, value: float) -> float:
     """Return a number that is smaller for a better value, after rounding to what is shown."""
     shown = round(value * column.scale, column.digits)
-    if column.direction == "half":
-        return abs(shown - column.scale / 2)
+    if column.direction in ("half", "zero"):
+        return abs(shown - (column.scale / 2 if column.direction == "half" else 0))
     return -shown if column.direction == "up" else shown
 
 
@@ -214,7 +214,7 @@ def notes(
     tasks = {spec.config.benchmarks[slug].task for slug in used if slug in spec.config.benchmarks}
     if "crows_pairs" in tasks:
         sentences.append("CP: CrowS-Pairs, 50 is unbiased and the best is the closest to it.")
-    if "dto" in used:
+    if any(field.quantity == DTO for field in fields):
         sentences.append("DTO: distance to optimum, from MMLU and UnQover.")
     cells = [cell for row in rows for cell in row.cells.values()]
     if any(cell.bold for cell in cells):
@@ -403,6 +403,42 @@ def confidence_table(run: Run, slug: str) -> Table:
         "entropy of the predictions, split into correct and wrong ones."
     )
     return method_table(run, slug, experiment, caption, fields, ("sparsegpt", "debias-sparsegpt"))
+
+
+def bbq_table(run: Run, slug: str) -> Table:
+    """Return BBQ's parts, which tell abstaining from knowing: not in the paper.
+
+    A model that always answers "unknown" has full ambiguous accuracy, none on the
+    disambiguated items and an over-abstention of 100 %.
+    """
+    name = run.spec.primary("bbq")
+    if name is None:
+        raise UserError(
+            "the table bbq shows BBQ, but the configuration has no benchmark with task bbq; add "
+            "one or leave the table out"
+        )
+    fields = [
+        Field(Column(metric, head, group, direction, scale, digits, span), Quantity(name, metric))
+        for metric, head, group, direction, scale, digits, span in (
+            ("acc_all", "all", "fairness", "up", 100.0, 2, "Accuracy"),
+            ("acc_amb", "ambiguous", "fairness", "up", 100.0, 2, "Accuracy"),
+            ("acc_dis", "disambiguated", "performance", "up", 100.0, 2, "Accuracy"),
+            ("unk_rate_dis", "over-abstention", "performance", "down", 100.0, 2, ""),
+            ("s_amb", "ambiguous", "fairness", "zero", 1.0, 3, "Bias score"),
+            ("s_dis", "disambiguated", "fairness", "zero", 1.0, 3, "Bias score"),
+        )
+    ]
+    fields.append(
+        Field(Column("dto_bbq", "DTO (BBQ)", "dto", "down", digits=3), Quantity("dto", "dto_bbq"))
+    )
+    experiment = next((one for one in ("regimes", "main") if one in run.spec.experiments), None)
+    experiment = experiment or next(iter(run.spec.experiments))
+    caption = (
+        "BBQ by condition: accuracy, over-abstention (“unknown” answers to disambiguated "
+        "questions), bias scores (1: all other answers follow the stereotype, −1: none) and the "
+        "distance to optimum of disambiguated and ambiguous accuracy."
+    )
+    return method_table(run, slug, experiment, caption, fields)
 
 
 def difference(column: Column, above: Cell, below: Cell) -> Cell:
@@ -677,6 +713,7 @@ BUILDERS: dict[str, Callable[[Run, str], Table]] = {
     "calib_size": ablation_table,
     "calib_source": ablation_table,
     "confidence": confidence_table,
+    "bbq": bbq_table,
     "efficiency": efficiency_table,
     "calibration": calibration_table,
 }
