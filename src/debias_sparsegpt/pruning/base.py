@@ -19,7 +19,7 @@ from .architecture import (
     unload,
 )
 from .masks import Regime
-from .tensors import Entry, read_folder, read_header, read_rows, read_tensor
+from .tensors import Entry, all_finite, read_folder, read_header, read_rows, read_tensor
 
 # Not part of a model folder that is to be carried over: other forms of the weights, and files
 # that describe a checkpoint of ours.
@@ -137,7 +137,7 @@ class BaseModel:
             full = f"{self.block_name(index)}.{name}"
             entry = entries[stored_name(self.model, full, entries)]
             tensor = read_tensor(entry)
-            if not torch.isfinite(tensor).all():
+            if not all_finite(tensor):
                 raise UserError(f"NaN or infinity in {full} of {entry.file}; fetch the model again")
             owner, _, leaf = name.rpartition(".")
             if owner in linears and leaf == "weight":

@@ -19,6 +19,7 @@ from ..errors import UserError
 from .architecture import find_linears
 from .hessian import Plan
 from .packing import Batch, Part, pack_pairs
+from .tensors import all_finite
 
 
 class _Stop(Exception):
@@ -168,6 +169,8 @@ def _call_model(model: PreTrainedModel, part: Part, device: str) -> None:
 
 def check_finite(values: Tensor, items: Sequence[str], where: str) -> None:
     """Raise UserError naming the calibration items whose rows of (r, l, d) are not finite."""
+    if all_finite(values):
+        return
     bad = ~torch.isfinite(values).flatten(1).all(dim=1)
     if bad.any():
         names = [items[row] for row in bad.nonzero().flatten().tolist()]

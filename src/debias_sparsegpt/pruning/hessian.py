@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-PANEL = 512  # columns of H computed by one product; only the upper triangle of panels is
+PANEL = 256  # columns of H computed by one product; only the upper triangle of panels is
 
 
 @dataclass(frozen=True)

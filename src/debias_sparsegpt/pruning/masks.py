@@ -67,12 +67,32 @@ def smallest_per_row(scores: Tensor, count: int) -> Tensor:
 def smallest_of_group(scores: Tensor, count: int) -> Tensor:
     """Return a boolean mask of the ``count`` smallest along dimension 0, ties from the top.
 
-    ``scores`` is ``(m, ...)`` with a small m: the inputs of one N:M group in their order. The
-    rank of an entry is the number of entries that are smaller, or equal and earlier.
+    ``scores`` is ``(m, ...)`` with a small m: the inputs of one N:M group in their order.
     """
-    size = scores.shape[0]
+    mask = scores <= _kth_smallest(scores, count)
+    if int(mask.sum()) * scores.shape[0] == count * mask.numel():
+        return mask
+    return _smallest_with_ties(scores, count)
+
+
+def _kth_smallest(scores: Tensor, count: int) -> Tensor:
+    """Return the ``count``-th smallest entry along dimension 0, ``scores.shape[1:]``."""
+    if count == 1:
+        return scores.amin(dim=0)
+    if (len(scores), count) == (4, 2):  # a sorting network is far quicker than kthvalue here
+        low, high = torch.minimum(scores[0], scores[1]), torch.maximum(scores[0], scores[1])
+        low2, high2 = torch.minimum(scores[2], scores[3]), torch.maximum(scores[2], scores[3])
+        return torch.minimum(torch.maximum(low, low2), torch.minimum(high, high2))
+    return scores.kthvalue(count, dim=0).values
+
+
+def _smallest_with_ties(scores: Tensor, count: int) -> Tensor:
+    """Do what ``smallest_of_group`` does for equal scores.
+
+    The rank of an entry is the number of entries that are smaller, or equal and earlier.
+    """
     rank = torch.zeros_like(scores, dtype=torch.int8)
-    for later in range(1, size):
+    for later in range(1, len(scores)):
         first = scores[later] < scores[:later]  # the later entry goes before the earlier ones
         rank[:later] += first
         rank[later] += later - first.sum(dim=0, dtype=torch.int8)

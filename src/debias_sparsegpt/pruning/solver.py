@@ -33,7 +33,7 @@ def prune_columns(
     which is the increase of ``tr(ΔW H ΔWᵀ)``.
     """
     width, rows = weight_t.shape
-    diagonal = upper.diagonal()
+    inverses = upper.diagonal().reciprocal().unsqueeze(1)
     loss = torch.zeros(rows, dtype=weight_t.dtype, device=weight_t.device)
     for start in range(0, width, block_size):
         stop = min(start + block_size, width)
@@ -43,17 +43,17 @@ def prune_columns(
         if regime.structured:
             mask = torch.empty_like(block, dtype=torch.bool)
         else:
-            mask = _block_mask(block, diagonal[start:stop], regime, heights)
-        _prune_block(block, factor, regime, mask, error)
+            mask = _block_mask(block, inverses[start:stop], regime, heights)
+        _prune_block(block, factor, inverses[start:stop], regime, mask, error)
         loss += error.square().sum(dim=0)
         if stop < width:
             weight_t[stop:].addmm_(upper[start:stop, stop:].T, error, alpha=-1)
     return loss
 
 
-def _block_mask(block: Tensor, diagonal: Tensor, regime: Regime, heights: Sequence[int]) -> Tensor:
+def _block_mask(block: Tensor, inverse: Tensor, regime: Regime, heights: Sequence[int]) -> Tensor:
     """Return the transposed mask of one block of columns, each matrix compared on its own."""
-    scores = (block / diagonal.unsqueeze(1)).square()
+    scores = (block * inverse).abs_()  # the order of w² / U_jj²
     masks = [
         smallest(part.T, regime.count(part.numel())).T
         for part in scores.split(list(heights), dim=1)
@@ -62,31 +62,29 @@ def _block_mask(block: Tensor, diagonal: Tensor, regime: Regime, heights: Sequen
 
 
 def _prune_block(
-    block: Tensor, factor: Tensor, regime: Regime, mask: Tensor, error: Tensor
+    block: Tensor, factor: Tensor, inverse: Tensor, regime: Regime, mask: Tensor, error: Tensor
 ) -> None:
     """Run the column loop within one block (c, n) with its factor (c, c).
 
-    ``mask`` (c, n) is read, or filled group by group for an N:M regime; ``error`` (c, n) is
-    filled with ``w / U_jj`` where a weight was pruned and 0 elsewhere.
+    inverse: (c, 1), 1 / U_jj. ``mask`` (c, n) is read, or filled group by group for an N:M
+    regime; ``error`` (c, n) is filled with ``w / U_jj`` where a weight was pruned, 0 elsewhere.
     """
     size = len(block)
-    diagonal = factor.diagonal()
-    scale = diagonal.tolist()
+    if not regime.structured:
+        torch.mul(mask, inverse, out=error)
     for start in range(0, size, GROUP):
         stop = min(start + GROUP, size)
         for column in range(start, stop):
             if regime.structured and column % regime.of == 0:
                 group = slice(column, column + regime.of)
-                scores = (block[group] / diagonal[group].unsqueeze(1)).square_()
+                scores = (block[group] * inverse[group]).abs_()
                 mask[group] = smallest_of_group(scores, regime.zeros)
-            pruned = mask[column]
-            current = block[column]
-            torch.div(current, scale[column], out=error[column])
-            error[column].masked_fill_(~pruned, 0.0)
-            current.masked_fill_(pruned, 0.0)
+                torch.mul(mask[group], inverse[group], out=error[group])
+            error[column].mul_(block[column])
             if column + 1 < stop:
                 block[column + 1 : stop].addr_(
                     factor[column, column + 1 : stop], error[column], alpha=-1
                 )
         if stop < size:
             block[stop:].addmm_(factor[start:stop, stop:].T, error[start:stop], alpha=-1)
+    block.masked_fill_(mask, 0.0)
