@@ -31,7 +31,7 @@ TABLES = (
     "efficiency",
     "calibration",
 )
-FIGURES = ("unqover_heatmap", "regimes", "calib_size")
+FIGURES = ("unqover_heatmap", "regimes", "calib_size", "throughput")
 
 # A name that becomes part of a path: no slash, blank, quote or shell sign can get in.
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
@@ -69,7 +69,7 @@ class DatasetEntry(Section):
     """A data set that benchmarks and calibrations can name."""
 
     mirror: str | None = Field(None, description="folder under MIRROR/data; default: the slug")
-    hub: dict[str, Any] | None = Field(None, description="repository, config, split, converter")
+    hub: dict[str, Any] | None = Field(None, description="repository and its parts, see config/README.md")
 
 
 class Calibration(Section):
@@ -80,6 +80,9 @@ class Calibration(Section):
     texts: Literal["ultrachat"] | None = Field(None, description="data set of unpaired texts")
     n_texts: int = Field(0, ge=0, description="number of texts, a prefix of a seeded shuffle")
     max_tokens: int = Field(100, ge=1, description="longest text in tokens (authors' script: 100)")
+    alignment: Literal["equal-length", "pad", "suffix"] | None = Field(
+        None, description="in place of pruning.alignment"
+    )
     control: Literal["none", "shuffled-pairs"] = Field(
         "none", description="negative control: partners from other pairs of equal length"
     )
@@ -109,7 +112,6 @@ class MethodVariant(Section):
     label: str | None = Field(None, description="name in tables; default: the slug")
     block_size: int | None = Field(None, ge=4)
     damping: float | None = Field(None, gt=0)
-    alignment: Literal["equal-length", "pad", "suffix"] | None = None
     bias_weight: float | None = Field(None, ge=0)
     bias_scaling: Literal["equation", "released-code"] | None = None
     sequential: Literal["block", "module"] | None = None

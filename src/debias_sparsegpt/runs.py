@@ -38,6 +38,11 @@ def method_options(config: Config, method: str) -> dict[str, Any]:
     return options
 
 
+def alignment(config: Config, calibration: str) -> str:
+    """Return how a calibration aligns its pairs: its own setting, else the general one."""
+    return config.calibrations[calibration].alignment or config.pruning.alignment
+
+
 def experiment_checkpoints(config: Config, experiment: str) -> list[Checkpoint]:
     """Return an experiment's checkpoints in grid order, each once.
 

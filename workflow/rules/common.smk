@@ -206,16 +206,20 @@ def calibration_flags(wildcards):
         ),
         n_texts=entry.n_texts if entry.texts else None,
         max_tokens=entry.max_tokens if entry.texts else None,
-        alignment=CONFIG.pruning.alignment,
+        alignment=runs.alignment(CONFIG, wildcards.calibration),
         control=entry.control,
     )
 
 
 def prune_flags(wildcards):
+    options = runs.method_options(CONFIG, wildcards.method)
+    calibration = wildcards.get("calibration")
+    if calibration:
+        options["alignment"] = runs.alignment(CONFIG, calibration)
     return flags(
         method=runs.base_method(CONFIG, wildcards.method),
         regime=wildcards.regime,
-        **runs.method_options(CONFIG, wildcards.method),
+        **options,
     )
 
 
