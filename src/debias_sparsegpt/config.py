@@ -69,7 +69,9 @@ class DatasetEntry(Section):
     """A data set that benchmarks and calibrations can name."""
 
     mirror: str | None = Field(None, description="folder under MIRROR/data; default: the slug")
-    hub: dict[str, Any] | None = Field(None, description="repository and its parts, see config/README.md")
+    hub: dict[str, Any] | None = Field(
+        None, description="repository and its parts, see config/README.md"
+    )
 
 
 class Calibration(Section):
