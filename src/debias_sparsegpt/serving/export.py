@@ -118,7 +118,7 @@ def export_sparse24(model: Path, out: Path) -> dict:
                     tensors[name] = entry
                     continue
                 values, metadata = compress_stored(name, entry, linears[name])
-                tensors[f"{name}.values"], tensors[f"{name}.metadata"] = values, metadata
+                tensors[f"{name}_values"], tensors[f"{name}_metadata"] = values, metadata
                 layers[name] = {
                     "file": f"sparse24.{file.name}",
                     "shape": list(entry.shape),

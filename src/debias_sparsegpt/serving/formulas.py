@@ -72,7 +72,6 @@ def compute_bound(parameters: int, flop_per_s: float) -> float:
     return _positive("rate", flop_per_s) / (2 * _positive("number of weights", parameters))
 
 
-
 def decode_rate(batch: int, new_tokens: int, generate_s: float, prefill_s: float) -> float:
     """Return decode tokens/s as Optimum-Benchmark defines it.
 

@@ -62,7 +62,7 @@ def dense_state(folder: Path | str) -> dict[str, Tensor]:
     for name, layer in index["layers"].items():
         try:
             values, metadata = (
-                read_tensor(stored.pop(f"{name}.{part}")) for part in ("values", "metadata")
+                read_tensor(stored.pop(f"{name}_{part}")) for part in ("values", "metadata")
             )
             matrix = decompress(values, metadata)
         except (KeyError, ValueError) as error:
@@ -108,15 +108,24 @@ def load_sparse24(
     return model
 
 
+def to_semi_structured(weight: Tensor) -> tuple[Tensor | None, str]:
+    """Return torch's semi-structured form of a 2:4 matrix on CUDA, or None and the reason.
+
+    The kernels need certain dtypes and sizes (multiples of 16 or 64), which torch checks.
+    """
+    try:
+        return torch.sparse.to_sparse_semi_structured(weight), ""
+    except (RuntimeError, ValueError, NotImplementedError) as error:
+        return None, str(error).splitlines()[0]
+
+
 def sparsify(model: "PreTrainedModel") -> str:
     """Turn the block linears of a model on CUDA into semi-structured tensors, in place.
 
     Returns the name of the kernel, "dense kernel" where no layer could be turned. Layers
     without such a kernel stay dense; one log line counts them and gives the first reason.
     """
-    linears = [
-        linear for block in find_blocks(model)[1] for linear in find_linears(block).values()
-    ]
+    linears = [linear for block in find_blocks(model)[1] for linear in find_linears(block).values()]
     if model.device.type != "cuda":
         log.warning(
             "2:4 kernels need CUDA: %d linear layers run on dense kernels on %s",
@@ -126,12 +135,12 @@ def sparsify(model: "PreTrainedModel") -> str:
     kinds: set[str] = set()
     reasons: list[str] = []
     for linear in linears:
-        try:
-            if not isinstance(linear, torch.nn.Linear):
-                raise ValueError(f"{type(linear).__name__} has no 2:4 product")
-            sparse = torch.sparse.to_sparse_semi_structured(linear.weight.detach())
-        except (RuntimeError, ValueError, NotImplementedError) as error:
-            reasons.append(str(error).splitlines()[0])
+        if not isinstance(linear, torch.nn.Linear):
+            reasons.append(f"{type(linear).__name__} has no 2:4 product")
+            continue
+        sparse, reason = to_semi_structured(linear.weight.detach())
+        if sparse is None:
+            reasons.append(reason)
             continue
         linear.weight = torch.nn.Parameter(sparse, requires_grad=False)
         kinds.add(type(sparse).__name__)
