@@ -219,7 +219,7 @@ class Run:
         """Make whatever shards are missing, then the files beside them; return the manifest."""
         start = time.monotonic()
         count = len(self.base.blocks)
-        records = [self.place.record(f"shard-{shard}") for shard in range(count + 1)]
+        records = [self.place.record(self.shard_file(shard).name) for shard in range(count + 1)]
         done = next((k for k, record in enumerate(records) if record is None), count + 1)
         if done > 0:
             print(f"continuing: {done} of {count + 1} shards are finished", file=sys.stderr)
@@ -227,7 +227,7 @@ class Run:
             outside = {name: self.base.stored[name] for name in self.shards[0]}
             facts = write_tensors(self.shard_file(0), outside)
             records[0] = {"tensors": facts, "layers": [], "seconds": 0.0, "pruned": []}
-            self.place.finish("shard-0", records[0])
+            self.place.finish(self.shard_file(0).name, records[0])
             done = 1
         if done <= count:
             calibration = self._calibration()
@@ -240,7 +240,7 @@ class Run:
                 record = self._prune_block(index, calibration)
                 record["seconds"] = time.monotonic() - began
                 records[index + 1] = record
-                self.place.finish(f"shard-{index + 1}", record)
+                self.place.finish(self.shard_file(index + 1).name, record)
                 self._report(index, count, record, start, index + 2 - done)
         return self._assemble(records, base_files, time.monotonic() - start)
 
@@ -347,7 +347,6 @@ class Run:
     ) -> dict[str, Tensor]:
         """Return the Hessian, or for wanda the squared norms, of each group's input."""
         block, name = self.base.blocks[index], self.base.block_name(index)
-        linears = find_linears(block)
         kind = SquareNorms if self.options.method == "wanda" else Gram
         leaders = [group[0] for group in groups]
         sums: dict[str, Gram | SquareNorms] = {}
@@ -357,9 +356,13 @@ class Run:
                 sums[leader] = kind(inputs.shape[1], self.base.device)
             sums[leader].add(inputs, plan)
 
-        def locate(leader: str, inputs: Tensor, plan: Plan, streams: list[Stream]) -> None:
+        largest: dict[str, tuple[float, str]] = {}
+
+        def locate(leader: str, inputs: Tensor, _plan: Plan, streams: list[Stream]) -> None:
             items = [item for s in streams for item in s.items for _ in range(s.hidden.shape[1])]
             check_finite(inputs, items, f"the input of {name}.{leader}")
+            value, token = inputs.abs().amax(dim=1).max(dim=0)
+            largest[leader] = max(largest.get(leader, (0.0, "")), (float(value), items[token]))
 
         collect(block, index, calibration, leaders, add)
         results = {leader: total.result() for leader, total in sums.items()}
@@ -367,11 +370,12 @@ class Run:
             diagonal = total.diagonal() if total.ndim == 2 else total
             if not torch.isfinite(diagonal).all():
                 collect(block, index, calibration, leaders, locate)
+                value, item = largest[leader]
                 raise UserError(
-                    f"the sums of squares of the input of {name}.{leader} overflow float32; "
-                    "the activations of this model are too large to be pruned with calibration"
+                    f"the sums of squares of the input of {name}.{leader} overflow float32: up to "
+                    f"{value:.1e} for calibration item {item}; remove it, or check the weights"
                 )
-        return {leader: results[leader] for leader in leaders if leader in linears}
+        return results
 
     def _prune_group(
         self, name: str, matrices: list[Tensor], statistic: Tensor | None

@@ -5,7 +5,6 @@ import errno
 import fcntl
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ class Workspace:
     """Finished shards and their records under ``root/key``.
 
     ``model/`` becomes the output folder; ``state/`` holds one record per finished shard,
-    written after the shard itself, so that a record without its shard cannot exist.
+    written after the shard itself.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -26,14 +25,15 @@ class Workspace:
         self.model = folder / "model"
         self.state = folder / "state"
 
-    def record(self, name: str) -> Any | None:
-        """Return the record of a finished step, or None."""
-        file = self.state / f"{name}.json"
-        return read_json(file) if file.is_file() else None
+    def record(self, file: str) -> Any | None:
+        """Return the record of a finished file of ``model/``, or None."""
+        record = self.state / f"{file}.json"
+        # Both are looked for: a run killed while it published has the record alone.
+        return read_json(record) if record.is_file() and (self.model / file).is_file() else None
 
-    def finish(self, name: str, record: Any) -> None:
-        """Write the record of a step whose files are complete."""
-        write_json(self.state / f"{name}.json", record)
+    def finish(self, file: str, record: Any) -> None:
+        """Write the record of a file of ``model/`` that is complete."""
+        write_json(self.state / f"{file}.json", record)
 
     def publish(self, out: Path) -> None:
         """Move the finished model folder to ``out``, replacing what is there."""
@@ -41,8 +41,9 @@ class Workspace:
             out.parent.mkdir(parents=True, exist_ok=True)
             ready = self.model
             if os.stat(ready).st_dev != os.stat(out.parent).st_dev:
-                ready = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-                shutil.copytree(self.model, ready, dirs_exist_ok=True)
+                ready = out.parent / f".{out.name}.copy"
+                shutil.rmtree(ready, ignore_errors=True)
+                shutil.copytree(self.model, ready)
             if out.exists():
                 shutil.rmtree(out)
             os.replace(ready, out)
@@ -72,6 +73,10 @@ def workspace(root: Path, key: str, own_root: bool) -> Iterator[Workspace]:
                     f"another process is pruning to the same output (it holds {folder / 'lock'}); "
                     "wait for it, or choose another --out"
                 ) from None
+            shutil.rmtree(_trash(folder), ignore_errors=True)
+            for name in ("model", "state"):
+                for file in (folder / name).glob(".*"):  # what a killed run was writing
+                    file.unlink()
             if own_root:
                 _remove_stale(root, key)
             place = Workspace(folder)
@@ -84,8 +89,14 @@ def workspace(root: Path, key: str, own_root: bool) -> Iterator[Workspace]:
             _remove(folder, root, own_root)
 
 
+def _trash(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.done")
+
+
 def _remove(folder: Path, root: Path, own_root: bool) -> None:
-    shutil.rmtree(folder)
+    # Renamed first: killed half-way, the remains are not taken for a run to be continued.
+    os.replace(folder, _trash(folder))
+    shutil.rmtree(_trash(folder))
     if own_root:
         with contextlib.suppress(OSError):  # another run has begun there meanwhile
             root.rmdir()
@@ -94,6 +105,8 @@ def _remove(folder: Path, root: Path, own_root: bool) -> None:
 def _remove_stale(root: Path, key: str) -> None:
     """Remove the remains of runs with other inputs that no live process holds."""
     for folder in root.iterdir():
+        if folder.name.endswith(".done"):
+            shutil.rmtree(folder, ignore_errors=True)
         if folder.name == key or not (folder / "lock").is_file():
             continue
         with open(folder / "lock") as lock:
