@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import reference
 from debias_sparsegpt.calibration import TokenPair, common_prefix
 from debias_sparsegpt.errors import UserError
-from debias_sparsegpt.pruning.factor import NotPositiveDefinite, inverse_factor
+from debias_sparsegpt.pruning.factor import NotPositiveDefinite, inverse_factor, invert_lower
 from debias_sparsegpt.pruning.hessian import Gram, Plan, SquareNorms
 from debias_sparsegpt.pruning.layer import prune_hessian, prune_magnitude, prune_wanda
 from debias_sparsegpt.pruning.masks import (
@@ -173,12 +173,21 @@ def test_kept_weights_that_round_to_zero_leave_no_negative_zero():
 # --- factor ---------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("width", [128, 129, 300, 515])
+def test_triangular_inverse_by_halves(width):
+    lower = torch.linalg.cholesky(hessian(1, width).double())
+    inverse = invert_lower(lower.clone())
+    assert torch.equal(inverse, inverse.tril())
+    torch.testing.assert_close(inverse @ lower, torch.eye(width).double())
+
+
 @quick
 @given(seeds, st.integers(1, 30))
 def test_factor_inverts_the_damped_hessian(seed, width):
     h = hessian(seed, width)
-    factor, dead = inverse_factor(h, 0.01)
-    assert not dead.any()
+    before = h.clone()
+    factor = inverse_factor(h, 0.01)
+    assert torch.equal(h, before)
     assert torch.equal(factor.upper, factor.upper.triu())
     damped = h.double() + 0.01 * h.diagonal().mean() * torch.eye(width)
     upper = factor.upper.double()
@@ -194,14 +203,14 @@ def test_damping_escalates_then_float64_then_an_error_that_names_the_layer():
     width = 8
     indefinite = torch.eye(width)
     indefinite[0, 1] = indefinite[1, 0] = 1.5  # smallest eigenvalue -0.5
-    factor, _ = inverse_factor(indefinite, 0.01)
+    factor = inverse_factor(indefinite, 0.01)
     assert factor.damping == pytest.approx(1.0)
     assert factor.precision == "float32"
 
     # Definite by 1e-9 of its diagonal: lost to rounding in float32, not in float64.
     vector = torch.ones(width, dtype=torch.float64)
     nearly = torch.outer(vector, vector) + 1e-9 * torch.eye(width, dtype=torch.float64)
-    factor, _ = inverse_factor(nearly, 0.0)
+    factor = inverse_factor(nearly, 0.0)
     assert factor.precision == "float64"
     assert factor.condition > 1e6
 

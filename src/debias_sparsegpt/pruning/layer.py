@@ -58,8 +58,9 @@ def prune_hessian(
 
     Raises UserError naming the layer when the Hessian has no positive definite form.
     """
+    dead = hessian.diagonal() == 0
     try:
-        factor, dead = inverse_factor(hessian, damping)
+        factor = inverse_factor(hessian, damping)
     except NotPositiveDefinite:
         raise UserError(
             f"the Hessian of {name} is not positive definite, even with 1000 times the damping "
