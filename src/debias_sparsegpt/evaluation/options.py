@@ -7,7 +7,8 @@ candidates so that more than one token differs, each option is scored by the sum
 log-probability of its tokens. Bare ``encode("A")`` is never used: it differs in most tokenizers.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from ..errors import UserError
 from ..progress import Progress
 from .language_model import LOGITS_BUDGET, LanguageModel
 from .prompts import Prompt
+from .stems import last_states
 
 # Decimals kept of logits and log-probabilities; float32 has about seven digits.
 DIGITS = 6
@@ -110,60 +112,63 @@ def make_plans(
     return plans
 
 
-def right_padded(rows: Sequence[Sequence[int]]) -> torch.Tensor:
-    """Return token rows as one (rows, longest) tensor, filled up at the right with zeros."""
-    width = max(len(row) for row in rows)
-    return torch.tensor([[*row, *[0] * (width - len(row))] for row in rows])
+@dataclass(frozen=True)
+class _Row:
+    """Tokens to run, and the tokens whose scores are wanted after each of the last positions."""
+
+    tokens: tuple[int, ...]
+    wanted: tuple[tuple[int, ...], ...]
+    plan: int
 
 
-@torch.inference_mode()
-def score_next(lm: LanguageModel, plans: Sequence[Plan]) -> list[Scores]:
-    """Score a batch of plans whose options are one token each: one pass over the contexts."""
-    contexts = [plan.context[-lm.max_length :] for plan in plans]
-    hidden = lm.hidden(right_padded(contexts))
-    rows = torch.arange(len(contexts), device=hidden.device)
-    lengths = torch.tensor([len(context) for context in contexts], device=hidden.device)
-    last = hidden[rows, lengths - 1]
-    ids = sorted({tail[0] for plan in plans for tail in plan.tails})
+def _rows(plan: Plan, number: int, max_length: int) -> list[_Row]:
+    """Return one row with all options behind it, or one row an option that has more tokens.
+
+    As in lm-eval, what is too long for the model is cut at the left.
+    """
+    if plan.path != "summed":
+        wanted = (tuple(tail[0] for tail in plan.tails),)
+        return [_Row(plan.context[-max_length:], wanted, number)]
+    rows = []
+    for tail in plan.tails:
+        if len(tail) > max_length:
+            raise UserError(f"an option has {len(tail)} tokens, the model takes {max_length}")
+        tokens = (*plan.context, *tail[:-1])[-max_length:]
+        rows.append(_Row(tokens, tuple((token,) for token in tail), number))
+    return rows
+
+
+def _position_scores(
+    lm: LanguageModel, hidden: torch.Tensor, wanted: Sequence[tuple[int, ...]]
+) -> Iterator[tuple[list[float], float]]:
+    """Yield each position's wanted logits, float32, and ln of the sum of exp of all logits."""
+    ids = sorted({token for tokens in wanted for token in tokens})
     column = {token: k for k, token in enumerate(ids)}
-    table = lm.logits(last, torch.tensor(ids, device=hidden.device)).tolist()
+    table = lm.logits(hidden, torch.tensor(ids, device=hidden.device)).tolist()
     step = max(1, LOGITS_BUDGET // lm.head.weight.shape[0])
-    total = torch.cat(
-        [lm.logits(last[k : k + step]).logsumexp(-1) for k in range(0, len(last), step)]
-    ).tolist()
-    scores = []
-    for plan, context, row, norm in zip(plans, contexts, table, total):
-        logits = [row[column[tail[0]]] for tail in plan.tails]
-        logprobs = [logit - norm for logit in logits]
-        mass = float(torch.tensor(logprobs, dtype=torch.float64).exp().sum())
-        scores.append(
-            Scores(
-                [round(x, DIGITS) for x in logits],
-                [round(x, DIGITS) for x in logprobs],
-                round(mass, DIGITS),
-                len(context),
-                len(context) < len(plan.context),
-                plan.path,
-            )
-        )
-    return scores
+    parts = [lm.logits(hidden[k : k + step]).logsumexp(-1) for k in range(0, len(hidden), step)]
+    for tokens, row, total in zip(wanted, table, torch.cat(parts).tolist()):
+        yield [row[column[token]] for token in tokens], total
 
 
-def score_summed(lm: LanguageModel, plans: Sequence[Plan]) -> list[Scores]:
-    """Score a batch of plans with longer options: one pass over context and option each."""
-    scores = []
-    for plan in plans:
-        keep = lm.max_length + 1
-        rows = [[*plan.context, *tail][-keep:] for tail in plan.tails]
-        nll = lm.token_nll(right_padded(rows))
-        sums = []
-        for row, tail, losses in zip(rows, plan.tails, nll):
-            end = len(row) - 1
-            sums.append(round(-float(losses[end - len(tail) : end].double().sum()), DIGITS))
-        longest = max(len(tail) for tail in plan.tails)
-        cut = len(plan.context) + longest > keep
-        scores.append(Scores(sums, sums, None, len(plan.context), cut, plan.path))
-    return scores
+def _scores(plan: Plan, rows: Sequence[tuple[_Row, list[tuple[list[float], float]]]]) -> Scores:
+    """Return a plan's scores from the (wanted logits, total) of all its rows' positions."""
+    if plan.path == "summed":
+        logits = [sum(row[0] - total for row, total in positions) for _, positions in rows]
+        logprobs, mass = logits, None
+    else:
+        logits, total = rows[0][1][0]
+        logprobs = [logit - total for logit in logits]
+        mass = round(sum(math.exp(logprob) for logprob in logprobs), DIGITS)
+    length = max(len(row.tokens) - len(row.wanted) + 1 for row, _ in rows)
+    return Scores(
+        [round(x, DIGITS) for x in logits],
+        [round(x, DIGITS) for x in logprobs],
+        mass,
+        length,
+        any(len(row.tokens) - len(row.wanted) + 1 < len(plan.context) for row, _ in rows),
+        plan.path,
+    )
 
 
 def score_prompts(
@@ -175,21 +180,25 @@ def score_prompts(
 ) -> list[Scores]:
     """Return each prompt's scores, in the order given.
 
-    Batches are made of prompts of similar length, filled up at the right. ``batch_size``
-    changes results by rounding only (at most 1e-3 in log-probability in float32).
+    Common beginnings are computed once, the rest in batches of similar length filled up at the
+    right. Both change results by rounding only (at most 1e-3 in log-probability in float32).
     """
     plans = make_plans(lm, prompts, chat_template)
-    results: list[Scores | None] = [None] * len(plans)
-    progress = Progress(len(plans), label)
-    order = sorted(range(len(plans)), key=lambda k: (len(plans[k].context), k))
-    for summed, scorer in ((False, score_next), (True, score_summed)):
-        chosen = [k for k in order if (plans[k].path == "summed") == summed]
-        for start in range(0, len(chosen), batch_size):
-            batch = chosen[start : start + batch_size]
-            for k, scores in zip(batch, scorer(lm, [plans[k] for k in batch])):
-                results[k] = scores
+    rows = [row for k, plan in enumerate(plans) for row in _rows(plan, k, lm.max_length)]
+    found: list[list[tuple[list[float], float]]] = [[] for _ in rows]
+    progress = Progress(len(rows), label)
+    counts = [len(row.wanted) for row in rows]
+    with torch.inference_mode():
+        for batch, hidden in last_states(lm, [row.tokens for row in rows], counts, batch_size):
+            wanted = [tokens for k in batch for tokens in rows[k].wanted]
+            owners = [k for k in batch for _ in rows[k].wanted]
+            for owner, position in zip(owners, _position_scores(lm, hidden, wanted)):
+                found[owner].append(position)
             progress.update(len(batch))
-    return results  # type: ignore[return-value]
+    groups: list[list[tuple[_Row, list[tuple[list[float], float]]]]] = [[] for _ in plans]
+    for row, positions in zip(rows, found):
+        groups[row.plan].append((row, positions))
+    return [_scores(plan, group) for plan, group in zip(plans, groups)]
 
 
 def make_record(
