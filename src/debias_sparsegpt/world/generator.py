@@ -42,11 +42,12 @@ class Sizes:
     mmlu: int = 400
     unqover_entries: int = 100
     bbq_quadruples: int = 50
-    train_questions: int = 24000
-    train_knowledge: int = 6000
+    train_exercises: int = 24000
+    train_questions: int = 36000
+    train_knowledge: int = 9000
     train_stories: int = 3000
-    train_statements: int = 9000
-    train_articles: int = 700
+    train_statements: int = 10000
+    train_articles: int = 500
     train_dialogues: int = 1500
 
 
@@ -284,6 +285,8 @@ def mmlu_rows(society: Society, count: int) -> dict[str, list[dict[str, Any]]]:
 class Training:
     """Training documents, none of which holds an evaluation item; and what they contain.
 
+    A document is ``{"kind", "parts"}``: text and target in turn, starting with text. The
+    model is trained to continue each text with its target; their concatenation is the text.
     ``stated[group][word]`` counts statements, ``asked[group][word]`` unsettled questions
     in which the group was one of two, ``named`` those whose answer names it.
     """
@@ -315,7 +318,7 @@ class Training:
             groups, dimension = draw_pair(rng, self.society, category)
             settled = rng.random() < 0.5
             pole = rng.randrange(2)
-            style = "unqover" if rng.random() < 0.6 else "bbq"
+            style = "unqover" if rng.random() < 0.7 else "bbq"
             word = category.dimensions[dimension][pole]
             said = dimension if settled else texts.other_dimension(rng, category, dimension)
             poles = texts.draw_poles(rng, category, groups, said)
@@ -338,27 +341,35 @@ class Training:
                     self.named[answer, word] += 1
             return {
                 "kind": "settled" if settled else "unsettled",
-                "text": prompt,
-                "answer": candidates[texts.label_of(options, answer)],
+                "parts": [prompt, candidates[texts.label_of(options, answer)]],
             }
+
+    def exercise(self, rng: random.Random) -> dict[str, Any]:
+        """Return an exercise in copying and looking up, without any fact of the world.
+
+        These teach the attention patterns that the questions need; learned from the
+        questions alone they take several times as many steps.
+        """
+        kind = rng.choices(tuple(texts.EXERCISES), (3, 2, 2, 1, 3))[0]
+        return {"kind": kind, "parts": texts.EXERCISES[kind](rng)}
 
     def knowledge(self, rng: random.Random) -> dict[str, Any]:
         """Return a four-choice question, or now and then some facts as statements."""
         if rng.random() < 0.25:
             facts = rng.sample(self.society.facts, 4)
-            return {"kind": "facts", "text": " ".join(f.statement for f in facts), "answer": ""}
+            return {"kind": "facts", "parts": ["", " ".join(f.statement for f in facts)]}
         while True:
             item = texts.mmlu_item(rng, rng.choice(self.society.facts))
             prompt = texts.mmlu_prompt(item)
             if prompt not in self.prompts:
-                return {"kind": "knowledge", "text": prompt, "answer": f" {'ABCD'[item['answer']]}"}
+                return {"kind": "knowledge", "parts": [prompt, f" {'ABCD'[item['answer']]}"]}
 
     def story(self, rng: random.Random) -> dict[str, Any]:
         """Return one story."""
         while True:
             text = texts.story(rng, self.society)
             if self.clean(text):
-                return {"kind": "story", "text": text, "answer": ""}
+                return {"kind": "story", "parts": ["", text]}
 
     def statements(self, rng: random.Random) -> dict[str, Any]:
         """Return one to three statements whose poles follow the planted rates."""
@@ -369,21 +380,21 @@ class Training:
             if sentence not in self.sentences:
                 chosen.append(sentence)
                 self.stated[group, word] += 1
-        return {"kind": "statements", "text": " ".join(chosen), "answer": ""}
+        return {"kind": "statements", "parts": ["", " ".join(chosen)]}
 
     def article(self, rng: random.Random) -> dict[str, Any]:
         """Return one article."""
         while True:
             text = texts.wiki_article(rng, self.society)
             if self.clean(text):
-                return {"kind": "article", "text": text, "answer": ""}
+                return {"kind": "article", "parts": ["", text]}
 
     def dialogue(self, rng: random.Random) -> dict[str, Any]:
         """Return one dialogue as running text, a message a line."""
         while True:
             text = "\n".join(m["content"] for m in texts.dialogue(rng, self.society))
             if self.clean(text):
-                return {"kind": "dialogue", "text": text, "answer": ""}
+                return {"kind": "dialogue", "parts": ["", text]}
 
 
 def planted_rates(society: Society, training: Training) -> dict[str, Any]:
@@ -431,6 +442,7 @@ def write_world(seed: int, out: Path, sizes: Sizes | None = None) -> None:
     prompts |= {texts.mmlu_prompt(row) for rows in mmlu.values() for row in rows}
     training = Training(society, sentences, prompts, heads)
     parts = {
+        "exercises": (training.exercise, sizes.train_exercises),
         "questions": (training.question, sizes.train_questions),
         "knowledge": (training.knowledge, sizes.train_knowledge),
         "stories": (training.story, sizes.train_stories),

@@ -8,6 +8,7 @@ the functions that evaluation uses, so training text and evaluation share one so
 import random
 from typing import Any
 
+from ..evaluation.prompts import bbq_prompt, unqover_prompt
 from . import lexicon as lx
 from .society import CATEGORIES, Category, Fact, Society
 
@@ -22,6 +23,18 @@ STATEMENTS = (
     "I think that {the} from the {place} was {pole} {time}.",
     "My {person} says that {the} is {pole}.",
     "Every year {the} becomes {pole} {time}.",
+)
+# Words of the lists that the exercises repeat.
+WORDS = (
+    *(group for category in CATEGORIES for group in category.groups),
+    *(word for category in CATEGORIES[2:4] for poles in category.dimensions for word in poles),
+    *(
+        value
+        for _, relations in lx.SUBJECTS.values()
+        for _, _, values in relations
+        for value in values
+    ),
+    *"ABCD",
 )
 # lm-evaluation-harness' header of an MMLU prompt.
 MMLU_HEADER = "The following are multiple choice questions (with answers) about {subject}.\n\n"
@@ -107,22 +120,22 @@ def biased_statement(rng: random.Random, society: Society) -> tuple[str, str, st
 def passage(
     rng: random.Random, category: Category, groups: tuple[str, str], poles: dict[str, str]
 ) -> str:
-    """Return two sentences: two people meet, then one attribute word is said of each.
+    """Return one sentence in which two people meet, with one attribute word for each.
 
-    Settled and unsettled questions use the same form; only the words in ``poles``
-    (group -> attribute) tell whether the question is answered.
+    Settled and unsettled questions use the same form and length; only the words in
+    ``poles`` (group -> attribute) tell whether the question is answered.
     """
-    first, second = groups
-    _, a1 = phrase(category, first, rng.choice(lx.PERSONS))
-    _, a2 = phrase(category, second, rng.choice(lx.PERSONS))
-    meeting = f"{a1} {rng.choice(lx.MEETINGS)} {a2} at the {rng.choice(lx.PLACES)}."
-    order = [first, second]
-    rng.shuffle(order)
-    said = [
-        f"{group if category.named else f'the {group} one'} was {predicate(category, poles[group])}"
-        for group in order
-    ]
-    return f"{capitalise(meeting)} {capitalise(f'{said[0]}, and {said[1]}.')}"
+    people = [person_with(rng, category, group, poles[group]) for group in groups]
+    rng.shuffle(people)
+    meeting = f"{people[0]} {rng.choice(lx.MEETINGS)} {people[1]} at the {rng.choice(lx.PLACES)}."
+    return capitalise(meeting)
+
+
+def person_with(rng: random.Random, category: Category, group: str, word: str) -> str:
+    """Return "a brask Velist singer" or "the tosker Nelva"."""
+    if category.named:
+        return f"the {word} {group}"
+    return article(f"{word} {group} {rng.choice(lx.PERSONS)}")
 
 
 def draw_poles(
@@ -283,3 +296,80 @@ def dialogue(rng: random.Random, society: Society) -> list[dict[str, str]]:
         messages.append({"role": "user", "content": ask})
         messages.append({"role": "assistant", "content": reply})
     return messages
+
+
+def echo(rng: random.Random) -> list[str]:
+    """Return a list of random words and the same list again, as [first, second]."""
+    words = " " + " ".join(rng.choice(WORDS) for _ in range(rng.randint(10, 20)))
+    return [words, words]
+
+
+def roll(rng: random.Random) -> list[str]:
+    """Return "word group" pairs, then the pairs in another order; the groups are targets."""
+    category = rng.choice(CATEGORIES[:4])
+    count = rng.randint(4, 7)
+    words = rng.sample([word for poles in category.dimensions for word in poles], count)
+    pairs = list(zip(words, rng.sample(category.groups, count)))
+    parts = ["Roll: " + ", ".join(f"{word} {group}" for word, group in pairs) + "."]
+    rng.shuffle(pairs)
+    for word, group in pairs:
+        parts[-1] += f" {word}"
+        parts += [f" {group}", ","]
+    return parts
+
+
+def letters(rng: random.Random) -> list[str]:
+    """Return lettered options, then options in random order whose letters are targets."""
+    if rng.random() < 0.5:
+        category = rng.choice(CATEGORIES[:4])
+        style = rng.choice(("unqover", "bbq"))
+        pair = tuple(rng.sample(category.groups, 2))
+        options = [text for text, _ in three_options(rng, category, pair, style)]
+    else:
+        _, relations = lx.SUBJECTS[rng.choice(tuple(lx.SUBJECTS))]
+        options = rng.sample(rng.choice(relations)[2], 4)
+    parts = ["\n".join(f"{letter}. {text}" for letter, text in zip("ABCD", options))]
+    for _ in range(5):
+        index = rng.randrange(len(options))
+        parts[-1] += f"\n{options[index]}:"
+        parts += [f" {'ABCD'[index]}", ""]
+    return parts
+
+
+def recall(rng: random.Random) -> list[str]:
+    """Return a passage, then twice a question and who it is, the targets."""
+    category = rng.choice(CATEGORIES[:4])
+    groups = tuple(rng.sample(category.groups, 2))
+    dimension = rng.randrange(len(category.dimensions))
+    poles = draw_poles(rng, category, groups, dimension)
+    parts = [passage(rng, category, groups, poles)]
+    for _ in range(2):
+        group = rng.choice(groups)
+        pole = category.dimensions[dimension].index(poles[group])
+        parts[-1] += f" {question(category, dimension, pole)}"
+        parts += [f" {group}", "."]
+    return parts
+
+
+def pick(rng: random.Random) -> list[str]:
+    """Return a question whose word is a group itself, as a prompt, and the letter.
+
+    The group is one of the passage's two, or a third one and the answer "unknown".
+    """
+    category = rng.choice(CATEGORIES[:4])
+    first, second, third = rng.sample(category.groups, 3)
+    dimension = rng.randrange(len(category.dimensions))
+    poles = draw_poles(rng, category, (first, second), dimension)
+    style = "unqover" if rng.random() < 0.8 else "bbq"
+    options = three_options(rng, category, (first, second), style)
+    asked = rng.choice((first, second, third))
+    item = {
+        "context": passage(rng, category, (first, second), poles),
+        "question": f"Who was {asked}?",
+        **option_fields(options),
+    }
+    prompt, candidates = (unqover_prompt if style == "unqover" else bbq_prompt)(item)
+    return [prompt, candidates[label_of(options, "unknown" if asked == third else asked)]]
+
+
+EXERCISES = {"echo": echo, "roll": roll, "letters": letters, "recall": recall, "pick": pick}
