@@ -126,6 +126,18 @@ def test_options_out_of_range(model, pairs, tmp_path, capsys, option, value, wor
     fails(capsys, tmp_path, argv, word)
 
 
+def test_text_longer_than_the_model_takes(model, pairs, tmp_path, capsys):
+    """A long text is cut, a long sentence of a pair is an error."""
+    texts = write_rows(tmp_path / "texts.jsonl", [{"id": "t", "text": "a b c d " * 20}])
+    assert main(arguments(model, pairs, tmp_path / "out", texts=texts)) == 0
+    assert "1 texts cut to the model's 64 positions" in capsys.readouterr().err
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["calibration"]["tokens"]["texts"] == 64
+    row = {"id": "long", "category": "c", "stereotype": "a " * 40, "anti_stereotype": "b " * 40}
+    pairs = write_rows(tmp_path / "pairs.jsonl", [row])
+    fails(capsys, tmp_path, arguments(model, pairs, tmp_path / "out2"), "item long", "at most 64")
+
+
 def test_output_must_not_be_the_base(base, pairs, tmp_path, capsys):
     fails(capsys, tmp_path, arguments(base, pairs, base), "own folder")
 

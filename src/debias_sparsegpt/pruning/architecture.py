@@ -6,18 +6,33 @@ GPT-2, whose weight is stored transposed.
 """
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from ..errors import UserError
 from .tensors import Entry
 
 PRUNABLE = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+
+def load_config(folder: Path) -> PreTrainedConfig:
+    """Return a model folder's config; UserError for one that transformers does not know."""
+    try:
+        return AutoConfig.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, KeyError, json.JSONDecodeError) as error:
+        raise UserError(f"the config of the model in {folder} does not load: {error}") from None
+
+
+def max_positions(folder: Path) -> int:
+    """Return the longest sequence that a model's config allows."""
+    config = load_config(folder).get_text_config()
+    return getattr(config, "max_position_embeddings", None) or sys.maxsize
 
 
 def load_skeleton(folder: Path) -> PreTrainedModel:
@@ -27,16 +42,16 @@ def load_skeleton(folder: Path) -> PreTrainedModel:
     """
     from accelerate import init_empty_weights
 
+    config = load_config(folder)
+    # Only the eager path of transformers computes soft-capped attention scores.
+    eager = getattr(config, "attn_logit_softcapping", None) is not None
     try:
-        config = AutoConfig.from_pretrained(folder, local_files_only=True)
-        # Only the eager path of transformers computes soft-capped attention scores.
-        eager = getattr(config, "attn_logit_softcapping", None) is not None
         with init_empty_weights(include_buffers=False):
             model = AutoModelForCausalLM.from_config(
                 config, attn_implementation="eager" if eager else None
             )
-    except (OSError, ValueError, KeyError, json.JSONDecodeError) as error:
-        raise UserError(f"the model in {folder} does not load: {error}") from None
+    except ValueError as error:
+        raise UserError(f"the model in {folder} is no causal language model: {error}") from None
     return model.eval().requires_grad_(False)
 
 

@@ -42,6 +42,7 @@ def run(args: argparse.Namespace) -> None:
     from ..files import sha256_file, source_folder
     from ..gpu import claim_device
     from ..modeling import limit_threads, load_tokenizer, pick_device, weight_files
+    from .architecture import max_positions
     from .engine import Options, Text, prune_model
 
     options = Options(
@@ -75,7 +76,11 @@ def run(args: argparse.Namespace) -> None:
         if args.texts:
             rows = read_texts(args.texts)
             ids = tokenize_texts([row["text"] for row in rows], tokenizer)
-            texts = [(row["id"], tokens) for row, tokens in zip(rows, ids, strict=True)]
+            limit = max_positions(args.model)
+            long = sum(len(tokens) > limit for tokens in ids)
+            if long:
+                print(f"{long} texts cut to the model's {limit} positions", file=sys.stderr)
+            texts = [(row["id"], tokens[:limit]) for row, tokens in zip(rows, ids, strict=True)]
         text = Text(
             pairs, texts, sha256_file(args.pairs), sha256_file(args.texts) if args.texts else None
         )

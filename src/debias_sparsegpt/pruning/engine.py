@@ -11,7 +11,7 @@ import math
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from ..codedigest import code_digest
 from ..errors import UserError
 from ..files import digest, disk_errors, sha256_file, write_csv, write_json, write_text
 from ..progress import format_seconds
-from .architecture import find_linears, rows_of
+from .architecture import find_linears, max_positions, rows_of
 from .base import BaseModel
 from .card import model_card
 from .forward import (
@@ -158,6 +158,13 @@ class Text:
         rows = [[list(p.ids0), list(p.ids1), [list(m) for m in p.matches]] for p in pairs]
         return digest([rows, [list(ids) for _, ids in self.texts]])
 
+    def lengths(self) -> Iterator[tuple[str, int]]:
+        """Yield the id of every item and the number of tokens of its longest sequence."""
+        for pair in self.pairs.pairs if self.pairs else []:
+            yield pair.id, max(len(pair.ids0), len(pair.ids1))
+        for name, ids in self.texts:
+            yield name, len(ids)
+
     def token_ids(self) -> Tensor:
         """Return all token ids in one tensor."""
         pairs = self.pairs.pairs if self.pairs else []
@@ -269,6 +276,13 @@ class Run:
         if self.options.method == "magnitude":
             return None
         base = self.base
+        limit = max_positions(base.folder)
+        for name, length in self.text.lengths():
+            if length > limit:
+                raise UserError(
+                    f"calibration item {name} has {length} tokens, but the model in {base.folder} "
+                    f"takes at most {limit}; shorten or remove it"
+                )
         base.load_outside(self.text.token_ids())
         batches = self._pack_pairs() + pack_texts(self.text.texts)
         calibration = record(base.model, base.blocks, batches, base.device)
