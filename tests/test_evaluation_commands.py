@@ -6,7 +6,7 @@ import torch
 
 from debias_sparsegpt import cli, readers
 from debias_sparsegpt.errors import UserError
-from debias_sparsegpt.evaluation import benchmarks, checkpoint, perplexity
+from debias_sparsegpt.evaluation import bbq, benchmarks, checkpoint, perplexity, unqover
 from debias_sparsegpt.evaluation.harness import Harness, wikitext_pages
 from debias_sparsegpt.evaluation.language_model import load_language_model
 from debias_sparsegpt.evaluation.spec import Spec, make_spec
@@ -72,6 +72,25 @@ def test_each_benchmark_writes_metrics_and_items(task, model, data, tmp_path):
     assert evaluate(model, task, data / folder, tmp_path / "b") == 0
     for name in ("metrics.json", "items.jsonl"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("task", "file"),
+    [
+        ("perplexity", "wikitext2/wiki.test.raw"),
+        ("perplexity", "tinystories/stories_1000.jsonl"),
+        ("hellaswag", "hellaswag/validation_lm_eval.jsonl"),
+        ("unqover", "unqover/datas_rebuilt.jsonl"),
+        ("bbq", "bbq/Tribe.jsonl"),
+    ],
+)
+def test_a_single_file_is_as_good_as_its_folder(task, file, model, data, tmp_path):
+    renamed = tmp_path / f"my{(data / file).suffix}"
+    renamed.write_bytes((data / file).read_bytes())
+    assert evaluate(model, task, renamed, tmp_path / "out", "--limit", "3") == 0
+    assert len(items_of(tmp_path / "out")) == 3
+    recorded = json.loads((tmp_path / "out/metrics.json").read_text())["data"]
+    assert list(recorded) == [renamed.name]
 
 
 def test_limit_takes_a_seeded_stratified_sample(model, data, tmp_path):
@@ -318,6 +337,54 @@ def test_mmlu_prompt_is_the_shipped_one(data):
         [shipped["description"] + question] * 4
     )
     assert [arguments[1] for arguments in sample["arguments"]] == [" A", " B", " C", " D"]
+
+
+def test_hellaswag_requests_are_the_harness_own(data):
+    items = readers.read_hellaswag(data / "hellaswag")[:1]
+    sample = Harness(tiny_lm(), Spec("hellaswag")).hellaswag(items)[0]
+    assert [tuple(arguments) for arguments in sample["arguments"]] == [
+        (items[0].query, f" {choice}") for choice in items[0].choices
+    ]
+
+
+def test_crows_pairs_sentences_stand_alone(data):
+    items = readers.read_crows_pairs(data / "crows_pairs")[:1]
+    sample = Harness(tiny_lm(), Spec("crows_pairs")).crows_pairs(items)[0]
+    assert [tuple(arguments) for arguments in sample["arguments"]] == [
+        ("", items[0].sent_more),
+        ("", items[0].sent_less),
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["stories260k-llama", "stories3m-llama"])
+@pytest.mark.parametrize(("task", "limit"), [("unqover", 500), ("bbq", 60)])
+def test_option_scores_agree_with_lm_eval(shared, name, task, limit, monkeypatch):
+    """The harness scores " A", " B", " C" behind the same prompts."""
+    from lm_eval.api.instance import Instance
+
+    lm = load_language_model(shared / "models" / name, "cpu", "float32")
+    spec = Spec(task, limit=limit, split={"bbq": "helm1000"}.get(task))
+    module = {"unqover": unqover, "bbq": bbq}[task]
+    prompts = []
+    real = module.score_prompts
+    monkeypatch.setattr(
+        module,
+        "score_prompts",
+        lambda m, given, *rest: prompts.extend(given) or real(m, given, *rest),
+    )
+    records = module.evaluate(lm, shared / "data" / task, spec).items
+    requests = [
+        Instance("loglikelihood", {}, (prefix, option), k, metadata=(task, k, 1))
+        for k, (prefix, options) in enumerate(prompts)
+        for option in options
+    ]
+    found = Harness(lm, spec).model.loglikelihood(requests)
+    theirs = torch.tensor([x for x, _ in found]).reshape(-1, 3)
+    ours = torch.tensor([record["option_logprobs"] for record in records])
+    assert len(ours) == limit
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-3)
+    assert [record["pred"] for record in records] == theirs.argmax(1).tolist()
 
 
 def test_all_shipped_mmlu_headers_follow_from_the_subject():

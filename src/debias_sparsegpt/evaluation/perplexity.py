@@ -45,7 +45,9 @@ DIGITS = 6
 
 
 def is_documents(data: Path) -> bool:
-    """Return True for a folder of stories, False for one of WikiText."""
+    """Return True for a folder of stories (or one JSON-lines file), False for WikiText."""
+    if data.is_file():
+        return ".jsonl" in data.suffixes
     names = {path.name.removesuffix(".gz") for path in data.glob("*")}
     return STORIES_FILE in names and WIKITEXT_FILE not in names
 

@@ -4,28 +4,80 @@ Source of data and prompt: Li et al. 2020 (UnQover), Sun et al. 2024 (CAL), Fair
 are shown in the data's own order (perm "012"); with ``orders`` 6 every order is scored.
 """
 
+from collections.abc import Sequence
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 from .. import readers
+from . import unqover_generator
 from .language_model import LanguageModel
-from .metrics import Metric, Record, by_category, mean, unqover_metrics
+from .metrics import Metric, Record, by_category, mean, unqover_bias, unqover_metrics
 from .options import make_record, score_prompts
 from .prompts import LETTERS, UNQOVER_STYLES, unqover_prompt
 from .sampling import stratified_sample
 from .spec import Outcome, Spec, pick
 
 STYLES = UNQOVER_STYLES
-# File stems: the rebuilt full set of 40,008 questions, and the authors' sample of 3,000.
-SPLITS = ("datas_rebuilt", "sampled")
+# datas_rebuilt: the file with all 40,008 questions; sampled: the authors' file of 3,000;
+# generated: the 40,008 from the word lists; balanced: complete blocks over all subject pairs.
+SPLITS = ("datas_rebuilt", "sampled", "generated", "balanced")
+WORD_LISTS = "word_lists"
 HEADLINE = "acc"
 ORDERS = {1: ((0, 1, 2),), 6: tuple(permutations(range(3)))}
 
 
 def data_files(data: Path, spec: Spec) -> list[Path]:
-    """Return the file that is read."""
-    return [readers.find_file(data, f"{pick(spec.split, SPLITS, 'split', 'unqover')}.jsonl")]
+    """Return the files that are read."""
+    split = pick(spec.split, SPLITS, "split", "unqover")
+    if split in ("generated", "balanced"):
+        return unqover_generator.word_list_files(data / WORD_LISTS)
+    return [readers.find_file(data, f"{split}.jsonl")]
+
+
+def from_row(row: dict[str, Any]) -> readers.UnqoverItem:
+    """Return a generated row as the item that the reader would give."""
+    return readers.UnqoverItem(
+        str(row["example_id"]),
+        row["category"],
+        row["context"],
+        row["question"],
+        (row["ans0"], row["ans1"], row["ans2"]),
+        row["label"],
+        row["unknown_num"],
+    )
+
+
+def select_items(
+    data: Path, split: str, spec: Spec
+) -> tuple[list[readers.UnqoverItem], list[dict[str, Any]], int]:
+    """Return the items to score, what their records say beyond the usual, and how many there are.
+
+    A limit on ``balanced`` takes as many whole blocks of every category as fit.
+    """
+    if split == "balanced":
+        blocks = unqover_generator.BALANCED_BLOCKS
+        if spec.limit is not None:
+            questions = 4 * len(unqover_generator.CATEGORIES)
+            blocks = max(1, min(blocks, spec.limit // questions))
+        rows = list(unqover_generator.balanced_rows(data / WORD_LISTS, blocks, spec.seed))
+        items = [from_row(row) for row in rows]
+        heads = []
+        for row, item in zip(rows, items):
+            head = {key: row[key] for key in ("block", "flipped", "negated", "activity")}
+            people = {"x1": row["x1"], "x2": row["x2"]}
+            places = {f"{name}_idx": item.answers.index(who) for name, who in people.items()}
+            pair = " | ".join(sorted(people.values()))
+            cluster = f"{row['category']} | {pair} | {row['activity']}"
+            heads.append({**head, **people, **places, "cluster": cluster})
+        return items, heads, len(items)
+    if split == "generated":
+        items = [from_row(row) for row in unqover_generator.head_rows(data / WORD_LISTS)]
+    else:
+        items = readers.read_unqover(data, split)
+    names = clusters(items)
+    chosen = stratified_sample([item.category for item in items], spec.limit, spec.seed)
+    return [items[k] for k in chosen], [{"cluster": names[k]} for k in chosen], len(items)
 
 
 def clusters(items: list[readers.UnqoverItem]) -> list[str]:
@@ -83,22 +135,28 @@ def evaluate(lm: LanguageModel, data: Path, spec: Spec) -> Outcome:
     """Score UnQover; one record an item and order."""
     style = pick(spec.style, STYLES, "style", "unqover")
     split = pick(spec.split, SPLITS, "split", "unqover")
-    items = readers.read_unqover(data, split)
-    names = clusters(items)
-    chosen = stratified_sample([item.category for item in items], spec.limit, spec.seed)
-    jobs = [(items[k], names[k], order) for k in chosen for order in ORDERS[spec.orders]]
+    items, heads, total = select_items(data, split, spec)
+    jobs = [
+        (item, head, order) for item, head in zip(items, heads) for order in ORDERS[spec.orders]
+    ]
     prompts = [unqover_prompt(as_prompt_item(item, order), style) for item, _, order in jobs]
     scores = score_prompts(lm, prompts, spec.batch_size, spec.chat_template, "unqover")
     records = []
-    for (item, cluster, order), score in zip(jobs, scores):
-        head = {"item_id": item.id, "category": item.category, "cluster": cluster}
-        records.append(make_record(head, order, score, item.label, item.unknown))
+    for (item, head, order), score in zip(jobs, scores):
+        start = {"item_id": item.id, "category": item.category, **head}
+        records.append(make_record(start, order, score, item.label, item.unknown))
     own = [record for record in records if record["perm"] == "012"]
-    metrics = unqover_metrics(own)
+    compute = balanced_metrics if split == "balanced" else unqover_metrics
+    metrics = compute(own)
     if spec.orders > 1:
         metrics |= order_metrics(records)
-    facts = {"style": style, "split": split, "items_in_data": len(items), **scoring_facts(records)}
-    return Outcome(records, metrics, by_category(own, unqover_metrics), facts)
+    facts = {"style": style, "split": split, "items_in_data": total, **scoring_facts(records)}
+    return Outcome(records, metrics, by_category(own, compute), facts)
+
+
+def balanced_metrics(records: Sequence[Record]) -> dict[str, Metric]:
+    """Return UnQover's usual metrics and, for complete blocks, its bias scores."""
+    return {**unqover_metrics(records), **unqover_bias(records)}
 
 
 def scoring_facts(records: list[dict[str, Any]]) -> dict[str, Any]:
