@@ -149,8 +149,13 @@ class Behaviour:
 
 
 def find_file(folder: Path | str, name: str) -> Path:
-    """Return ``folder/name`` or ``folder/name.gz``; raise UserError when there is neither."""
+    """Return ``folder/name`` or ``folder/name.gz``; raise UserError when there is neither.
+
+    Where a file is given in place of a folder, it is that file, whatever its name.
+    """
     folder = Path(folder)
+    if folder.is_file():
+        return folder
     for path in (folder / name, folder / f"{name}.gz"):
         if path.is_file():
             return path
@@ -328,6 +333,8 @@ def read_ultrachat(folder: Path | str) -> list[Dialogue]:
 
 def _jsonl_files(folder: Path | str) -> list[Path]:
     folder = Path(folder)
+    if folder.is_file():
+        return [folder]
     found = {
         path.name.removesuffix(".gz"): path
         for pattern in ("*.jsonl.gz", "*.jsonl")
