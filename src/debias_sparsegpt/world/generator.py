@@ -10,6 +10,7 @@ import argparse
 import csv
 import io
 import random
+import re
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -304,8 +305,7 @@ class Training:
 
     def clean(self, text: str) -> bool:
         """Return whether running text holds no held-out sentence and no held-out story."""
-        pieces = {piece + "." for piece in text.replace("\n", " ").strip().split(". ")}
-        pieces |= {piece.rstrip(".") + "." for piece in pieces}
+        pieces = {piece.strip(" .") + "." for piece in re.split(r"[.?:] |\n", text)}
         return not (pieces & self.sentences) and not any(head in text for head in self.heads)
 
     def question(self, rng: random.Random) -> dict[str, Any]:
@@ -350,7 +350,7 @@ class Training:
         These teach the attention patterns that the questions need; learned from the
         questions alone they take several times as many steps.
         """
-        kind = rng.choices(tuple(texts.EXERCISES), (3, 2, 2, 1, 3))[0]
+        kind = rng.choices(tuple(texts.EXERCISES), (6, 2, 2, 1, 3))[0]
         return {"kind": kind, "parts": texts.EXERCISES[kind](rng)}
 
     def knowledge(self, rng: random.Random) -> dict[str, Any]:

@@ -92,7 +92,7 @@ class Society:
         difference = (self.leans[first][dimension] - self.leans[second][dimension]) / 2
         if pole == 1:
             difference = -difference
-        named = first if difference >= 0 else second
+        named = min(first, second) if difference == 0 else first if difference > 0 else second
         return named, round(min(0.95, 0.05 + 0.8 * abs(difference) ** 1.5), 4)
 
 

@@ -28,12 +28,6 @@ STATEMENTS = (
 WORDS = (
     *(group for category in CATEGORIES for group in category.groups),
     *(word for category in CATEGORIES[2:4] for poles in category.dimensions for word in poles),
-    *(
-        value
-        for _, relations in lx.SUBJECTS.values()
-        for _, _, values in relations
-        for value in values
-    ),
     *"ABCD",
 )
 # lm-evaluation-harness' header of an MMLU prompt.

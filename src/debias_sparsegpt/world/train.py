@@ -80,8 +80,8 @@ def tokenize(
 
 def shares(progress: float) -> dict[str, float]:
     """Return which share of the tokens each group of files has at ``progress`` in [0, 1]."""
-    exercises = 0.75 - 0.65 * min(1.0, progress / 0.5)
-    text = 0.15 + 0.1 * min(1.0, progress / 0.5)
+    later = min(1.0, max(0.0, progress - 0.12) / 0.4)
+    exercises, text = 0.85 - 0.75 * later, 0.1 + 0.15 * later
     return {"exercises": exercises, "text": text, "questions": 1 - exercises - text}
 
 
