@@ -147,7 +147,6 @@ class Serving(Section):
 
     backend: Literal["auto", "vllm", "transformers"] = "auto"
     experiment: Slug | None = Field(None, description="experiment whose checkpoints are measured")
-    models: list[Slug] = Field([], description="which of its models; []: all")
     batch_sizes: list[Annotated[int, Field(ge=1)]] = Field([1, 8], min_length=1)
     new_tokens: int = Field(64, ge=2)
     prompt_tokens: int = Field(32, ge=1)
@@ -308,8 +307,6 @@ def _reference_errors(raw: Mapping[str, Any]) -> list[str]:
         mapping(raw.get("experiments")),
         "experiment",
     )
-    for index, value in enumerate(names(serving.get("models"))):
-        check(f"serving.models.{index}", value, models, "model")
     return lines
 
 

@@ -101,11 +101,10 @@ def serving_checkpoints(config: Config) -> list[Checkpoint]:
     """Return the dense and 2of4 checkpoints whose throughput and energy are measured."""
     if config.serving.experiment is None:
         return []
-    wanted = config.serving.models
     return [
         point
         for point in experiment_checkpoints(config, config.serving.experiment)
-        if point.regime in ("dense", "2of4") and (not wanted or point.model in wanted)
+        if point.regime in ("dense", "2of4")
     ]
 
 
