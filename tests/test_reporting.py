@@ -504,3 +504,10 @@ def test_the_document_says_what_was_run(world):
     assert r"crows\_pairs" in text
     log = "This is pdfTeX\n! Missing $ inserted.\n<inserted text>\nl.12 a_\n"
     assert paper.first_error(log) == "! Missing $ inserted. l.12 a_"
+
+
+def test_small_values_keep_two_significant_digits():
+    column = Column("kg_co2e_per_mtok", "CO₂e (kg/Mtok)", digits=4)
+    assert column.show(0.0998) == "0.0998"
+    assert column.show(0.000298) == "0.00030"
+    assert column.plain(0.0) == "0.0000"

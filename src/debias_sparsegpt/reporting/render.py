@@ -5,6 +5,7 @@ LaTeX holds no logic. Colours and column types are those of the paper; ``preambl
 defines them.
 """
 
+import math
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -99,16 +100,23 @@ class Column:
     digits: int = 2
     span: str = ""
 
+    def decimals(self, value: float) -> int:
+        """Return ``digits``, or more where fewer than two significant digits would be left."""
+        shown = abs(value * self.scale)
+        if self.digits < 3 or not 0 < shown < 10.0 ** (1 - self.digits):
+            return self.digits
+        return 1 - math.floor(math.log10(shown))
+
     def show(self, value: float | None, signed: bool = False) -> str:
         """Return a value as shown in this column; an en dash for no value."""
         if value is None:
             return "–"
-        text = f"{value * self.scale:{'+' if signed else ''}.{self.digits}f}"
+        text = f"{value * self.scale:{'+' if signed else ''}.{self.decimals(value)}f}"
         return text.replace("-", "−") if signed or text.startswith("-") else text
 
     def plain(self, value: float | None) -> str:
         """Return a value as in the CSV: the same digits, an ASCII sign, empty for none."""
-        return "" if value is None else f"{value * self.scale:.{self.digits}f}"
+        return "" if value is None else f"{value * self.scale:.{self.decimals(value)}f}"
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,7 @@ def is_improvement(run: Run, group: Group, quantity: Quantity, value: float) -> 
 
 def rank(column: Column, value: float) -> float:
     """Return a number that is smaller for a better value, after rounding to what is shown."""
-    shown = round(value * column.scale, column.digits)
+    shown = round(value * column.scale, column.decimals(value))
     if column.direction in ("half", "zero"):
         return abs(shown - (column.scale / 2 if column.direction == "half" else 0))
     return -shown if column.direction == "up" else shown
