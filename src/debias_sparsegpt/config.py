@@ -128,6 +128,7 @@ class Benchmark(Section):
     seed: int = Field(0, ge=0, description="seed of that sample")
     style: str | None = Field(None, description="prompt style; null: the task's default")
     split: str | None = Field(None, description="split or variant; null: the task's default")
+    orders: Literal[1, 6] = Field(1, description="option orders of UnQover and BBQ; 6: all")
     batch_size: int = Field(32, ge=1, description="part of the protocol: scores move with it")
     headline: str | None = Field(None, description="metric for the tables; null: the task's own")
 
