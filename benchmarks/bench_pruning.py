@@ -182,7 +182,7 @@ def one(args: argparse.Namespace) -> None:
     provenance = json.loads((args.result / "provenance.json").read_text())
     if args.device == "cuda":
         row["peak_gpu_mb"] = torch.cuda.max_memory_allocated() / 2**20
-    print(json.dumps(row | {"block_seconds": provenance["block_seconds"]}))
+    print(json.dumps(row | {"blocks": provenance["blocks"]}))
 
 
 def memory(args: argparse.Namespace) -> None:

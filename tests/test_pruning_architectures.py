@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import reference
@@ -12,7 +12,7 @@ from debias_sparsegpt.calibration import tokenize_pairs
 from debias_sparsegpt.cli import main
 from debias_sparsegpt.pruning.base import BaseModel
 from debias_sparsegpt.pruning.check import check_model
-from debias_sparsegpt.pruning.forward import collect, input_groups, record, tree_objection
+from debias_sparsegpt.pruning.forward import collect, input_groups, record_inputs, tree_objection
 from debias_sparsegpt.pruning.hessian import Gram
 from debias_sparsegpt.pruning.masks import REGIMES
 from debias_sparsegpt.pruning.packing import pack_pairs
@@ -28,7 +28,7 @@ def built(request, tmp_path_factory):
 def packed_hessians(base, pairs, bias, shared):
     """Return the Hessian of each linear of the first block, as the engine takes it."""
     base.load_outside(torch.tensor([k for pair in pairs for k in pair.ids0 + pair.ids1]))
-    calibration = record(base.model, base.blocks, pack_pairs(pairs, bias, shared, 64), "cpu")
+    calibration = record_inputs(base.model, base.blocks, pack_pairs(pairs, bias, shared, 64), "cpu")
     base.load_block(0)
     groups = input_groups(base.blocks[0], calibration.streams()[0], 0)
     sums = {}
@@ -113,3 +113,23 @@ def test_quirk_is_present(name, tmp_path):
     else:
         model.model.decoder.embed_positions.weight.data.zero_()
     assert (model(ids).logits - before).abs().max() > 1e-2
+
+
+def test_checkpoint_of_the_base_model_alone(tmp_path):
+    """GPT-2's files on the hub lack the prefix and carry the causal mask as a tensor."""
+    folder = save_model(tmp_path / "base", "gpt2")
+    file = folder / "model.safetensors"
+    stored = {name.removeprefix("transformer."): value for name, value in load_file(file).items()}
+    for index in range(2):
+        stored[f"h.{index}.attn.bias"] = torch.ones(1, 1, 8, 8, dtype=torch.bool).tril()
+    save_file(stored, file, metadata={"format": "pt"})
+    pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(20))
+    out = tmp_path / "out"
+    assert main([
+        "prune", "--model", str(folder), "--pairs", str(pairs), "--method", "sparsegpt",
+        "--regime", "1of4", "--out", str(out), "--device", "cpu",
+    ]) == 0  # fmt: skip
+    assert check_model(out, folder)["sparsity"] == 0.25
+    weight = AutoModelForCausalLM.from_pretrained(out).transformer.h[1].mlp.c_proj.weight
+    assert (weight == 0).float().mean() == 0.25
+    assert (weight.T.reshape(-1, 4) == 0).sum(dim=1).eq(1).all()

@@ -142,6 +142,13 @@ def test_output_must_not_be_the_base(base, pairs, tmp_path, capsys):
     fails(capsys, tmp_path, arguments(base, pairs, base), "own folder")
 
 
+def test_output_must_not_be_a_folder_of_something_else(model, pairs, tmp_path, capsys):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "thesis.txt").write_text("years of work")
+    fails(capsys, tmp_path, arguments(model, pairs, tmp_path / "notes"), "no pruned model")
+    assert (tmp_path / "notes" / "thesis.txt").is_file()
+
+
 def test_pickled_weights_only(base, pairs, tmp_path, capsys):
     (base / "model.safetensors").rename(base / "pytorch_model.bin")
     fails(capsys, tmp_path, arguments(base, pairs, tmp_path / "out"), "safetensors")
@@ -451,5 +458,8 @@ def test_manifest_and_layers(checkpoint):
     assert rows[0].startswith("module,rows,columns,zeros,sparsity,loss")
     assert len(rows) == 22
     provenance = json.loads((checkpoint / "provenance.json").read_text())
-    assert len(provenance["block_seconds"]) == 3
+    assert len(provenance["blocks"]) == 3
+    for block in provenance["blocks"]:
+        assert set(block["phases"]) == {"load", "forward", "hessian", "solve", "write"}
+        assert 0 < sum(block["phases"].values()) <= block["seconds"] + 0.01
     assert "seconds" not in (checkpoint / "manifest.json").read_text()

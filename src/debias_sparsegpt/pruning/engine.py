@@ -35,7 +35,7 @@ from .forward import (
     check_finite,
     collect,
     input_groups,
-    record,
+    record_inputs,
     tree_deviation,
     tree_objection,
 )
@@ -43,7 +43,7 @@ from .hessian import Gram, Plan, SquareNorms
 from .layer import Report, prune_hessian, prune_magnitude, prune_wanda
 from .masks import METHODS, REGIMES
 from .packing import Batch, pack_pairs, pack_texts
-from .provenance import provenance
+from .provenance import Stopwatch, provenance
 from .tensors import Entry, write_tensors
 from .workspace import Workspace, workspace
 
@@ -185,6 +185,12 @@ def prune_model(
     ``work`` holds the result in the making, by default a hidden folder beside ``out``. Raises
     UserError for anything wrong with the input; ``out`` is then untouched.
     """
+    if out.is_dir() and any(out.iterdir()) and not (out / "manifest.json").is_file():
+        raise UserError(
+            f"--out {out} holds files that are no pruned model, and would be replaced; "
+            "choose a new folder, or empty it"
+        )
+    torch.set_float32_matmul_precision("highest")  # no TF32 in Hessians and factors
     base = BaseModel(folder, REGIMES[options.regime], device)
     files = base.base_files()
     key = digest(
@@ -217,6 +223,7 @@ class Run:
         self.shards = base.shard_names()
         self.packing: str | None = None
         self.groups: dict[tuple[str, ...], list[list[str]]] = {}
+        self.watch = Stopwatch(base.device)
 
     def shard_file(self, shard: int) -> Path:
         """Return where a shard of the result lies."""
@@ -233,7 +240,7 @@ class Run:
         if done == 0:
             outside = {name: self.base.stored[name] for name in self.shards[0]}
             facts = write_tensors(self.shard_file(0), outside)
-            records[0] = {"tensors": facts, "layers": [], "seconds": 0.0, "pruned": []}
+            records[0] = {"tensors": facts, "layers": [], "pruned": []}
             self.place.finish(self.shard_file(0).name, records[0])
             done = 1
         if done <= count:
@@ -246,6 +253,7 @@ class Run:
                     continue
                 record = self._prune_block(index, calibration)
                 record["seconds"] = time.monotonic() - began
+                record["phases"] = self.watch.take()
                 records[index + 1] = record
                 self.place.finish(self.shard_file(index + 1).name, record)
                 self._report(index, count, record, start, index + 2 - done)
@@ -285,7 +293,7 @@ class Run:
                 )
         base.load_outside(self.text.token_ids())
         batches = self._pack_pairs() + pack_texts(self.text.texts)
-        calibration = record(base.model, base.blocks, batches, base.device)
+        calibration = record_inputs(base.model, base.blocks, batches, base.device)
         base.unload_outside()
         return calibration
 
@@ -328,22 +336,27 @@ class Run:
     def _prune_block(self, index: int, calibration: Calibration | None) -> dict[str, Any]:
         """Prune one block, write its shard, advance the activations; return its record."""
         base, block, name = self.base, self.base.blocks[index], self.base.block_name(index)
-        weights = base.load_block(index)
+        with self.watch("load"):
+            weights = base.load_block(index)
         linears = find_linears(block)
         reports: dict[str, Report] = {}
         for groups in self._passes(index, calibration):
-            statistics = self._statistics(index, calibration, groups) if calibration else {}
+            with self.watch("forward"):
+                statistics = self._statistics(index, calibration, groups) if calibration else {}
             for group in groups:
                 matrices = [rows_of(linears[one], weights[one]) for one in group]
                 statistic = statistics.pop(group[0], None)
-                results = self._prune_group(f"{name}.{group[0]}", matrices, statistic)
+                with self.watch("solve"):
+                    results = self._prune_group(f"{name}.{group[0]}", matrices, statistic)
                 for one, (pruned, report) in zip(group, results, strict=True):
                     weights[one] = rows_of(linears[one], pruned).contiguous()
                     base.set_weight(index, one, weights[one])
                     reports[one] = report
         if calibration and index + 1 < len(base.blocks):
-            advance(block, index, name, calibration)
-        return self._write_block(index, weights, reports)
+            with self.watch("forward"):
+                advance(block, index, name, calibration)
+        with self.watch("write"):
+            return self._write_block(index, weights, reports)
 
     def _passes(self, index: int, calibration: Calibration | None) -> list[list[list[str]]]:
         """Return the input groups of a block, split into the passes that take their statistics."""
@@ -368,7 +381,8 @@ class Run:
         def add(leader: str, inputs: Tensor, plan: Plan, _streams: list[Stream]) -> None:
             if leader not in sums:
                 sums[leader] = kind(inputs.shape[1], self.base.device)
-            sums[leader].add(inputs, plan)
+            with self.watch("hessian"):
+                sums[leader].add(inputs, plan)
 
         largest: dict[str, tuple[float, str]] = {}
 

@@ -106,7 +106,7 @@ def tree_deviation(
     positions. Expects the first block loaded, and the base model outside its blocks.
     """
     shared, plain = (
-        record(model, blocks, pack_pairs([pair], [0.0], choice), device).streams()
+        record_inputs(model, blocks, pack_pairs([pair], [0.0], choice), device).streams()
         for choice in (True, False)
     )
     packed = shared[0].run(blocks[0], 0)[0]
@@ -120,7 +120,7 @@ def tree_deviation(
 
 
 @torch.no_grad()
-def record(
+def record_inputs(
     model: PreTrainedModel, blocks: nn.ModuleList, batches: Sequence[Batch], device: str
 ) -> Calibration:
     """Return the input of the first block and the arguments of all blocks for each batch.
