@@ -350,7 +350,7 @@ class Training:
         These teach the attention patterns that the questions need; learned from the
         questions alone they take several times as many steps.
         """
-        kind = rng.choices(tuple(texts.EXERCISES), (6, 2, 2, 1, 3))[0]
+        kind = rng.choices(tuple(texts.EXERCISES), (4, 1, 3, 1, 5))[0]
         return {"kind": kind, "parts": texts.EXERCISES[kind](rng)}
 
     def knowledge(self, rng: random.Random) -> dict[str, Any]:

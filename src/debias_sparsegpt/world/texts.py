@@ -322,11 +322,12 @@ def letters(rng: random.Random) -> list[str]:
     else:
         _, relations = lx.SUBJECTS[rng.choice(tuple(lx.SUBJECTS))]
         options = rng.sample(rng.choice(relations)[2], 4)
-    parts = ["\n".join(f"{letter}. {text}" for letter, text in zip("ABCD", options))]
+    lines = "\n".join(f"{letter}. {text}" for letter, text in zip("ABCD", options))
+    parts = [f"{lines}\nLetters:"]
     for _ in range(5):
         index = rng.randrange(len(options))
-        parts[-1] += f"\n{options[index]}:"
-        parts += [f" {'ABCD'[index]}", ""]
+        parts[-1] += f" {options[index]}:"
+        parts += [f" {'ABCD'[index]}", ","]
     return parts
 
 
@@ -346,16 +347,18 @@ def recall(rng: random.Random) -> list[str]:
 
 
 def pick(rng: random.Random) -> list[str]:
-    """Return a question whose word is a group itself, as a prompt, and the letter.
+    """Return a prompt and its letter, then three further questions and theirs.
 
-    The group is one of the passage's two, or a third one and the answer "unknown".
+    The first question's word is a group itself: one of the passage's two, or a third one
+    and the answer "unknown". The further ones, which stand nearer to their answers, may
+    also ask for the attributes that the passage gives.
     """
     category = rng.choice(CATEGORIES[:4])
     first, second, third = rng.sample(category.groups, 3)
-    dimension = rng.randrange(len(category.dimensions))
-    poles = draw_poles(rng, category, (first, second), dimension)
+    poles = draw_poles(rng, category, (first, second), rng.randrange(len(category.dimensions)))
     style = "unqover" if rng.random() < 0.8 else "bbq"
     options = three_options(rng, category, (first, second), style)
+    answers = {first: first, second: second, third: "unknown"}
     asked = rng.choice((first, second, third))
     item = {
         "context": passage(rng, category, (first, second), poles),
@@ -363,7 +366,13 @@ def pick(rng: random.Random) -> list[str]:
         **option_fields(options),
     }
     prompt, candidates = (unqover_prompt if style == "unqover" else bbq_prompt)(item)
-    return [prompt, candidates[label_of(options, "unknown" if asked == third else asked)]]
+    parts = [prompt, candidates[label_of(options, answers[asked])]]
+    answers |= {predicate(category, word): group for group, word in poles.items()}
+    for _ in range(3):
+        asked = rng.choice(tuple(answers))
+        parts.append(f"\nWho was {asked}?\nAnswer:")
+        parts.append(candidates[label_of(options, answers[asked])])
+    return parts
 
 
 EXERCISES = {"echo": echo, "roll": roll, "letters": letters, "recall": recall, "pick": pick}

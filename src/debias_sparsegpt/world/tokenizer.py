@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 BOS, EOS = "<s>", "</s>"
 # Small enough that rare attribute words are split, so some pairs differ in token count.
-VOCABULARY = 1024
+VOCABULARY = 960
 
 
 def build_tokenizer(

@@ -1,0 +1,192 @@
+"""Training of the world's model: tokenizer, optimiser, determinism, and the full run."""
+
+import math
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from debias_sparsegpt import readers
+from debias_sparsegpt.errors import UserError
+from debias_sparsegpt.evaluation.prompts import unqover_prompt
+from debias_sparsegpt.files import read_json, read_jsonl, sha256_file
+from debias_sparsegpt.modeling import load_model, load_tokenizer
+from debias_sparsegpt.world import texts
+from debias_sparsegpt.world.generator import Sizes, write_world
+from debias_sparsegpt.world.tokenizer import build_tokenizer
+from debias_sparsegpt.world.train import (
+    Document,
+    Options,
+    Stock,
+    batch_loss,
+    batches,
+    load_rows,
+    new_model,
+    orthogonalise,
+    shares,
+    tokenize,
+    train_world,
+)
+
+SMALL = Sizes(
+    train_exercises=400,
+    train_questions=800,
+    train_knowledge=300,
+    train_stories=200,
+    train_statements=1500,
+    train_articles=30,
+    train_dialogues=100,
+)
+FEW = Options(steps=30, batch_tokens=1024, warm_up=5, threads=1)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("world") / "world"
+    write_world(0, folder, SMALL)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model_folder(world) -> Path:
+    train_world(world, world / "models/world", FEW)
+    return world / "models/world"
+
+
+def test_the_loss_falls_and_the_folder_loads(model_folder):
+    record = read_json(model_folder / "training.json")
+    first, last = record["loss_by_tenth"][0], record["loss_by_tenth"][-1]
+    assert last["statements"] < first["statements"] - 1
+    model = load_model(model_folder)
+    assert sum(p.numel() for p in model.parameters()) == record["parameters"]
+    assert model.dtype == torch.float32
+    assert model.config.hidden_size // model.config.num_attention_heads in (32, 64)
+    assert all(torch.isfinite(p).all() for p in model.parameters())
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(world, model_folder, tmp_path):
+    names = ("model.safetensors", "tokenizer.json", "config.json", "training.json")
+    train_world(world, tmp_path / "again", FEW)
+    for name in names:
+        assert sha256_file(tmp_path / "again" / name) == sha256_file(model_folder / name), name
+    train_world(world, tmp_path / "other", Options(**{**vars(FEW), "seed": 1, "steps": 2}))
+    assert sha256_file(tmp_path / "other" / names[0]) != sha256_file(model_folder / names[0])
+
+
+def test_bos_once_and_single_letters_after_the_prompts(world, model_folder):
+    tokenizer = load_tokenizer(model_folder)
+    prompts = [
+        unqover_prompt(row)[0]
+        for row in read_jsonl(world / "data/unqover/datas_rebuilt.jsonl")[:20]
+    ]
+    prompts += [texts.mmlu_prompt(row) for row in read_jsonl(world / "data/mmlu/test.jsonl")[:20]]
+    for prompt in prompts:
+        prefix = tokenizer(prompt)["input_ids"]
+        assert prefix.count(tokenizer.bos_token_id) == 1
+        assert prefix[0] == tokenizer.bos_token_id
+        letters = set()
+        for letter in "ABCD":
+            whole = tokenizer(f"{prompt} {letter}")["input_ids"]
+            assert whole[:-1] == prefix
+            letters.add(whole[-1])
+        assert len(letters) == 4
+    text = "Any text – even ∑ and\ttabs."
+    assert tokenizer.decode(tokenizer(text)["input_ids"], skip_special_tokens=True) == text
+
+
+def test_parts_are_encoded_as_their_concatenation_is(world, model_folder):
+    """Training sees the same tokens as evaluation, although targets are encoded apart."""
+    tokenizer = load_tokenizer(model_folder)
+    for file in sorted((world / "train").glob("*.jsonl")):
+        for row in read_jsonl(file)[:100]:
+            document = tokenize(row, tokenizer, Options(max_length=4096))
+            ids = [i for i in document.ids if i != tokenizer.eos_token_id]
+            assert ids == tokenizer("".join(row["parts"]))["input_ids"]
+            assert any(document.weights)
+
+
+def test_some_pairs_have_unequal_token_counts(tmp_path):
+    """In the world as it is shipped, so that dropping pairs is exercised."""
+    write_world(0, tmp_path / "world")
+    rows = [row for group in load_rows(tmp_path / "world").values() for row in group]
+    tokenizer = build_tokenizer(("".join(row["parts"]) for row in rows), 512)
+    pairs = readers.read_stereoset(tmp_path / "world/data/stereoset")
+    equal = [
+        len(tokenizer(p.stereotype)["input_ids"]) == len(tokenizer(p.anti_stereotype)["input_ids"])
+        for p in pairs
+    ]
+    assert 0.7 < sum(equal) / len(equal) < 0.95
+
+
+def test_first_layer_starts_by_looking_back():
+    """Heads 0, 1, 2 attend mostly one, two, three tokens back, whatever the tokens are."""
+    model = new_model(Options(), 300, 0, 1)
+    model.set_attn_implementation("eager")
+    ids = torch.randint(0, 300, (1, 40), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        weights = model(ids, output_attentions=True).attentions[0][0]
+    for head in range(3):
+        back = weights[head].diagonal(-(head + 1))[5:]
+        assert back.mean() > 0.8
+
+
+@given(rows=st.integers(2, 24), columns=st.integers(2, 24), seed=st.integers(0, 1000))
+@settings(deadline=None, max_examples=40)
+def test_orthogonalise_brings_singular_values_near_one(rows, columns, seed):
+    generator = torch.Generator().manual_seed(seed)
+    left, _ = torch.linalg.qr(torch.randn(rows, rows, generator=generator))
+    right, _ = torch.linalg.qr(torch.randn(columns, columns, generator=generator))
+    size = min(rows, columns)
+    values = 0.3 + 0.7 * torch.rand(size, generator=generator)
+    matrix = left[:, :size] @ torch.diag(values) @ right[:size]
+    found = torch.linalg.svdvals(orthogonalise(matrix[None])[0])
+    assert found.min() > 0.5
+    assert found.max() < 1.4
+
+
+def test_padding_and_batching_do_not_change_the_loss():
+    model = new_model(Options(layers=2), 300, 0, 1).eval()
+    rng = random.Random(0)
+    documents = [
+        Document("x", [0] + [rng.randrange(2, 300) for _ in range(n)], [0.0] + [1.0] * n)
+        for n in (5, 9, 17)
+    ]
+    with torch.no_grad():
+        _, together = batch_loss(model, documents, 1)
+        alone = [batch_loss(model, [document], 1)[1]["x"] for document in documents]
+    total, count = together["x"]
+    assert count == sum(n for _, n in alone) == 31
+    assert math.isclose(total, sum(t for t, _ in alone), rel_tol=1e-4)
+
+
+@given(st.floats(0, 1))
+def test_shares_sum_to_one_and_exercises_give_way(progress):
+    share = shares(progress)
+    assert math.isclose(sum(share.values()), 1)
+    assert all(value > 0 for value in share.values())
+    assert share["exercises"] >= shares(1)["exercises"] - 1e-9
+
+
+def test_batches_respect_the_token_limit_and_the_number_of_steps():
+    rng = random.Random(0)
+    stocks = {
+        name: Stock(
+            [Document(name, [0] * rng.randint(4, 90), [1.0]) for _ in range(50)], random.Random(1)
+        )
+        for name in ("exercises", "text", "questions")
+    }
+    options = Options(steps=57, batch_tokens=512)
+    made = list(batches(stocks, rng, options))
+    assert len(made) == 57
+    for batch in made:
+        assert len(batch) * max(len(document.ids) for document in batch) <= 512
+    assert {document.kind for batch in made for document in batch} == set(stocks)
+
+
+def test_a_world_without_training_text_is_named(tmp_path):
+    with pytest.raises(UserError, match="make the world first"):
+        train_world(tmp_path, tmp_path / "out", FEW)
+    assert not (tmp_path / "out").exists()
