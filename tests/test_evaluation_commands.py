@@ -186,6 +186,24 @@ def test_a_killed_run_keeps_finished_benchmarks(model, data, tmp_path, monkeypat
     assert ran == ["my-bbq"]
 
 
+def test_items_never_lie_beside_metrics_of_another_run(model, data, tmp_path, monkeypatch):
+    assert run_checkpoint(model, tmp_path, specs(data, "unqover")) == 0
+
+    def dies(path, obj):
+        raise KeyboardInterrupt
+
+    changed = specs(data, "unqover")
+    changed["my-unqover"]["style"] = "helm"
+    with monkeypatch.context() as patch:
+        patch.setattr(benchmarks, "write_json", dies)
+        with pytest.raises(KeyboardInterrupt):
+            run_checkpoint(model, tmp_path, changed)
+    assert not (tmp_path / "my-unqover/metrics.json").exists()
+    assert run_checkpoint(model, tmp_path, specs(data, "unqover")) == 0
+    stored = json.loads((tmp_path / "my-unqover/metrics.json").read_text())
+    assert stored["spec"]["protocol"]["style"] == "fairsteer"
+
+
 def test_another_model_is_evaluated_again(data, tmp_path, model):
     first, other = benchmarks.model_identity(model), save_model(tmp_path / "other", seed=1)
     assert benchmarks.model_identity(other) != first

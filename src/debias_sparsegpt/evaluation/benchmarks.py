@@ -124,7 +124,9 @@ def run_benchmark(
         "categories": outcome.categories,
         "versions": package_versions(),
     }
+    # The metrics go first and come last: a folder with metrics is a finished one, and they
+    # belong to the items beside them.
+    (out / METRICS).unlink(missing_ok=True)
     write_jsonl(out / ITEMS, outcome.items)
-    # The metrics come last: a folder with metrics is a finished one.
     write_json(out / METRICS, result)
     return result
