@@ -116,10 +116,9 @@ def test_prefetch_pins_commit_and_checksums_then_works_offline(server, hub, lock
     assert (Path(record["folder"]) / "model.safetensors").read_bytes() == safetensors()
 
 
-def test_code_is_fetched_only_where_it_is_trusted(hub, lock):
-    assert (
-        "modeling_custom.py" in get_model(hub, lock, trust_remote_code=True)["org/model"]["files"]
-    )
+def test_code_is_never_fetched(hub, lock):
+    assert "modeling_custom.py" in MODEL
+    assert "modeling_custom.py" not in get_model(hub, lock)["org/model"]["files"]
 
 
 def test_a_moved_repository_is_said_and_the_pinned_commit_used(server, hub, lock, capsys):

@@ -62,7 +62,6 @@ class ModelEntry(Section):
         "auto", description="dtype for evaluation; auto keeps the checkpoint's"
     )
     chat_template: bool = Field(False, description="apply the tokenizer's chat template")
-    trust_remote_code: bool = Field(False, description="run code from the model's repository")
 
 
 class DatasetEntry(Section):

@@ -34,7 +34,6 @@ Entry = Mapping[str, Any]
 
 # What a model folder needs: no pickles, no second copy of the weights (consolidated*.safetensors).
 MODEL_FILES = (*("model*.safetensors", "*.json", "tokenizer.*", "*.model", "*.txt", "*.jinja"),)
-CODE_FILES = ("*.py",)  # only where the configuration says trust_remote_code
 # The hub's own parquet copy of a data set, for those that are stored in another form.
 PARQUET_REF = "refs/convert/parquet"
 BIG_FILE = 64 * 2**20
@@ -107,10 +106,10 @@ def mirror_folder(kind: Kind, name: str, entry: Entry, mirror: str | None) -> Pa
     if not mirror:
         return None
     folder = Path(mirror) / kind / (entry.get("mirror") or name)
-    return folder if folder.is_dir() and source_files(kind, entry, folder) else None
+    return folder if folder.is_dir() and source_files(kind, folder) else None
 
 
-def source_files(kind: Kind, entry: Entry, folder: Path) -> list[str]:
+def source_files(kind: Kind, folder: Path) -> list[str]:
     """Return the files of a folder that belong to the source, as sorted relative paths.
 
     All visible files of a data set; of a model those that loading it reads.
@@ -120,16 +119,15 @@ def source_files(kind: Kind, entry: Entry, folder: Path) -> list[str]:
         for path in folder.rglob("*")
         if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
     )
-    return names if kind == "data" else model_files(names, entry)
+    return names if kind == "data" else model_files(names)
 
 
-def model_files(names: Iterable[str], entry: Entry) -> list[str]:
-    """Return those of a repository's files that loading the model reads, sorted."""
-    patterns = MODEL_FILES + (CODE_FILES if entry.get("trust_remote_code") else ())
+def model_files(names: Iterable[str]) -> list[str]:
+    """Return those of a repository's files that loading the model reads, sorted; never code."""
     return sorted(
         name
         for name in names
-        if "/" not in name and any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+        if "/" not in name and any(fnmatch.fnmatchcase(name, pattern) for pattern in MODEL_FILES)
     )
 
 
@@ -186,7 +184,7 @@ def fingerprint(kind: Kind, name: str, entry: Entry, mirror: str | None, lock: s
     """
     folder = mirror_folder(kind, name, entry, mirror)
     if folder:
-        sizes = {file: (folder / file).stat().st_size for file in source_files(kind, entry, folder)}
+        sizes = {file: (folder / file).stat().st_size for file in source_files(kind, folder)}
         return digest(
             {
                 file: sha256_file(folder / file) if size < BIG_FILE else size
@@ -304,7 +302,7 @@ def resolve_dataset(
         "origin": "hub",
         "folder": str(folder),
         "revision": ", ".join(f"{key}@{lock[key]['revision']}" for key in keys),
-        "files": checksums(folder, source_files("data", entry, folder), name),
+        "files": checksums(folder, source_files("data", folder), name),
     }
 
 
@@ -331,7 +329,7 @@ def resolve_model(
         raise _missing("models", name, entry, mirror, key)
     hub = hub or Hub()
     _note_if_moved(hub, key, "model", lock[key]["revision"])
-    names = model_files(lock[key]["files"], entry)
+    names = model_files(lock[key]["files"])
     folder = _verified(hub, lock, key, names, lock_path)[0].parent
     weight_files(folder)
     return {
@@ -352,7 +350,7 @@ def _mirror_record(
         "origin": "world" if (Path(mirror) / "world.json").is_file() else "mirror",
         "folder": str(folder),
         "revision": None,
-        "files": checksums(folder, source_files(kind, entry, folder), name),
+        "files": checksums(folder, source_files(kind, folder), name),
     }
 
 
@@ -536,7 +534,7 @@ def prefetch_model(
         raise _missing("models", name, entry, None, "")
     repo, ref = split_ref(key)
     listing = pin(hub, read_lock(lock_path), repo, ref, "model", update)
-    names = model_files(listing.files, entry)
+    names = model_files(listing.files)
     if not any(file.endswith(".safetensors") for file in names):
         raise UserError(
             f"the model {name} has no safetensors weights (model*.safetensors) in {key}, and "

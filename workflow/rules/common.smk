@@ -165,7 +165,7 @@ def source_params(kind):
     def params(wildcards):
         name = wildcards.dataset if kind == "data" else wildcards.model
         entries = CONFIG.datasets if kind == "data" else CONFIG.models
-        keys = {"mirror", "hub", "trust_remote_code"}
+        keys = {"mirror", "hub"}
         entry = entries[name].model_dump(include=keys)
         return canonical_json(
             {

@@ -158,7 +158,7 @@ def _source_checksums(given: str) -> dict[str, str]:
     if folder != Path(given):
         files = read_json(given)["files"]
     else:
-        files = checksums(folder, source_files("data", {}, folder), folder.name)
+        files = checksums(folder, source_files("data", folder), folder.name)
     return {name: entry["sha256"] for name, entry in files.items()}
 
 
