@@ -31,7 +31,9 @@ from torch.nn.functional import linear
 from debias_sparsegpt.calibration import TokenPair
 from debias_sparsegpt.pruning.factor import inverse_factor
 from debias_sparsegpt.pruning.hessian import Gram, Plan
+from debias_sparsegpt.pruning.masks import REGIMES
 from debias_sparsegpt.pruning.packing import pack_pairs
+from debias_sparsegpt.pruning.solver import COLUMN_LOOP, prune_columns
 from pruning_cases import (
     INTERMEDIATE,
     equal_pairs,
@@ -43,6 +45,9 @@ from pruning_cases import (
 
 HERE = Path(__file__).resolve().parent
 FIELDS = ("id", "category", "stereotype", "anti_stereotype")
+COLUMN_LOOPS = ("plain", "triton")
+# Inputs and stacked outputs of the input groups of Llama-3.1-8B: q/k/v, o, gate/up, down.
+SHAPES_8B = ((4096, 6144), (4096, 4096), (4096, 28672), (14336, 4096))
 
 
 def child(python: str, script: str, *arguments: str, threads: int) -> dict:
@@ -246,10 +251,41 @@ def kill(args: argparse.Namespace) -> None:
         emit(args, {"run": "kill", "kills": kills, "finished": finished + 1, "equal": equal})
 
 
+def column_loops(args: argparse.Namespace, device: str, shapes: tuple) -> None:
+    """Time the pruning of single matrices by each column loop; print how far masks agree.
+
+    Best of three, the first call, which compiles the kernel, by itself.
+    """
+    for width, rows in shapes:
+        generator = torch.Generator(device).manual_seed(width + rows)
+        x = torch.randn(2 * width, width, generator=generator, device=device)
+        upper = inverse_factor(x.T @ x, 0.01).upper
+        weight = torch.randn(width, rows, generator=generator, device=device)
+        del x
+        for slug in ("2of4", "u50"):
+            row, zeros = {}, []
+            for form in COLUMN_LOOPS:
+                os.environ[COLUMN_LOOP] = form
+                times = []
+                for _ in range(4):
+                    copy = weight.clone()
+                    float(copy[0, 0])  # waits for the device
+                    start = time.perf_counter()
+                    loss = prune_columns(copy, upper, REGIMES[slug], 128, [rows])
+                    row[f"{form}_loss"] = float(loss.sum())
+                    times.append(time.perf_counter() - start)
+                row |= {f"{form}_first": times[0], f"{form}_seconds": min(times[1:])}
+                zeros.append(copy == 0)
+            row["masks_equal"] = float((zeros[0] == zeros[1]).float().mean())
+            emit(args, {"run": f"column loop {width}x{rows} {slug}", **row})
+
+
 def gpu(args: argparse.Namespace) -> None:
-    """Prune random weights of an 8B's width on the GPU, ``--layers`` blocks of it."""
+    """Time both column loops on an 8B's matrices, then prune ``--layers`` blocks with each."""
     from transformers import AutoModelForCausalLM, LlamaConfig
 
+    column_loops(args, "cuda", SHAPES_8B)
+    torch.cuda.empty_cache()
     with tempfile.TemporaryDirectory(dir=args.work) as name:
         work = Path(name)
         args.hidden, layers, args.layers = 256, args.layers, 1
@@ -263,12 +299,14 @@ def gpu(args: argparse.Namespace) -> None:
         (work / "base" / "model.safetensors").unlink()
         model.save_pretrained(work / "base")
         del model
-        row = child(
-            sys.executable, "bench_pruning.py", "one", "--model", str(work / "base"), "--pairs",
-            str(work / "pairs.jsonl"), "--result", str(work / "out"), "--device", "cuda",
-            threads=args.threads,
-        )  # fmt: skip
-        emit(args, {"run": f"gpu, {layers} blocks", **row})
+        for form in COLUMN_LOOPS:
+            os.environ[COLUMN_LOOP] = form
+            row = child(
+                sys.executable, "bench_pruning.py", "one", "--model", str(work / "base"),
+                "--pairs", str(work / "pairs.jsonl"), "--result", str(work / form),
+                "--device", "cuda", threads=args.threads,
+            )  # fmt: skip
+            emit(args, {"run": f"gpu, {layers} blocks, {form} column loop", **row})
 
 
 def emit(args: argparse.Namespace, row: dict) -> None:

@@ -3,16 +3,53 @@
 Works on ``Wᵀ``, so that the column that the loop is at is contiguous in memory, and in two
 levels: rank-1 updates within a group of columns, one matrix product to the rest of the block,
 one to the rest of the matrix. Weights that share their input may be stacked side by side.
+On a GPU a Triton kernel runs the loop within a block; the loop here is its reference.
 """
 
+import functools
+import importlib.util
+import os
+import sys
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from ..errors import UserError
 from .masks import Regime, smallest, smallest_of_group
 
 GROUP = 16  # columns between two products within a block; a multiple of every N:M group
+COLUMN_LOOP = "DEBIAS_SPARSEGPT_COLUMN_LOOP"  # environment variable: plain or triton
+
+
+def column_loop(device: torch.device) -> str:
+    """Return which form of the loop within a block runs on a device: ``plain`` or ``triton``.
+
+    The environment variable ``DEBIAS_SPARSEGPT_COLUMN_LOOP`` decides where it is set. Otherwise
+    CUDA takes the kernel, or says once that Triton is not installed, and the CPU the plain one.
+
+    Raises UserError for another value, and for ``triton`` where it is not installed.
+    """
+    asked = os.environ.get(COLUMN_LOOP, "")
+    if asked not in ("", "plain", "triton"):
+        raise UserError(f"{COLUMN_LOOP} must be plain or triton, or not set, got {asked!r}")
+    if asked == "plain" or (not asked and device.type != "cuda"):
+        return "plain"
+    if importlib.util.find_spec("triton") is not None:
+        return "triton"
+    if asked:
+        raise UserError(
+            f"{COLUMN_LOOP} is triton, but Triton is not installed here; install it, or unset "
+            "the variable"
+        )
+    _say_plain()
+    return "plain"
+
+
+@functools.cache
+def _say_plain() -> None:
+    """Say, once in a process, that the GPU runs the loop that is bound by launches."""
+    print("Triton is not installed: the plain column loop runs, many launches", file=sys.stderr)
 
 
 def prune_columns(
@@ -34,6 +71,9 @@ def prune_columns(
     """
     width, rows = weight_t.shape
     inverses = upper.diagonal().reciprocal().unsqueeze(1)
+    prune_block = _prune_block
+    if column_loop(weight_t.device) == "triton":
+        from .kernel import prune_block  # imports Triton, which a CPU environment has not
     loss = torch.zeros(rows, dtype=weight_t.dtype, device=weight_t.device)
     for start in range(0, width, block_size):
         stop = min(start + block_size, width)
@@ -44,7 +84,7 @@ def prune_columns(
             mask = torch.empty_like(block, dtype=torch.bool)
         else:
             mask = _block_mask(block, inverses[start:stop], regime, heights)
-        _prune_block(block, factor, inverses[start:stop], regime, mask, error)
+        prune_block(block, factor, inverses[start:stop], regime, mask, error)
         loss += error.square().sum(dim=0)
         if stop < width:
             weight_t[stop:].addmm_(upper[start:stop, stop:].T, error, alpha=-1)
