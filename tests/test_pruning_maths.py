@@ -262,8 +262,9 @@ def test_both_packings_and_any_batch_order_give_the_same_sums(seed, bias, kind):
     shared = sums(pack_pairs(pairs, [bias] * 6, True, tokens=20), kind)
     plain = sums(pack_pairs(pairs, [bias] * 6, False, tokens=20), kind)
     reverse = sums(pack_pairs(pairs[::-1], [bias] * 6, True, tokens=9)[::-1], kind)
-    torch.testing.assert_close(shared, plain, rtol=1e-5, atol=1e-4)
-    torch.testing.assert_close(shared, reverse, rtol=1e-5, atol=1e-4)
+    # Relative to the whole matrix: single entries may cancel to almost nothing.
+    assert (shared - plain).norm() <= 1e-5 * plain.norm()
+    assert (shared - reverse).norm() <= 1e-5 * plain.norm()
 
 
 @quick

@@ -200,6 +200,7 @@ def prune_model(
             "text": text.token_digest(),
             "summary": text.summary(),
             "device": torch.device(device).type,
+            "column_loop": column_loop(torch.device(device)),
             "code": code_digest("debias_sparsegpt.pruning.engine"),
             "versions": [torch.__version__, transformers.__version__],
         }
