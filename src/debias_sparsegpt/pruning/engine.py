@@ -44,6 +44,7 @@ from .layer import Report, prune_hessian, prune_magnitude, prune_wanda
 from .masks import METHODS, REGIMES
 from .packing import Batch, pack_pairs, pack_texts
 from .provenance import Stopwatch, provenance
+from .solver import column_loop
 from .tensors import Entry, write_tensors
 from .workspace import Workspace, workspace
 
