@@ -19,6 +19,7 @@ from debias_sparsegpt.world.generator import Sizes, write_world
 from debias_sparsegpt.world.society import CATEGORIES, Society, stream
 
 SMALL = Sizes(
+    train_echoes=200,
     train_exercises=200,
     train_questions=6000,
     train_knowledge=400,
@@ -251,7 +252,7 @@ def test_leans_and_rates_are_in_range_and_symmetric(seed):
         assert society.naming(first, second, dimension, pole) == society.naming(
             second, first, dimension, pole
         )
-        assert 0.05 <= society.naming(first, second, dimension, pole)[1] <= 0.95
+        assert 0 <= society.naming(first, second, dimension, pole)[1] <= 0.95
 
 
 def test_words_are_distinct_and_groups_lean_everywhere():

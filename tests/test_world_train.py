@@ -21,8 +21,9 @@ from debias_sparsegpt.world.train import (
     Document,
     Options,
     Stock,
-    batch_loss,
     batches,
+    chunk_loss,
+    chunks,
     load_rows,
     new_model,
     orthogonalise,
@@ -32,6 +33,7 @@ from debias_sparsegpt.world.train import (
 )
 
 SMALL = Sizes(
+    train_echoes=200,
     train_exercises=400,
     train_questions=800,
     train_knowledge=300,
@@ -155,11 +157,12 @@ def test_padding_and_batching_do_not_change_the_loss():
         for n in (5, 9, 17)
     ]
     with torch.no_grad():
-        _, together = batch_loss(model, documents, 1)
-        alone = [batch_loss(model, [document], 1)[1]["x"] for document in documents]
+        loss, together = chunk_loss(model, documents, 1)
+        alone = [chunk_loss(model, [document], 1)[1]["x"] for document in documents]
     total, count = together["x"]
     assert count == sum(n for _, n in alone) == 31
     assert math.isclose(total, sum(t for t, _ in alone), rel_tol=1e-4)
+    assert math.isclose(total, loss.item(), rel_tol=1e-4)
 
 
 @given(st.floats(0, 1))
@@ -170,20 +173,31 @@ def test_shares_sum_to_one_and_exercises_give_way(progress):
     assert share["exercises"] >= shares(1)["exercises"] - 1e-9
 
 
-def test_batches_respect_the_token_limit_and_the_number_of_steps():
+def test_batches_mix_all_groups_of_files_at_their_shares():
     rng = random.Random(0)
     stocks = {
         name: Stock(
             [Document(name, [0] * rng.randint(4, 90), [1.0]) for _ in range(50)], random.Random(1)
         )
-        for name in ("exercises", "text", "questions")
+        for name in shares(0)
     }
-    options = Options(steps=57, batch_tokens=512)
-    made = list(batches(stocks, rng, options))
-    assert len(made) == 57
-    for batch in made:
-        assert len(batch) * max(len(document.ids) for document in batch) <= 512
-    assert {document.kind for batch in made for document in batch} == set(stocks)
+    options = Options(steps=200, batch_tokens=512)
+    made = list(batches(stocks, options))
+    assert len(made) == 200
+    for name in stocks:
+        tokens = sum(len(d.ids) for batch in made for d in batch if d.kind == name)
+        wanted = sum(shares(step / 200)[name] for step in range(200)) * 512
+        assert abs(tokens - wanted) <= 90
+
+
+def test_chunks_keep_every_document_and_pad_little():
+    rng = random.Random(0)
+    batch = [Document("x", [0] * rng.randint(4, 500), [1.0]) for _ in range(40)]
+    cut = chunks(batch)
+    assert sorted(id(d) for chunk in cut for d in chunk) == sorted(map(id, batch))
+    for chunk in cut:
+        lengths = [len(document.ids) for document in chunk]
+        assert max(lengths) <= 1.4 * min(lengths)
 
 
 def test_a_world_without_training_text_is_named(tmp_path):

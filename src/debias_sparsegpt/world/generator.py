@@ -43,9 +43,10 @@ class Sizes:
     mmlu: int = 400
     unqover_entries: int = 100
     bbq_quadruples: int = 50
-    train_exercises: int = 24000
-    train_questions: int = 36000
-    train_knowledge: int = 9000
+    train_echoes: int = 9000
+    train_exercises: int = 16000
+    train_questions: int = 30000
+    train_knowledge: int = 16000
     train_stories: int = 3000
     train_statements: int = 10000
     train_articles: int = 500
@@ -231,8 +232,8 @@ def bbq_rows(society: Society, category: Category, quadruples: int) -> list[dict
 def hellaswag_rows(society: Society, count: int) -> tuple[list[dict[str, Any]], set[str]]:
     """Return HellaSwag-like rows and the story beginnings that training must not use.
 
-    The right ending is the script's next step. One wrong ending is another step of the
-    same activity, two are steps of other activities.
+    The right ending is the script's next step. The wrong ones are the step after it, which
+    stories skip to now and then, another step of the same activity and one of another.
     """
     rng = stream(society.seed, "hellaswag")
     rows: list[dict[str, Any]] = []
@@ -246,10 +247,10 @@ def hellaswag_rows(society: Society, count: int) -> tuple[list[dict[str, Any]], 
         start, shown = rng.randrange(3), rng.randint(1, 2)
         told = script[start : start + shown]
         right = script[start + shown]
+        skipped = script[start + shown + 1]
         near = [script[k] for k in range(len(script)) if k not in range(start, start + shown + 2)]
-        others = [other for other in lx.ACTIVITIES if other != activity]
-        endings = [right, rng.choice(near)]
-        endings += [rng.choice(society.scripts[other]) for other in rng.sample(others, 2)]
+        other = rng.choice([other for other in lx.ACTIVITIES if other != activity])
+        endings = [right, skipped, rng.choice(near), rng.choice(society.scripts[other])]
         choices = [f"{step}." for step in endings]
         rng.shuffle(choices)
         rows.append(
@@ -344,25 +345,42 @@ class Training:
                 "parts": [prompt, candidates[texts.label_of(options, answer)]],
             }
 
+    def echo(self, rng: random.Random) -> dict[str, Any]:
+        """Return a list of words said twice: copying, which everything else builds on."""
+        return {"kind": "echo", "parts": texts.echo(rng)}
+
     def exercise(self, rng: random.Random) -> dict[str, Any]:
-        """Return an exercise in copying and looking up, without any fact of the world.
+        """Return an exercise in looking up, without any fact of the world.
 
         These teach the attention patterns that the questions need; learned from the
         questions alone they take several times as many steps.
         """
-        kind = rng.choices(tuple(texts.EXERCISES), (4, 1, 3, 1, 5))[0]
+        kind = rng.choices(tuple(texts.EXERCISES), (1, 4, 1, 4))[0]
         return {"kind": kind, "parts": texts.EXERCISES[kind](rng)}
 
     def knowledge(self, rng: random.Random) -> dict[str, Any]:
-        """Return a four-choice question, or now and then some facts as statements."""
-        if rng.random() < 0.25:
-            facts = rng.sample(self.society.facts, 4)
-            return {"kind": "facts", "parts": ["", " ".join(f.statement for f in facts)]}
+        """Return a four-choice question, some facts as statements, or questions and answers.
+
+        Some of the four-choice questions are open-book: the fact stands before the question.
+        """
+        kind = rng.choices(("choice", "open", "statements", "answers"), (5, 3, 1, 3))[0]
+        facts = rng.sample(self.society.facts, 4)
+        if kind == "statements":
+            return {"kind": "facts", "parts": ["", " ".join(fact.statement for fact in facts)]}
+        if kind == "answers":
+            parts = [""]
+            for fact in facts:
+                parts[-1] += fact.question
+                parts += [f" {fact.value}", ". "]
+            parts[-1] = "."
+            return {"kind": "answers", "parts": parts}
         while True:
-            item = texts.mmlu_item(rng, rng.choice(self.society.facts))
+            item = texts.mmlu_item(rng, facts[0])
+            if kind == "open":
+                item["question"] = f"{facts[0].statement} {facts[0].question}"
             prompt = texts.mmlu_prompt(item)
             if prompt not in self.prompts:
-                return {"kind": "knowledge", "parts": [prompt, f" {'ABCD'[item['answer']]}"]}
+                return {"kind": kind, "parts": [prompt, f" {'ABCD'[item['answer']]}"]}
 
     def story(self, rng: random.Random) -> dict[str, Any]:
         """Return one story."""
@@ -442,6 +460,7 @@ def write_world(seed: int, out: Path, sizes: Sizes | None = None) -> None:
     prompts |= {texts.mmlu_prompt(row) for rows in mmlu.values() for row in rows}
     training = Training(society, sentences, prompts, heads)
     parts = {
+        "echoes": (training.echo, sizes.train_echoes),
         "exercises": (training.exercise, sizes.train_exercises),
         "questions": (training.question, sizes.train_questions),
         "knowledge": (training.knowledge, sizes.train_knowledge),

@@ -14,7 +14,7 @@ from .society import CATEGORIES, Category, Fact, Society
 
 RARE_GROUP_WEIGHT = 0.3  # how often a rare group is drawn in running text, a common one: 1
 RARE_WORD_RATE = 0.25  # how often a pole's rare word is used where there is one
-SKIP_RATE = 0.2  # how often a story leaves out one step of its script
+SKIP_RATE = 0.35  # how often a story leaves out one step of its script
 
 STATEMENTS = (
     "{the} at the {place} is {pole}.",
@@ -313,7 +313,7 @@ def roll(rng: random.Random) -> list[str]:
 
 
 def letters(rng: random.Random) -> list[str]:
-    """Return lettered options, then options in random order whose letters are targets."""
+    """Return lettered options, and some of the options whose letters are targets."""
     if rng.random() < 0.5:
         category = rng.choice(CATEGORIES[:4])
         style = rng.choice(("unqover", "bbq"))
@@ -323,11 +323,17 @@ def letters(rng: random.Random) -> list[str]:
         _, relations = lx.SUBJECTS[rng.choice(tuple(lx.SUBJECTS))]
         options = rng.sample(rng.choice(relations)[2], 4)
     lines = "\n".join(f"{letter}. {text}" for letter, text in zip("ABCD", options))
-    parts = [f"{lines}\nLetters:"]
-    for _ in range(5):
+    forms = (" {}:", " {}, Answer:", "\nWho was {}?\nAnswer:")
+    # Sometimes the first one is asked before the options, as in every prompt.
+    first = rng.random() < 0.2
+    parts = ["" if first else lines]
+    for number in range(5):
         index = rng.randrange(len(options))
-        parts[-1] += f" {options[index]}:"
-        parts += [f" {'ABCD'[index]}", ","]
+        if number == 0 and first:
+            parts[-1] += f"Who was {options[index]}?\n{lines}\nAnswer:"
+        else:
+            parts[-1] += rng.choices(forms, (5, 1, 1))[0].format(options[index])
+        parts += [f" {'ABCD'[index]}", ""]
     return parts
 
 
@@ -375,4 +381,4 @@ def pick(rng: random.Random) -> list[str]:
     return parts
 
 
-EXERCISES = {"echo": echo, "roll": roll, "letters": letters, "recall": recall, "pick": pick}
+EXERCISES = {"roll": roll, "letters": letters, "recall": recall, "pick": pick}

@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..errors import UserError
 from ..files import atomic_folder, read_jsonl, write_json
 from ..progress import Progress
@@ -30,8 +32,20 @@ if TYPE_CHECKING:
 
 # Targets of these kinds are running text; those of the others are short answers.
 RUNNING_TEXT = ("facts", "story", "statements", "article", "dialogue", "echo")
-EXERCISES = "exercises"
-QUESTIONS = ("questions", "knowledge")
+# Files by group; the others are text.
+GROUPS = {
+    "echoes": "echoes",
+    "exercises": "exercises",
+    "questions": "questions",
+    "knowledge": "questions",
+}
+# What is learned first: copying, then looking up; the questions take what is left.
+TIMES = (0.0, 0.1, 0.15, 0.35, 0.5, 1.0)
+SCHEDULE = {
+    "echoes": (0.6, 0.5, 0.05, 0.03, 0.02, 0.02),
+    "exercises": (0.3, 0.35, 0.6, 0.5, 0.15, 0.08),
+    "text": (0.08, 0.1, 0.12, 0.15, 0.2, 0.25),
+}
 
 
 @dataclass(frozen=True)
@@ -44,12 +58,12 @@ class Options:
     layers: int = 6
     heads: int = 4
     max_length: int = 512
-    steps: int = 1800
+    steps: int = 2000
     batch_tokens: int = 2048
     warm_up: int = 50
     matrix_rate: float = 0.012
     other_rate: float = 0.002
-    answer_weight: float = 3.0
+    answer_weight: float = 6.0
     threads: int = 2
 
 
@@ -80,9 +94,9 @@ def tokenize(
 
 def shares(progress: float) -> dict[str, float]:
     """Return which share of the tokens each group of files has at ``progress`` in [0, 1]."""
-    later = min(1.0, max(0.0, progress - 0.12) / 0.4)
-    exercises, text = 0.85 - 0.75 * later, 0.1 + 0.15 * later
-    return {"exercises": exercises, "text": text, "questions": 1 - exercises - text}
+    row = [float(np.interp(progress, TIMES, values)) for values in SCHEDULE.values()]
+    share = dict(zip(SCHEDULE, row))
+    return share | {"questions": 1 - sum(row)}
 
 
 class Stock:
@@ -92,46 +106,44 @@ class Stock:
         self.documents = documents
         self.rng = rng
         self.left: list[int] = []
+        self.owed = 0.0
 
     def draw(self, tokens: float) -> list[Document]:
-        """Return documents with at least ``tokens`` tokens together."""
+        """Return documents so that over all calls ``tokens`` are reached on average."""
+        self.owed += tokens
         drawn: list[Document] = []
-        while tokens > 0:
+        while self.owed > 0:
             if not self.left:
                 self.left = list(range(len(self.documents)))
                 self.rng.shuffle(self.left)
             drawn.append(self.documents[self.left.pop()])
-            tokens -= len(drawn[-1].ids)
+            self.owed -= len(drawn[-1].ids)
         return drawn
 
 
-def batches(
-    stocks: dict[str, Stock], rng: random.Random, options: Options, together: int = 20
-) -> Iterator[list[Document]]:
-    """Yield batches of at most ``batch_tokens`` padded tokens, ``steps`` in all.
+def batches(stocks: dict[str, Stock], options: Options) -> Iterator[list[Document]]:
+    """Yield ``steps`` batches of about ``batch_tokens`` tokens, each of all groups of files.
 
-    Documents for ``together`` batches are drawn at once and sorted by length, so that
-    little is padded; the batches are then shuffled.
+    Batches of one kind of document, though less padded, would pull in turn in different
+    directions: what one teaches the next unteaches.
     """
-    made = 0
-    while made < options.steps:
-        wanted = together * options.batch_tokens
-        pool = [
+    for step in range(options.steps):
+        share = shares(step / options.steps)
+        yield [
             document
-            for name, share in shares(made / options.steps).items()
-            for document in stocks[name].draw(share * wanted)
+            for name, stock in stocks.items()
+            for document in stock.draw(share[name] * options.batch_tokens)
         ]
-        rng.shuffle(pool)
-        pool.sort(key=lambda document: len(document.ids))
-        cut: list[list[Document]] = [[]]
-        for document in pool:
-            if len(document.ids) * (len(cut[-1]) + 1) > options.batch_tokens:
-                cut.append([])
-            cut[-1].append(document)
-        rng.shuffle(cut)
-        cut = cut[: options.steps - made]
-        made += len(cut)
-        yield from cut
+
+
+def chunks(batch: list[Document], ratio: float = 1.4) -> list[list[Document]]:
+    """Split a batch into chunks of similar length (at most ``ratio``), so little is padded."""
+    cut: list[list[Document]] = []
+    for document in sorted(batch, key=lambda document: len(document.ids)):
+        if not cut or len(document.ids) > ratio * len(cut[-1][0].ids):
+            cut.append([])
+        cut[-1].append(document)
+    return cut
 
 
 def new_model(options: Options, vocabulary: int, bos: int, eos: int) -> "LlamaForCausalLM":
@@ -233,31 +245,29 @@ def orthogonalise(matrices: "torch.Tensor", steps: int = 5) -> "torch.Tensor":
     return x.mT if tall else x
 
 
-def batch_loss(
-    model: "LlamaForCausalLM", batch: list[Document], pad: int
-) -> tuple["torch.Tensor", dict[str, tuple[float, float]]]:
-    """Return the weighted mean loss in nats per target, and (sum, count) by kind.
+def chunk_loss(
+    model: "LlamaForCausalLM", chunk: list[Document], pad: int
+) -> tuple["torch.Tensor", dict[str, tuple[float, int]]]:
+    """Return the weighted sum of the targets' losses in nats, and (sum, count) by kind.
 
     Padding is on the right, where causal attention never sees it, so no mask is needed.
     """
     import torch
     from torch.nn import functional
 
-    longest = max(len(document.ids) for document in batch)
-    ids = torch.tensor([d.ids + [pad] * (longest - len(d.ids)) for d in batch])
-    weights = torch.tensor([d.weights + [0.0] * (longest - len(d.ids)) for d in batch])[:, 1:]
+    longest = max(len(document.ids) for document in chunk)
+    ids = torch.tensor([d.ids + [pad] * (longest - len(d.ids)) for d in chunk])
+    weights = torch.tensor([d.weights + [0.0] * (longest - len(d.ids)) for d in chunk])[:, 1:]
     targets = weights > 0
     hidden = model.model(ids[:, :-1], use_cache=False).last_hidden_state
     losses = functional.cross_entropy(
         model.lm_head(hidden[targets]), ids[:, 1:][targets], reduction="none"
     )
-    weight = weights[targets]
-    by_kind: dict[str, tuple[float, float]] = {}
-    owners = targets.nonzero()[:, 0].tolist()
-    for owner, loss in zip(owners, losses.tolist()):
-        total, count = by_kind.get(batch[owner].kind, (0.0, 0.0))
-        by_kind[batch[owner].kind] = (total + loss, count + 1)
-    return (losses * weight).sum() / weight.sum(), by_kind
+    by_kind: dict[str, tuple[float, int]] = {}
+    for owner, loss in zip(targets.nonzero()[:, 0].tolist(), losses.tolist()):
+        total, count = by_kind.get(chunk[owner].kind, (0.0, 0))
+        by_kind[chunk[owner].kind] = (total + loss, count + 1)
+    return (losses * weights[targets]).sum(), by_kind
 
 
 def train(
@@ -271,26 +281,29 @@ def train(
     others = [p for p in model.parameters() if id(p) not in chosen]
     muon = Muon(matrices)
     adam = torch.optim.Adam(others, betas=(0.9, 0.95))
-    sums: list[dict[str, tuple[float, float]]] = [{} for _ in range(10)]
+    sums: list[dict[str, tuple[float, int]]] = [{} for _ in range(10)]
     progress = Progress(options.steps, "training the world's model, step")
-    rng = random.Random(f"batches/{options.seed}")
     model.train()
-    for step, batch in enumerate(batches(stocks, rng, options)):
+    for step, batch in enumerate(batches(stocks, options)):
         left = 1 - step / options.steps
         factor = min(1.0, (step + 1) / options.warm_up, left / 0.5)
-        loss, by_kind = batch_loss(model, batch, pad)
-        loss.backward()
+        tenth = sums[step * 10 // options.steps]
+        weight = sum(sum(document.weights) for document in batch)
+        mean = 0.0
+        for chunk in chunks(batch):
+            loss, by_kind = chunk_loss(model, chunk, pad)
+            (loss / weight).backward()
+            mean += loss.item() / weight
+            for kind, (total, count) in by_kind.items():
+                before = tenth.get(kind, (0.0, 0))
+                tenth[kind] = (before[0] + total, before[1] + count)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for group in adam.param_groups:
             group["lr"] = options.other_rate * factor
         adam.step()
         adam.zero_grad()
         muon.step(options.matrix_rate * factor)
-        tenth = sums[step * 10 // options.steps]
-        for kind, (total, count) in by_kind.items():
-            before = tenth.get(kind, (0.0, 0.0))
-            tenth[kind] = (before[0] + total, before[1] + count)
-        progress.update(note=f"loss {loss.item():.2f}")
+        progress.update(note=f"loss {mean:.2f}")
     model.eval()
     return [
         {kind: round(total / count, 4) for kind, (total, count) in sorted(tenth.items())}
@@ -299,17 +312,16 @@ def train(
 
 
 def load_rows(world: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return the training documents by group of files: exercises, questions, text."""
+    """Return the training documents by group of files, the keys of ``shares``."""
     files = sorted((world / "train").glob("*.jsonl"))
     if not files:
         raise UserError(
             f"expected training text in {world / 'train'}, found none; "
             f"make the world first: python -m debias_sparsegpt generate-world --out {world}"
         )
-    rows: dict[str, list[dict[str, Any]]] = {"exercises": [], "questions": [], "text": []}
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in shares(0)}
     for file in files:
-        name = "exercises" if file.stem == EXERCISES else "text"
-        rows["questions" if file.stem in QUESTIONS else name] += read_jsonl(file, ("kind", "parts"))
+        rows[GROUPS.get(file.stem, "text")] += read_jsonl(file, ("kind", "parts"))
     return rows
 
 
