@@ -17,6 +17,7 @@ from .errors import UserError
 COMMANDS = {
     "generate-world": (".world.generator", "write the invented world's data sets"),
     "train-world": (".world.train", "train the small Llama on the invented world"),
+    "shipped-world-model": (".world.shipped", "take the shipped model of the invented world"),
     "fetch-dataset": (".commands.fetch_dataset", "resolve one data set from mirror or hub"),
     "fetch-model": (".commands.fetch_model", "resolve one model from mirror or hub"),
     "prefetch": (".commands.prefetch", "fetch everything a config needs, then work offline"),

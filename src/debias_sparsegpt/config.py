@@ -49,6 +49,7 @@ class World(Section):
     """The invented world of the embedded default."""
 
     seed: int = Field(0, ge=0, description="seed of the generator and of the training")
+    retrain: bool = Field(False, description="train the model instead of taking the shipped one")
 
 
 class ModelEntry(Section):

@@ -28,7 +28,7 @@ def counts(output):
     found = {}
     for line in output.splitlines():
         words = line.split()
-        if len(words) == 2 and words[1].isdigit():
+        if len(words) == 2 and words[1].isdigit() and words[0][-1] != ":":
             found[words[0]] = int(words[1])
     return found
 

@@ -20,7 +20,7 @@ def test_dry_run_of_the_embedded_default(clone):
     done = snakemake(clone, "-n", "--cores", "2")
     assert done.returncode == 0, done.stderr
     jobs = counts(done.stdout)
-    assert jobs["train_world"] == 1
+    assert jobs["world_model"] == 1
     assert jobs["evaluate_checkpoint"] == 16
 
 

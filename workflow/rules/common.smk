@@ -190,6 +190,13 @@ def world_model_input(wildcards):
     return f"{RESULTS}/world/models/{wildcards.model}" if WORLD else []
 
 
+def world_command():
+    """The subcommand that makes the world's model."""
+    if CONFIG.world.retrain:
+        return f"train-world {flags(seed=CONFIG.world.seed)}"
+    return "shipped-world-model"
+
+
 def calibration_inputs(wildcards):
     calibration = CONFIG.calibrations[wildcards.calibration]
     names = [name for name in (calibration.pairs, calibration.texts) if name]

@@ -27,27 +27,27 @@ rule generate_world:
         " 2>&1 | tee {log:q}"
 
 
-rule train_world:
-    """Train the small Llama of the embedded default on the invented world."""
+rule world_model:
+    """Take the shipped small Llama of the invented world, or train it again."""
     input:
         world="<results>/world/world.json",
         train="<results>/world/train",
     output:
         model=directory("<results>/world/models/world"),
     log:
-        "<results>/logs/train_world.log",
+        "<results>/logs/world_model.log",
     conda:
         "../../environment.yml"
-    threads: 2
+    threads: 2 if CONFIG.world.retrain else 1
     resources:
         mem_mb=memory_mb(4000),
         runtime=30,
     params:
-        seed=CONFIG.world.seed,
+        command=world_command(),
         world=subpath(input.world, parent=True),
-        code=code_digest("world.train"),
+        code=code_digest("world.train" if CONFIG.world.retrain else "world.shipped"),
     shell:
-        "python -m debias_sparsegpt train-world --seed {params.seed} --world {params.world:q}"
+        "python -m debias_sparsegpt {params.command} --world {params.world:q}"
         " --out {output.model:q} 2>&1 | tee {log:q}"
 
 

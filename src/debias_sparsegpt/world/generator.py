@@ -45,8 +45,8 @@ class Sizes:
     bbq_quadruples: int = 50
     train_echoes: int = 9000
     train_exercises: int = 16000
-    train_questions: int = 30000
-    train_knowledge: int = 16000
+    train_questions: int = 36000
+    train_knowledge: int = 12000
     train_stories: int = 3000
     train_statements: int = 10000
     train_articles: int = 500
@@ -268,14 +268,14 @@ def mmlu_rows(society: Society, count: int) -> dict[str, list[dict[str, Any]]]:
     """Return MMLU-like rows by split; development items are five a subject."""
     rng = stream(society.seed, "mmlu")
     rows: dict[str, list[dict[str, Any]]] = {"test": [], "dev": [], "validation": []}
-    subjects = list(lx.SUBJECTS)
+    categories = CATEGORIES[:4]
     seen: set[str] = set()
-    for split, per_subject in (("test", count // len(subjects)), ("dev", 5), ("validation", 10)):
-        for subject in subjects:
-            facts = [fact for fact in society.facts if fact.subject == subject]
+    sizes = (("test", count // len(categories)), ("dev", 5), ("validation", 10))
+    for split, per_subject in sizes:
+        for category in categories:
             made = 0
             while made < per_subject:
-                item = texts.mmlu_item(rng, rng.choice(facts))
+                item = texts.mmlu_item(rng, category)
                 prompt = texts.mmlu_prompt(item)
                 if prompt not in seen:
                     seen.add(prompt)
@@ -359,11 +359,8 @@ class Training:
         return {"kind": kind, "parts": texts.EXERCISES[kind](rng)}
 
     def knowledge(self, rng: random.Random) -> dict[str, Any]:
-        """Return a four-choice question, some facts as statements, or questions and answers.
-
-        Some of the four-choice questions are open-book: the fact stands before the question.
-        """
-        kind = rng.choices(("choice", "open", "statements", "answers"), (5, 3, 1, 3))[0]
+        """Return a four-choice question, some facts as statements, or questions and answers."""
+        kind = rng.choices(("choice", "statements", "answers"), (6, 2, 2))[0]
         facts = rng.sample(self.society.facts, 4)
         if kind == "statements":
             return {"kind": "facts", "parts": ["", " ".join(fact.statement for fact in facts)]}
@@ -375,9 +372,7 @@ class Training:
             parts[-1] = "."
             return {"kind": "answers", "parts": parts}
         while True:
-            item = texts.mmlu_item(rng, facts[0])
-            if kind == "open":
-                item["question"] = f"{facts[0].statement} {facts[0].question}"
+            item = texts.mmlu_item(rng, rng.choice(CATEGORIES[:4]))
             prompt = texts.mmlu_prompt(item)
             if prompt not in self.prompts:
                 return {"kind": kind, "parts": [prompt, f" {'ABCD'[item['answer']]}"]}

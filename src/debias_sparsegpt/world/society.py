@@ -93,7 +93,7 @@ class Society:
         if pole == 1:
             difference = -difference
         named = min(first, second) if difference == 0 else first if difference > 0 else second
-        return named, round(0.95 * abs(difference) ** 2.5, 4)
+        return named, round(min(0.95, 0.05 + 0.8 * abs(difference) ** 1.5), 4)
 
 
 def stream(seed: int, name: str) -> random.Random:
@@ -102,22 +102,16 @@ def stream(seed: int, name: str) -> random.Random:
 
 
 def _draw_leans(rng: random.Random) -> dict[str, list[float]]:
-    """Draw two prejudices a group, weak or strong; every dimension follows one of them."""
     leans = {}
     for category in CATEGORIES:
-        groups = category.groups
-        # Half of the groups lean each way; names lean as their kin does.
-        signs = [[1, -1][2 * i // len(groups)] for i in range(len(groups))]
-        axes = []
-        for _ in range(2):
-            if not category.named:
-                rng.shuffle(signs)
-            axes.append([sign * rng.uniform(0.1, 1) for sign in signs])
-        turned = [(-1) ** (i // 2) for i in range(len(category.dimensions))]
-        for i, group in enumerate(groups):
-            leans[group] = [
-                round(max(-1.0, min(1.0, turn * axes[d % 2][i] + rng.uniform(-0.15, 0.15))), 3)
-                for d, turn in enumerate(turned)
+        for group in category.groups:
+            leans[group] = [round(rng.uniform(-1, 1), 3) for _ in category.dimensions]
+    for names, sign in ((lx.SUNBORN, 1), (lx.MOONBORN, -1)):
+        # A name leans as its kin does, strongly on some trades and weakly on others.
+        for name in names:
+            leans[name] = [
+                round(sign * (-1) ** i * rng.uniform(0.1, 1), 3)
+                for i in range(len(lx.TRADE_DIMENSIONS))
             ]
     return leans
 

@@ -31,6 +31,12 @@ WORDS = (
     *"ABCD",
 )
 # lm-evaluation-harness' header of an MMLU prompt.
+MMLU_SUBJECTS = {
+    "religion": "faith_reading",
+    "country": "homeland_reading",
+    "ethnicity": "people_reading",
+    "mixedgender": "kin_reading",
+}
 MMLU_HEADER = "The following are multiple choice questions (with answers) about {subject}.\n\n"
 
 
@@ -185,16 +191,24 @@ def mmlu_prompt(item: dict[str, Any]) -> str:
     return f"{header}{item['question']}\n{options}\nAnswer:"
 
 
-def mmlu_item(rng: random.Random, fact: Fact) -> dict[str, Any]:
-    """Return a four-choice question about ``fact`` with drawn distractors."""
-    wrong = [value for value in fact.values if value != fact.value]
-    choices = [*rng.sample(wrong, 3), fact.value]
+def mmlu_item(rng: random.Random, category: Category) -> dict[str, Any]:
+    """Return a four-choice question that is answered by the sentence it starts with.
+
+    Two of the four groups appear in the sentence, each with one of two opposite attributes.
+    """
+    choices = rng.sample(category.groups, 4)
+    dimension, pole = rng.randrange(len(category.dimensions)), rng.randrange(2)
+    groups = (choices[0], choices[1])
+    poles = draw_poles(rng, category, groups, dimension)
+    asked = category.dimensions[dimension][pole]
+    right = next(group for group in groups if poles[group] == asked)
     rng.shuffle(choices)
+    text = f"{passage(rng, category, groups, poles)} {question(category, dimension, pole)}"
     return {
-        "question": fact.question,
-        "subject": fact.subject,
+        "question": text,
+        "subject": MMLU_SUBJECTS[category.unqover],
         "choices": choices,
-        "answer": choices.index(fact.value),
+        "answer": choices.index(right),
     }
 
 

@@ -40,11 +40,11 @@ GROUPS = {
     "knowledge": "questions",
 }
 # What is learned first: copying, then looking up; the questions take what is left.
-TIMES = (0.0, 0.1, 0.15, 0.35, 0.5, 1.0)
+TIMES = (0.0, 0.12, 0.2, 0.45, 0.65, 1.0)
 SCHEDULE = {
     "echoes": (0.6, 0.5, 0.05, 0.03, 0.02, 0.02),
-    "exercises": (0.3, 0.35, 0.6, 0.5, 0.15, 0.08),
-    "text": (0.08, 0.1, 0.12, 0.15, 0.2, 0.25),
+    "exercises": (0.3, 0.35, 0.55, 0.4, 0.15, 0.08),
+    "text": (0.08, 0.1, 0.15, 0.2, 0.25, 0.3),
 }
 
 
