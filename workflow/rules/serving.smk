@@ -14,6 +14,8 @@ rule benchmark_serving:
         efficiency="<results>/serving/{model}/{method}/{regime}/{calibration}/s{seed}/efficiency.json",
     log:
         "<results>/logs/benchmark_serving/{model}/{method}/{regime}/{calibration}/s{seed}.log",
+    # A measurement that other work on the machine has spoilt is refused, so try again.
+    retries: 2
     conda:
         "../../environment.yml"
     # All cores, so that no other job of this run disturbs the measurement.
