@@ -101,7 +101,8 @@ TINY = {
             "calibrations": ["ss-uc4"],
         }
     },
-    "tables": ["main", "calibration"],
+    "serving": {"experiment": "main", "batch_sizes": [1], "new_tokens": 16, "repetitions": 2},
+    "tables": ["main", "calibration", "efficiency"],
     "figures": ["unqover_heatmap"],
 }
 

@@ -32,7 +32,7 @@ def test_every_stage_left_its_output(finished):
     }
     assert {"dense", "sparsegpt", "debias-sparsegpt"} == set(table.method.dropna())
     assert {"mmlu", "unqover", "dto", "calibration"} <= set(table.benchmark)
-    for name in ("main", "calibration"):
+    for name in ("main", "calibration", "efficiency"):
         for suffix in ("tex", "csv", "md"):
             assert (results / f"tables/{name}.{suffix}").stat().st_size > 0
     assert (results / "figures/unqover_heatmap.pdf").read_bytes().startswith(b"%PDF")
@@ -82,7 +82,7 @@ def test_another_damping_prunes_again(finished, write_config, tiny_mirror):
 def test_another_label_only_makes_the_tables_again(finished, write_config, tiny_mirror):
     models = {"tiny": {"mirror": "tiny-llama", "label": "Another name"}}
     jobs = dry(finished, write_config, tiny_mirror, models=models)
-    assert jobs["make_table"] == 2
+    assert jobs["make_table"] == 3
     assert "prune_model" not in jobs
     assert "evaluate_checkpoint" not in jobs
 

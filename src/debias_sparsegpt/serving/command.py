@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
-from ..files import digest, write_json
+from ..files import digest, source_folder, write_json
 from ..modeling import limit_threads, load_tokenizer, weight_files
 from ..progress import Progress
 from . import prompts as prompting
@@ -96,6 +96,7 @@ def run(args: argparse.Namespace) -> None:
     started = datetime.now(UTC)
     clock = time.monotonic()
     limit_threads()
+    args.model = source_folder(args.model)
     files = prompting.prompt_files(args.prompts)
     texts = prompting.read_texts(files)
     if not is_export(args.model):
