@@ -1,9 +1,9 @@
-"""The world's model as shipped: the weights that ``train-world`` made for seed 0.
+"""The world's model as shipped, for the evaluation data of seed 0.
 
-Training takes longer than a demonstration should, so its result is part of the package
-(``weights/``, a few MB). It belongs to exactly one world: ``training.json`` beside the weights
-lists the checksums of the files it was trained and is evaluated on, and those must be the
-files of the world at hand.
+``train-world`` does not reproduce these weights: they come from an earlier version of that
+rule, continued for 300 steps on text of the present generator in other amounts.
+``training.json`` beside them lists the files of the world they are shipped for; those must
+be the files of the world at hand. It is no record of the text they were trained on.
 """
 
 import argparse
@@ -17,7 +17,7 @@ WEIGHTS = Path(__file__).parent / "weights"
 
 
 def unpack(world: Path, out: Path, weights: Path = WEIGHTS) -> None:
-    """Copy the shipped model to ``out``, or raise UserError if it was trained on another world."""
+    """Copy the shipped model to ``out``, or raise UserError if it belongs to another world."""
     recorded = read_json(weights / "training.json")["world"]
     present = read_json(world / "world.json")["files"]
     other = sorted(
@@ -25,7 +25,7 @@ def unpack(world: Path, out: Path, weights: Path = WEIGHTS) -> None:
     )
     if other:
         raise UserError(
-            f"the shipped model was trained on another world than {world} ({len(other)} files "
+            f"the shipped model belongs to another world than {world} ({len(other)} files "
             f"differ, first {other[0]}); set world.retrain: true in the configuration to train one"
         )
     with atomic_folder(out) as folder:
