@@ -1,7 +1,9 @@
 """Loading a Hugging Face model folder, with clear errors for damaged or incomplete ones."""
 
+import ctypes
 import json
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,9 @@ from .errors import UserError
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+M_MMAP_THRESHOLD = -3  # mallopt's number of that parameter, from malloc.h
+HEAP_TENSOR = 16 << 20  # bytes; larger tensors are mapped by themselves and leave no holes
 
 
 def weight_files(folder: Path | str) -> list[Path]:
@@ -112,6 +117,27 @@ def pick_device(device: str | None = None) -> str:
     if device == "cuda" and not available:
         raise UserError("--device cuda was asked for, but torch sees no GPU here; use --device cpu")
     return device or ("cuda" if available else "cpu")
+
+
+def tame_heap() -> None:
+    """Keep large tensors out of the C library's heap, where that library is glibc.
+
+    glibc moves its own limit up to 32 MB as memory is freed. Below it, tensors share a heap
+    with small objects, which keep it from shrinking: peaks then depend on what lies where.
+    """
+    if glibc := _glibc():
+        glibc.mallopt(M_MMAP_THRESHOLD, HEAP_TENSOR)
+
+
+def release_memory() -> None:
+    """Give freed memory back to the system, where the C library is glibc."""
+    if glibc := _glibc():
+        glibc.malloc_trim(0)
+
+
+def _glibc() -> ctypes.CDLL | None:
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    return library if hasattr(library, "malloc_trim") else None
 
 
 def limit_threads() -> int:

@@ -24,6 +24,7 @@ from ..calibration import ALIGNMENTS, TokenizedPairs, common_prefix
 from ..codedigest import code_digest
 from ..errors import UserError
 from ..files import digest, disk_errors, sha256_file, write_csv, write_json, write_text
+from ..modeling import release_memory, tame_heap
 from ..progress import format_seconds
 from .architecture import find_linears, max_positions, rows_of
 from .base import BaseModel
@@ -191,6 +192,7 @@ def prune_model(
             f"--out {out} holds files that are no pruned model, and would be replaced; "
             "choose a new folder, or empty it"
         )
+    tame_heap()
     torch.set_float32_matmul_precision("highest")  # no TF32 in Hessians and factors
     base = BaseModel(folder, REGIMES[options.regime], device)
     files = base.base_files()
@@ -249,6 +251,7 @@ class Run:
             calibration = self._calibration()
             for index in range(count):
                 began = time.monotonic()
+                release_memory()  # of the blocks before
                 if index < done - 1:
                     if calibration:
                         self._replay_block(index, calibration)
