@@ -94,7 +94,9 @@ def main() -> None:
         ]  # fmt: skip
         if args.count:
             command += ["--count", str(args.count)]
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, text=True, check=True
+        )
         row = json.loads(done.stdout.splitlines()[-1])
         found = row.pop("predictions")
         expected, first = expected or found, first or row["rate"]

@@ -345,14 +345,18 @@ class Run:
             weights = base.load_block(index)
         linears = find_linears(block)
         reports: dict[str, Report] = {}
+        solved: list[dict[str, Any]] = []
         for groups in self._passes(index, calibration):
             with self.watch("forward"):
                 statistics = self._statistics(index, calibration, groups) if calibration else {}
             for group in groups:
                 matrices = [rows_of(linears[one], weights[one]) for one in group]
                 statistic = statistics.pop(group[0], None)
+                before = self.watch.seconds.get("solve", 0.0)
                 with self.watch("solve"):
                     results = self._prune_group(f"{name}.{group[0]}", matrices, statistic)
+                seconds = round(self.watch.seconds["solve"] - before, 4)
+                solved.append({"modules": group, "seconds": seconds})
                 for one, (pruned, report) in zip(group, results, strict=True):
                     weights[one] = rows_of(linears[one], pruned).contiguous()
                     base.set_weight(index, one, weights[one])
@@ -361,7 +365,7 @@ class Run:
             with self.watch("forward"):
                 advance(block, index, name, calibration)
         with self.watch("write"):
-            return self._write_block(index, weights, reports)
+            return self._write_block(index, weights, reports) | {"solved": solved}
 
     def _passes(self, index: int, calibration: Calibration | None) -> list[list[list[str]]]:
         """Return the input groups of a block, split into the passes that take their statistics."""

@@ -59,7 +59,11 @@ def provenance(device: str, records: list[dict], seconds: float) -> dict[str, An
         "cpus": os.cpu_count(),
         "seconds": round(seconds, 3),
         "blocks": [
-            {"seconds": round(record["seconds"], 3), "phases": record["phases"]}
+            {
+                "seconds": round(record["seconds"], 3),
+                "phases": record["phases"],
+                "solved": record["solved"],
+            }
             for record in records[1:]
         ],
         "versions": {
