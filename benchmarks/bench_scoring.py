@@ -82,7 +82,8 @@ def main() -> None:
     parser.add_argument("--side", choices=("ours", "peer"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.side:
-        return one(args)
+        one(args)
+        return
     environment = os.environ | {"OMP_NUM_THREADS": str(args.threads), "HF_HUB_OFFLINE": "1"}
     environment["PYTHONPATH"] = str(HERE.parent / "src")
     expected: list[int] = []

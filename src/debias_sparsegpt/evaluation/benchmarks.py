@@ -18,6 +18,7 @@ from ..files import (
     write_jsonl,
 )
 from ..modeling import weight_files
+from . import records
 from .journal import Journal
 from .spec import AUTO, Spec
 
@@ -178,7 +179,10 @@ def run_benchmark(
     # The metrics go first and come last: a folder with metrics is a finished one, and they
     # belong to the items beside them.
     (out / METRICS).unlink(missing_ok=True)
-    write_jsonl(out / ITEMS, outcome.items)
+    count = write_jsonl(out / ITEMS, records.checked(spec.task, outcome.items))
+    result["records"] = {
+        "version": records.VERSION, "n": count, "sha256": sha256_file(out / ITEMS)
+    }  # fmt: skip
     write_json(out / METRICS, result)
     journal.remove()
     return result
