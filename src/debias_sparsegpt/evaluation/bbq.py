@@ -7,6 +7,7 @@ position is not part of the data files, so the target is derived from the stereo
 
 import random
 import re
+from functools import partial
 from pathlib import Path
 
 from .. import readers
@@ -14,6 +15,7 @@ from ..errors import UserError
 from .language_model import LanguageModel
 from .metrics import bbq_metrics, by_category, macro
 from .options import make_record, score_prompts
+from .prior import corrected_metrics, letter_prior
 from .prompts import BBQ_STYLES, bbq_prompt
 from .sampling import stratified_sample
 from .spec import Outcome, Spec, pick
@@ -23,6 +25,7 @@ STYLES = BBQ_STYLES
 # full: every row; helm1000: HELM's test split; groups8864: lighteval's nine attribute subsets.
 SPLITS = ("full", "helm1000", "groups8864")
 HEADLINE = "acc_all"
+ACCURACIES = ("acc_all", "acc_amb", "acc_dis")
 HELM_TEST_ITEMS = 1000
 INTERSECTIONAL = ("Race_x_SES", "Race_x_gender")
 # Words that BBQ's files use for one group.
@@ -129,11 +132,14 @@ def evaluate(lm: LanguageModel, data: Path, spec: Spec) -> Outcome:
         records.append(make_record(head, order, score, item.label, item.unknown))
     own = [record for record in records if record["perm"] == "012"]
     metrics, categories = bbq_metrics(own), by_category(own, bbq_metrics)
-    for name in ("acc_all", "acc_amb", "acc_dis"):
+    for name in ACCURACIES:
         metrics[f"{name}_macro"] = macro(categories, name)
+    prior = letter_prior(lm, partial(bbq_prompt, style=style), spec, "bbq")
+    metrics |= corrected_metrics(own, prior, bbq_metrics, ACCURACIES)
     if spec.orders > 1:
         metrics |= order_metrics(records)
     facts = {
+        "letter_prior": prior,
         "style": style,
         "split": split,
         "items_in_split": len(items),

@@ -5,6 +5,7 @@ are shown in the data's own order (perm "012"); with ``orders`` 6 every order is
 """
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from . import unqover_generator
 from .language_model import LanguageModel
 from .metrics import Metric, Record, by_category, mean, unqover_bias, unqover_metrics
 from .options import make_record, score_prompts
+from .prior import corrected_metrics, letter_prior
 from .prompts import LETTERS, UNQOVER_STYLES, unqover_prompt
 from .sampling import stratified_sample
 from .spec import Outcome, Spec, pick
@@ -148,9 +150,12 @@ def evaluate(lm: LanguageModel, data: Path, spec: Spec) -> Outcome:
     own = [record for record in records if record["perm"] == "012"]
     compute = balanced_metrics if split == "balanced" else unqover_metrics
     metrics = compute(own)
+    prior = letter_prior(lm, partial(unqover_prompt, style=style), spec, "unqover")
+    metrics |= corrected_metrics(own, prior, unqover_metrics, ["acc"])
     if spec.orders > 1:
         metrics |= order_metrics(records)
-    facts = {"style": style, "split": split, "items_in_data": total, **scoring_facts(records)}
+    facts = {"style": style, "split": split, "items_in_data": total, "letter_prior": prior}
+    facts |= scoring_facts(records)
     return Outcome(records, metrics, by_category(own, compute), facts)
 
 
