@@ -1,0 +1,135 @@
+"""Do two backends say the same? One benchmark, scored twice on the same items.
+
+Both backends go the whole way of an evaluation; their records are then compared item by item.
+The reference, transformers, is computed first and closed before the other is loaded, so that a
+device need not hold the model twice.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError
+from ..files import write_json
+from .benchmarks import resolve, task_object
+from .loading import Loader
+from .spec import BACKENDS, Spec
+
+AGREEMENT = "agreement.json"
+# dtype -> (largest difference of a log-probability in nats, least share of equal predictions).
+# Rounding alone stays well below; half precisions round logits to 1/8 at 16 to 32.
+TOLERANCES = {"float32": (1e-3, 0.995), "bfloat16": (0.5, 0.9), "float16": (0.1, 0.95)}
+# Of greedy answers: near ties decide otherwise, and an answer never comes back from that.
+LEAST_EQUAL_ANSWERS = {"float32": 0.9, "bfloat16": 0.5, "float16": 0.5}
+DIGITS = 8
+
+Record = Mapping[str, Any]
+
+
+def _logprobs(record: Record) -> list[float]:
+    """Return the log-probabilities of a record; of a document their mean over its parts."""
+    if "nll" in record:
+        parts = next(record[key] for key in ("n_tokens", "n_words", "n_bytes") if key in record)
+        return [-record["nll"] / parts]
+    return [*record.get("option_logprobs", ()), *record.get("shared_logprobs", ())]
+
+
+def compare(ours: Sequence[Record], reference: Sequence[Record]) -> dict[str, Any]:
+    """Return how far two evaluations of the same items agree.
+
+    ``items``; ``equal_predictions``, the share of items with the same option (None where items
+    have none); ``largest_difference`` of a log-probability in nats (None for answers; per token
+    for documents); ``equal_answers``, the share of generated answers that are the same text
+    (None where nothing is generated). Raises ValueError when the items are not the same.
+    """
+    names = [[(record["item_id"], record.get("perm")) for record in part] for part in
+             (ours, reference)]  # fmt: skip
+    if names[0] != names[1]:
+        raise ValueError("the two evaluations do not have the same items")
+    pairs = list(zip(ours, reference))
+
+    def share(key: str) -> float | None:
+        same = [a[key] == b[key] for a, b in pairs if key in a]
+        return sum(same) / len(same) if same else None
+
+    gaps = [abs(x - y) for a, b in pairs for x, y in zip(_logprobs(a), _logprobs(b), strict=True)]
+    return {
+        "items": len(pairs),
+        "equal_predictions": share("pred"),
+        "largest_difference": round(max(gaps), DIGITS) if gaps else None,
+        "equal_answers": share("response_sha256"),
+    }
+
+
+def complaint(found: Mapping[str, Any], dtype: str) -> str | None:
+    """Return what disagrees more than rounding in ``dtype`` explains, None if nothing does."""
+    largest, least = TOLERANCES[dtype]
+    answers = LEAST_EQUAL_ANSWERS[dtype]
+    gap, predictions = found["largest_difference"], found["equal_predictions"]
+    same = found["equal_answers"]
+    if gap is not None and not gap <= largest:
+        return f"log-probabilities differ by up to {gap:.2g}, allowed are {largest:g}"
+    if predictions is not None and predictions < least:
+        return f"{predictions:.1%} of the predictions are equal, expected {least:.1%} at least"
+    if same is not None and same < answers:
+        return f"{same:.1%} of the answers are equal, expected {answers:.0%} at least"
+    return None
+
+
+def check_agreement(
+    folder: Path, data: Path, spec: Spec, loader: Loader, out: Path
+) -> dict[str, Any]:
+    """Score ``spec.limit`` items with both backends, write ``out``/agreement.json, return it.
+
+    Raises UserError when they agree less than ``TOLERANCES`` ask for; the file is written then,
+    too.
+    """
+    task = task_object(spec.task)
+    records, dtypes, versions = {}, {}, {}
+    for backend in BACKENDS:
+        own = replace(spec, backend=backend)
+        lm = loader.load(own)
+        resolved = resolve(own, lm)
+        records[backend] = task.evaluate(lm.with_bos(spec.bos), data, resolved).items
+        dtypes[backend] = lm.dtype
+        versions |= lm.versions
+    dtype = dtypes["vllm"]
+    if dtype != dtypes["transformers"]:
+        raise UserError(
+            f"the backends computed in {dtypes['transformers']} and {dtype}; name one with --dtype"
+        )
+    found = compare(records["vllm"], records["transformers"])
+    wrong = complaint(found, dtype)
+    largest, least = TOLERANCES[dtype]
+    result = {
+        "task": spec.task,
+        "spec": resolved.as_dict() | {"dtype": dtype},
+        "versions": versions,
+        **found,
+        "allowed": {
+            "largest_difference": largest,
+            "equal_predictions": least,
+            "equal_answers": LEAST_EQUAL_ANSWERS[dtype],
+        },
+        "agree": wrong is None,
+    }
+    write_json(out / AGREEMENT, result)
+    if wrong is not None:
+        raise UserError(
+            f"vLLM and transformers disagree on {spec.task} with the model in {folder}: {wrong}; "
+            f"see {out / AGREEMENT} and keep to --backend transformers"
+        )
+    return result
+
+
+def summary(result: Mapping[str, Any]) -> str:
+    """Return one line about an agreement."""
+    parts = [f"{result['items']} records"]
+    if result["equal_predictions"] is not None:
+        parts.append(f"{result['equal_predictions']:.1%} equal predictions")
+    if result["equal_answers"] is not None:
+        parts.append(f"{result['equal_answers']:.1%} equal answers")
+    if result["largest_difference"] is not None:
+        parts.append(f"largest difference of a log-probability {result['largest_difference']:.2g}")
+    return f"{result['task']}: vLLM and transformers agree ({', '.join(parts)})"
