@@ -735,7 +735,8 @@ def test_a_killed_generation_goes_on_with_the_same_bytes(model, data, tmp_path, 
     # Token ids and no text: that is stored only on request.
     lines = [json.loads(line) for line in (out / "partial.jsonl").read_text().splitlines()]
     for _, _, rows in lines[1:]:
-        for tokens, finish in rows:
+        for tokens, finish, note in rows:
+            assert note is None
             assert all(type(token) is int for token in tokens)
             assert finish in ("end", "stop", "length")
     assert evaluate(*words, out, "--batch-size", "2") == 0

@@ -2,7 +2,6 @@
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ..errors import UserError
@@ -52,7 +51,7 @@ class CausalModel:
     journal: Journal
     device_type: str
     dtype: str
-    versions: Mapping[str, str] = MappingProxyType({})
+    versions: Mapping[str, str]
     batches_at_once: ClassVar[int] = 1
 
     # Text

@@ -35,8 +35,8 @@ def greedy(
     label: str,
     stop: str | None = None,
     note: Callable[[int, list[int], torch.Tensor], Any] | None = None,
-) -> Iterator[tuple[int, Completion, Any]]:
-    """Yield (row number, completion, note) of every row, shortest prompts first.
+) -> Iterator[tuple[int, Completion, list[int], Any]]:
+    """Yield (row number, completion, its tokens, note) of every row, shortest prompts first.
 
     ``rows`` are prompts as token ids; batches hold prompts of similar length. At most
     ``new_tokens`` tokens are generated, up to an end token or ``stop``. ``note`` is called with
@@ -81,5 +81,5 @@ def greedy(
             if stop:
                 text = text.partition(stop)[0]
             cut = len(prompt) < len(rows[k])
-            yield k, Completion(text, len(prompt), len(tokens), finish, cut), found
+            yield k, Completion(text, len(prompt), len(tokens), finish, cut), tokens, found
         progress.update(len(batch))

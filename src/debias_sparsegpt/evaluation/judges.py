@@ -238,7 +238,7 @@ class GuardJudge:
                     texts[k], tokens, logits
                 ),
             )
-            for k, answer, p_unsafe in made:
+            for k, answer, _, p_unsafe in made:
                 # What is cut at the left is the guard's own instruction.
                 verdict, codes = (UNPARSED, ()) if answer.truncated else parse_verdict(answer.text)
                 judgements[k] = Judgement(form, verdict, codes, p_unsafe, UNSAFE in answer.text)

@@ -1,10 +1,11 @@
 """A causal LM loaded with transformers: last hidden states, chunked losses, greedy answers."""
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -53,6 +54,7 @@ class LanguageModel(CausalModel):
     transform: Callable[[torch.Tensor], torch.Tensor] = field(repr=False)
     bos: str = "auto"
     journal: Journal = field(default_factory=Journal, repr=False)
+    versions: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     @property
     def device(self) -> torch.device:

@@ -66,7 +66,7 @@ def answers(
     texts = [lm.chat(item.prompt) if spec.chat_template else item.prompt for item in items]
     rows = lm.encode(texts, special=not spec.chat_template)
     made = greedy(lm, rows, spec.max_new_tokens, spec.batch_size, f"{spec.task} answers", stop)
-    found = {k: completion for k, completion, _ in made}
+    found = {k: completion for k, completion, _, _ in made}
     return [found[k] for k in range(len(items))]
 
 
