@@ -14,7 +14,9 @@ from types import SimpleNamespace as Bag
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-MODE = os.environ.get("FAKE_VLLM", "")
+
+def mode():
+    return os.environ.get("FAKE_VLLM", "")
 
 
 class SamplingParams:
@@ -25,7 +27,7 @@ class SamplingParams:
 class LLM:
     def __init__(self, model, dtype, max_model_len, **options):
         print("INFO loading", model)
-        if MODE == "no-load":
+        if mode() == "no-load":
             raise ValueError("no such head\\nmore")
         assert options["generation_config"] == "vllm"
         self.model = AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, dtype))
@@ -42,10 +44,10 @@ class LLM:
 
     def generate(self, inputs, sampling, use_tqdm):
         print("INFO generating")
-        if MODE == "die":
+        if mode() == "die":
             print("out of memory, or so", file=sys.stderr, flush=True)
             os._exit(3)
-        if MODE == "raise":
+        if mode() == "raise":
             raise RuntimeError("unsupported width")
         with torch.inference_mode():
             return [self.one(i["prompt_token_ids"], s) for i, s in zip(inputs, sampling)]
@@ -57,7 +59,7 @@ class LLM:
         own = getattr(sampling, "prompt_logprobs", None)
         for step in range(sampling.max_tokens):
             table = self.model(torch.tensor([given + new])).logits[0].float().log_softmax(-1)
-            if MODE == "shift":
+            if mode() == "shift":
                 table = table + torch.linspace(0, 1, table.shape[-1])
             if step == 0 and own is not None:
                 prompt = [None] + [entries(row, [t]) for row, t in zip(table, given[1:])]

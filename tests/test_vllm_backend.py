@@ -20,6 +20,7 @@ from debias_sparsegpt.evaluation.language_model import load_language_model
 from debias_sparsegpt.evaluation.options import score_prompts
 from debias_sparsegpt.evaluation.spec import Spec, make_spec
 from debias_sparsegpt.evaluation.vllm_model import Worker, load_vllm_model, vllm_version
+from debias_sparsegpt.evaluation.vllm_worker import Engine, one_line
 from debias_sparsegpt.serving import environment
 from evaluation_fixtures import LETTERS, char_tokenizer, write_datasets, write_jsonl
 from fake_vllm import install
@@ -92,6 +93,32 @@ def fake(tmp_path, monkeypatch):
     return sys.executable
 
 
+class Near:
+    """The worker's engine in this process, behind the same JSON: quick."""
+
+    def __init__(self, python):
+        self.engine = Engine()
+
+    def ask(self, do, **arguments):
+        try:
+            found = getattr(self.engine, do)(**json.loads(json.dumps(arguments)))
+        except Exception as error:
+            raise UserError(f"vLLM could not {do} here ({one_line(error)})") from error
+        return json.loads(json.dumps(found))
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def near(fake, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path / "fake"))
+    monkeypatch.setattr(vllm_model, "Worker", Near)
+    yield fake
+    for name in ("vllm", "vllm.platforms"):
+        sys.modules.pop(name, None)
+
+
 def evaluate(task, model, data, out, *more):
     words = ["evaluate", "--model", str(model), "--benchmark", task, "--out", str(out)]
     words += ["--data", str(data / FOLDERS.get(task, task)), "--device", "cpu", *more]
@@ -129,7 +156,7 @@ def contents(folder):
 def assert_agreement(vllm, transformers):
     for task in TASKS:
         found = agreement.compare(items_of(vllm / task), items_of(transformers / task))
-        assert agreement.complaint(found, "float32") is None, task
+        assert agreement.complaint(found) is None, task
         assert (found["largest_difference"] is None) == (found["equal_answers"] is not None)
         spec = json.loads((vllm / task / "metrics.json").read_text())["spec"]
         assert (spec["backend"], spec["dtype"]) == ("vllm", "float32")
@@ -162,9 +189,9 @@ def test_all_benchmarks_of_a_checkpoint_share_one_worker(model, data, tmp_path, 
 
 @pytest.mark.parametrize("task", ["unqover", "mmlu", "crows_pairs", "realtoxicityprompts"])
 def test_an_interrupted_run_goes_on_and_backends_keep_apart(
-    task, model, data, tmp_path, fake, monkeypatch
+    task, model, data, tmp_path, near, monkeypatch
 ):
-    more = [*on_vllm(fake), "--batch-size", "1", "--max-new-tokens", "12"]
+    more = [*on_vllm(near), "--batch-size", "1", "--max-new-tokens", "12"]
     monkeypatch.setattr(vllm_model.VllmModel, "batches_at_once", 2)
     assert evaluate(task, model, data, tmp_path / "whole", *more) == 0
     real, stages = Journal.put, []
@@ -193,10 +220,10 @@ def test_an_interrupted_run_goes_on_and_backends_keep_apart(
     assert stages[0] in stages[1:]
 
 
-def test_options_of_several_tokens_and_cut_prompts(model, tmp_path, fake):
+def test_options_of_several_tokens_and_cut_prompts(model, near):
     """Summed options, one token behind a common blank, and a prompt longer than the context."""
     own = load_language_model(model, "cpu")
-    theirs = load_vllm_model(model, "cpu", "auto", fake)
+    theirs = load_vllm_model(model, "cpu", "auto", near)
     try:
         prompts = [
             ("Who sang?", (" yes", " no", " nobody knows")),
@@ -275,9 +302,9 @@ def test_a_checkpoint_that_names_no_dtype_is_refused(model, tmp_path, fake):
         load_vllm_model(folder, "cpu", "auto", fake)
 
 
-def test_another_device_than_vllm_s_is_refused(model, fake):
+def test_another_device_than_vllm_s_is_refused(model, near):
     with pytest.raises(UserError, match="this vLLM is built for cpu"):
-        load_vllm_model(model, "cuda", "auto", fake)
+        load_vllm_model(model, "cuda", "auto", near)
 
 
 PARENT = """
@@ -349,24 +376,29 @@ def test_what_an_agreement_counts():
 
 
 @pytest.mark.parametrize(
-    ("changes", "dtype", "message"),
+    ("changes", "message"),
     [
-        ({}, "float32", None),
-        ({"largest_difference": 2e-3}, "float32", "log-probabilities differ by up to 0.002"),
-        ({"largest_difference": 2e-3}, "bfloat16", None),
-        ({"largest_difference": float("nan")}, "bfloat16", "log-probabilities differ"),
-        ({"equal_predictions": 0.99}, "float32", "99.0% of the predictions are equal"),
-        ({"equal_answers": 0.8}, "float32", "80.0% of the answers are equal"),
+        ({}, None),
+        ({"largest_difference": 2e-3}, "log-probabilities differ by up to 0.002"),
+        ({"largest_difference": float("nan")}, "log-probabilities differ"),
+        ({"equal_predictions": 0.99}, "99.0% of the predictions are equal"),
+        ({"equal_answers": 0.8}, "80.0% of the answers are equal"),
     ],
 )
-def test_when_an_agreement_fails(changes, dtype, message):
+def test_when_an_agreement_fails(changes, message):
     found = {"largest_difference": 1e-5, "equal_predictions": 0.995, "equal_answers": None}
-    said = agreement.complaint(found | changes, dtype)
+    said = agreement.complaint(found | changes)
     assert (said is None) if message is None else said.startswith(message)
 
 
-def test_the_agreement_command(model, data, tmp_path, fake, monkeypatch, capsys):
-    more = [*on_vllm(fake), "--agreement", "6"]
+def test_an_agreement_is_one_in_float32(model, data, tmp_path, near, capsys):
+    more = [*on_vllm(near), "--agreement", "3", "--dtype", "bfloat16"]
+    assert evaluate("unqover", model, data, tmp_path / "out", *more) == 2
+    assert "--agreement computes in float32" in capsys.readouterr().err
+
+
+def test_the_agreement_command(model, data, tmp_path, near, monkeypatch, capsys):
+    more = [*on_vllm(near), "--agreement", "6"]
     assert evaluate("unqover", model, data, tmp_path / "a", *more) == 0
     assert "unqover: vLLM and transformers agree (6 records" in capsys.readouterr().out
     found = json.loads((tmp_path / "a/agreement.json").read_text())

@@ -12,16 +12,17 @@ from typing import Any
 
 from ..errors import UserError
 from ..files import write_json
-from .benchmarks import resolve, task_object
+from .benchmarks import package_versions, resolve, task_object
 from .loading import Loader
-from .spec import BACKENDS, Spec
+from .spec import AUTO, BACKENDS, Spec
 
 AGREEMENT = "agreement.json"
-# dtype -> (largest difference of a log-probability in nats, least share of equal predictions).
-# Rounding alone stays well below; half precisions round logits to 1/8 at 16 to 32.
-TOLERANCES = {"float32": (1e-3, 0.995), "bfloat16": (0.5, 0.9), "float16": (0.1, 0.95)}
-# Of greedy answers: near ties decide otherwise, and an answer never comes back from that.
-LEAST_EQUAL_ANSWERS = {"float32": 0.9, "bfloat16": 0.5, "float16": 0.5}
+# In float32 alone: half precisions round logits to 1/8 at 16 to 32, which moves predictions.
+DTYPE = "float32"
+LARGEST_DIFFERENCE = 1e-3  # of a log-probability, in nats
+LEAST_EQUAL_PREDICTIONS = 0.995
+# One near tie decides otherwise, and the rest of an answer is another one.
+LEAST_EQUAL_ANSWERS = 0.9
 DIGITS = 8
 
 Record = Mapping[str, Any]
@@ -62,18 +63,21 @@ def compare(ours: Sequence[Record], reference: Sequence[Record]) -> dict[str, An
     }
 
 
-def complaint(found: Mapping[str, Any], dtype: str) -> str | None:
-    """Return what disagrees more than rounding in ``dtype`` explains, None if nothing does."""
-    largest, least = TOLERANCES[dtype]
-    answers = LEAST_EQUAL_ANSWERS[dtype]
+def complaint(found: Mapping[str, Any]) -> str | None:
+    """Return what disagrees more than rounding explains, None if nothing does."""
     gap, predictions = found["largest_difference"], found["equal_predictions"]
-    same = found["equal_answers"]
-    if gap is not None and not gap <= largest:
-        return f"log-probabilities differ by up to {gap:.2g}, allowed are {largest:g}"
-    if predictions is not None and predictions < least:
-        return f"{predictions:.1%} of the predictions are equal, expected {least:.1%} at least"
-    if same is not None and same < answers:
-        return f"{same:.1%} of the answers are equal, expected {answers:.0%} at least"
+    answers = found["equal_answers"]
+    if gap is not None and not gap <= LARGEST_DIFFERENCE:
+        return f"log-probabilities differ by up to {gap:.2g}, allowed are {LARGEST_DIFFERENCE:g}"
+    if predictions is not None and predictions < LEAST_EQUAL_PREDICTIONS:
+        return (
+            f"{predictions:.1%} of the predictions are equal, expected "
+            f"{LEAST_EQUAL_PREDICTIONS:.1%} at least"
+        )
+    if answers is not None and answers < LEAST_EQUAL_ANSWERS:
+        return (
+            f"{answers:.1%} of the answers are equal, expected {LEAST_EQUAL_ANSWERS:.0%} at least"
+        )
     return None
 
 
@@ -82,35 +86,32 @@ def check_agreement(
 ) -> dict[str, Any]:
     """Score ``spec.limit`` items with both backends, write ``out``/agreement.json, return it.
 
-    Raises UserError when they agree less than ``TOLERANCES`` ask for; the file is written then,
-    too.
+    Raises UserError when they disagree by the rules above (the file is written then, too), and
+    for another dtype than float32.
     """
+    if spec.dtype not in (AUTO, DTYPE):
+        raise UserError(
+            f"--agreement computes in {DTYPE}, where rounding moves no prediction, got --dtype "
+            f"{spec.dtype}; leave --dtype out"
+        )
     task = task_object(spec.task)
-    records, dtypes, versions = {}, {}, {}
+    records = {}
     for backend in BACKENDS:
-        own = replace(spec, backend=backend)
+        own = replace(spec, backend=backend, dtype=DTYPE)
         lm = loader.load(own)
         resolved = resolve(own, lm)
         records[backend] = task.evaluate(lm.with_bos(spec.bos), data, resolved).items
-        dtypes[backend] = lm.dtype
-        versions |= lm.versions
-    dtype = dtypes["vllm"]
-    if dtype != dtypes["transformers"]:
-        raise UserError(
-            f"the backends computed in {dtypes['transformers']} and {dtype}; name one with --dtype"
-        )
     found = compare(records["vllm"], records["transformers"])
-    wrong = complaint(found, dtype)
-    largest, least = TOLERANCES[dtype]
+    wrong = complaint(found)
     result = {
         "task": spec.task,
-        "spec": resolved.as_dict() | {"dtype": dtype},
-        "versions": versions,
+        "spec": resolved.as_dict(),
+        "versions": {**package_versions(), **lm.versions},
         **found,
         "allowed": {
-            "largest_difference": largest,
-            "equal_predictions": least,
-            "equal_answers": LEAST_EQUAL_ANSWERS[dtype],
+            "largest_difference": LARGEST_DIFFERENCE,
+            "equal_predictions": LEAST_EQUAL_PREDICTIONS,
+            "equal_answers": LEAST_EQUAL_ANSWERS,
         },
         "agree": wrong is None,
     }

@@ -195,6 +195,12 @@ class LanguageModel(CausalModel):
         """The model itself."""
         return self.model
 
+    def close(self) -> None:
+        """Give back the memory of the weights, also where lm-eval still holds the model."""
+        self.model.to("meta")
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
 
 @torch.inference_mode()
 def _check_head(lm: LanguageModel) -> None:

@@ -94,7 +94,7 @@ class Worker:
             self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
             self._process.stdin.flush()
             line = self._process.stdout.readline()
-        except BrokenPipeError:
+        except (BrokenPipeError, ValueError):  # it ended, or was closed
             line = ""
         try:
             answer = json.loads(line)
