@@ -372,7 +372,11 @@ def test_what_an_agreement_counts():
     answers = [[record(response_sha256=name)] for name in "ab"]
     assert agreement.compare(*answers)["equal_answers"] == 0.0
     with pytest.raises(ValueError, match="same items"):
+        agreement.compare(ours, [ours[0], {**ours[1], "perm": "021"}])
+    with pytest.raises(ValueError, match="shorter"):
         agreement.compare(ours, ours[:1])
+    with pytest.raises(UserError, match="not a number"):
+        agreement.compare(ours, [{**ours[0], "option_logprobs": [float("nan"), -2.0]}, ours[1]])
 
 
 @pytest.mark.parametrize(
@@ -380,7 +384,6 @@ def test_what_an_agreement_counts():
     [
         ({}, None),
         ({"largest_difference": 2e-3}, "log-probabilities differ by up to 0.002"),
-        ({"largest_difference": float("nan")}, "log-probabilities differ"),
         ({"equal_predictions": 0.99}, "99.0% of the predictions are equal"),
         ({"equal_answers": 0.8}, "80.0% of the answers are equal"),
     ],

@@ -5,6 +5,7 @@ The reference, transformers, is computed first and closed before the other is lo
 device need not hold the model twice.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -41,20 +42,24 @@ def compare(ours: Sequence[Record], reference: Sequence[Record]) -> dict[str, An
 
     ``items``; ``equal_predictions``, the share of items with the same option (None where items
     have none); ``largest_difference`` of a log-probability in nats (None for answers; per token
-    for documents); ``equal_answers``, the share of generated answers that are the same text
-    (None where nothing is generated). Raises ValueError when the items are not the same.
+    or word for documents); ``equal_answers``, the share of generated answers that are the same text
+    (None where nothing is generated). Raises ValueError when the items are not the same and
+    UserError when a log-probability is not a number.
     """
-    names = [[(record["item_id"], record.get("perm")) for record in part] for part in
-             (ours, reference)]  # fmt: skip
-    if names[0] != names[1]:
+    pairs = list(zip(ours, reference, strict=True))
+    if any(a["item_id"] != b["item_id"] or a.get("perm") != b.get("perm") for a, b in pairs):
         raise ValueError("the two evaluations do not have the same items")
-    pairs = list(zip(ours, reference))
 
     def share(key: str) -> float | None:
         same = [a[key] == b[key] for a, b in pairs if key in a]
         return sum(same) / len(same) if same else None
 
     gaps = [abs(x - y) for a, b in pairs for x, y in zip(_logprobs(a), _logprobs(b), strict=True)]
+    if any(map(math.isnan, gaps)):
+        raise UserError(
+            "a log-probability is not a number with vLLM or transformers; check the checkpoint, "
+            "then evaluate it with --backend transformers"
+        )
     return {
         "items": len(pairs),
         "equal_predictions": share("pred"),
@@ -67,7 +72,7 @@ def complaint(found: Mapping[str, Any]) -> str | None:
     """Return what disagrees more than rounding explains, None if nothing does."""
     gap, predictions = found["largest_difference"], found["equal_predictions"]
     answers = found["equal_answers"]
-    if gap is not None and not gap <= LARGEST_DIFFERENCE:
+    if gap is not None and gap > LARGEST_DIFFERENCE:
         return f"log-probabilities differ by up to {gap:.2g}, allowed are {LARGEST_DIFFERENCE:g}"
     if predictions is not None and predictions < LEAST_EQUAL_PREDICTIONS:
         return (
