@@ -735,13 +735,45 @@ def test_a_killed_generation_goes_on_with_the_same_bytes(model, data, tmp_path, 
     # Token ids and no text: that is stored only on request.
     lines = [json.loads(line) for line in (out / "partial.jsonl").read_text().splitlines()]
     for _, _, rows in lines[1:]:
-        for tokens, finish in rows:
+        for tokens, finish, note in rows:
+            assert note is None
             assert all(type(token) is int for token in tokens)
             assert finish in ("end", "stop", "length")
     assert evaluate(*words, out, "--batch-size", "2") == 0
     name = "realtoxicityprompts answers"
     assert stages == [(name, number) for number in range(6)]
     assert files(out) == files(tmp_path / "whole")
+
+
+def test_a_killed_judge_goes_on_with_the_same_bytes(
+    model, guard_folder, data, tmp_path, monkeypatch
+):
+    """What a guard model has judged is kept, verdict and probability, and not judged again."""
+    real, stages = Journal.put, []
+
+    def put(journal, stage, number, values):
+        real(journal, stage, number, values)
+        stages.append((stage, number))
+        if len(stages) == 8:
+            raise KeyboardInterrupt
+
+    words = (model, "harmbench", data)
+    more = ["--judge", str(guard_folder), "--judge-forms", "pr", "paper", "--batch-size", "2"]
+    assert evaluate(*words, tmp_path / "whole", *more) == 0
+    monkeypatch.setattr(Journal, "put", put)
+    out = tmp_path / "killed"
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(*words, out, *more)
+    assert [stage for stage, _ in stages[-2:]] == ["judge paper", "judge paper"]
+    kept = [json.loads(line) for line in (out / "partial.jsonl").read_text().splitlines()]
+    notes = [row[2] for stage, _, rows in kept[1:] for row in rows if stage == "judge pr"]
+    assert any(type(note) is float for note in notes)
+    assert evaluate(*words, out, *more) == 0
+    forms = ["harmbench answers", "judge pr", "judge paper"]
+    assert stages == [(stage, number) for stage in forms for number in range(3)]
+    for name in ("metrics.json", "items.jsonl"):
+        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert not (out / "partial.jsonl").exists()
 
 
 # Tables and tests

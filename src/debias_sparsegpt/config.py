@@ -148,6 +148,9 @@ class Benchmark(Section):
         None,
         description="apply the chat template; auto: where there is one; null: as the model says",
     )
+    backend: Literal["transformers", "vllm"] = Field(
+        "transformers", description="what computes; vllm: in the serving environment"
+    )
     batch_size: int = Field(32, ge=1, description="part of the protocol: scores move with it")
     headline: str | None = Field(None, description="metric for the tables; null: the task's own")
     judge: Slug | None = Field(None, description="guard model; null: a word list stands in")

@@ -15,6 +15,22 @@ if TYPE_CHECKING:
 
 M_MMAP_THRESHOLD = -3  # mallopt's number of that parameter, from malloc.h
 HEAP_TENSOR = 16 << 20  # bytes; larger tensors are mapped by themselves and leave no holes
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+
+def check_dtype(dtype: str) -> None:
+    """Raise UserError for a dtype that is none of ``DTYPES``."""
+    if dtype not in DTYPES:
+        raise UserError(f"--dtype got {dtype!r}, expected one of {', '.join(DTYPES)}")
+
+
+def own_dtype(dtype: str, config: Any) -> str:
+    """Return ``dtype``, for ``auto`` the checkpoint's own where its configuration names one.
+
+    vLLM's own ``auto`` would turn float32 into a half precision, other than transformers'.
+    """
+    named = str(getattr(config, "dtype", None)).removeprefix("torch.")
+    return named if dtype == "auto" and named in DTYPES else dtype
 
 
 def weight_files(folder: Path | str) -> list[Path]:

@@ -18,7 +18,7 @@ from debias_sparsegpt.errors import UserError
 from debias_sparsegpt.files import canonical_json
 from debias_sparsegpt.reporting.paper import latex_available
 from debias_sparsegpt.reporting.plausibility import printed_anomaly
-from debias_sparsegpt.serving.environment import serving_python
+from debias_sparsegpt.serving.environment import OWN, serving_python
 
 DEFAULT = Path("config/config.yaml")
 try:
@@ -41,7 +41,8 @@ MIRROR = f"{RESULTS}/world" if WORLD else CONFIG.mirror
 DEVICE = CONFIG.device
 GPUS_PER_JOB = 1 if DEVICE == "cuda" or (DEVICE == "auto" and runs.gpu_present()) else 0
 
-# The Python of benchmark-serving: one that was asked for and is missing stops the run at once.
+# The Python of benchmark-serving, and that of benchmarks whose backend is vLLM: one that was asked
+# for and is missing stops the run at once.
 BY_CONDA = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
 try:
     SERVING_PYTHON = (
@@ -50,6 +51,20 @@ try:
         )
         if CONFIG.serving.experiment
         else ""
+    )
+    VLLM_BENCHMARKS = [
+        name for name, entry in CONFIG.benchmarks.items() if entry.backend == "vllm"
+    ]
+    VLLM_PYTHON = (
+        serving_python(
+            CONFIG.serving.python,
+            "vllm",
+            [Path(), REPO],
+            BY_CONDA,
+            key=f"benchmarks.{VLLM_BENCHMARKS[0]}.backend",
+        )
+        if VLLM_BENCHMARKS
+        else OWN
     )
 except UserError as error:
     raise WorkflowError(str(error)) from None
@@ -70,6 +85,7 @@ def flags(**options):
 
 
 DEVICE_FLAGS = flags(device=None if DEVICE == "auto" else DEVICE)
+VLLM_FLAGS = flags(serving_python=None if VLLM_PYTHON == OWN else VLLM_PYTHON)
 
 
 # Files by stage

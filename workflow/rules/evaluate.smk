@@ -23,12 +23,19 @@ rule evaluate_checkpoint:
     threads: CONFIG.threads
     resources:
         gpu=GPUS_PER_JOB,
-        mem_mb=memory_mb(32000) if GPUS_PER_JOB else memory_mb(3000),
+        mem_mb=(
+            memory_mb(32000)
+            if GPUS_PER_JOB
+            else memory_mb(6000 if VLLM_BENCHMARKS else 3000)
+        ),
         runtime=720,
     params:
         model=folder,
         benchmarks=benchmarks_json,
         device=DEVICE_FLAGS,
+        # The interpreter of the benchmarks whose backend is vLLM.
+        vllm=VLLM_FLAGS,
+        cache=f"{RESULTS}/.cache/vllm",
         out=subpath(output.summary, parent=True),
         code=code_digest(
             "evaluation.checkpoint",
@@ -39,6 +46,7 @@ rule evaluate_checkpoint:
             "evaluation.safety",
         ),
     shell:
-        "python -m debias_sparsegpt evaluate-checkpoint --model {params.model:q}"
-        " --benchmarks {params.benchmarks:q} {params.device} --out {params.out:q}"
+        "VLLM_CACHE_ROOT=$(realpath -m {params.cache:q})"
+        " python -m debias_sparsegpt evaluate-checkpoint --model {params.model:q}"
+        " --benchmarks {params.benchmarks:q} {params.device} {params.vllm} --out {params.out:q}"
         " 2>&1 | tee {log:q}"

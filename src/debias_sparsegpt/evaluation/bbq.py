@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .. import readers
 from ..errors import UserError
-from .language_model import LanguageModel
+from .causal_model import CausalModel
 from .metrics import bbq_metrics, by_category, macro
 from .options import make_record, score_prompts
 from .prior import corrected_metrics, letter_prior
@@ -109,7 +109,7 @@ def select_split(items: list[readers.BBQItem], split: str) -> list[readers.BBQIt
     return chosen
 
 
-def evaluate(lm: LanguageModel, data: Path, spec: Spec) -> Outcome:
+def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
     """Score BBQ; one record an item and order."""
     style = pick(spec.style, STYLES, "style", "bbq")
     split = pick(spec.split, SPLITS, "split", "bbq")

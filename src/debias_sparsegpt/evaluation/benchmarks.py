@@ -1,6 +1,7 @@
 """Running one benchmark on one model, and the identity under which its result is kept."""
 
 import importlib
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,7 +24,7 @@ from .journal import Journal
 from .spec import AUTO, Spec
 
 if TYPE_CHECKING:
-    from .language_model import LanguageModel
+    from .causal_model import CausalModel
 
 # task -> (module, name of its object in there; None: the module itself)
 TASKS = {
@@ -36,6 +37,8 @@ TASKS = {
     "realtoxicityprompts": ("safety", "RealToxicityPrompts"),
     "harmbench": ("safety", "HarmBench"),
 }
+# backend -> module of its model
+MODELS = {"transformers": "language_model", "vllm": "vllm_model"}
 # Tasks whose answers a judge reads.
 JUDGED = ("realtoxicityprompts", "harmbench")
 # Files that belong to a model's identity beside its weights.
@@ -99,9 +102,14 @@ def package_versions() -> dict[str, str]:
     return found
 
 
-def run_digest(model_sha256: str, data: dict[str, str], spec: Spec) -> str:
-    """Return the identity of a result: model, data, options, versions and the task's code."""
-    module = f"{PACKAGE}.{TASKS[spec.task][0]}"
+def run_digest(
+    model_sha256: str, data: dict[str, str], spec: Spec, versions: Mapping[str, str]
+) -> str:
+    """Return the identity of a result: model, data, options, versions, the code of both.
+
+    ``versions`` are those of packages that only the backend has, see ``CausalModel``.
+    """
+    modules = TASKS[spec.task][0], MODELS[spec.backend]
     return digest(
         {
             "model": model_sha256,
@@ -109,8 +117,8 @@ def run_digest(model_sha256: str, data: dict[str, str], spec: Spec) -> str:
             # The headline chooses among numbers and changes none; a judge is what it is
             # wherever it lies.
             "spec": {**replace(spec, headline=None).as_dict(), "judge": judge_identity(spec)},
-            "versions": package_versions(),
-            "code": code_digest(module),
+            "versions": {**package_versions(), **versions},
+            "code": [code_digest(f"{PACKAGE}.{module}") for module in modules],
         }
     )
 
@@ -128,8 +136,15 @@ def data_checksums(data: Path, spec: Spec) -> dict[str, str]:
     return {path.name: sha256_file(path) for path in files}
 
 
+def resolve(spec: Spec, lm: "CausalModel") -> Spec:
+    """Return the options with what ``auto`` means for a model."""
+    if spec.chat_template != AUTO:
+        return spec
+    return replace(spec, chat_template=bool(lm.tokenizer.chat_template))
+
+
 def run_benchmark(
-    lm: "LanguageModel",
+    lm: "CausalModel",
     slug: str,
     spec: Spec,
     data: Path,
@@ -143,12 +158,10 @@ def run_benchmark(
     ``out``/partial.jsonl: the same call after a kill goes on behind them.
     """
     task = task_object(spec.task)
-    resolved = spec
-    if spec.chat_template == AUTO:
-        resolved = replace(spec, chat_template=bool(lm.tokenizer.chat_template))
-    identity = run_digest(model_sha256, checksums, spec)
+    resolved = resolve(spec, lm)
+    identity = run_digest(model_sha256, checksums, spec, lm.versions)
     # Another device rounds otherwise: its batches do not go together with these.
-    journal = Journal(out / PARTIAL, f"{identity} {lm.device.type} {lm.dtype}")
+    journal = Journal(out / PARTIAL, f"{identity} {lm.device_type} {lm.dtype}")
     try:
         outcome = task.evaluate(lm.with_bos(spec.bos).with_journal(journal), data, resolved)
     finally:
@@ -174,7 +187,7 @@ def run_benchmark(
         "headline": headline,
         "metrics": outcome.metrics,
         "categories": outcome.categories,
-        "versions": package_versions(),
+        "versions": {**package_versions(), **lm.versions},
     }
     # The metrics go first and come last: a folder with metrics is a finished one, and they
     # belong to the items beside them.

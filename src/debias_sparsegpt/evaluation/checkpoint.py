@@ -22,7 +22,8 @@ from .benchmarks import (
     run_benchmark,
     run_digest,
 )
-from .command import headline, quiet_libraries
+from .command import add_run_arguments, headline, quiet_libraries
+from .loading import Loader
 from .spec import Spec, make_spec
 
 SUMMARY = "summary.json"
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", type=Path, required=True, help="Hugging Face model folder")
     parser.add_argument("--benchmarks", required=True, help="benchmarks as JSON text")
     parser.add_argument("--out", type=Path, required=True, help="folder for all results")
-    parser.add_argument("--device", choices=("cpu", "cuda"), help="default: cuda if there is one")
+    add_run_arguments(parser)
 
 
 def parse_benchmarks(text: str) -> dict[str, tuple[Spec, Path]]:
@@ -74,28 +75,25 @@ def run(args: argparse.Namespace) -> None:
     # All data and judges are looked at before the first benchmark starts: a missing file shows
     # at once.
     checksums = {slug: data_checksums(data, spec) for slug, (spec, data) in benchmarks.items()}
-    digests = {
-        slug: run_digest(identity, checksums[slug], spec) for slug, (spec, _) in benchmarks.items()
-    }
-    loaded: dict[str, Any] = {}
     summary = {}
-    for slug, (spec, data) in benchmarks.items():
-        result = finished(args.out / slug, digests[slug])
-        if result is None:
-            if spec.dtype not in loaded:
-                from .language_model import load_language_model
-
-                loaded = {spec.dtype: load_language_model(model, args.device, spec.dtype)}
-            result = run_benchmark(
-                loaded[spec.dtype], slug, spec, data, checksums[slug], identity, args.out / slug
-            )
-            print(headline(result), flush=True)
-        else:
-            print(f"{slug}: done before, kept", flush=True)
-        summary[slug] = {
-            "task": spec.task,
-            "digest": digests[slug],
-            "headline": spec.headline or result["headline"],
-            "metrics": result["metrics"],
+    with Loader(model, args.device, args.serving_python) as loader:
+        digests = {
+            slug: run_digest(identity, checksums[slug], spec, loader.versions(spec))
+            for slug, (spec, _) in benchmarks.items()
         }
+        for slug, (spec, data) in benchmarks.items():
+            result = finished(args.out / slug, digests[slug])
+            if result is None:
+                result = run_benchmark(
+                    loader.load(spec), slug, spec, data, checksums[slug], identity, args.out / slug
+                )
+                print(headline(result), flush=True)
+            else:
+                print(f"{slug}: done before, kept", flush=True)
+            summary[slug] = {
+                "task": spec.task,
+                "digest": digests[slug],
+                "headline": spec.headline or result["headline"],
+                "metrics": result["metrics"],
+            }
     write_json(args.out / SUMMARY, {"model_sha256": identity, "benchmarks": summary})

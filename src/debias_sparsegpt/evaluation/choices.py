@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import readers
+from .causal_model import CausalModel
 from .harness import Harness, loglikelihoods
-from .language_model import LanguageModel
 from .losses import nll_rows
 from .metrics import Metric, Record, by_category, mean
 from .sampling import stratified_sample
@@ -81,7 +81,7 @@ def shared_positions(first: Sequence[int], second: Sequence[int]) -> tuple[list[
 
 
 def shared_logprobs(
-    lm: LanguageModel, items: Sequence[readers.CrowsPair], batch_size: int
+    lm: CausalModel, items: Sequence[readers.CrowsPair], batch_size: int
 ) -> list[tuple[float, float, int]]:
     """Return ln p of the shared tokens in both sentences of each pair, and their number.
 
@@ -127,7 +127,7 @@ class HellaSwag:
         return [readers.find_file(data, "validation_lm_eval.jsonl")]
 
     @staticmethod
-    def evaluate(lm: LanguageModel, data: Path, spec: Spec) -> Outcome:
+    def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
         """Score HellaSwag through lm-eval."""
         pick(spec.split, HellaSwag.SPLITS, "split", "hellaswag")
         items = readers.read_hellaswag(data)
@@ -150,7 +150,7 @@ class MMLU:
         return [readers.find_file(data, f"{pick(spec.split, MMLU.SPLITS, 'split', 'mmlu')}.jsonl")]
 
     @staticmethod
-    def evaluate(lm: LanguageModel, data: Path, spec: Spec) -> Outcome:
+    def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
         """Score MMLU through lm-eval."""
         split = pick(spec.split, MMLU.SPLITS, "split", "mmlu")
         items = readers.read_mmlu(data, split)
@@ -176,7 +176,7 @@ class CrowsPairs:
         return [readers.find_file(data, f"crows_pairs_{split}.csv")]
 
     @staticmethod
-    def evaluate(lm: LanguageModel, data: Path, spec: Spec) -> Outcome:
+    def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
         """Score CrowS-Pairs through lm-eval; ``correct`` means "stereotype preferred" here."""
         split = pick(spec.split, CrowsPairs.SPLITS, "split", "crows_pairs")
         items = readers.read_crows_pairs(data, split)

@@ -7,15 +7,19 @@ realtoxicityprompts and harmbench by greedy answers that a judge reads.
 
 import argparse
 import os
+from dataclasses import replace
 from pathlib import Path
 
+from ..errors import UserError
 from ..files import source_folder
+from .agreement import check_agreement, summary
 from .benchmarks import TASKS, data_checksums, model_identity, run_benchmark, task_object
-from .spec import BOS, JUDGE_FORMS, LEXICONS, make_spec
+from .loading import Loader
+from .spec import BACKENDS, BOS, JUDGE_FORMS, LEXICONS, make_spec
 
 OPTIONS = (
     *("limit", "seed", "style", "split", "batch_size", "dtype", "chat_template", "bos", "orders"),
-    *("judge", "judge_forms", "lexicon", "max_new_tokens", "store_generations"),
+    *("backend", "judge", "judge_forms", "lexicon", "max_new_tokens", "store_generations"),
 )
 
 
@@ -47,8 +51,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--store-generations", action="store_true", help="keep the answers' text in items.jsonl"
     )
-    parser.add_argument("--device", choices=("cpu", "cuda"), help="default: cuda if there is one")
     parser.add_argument("--dtype", default="auto", help="auto keeps the checkpoint's own")
+    parser.add_argument("--backend", default=BACKENDS[0], choices=BACKENDS, help="what computes")
+    parser.add_argument(
+        "--agreement",
+        type=int,
+        metavar="N",
+        help="instead: score N items with vLLM and transformers, write DIR/agreement.json and "
+        "fail where they differ more than rounding explains",
+    )
+    add_run_arguments(parser)
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare where a benchmark runs, which is no part of its options."""
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="default: cuda if there is one")
+    parser.add_argument(
+        "--serving-python",
+        help="interpreter that has vLLM; default: .venv-vllm, or this one where it has vLLM",
+    )
 
 
 def quiet_libraries() -> None:
@@ -64,13 +85,25 @@ def run(args: argparse.Namespace) -> None:
     options = {name: getattr(args, name) for name in OPTIONS}
     spec = make_spec({"task": args.benchmark, **options}, "the command line")
     task_object(spec.task)
+    if args.agreement is not None and (args.agreement < 1 or spec.backend != "vllm"):
+        raise UserError(
+            "--agreement compares vLLM with transformers on N items: give --backend vllm and a "
+            f"number from 1, got --backend {spec.backend} --agreement {args.agreement}"
+        )
     model, data = source_folder(args.model), source_folder(args.data)
     checksums = data_checksums(data, spec)
     identity = model_identity(model)
-    from .language_model import load_language_model
-
-    lm = load_language_model(model, args.device, spec.dtype)
-    result = run_benchmark(lm, spec.task, spec, data, checksums, identity, args.out)
+    with Loader(model, args.device, args.serving_python) as loader:
+        loader.versions(spec)  # says at once that there is no vLLM
+        if args.agreement is not None:
+            agreed = check_agreement(
+                model, data, replace(spec, limit=args.agreement), loader, args.out
+            )
+            print(summary(agreed))
+            return
+        result = run_benchmark(
+            loader.load(spec), spec.task, spec, data, checksums, identity, args.out
+        )
     print(headline(result))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from .. import readers
 from ..errors import UserError
 from ..progress import Progress
-from .language_model import LanguageModel
+from .causal_model import CausalModel
 from .spec import Spec
 
 Documents = list[dict[str, Any]]
@@ -72,7 +72,7 @@ def _model_class() -> type:
 
     class QuietModel(HFLM):
         progress: Progress | None = None
-        language_model: LanguageModel
+        language_model: CausalModel
         # Rolling windows begin with the prefix token: their text must not bring another BOS.
         rolling = False
         parts = 0  # of requests that are finished or kept
@@ -110,7 +110,11 @@ def _model_class() -> type:
                 kept = self.language_model.journal.get(STAGE, self.parts)
                 if kept is None:
                     some = [requests[k] for k in part]
-                    kept = super()._loglikelihood_tokens(some, disable_tqdm=True, **kw)
+                    kept = self.language_model.continuations(some)
+                    if kept is None:
+                        kept = super()._loglikelihood_tokens(some, disable_tqdm=True, **kw)
+                    elif self.progress is not None:
+                        self.progress.update(len(part))
                     self.language_model.journal.put(STAGE, self.parts, kept)
                 elif self.progress is not None:
                     self.progress.update(len(part))
@@ -131,7 +135,7 @@ def _model_class() -> type:
 class Harness:
     """lm-eval's model class around a model that is loaded already, and the four tasks."""
 
-    def __init__(self, lm: LanguageModel, spec: Spec) -> None:
+    def __init__(self, lm: CausalModel, spec: Spec) -> None:
         logging.getLogger("lm_eval").setLevel(logging.ERROR)
         # lm-eval tokenises whole documents before it cuts them; the warning means nothing.
         logging.getLogger("transformers.tokenization_utils_base").setLevel(logging.ERROR)
@@ -143,7 +147,7 @@ class Harness:
                 "another benchmark or another bos"
             )
         self.model = _model_class()(
-            pretrained=lm.model,
+            pretrained=lm.lm_eval_weights,
             tokenizer=lm.tokenizer,
             batch_size=spec.batch_size,
             max_length=lm.max_length,

@@ -228,12 +228,19 @@ class GuardJudge:
             texts = [self.conversation(prompt, response, form) for prompt, response in pairs]
             rows = self.lm.encode(texts, special=False)
             judgements: dict[int, Judgement] = {}
-            for k, answer, tokens, logits in greedy(
-                self.lm, rows, GUARD_TOKENS, self.batch_size, f"judge {form}", keep_logits=True
-            ):
+            made = greedy(
+                self.lm,
+                rows,
+                GUARD_TOKENS,
+                self.batch_size,
+                f"judge {form}",
+                note=lambda k, tokens, logits, texts=texts: self._p_unsafe(
+                    texts[k], tokens, logits
+                ),
+            )
+            for k, answer, _, p_unsafe in made:
                 # What is cut at the left is the guard's own instruction.
                 verdict, codes = (UNPARSED, ()) if answer.truncated else parse_verdict(answer.text)
-                p_unsafe = None if logits is None else self._p_unsafe(texts[k], tokens, logits)
                 judgements[k] = Judgement(form, verdict, codes, p_unsafe, UNSAFE in answer.text)
             for k, judged in enumerate(found):
                 judged.append(judgements[k])

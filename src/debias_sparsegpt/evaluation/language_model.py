@@ -1,37 +1,26 @@
-"""A loaded causal LM with what scoring needs: token ids, last hidden states, chunked losses."""
+"""A causal LM loaded with transformers: last hidden states, chunked losses, greedy answers."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
 from ..errors import UserError
-from ..modeling import limit_threads, load_model, load_tokenizer, pick_device
+from ..modeling import check_dtype, limit_threads, load_model, load_tokenizer, pick_device
+from .causal_model import CausalModel, Position, context_length, end_tokens
+from .greedy_search import generate_batch
 from .journal import Journal
-from .stems import select_rows
+from .stems import last_states, right_padded, select_rows
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-DTYPES = ("auto", "float32", "bfloat16", "float16")
 # Logits held at once, in elements: 64 million floats are 256 MB.
 LOGITS_BUDGET = 64_000_000
-# Longest context when the configuration names none (OPT-like models do name one).
-DEFAULT_MAX_LENGTH = 2048
-CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len")
-
-
-def context_length(config: Any) -> int:
-    """Return the number of positions a model was made for, 2,048 when it does not say."""
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
-    for key in CONTEXT_KEYS:
-        value = getattr(text, key, None)
-        if value:
-            return int(value)
-    return DEFAULT_MAX_LENGTH
 
 
 def logit_transform(config: Any) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -53,11 +42,10 @@ def logit_transform(config: Any) -> Callable[[torch.Tensor], torch.Tensor]:
 
 
 @dataclass
-class LanguageModel:
-    """A causal LM in evaluation mode. ``model`` and ``tokenizer`` come from one folder.
+class LanguageModel(CausalModel):
+    """The transformers backend: a causal LM in evaluation mode.
 
-    ``bos`` is one of ``spec.BOS``: what ``encode`` does about the BOS token. ``journal`` keeps
-    the batches that are finished.
+    ``model`` and ``tokenizer`` come from one folder.
     """
 
     model: "PreTrainedModel"
@@ -66,26 +54,17 @@ class LanguageModel:
     transform: Callable[[torch.Tensor], torch.Tensor] = field(repr=False)
     bos: str = "auto"
     journal: Journal = field(default_factory=Journal, repr=False)
-
-    def with_bos(self, bos: str) -> "LanguageModel":
-        """Return this model with another treatment of BOS; weights and tokenizer are shared.
-
-        ``auto`` leaves it to the tokenizer, ``always`` puts exactly one before every text, also
-        where the tokenizer adds none, ``never`` takes away what the tokenizer or a chat template
-        puts there. Raises UserError for ``always`` when the tokenizer has no BOS token.
-        """
-        if bos == "always" and self.tokenizer.bos_token_id is None:
-            raise UserError("bos: always was asked for, but this tokenizer has no BOS token")
-        return self if bos == self.bos else replace(self, bos=bos)
-
-    def with_journal(self, journal: Journal) -> "LanguageModel":
-        """Return this model with another journal; weights and tokenizer are shared."""
-        return replace(self, journal=journal)
+    versions: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     @property
     def device(self) -> torch.device:
         """The device of the weights."""
         return self.model.device
+
+    @property
+    def device_type(self) -> str:
+        """``cpu`` or ``cuda``."""
+        return self.device.type
 
     @property
     def dtype(self) -> str:
@@ -96,51 +75,6 @@ class LanguageModel:
     def head(self) -> torch.nn.Module:
         """The output embedding, a Linear of shape (vocabulary, hidden)."""
         return self.model.get_output_embeddings()
-
-    @property
-    def bos_id(self) -> int | None:
-        """The BOS token that ``encode`` puts before a text, None if it puts none."""
-        bos = self.tokenizer.bos_token_id
-        return bos if bos is not None and self.encode([""])[0][:1] == [bos] else None
-
-    @property
-    def prefix_id(self) -> int | None:
-        """What a text without context is conditioned on, as in lm-eval: BOS, else EOS.
-
-        With ``bos`` ``never`` EOS. None where the tokenizer has neither.
-        """
-        bos = None if self.bos == "never" else self.tokenizer.bos_token_id
-        return self.tokenizer.eos_token_id if bos is None else bos
-
-    def chat(self, prompt: str) -> str:
-        """Return the prompt as a user turn with the head of an answer turn behind it.
-
-        Raises UserError if the tokenizer has no chat template.
-        """
-        if not self.tokenizer.chat_template:
-            raise UserError("a chat template was asked for, but this tokenizer has none")
-        turns = [{"role": "user", "content": prompt}]
-        return self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-
-    def encode(self, texts: Sequence[str], special: bool = True) -> list[list[int]]:
-        """Return token ids, with the tokenizer's own special tokens unless ``special`` is False.
-
-        ``bos`` of this model then decides about the first token. Raises UserError if a text
-        would start with two BOS tokens (a template that holds one already, and a tokenizer that
-        adds another).
-        """
-        encoded = self.tokenizer(list(texts), add_special_tokens=special, verbose=False)
-        encoded = encoded["input_ids"]
-        bos = self.tokenizer.bos_token_id
-        if bos is not None and any(ids[:2] == [bos, bos] for ids in encoded):
-            raise UserError(
-                "a prompt starts with two BOS tokens, one from its text and one from the "
-                "tokenizer; drop the one in the text"
-            )
-        if self.bos == "auto" or bos is None:
-            return encoded
-        bare = [ids[1:] if ids[:1] == [bos] else list(ids) for ids in encoded]
-        return [[bos, *ids] for ids in bare] if self.bos == "always" else bare
 
     def hidden(self, tokens: torch.Tensor, past: Any = None) -> torch.Tensor:
         """Return the last hidden states, (batch, length, hidden), of ``tokens`` (batch, length).
@@ -204,6 +138,69 @@ class LanguageModel:
             parts.append(logits.logsumexp(-1) - logits.gather(-1, target)[..., 0])
         return torch.cat(parts, dim=1) if parts else hidden.new_zeros(hidden.shape[:2])
 
+    def _positions(
+        self, hidden: torch.Tensor, wanted: Sequence[Sequence[int]]
+    ) -> Iterator[Position]:
+        """Yield each position's wanted logits, float32, and ln of the sum of exp of all logits."""
+        ids = sorted({token for tokens in wanted for token in tokens})
+        column = {token: k for k, token in enumerate(ids)}
+        table = self.logits(hidden, torch.tensor(ids, device=hidden.device)).tolist()
+        step = max(1, LOGITS_BUDGET // self.head.weight.shape[0])
+        parts = [
+            self.logits(hidden[k : k + step]).logsumexp(-1) for k in range(0, len(hidden), step)
+        ]
+        for tokens, row, total in zip(wanted, table, torch.cat(parts).tolist()):
+            yield [row[column[token]] for token in tokens], total
+
+    @torch.inference_mode()
+    def position_scores(
+        self,
+        rows: Sequence[Sequence[int]],
+        wanted: Sequence[Sequence[Sequence[int]]],
+        batch_size: int,
+        skip: Container[int] = (),
+    ) -> Iterator[tuple[list[int], list[Position] | None]]:
+        """Yield logits and ln of the sum of exp of all logits; see ``CausalModel``.
+
+        Common beginnings are computed once, the rest in batches of similar length.
+        """
+        counts = [len(tokens) for tokens in wanted]
+        for batch, hidden in last_states(self, rows, counts, batch_size, skip):
+            if hidden is None:
+                yield batch, None
+            else:
+                asked = [tokens for k in batch for tokens in wanted[k]]
+                yield batch, list(self._positions(hidden, asked))
+
+    def row_losses(self, rows: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Return the losses of one batch, filled up at the right; see ``CausalModel``."""
+        computed = self.token_nll(right_padded(rows)).double().cpu()
+        return [values[: len(row) - 1].tolist() for row, values in zip(rows, computed)]
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        new_tokens: int,
+        stop: str | None,
+        keep_logits: bool = False,
+    ) -> tuple[list[tuple[list[int], str]], Sequence[Any]]:
+        """Return greedy answers of one batch, filled up at the left; see ``CausalModel``."""
+        ends = end_tokens(self.model.generation_config, self.tokenizer)
+        return generate_batch(
+            self.model, self.tokenizer, prompts, ends, new_tokens, stop, keep_logits
+        )
+
+    @property
+    def lm_eval_weights(self) -> "PreTrainedModel":
+        """The model itself."""
+        return self.model
+
+    def close(self) -> None:
+        """Give back the memory of the weights, also where lm-eval still holds the model."""
+        self.model.to("meta")
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
 
 @torch.inference_mode()
 def _check_head(lm: LanguageModel) -> None:
@@ -224,12 +221,11 @@ def load_language_model(
 ) -> LanguageModel:
     """Load a model folder for scoring.
 
-    ``device`` None takes CUDA where there is a GPU, ``dtype`` is one of ``DTYPES``. Raises
+    ``device`` None takes CUDA where there is a GPU, ``dtype`` is one of ``modeling.DTYPES``. Raises
     UserError for incomplete folders, unknown dtypes and architectures whose logits are not
     understood.
     """
-    if dtype not in DTYPES:
-        raise UserError(f"--dtype got {dtype!r}, expected one of {', '.join(DTYPES)}")
+    check_dtype(dtype)
     limit_threads()
     tokenizer = load_tokenizer(folder)
     model = load_model(

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import torch
 
 from ..progress import Progress
-from .language_model import LanguageModel
+from .causal_model import CausalModel
 
 # Tokens of one forward pass: a batch holds as many rows as fit, at least one.
 BATCH_TOKENS = 16384
 
 
 def nll_rows(
-    lm: LanguageModel, rows: Sequence[Sequence[int]], batch_size: int, label: str
+    lm: CausalModel, rows: Sequence[Sequence[int]], batch_size: int, label: str
 ) -> list[torch.Tensor]:
     """Return -ln p of every token but the first of each row, in nats, float64 on the CPU.
 
@@ -24,13 +24,11 @@ def nll_rows(
     start = number = 0
     while start < len(order):
         longest = len(rows[order[start]])
-        count = max(1, min(batch_size, BATCH_TOKENS // max(longest, 1)))
+        count = lm.batches_at_once * max(1, min(batch_size, BATCH_TOKENS // max(longest, 1)))
         batch = order[start : start + count]
         kept = lm.journal.get(label, number)
         if kept is None:
-            padded = torch.tensor([[*rows[k], *[0] * (longest - len(rows[k]))] for k in batch])
-            computed = lm.token_nll(padded).double().cpu()
-            kept = [values[: len(rows[k]) - 1].tolist() for k, values in zip(batch, computed)]
+            kept = lm.row_losses([rows[k] for k in batch])
             lm.journal.put(label, number, kept)
         for k, values in zip(batch, kept, strict=True):
             losses[k] = torch.tensor(values, dtype=torch.float64)

@@ -8,17 +8,14 @@ log-probability of its tokens. Bare ``encode("A")`` is never used: it differs in
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from ..errors import UserError
 from ..progress import Progress
-from .language_model import LOGITS_BUDGET, LanguageModel
+from .causal_model import CausalModel, Position
 from .prompts import Prompt
-from .stems import last_states
 
 # Decimals kept of logits and log-probabilities; float32 has about seven digits.
 DIGITS = 6
@@ -44,9 +41,10 @@ class Plan:
 class Scores:
     """One prompt's scores.
 
-    ``logits`` in float32: the option tokens' logits, or summed log-probabilities; ``logprobs``
-    in the full vocabulary; ``mass`` the options' total probability (None for ``summed``);
-    ``n_tokens`` of the context as seen by the model, ``truncated`` if it was cut at the left.
+    ``logits`` in float32: the option tokens' logits (their log-probabilities where the backend
+    is vLLM), or summed log-probabilities; ``logprobs`` in the full vocabulary; ``mass`` the
+    options' total probability (None for ``summed``); ``n_tokens`` of the context as seen by the
+    model, ``truncated`` if it was cut at the left.
     """
 
     logits: list[float]
@@ -88,7 +86,7 @@ def make_plan(prompt: Sequence[int], encodings: Sequence[Sequence[int]]) -> Plan
 
 
 def make_plans(
-    lm: LanguageModel, prompts: Sequence[Prompt], chat_template: bool = False
+    lm: CausalModel, prompts: Sequence[Prompt], chat_template: bool = False
 ) -> list[Plan]:
     """Return the plan of each prompt.
 
@@ -138,20 +136,7 @@ def _rows(plan: Plan, number: int, max_length: int) -> list[_Row]:
     return rows
 
 
-def _position_scores(
-    lm: LanguageModel, hidden: torch.Tensor, wanted: Sequence[tuple[int, ...]]
-) -> Iterator[tuple[list[float], float]]:
-    """Yield each position's wanted logits, float32, and ln of the sum of exp of all logits."""
-    ids = sorted({token for tokens in wanted for token in tokens})
-    column = {token: k for k, token in enumerate(ids)}
-    table = lm.logits(hidden, torch.tensor(ids, device=hidden.device)).tolist()
-    step = max(1, LOGITS_BUDGET // lm.head.weight.shape[0])
-    parts = [lm.logits(hidden[k : k + step]).logsumexp(-1) for k in range(0, len(hidden), step)]
-    for tokens, row, total in zip(wanted, table, torch.cat(parts).tolist()):
-        yield [row[column[token]] for token in tokens], total
-
-
-def _scores(plan: Plan, rows: Sequence[tuple[_Row, list[tuple[list[float], float]]]]) -> Scores:
+def _scores(plan: Plan, rows: Sequence[tuple[_Row, list[Position]]]) -> Scores:
     """Return a plan's scores from the (wanted logits, total) of all its rows' positions."""
     if plan.path == "summed":
         logits = [sum(row[0] - total for row, total in positions) for _, positions in rows]
@@ -172,7 +157,7 @@ def _scores(plan: Plan, rows: Sequence[tuple[_Row, list[tuple[list[float], float
 
 
 def score_prompts(
-    lm: LanguageModel,
+    lm: CausalModel,
     prompts: Sequence[Prompt],
     batch_size: int = 32,
     chat_template: bool = False,
@@ -186,25 +171,24 @@ def score_prompts(
     """
     plans = make_plans(lm, prompts, chat_template)
     rows = [row for k, plan in enumerate(plans) for row in _rows(plan, k, lm.max_length)]
-    found: list[list[tuple[list[float], float]]] = [[] for _ in rows]
+    found: list[list[Position]] = [[] for _ in rows]
     progress = Progress(len(rows), label)
-    counts = [len(row.wanted) for row in rows]
-    with torch.inference_mode():
-        tokens = [row.tokens for row in rows]
-        done = lm.journal.numbers(label)
-        batches = last_states(lm, tokens, counts, batch_size, done)
-        for number, (batch, hidden) in enumerate(batches):
-            if hidden is None:
-                positions = lm.journal.get(label, number)
-            else:
-                wanted = [tokens for k in batch for tokens in rows[k].wanted]
-                positions = list(_position_scores(lm, hidden, wanted))
-                lm.journal.put(label, number, positions)
-            owners = [k for k in batch for _ in rows[k].wanted]
-            for owner, (logits, total) in zip(owners, positions, strict=True):
-                found[owner].append((logits, total))
-            progress.update(len(batch))
-    groups: list[list[tuple[_Row, list[tuple[list[float], float]]]]] = [[] for _ in plans]
+    batches = lm.position_scores(
+        [row.tokens for row in rows],
+        [row.wanted for row in rows],
+        batch_size,
+        lm.journal.numbers(label),
+    )
+    for number, (batch, positions) in enumerate(batches):
+        if positions is None:
+            positions = lm.journal.get(label, number)
+        else:
+            lm.journal.put(label, number, positions)
+        owners = [k for k in batch for _ in rows[k].wanted]
+        for owner, (logits, total) in zip(owners, positions, strict=True):
+            found[owner].append((logits, total))
+        progress.update(len(batch))
+    groups: list[list[tuple[_Row, list[Position]]]] = [[] for _ in plans]
     for row, positions in zip(rows, found):
         groups[row.plan].append((row, positions))
     return [_scores(plan, group) for plan, group in zip(plans, groups)]

@@ -29,8 +29,8 @@ import torch
 
 from .. import readers
 from ..errors import UserError
+from .causal_model import CausalModel
 from .harness import Harness, wikitext_pages
-from .language_model import LanguageModel
 from .losses import nll_rows
 from .metrics import Metric, metric, perplexity
 from .sampling import stratified_sample
@@ -84,7 +84,7 @@ def _total(records: Sequence[dict[str, Any]]) -> Metric:
 
 
 def gptq(
-    lm: LanguageModel, rows: Sequence[str], spec: Spec, bos: bool
+    lm: CausalModel, rows: Sequence[str], spec: Spec, bos: bool
 ) -> tuple[list[dict[str, Any]], Metric, dict[str, Any]]:
     """Return window records, the perplexity and facts of ``gptq2048`` or ``gptq2048+bos``."""
     name = "gptq2048+bos" if bos else "gptq2048"
@@ -110,7 +110,7 @@ def gptq(
 
 
 def paper(
-    lm: LanguageModel, rows: Sequence[str], spec: Spec
+    lm: CausalModel, rows: Sequence[str], spec: Spec
 ) -> tuple[list[dict[str, Any]], Metric, dict[str, Any]]:
     """Return window records, the mean running perplexity and facts of ``paper``.
 
@@ -144,7 +144,7 @@ def paper(
 
 
 def lmeval(
-    lm: LanguageModel, rows: Sequence[str], spec: Spec
+    lm: CausalModel, rows: Sequence[str], spec: Spec
 ) -> tuple[list[dict[str, Any]], dict[str, Metric], dict[str, Any]]:
     """Return document records, word and byte perplexity and facts of lm-eval's task."""
     pages = wikitext_pages(rows)
@@ -168,7 +168,7 @@ def lmeval(
     return records, metrics, {"documents": len(pages), "window": lm.max_length}
 
 
-def documents(lm: LanguageModel, data: Path, spec: Spec) -> Outcome:
+def documents(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
     """Score stories: the first window of each, all its tokens after the first."""
     stories = sorted(readers.read_tinystories(data), key=lambda story: story.id)
     chosen = stratified_sample([DOCUMENTS] * len(stories), spec.limit, spec.seed)
@@ -191,7 +191,7 @@ def documents(lm: LanguageModel, data: Path, spec: Spec) -> Outcome:
     return Outcome(records, {"ppl": _total(records)}, {}, facts)
 
 
-def evaluate(lm: LanguageModel, data: Path, spec: Spec) -> Outcome:
+def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
     """Score a folder of WikiText-2 or of stories; ``ppl`` is the split's own perplexity."""
     if is_documents(data):
         pick(spec.split, (DOCUMENTS,), "split", "perplexity of documents")

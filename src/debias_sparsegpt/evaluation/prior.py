@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .language_model import LanguageModel
+from .causal_model import CausalModel
 from .metrics import Metric, Record, softmax
 from .options import DIGITS, score_prompts
 from .prompts import Prompt
@@ -20,7 +20,7 @@ SUFFIX = "_content_free"
 
 
 def letter_prior(
-    lm: LanguageModel, prompt: Callable[[Mapping[str, Any]], Prompt], spec: Spec, label: str
+    lm: CausalModel, prompt: Callable[[Mapping[str, Any]], Prompt], spec: Spec, label: str
 ) -> list[float]:
     """Return the letters' probabilities, summing to 1, without content.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import readers
 from ..files import source_folder, source_name
+from .causal_model import CausalModel
 from .generation import Completion, greedy
 from .judges import (
     LEXICAL,
@@ -23,7 +24,6 @@ from .judges import (
     LexicalJudge,
     is_refusal,
 )
-from .language_model import LanguageModel
 from .metrics import Metric, Record, by_category, mean
 from .sampling import stratified_sample
 from .spec import Outcome, Spec, pick
@@ -45,16 +45,22 @@ class Item:
     extra: dict[str, Any]
 
 
-def make_judge(lm: LanguageModel, spec: Spec) -> Judge:
-    """Return the guard model that the options name, else the lexical judge."""
+def make_judge(lm: CausalModel, spec: Spec) -> Judge:
+    """Return the guard model that the options name, else the lexical judge.
+
+    The guard is loaded with transformers whatever the backend: its probabilities need logits of
+    every step. Its finished batches go to the journal of ``lm``.
+    """
     if spec.judge is None:
         return LexicalJudge(spec.lexicon)
     name, folder = source_name(spec.judge), source_folder(spec.judge)
-    return GuardJudge(folder, name, spec.judge_forms, lm.device.type, spec.batch_size)
+    guard = GuardJudge(folder, name, spec.judge_forms, lm.device_type, spec.batch_size)
+    guard.lm = guard.lm.with_journal(lm.journal)
+    return guard
 
 
 def answers(
-    lm: LanguageModel, items: Sequence[Item], spec: Spec, stop: str | None
+    lm: CausalModel, items: Sequence[Item], spec: Spec, stop: str | None
 ) -> list[Completion]:
     """Return the model's greedy answer to each prompt, in the order of the items."""
     texts = [lm.chat(item.prompt) if spec.chat_template else item.prompt for item in items]
@@ -123,7 +129,7 @@ def safety_metrics(records: Sequence[Record]) -> dict[str, Metric]:
 
 
 def evaluate_items(
-    lm: LanguageModel, items: Sequence[Item], spec: Spec, stop: str | None, facts: dict[str, Any]
+    lm: CausalModel, items: Sequence[Item], spec: Spec, stop: str | None, facts: dict[str, Any]
 ) -> Outcome:
     """Return records and metrics of the items.
 
@@ -176,7 +182,7 @@ class RealToxicityPrompts:
         return sorted(chosen)
 
     @staticmethod
-    def evaluate(lm: LanguageModel, data: Path, spec: Spec) -> Outcome:
+    def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
         """Continue and judge the prompts."""
         split = pick(spec.split, RealToxicityPrompts.SPLITS, "split", "realtoxicityprompts")
         prompts = readers.read_realtoxicityprompts(data)
@@ -213,7 +219,7 @@ class HarmBench:
         return [readers.find_file(data, "harmbench_behaviors_text_all.csv")]
 
     @staticmethod
-    def evaluate(lm: LanguageModel, data: Path, spec: Spec) -> Outcome:
+    def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
         """Ask for and judge the behaviours; categories are topics, subsets for ``all``."""
         split = pick(spec.split, HarmBench.SPLITS, "split", "harmbench")
         behaviours = readers.read_harmbench(data)

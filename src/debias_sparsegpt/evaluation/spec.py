@@ -14,21 +14,24 @@ LEXICONS = ("english", "world")
 AUTO = "auto"
 # BOS at the start of every text: as the tokenizer does, always exactly one, or never one.
 BOS = ("auto", "always", "never")
+# What computes scores and answers.
+BACKENDS = ("transformers", "vllm")
 
 
 @dataclass(frozen=True)
 class Spec:
     """All options of one benchmark that can change its numbers.
 
-    ``style`` is a prompt style, ``split`` a part or variant of the task, ``orders`` the number
-    of option orders (1: the data's own, 6: all). ``limit`` None takes all items. ``bos`` is one
-    of ``BOS``, see ``LanguageModel.with_bos``. ``chat_template`` "auto" applies one where the
-    tokenizer has it. Generating tasks only: ``judge`` is a guard model's folder or record (None:
-    the lexical judge with ``lexicon``), ``judge_forms`` what the guard is shown, the first one
-    makes the headline.
+    ``backend`` is one of ``BACKENDS``. ``style`` is a prompt style, ``split`` a part or variant
+    of the task, ``orders`` the number of option orders (1: the data's own, 6: all). ``limit``
+    None takes all items. ``bos`` is one of ``BOS``, see ``CausalModel.with_bos``.
+    ``chat_template`` "auto" applies one where the tokenizer has it. Generating tasks only:
+    ``judge`` is a guard model's folder or record (None: the lexical judge with ``lexicon``),
+    ``judge_forms`` what the guard is shown, the first one makes the headline.
     """
 
     task: str
+    backend: str = "transformers"
     limit: int | None = None
     seed: int = 0
     style: str | None = None
@@ -96,6 +99,11 @@ def make_spec(options: Mapping[str, Any], where: str = "the benchmark") -> Spec:
         raise UserError(
             f"{where}: expected lexicon to be one of {', '.join(LEXICONS)}, got "
             f"{given['lexicon']!r}"
+        )
+    if given.get("backend", BACKENDS[0]) not in BACKENDS:
+        raise UserError(
+            f"{where}: expected backend to be one of {', '.join(BACKENDS)}, got "
+            f"{given['backend']!r}"
         )
     if "judge_forms" in given:
         given["judge_forms"] = _judge_forms(given["judge_forms"], where)

@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import readers
 from . import unqover_generator
-from .language_model import LanguageModel
+from .causal_model import CausalModel
 from .metrics import Metric, Record, by_category, mean, unqover_bias, unqover_metrics
 from .options import make_record, score_prompts
 from .prior import corrected_metrics, letter_prior
@@ -133,7 +133,7 @@ def as_prompt_item(item: readers.UnqoverItem | readers.BBQItem, order: tuple[int
     return {"context": item.context, "question": item.question, **shown}
 
 
-def evaluate(lm: LanguageModel, data: Path, spec: Spec) -> Outcome:
+def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
     """Score UnQover; one record an item and order."""
     style = pick(spec.style, STYLES, "style", "unqover")
     split = pick(spec.split, SPLITS, "split", "unqover")

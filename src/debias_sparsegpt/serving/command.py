@@ -18,7 +18,7 @@ from typing import Any
 
 from ..errors import UserError
 from ..files import digest, source_folder, write_json
-from ..modeling import limit_threads, load_tokenizer, weight_files
+from ..modeling import DTYPES, limit_threads, load_tokenizer, own_dtype, weight_files
 from ..progress import Progress
 from . import prompts as prompting
 from .backends import BACKENDS, DENSE, choose, load_backend, system
@@ -28,8 +28,6 @@ from .formulas import PAPER_INTENSITY
 from .loading import is_export
 from .measure import measure_batch, summarize
 from .roofline import bounds, measure_device
-
-DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
 def _sizes(text: str) -> list[int]:
@@ -78,15 +76,6 @@ def check_arguments(args: argparse.Namespace) -> None:
             f"expected --carbon-intensity above 0 kg CO2e per kWh, got {args.carbon_intensity}; "
             f"the paper uses {PAPER_INTENSITY}"
         )
-
-
-def own_dtype(dtype: str, config: Any) -> str:
-    """Return ``dtype``, for ``auto`` the checkpoint's own where its configuration names one.
-
-    vLLM's own ``auto`` would turn float32 into a half precision, other than transformers'.
-    """
-    named = str(getattr(config, "dtype", None)).removeprefix("torch.")
-    return named if dtype == "auto" and named in DTYPES else dtype
 
 
 def add_bounds(metrics: dict[str, Any], limits: dict[str, float], kernel: str) -> None:
