@@ -95,7 +95,9 @@ def compare(reference: "Tensor", weight: "Tensor") -> Comparison:
     from torch.nn.functional import pad
 
     if reference.shape != weight.shape or reference.ndim != 2 or not reference.numel():
-        raise ValueError(f"expected two matrices of one shape, got {reference.shape}, {weight.shape}")
+        raise ValueError(
+            f"expected two matrices of one shape, got {reference.shape}, {weight.shape}"
+        )
     rows, columns = reference.shape
     zeros_reference = zeros = both = groups = different = 0
     squares: tuple[list[float], list[float]] = ([], [])
@@ -185,7 +187,9 @@ def check_same_base(model: Path, reference: Path) -> dict[str, Any]:
             fail(f"shape of {name}", shape, theirs["pruned"][name])
     if ours["base"] != theirs["base"]:
         odd = sorted(dict(ours["base"].items() ^ theirs["base"].items()))[0]
-        fail("base model", *(f"{odd} {one['base'].get(odd, 'none')[:12]}" for one in (ours, theirs)))
+        fail(
+            "base model", *(f"{odd} {one['base'].get(odd, 'none')[:12]}" for one in (ours, theirs))
+        )
     return ours
 
 
