@@ -1,7 +1,6 @@
 """The masks of a run: results.csv, the table, the figure, the claim, and the paper's own rows."""
 
 import csv
-import math
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from debias_sparsegpt.config import Experiment
 from debias_sparsegpt.errors import UserError
 from debias_sparsegpt.reporting import claims, patterns
 from debias_sparsegpt.reporting.printed import printed_rows
-from debias_sparsegpt.runs import Checkpoint
 from reporting_run import LAYERS, MODULES, small_config, write_run
 
 NAMES = ("disagreement", "pattern_disagreement", "jaccard", "relative_frobenius")
@@ -370,5 +368,3 @@ def test_many_more_outputs_than_by_chance_support_the_claim():
     assert "p = 1e-09" in claims.describe(found, adjusted)
     against = claims.Comparison("c", claims.Estimate(-0.1), exact_p=1e-9)
     assert claims.verdict([against], claims.adjust([against])) == claims.CONTRADICTED
-    assert math.isclose(found.lead, 0.6)
-    assert Checkpoint(*patterns.PAPER_POINT, 0).key.endswith("ss-uc256/s0")

@@ -370,7 +370,9 @@ def pattern_heatmap(spec: Spec, results: Results, slug: str) -> Drawing:
     highest = max(100 * float(row["pattern_disagreement"]) for row in rows) or 1.0
     for axis, (group, kinds, values) in zip(axes, panels, strict=False):
         image = axis.imshow(values, vmin=0, vmax=highest, aspect="auto")
-        axis.set_xticks(range(len(kinds)), [kind.rpartition(".")[2] for kind in kinds], rotation=30)
+        short = [kind.rpartition(".")[2] for kind in kinds]
+        unique = len(set(short)) == len(short)
+        axis.set_xticks(range(len(kinds)), short if unique else kinds, rotation=30)
         step = 1 if len(values) <= ANNOTATED else 4
         axis.set_yticks(range(0, len(values), step))
         axis.set_ylabel("decoder layer")

@@ -15,7 +15,6 @@ from typing import Any
 from scipy import stats as scipy_stats
 
 from ..errors import UserError
-from ..runs import Checkpoint
 from .results import Group, Quantity, Results, groups
 from .spec import REGIME_LABELS, Spec
 
@@ -135,12 +134,13 @@ def compared(spec: Spec, asked_by: str) -> list[Group]:
 
 def null_group(spec: Spec, group: Group) -> Group | None:
     """Return SparseGPT's checkpoints compared with SparseGPT of another seed, None without any."""
+    place = (group.model, group.regime, group.calibration)
     seeds = tuple(
         point.seed
         for point, files in sorted(spec.files.items())
         if files["masks"]
-        and point
-        == Checkpoint(group.model, "sparsegpt", group.regime, group.calibration, point.seed)
+        and point.method == "sparsegpt"
+        and (point.model, point.regime, point.calibration) == place
     )
     if not seeds:
         return None
