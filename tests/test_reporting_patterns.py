@@ -223,7 +223,7 @@ def test_the_table_lists_the_largest(world):
         marked = ["**" in line[column] for line in lines]
         assert marked == [value == best for value in shown]
     plain = text.replace("\\", "")
-    assert "20 listed of 28 matrices" in plain
+    assert "20 of 28 matrices are listed: " in plain
     assert "0.5000, 0.8333 and 0.3333 at 2:4" in plain
     assert "In the paper's list (Qwen-2.5-7B-IT, 2:4) 16 of 20 are self_attn.o_proj." in plain
     assert "two seeds" not in plain

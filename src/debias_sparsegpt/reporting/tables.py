@@ -961,11 +961,11 @@ def pattern_sentence(
     kinds = [row.identity["module"] for row in rows]
     order = sorted(dict.fromkeys(kinds), key=lambda kind: (-kinds.count(kind), kind))
     listed = ", ".join(f"{kinds.count(kind)} {kind}" for kind in order)
-    text = f"of the {len(kinds)} listed of {len(values)} matrices {listed}"
+    text = f"{len(kinds)} of {len(values)} matrices are listed: {listed}"
     found = patterns.concentration(values)
     if found is not None:
         text += (
-            f" ({found.kind} of all are {patterns.OUTPUT}; {claims.p_text(found.p_value)} by "
+            f" (the model has {found.kind} {patterns.OUTPUT}; {claims.p_text(found.p_value)} by "
             "Fisher's exact test)"
         )
     printed = [row.cells[patterns.PATTERN].printed is not None for row in rows]
@@ -974,7 +974,7 @@ def pattern_sentence(
     whole = run.results.of(group, Quantity(patterns.SLUG, patterns.PATTERN))
     if whole is not None:
         text += f"; pattern disagreement of all matrices together {whole.value:.4f}"
-    return f"{text[0].upper()}{text[1:]}."
+    return f"{text}."
 
 
 def pattern_notes(shown: Sequence[Group], null: bool) -> list[str]:
@@ -984,7 +984,8 @@ def pattern_notes(shown: Sequence[Group], null: bool) -> list[str]:
         words = "{:.4f}, {:.4f} and {:.4f}".format(*patterns.random_masks(regime))
         expected.append(f"{words} at {REGIME_LABELS[regime]}")
     sentences = [
-        "Bold: largest disagreement or difference, smallest Jaccard index.",
+        "Bold: largest disagreement or difference, smallest Jaccard index. Weights that were zero "
+        "before pruning count as pruned.",
         "Two random masks would have a weight disagreement, pattern disagreement and Jaccard index "
         f"of {'; '.join(expected)}.",
     ]
