@@ -372,7 +372,9 @@ def pattern_heatmap(spec: Spec, results: Results, slug: str) -> Drawing:
         image = axis.imshow(values, vmin=0, vmax=highest, aspect="auto")
         short = [kind.rpartition(".")[2] for kind in kinds]
         unique = len(set(short)) == len(short)
-        axis.set_xticks(range(len(kinds)), short if unique else kinds, rotation=30)
+        axis.set_xticks(range(len(kinds)), short if unique else kinds)
+        if columns > 1 or not unique:
+            axis.tick_params(axis="x", rotation=30)
         step = 1 if len(values) <= ANNOTATED else 4
         axis.set_yticks(range(0, len(values), step))
         axis.set_ylabel("decoder layer")
