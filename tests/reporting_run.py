@@ -1,11 +1,13 @@
 """Made-up results of a whole run, in the files that the other steps write."""
 
+import csv
 import json
 import random
 from pathlib import Path
 
 from debias_sparsegpt import runs
 from debias_sparsegpt.config import JUDGED, Config, load_config
+from debias_sparsegpt.pruning import patterns
 
 CATEGORIES = {
     "unqover": ("religion", "country", "ethnicity", "mixedgender"),
@@ -21,6 +23,11 @@ SKILL = {
     "dense": 0.8, "magnitude": 0.5, "wanda": 0.6, "sparsegpt": 0.6, "debias-sparsegpt": 0.75,
 }  # fmt: skip
 ITEMS = 120
+LAYERS = 4
+MODULES = (
+    *(f"self_attn.{name}_proj" for name in "qkvo"),
+    *(f"mlp.{name}_proj" for name in ("gate", "up", "down")),
+)
 UNCERTAINTY = (
     ("confidence", "correct", 0.7),
     ("confidence", "wrong", 0.6),
@@ -163,20 +170,45 @@ def write_calibration(path: Path) -> None:
     )
 
 
+def write_masks(path: Path, seed: str) -> None:
+    """Write masks.csv as compare-masks does: 2:4, output projections first, no two rows equal."""
+    generator = random.Random(seed)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", encoding="utf-8", newline="") as out:
+        writer = csv.DictWriter(out, patterns.COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        for layer in range(LAYERS):
+            for kind in MODULES:
+                groups = 16_384
+                changed = generator.randrange(900, 1200) * (2 if kind.endswith("o_proj") else 1)
+                weights = generator.randrange(2 * changed, 4 * changed, 2)
+                zeros, total = 2 * groups, 4 * groups
+                both = zeros - weights // 2
+                found = patterns.Comparison(
+                    128, total // 128, zeros, zeros, both, groups, changed, total, weights
+                )
+                module = f"model.layers.{layer}.{kind}"
+                writer.writerow(patterns.as_row(module, str(layer), kind, found))
+
+
 def write_run(config: Config, items: int = ITEMS) -> Path:
     """Write everything that collect-results reads; return the path of run_spec.json."""
     root = Path(config.results)
     served = {point.key for point in runs.serving_checkpoints(config)}
+    compared = runs.mask_references(config)
     checkpoints = []
     for point in runs.all_checkpoints(config):
         base = runs.base_method(config, point.method)
         evals = root / "evals" / point.key
         for slug, entry in runs.benchmarks_of(config, point).items():
             write_benchmark(evals / slug, entry.task, SKILL[base], f"{point.key} {slug}", items)
-        check = calibration = serving = None
+        check = masks = calibration = serving = None
         if point.regime != "dense":
             check = root / "pruned" / point.key / "check.json"
             write_json(check, {"sparsity": 0.25})
+        if point in compared:
+            masks = root / "pruned" / point.key / "masks.csv"
+            write_masks(masks, point.key)
         if point.calibration != "none":
             parts = (point.model, point.calibration, f"s{point.seed}", "manifest.json")
             calibration = root.joinpath("calibration", *parts)
@@ -189,7 +221,8 @@ def write_run(config: Config, items: int = ITEMS) -> Path:
             for name in ("model", "method", "regime", "calibration", "seed")
         }
         paths = {
-            "evals": evals, "check": check, "calibration_manifest": calibration, "serving": serving,
+            "evals": evals, "check": check, "masks": masks, "calibration_manifest": calibration,
+            "serving": serving,
         }  # fmt: skip
         checkpoints.append(named | {k: None if v is None else str(v) for k, v in paths.items()})
     dumped = config.model_dump(mode="json", exclude={"mirror", "lock", "device", "threads"})

@@ -24,6 +24,7 @@ COMMANDS = {
     "build-calibration": (".commands.build_calibration", "select and align calibration data"),
     "prune": (".pruning.command", "prune one model"),
     "check": (".pruning.check", "verify a pruned checkpoint before it is evaluated"),
+    "compare-masks": (".pruning.patterns", "compare the zeros of two pruned checkpoints"),
     "evaluate": (".evaluation.command", "run one benchmark on one model"),
     "evaluate-checkpoint": (".evaluation.checkpoint", "run several benchmarks, one model load"),
     "benchmark-serving": (".serving.command", "measure throughput, energy and CO2"),

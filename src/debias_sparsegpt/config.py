@@ -33,10 +33,11 @@ TABLES = (
     "safety",
     "fidelity",
     "efficiency",
+    "patterns",
     "calibration",
     "claims",
 )
-FIGURES = ("unqover_heatmap", "regimes", "calib_size", "throughput")
+FIGURES = ("unqover_heatmap", "regimes", "calib_size", "patterns", "throughput")
 
 # Options of benchmarks whose answers a judge reads.
 JUDGE_KEYS = ("judge", "judge_forms", "lexicon", "max_new_tokens", "store_generations")

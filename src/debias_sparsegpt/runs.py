@@ -2,7 +2,7 @@
 
 import glob
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .config import METHODS, Benchmark, Config
@@ -87,6 +87,30 @@ def calibrated(checkpoints: Iterable[Checkpoint]) -> list[tuple[str, str, int]]:
     return sorted(
         {(p.model, p.calibration, p.seed) for p in checkpoints if p.calibration != "none"}
     )
+
+
+def mask_references(config: Config) -> dict[Checkpoint, Checkpoint]:
+    """Return the SparseGPT checkpoint that a checkpoint's zeros are compared with.
+
+    That of the same model, regime, calibration and seed for Debias-SparseGPT and its variants.
+    For SparseGPT itself it is that of the first seed: what another draw of the calibration data
+    does. Checkpoints without such a counterpart in the run are left out.
+    """
+    points = all_checkpoints(config)
+    first: dict[tuple[str, str, str], Checkpoint] = {}
+    for point in points:
+        if point.method == "sparsegpt":
+            first.setdefault((point.model, point.regime, point.calibration), point)
+    found = {}
+    for point in points:
+        reference = first.get((point.model, point.regime, point.calibration))
+        if base_method(config, point.method) == "debias-sparsegpt":
+            reference = replace(point, method="sparsegpt")
+        elif point.method != "sparsegpt":
+            continue
+        if reference in points and reference != point:
+            found[point] = reference
+    return found
 
 
 def needed_datasets(config: Config) -> list[str]:

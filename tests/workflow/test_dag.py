@@ -22,6 +22,8 @@ def test_dry_run_of_the_embedded_default(clone):
     jobs = counts(done.stdout)
     assert jobs["world_model"] == 1
     assert jobs["evaluate_checkpoint"] == 16
+    # Four regimes with StereoSet, and 2:4 with added texts.
+    assert jobs["compare_masks"] == 5
 
 
 def test_dry_run_of_the_paper_lists_its_67_checkpoints(clone):
@@ -31,6 +33,8 @@ def test_dry_run_of_the_paper_lists_its_67_checkpoints(clone):
     jobs = counts(done.stdout)
     assert jobs["prune_model"] + jobs["prune_uncalibrated"] == 58
     assert jobs["evaluate_checkpoint"] == 67
+    # 1:4 of nine models, three further regimes of three, 2:4 with added texts of one.
+    assert jobs["compare_masks"] == 9 + 3 * 3 + 1
     # Nine models and the guard model of the safety benchmarks.
     assert jobs["fetch_model"] == 10
     print(f"dry run of the paper: {time.monotonic() - start:.1f} s")
@@ -71,6 +75,13 @@ def test_gpu_jobs_ask_for_one_gpu(clone):
     assert done.returncode == 0, done.stderr
     assert "gpu=1" in done.stdout
     assert "mem_mb=16000" in done.stdout
+
+
+def test_masks_without_a_counterpart_are_explained(clone):
+    target = "results/pruned/world/magnitude/1of4/none/s0/masks.csv"
+    done = snakemake(clone, target, "-n", "--cores", "1")
+    assert done.returncode != 0
+    assert "has no such counterpart of world/magnitude/1of4/none/s0" in done.stdout + done.stderr
 
 
 def test_config_errors_come_before_the_dag(clone):

@@ -40,6 +40,11 @@ def test_every_stage_left_its_output(finished):
     assert not list((results / ".partial").glob("*"))
     checkpoint = results / "pruned/tiny/debias-sparsegpt/2of4/ss-uc4/s0"
     assert json.loads((checkpoint / "check.json").read_text())["model_sha256"]
+    masks = pd.read_csv(checkpoint / "masks.csv")
+    assert len(masks) == 2 * 7
+    assert (masks.zeros * 2 == masks.rows * masks.columns).all()
+    listed = table[(table.benchmark == "masks") & (table.metric == "pattern_disagreement")]
+    assert len(listed) == 2 * 7 + 1
 
 
 def test_the_numbers_follow_from_the_items(finished):
@@ -82,6 +87,7 @@ def test_another_damping_prunes_again(finished, write_config, tiny_mirror):
     jobs = dry(finished, write_config, tiny_mirror, pruning={"damping": 0.1})
     assert jobs["prune_model"] == 2
     assert jobs["evaluate_checkpoint"] == 2
+    assert jobs["compare_masks"] == 1
     assert "build_calibration" not in jobs
     assert "fetch_dataset" not in jobs
 

@@ -36,6 +36,7 @@ shell.prefix(f"set -euo pipefail; export PYTHONPATH={shlex.quote(str(REPO / 'src
 RESULTS = CONFIG.results
 CHECKPOINTS = runs.all_checkpoints(CONFIG)
 POINTS = {point.key: point for point in CHECKPOINTS}
+MASK_REFERENCES = runs.mask_references(CONFIG)
 WORLD = CONFIG.source == "world"
 MIRROR = f"{RESULTS}/world" if WORLD else CONFIG.mirror
 DEVICE = CONFIG.device
@@ -146,6 +147,14 @@ def pruned_files():
     return [checkpoint_ready(point) for point in CHECKPOINTS if point.regime != "dense"]
 
 
+def masks_file(point):
+    return f"{RESULTS}/pruned/{point.key}/masks.csv"
+
+
+def mask_files():
+    return [masks_file(point) for point in MASK_REFERENCES]
+
+
 def eval_files():
     return [f"{RESULTS}/evals/{point.key}/summary.json" for point in CHECKPOINTS]
 
@@ -201,6 +210,17 @@ def ready(wildcards):
 
 def folder(wildcards):
     return checkpoint_folder(point_of(wildcards))
+
+
+def mask_reference(wildcards):
+    """The check of the SparseGPT checkpoint that a checkpoint's zeros are compared with."""
+    point = point_of(wildcards)
+    if point not in MASK_REFERENCES:
+        raise WorkflowError(
+            f"{masks_file(point)} compares with SparseGPT, but this run has no such counterpart "
+            f"of {point.key}; add sparsegpt to the methods of its experiment"
+        )
+    return checkpoint_ready(MASK_REFERENCES[point])
 
 
 def source_params(kind):
@@ -369,6 +389,7 @@ def run_spec():
                 "seed": point.seed,
                 "evals": f"{RESULTS}/evals/{point.key}",
                 "check": None if point.regime == "dense" else checkpoint_ready(point),
+                "masks": masks_file(point) if point in MASK_REFERENCES else None,
                 "calibration_manifest": (
                     None
                     if point.calibration == "none"

@@ -1,7 +1,7 @@
-"""Pruning and the check that gates evaluation.
+"""Pruning, the check that gates evaluation, and the comparison of the zeros.
 
 REQUIRED INPUTS: sources/models/{model}.json, calibration/{model}/{calibration}/s{seed}/.
-OUTPUTS: pruned/{model}/{method}/{regime}/{calibration}/s{seed}/{model/, check.json}.
+OUTPUTS: pruned/{model}/{method}/{regime}/{calibration}/s{seed}/{model/, check.json, masks.csv}.
 """
 
 
@@ -83,3 +83,26 @@ rule check_pruned:
     shell:
         "python -m debias_sparsegpt check --model {input.model:q} --base {input.base:q}"
         " --out {output.check:q} 2>&1 | tee {log:q}"
+
+
+rule compare_masks:
+    """Compare the zeros of {wildcards.method} with those of SparseGPT."""
+    input:
+        check="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/check.json",
+        reference=mask_reference,
+    output:
+        masks="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/masks.csv",
+    log:
+        "<results>/logs/compare_masks/{model}/{method}/{regime}/{calibration}/s{seed}.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=memory_mb(8000),
+        runtime=60,
+    params:
+        model=subpath(input.check, parent=True),
+        reference=subpath(input.reference, parent=True),
+        code=code_digest("pruning.patterns"),
+    shell:
+        "python -m debias_sparsegpt compare-masks --model {params.model:q}/model"
+        " --reference {params.reference:q}/model --out {output.masks:q} 2>&1 | tee {log:q}"

@@ -25,6 +25,7 @@ rule collect_results:
         spec="<results>/run_spec.json",
         evals=eval_files(),
         checks=pruned_files(),
+        masks=mask_files(),
         serving=serving_files(),
     output:
         results=report(

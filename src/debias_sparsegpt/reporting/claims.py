@@ -6,8 +6,9 @@ where the claim says "about the same"), by the normal distribution. Differences 
 on the same items are paired and take the clustered bootstrap interval of significance.csv
 where items are clustered. All others take the standard errors over items of results.csv as
 independent: conservative for two models on the same items, blind to clusters. All distinct
-comparisons of the table are one family for Holm's correction. ``RULE`` says how the verdict
-follows. Only results.csv, significance.csv and printed.csv are read.
+comparisons of the table are one family for Holm's correction. Where a claim is about which
+matrices differ most there is no error over items: p is that of Fisher's exact test. ``RULE``
+says how the verdict follows. Only results.csv, significance.csv and printed.csv are read.
 """
 
 import math
@@ -18,7 +19,8 @@ from typing import Protocol
 from scipy import stats as scipy_stats
 
 from ..config import JUDGED, METHODS
-from . import stats
+from ..serving.shapes import QWEN25_7B
+from . import patterns, stats
 from .printed import printed_values
 from .results import Quantity, Results, Significance, groups
 from .spec import METHOD_LABELS, REGIME_LABELS, TASK_LABELS, Spec, has_paper_form
@@ -63,6 +65,9 @@ class Numbers(Protocol):
     def paired(self, ours: Point, base: Point, name: str) -> Estimate | None:
         """Return a difference on the same items, None where it was not tested."""
 
+    def concentration(self, point: Point) -> patterns.Concentration | None:
+        """Return the kind of the matrices whose patterns differ most, None where unknown."""
+
     def label(self, model: str) -> str:
         """Return a model's name."""
 
@@ -85,6 +90,16 @@ class PrintedNumbers:
     def paired(self, ours: Point, base: Point, name: str) -> Estimate | None:
         """Return None: the paper prints no differences with their spread."""
         return None
+
+    def concentration(self, point: Point) -> patterns.Concentration | None:
+        """Return that of the printed list; each block has seven matrices, one of the kind."""
+        head = f"{patterns.SLUG}:{patterns.PATTERN}/"
+        listed = [key[-1] for key in self._values if key[:4] == point and key[-1].startswith(head)]
+        if not listed:
+            return None
+        found = sum(name.rpartition(".")[2] == patterns.OUTPUT for name in listed)
+        layers = QWEN25_7B.layers
+        return patterns.Concentration(found, len(listed), layers, layers * len(QWEN25_7B.linears()))
 
     def label(self, model: str) -> str:
         """Return the model's slug."""
@@ -160,6 +175,19 @@ class RunNumbers:
         found = self._significance.difference(group, quantity.benchmark, quantity.metric)
         return Estimate(*found) if found else None
 
+    def concentration(self, point: Point) -> patterns.Concentration | None:
+        """Return that of a grid point's masks, compared with SparseGPT's."""
+        group, place = self._groups.get(point), "/".join(point)
+        values = patterns.by_matrix(self._results, group) if group is not None else {}
+        if not values:
+            self.missing[f"the compared masks of {place}"] = None
+            return None
+        found = patterns.concentration(values)
+        if found is None:
+            what = f"more than {patterns.TOP} matrices, some of them {patterns.OUTPUT},"
+            self.missing[f"{what} in {place}"] = None
+        return found
+
 
 # Comparisons
 
@@ -169,13 +197,15 @@ class Comparison:
     """One test of a claim. ``difference`` + ``margin`` above 0 is as claimed.
 
     ``unit``: ``points`` (a fraction, shown times 100), ``dto`` (as it is) or ``relative`` (the
-    natural logarithm of a ratio, shown as a change in percent).
+    natural logarithm of a ratio, shown as a change in percent). ``exact_p`` is the p-value of a
+    test that has no standard error.
     """
 
     label: str
     difference: Estimate
     unit: str = "points"
     margin: float = 0.0
+    exact_p: float | None = None
 
     @property
     def key(self) -> Key:
@@ -189,7 +219,9 @@ class Comparison:
 
     @property
     def p_value(self) -> float | None:
-        """Two-sided p against ``lead`` = 0, None without a standard error."""
+        """Two-sided p against ``lead`` = 0, None without a standard error or an exact test."""
+        if self.exact_p is not None:
+            return self.exact_p
         stderr = self.difference.stderr
         if stderr is None:
             return None
@@ -472,6 +504,19 @@ def as_fast(numbers: Numbers) -> list[Comparison]:
     return found
 
 
+def outputs_change_most(numbers: Numbers) -> list[Comparison]:
+    """Compare the share of o_proj among the 20 most different matrices with that among all."""
+    found = []
+    for model in numbers.models():
+        point = (model, OURS, "2of4", "ss-uc256")
+        seen = numbers.concentration(point)
+        if seen is not None:
+            label = f"{point_label(numbers, point)}: {seen.found} of {seen.top} are "
+            label += f"{patterns.OUTPUT}, of all {seen.kind} of {seen.total}"
+            found.append(Comparison(label, Estimate(seen.excess), exact_p=seen.p_value))
+    return found
+
+
 # The claims
 
 
@@ -612,6 +657,13 @@ CLAIMS = (
         as_fast,
     ),
     Claim(
+        "output_patterns",
+        "The largest changes of the 2:4 pattern are concentrated in self_attn.o_proj: more of the "
+        "20 most different matrices than of all.",
+        "Analysis of Learned Sparsity Patterns",
+        outputs_change_most,
+    ),
+    Claim(
         "safety",
         "It has a lower rate of unsafe responses than SparseGPT for all models "
         "(RealToxicityPrompts, HarmBench; 1:4).",
@@ -732,6 +784,8 @@ def describe(comparison: Comparison, adjusted: Mapping[Key, float]) -> str:
         half = float(scipy_stats.norm.ppf(0.975)) * difference.stderr
         ends = [comparison.show(difference.value + sign * half) for sign in (-1, 1)]
         text += f" [{ends[0]}, {ends[1]}], {p_text(adjusted[comparison.key])}"
+    elif comparison.exact_p is not None:
+        text += f", {p_text(adjusted[comparison.key])}"
     return text + (f", n = {difference.n:,}" if difference.n else "")
 
 

@@ -3,7 +3,8 @@
 results.csv is tidy: one value a row, sorted, fractions not percentages. Beside the
 benchmarks' metrics it holds fidelity to the dense model (``flips``, ``kappa``, …, from the
 item records), derived rows (benchmark ``dto``), throughput and energy (``serving``), achieved
-sparsity (``check``) and the pairs kept and dropped (``calibration``).
+sparsity (``check``), differences of the zeros to SparseGPT (``masks``, categories
+``layer.module``) and the pairs kept and dropped (``calibration``).
 ``printed`` is the paper's number on the same scale where it has one.
 """
 
@@ -18,7 +19,7 @@ from ..errors import UserError
 from ..files import read_json, write_csv
 from ..progress import Progress
 from ..runs import Checkpoint, benchmarks_of
-from . import dto, fidelity, significance, stats
+from . import dto, fidelity, patterns, significance, stats
 from .printed import printed_value
 from .spec import Spec, read_spec
 
@@ -131,6 +132,11 @@ def checkpoint_rows(spec: Spec, point: Checkpoint) -> list[Row]:
     rows += dto_rows(spec, point, rows)
     if files["serving"]:
         rows += metric_rows(point, "serving", Path(files["serving"]))
+    if files["masks"]:
+        rows += [
+            _row(point, patterns.SLUG, metric, category, measured)
+            for metric, category, measured in patterns.mask_values(Path(files["masks"]))
+        ]
     for row in rows:
         found = printed_value(spec, point, row["benchmark"], row["metric"], row["category"])
         row["printed"], row["printed_table"] = found or (None, None)

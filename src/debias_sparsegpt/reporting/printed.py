@@ -3,7 +3,8 @@
 ``printed.csv`` holds one printed number a row with its source: ``table`` is the LaTeX
 label in the paper, ``row`` the row as printed, ``value`` the digits as printed (percent
 for accuracies and CrowS-Pairs), ``metric`` our name for the column: the task, ``task/category``
-or ``task:metric``. ``calibration`` of a difference row is ``diff``.
+or ``task:metric``; of a matrix's masks ``masks:metric/layer.module``. ``calibration`` of a
+difference row is ``diff``.
 """
 
 import csv
@@ -56,10 +57,10 @@ def printed_value(
     """Return (value, tables) of the printed counterpart of one of our numbers, None without one.
 
     Only the headline metric on the paper's own data set has a counterpart, UnQover's
-    confidence and entropy, DTO, decode throughput and CO2, and of the safety benchmarks what a
-    guard model says of the response alone.
+    confidence and entropy, DTO, decode throughput and CO2, the differences of masks, and of the
+    safety benchmarks what a guard model says of the response alone.
     """
-    if benchmark in ("dto", "serving"):
+    if benchmark in ("dto", "serving", "masks"):
         name = "dto" if (benchmark, metric) == ("dto", "dto") else f"{benchmark}:{metric}"
     else:
         entry = spec.config.benchmarks[benchmark]

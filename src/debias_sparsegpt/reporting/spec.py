@@ -1,7 +1,7 @@
 """What the tables know of a run: its configuration, its checkpoints, the names to print.
 
 The workflow writes ``run_spec.json``: ``{"config": …, "experiments": {name: [checkpoint
-key]}, "checkpoints": [{model, method, regime, calibration, seed, evals, check,
+key]}, "checkpoints": [{model, method, regime, calibration, seed, evals, check, masks,
 calibration_manifest, serving}]}``; paths are relative to the working directory, null
 where a checkpoint has no such file.
 """
@@ -175,7 +175,7 @@ def read_spec(path: Path | str) -> Spec:
             )
             files[point] = {
                 name: entry.get(name)
-                for name in ("evals", "check", "calibration_manifest", "serving")
+                for name in ("evals", "check", "masks", "calibration_manifest", "serving")
             }
         experiments = {
             name: [_checkpoint(key) for key in keys] for name, keys in loaded["experiments"].items()
