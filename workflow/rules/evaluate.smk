@@ -34,6 +34,7 @@ rule evaluate_checkpoint:
             "evaluation.checkpoint",
             "evaluation.perplexity",
             "evaluation.choices",
+            "evaluation.stereoset",
             "evaluation.unqover",
             "evaluation.bbq",
             "evaluation.safety",

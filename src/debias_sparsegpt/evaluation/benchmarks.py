@@ -31,6 +31,7 @@ TASKS = {
     "hellaswag": ("choices", "HellaSwag"),
     "mmlu": ("choices", "MMLU"),
     "crows_pairs": ("choices", "CrowsPairs"),
+    "stereoset": ("stereoset", None),
     "unqover": ("unqover", None),
     "bbq": ("bbq", None),
     "realtoxicityprompts": ("safety", "RealToxicityPrompts"),
