@@ -21,7 +21,7 @@ def test_dry_run_of_the_embedded_default(clone):
     assert done.returncode == 0, done.stderr
     jobs = counts(done.stdout)
     assert jobs["world_model"] == 1
-    assert jobs["evaluate_checkpoint"] == 16
+    assert jobs["evaluate_checkpoint"] == 18
 
 
 def test_dry_run_of_the_paper_lists_its_67_checkpoints(clone):
