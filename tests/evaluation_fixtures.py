@@ -132,6 +132,27 @@ def bbq_rows(category: str = "Tribe", count: int = 12) -> list[dict]:
     return rows
 
 
+def stereoset_rows(count: int = 12) -> list[dict]:
+    """Rows as in StereoSet's intrasentence file, three target terms of two categories."""
+    rows = []
+    for k in range(count):
+        category, target = (("tribe", "Vel"), ("tribe", "Tor"), ("trade", "smith"))[k % 3]
+        words = {"stereotype": "lazy", "anti-stereotype": "diligent", "unrelated": "wet tea"}
+        rows.append(
+            {
+                "id": f"c{k}",
+                "target": target,
+                "bias_type": category,
+                "context": f"At gate {k} a {target} is BLANK.",
+                "sentences": [
+                    {"gold_label": label, "sentence": f"At gate {k} a {target} is {word}."}
+                    for label, word in words.items()
+                ],
+            }
+        )
+    return rows
+
+
 def write_datasets(root: Path) -> Path:
     """Write small data sets in the canonical files; return the folder that holds them."""
     write_jsonl(root / "unqover/datas_rebuilt.jsonl", unqover_rows())
@@ -165,6 +186,7 @@ def write_datasets(root: Path) -> Path:
     lines += [f"{k}\t{a}\t{b}\tstereo\ttribe" for k, (a, b) in enumerate(pairs)]
     (root / "crows_pairs").mkdir()
     (root / "crows_pairs/crows_pairs_revised.csv").write_text("\n".join(lines) + "\n")
+    write_jsonl(root / "stereoset/intrasentence.jsonl", stereoset_rows())
     pages = []
     for title in ("Vel", "Tor"):
         body = " ".join(f"The {title} people have {k} boats and sing ." for k in range(40))

@@ -13,6 +13,7 @@ CATEGORIES = {
     "unqover": ("religion", "country", "ethnicity", "mixedgender"),
     "bbq": ("Age", "Religion"),
     "crows_pairs": ("age", "religion"),
+    "stereoset": ("gender", "race"),
     "mmlu": ("anatomy", "law"),
     "hellaswag": ("all",),
     "realtoxicityprompts": ("challenging", "other"),
@@ -109,6 +110,12 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
         metrics = {"pct_stereotype": total, "likelihood_diff": {"value": 3.2, "n": items}}
         for row in rows:
             row["correct"] = not row["correct"]
+    if task == "stereoset":
+        metric = "icat"
+        metrics = {"lms": {**total, "value": 0.9}, "ss": {**total, "value": 1 - total["value"] / 2}}
+        metrics |= {name: {**total, "value": 0.9 * skill} for name in ("icat", "icat_norm_terms")}
+        for row in rows:
+            row["correct"], row["unrelated_logprob"] = not row["correct"], -3.0
     if task == "unqover":
         metrics |= {
             f"{kind}_{part}": {"value": value, "n": items, "stderr": 0.01}

@@ -24,6 +24,7 @@ TASKS = {
     "hellaswag": ("hellaswag", "acc"),
     "mmlu": ("mmlu", "acc"),
     "crows_pairs": ("crows_pairs", "pct_stereotype"),
+    "stereoset": ("stereoset", "icat"),
     "unqover": ("unqover", "acc"),
     "bbq": ("bbq", "acc_all"),
 }
@@ -66,7 +67,8 @@ def test_each_benchmark_writes_metrics_and_items(task, model, data, tmp_path):
     assert len({(item["item_id"], item.get("perm")) for item in items}) == len(items) > 0
     if task != "perplexity":
         accuracy = sum(item["correct"] for item in items) / len(items)
-        assert found["metrics"][headline]["value"] == pytest.approx(accuracy)
+        name = "ss" if task == "stereoset" else headline
+        assert found["metrics"][name]["value"] == pytest.approx(accuracy)
         assert {item["category"] for item in items} >= set(found["categories"])
     # Equal inputs, equal bytes.
     assert evaluate(model, task, data / folder, tmp_path / "b") == 0

@@ -5,7 +5,7 @@ import torch
 
 from debias_sparsegpt import readers
 from debias_sparsegpt.errors import UserError
-from debias_sparsegpt.evaluation import bbq, perplexity, unqover
+from debias_sparsegpt.evaluation import bbq, perplexity, stereoset, unqover
 from debias_sparsegpt.evaluation.choices import MMLU, CrowsPairs, HellaSwag
 from debias_sparsegpt.evaluation.language_model import load_language_model
 from debias_sparsegpt.evaluation.options import score_prompts
@@ -139,6 +139,7 @@ TASKS = {
     "hellaswag": (HellaSwag, "hellaswag"),
     "mmlu": (MMLU, "mmlu"),
     "crows_pairs": (CrowsPairs, "crows_pairs"),
+    "stereoset": (stereoset, "stereoset"),
 }
 
 

@@ -23,6 +23,7 @@ TASKS = {
     "hellaswag": ("hellaswag", ["--batch-size", "1"]),
     "mmlu": ("mmlu", ["--batch-size", "1"]),
     "crows_pairs": ("crows_pairs", ["--batch-size", "1"]),
+    "stereoset": ("stereoset", ["--batch-size", "4"]),
 }
 FILES = ("metrics.json", "items.jsonl")
 

@@ -141,7 +141,7 @@ def test_every_distance_has_its_interval(world):
         for row in read_csv(world / "results.csv")
         if row["benchmark"] == "dto"
     }
-    assert len(rows) == 16 * 9
+    assert len(rows) == 18 * 9
     for key, row in rows.items():
         if key[3] in ("dto", "dto_chance", "dto_bbq"):
             low, high = (
@@ -158,7 +158,7 @@ def test_paired_differences_of_distances(world):
         for row in read_csv(world / "significance.csv")
         if row["benchmark"] == "dto" and row["model"] == "world"
     }
-    assert len(tests) == 5 * 3
+    assert len(tests) == 6 * 3
     values = {
         (row["method"], row["metric"]): float(row["value"])
         for row in read_csv(world / "results.csv")
@@ -185,20 +185,21 @@ def test_configurations_are_tested_by_sign_and_rank(world):
             float(row["value"])
         for row in read_csv(world / "results.csv") if row["value"] and not row["category"]
     }  # fmt: skip
-    grid = [(r, "ss") for r in ("u25", "u50", "1of4", "2of4")] + [("2of4", "ss-uc256")]
+    clean = [(r, "ss") for r in ("u25", "u50", "1of4", "2of4")] + [("2of4", "ss-uc256")]
+    grid = [*clean, ("2of4", "cp")]
     gains = [
         results["sparsegpt", *point, "wikitext2", "ppl"]
         - results["debias-sparsegpt", *point, "wikitext2", "ppl"]
         for point in grid
     ]
     row = rows["wikitext2"]
-    assert (int(row["n"]), int(row["wins"]), int(row["losses"])) == (5, 5, 0)
+    assert (int(row["n"]), int(row["wins"]), int(row["losses"])) == (6, 6, 0)
     assert float(row["diff"]) == pytest.approx(np.mean(gains))
-    assert float(row["p_sign"]) == pytest.approx(2 / 2**5)
+    assert float(row["p_sign"]) == pytest.approx(2 / 2**6)
     distances = [
         abs(results["sparsegpt", *point, "crows_pairs", "pct_stereotype"] - 0.5)
         - abs(results["debias-sparsegpt", *point, "crows_pairs", "pct_stereotype"] - 0.5)
-        for point in grid
+        for point in clean
     ]
     row = rows["crows_pairs"]
     assert int(row["wins"]) == sum(x > 1e-12 for x in distances)

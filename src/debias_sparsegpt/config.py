@@ -20,7 +20,10 @@ METHODS = ("dense", "magnitude", "wanda", "sparsegpt", "debias-sparsegpt")
 REGIMES = ("u25", "u50", "1of4", "2of4")
 # Tasks whose answers a judge reads.
 JUDGED = ("realtoxicityprompts", "harmbench")
-TASKS = ("perplexity", "hellaswag", "mmlu", "crows_pairs", "unqover", "bbq", *JUDGED)
+TASKS = (
+    *("perplexity", "hellaswag", "mmlu", "crows_pairs", "stereoset", "unqover", "bbq"),
+    *JUDGED,
+)
 TABLES = (
     "main",
     "more_models",
@@ -30,6 +33,7 @@ TABLES = (
     "calib_source",
     "confidence",
     "bbq",
+    "stereoset",
     "safety",
     "fidelity",
     "efficiency",

@@ -113,6 +113,21 @@ def mask_references(config: Config) -> dict[Checkpoint, Checkpoint]:
     return found
 
 
+def in_calibration(config: Config, point: Checkpoint, benchmark: str, category: str = "") -> bool:
+    """Return whether a checkpoint's calibration pairs come from what a benchmark scores.
+
+    That is so where both are of one data set, whatever the splits, and the pairs are of all
+    bias types or of ``category``; for the whole benchmark ("") one type is enough. Pairs
+    that the alignment drops and those of a negative control count.
+    """
+    if benchmark not in config.benchmarks or point.calibration == "none":
+        return False
+    calibration = config.calibrations[point.calibration]
+    if config.benchmarks[benchmark].dataset != calibration.pairs:
+        return False
+    return not (category and calibration.categories) or category in calibration.categories
+
+
 def needed_datasets(config: Config) -> list[str]:
     """Return the data sets that the configuration's benchmarks, calibrations and serving read."""
     needed = {benchmark.dataset for benchmark in config.benchmarks.values()}

@@ -21,9 +21,9 @@ def test_dry_run_of_the_embedded_default(clone):
     assert done.returncode == 0, done.stderr
     jobs = counts(done.stdout)
     assert jobs["world_model"] == 1
-    assert jobs["evaluate_checkpoint"] == 16
-    # Four regimes with StereoSet, and 2:4 with added texts.
-    assert jobs["compare_masks"] == 5
+    assert jobs["evaluate_checkpoint"] == 18
+    # Four regimes with StereoSet, 2:4 with added texts and with the pairs of CrowS-Pairs.
+    assert jobs["compare_masks"] == 6
 
 
 def test_dry_run_of_the_paper_lists_its_67_checkpoints(clone):

@@ -41,6 +41,7 @@ rule evaluate_checkpoint:
             "evaluation.checkpoint",
             "evaluation.perplexity",
             "evaluation.choices",
+            "evaluation.stereoset",
             "evaluation.unqover",
             "evaluation.bbq",
             "evaluation.safety",

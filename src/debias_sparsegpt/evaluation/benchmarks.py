@@ -32,6 +32,7 @@ TASKS = {
     "hellaswag": ("choices", "HellaSwag"),
     "mmlu": ("choices", "MMLU"),
     "crows_pairs": ("choices", "CrowsPairs"),
+    "stereoset": ("stereoset", None),
     "unqover": ("unqover", None),
     "bbq": ("bbq", None),
     "realtoxicityprompts": ("safety", "RealToxicityPrompts"),

@@ -64,6 +64,8 @@ FIELDS: dict[str, Callable[[Any], bool]] = {
     "shared_logprobs": _numbers,
     "n_shared": COUNT,
     "correct_shared": FLAG,
+    "unrelated_logprob": _number,
+    "sentence_tokens": _numbers,
     "nll": _number,
     "n_words": COUNT,
     "n_bytes": COUNT,
@@ -97,6 +99,10 @@ TASK_FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "mmlu": (_CHOICE, ("correct_norm",)),
     "crows_pairs": (
         (*_CHOICE, "direction", "shared_logprobs", "n_shared", "correct_shared"),
+        (),
+    ),
+    "stereoset": (
+        (*_CHOICE, "correct_norm", "cluster", "unrelated_logprob", "sentence_tokens"),
         (),
     ),
     "unqover": (

@@ -158,6 +158,10 @@ class RunNumbers:
         if measured is None:
             self.missing[f"{quantity.benchmark} {quantity.metric} of " + "/".join(point)] = None
             return None
+        if measured.in_calibration:
+            label = f"{TASK_LABELS[name.partition('/')[0].partition(':')[0]]} of " + "/".join(point)
+            self.missing[f"a clean test: its calibration has the data of {label}"] = None
+            return None
         seeds = [self._results.one(one, quantity) for one in group.checkpoints()]
         errors = [one.stderr for one in seeds if one is not None]
         stderr = None

@@ -5,7 +5,8 @@ benchmarks' metrics it holds fidelity to the dense model (``flips``, ``kappa``, 
 item records), derived rows (benchmark ``dto``), throughput and energy (``serving``), achieved
 sparsity (``check``), differences of the zeros to SparseGPT (``masks``, categories
 ``layer.module``) and the pairs kept and dropped (``calibration``).
-``printed`` is the paper's number on the same scale where it has one.
+``printed`` is the paper's number on the same scale where it has one, ``in_calibration`` is true
+where the calibration pairs are of the data and bias types that the value was measured on.
 """
 
 import argparse
@@ -18,14 +19,14 @@ import numpy as np
 from ..errors import UserError
 from ..files import read_json, write_csv
 from ..progress import Progress
-from ..runs import Checkpoint, benchmarks_of
+from ..runs import Checkpoint, benchmarks_of, in_calibration
 from . import dto, fidelity, patterns, significance, stats
 from .printed import printed_value
 from .spec import Spec, read_spec
 
 COLUMNS = (
     "model", "method", "regime", "calibration", "seed", "benchmark", "metric", "category",
-    "value", "n", "stderr", "printed", "printed_table",
+    "value", "n", "stderr", "printed", "printed_table", "in_calibration",
 )  # fmt: skip
 Row = dict[str, Any]
 
@@ -163,6 +164,10 @@ def collect(spec: Spec) -> list[Row]:
     ]
     for point, manifest in calibrations.values():
         rows += calibration_rows(point, Path(manifest))
+    for row in rows:
+        point = Checkpoint(*(row[name] for name in COLUMNS[:5]))
+        known = in_calibration(spec.config, point, row["benchmark"], row["category"])
+        row["in_calibration"] = "true" if known else "false"
     return sorted(rows, key=lambda row: tuple(str(row[name]) for name in COLUMNS[:8]))
 
 

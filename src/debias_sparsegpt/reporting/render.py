@@ -55,6 +55,7 @@ _ESCAPES = {
     "±": r"$\pm$",
     "×": r"$\times$",
     "†": r"$^{\dagger}$",
+    "‡": r"$^{\ddagger}$",
     "→": r"$\to$",
     "↑": r"$\uparrow$",
     "↓": r"$\downarrow$",
@@ -129,6 +130,7 @@ class Cell:
     sd: float | None = None
     bold: bool = False
     dagger: bool = False
+    in_calibration: bool = False
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,8 @@ def _latex_cell(cell: Cell | None) -> str:
     text = escape_latex(cell.display)
     if cell.bold:
         text = rf"\textbf{{{text}}}"
-    return text + (r"$^{\dagger}$" if cell.dagger else "")
+    text += r"$^{\dagger}$" if cell.dagger else ""
+    return text + (r"$^{\ddagger}$" if cell.in_calibration else "")
 
 
 def _latex_heads(table: Table) -> list[str]:
@@ -286,17 +289,19 @@ def csv_form(table: Table) -> tuple[list[str], list[dict[str, str]]]:
 
     ``<col>`` is ours and ``<col>_printed`` the paper's in the same unit, ``<col>_sd`` the
     standard deviation over calibration seeds (where there are several), ``<col>_dagger`` 1
-    where the table has a dagger.
+    where the table has a dagger, ``<col>_in_calibration`` 1 where it has a double dagger.
     """
     data = [row for row in table.rows if row.kind != "heading"]
     identity = list(dict.fromkeys(name for row in data for name in row.identity))
     seeds = any(cell.sd is not None for row in data for cell in row.cells.values())
     tested = any(cell.dagger for row in data for cell in row.cells.values())
+    known = any(cell.in_calibration for row in data for cell in row.cells.values())
     header = list(identity)
     for column in table.columns:
         header += [column.key, f"{column.key}_printed"]
         header += [f"{column.key}_sd"] if seeds else []
         header += [f"{column.key}_dagger"] if tested else []
+        header += [f"{column.key}_in_calibration"] if known else []
     lines = []
     for row in data:
         line = dict.fromkeys(header, "") | dict(row.identity)
@@ -310,6 +315,8 @@ def csv_form(table: Table) -> tuple[list[str], list[dict[str, str]]]:
                 line[f"{column.key}_sd"] = column.plain(cell.sd)
             if tested:
                 line[f"{column.key}_dagger"] = "1" if cell.dagger else ""
+            if known:
+                line[f"{column.key}_in_calibration"] = "1" if cell.in_calibration else ""
         lines.append(line)
     return header, lines
 
@@ -328,7 +335,7 @@ def to_markdown(table: Table) -> str:
         if cell is None:
             return ""
         text = f"**{cell.display}**" if cell.bold else cell.display
-        return text + ("†" if cell.dagger else "")
+        return text + ("†" if cell.dagger else "") + ("‡" if cell.in_calibration else "")
 
     heads = [escape_markdown(head) for head in table.heads]
     for column in table.columns:

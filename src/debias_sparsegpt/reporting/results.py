@@ -29,7 +29,8 @@ class Measured:
     """A number over one or more calibration seeds, on the scale of results.csv.
 
     ``value`` is the mean over seeds, ``sd`` their standard deviation (None for one seed),
-    ``stderr`` and ``n`` those of one seed (None when several).
+    ``stderr`` and ``n`` those of one seed (None when several). ``in_calibration``: measured on
+    data that the calibration pairs are from, so no clean test.
     """
 
     value: float
@@ -37,6 +38,7 @@ class Measured:
     stderr: float | None = None
     sd: float | None = None
     printed: float | None = None
+    in_calibration: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class Results:
         self._categories: dict[tuple[str, str], dict[str, None]] = {}
         needed = (
             "model", "method", "regime", "calibration", "seed", "benchmark", "metric", "category",
-            "value", "n", "stderr", "printed",
+            "value", "n", "stderr", "printed", "in_calibration",
         )  # fmt: skip
         for row in _read(path, needed):
             value = _number(row["value"])
@@ -111,6 +113,7 @@ class Results:
                 _number(row["stderr"]),
                 None,
                 _number(row["printed"]),
+                row["in_calibration"] == "true",
             )
             if row["category"]:
                 names = self._categories.setdefault((row["benchmark"], row["metric"]), {})
@@ -134,6 +137,7 @@ class Results:
             statistics.fmean(values),
             sd=statistics.stdev(values),
             printed=present[0].printed,
+            in_calibration=present[0].in_calibration,
         )
 
     def categories(self, benchmark: str, metric: str) -> list[str]:

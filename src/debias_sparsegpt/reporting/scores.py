@@ -40,9 +40,13 @@ def _disambiguated(row: dict[str, Any]) -> float | None:
     return float(row["correct"]) if row.get("condition") == "disambig" else None
 
 
+def _sense(row: dict[str, Any]) -> float:
+    return float(np.mean([score > row["unrelated_logprob"] for score in row["option_logprobs"]]))
+
+
 # (task, metric) -> score of one item, None for an item that the metric leaves out for every
 # model, NaN for one that this model's answer leaves undecided. A metric without an entry
-# (perplexity) is not a mean over items and is not tested.
+# (perplexity, icat) is not a mean over items and is not tested.
 ITEM_SCORES: dict[tuple[str, str], Callable[[dict[str, Any]], float | None]] = {
     ("hellaswag", "acc"): _flag("correct"),
     ("hellaswag", "acc_norm"): _flag("correct_norm"),
@@ -53,6 +57,9 @@ ITEM_SCORES: dict[tuple[str, str], Callable[[dict[str, Any]], float | None]] = {
     ("bbq", "acc_dis"): _disambiguated,
     ("crows_pairs", "pct_stereotype"): _flag("correct"),
     ("crows_pairs", "pct_stereotype_shared"): _flag("correct_shared"),
+    ("stereoset", "ss"): _flag("correct"),
+    ("stereoset", "ss_norm"): _flag("correct_norm"),
+    ("stereoset", "lms"): _sense,
 } | {
     (task, metric): score
     for task in JUDGED

@@ -4,7 +4,8 @@ One row per model, method, regime, calibration, seed and benchmark: the items th
 checkpoints answered are paired, ``diff`` is the candidate's mean score minus the
 baseline's on the scale of results.csv. With several calibration seeds a row ``mean``
 tests the items' scores averaged over the seeds. The benchmark ``dto`` has the differences of
-the distances to the optimum, with paired bootstrap intervals and no test.
+the distances to the optimum, with paired bootstrap intervals and no test. A benchmark that
+shares its data with the calibration pairs is not tested (``runs.in_calibration``).
 
 Rows with ``all`` for model, regime, calibration and seed go over configurations instead of
 items: ``n`` of them, on ``wins`` of which the method is better than SparseGPT and on
@@ -20,10 +21,10 @@ import numpy as np
 
 from ..config import JUDGED, Benchmark
 from ..progress import Progress
-from ..runs import Checkpoint, benchmarks_of
+from ..runs import Checkpoint, benchmarks_of, in_calibration
 from . import dto, stats
 from .scores import ITEM_SCORES, Scores, average, require_same_items
-from .spec import HEADLINES, Spec, has_paper_form
+from .spec import HEADLINES, Spec, best_at_half, has_paper_form
 
 COLUMNS = (
     "model", "method", "baseline", "regime", "calibration", "seed", "benchmark", "metric",
@@ -34,6 +35,7 @@ RESAMPLES = 10_000
 ALL = "all"  # of rows over configurations
 MEAN = "mean"  # in the column seed: scores averaged over the calibration seeds
 BBQ_PARTS = ("acc_all", "acc_amb", "acc_dis")
+STEREOSET_PARTS = ("lms", "ss")
 
 
 def compare(candidate: Scores, baseline: Scores, resamples: int = RESAMPLES) -> dict[str, Any]:
@@ -87,9 +89,9 @@ def pairs(spec: Spec) -> list[tuple[Checkpoint, Checkpoint]]:
 
 
 def metrics_of(spec: Spec, slug: str, entry: Benchmark) -> list[str]:
-    """Return a benchmark's metrics to compare: its headline, BBQ's parts, the paper's unsafe."""
+    """Return a benchmark's metrics to compare: its headline, its parts, the paper's unsafe."""
     names = [spec.headline(slug)]
-    names += BBQ_PARTS if entry.task == "bbq" else ()
+    names += {"bbq": BBQ_PARTS, "stereoset": STEREOSET_PARTS}.get(entry.task, ())
     names += ["says_unsafe_paper"] if has_paper_form(entry) else []
     return list(dict.fromkeys(names))
 
@@ -132,11 +134,11 @@ def significance_rows(spec: Spec, resamples: int = RESAMPLES) -> Iterable[dict[s
 
     The family of the Holm correction is every headline cell (model, method, regime,
     calibration, benchmark) with the same entry in ``seed``. A benchmark that one of the two
-    checkpoints does not have is not compared.
+    checkpoints does not have, or that is no clean test of them, is not compared.
     """
     cells = tested_metrics(spec)
     distances = dto.definitions(spec)
-    own = {point: benchmarks_of(spec.config, point) for point in spec.files}
+    own = {point: clean_benchmarks(spec, point) for point in spec.files}
     rows: list[dict[str, Any]] = []
     found = pairs(spec)
     progress = Progress(len(found) * (len(cells) + len(distances)), "paired tests")
@@ -197,6 +199,15 @@ def significance_rows(spec: Spec, resamples: int = RESAMPLES) -> Iterable[dict[s
     return sorted(rows, key=lambda row: tuple(str(row[name]) for name in COLUMNS[:8]))
 
 
+def clean_benchmarks(spec: Spec, point: Checkpoint) -> list[str]:
+    """Return a checkpoint's benchmarks whose data are not in its calibration pairs."""
+    return [
+        slug
+        for slug in benchmarks_of(spec.config, point)
+        if not in_calibration(spec.config, point, slug)
+    ]
+
+
 Pair = tuple[Checkpoint, Checkpoint]
 
 
@@ -221,8 +232,9 @@ def configuration_rows(spec: Spec, values: Sequence[dict[str, Any]]) -> list[dic
     """Return the tests over configurations from the rows of results.csv, sorted.
 
     A configuration is a model, regime and calibration; the values of its seeds are averaged.
-    Metrics are those of ``metrics_of`` and the distances to the optimum. One configuration
-    is no test: such a metric has no row.
+    Metrics are those of ``metrics_of`` and the distances to the optimum, without configurations
+    whose calibration pairs are the benchmark's data. One configuration is no test: such a
+    metric has no row.
     """
     totals = {
         (Checkpoint(*(row[name] for name in ("model", "method", "regime", "calibration", "seed"))),
@@ -242,7 +254,8 @@ def configuration_rows(spec: Spec, values: Sequence[dict[str, Any]]) -> list[dic
     for ours, theirs in pairs(spec):
         for slug, metric, task in cells:
             a, b = totals.get((ours, slug, metric)), totals.get((theirs, slug, metric))
-            if a is not None and b is not None:
+            clean = not in_calibration(spec.config, ours, slug)
+            if clean and a is not None and b is not None:
                 found = gains.setdefault((ours.method, slug, metric), {})
                 found.setdefault(_grid_point(ours), []).append(gain(task, metric, a, b))
     rows = []
@@ -271,8 +284,8 @@ def configuration_rows(spec: Spec, values: Sequence[dict[str, Any]]) -> list[dic
 
 
 def gain(task: str, metric: str, candidate: float, baseline: float) -> float:
-    """Return by how much ``candidate`` is better: CrowS-Pairs by its distance from one half."""
-    if task == "crows_pairs" and metric == HEADLINES["crows_pairs"]:
+    """Return how much better ``candidate`` is; shares of stereotypes by distance from one half."""
+    if best_at_half(task, metric):
         return abs(baseline - 0.5) - abs(candidate - 0.5)
     if task in ("perplexity", *JUDGED, dto.SLUG):
         return baseline - candidate
@@ -280,5 +293,5 @@ def gain(task: str, metric: str, candidate: float, baseline: float) -> float:
 
 
 def better(task: str, metric: str, candidate: float, baseline: float) -> bool:
-    """Return whether ``candidate`` is the better value; CrowS-Pairs is best at one half."""
+    """Return whether ``candidate`` is the better value; stereotypes are best at one half."""
     return gain(task, metric, candidate, baseline) > 0

@@ -38,11 +38,15 @@ TASK_LABELS = {
     "unqover": "UnQover",
     "bbq": "BBQ",
     "crows_pairs": "CP",
+    "stereoset": "StereoSet",
     "realtoxicityprompts": "RealToxicityPrompts",
     "harmbench": "HarmBench",
 }
 # Columns of the tables in the paper's order.
-TASK_ORDER = ("perplexity", "hellaswag", "mmlu", "unqover", "bbq", "crows_pairs", *JUDGED)
+TASK_ORDER = (
+    *("perplexity", "hellaswag", "mmlu", "unqover", "bbq", "crows_pairs", "stereoset"),
+    *JUDGED,
+)
 # The metric that stands for a task in the tables unless the configuration names another.
 HEADLINES = {
     "perplexity": "ppl",
@@ -51,6 +55,7 @@ HEADLINES = {
     "unqover": "acc",
     "bbq": "acc_all",
     "crows_pairs": "pct_stereotype",
+    "stereoset": "icat",
     "realtoxicityprompts": "unsafe_rate",
     "harmbench": "unsafe_rate",
 }
@@ -137,6 +142,13 @@ class Spec:
                 f"{have}; define experiments.{name} or leave {asked_by} out"
             )
         return self.experiments[name]
+
+
+def best_at_half(task: str, metric: str) -> bool:
+    """Return whether a metric is a share of stereotypes: one half is best, 0 and 1 are biased."""
+    if task == "stereoset":
+        return metric.split("_")[0] == "ss"
+    return task == "crows_pairs" and metric == HEADLINES[task]
 
 
 def has_paper_form(entry: Benchmark) -> bool:

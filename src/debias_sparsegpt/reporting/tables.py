@@ -2,7 +2,9 @@
 
 Column groups have the paper's colours (perplexity, performance, fairness, DTO). Bold is the
 best pruned value within a block. A dagger says that Debias-SparseGPT improves on SparseGPT
-with p < 0.01 by the paired t-test on items. The CSV has the paper's printed value beside ours.
+with p < 0.01 by the paired t-test on items, a double dagger that the calibration pairs are the
+test's own data; such values are neither tested nor bold. The CSV has the paper's printed value
+beside ours.
 """
 
 import argparse
@@ -24,6 +26,7 @@ from .spec import (
     REGIME_LABELS,
     TASK_LABELS,
     Spec,
+    best_at_half,
     has_paper_form,
     protocol_words,
     read_spec,
@@ -42,6 +45,7 @@ TASK_GROUPS = {
     "unqover": "fairness",
     "bbq": "fairness",
     "crows_pairs": "fairness",
+    "stereoset": "fairness",
     "realtoxicityprompts": "fairness",
     "harmbench": "fairness",
 }
@@ -87,7 +91,7 @@ def benchmark_field(spec: Spec, slug: str) -> Field:
     if metric != HEADLINES[task]:
         label += f" {metric}"
     down = dict.fromkeys(("perplexity", *JUDGED), "down")
-    direction = {**down, "crows_pairs": "half"}.get(task, "up")
+    direction = "half" if best_at_half(task, metric) else down.get(task, "up")
     if task == "crows_pairs" and metric != HEADLINES[task]:
         direction = ""
     scale = 1.0 if task == "perplexity" or metric == "likelihood_diff" else 100.0
@@ -106,8 +110,9 @@ def has_dto(spec: Spec) -> bool:
 
 
 def all_fields(spec: Spec) -> list[Field]:
-    """Return a column for every benchmark but those of the safety table, then DTO."""
-    shown = (slug for slug, entry in spec.benchmarks().items() if entry.task not in JUDGED)
+    """Return a column for every benchmark but those with a table of their own, then DTO."""
+    apart = ("stereoset", *JUDGED)
+    shown = (slug for slug, entry in spec.benchmarks().items() if entry.task not in apart)
     fields = [benchmark_field(spec, slug) for slug in shown]
     return fields + ([dto_field()] if has_dto(spec) else [])
 
@@ -162,6 +167,7 @@ def make_cells(
             measured.printed,
             measured.sd,
             dagger=marks and is_improvement(run, group, field.quantity, measured.value),
+            in_calibration=measured.in_calibration,
         )
     return cells
 
@@ -188,14 +194,17 @@ def rank(column: Column, value: float) -> float:
 def embolden(rows: list[Row], fields: Sequence[Field], positions: Sequence[int]) -> None:
     """Mark the best values of a block (rows at ``positions``) bold, in place; all of a tie.
 
-    Nothing is marked where fewer than two rows have a value or all values are the same.
+    Values measured on calibration data do not compete. Nothing is marked where fewer than two
+    rows have a value or all values are the same.
     """
     for field in fields:
         key = field.column.key
         ranks = {
             position: rank(field.column, cell.value)
             for position in positions
-            if (cell := rows[position].cells.get(key)) is not None and cell.value is not None
+            if (cell := rows[position].cells.get(key)) is not None
+            and cell.value is not None
+            and not cell.in_calibration
         }
         if not field.column.direction or len(set(ranks.values())) < 2:
             continue
@@ -247,6 +256,11 @@ def notes(
         sentences.append(
             "†: improvement of Debias-SparseGPT over SparseGPT with p < 0.01 by the paired "
             f"t-test on items, not corrected for several tests (tested: {heads})."
+        )
+    if any(cell.in_calibration for cell in cells):
+        sentences.append(
+            "‡: no clean test, the calibration pairs are from the same data set and bias types; "
+            "neither tested nor compared."
         )
     if any(cell.sd is not None for cell in cells):
         sentences.append("±: standard deviation over calibration seeds.")
@@ -455,6 +469,39 @@ def bbq_table(run: Run, slug: str) -> Table:
     return method_table(run, slug, widest_experiment(run.spec), caption, fields)
 
 
+def stereoset_table(run: Run, slug: str) -> Table:
+    """Return StereoSet's scores beside CrowS-Pairs, by calibration set: not in the paper.
+
+    Rows are those of the experiment ``calib_source``, whose pairs are from different sources,
+    where the run has it: each data set is a clean test of the pairs of the other one.
+    """
+    spec = run.spec
+    name = spec.primary("stereoset")
+    if name is None:
+        raise UserError(
+            "the table stereoset shows StereoSet, but the configuration has no benchmark with "
+            "task stereoset; add one or leave the table out"
+        )
+    fields = [
+        Field(Column(metric, head, "fairness", direction, 100.0, span=span), Quantity(name, metric))
+        for metric, head, direction, span in (
+            ("icat", "ICAT", "up", "StereoSet"),
+            ("lms", "LMS", "up", "StereoSet"),
+            ("ss", "SS", "half", "StereoSet"),
+            ("icat_norm_terms", "ICAT", "up", "Per token and term"),
+        )
+    ]
+    crows = spec.primary("crows_pairs")
+    fields += [benchmark_field(spec, crows)] if crows else []
+    caption = (
+        "StereoSet: share of sentences with sense preferred to nonsense (LMS), of stereotypes "
+        "preferred to their opposites (SS), and both in one (ICAT, 100 is ideal)"
+    )
+    caption += ", beside CrowS-Pairs." if crows else "."
+    experiment = "calib_source" if "calib_source" in spec.experiments else None
+    return method_table(run, slug, experiment or widest_experiment(spec), caption, fields)
+
+
 def fidelity_table(run: Run, slug: str) -> Table:
     """Return how far each pruned model's answers are from the dense model's: not in the paper."""
     spec = run.spec
@@ -584,7 +631,8 @@ def difference(column: Column, above: Cell, below: Cell) -> Cell:
     printed = None
     if above.printed is not None and below.printed is not None:
         printed = above.printed - below.printed
-    return Cell(value, column.show(value, signed=True), printed)
+    known = above.in_calibration or below.in_calibration
+    return Cell(value, column.show(value, signed=True), printed, in_calibration=known)
 
 
 def ultrachat_table(run: Run, slug: str) -> Table:
@@ -1052,6 +1100,7 @@ BUILDERS: dict[str, Callable[[Run, str], Table]] = {
     "confidence": confidence_table,
     "bbq": bbq_table,
     "safety": safety_table,
+    "stereoset": stereoset_table,
     "fidelity": fidelity_table,
     "efficiency": efficiency_table,
     "patterns": patterns_table,
