@@ -42,7 +42,7 @@ def test_every_stage_left_its_output(finished):
     assert json.loads((checkpoint / "check.json").read_text())["model_sha256"]
     masks = pd.read_csv(checkpoint / "masks.csv")
     assert len(masks) == 2 * 7
-    assert (masks.zeros * 2 == masks.rows * masks.columns).all()
+    assert (masks["zeros"] * 2 == masks["rows"] * masks["columns"]).all()
     listed = table[(table.benchmark == "masks") & (table.metric == "pattern_disagreement")]
     assert len(listed) == 2 * 7 + 1
 
