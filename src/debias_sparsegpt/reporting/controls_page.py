@@ -341,9 +341,10 @@ def sweep_figure(spec: Spec, found: Sequence[Effect]) -> Figure:
                     method = "debias-sparsegpt"
                     _bars(axis, places, mine, COLORS[method], MARKERS[method], label)
             _finish(axis, chosen if column == 0 else [], "SparseGPT")
-            axis.set_xticks(
-                range(len(keys)), [weight_label(key).replace(" ", "\n") for key in keys]
-            )
+            # Names go beneath the numbers, for which alone there is room side by side.
+            labels = [weight_label(key) for key in keys]
+            labels = ["\n" + name.replace(" ", "\n") if " " in name else name for name in labels]
+            axis.set_xticks(range(len(keys)), labels)
             if row == 0:
                 axis.set_title(REGIME_LABELS[regime])
     for axis in axes[-1]:
