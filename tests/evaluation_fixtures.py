@@ -7,6 +7,7 @@ import torch
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from debias_sparsegpt.evaluation.journal import Journal
 from debias_sparsegpt.evaluation.language_model import (
     LanguageModel,
     context_length,
@@ -198,3 +199,20 @@ def write_datasets(root: Path) -> Path:
     ]
     write_jsonl(root / "tinystories/stories_1000.jsonl", stories)
     return root
+
+
+def interrupt_journal(monkeypatch, after):
+    """Stop the run as Ctrl-C does, right after its batch number ``after`` is kept.
+
+    Returns the list that every kept batch's (stage, number) is added to, also in later runs.
+    """
+    real, stages = Journal.put, []
+
+    def put(journal, stage, number, values):
+        real(journal, stage, number, values)
+        stages.append((stage, number))
+        if len(stages) == after:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Journal, "put", put)
+    return stages

@@ -15,14 +15,13 @@ from debias_sparsegpt.converters import CONVERTERS, Table
 from debias_sparsegpt.errors import UserError
 from debias_sparsegpt.evaluation import benchmarks, checkpoint, judges, safety
 from debias_sparsegpt.evaluation.generation import greedy
-from debias_sparsegpt.evaluation.journal import Journal
 from debias_sparsegpt.evaluation.spec import Spec, make_spec
 from debias_sparsegpt.reporting import claims, significance
 from debias_sparsegpt.reporting.significance import Scores, compare
 from debias_sparsegpt.world import generator
 from debias_sparsegpt.world import safety as world_safety
 from debias_sparsegpt.world.society import Society
-from evaluation_fixtures import write_jsonl
+from evaluation_fixtures import interrupt_journal, write_jsonl
 from reporting_run import small_config, write_run
 from safety_models import (
     LOGIT,
@@ -714,20 +713,12 @@ def test_a_benchmark_for_all_checkpoints_must_be_left(raw):
 
 
 def test_a_killed_generation_goes_on_with_the_same_bytes(model, data, tmp_path, monkeypatch):
-    real, stages = Journal.put, []
-
-    def put(journal, stage, number, values):
-        real(journal, stage, number, values)
-        stages.append((stage, number))
-        if len(stages) == 4:
-            raise KeyboardInterrupt
-
     def files(folder):
         return {path.name: path.read_bytes() for path in folder.iterdir()}
 
     words = (model, "realtoxicityprompts", data)
     assert evaluate(*words, tmp_path / "whole", "--batch-size", "2") == 0
-    monkeypatch.setattr(Journal, "put", put)
+    stages = interrupt_journal(monkeypatch, 4)
     out = tmp_path / "killed"
     with pytest.raises(KeyboardInterrupt):
         evaluate(*words, out, "--batch-size", "2")
@@ -749,18 +740,10 @@ def test_a_killed_judge_goes_on_with_the_same_bytes(
     model, guard_folder, data, tmp_path, monkeypatch
 ):
     """What a guard model has judged is kept, verdict and probability, and not judged again."""
-    real, stages = Journal.put, []
-
-    def put(journal, stage, number, values):
-        real(journal, stage, number, values)
-        stages.append((stage, number))
-        if len(stages) == 8:
-            raise KeyboardInterrupt
-
     words = (model, "harmbench", data)
     more = ["--judge", str(guard_folder), "--judge-forms", "pr", "paper", "--batch-size", "2"]
     assert evaluate(*words, tmp_path / "whole", *more) == 0
-    monkeypatch.setattr(Journal, "put", put)
+    stages = interrupt_journal(monkeypatch, 8)
     out = tmp_path / "killed"
     with pytest.raises(KeyboardInterrupt):
         evaluate(*words, out, *more)

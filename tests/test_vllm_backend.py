@@ -15,14 +15,19 @@ from debias_sparsegpt import cli
 from debias_sparsegpt.config import load_config
 from debias_sparsegpt.errors import UserError
 from debias_sparsegpt.evaluation import agreement, vllm_model
-from debias_sparsegpt.evaluation.journal import Journal
 from debias_sparsegpt.evaluation.language_model import load_language_model
 from debias_sparsegpt.evaluation.options import score_prompts
 from debias_sparsegpt.evaluation.spec import Spec, make_spec
 from debias_sparsegpt.evaluation.vllm_model import Worker, load_vllm_model, vllm_version
 from debias_sparsegpt.evaluation.vllm_worker import Engine, one_line
 from debias_sparsegpt.serving import environment
-from evaluation_fixtures import LETTERS, char_tokenizer, write_datasets, write_jsonl
+from evaluation_fixtures import (
+    LETTERS,
+    char_tokenizer,
+    interrupt_journal,
+    write_datasets,
+    write_jsonl,
+)
 from fake_vllm import install
 
 # Everything that a backend computes: lettered options, lm-eval, windows, answers.
@@ -194,15 +199,7 @@ def test_an_interrupted_run_goes_on_and_backends_keep_apart(
     more = [*on_vllm(near), "--batch-size", "1", "--max-new-tokens", "12"]
     monkeypatch.setattr(vllm_model.VllmModel, "batches_at_once", 2)
     assert evaluate(task, model, data, tmp_path / "whole", *more) == 0
-    real, stages = Journal.put, []
-
-    def put(journal, stage, number, values):
-        real(journal, stage, number, values)
-        stages.append((stage, number))
-        if len(stages) == 1:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Journal, "put", put)
+    stages = interrupt_journal(monkeypatch, 1)
     out = tmp_path / "killed"
     with pytest.raises(KeyboardInterrupt):
         evaluate(task, model, data, out, *more)

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from .. import readers
 from ..errors import UserError
-from .language_model import LanguageModel
+from .causal_model import CausalModel
 from .losses import nll_rows
 from .metrics import Metric, Record, by_category, mean, metric
 from .sampling import stratified_sample
@@ -48,7 +48,7 @@ def data_files(data: Path, spec: Spec) -> list[Path]:
 
 
 def sentence_scores(
-    lm: LanguageModel, sentences: Sequence[str], batch_size: int
+    lm: CausalModel, sentences: Sequence[str], batch_size: int
 ) -> list[tuple[float, int]]:
     """Return each sentence's summed ln p given the prefix token, in nats, and its token count.
 
@@ -147,7 +147,7 @@ def stereoset_metrics(records: Sequence[Record]) -> dict[str, Metric]:
     return metrics | {"ties": mean(float(r["tie"]) for r in records)}
 
 
-def evaluate(lm: LanguageModel, data: Path, spec: Spec) -> Outcome:
+def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
     """Score StereoSet's intrasentence clusters; one record a cluster."""
     split = pick(spec.split, SPLITS, "split", "stereoset")
     items = readers.read_stereoset(data)
