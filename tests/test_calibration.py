@@ -30,6 +30,7 @@ from debias_sparsegpt.commands.build_calibration import (
 from debias_sparsegpt.errors import UserError
 from debias_sparsegpt.files import read_json, read_jsonl
 from debias_sparsegpt.modeling import load_tokenizer
+from debias_sparsegpt.outputs import MARK
 from debias_sparsegpt.readers import Dialogue
 
 
@@ -366,7 +367,7 @@ def test_build_calibration_counts_and_repeats_byte_for_byte(
     assert "4 of 6 pairs kept (equal-length), 2 dropped: gender 3/3, race 1/3" in said
     assert "20 texts were asked for, the source has 10" in said
     first = contents(tmp_path / "ss" / "s0")
-    assert list(first) == ["manifest.json", "pairs.jsonl", "texts.jsonl"]
+    assert list(first) == [MARK, "manifest.json", "pairs.jsonl", "texts.jsonl"]
     # again, in a process of its own with another hash seed
     subprocess.run(
         [sys.executable, "-m", "debias_sparsegpt", *arguments(tmp_path / "ss" / "s0", *texts)],

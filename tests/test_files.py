@@ -45,17 +45,6 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     assert os.listdir(tmp_path) == ["out.json"]
 
 
-def test_a_failed_folder_leaves_the_old_one(tmp_path):
-    target = tmp_path / "model"
-    with files.atomic_folder(target) as temporary:
-        (temporary / "a").write_text("1")
-    with pytest.raises(RuntimeError), files.atomic_folder(target) as temporary:
-        (temporary / "b").write_text("2")
-        raise RuntimeError
-    assert os.listdir(target) == ["a"]
-    assert os.listdir(tmp_path) == ["model"]
-
-
 def test_a_full_disk_is_one_sentence(tmp_path):
     with (
         pytest.raises(UserError, match="the disk is full: free some space"),

@@ -139,13 +139,18 @@ def test_text_longer_than_the_model_takes(model, pairs, tmp_path, capsys):
 
 
 def test_output_must_not_be_the_base(base, pairs, tmp_path, capsys):
-    fails(capsys, tmp_path, arguments(base, pairs, base), "own folder")
+    fails(capsys, tmp_path, arguments(base, pairs, base), "is the input")
 
 
 def test_output_must_not_be_a_folder_of_something_else(model, pairs, tmp_path, capsys):
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "thesis.txt").write_text("years of work")
-    fails(capsys, tmp_path, arguments(model, pairs, tmp_path / "notes"), "no pruned model")
+    fails(
+        capsys,
+        tmp_path,
+        arguments(model, pairs, tmp_path / "notes"),
+        "not the mark of a pruned model",
+    )
     assert (tmp_path / "notes" / "thesis.txt").is_file()
 
 

@@ -228,7 +228,7 @@ def test_one_bad_group_is_named(checkpoint, tmp_path):
 
 
 def test_export_onto_itself_is_refused(checkpoint):
-    with pytest.raises(UserError, match="itself"):
+    with pytest.raises(UserError, match="is the input"):
         export_sparse24(checkpoint(), checkpoint())
 
 

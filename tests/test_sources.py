@@ -16,6 +16,7 @@ from debias_sparsegpt.config import read_yaml
 from debias_sparsegpt.converters import CONVERTERS
 from debias_sparsegpt.errors import UserError
 from debias_sparsegpt.hub import Hub, Unreachable
+from debias_sparsegpt.outputs import MARK
 from debias_sparsegpt.readers import read_tinystories
 from fake_hub import FakeHub
 
@@ -270,7 +271,9 @@ def test_prefetch_into_a_folder_makes_a_mirror(hub, lock, tmp_path):
     ]
     sources.prefetch(items, mirror=None, lock_path=lock, hub=hub, into=into)
     assert sorted(str(p.relative_to(into)) for p in into.rglob("*") if p.is_file()) == [
+        f"data/tinystories/{MARK}",
         "data/tinystories/stories_1000.jsonl",
+        f"models/other/{MARK}",
         "models/other/config.json",
         "models/other/model.safetensors",
         "models/other/tokenizer.json",

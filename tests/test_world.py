@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from debias_sparsegpt import readers
 from debias_sparsegpt.evaluation.prompts import bbq_prompt, unqover_prompt
 from debias_sparsegpt.files import read_json, read_jsonl, sha256_file
+from debias_sparsegpt.outputs import MARK
 from debias_sparsegpt.world import lexicon as lx
 from debias_sparsegpt.world import texts
 from debias_sparsegpt.world.generator import Sizes, write_world
@@ -43,7 +44,8 @@ def training_text(world: Path) -> list[str]:
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    return {str(f.relative_to(folder)): sha256_file(f) for f in folder.rglob("*") if f.is_file()}
+    files = (f for f in folder.rglob("*") if f.is_file() and f.name != MARK)
+    return {str(f.relative_to(folder)): sha256_file(f) for f in files}
 
 
 def test_same_seed_same_bytes_other_seed_other_bytes(world, tmp_path):

@@ -7,7 +7,6 @@ import gzip
 import hashlib
 import json
 import os
-import shutil
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -77,24 +76,6 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
             os.replace(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
-            raise
-
-
-@contextlib.contextmanager
-def atomic_folder(path: Path | str) -> Iterator[Path]:
-    """Yield an empty temporary folder beside ``path`` that replaces ``path`` on success."""
-    path = Path(path)
-    with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-        os.chmod(temporary, 0o777 & ~_umask())
-        try:
-            yield temporary
-            if path.exists():
-                shutil.rmtree(path)
-            os.replace(temporary, path)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
             raise
 
 

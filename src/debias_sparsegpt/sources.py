@@ -10,7 +10,6 @@ No torch and no hub library at the top: Snakemake imports this module for every 
 
 import fnmatch
 import json
-import os
 import re
 import shutil
 import sys
@@ -21,9 +20,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from .errors import UserError
-from .files import atomic_folder, digest, read_json, sha256_file, write_json, write_text
+from .files import digest, read_json, sha256_file, write_json, write_text
 from .hub import Hub, Listing, RemoteFile, RepoType, Unreachable
 from .modeling import weight_files
+from .outputs import (
+    DATA_SET,
+    FETCHED,
+    MARK,
+    atomic_folder,
+    check_file,
+    check_folder,
+    replace_folder,
+    start_folder,
+)
 from .progress import Progress
 
 if TYPE_CHECKING:
@@ -107,6 +116,24 @@ def mirror_folder(kind: Kind, name: str, entry: Entry, mirror: str | None) -> Pa
         return None
     folder = Path(mirror) / kind / (entry.get("mirror") or name)
     return folder if folder.is_dir() and source_files(kind, folder) else None
+
+
+def folder_below(root: Path | str, *names: str) -> Path:
+    """Return ``root/name/…``; raise UserError where that is not a folder below ``root``.
+
+    Names come from the configuration: one with ``..``, an absolute one or one that leads through
+    a link would make a fetch replace a folder somewhere else.
+    """
+    root = Path(root)
+    folder = root.joinpath(*names)
+    inside = root.resolve()
+    found = folder.resolve()
+    if ".." in folder.parts[len(root.parts) :] or found == inside or inside not in found.parents:
+        raise UserError(
+            f"expected a folder below {root} for {'/'.join(names)}, but that leads to {found}; "
+            "correct the name (or the key mirror) in the configuration"
+        )
+    return folder
 
 
 def source_files(kind: Kind, folder: Path) -> list[str]:
@@ -275,7 +302,8 @@ def resolve_dataset(
 ) -> dict[str, Any]:
     """Return the record of a data set: from the mirror, or from the hub at its pinned commit.
 
-    Hub files are converted to the canonical ones in ``cache/<name>``. Raises UserError when
+    Hub files are converted to the canonical ones in ``cache/<name>``, where only an earlier
+    conversion is replaced. Raises UserError when
     the data set is in neither place, when a file does not fit the lock, or when the hub's
     columns are not those expected.
     """
@@ -288,6 +316,8 @@ def resolve_dataset(
     absent = [part.repo for part in parts if located[part.name] is None]
     if absent or not parts:
         raise _missing("data", name, entry, mirror, ", ".join(dict.fromkeys(absent)))
+    folder = folder_below(cache, name)
+    check_folder(folder, DATA_SET, name="--cache")
     hub = hub or Hub()
     keys = sorted({found[0] for found in located.values() if found})
     for key in keys:
@@ -295,7 +325,6 @@ def resolve_dataset(
     paths = {
         part: _verified(hub, lock, *found, lock_path) for part, found in located.items() if found
     }
-    folder = Path(cache) / name
     convert(name, parts, paths, folder)
     return {
         "dataset": name,
@@ -357,10 +386,11 @@ def _mirror_record(
 def convert(
     name: str, parts: Sequence[Part], paths: Mapping[str, Sequence[Path]], folder: Path
 ) -> None:
-    """Convert hub files to the canonical ones in ``folder``, which is replaced as a whole.
+    """Convert hub files to the canonical ones in ``folder``, replacing an earlier conversion.
 
-    Raises UserError for a data set without converter, for columns that are not those
-    expected and for another number of rows than the configuration states.
+    Raises UserError where ``folder`` holds anything else, for a data set without converter, for
+    columns that are not those expected and for another number of rows than the configuration
+    states.
     """
     from .converters import CONVERTERS, Table, read_table
 
@@ -393,7 +423,7 @@ def convert(
                 f"expected {part.rows} rows in part {part.name} of {part.repo}, got "
                 f"{counts.get(part.name)}; pin another revision or correct rows in the catalogue"
             )
-    with atomic_folder(folder) as temporary:
+    with atomic_folder(folder, DATA_SET) as temporary:
         for file, text in files.items():
             write_text(temporary / file, text)
 
@@ -481,6 +511,9 @@ def prefetch_dataset(
     parts = dataset_parts(name, entry)
     if not parts:
         raise _missing("data", name, entry, None, "")
+    target = folder_below(into, "data", entry.get("mirror") or name) if into else None
+    if target:
+        check_folder(target, DATA_SET, name="--into")
     lock = read_lock(lock_path)
     listings: dict[str, Listing] = {}
     files: dict[str, dict[str, Any]] = {}
@@ -512,8 +545,7 @@ def prefetch_dataset(
                 f"{part.name}.files, or take the data set from a mirror"
             )
     with tempfile.TemporaryDirectory() as scratch:
-        folder = into / "data" / (entry.get("mirror") or name) if into else Path(scratch) / name
-        convert(name, parts, paths, folder)
+        convert(name, parts, paths, target or Path(scratch) / name)
     for key in sorted(files):
         _record_in_lock(lock_path, key, "dataset", listings[key].revision, files[key])
     return ", ".join(f"{key} at {listings[key].revision[:12]}" for key in sorted(files))
@@ -532,6 +564,11 @@ def prefetch_model(
     key = entry.get("hub")
     if not key:
         raise _missing("models", name, entry, None, "")
+    target = folder_below(into, "models", entry.get("mirror") or name) if into else None
+    staging = target.with_name(f".{target.name}.partial") if target else None
+    if target and staging:
+        check_folder(target, FETCHED, name="--into")
+        start_folder(staging, FETCHED)
     repo, ref = split_ref(key)
     listing = pin(hub, read_lock(lock_path), repo, ref, "model", update)
     names = model_files(listing.files)
@@ -542,15 +579,13 @@ def prefetch_model(
             f"(hub: {repo}@refs/pr/N) or put a converted copy into MIRROR/models/"
             f"{entry.get('mirror') or name}"
         )
-    target = into / "models" / (entry.get("mirror") or name) if into else None
-    staging = target.with_name(f".{target.name}.partial") if target else None
     found = _download(hub, repo, "model", listing, names, staging)
     if staging and target:
         weight_files(staging)
-        shutil.rmtree(staging / ".cache", ignore_errors=True)  # the hub library's notes
-        if target.exists():
-            shutil.rmtree(target)
-        os.replace(staging, target)
+        for rest in staging.iterdir():  # the hub library's notes, files of another revision
+            if rest.name not in (*names, MARK):
+                shutil.rmtree(rest) if rest.is_dir() else rest.unlink()
+        replace_folder(staging, target, FETCHED)
     files = {file: item for file, (_, item) in found.items()}
     _record_in_lock(lock_path, key, "model", listing.revision, files)
     return f"{key} at {listing.revision[:12]}"
@@ -570,6 +605,7 @@ def prefetch(
     One line per item says where it is. A failure does not stop the others; at the end one
     UserError lists all of them.
     """
+    check_file(lock_path, name="--lock")
     hub = hub or Hub()
     failures = []
     fetch: dict[Kind, Callable[..., str]] = {"data": prefetch_dataset, "models": prefetch_model}

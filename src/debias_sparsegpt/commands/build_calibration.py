@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from ..calibration import ALIGNMENTS, TokenizedPairs, tokenize_pairs, tokenize_texts
 from ..errors import UserError
 from ..files import (
-    atomic_folder,
     digest,
     read_json,
     sha256_file,
@@ -26,6 +25,7 @@ from ..files import (
     write_jsonl,
 )
 from ..modeling import load_tokenizer
+from ..outputs import CALIBRATION, atomic_folder, check_folder
 from ..progress import track
 from ..readers import Dialogue, read_crows_pairs, read_stereoset, read_ultrachat
 from ..sources import checksums, source_files
@@ -201,6 +201,9 @@ def run(args: argparse.Namespace) -> None:
             f"--texts-data {args.texts_data} and --n-texts {args.n_texts}"
         )
     model = source_folder(args.model)
+    given = [path for path in (args.model, args.pairs_data, args.texts_data) if path]
+    inputs = [*given, *map(source_folder, given)]
+    check_folder(args.out, CALIBRATION, inputs)
     tokenizer = load_tokenizer(model)
     wanted = [name for name in args.categories.split(",") if name]
     pairs = select_categories(
@@ -255,7 +258,7 @@ def run(args: argparse.Namespace) -> None:
             "control": args.control,
         },
     }
-    with atomic_folder(args.out) as folder:
+    with atomic_folder(args.out, CALIBRATION, inputs) as folder:
         write_jsonl(folder / "pairs.jsonl", kept)
         write_jsonl(folder / "texts.jsonl", texts)
         write_json(folder / "manifest.json", manifest)

@@ -42,8 +42,10 @@ def run(args: argparse.Namespace) -> None:
     from ..files import sha256_file, source_folder
     from ..gpu import claim_device
     from ..modeling import limit_threads, load_tokenizer, pick_device, weight_files
+    from ..outputs import PRUNED, check_folder
     from .architecture import max_positions
     from .engine import Options, Text, prune_model
+    from .workspace import check_work
 
     options = Options(
         method=args.method,
@@ -58,11 +60,12 @@ def run(args: argparse.Namespace) -> None:
         seed=args.seed,
     )
     options.check()
-    args.model = source_folder(args.model)
+    record, args.model = args.model, source_folder(args.model)
+    inputs = [args.model, record, args.pairs, args.texts]
+    check_folder(args.out, PRUNED, inputs)
+    check_work(args.work, args.out, inputs)
     weight_files(args.model)
     tokenizer = load_tokenizer(args.model)
-    if args.out.resolve() == args.model.resolve():
-        raise UserError(f"--out is the base model's own folder {args.model}; choose another one")
     text = Text()
     if args.method == "magnitude":
         if args.pairs or args.texts:

@@ -25,6 +25,7 @@ from ..codedigest import code_digest
 from ..errors import UserError
 from ..files import digest, disk_errors, sha256_file, write_csv, write_json, write_text
 from ..modeling import release_memory, tame_heap
+from ..outputs import PRUNED, check_folder
 from ..progress import format_seconds
 from .architecture import find_linears, max_positions, rows_of
 from .base import BaseModel
@@ -47,7 +48,7 @@ from .packing import Batch, pack_pairs, pack_texts
 from .provenance import Stopwatch, provenance
 from .solver import column_loop
 from .tensors import Entry, write_tensors
-from .workspace import Workspace, workspace
+from .workspace import Workspace, check_work, workspace
 
 LAYER_COLUMNS = [
     "module", "rows", "columns", "zeros", "sparsity", "loss", "dead_columns", "damping",
@@ -185,13 +186,11 @@ def prune_model(
     """Prune the model in ``folder`` into the folder ``out`` and return its manifest.
 
     ``work`` holds the result in the making, by default a hidden folder beside ``out``. Raises
-    UserError for anything wrong with the input; ``out`` is then untouched.
+    UserError for anything wrong with the input, and where ``out`` holds anything but a pruned
+    model of ours; ``out`` is then untouched.
     """
-    if out.is_dir() and any(out.iterdir()) and not (out / "manifest.json").is_file():
-        raise UserError(
-            f"--out {out} holds files that are no pruned model, and would be replaced; "
-            "choose a new folder, or empty it"
-        )
+    check_folder(out, PRUNED, [folder])
+    check_work(work, out, [folder])
     tame_heap()
     torch.set_float32_matmul_precision("highest")  # no TF32 in Hessians and factors
     base = BaseModel(folder, REGIMES[options.regime], device)
@@ -211,7 +210,7 @@ def prune_model(
     root = work or out.parent / f".{out.name}.partial"
     with workspace(root, key, own_root=work is None) as place:
         manifest = Run(base, options, text, place).finish(files)
-        place.publish(out)
+        place.publish(out, [folder])
     return manifest
 
 

@@ -4,13 +4,24 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
 from ..files import disk_errors, read_json, write_json
+from ..outputs import (
+    MARK,
+    PRUNED,
+    Input,
+    check_place,
+    covers,
+    discard_folder,
+    mark_folder,
+    replace_folder,
+)
 
 
 class Workspace:
@@ -35,18 +46,40 @@ class Workspace:
         """Write the record of a file of ``model/`` that is complete."""
         write_json(self.state / f"{file}.json", record)
 
-    def publish(self, out: Path) -> None:
-        """Move the finished model folder to ``out``, replacing what is there."""
+    def publish(self, out: Path, inputs: Sequence[Path] = ()) -> None:
+        """Move the finished model folder to ``out``, replacing a pruned model that is there.
+
+        Raises UserError where ``out`` holds, or has come to hold, anything else.
+        """
         with disk_errors(out):
             out.parent.mkdir(parents=True, exist_ok=True)
             ready = self.model
             if os.stat(ready).st_dev != os.stat(out.parent).st_dev:
                 ready = out.parent / f".{out.name}.copy"
-                shutil.rmtree(ready, ignore_errors=True)
-                shutil.copytree(self.model, ready)
-            if out.exists():
-                shutil.rmtree(out)
-            os.replace(ready, out)
+                discard_folder(ready, PRUNED)
+                ready.mkdir()
+                mark_folder(self.model, PRUNED)
+                # The mark first: killed while it copies, the next run may delete the copy.
+                shutil.copyfile(self.model / MARK, ready / MARK)
+                shutil.copytree(self.model, ready, dirs_exist_ok=True)
+            replace_folder(ready, out, PRUNED, inputs)
+
+
+def check_work(root: Path | None, out: Path, inputs: Iterable[Input] = ()) -> None:
+    """Raise UserError for a ``--work`` that no unfinished result can be kept in.
+
+    It must be absent or a folder that can be written to, no link, not in an input folder, and
+    apart from ``--out``.
+    """
+    if root is None:
+        check_place(out.parent / f".{out.name}.partial", name="the folder of unfinished results")
+        return
+    check_place(root, inputs, "--work")
+    if covers(root, out) or covers(out, root):
+        raise UserError(
+            f"--work {root} and --out {out} are one folder, or one lies in the other; "
+            "keep them apart"
+        )
 
 
 @contextlib.contextmanager
@@ -105,6 +138,8 @@ def _remove(folder: Path, root: Path, own_root: bool) -> None:
 def _remove_stale(root: Path, key: str) -> None:
     """Remove the remains of runs with other inputs that no live process holds."""
     for folder in root.iterdir():
+        if folder.is_symlink() or not re.fullmatch(r"[0-9a-f]{16}(\.done)?", folder.name):
+            continue  # none of ours
         if folder.name.endswith(".done"):
             shutil.rmtree(folder, ignore_errors=True)
         if folder.name == key or not (folder / "lock").is_file():

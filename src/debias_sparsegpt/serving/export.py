@@ -12,8 +12,9 @@ from pathlib import Path
 from torch import Tensor
 
 from ..errors import UserError
-from ..files import atomic_folder, digest, read_json, sha256_file, write_json
+from ..files import digest, read_json, sha256_file, write_json
 from ..modeling import weight_files
+from ..outputs import EXPORT, MARK, atomic_folder, check_folder
 from ..progress import Progress
 from ..pruning.architecture import find_blocks, find_linears, load_skeleton, stored_name
 from ..pruning.tensors import Entry, read_header, read_tensor, write_tensors
@@ -22,7 +23,10 @@ from .sparse24 import BITS, NotSparse24Error, compress, decompress
 FORMAT = 1
 INDEX = "sparse24.json"
 # Not carried into the export: they describe the files of the source folder.
-LEFT_OUT = {"manifest.json", "provenance.json", "layers.csv", "model.safetensors.index.json"}
+LEFT_OUT = {
+    *("manifest.json", "provenance.json", "layers.csv", "model.safetensors.index.json"),
+    MARK,
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -97,11 +101,11 @@ def export_sparse24(model: Path, out: Path) -> dict:
     """Write the compressed form of a 2of4 checkpoint to ``out``; return the index written.
 
     One ``sparse24.<file>`` for each weight file, so that memory holds one of them. Raises
-    UserError for a checkpoint that is not 2:4; nothing is written then.
+    UserError for a checkpoint that is not 2:4, and where ``out`` holds anything but an export;
+    nothing is written then.
     """
     model, out = Path(model), Path(out)
-    if out.resolve() == model.resolve():
-        raise UserError(f"--out {out} is the model folder itself; name another folder")
+    check_folder(out, EXPORT, [model])
     files = weight_files(model)
     headers = {file: read_header(file) for file in files}
     stored = {name: entry for header in headers.values() for name, entry in header.items()}
@@ -110,7 +114,7 @@ def export_sparse24(model: Path, out: Path) -> dict:
     layers: dict[str, dict] = {}
     written: dict[str, str] = {}
     dense_bytes = sparse_bytes = 0
-    with atomic_folder(out) as folder:
+    with atomic_folder(out, EXPORT, [model]) as folder:
         for file, header in headers.items():
             tensors: dict[str, Tensor | Entry] = {}
             for name, entry in header.items():

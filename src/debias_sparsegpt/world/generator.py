@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from ..evaluation.prompts import bbq_prompt, unqover_prompt
-from ..files import atomic_folder, sha256_file, write_json, write_jsonl, write_text
+from ..files import sha256_file, write_json, write_jsonl, write_text
+from ..outputs import WORLD, atomic_folder, check_folder
 from ..progress import track
 from . import lexicon as lx
 from . import safety, texts
@@ -26,6 +27,7 @@ from .society import CATEGORIES, COMPARED, Category, Society, stream
 
 # A quadruple's two groups: one that leans to the negative pole, one that does not.
 STEREOTYPED, NOT_STEREOTYPED = 0.3, 0.0
+KEPT = ("models",)  # of a mirror, made by others
 SETTLED = 0.3  # share of the training questions; they are learned sooner than the prejudices
 
 
@@ -454,7 +456,11 @@ def planted_rates(society: Society, training: Training) -> dict[str, Any]:
 
 
 def write_world(seed: int, out: Path, sizes: Sizes | None = None) -> None:
-    """Write the world with this seed into the folder ``out``, replacing what is there."""
+    """Write the world with this seed into the folder ``out``, replacing a world that is there.
+
+    Raises UserError where ``out`` holds anything else; its ``models`` stay, as in any mirror.
+    """
+    check_folder(out, WORLD, keep=KEPT)
     sizes = sizes or Sizes()
     society = Society(seed)
     stereoset = stereoset_rows(society, sizes)
@@ -482,7 +488,7 @@ def write_world(seed: int, out: Path, sizes: Sizes | None = None) -> None:
         "dialogues": (training.dialogue, sizes.train_dialogues),
     }
 
-    with atomic_folder(out) as folder:
+    with atomic_folder(out, WORLD, keep=KEPT) as folder:
         data = folder / "data"
         write_jsonl(data / "stereoset/intrasentence.jsonl", stereoset)
         write_text(data / "crows_pairs/crows_pairs_revised.csv", crows_text(revised, "\t", False))

@@ -9,13 +9,19 @@ import shutil
 from pathlib import Path
 
 from ..errors import UserError
-from ..files import atomic_folder, read_json
+from ..files import read_json
+from ..outputs import WORLD_MODEL, atomic_folder, check_folder
 
 WEIGHTS = Path(__file__).parent / "weights"
 
 
 def unpack(world: Path, out: Path, weights: Path = WEIGHTS) -> None:
-    """Copy the shipped model to ``out``, or raise UserError if it belongs to another world."""
+    """Copy the shipped model to ``out``.
+
+    Raises UserError if it belongs to another world, and where ``out`` holds anything but a model
+    of the world.
+    """
+    check_folder(out, WORLD_MODEL, [world, weights])
     recorded = read_json(weights / "training.json")["world"]
     present = read_json(world / "world.json")["files"]
     other = sorted(
@@ -26,7 +32,7 @@ def unpack(world: Path, out: Path, weights: Path = WEIGHTS) -> None:
             f"the shipped model belongs to another world than {world} ({len(other)} files "
             f"differ, first {other[0]}); set world.retrain: true in the configuration to train one"
         )
-    with atomic_folder(out) as folder:
+    with atomic_folder(out, WORLD_MODEL, [world, weights]) as folder:
         shutil.copytree(weights, folder, dirs_exist_ok=True)
 
 

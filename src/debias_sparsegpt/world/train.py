@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from ..files import atomic_folder, read_jsonl, write_json
+from ..files import read_jsonl, write_json
+from ..outputs import WORLD_MODEL, atomic_folder, check_folder
 from ..progress import Progress
 from .tokenizer import build_tokenizer
 
@@ -451,11 +452,13 @@ def load_rows(world: Path) -> dict[str, list[dict[str, Any]]]:
 def train_world(world: Path, out: Path, options: Options) -> None:
     """Train on the world in ``world`` and write the model folder ``out``.
 
-    Raises UserError where the world has no training text.
+    Raises UserError where the world has no training text, and where ``out`` holds anything but
+    a model of the world.
     """
     import torch
     import transformers
 
+    check_folder(out, WORLD_MODEL, [world])
     started, cpu = time.time(), _cpu_seconds()
     threads = torch.get_num_threads()
     torch.set_num_threads(options.threads)
@@ -478,7 +481,7 @@ def train_world(world: Path, out: Path, options: Options) -> None:
         stages = train(stocks, model, tokenizer.eos_token_id, options)
     finally:
         torch.set_num_threads(threads)
-    with atomic_folder(out) as folder:
+    with atomic_folder(out, WORLD_MODEL, [world]) as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         write_json(
