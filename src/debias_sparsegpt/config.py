@@ -15,6 +15,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from .errors import UserError
+from .files import read_json
 
 METHODS = ("dense", "magnitude", "wanda", "sparsegpt", "debias-sparsegpt")
 REGIMES = ("u25", "u50", "1of4", "2of4")
@@ -293,6 +294,12 @@ def _literals(expected: str) -> list[str]:
     return expected.replace(" or ", ", ").split(", ")
 
 
+def shipped_seed() -> int:
+    """Return the seed of the world that the shipped model was trained on."""
+    record = Path(__file__).parent / "world" / "weights" / "training.json"
+    return read_json(record)["options"]["seed"]
+
+
 def _reference_errors(raw: Mapping[str, Any]) -> list[str]:
     """Check that every name used is defined; works on unvalidated input, so all errors show."""
 
@@ -336,6 +343,15 @@ def _reference_errors(raw: Mapping[str, Any]) -> list[str]:
                     f"source {raw.get('source')!r}; the world's model needs source 'world', "
                     "all others 'external'"
                 )
+    world = mapping(raw.get("world"))
+    shipped = shipped_seed()
+    seed = world.get("seed", 0)
+    if raw.get("source") == "world" and not world.get("retrain") and seed != shipped:
+        lines.append(
+            f"world.seed: got {seed!r}, but the shipped model belongs to the world with seed "
+            f"{shipped}; set world.retrain to true to train one for this world, and results to a "
+            "new folder to keep the world that is there"
+        )
     datasets = mapping(raw.get("datasets"))
     experiments = mapping(raw.get("experiments"))
     benchmarks = {name: mapping(entry) for name, entry in mapping(raw.get("benchmarks")).items()}

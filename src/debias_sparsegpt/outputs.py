@@ -83,23 +83,22 @@ def check_folder(
 def check_place(path: Path | str, inputs: Iterable[Input] = (), name: str = "--out") -> None:
     """Raise UserError unless files may be written into the folder ``path``, which is kept.
 
-    It must be absent or a folder, no link, not (in) one of the folders among ``inputs``, and
-    writable.
+    It must be absent or a folder, no link, none of the folders among ``inputs``, and writable.
     """
     path = Path(path)
     with _plain_errors(path, name):
         _refuse_link(path, name)
         if path.exists() and not path.is_dir():
             raise UserError(f"{name} {path} is a file, expected a folder; choose another name")
-        _refuse_inside(path, inputs, name)
+        _refuse_inputs(path, inputs, path, name)
         _check_writable(path / "file", name, path)
 
 
 def check_file(path: Path | str, inputs: Iterable[Input] = (), name: str = "--out") -> None:
     """Raise UserError unless the file ``path`` may be written.
 
-    It must be absent or an ordinary file, no link, not equal to one of ``inputs`` nor in one of
-    the folders among them, and its folder writable.
+    It must be absent or an ordinary file, no link, none of ``inputs`` nor right in one of the
+    folders among them, and its folder writable.
     """
     path = Path(path)
     with _plain_errors(path, name):
@@ -115,17 +114,19 @@ def check_file(path: Path | str, inputs: Iterable[Input] = (), name: str = "--ou
                     f"{name} {path} is the input {given} and would be written over; "
                     "choose another name"
                 )
-        _refuse_inside(path, inputs, name)
+        _refuse_inputs(path.parent, inputs, path, name)
         _check_writable(path, name)
 
 
 def check_ours(path: Path | str, keys: Iterable[str], name: str = "--out") -> None:
     """Raise UserError for a JSON file that is there and lacks some of ``keys``: not one of ours.
 
-    A file that does not parse passes: it may be a damaged one of ours.
+    Of JSON lines the first is looked at. A file that does not parse passes: it may be a damaged
+    one of ours.
     """
     try:
-        content = json.loads(Path(path).read_bytes())
+        with open(path, "rb") as file:
+            content = json.loads(file.readline() if Path(path).suffix == ".jsonl" else file.read())
     except (OSError, ValueError, RecursionError):
         return
     if not (isinstance(content, dict) and set(keys) <= set(content)):
@@ -170,12 +171,13 @@ def _refuse_link(path: Path, name: str) -> None:
         )
 
 
-def _refuse_inside(path: Path, inputs: Iterable[Input], name: str) -> None:
+def _refuse_inputs(folder: Path, inputs: Iterable[Input], path: Path, name: str) -> None:
+    """Refuse to write ``path``, which lies in ``folder`` or is it, into an input folder."""
     for given in filter(None, inputs):
-        if Path(given).is_dir() and covers(Path(given), path):
+        if folder.is_dir() and Path(given).is_dir() and folder.samefile(given):
             raise UserError(
-                f"{name} {path} lies in the input folder {given}, whose files stay as they are; "
-                "choose a place outside"
+                f"{name} {path} would write into the input folder {given}, whose files stay as "
+                "they are; choose another place"
             )
 
 

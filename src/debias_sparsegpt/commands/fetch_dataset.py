@@ -8,7 +8,8 @@ every file, so that steps behind it rerun when a file has changed.
 import argparse
 
 from ..files import write_json
-from ..sources import resolve_dataset
+from ..outputs import check_file
+from ..sources import mirror_folder, resolve_dataset
 from .options import add_source_arguments, entry_of
 
 
@@ -22,9 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Write the record; raise UserError when the data set is in neither place."""
+    entry = entry_of(args.spec)
+    check_file(args.out, [args.lock, mirror_folder("data", args.name, entry, args.mirror)])
     record = resolve_dataset(
         args.name,
-        entry_of(args.spec),
+        entry,
         mirror=args.mirror,
         lock_path=args.lock,
         cache=args.cache,

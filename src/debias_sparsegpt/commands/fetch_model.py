@@ -7,7 +7,8 @@ only). The record names origin, folder, revision and the SHA-256 of every file.
 import argparse
 
 from ..files import write_json
-from ..sources import resolve_model
+from ..outputs import check_file
+from ..sources import mirror_folder, resolve_model
 from .options import add_source_arguments, entry_of
 
 
@@ -18,5 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Write the record; raise UserError when the model is in neither place."""
-    record = resolve_model(args.name, entry_of(args.spec), mirror=args.mirror, lock_path=args.lock)
+    entry = entry_of(args.spec)
+    check_file(args.out, [args.lock, mirror_folder("models", args.name, entry, args.mirror)])
+    record = resolve_model(args.name, entry, mirror=args.mirror, lock_path=args.lock)
     write_json(args.out, record)

@@ -1,7 +1,7 @@
 """Running one benchmark on one model, and the identity under which its result is kept."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,6 +19,7 @@ from ..files import (
     write_jsonl,
 )
 from ..modeling import weight_files
+from ..outputs import check_file, check_ours, check_place
 from . import records
 from .journal import Journal
 from .spec import AUTO, Spec
@@ -142,6 +143,22 @@ def resolve(spec: Spec, lm: "CausalModel") -> Spec:
     if spec.chat_template != AUTO:
         return spec
     return replace(spec, chat_template=bool(lm.tokenizer.chat_template))
+
+
+def check_out(out: Path, inputs: Iterable[Path | str | None]) -> None:
+    """Raise UserError unless a benchmark's files may be written into the folder ``out``.
+
+    It is no link and none of the folders among ``inputs``, and files with our names in it are
+    ours.
+    """
+    check_place(out, inputs)
+    for name, keys in (
+        (METRICS, ("benchmark", "digest", "metrics")),
+        (ITEMS, ("item_id", "category")),
+        (PARTIAL, ("key",)),
+    ):
+        check_file(out / name)
+        check_ours(out / name, keys)
 
 
 def run_benchmark(

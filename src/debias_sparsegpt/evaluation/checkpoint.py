@@ -14,9 +14,11 @@ from typing import Any
 
 from ..errors import UserError
 from ..files import read_json, source_folder, write_json
+from ..outputs import check_file, check_ours, check_place
 from .benchmarks import (
     ITEMS,
     METRICS,
+    check_out,
     data_checksums,
     model_identity,
     run_benchmark,
@@ -71,6 +73,12 @@ def run(args: argparse.Namespace) -> None:
     quiet_libraries()
     benchmarks = parse_benchmarks(args.benchmarks)
     model = source_folder(args.model)
+    inputs = [args.model, model]
+    check_place(args.out, inputs)
+    check_file(args.out / SUMMARY)
+    check_ours(args.out / SUMMARY, ("model_sha256", "benchmarks"))
+    for slug, (spec, data) in benchmarks.items():
+        check_out(args.out / slug, [*inputs, data, spec.judge])
     identity = model_identity(model)
     # All data and judges are looked at before the first benchmark starts: a missing file shows
     # at once.

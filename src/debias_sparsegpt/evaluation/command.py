@@ -13,8 +13,9 @@ from pathlib import Path
 
 from ..errors import UserError
 from ..files import source_folder
-from .agreement import check_agreement, summary
-from .benchmarks import TASKS, data_checksums, model_identity, run_benchmark, task_object
+from ..outputs import check_file, check_ours
+from .agreement import AGREEMENT, check_agreement, summary
+from .benchmarks import TASKS, check_out, data_checksums, model_identity, run_benchmark, task_object
 from .loading import Loader
 from .spec import BACKENDS, BOS, JUDGE_FORMS, LEXICONS, make_spec
 
@@ -92,6 +93,10 @@ def run(args: argparse.Namespace) -> None:
             f"number from 1, got --backend {spec.backend} --agreement {args.agreement}"
         )
     model, data = source_folder(args.model), source_folder(args.data)
+    check_out(args.out, [args.model, model, args.data, data, spec.judge])
+    if args.agreement is not None:
+        check_file(args.out / AGREEMENT)
+        check_ours(args.out / AGREEMENT, ("task", "agree"))
     checksums = data_checksums(data, spec)
     identity = model_identity(model)
     with Loader(model, args.device, args.serving_python) as loader:

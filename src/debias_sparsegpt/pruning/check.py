@@ -20,8 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Check and write the report; UserError on the first violation."""
     from ..files import source_folder, write_json
+    from ..outputs import check_file
 
-    write_json(args.out, check_model(args.model, source_folder(args.base)))
+    base = source_folder(args.base)
+    check_file(args.out, [args.model, args.base, base])
+    write_json(args.out, check_model(args.model, base))
 
 
 def check_model(folder: Path, base: Path) -> dict[str, Any]:

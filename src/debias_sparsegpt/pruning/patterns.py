@@ -229,7 +229,9 @@ def compare_models(model: Path, reference: Path) -> Iterator[dict[str, Any]]:
 def run(args: argparse.Namespace) -> None:
     """Compare and write the CSV; UserError where the two cannot be compared."""
     from ..modeling import limit_threads
+    from ..outputs import check_file
 
+    check_file(args.out, [args.model, args.reference])
     limit_threads()
     rows = list(compare_models(args.model, args.reference))
     write_csv(args.out, COLUMNS, rows)

@@ -68,8 +68,8 @@ class Workspace:
 def check_work(root: Path | None, out: Path, inputs: Iterable[Input] = ()) -> None:
     """Raise UserError for a ``--work`` that no unfinished result can be kept in.
 
-    It must be absent or a folder that can be written to, no link, not in an input folder, and
-    apart from ``--out``.
+    It must be absent or a folder that can be written to, no link, no input folder, and apart
+    from ``--out``.
     """
     if root is None:
         check_place(out.parent / f".{out.name}.partial", name="the folder of unfinished results")

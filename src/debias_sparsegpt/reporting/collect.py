@@ -18,6 +18,7 @@ import numpy as np
 
 from ..errors import UserError
 from ..files import read_json, write_csv
+from ..outputs import check_file
 from ..progress import Progress
 from ..runs import Checkpoint, benchmarks_of, in_calibration
 from . import dto, fidelity, patterns, significance, stats
@@ -174,6 +175,10 @@ def collect(spec: Spec) -> list[Row]:
 def run(args: argparse.Namespace) -> None:
     """Run ``collect-results``."""
     spec = read_spec(args.spec)
+    inputs = [args.spec, *(file for files in spec.files.values() for file in files.values())]
+    check_file(args.out, [*inputs, args.significance])
+    if args.significance:
+        check_file(args.significance, inputs, "--significance")
     rows = collect(spec)
     tests = list(significance.significance_rows(spec)) if args.significance else []
     tests += significance.configuration_rows(spec, rows) if args.significance else []

@@ -27,6 +27,7 @@ from scipy import stats as distributions
 from ..config import Config
 from ..errors import UserError
 from ..files import read_jsonl, write_csv
+from ..outputs import check_place
 from ..progress import Progress
 from ..runs import Checkpoint, base_method, method_options
 from .scores import OWN_ORDER
@@ -440,6 +441,7 @@ def run(args: argparse.Namespace) -> None:
     """Run ``report-controls``."""
     from .controls_page import write_page
 
+    check_place(args.out)
     spec, points, worlds = read_runs(args.runs)
     found = effects(worlds, points, contrasts(spec.config, points))
     write_csv(args.out / "controls.csv", COLUMNS, rows(spec.config, found))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ..errors import UserError
 from ..files import atomic_path
+from ..outputs import check_file
 from .figures import caption
 from .render import escape_latex
 from .spec import REGIME_LABELS, Spec, protocol_words, read_spec
@@ -210,5 +211,9 @@ def make_paper(spec: Spec, tables: Path, figures: Path, out: Path) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Run ``make-paper``."""
-    make_paper(read_spec(args.spec), args.tables, args.figures, args.out)
+    spec = read_spec(args.spec)
+    used = [args.tables / f"{slug}.tex" for slug in spec.config.tables]
+    used += [args.figures / f"{slug}.pdf" for slug in spec.config.figures]
+    check_file(args.out, [args.spec, *used])
+    make_paper(spec, args.tables, args.figures, args.out)
     print(args.out)

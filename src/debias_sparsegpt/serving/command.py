@@ -19,6 +19,7 @@ from typing import Any
 from ..errors import UserError
 from ..files import digest, source_folder, write_json
 from ..modeling import DTYPES, limit_threads, load_tokenizer, own_dtype, weight_files
+from ..outputs import check_file, check_ours
 from ..progress import Progress
 from . import prompts as prompting
 from .backends import BACKENDS, DENSE, choose, load_backend, system
@@ -94,7 +95,12 @@ def run(args: argparse.Namespace) -> None:
     started = datetime.now(UTC)
     clock = time.monotonic()
     limit_threads()
-    args.model = source_folder(args.model)
+    record, args.model = args.model, source_folder(args.model)
+    inputs = [args.model, record, args.prompts, source_folder(args.prompts)]
+    beside = args.out.parent / "provenance.json"
+    for file, keys in ((args.out, ("benchmark", "digest")), (beside, ("started", "load_seconds"))):
+        check_file(file, inputs)
+        check_ours(file, keys)
     files = prompting.prompt_files(args.prompts)
     texts = prompting.read_texts(files)
     if not is_export(args.model):
@@ -182,7 +188,7 @@ def run(args: argparse.Namespace) -> None:
     }
     write_json(args.out, result)
     write_json(
-        args.out.parent / "provenance.json",
+        beside,
         {
             "started": started.isoformat(timespec="seconds"),
             "seconds": time.monotonic() - clock,
