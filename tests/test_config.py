@@ -113,3 +113,15 @@ def test_every_key_is_documented(repo):
         if f"`{key}`" not in text
     )
     assert missing == []
+
+
+def test_a_world_without_a_model_is_refused(repo):
+    def load(**world):
+        return load_config(
+            {"world": world}, repo / "config/config.yaml", repo / "config/catalogue.yaml"
+        )
+
+    assert load(seed=0).world.seed == 0
+    assert load(seed=3, retrain=True).world.seed == 3
+    with pytest.raises(UserError, match=r"world\.seed: got 3, .*with seed 0; set world\.retrain"):
+        load(seed=3)

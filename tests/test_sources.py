@@ -284,6 +284,73 @@ def test_prefetch_into_a_folder_makes_a_mirror(hub, lock, tmp_path):
     assert record["origin"] == "mirror"
 
 
+@pytest.mark.parametrize("kind", ["models", "data"])
+def test_prefetch_replaces_only_what_it_fetched(hub, server, lock, tmp_path, kind):
+    into, victim = tmp_path / "X", tmp_path / "victim"
+    victim.mkdir()
+    (victim / "thesis.txt").write_text("years of work")
+    (tmp_path / "link").symlink_to(victim)
+    (into / kind).mkdir(parents=True)
+    shutil.copytree(victim, into / kind / "mine")
+    (into / kind / "link").symlink_to(victim)
+    entry = {"hub": "org/model"} if kind == "models" else STORIES
+    asked = len(server.requests)
+
+    def fetch(mirror):
+        items = [(kind, "tinystories", {**entry, "mirror": mirror})]
+        sources.prefetch(items, mirror=None, lock_path=lock, hub=hub, into=into)
+
+    def files():
+        return {str(path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+    before = files()
+    for mirror, words in (
+        ("../../victim", "expected a folder below"),
+        (str(victim), "expected a folder below"),
+        ("..", "expected a folder below"),
+        ("link", "expected a folder below"),
+        ("mine", "not the mark"),
+    ):
+        with pytest.raises(UserError, match=words):
+            fetch(mirror)
+        assert files() == before
+    assert len(server.requests) == asked
+    for _ in range(2):
+        fetch("good")
+        assert sorted(path.name for path in (into / kind).iterdir()) == ["good", "link", "mine"]
+    (into / kind / "good" / "mine.txt").write_text("mine")
+    with pytest.raises(UserError, match="files were added"):
+        fetch("good")
+    assert (into / kind / "good" / "mine.txt").is_file()
+
+
+def test_foreign_files_where_a_download_would_be_kept_stay(hub, lock, tmp_path):
+    partial = tmp_path / "X/models/.m.partial"
+    partial.mkdir(parents=True)
+    (partial / "mine.txt").write_text("mine")
+    with pytest.raises(UserError, match="holds other files"):
+        sources.prefetch(
+            [("models", "m", {"hub": "org/model"})],
+            mirror=None, lock_path=lock, hub=hub, into=tmp_path / "X",
+        )  # fmt: skip
+    assert [path.name for path in partial.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize("name", ["../victim", "victim"])
+def test_a_conversion_replaces_only_a_conversion(hub, lock, tmp_path, name, monkeypatch):
+    monkeypatch.setitem(CONVERTERS, name, CONVERTERS["tinystories"])
+    sources.prefetch([("data", name, STORIES)], mirror=None, lock_path=lock, hub=hub)
+    for folder in (tmp_path / "victim", tmp_path / "converted/victim"):
+        folder.mkdir(parents=True)
+        (folder / "thesis.txt").write_text("years of work")
+    with pytest.raises(UserError, match=r"expected a folder below|not the mark"):
+        sources.resolve_dataset(
+            name, STORIES, mirror=None, lock_path=lock, cache=tmp_path / "converted", hub=hub
+        )
+    for folder in (tmp_path / "victim", tmp_path / "converted/victim"):
+        assert [path.name for path in folder.iterdir()] == ["thesis.txt"]
+
+
 @pytest.mark.parametrize("content", ["[]", '{"r": {"revision": "main", "files": {}}}', '{"r": 1}'])
 def test_a_broken_lock_is_an_error(lock, content):
     lock.parent.mkdir()

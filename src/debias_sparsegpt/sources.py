@@ -126,9 +126,9 @@ def folder_below(root: Path | str, *names: str) -> Path:
     """
     root = Path(root)
     folder = root.joinpath(*names)
-    inside = root.resolve()
-    found = folder.resolve()
-    if ".." in folder.parts[len(root.parts) :] or found == inside or inside not in found.parents:
+    above, found = root.joinpath(*names[:-1]).resolve(), folder.resolve()
+    inside = above.is_relative_to(root.resolve()) and above in found.parents
+    if ".." in folder.parts[len(root.parts) :] or not inside:
         raise UserError(
             f"expected a folder below {root} for {'/'.join(names)}, but that leads to {found}; "
             "correct the name (or the key mirror) in the configuration"
