@@ -208,6 +208,10 @@ def test_what_is_added_during_the_work_is_not_lost(tmp_path):
     assert (target / "a").read_text() == "1"
     assert os.listdir(tmp_path) == ["out"]
     shutil.rmtree(target)
+    (tmp_path / ".out.replaced").write_text("mine")
+    with pytest.raises(UserError, match="is no folder"), atomic_folder(target, "world"):
+        pytest.fail("the name is taken")
+    os.remove(tmp_path / ".out.replaced")
     with pytest.raises(UserError, match="not the mark"), atomic_folder(target, "world"):
         target.mkdir()
         (target / "mine.txt").write_text("mine")
@@ -372,6 +376,25 @@ def test_a_pruned_model_is_replaced_unless_it_was_extended(commands, tmp_path, c
     before = tree(tmp_path)
     refused(capsys, argv, "files were added (adapter/weights.bin)")
     assert tree(tmp_path) == before
+
+
+def test_a_finished_model_whose_place_was_taken_is_kept(commands, tmp_path, capsys, monkeypatch):
+    from debias_sparsegpt.pruning import engine
+
+    def taken(*_args):
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out/mine.txt").write_text("mine")
+        return {}
+
+    argv = [*commands["prune"], "--out", tmp_path / "out"]
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "provenance", taken)
+        refused(capsys, argv, "not the mark")
+    assert tree(tmp_path / "out") == {"mine.txt": b"mine"}
+    shutil.rmtree(tmp_path / "out")
+    assert main([str(word) for word in argv]) == 0
+    assert "block 1" not in capsys.readouterr().err
+    assert os.listdir(tmp_path) == ["out"]
 
 
 def test_the_mark_is_not_carried_into_another_folder(commands, tmp_path, pairs):

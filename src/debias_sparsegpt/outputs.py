@@ -75,6 +75,7 @@ def check_folder(
         objection = _objection(path, kind, keep)
         if objection:
             raise UserError(f"{name} {path} {objection}")
+        _check_aside(path, kind, keep)
         if path.is_dir() and not os.access(path, os.W_OK | os.X_OK):
             raise UserError(f"{name} {path} is write-protected; choose another folder")
         _check_writable(path, name)
@@ -242,7 +243,7 @@ def replace_folder(
     """
     mark_folder(new, kind)
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.replaced")
+    aside = _aside(path)
     with _locked(path.parent):
         check_folder(path, kind, inputs, keep)
         _settle(path, aside, kind, keep)
@@ -292,13 +293,24 @@ def discard_folder(path: Path, kind: str) -> None:
         _delete(path)
 
 
+def _aside(path: Path) -> Path:
+    """Return where the old folder lies while the new one is put in place."""
+    return path.with_name(f".{path.name}.replaced")
+
+
+def _check_aside(path: Path, kind: str, keep: Sequence[str]) -> None:
+    aside = _aside(path)
+    if os.path.lexists(aside) and (aside.is_symlink() or not aside.is_dir()):
+        raise UserError(f"{aside}, where {path} would be moved aside, is no folder; remove it")
+    objection = _objection(aside, kind, keep)
+    if objection:
+        raise UserError(f"{aside}, where {path} would be moved aside, {objection}")
+
+
 def _settle(path: Path, aside: Path, kind: str, keep: Sequence[str]) -> None:
     """Finish a replacement: put back what lies aside where ``path`` is gone, else delete it."""
     if not os.path.lexists(aside):
         return
-    objection = "is a link" if aside.is_symlink() else _objection(aside, kind, keep)
-    if objection:
-        raise UserError(f"{aside}, which stands beside --out, {objection}")
     if not path.exists():
         os.rename(aside, path)
         return

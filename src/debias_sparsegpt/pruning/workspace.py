@@ -35,6 +35,7 @@ class Workspace:
         self.folder = folder
         self.model = folder / "model"
         self.state = folder / "state"
+        self.complete = False  # nothing is missing but its place
 
     def record(self, file: str) -> Any | None:
         """Return the record of a finished file of ``model/``, or None."""
@@ -51,6 +52,7 @@ class Workspace:
 
         Raises UserError where ``out`` holds, or has come to hold, anything else.
         """
+        self.complete = True
         with disk_errors(out):
             out.parent.mkdir(parents=True, exist_ok=True)
             ready = self.model
@@ -86,11 +88,11 @@ def check_work(root: Path | None, out: Path, inputs: Iterable[Input] = ()) -> No
 def workspace(root: Path, key: str, own_root: bool) -> Iterator[Workspace]:
     """Yield the workspace of one run, locked; remove it when the run ends well.
 
-    ``key`` is a digest of everything that decides the result. With ``own_root`` the root
-    belongs to one output folder: what other inputs left there is removed, and the root itself
-    at the end. After a UserError other than a full disk the same inputs would fail again, so
-    the workspace is removed as well. Raises UserError when another process works on the same
-    result.
+    ``key`` is a digest of everything that decides the result. With ``own_root`` the root belongs to
+    one output folder: what other inputs left there is removed, and the root itself at the end.
+    After a UserError other than a full disk the same inputs would fail again, so the workspace is
+    removed as well, unless only its place was taken meanwhile. Raises UserError when another
+    process works on the same result.
     """
     with disk_errors(root):
         folder = root / key
@@ -116,7 +118,8 @@ def workspace(root: Path, key: str, own_root: bool) -> Iterator[Workspace]:
             try:
                 yield place
             except UserError as error:
-                if not isinstance(error.__cause__, OSError) or not any(place.state.iterdir()):
+                kept = place.complete or isinstance(error.__cause__, OSError)
+                if not kept or not any(place.state.iterdir()):
                     _remove(folder, root, own_root)
                 raise
             _remove(folder, root, own_root)
