@@ -392,7 +392,7 @@ def test_build_calibration_counts_and_repeats_byte_for_byte(
 
 def test_build_calibration_from_records_and_by_category(build, world, tmp_path):
     record = tmp_path / "stereoset.json"
-    files = {"intrasentence.jsonl": {"sha256": "f" * 64, "bytes": 1}}
+    files = checksums(world / "stereoset", source_files("data", world / "stereoset"), "stereoset")
     record.write_text(json.dumps({"folder": str(world / "stereoset"), "files": files}))
     build(
         *(tmp_path / "out", "--pairs-data", record, "--categories", "race"),
