@@ -130,9 +130,10 @@ def identify(folder: Path | str) -> Identity:
     manifest = own_manifest(folder)
     if manifest:
         check_pruned(folder, manifest)
+    weights = weight_files(folder)
     _check_report(folder, manifest)
     beside = [p.name for p in folder.iterdir() if p.is_file() and p.suffix != ".safetensors"]
-    names = sorted({path.name for path in weight_files(folder)} | set(filter(_identifies, beside)))
+    names = sorted({path.name for path in weights} | set(filter(_identifies, beside)))
     files = files_digest({name: sha256_cached(folder / name) for name in names})
     if manifest is None:
         return Identity(files, files)

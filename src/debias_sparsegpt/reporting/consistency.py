@@ -68,7 +68,8 @@ def check_one_base(spec: Spec) -> None:
     """
     progress = Progress(len(spec.files), "base models")
     first: dict[str, tuple[str, str | None]] = {}
-    for point, files in spec.files.items():
+    for point in sorted(spec.files, key=lambda point: point.regime != "dense"):
+        files = spec.files[point]
         for path, base in _bases(spec, point).items():
             known, expected = first.setdefault(point.model, (path, base))
             if base != expected or base is None:
