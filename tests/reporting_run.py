@@ -6,7 +6,9 @@ import random
 from pathlib import Path
 
 from debias_sparsegpt import runs
+from debias_sparsegpt.checksums import sealed
 from debias_sparsegpt.config import JUDGED, Config, load_config
+from debias_sparsegpt.files import sha256_file
 from debias_sparsegpt.pruning import patterns
 
 CATEGORIES = {
@@ -24,6 +26,7 @@ SKILL = {
     "dense": 0.8, "magnitude": 0.5, "wanda": 0.6, "sparsegpt": 0.6, "debias-sparsegpt": 0.75,
 }  # fmt: skip
 ITEMS = 120
+BASE = "b" * 16  # digest of the base model
 LAYERS = 4
 MODULES = (
     *(f"self_attn.{name}_proj" for name in "qkvo"),
@@ -43,8 +46,32 @@ def write_json(path: Path, content) -> None:
     path.write_text(json.dumps(content))
 
 
+def write_sealed(path: Path, content: dict) -> None:
+    """Write JSON with its own checksum."""
+    write_json(path, sealed(content))
+
+
+def seal(evals: Path, base: str = BASE) -> None:
+    """Give the results of a checkpoint, as they are now, the checksums that evaluation gives."""
+    point = evals.parts[-5:]
+    benchmarks = {}
+    for path in sorted(evals.glob("*/metrics.json")):
+        content = json.loads(path.read_text())
+        content["records"] = {"sha256": sha256_file(path.with_name("items.jsonl"))}
+        write_sealed(path, content)
+        benchmarks[path.parent.name] = {"metrics_sha256": sha256_file(path)}
+    dense = point[1] == "dense"
+    digests = {
+        "model_sha256": base if dense else "/".join(point),
+        "files_sha256": base if dense else "/".join(point),
+        "base_sha256": None if dense else base,
+    }
+    write_sealed(evals / "summary.json", {**digests, "benchmarks": benchmarks})
+
+
 def write_jsonl(path: Path, rows: list) -> None:
     """Write JSON lines, likewise."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
@@ -67,8 +94,8 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
     """Write metrics.json and items.jsonl of one benchmark with about the given accuracy."""
     if task == "perplexity":
         metrics = {"ppl": {"value": 20 / skill, "n": 1000, "stderr": 0.1}}
-        write_json(folder / "metrics.json", {"metrics": metrics, "categories": {}})
         write_jsonl(folder / "items.jsonl", [{"item_id": "0", "nll": 1.0, "n_tokens": 10}])
+        write_json(folder / "metrics.json", {"metrics": metrics, "categories": {}})
         return
     generator = random.Random(seed)
     names = CATEGORIES[task]
@@ -143,7 +170,7 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
     write_jsonl(folder / "items.jsonl", rows)
 
 
-def write_serving(path: Path, skill: float) -> None:
+def write_serving(path: Path, skill: float, digests: dict) -> None:
     """Write efficiency.json as benchmark-serving does."""
     metrics = {
         "decode_tok_per_s": {"value": 100 / skill, "n": 5, "stderr": None},
@@ -151,9 +178,10 @@ def write_serving(path: Path, skill: float) -> None:
         "kg_co2e_per_mtok": {"value": 0.004 * skill, "n": 5, "stderr": None},
         "cpus_used": {"value": 1.9, "n": 5, "stderr": None},
     }
-    write_json(
+    write_sealed(
         path,
         {
+            **digests,
             "metrics": metrics,
             "categories": {"batch 1": metrics, "batch 8": metrics},
             "spec": {"device": "cpu"},
@@ -167,9 +195,10 @@ def write_serving(path: Path, skill: float) -> None:
 def write_calibration(path: Path) -> None:
     """Write the manifest of a calibration set."""
     counts = {"total": 30, "kept": 20, "dropped": 10}
-    write_json(
+    write_sealed(
         path,
         {
+            "files": {"pairs.jsonl": "p" * 64, "texts.jsonl": "t" * 64},
             "pairs": {**counts, "categories": {"gender": counts, "race": counts}},
             "texts": {"kept": 4, "tokens": 100},
             "tokens": {"pairs": 400, "texts": 100},
@@ -209,10 +238,15 @@ def write_run(config: Config, items: int = ITEMS) -> Path:
         evals = root / "evals" / point.key
         for slug, entry in runs.benchmarks_of(config, point).items():
             write_benchmark(evals / slug, entry.task, SKILL[base], f"{point.key} {slug}", items)
+        seal(evals)
+        summary = json.loads((evals / "summary.json").read_text())
+        digests = {k: v for k, v in summary.items() if k.endswith("_sha256")}
         check = masks = calibration = serving = None
         if point.regime != "dense":
             check = root / "pruned" / point.key / "check.json"
-            write_json(check, {"sparsity": 0.25})
+            used = None if point.calibration == "none" else "p" * 64
+            facts = {"sparsity": 0.25, "calibration": {"pairs_sha256": used, "texts_sha256": None}}
+            write_sealed(check, {**digests, **facts})
         if point in compared:
             masks = root / "pruned" / point.key / "masks.csv"
             write_masks(masks, point.key)
@@ -222,7 +256,7 @@ def write_run(config: Config, items: int = ITEMS) -> Path:
             write_calibration(calibration)
         if point.key in served:
             serving = root / "serving" / point.key / "efficiency.json"
-            write_serving(serving, SKILL[base])
+            write_serving(serving, SKILL[base], digests)
         named = {
             name: getattr(point, name)
             for name in ("model", "method", "regime", "calibration", "seed")

@@ -20,6 +20,7 @@ from debias_sparsegpt.calibration import (
     tokenize_pairs,
     tokenize_texts,
 )
+from debias_sparsegpt.checksums import source_files
 from debias_sparsegpt.cli import main
 from debias_sparsegpt.commands.build_calibration import (
     choose_texts,
@@ -32,6 +33,7 @@ from debias_sparsegpt.files import read_json, read_jsonl
 from debias_sparsegpt.modeling import load_tokenizer
 from debias_sparsegpt.outputs import MARK
 from debias_sparsegpt.readers import Dialogue
+from debias_sparsegpt.sources import checksums
 
 
 def make_tokenizer(folder: Path, bos: bool = True, pad: bool = True, end: bool = True) -> Path:
@@ -393,14 +395,15 @@ def test_build_calibration_counts_and_repeats_byte_for_byte(
 
 def test_build_calibration_from_records_and_by_category(build, world, tmp_path):
     record = tmp_path / "stereoset.json"
-    files = {"intrasentence.jsonl": {"sha256": "f" * 64, "bytes": 1}}
+    files = checksums(world / "stereoset", source_files("data", world / "stereoset"), "stereoset")
     record.write_text(json.dumps({"folder": str(world / "stereoset"), "files": files}))
     build(
         *(tmp_path / "out", "--pairs-data", record, "--categories", "race"),
         *("--alignment", "suffix", "--name", "ss.race"),
     )
     manifest = read_json(tmp_path / "out/manifest.json")
-    assert manifest["sources"] == {"stereoset": {"intrasentence.jsonl": "f" * 64}}
+    recorded = {name: one["sha256"] for name, one in files.items()}
+    assert manifest["sources"] == {"stereoset": recorded}
     assert manifest["calibration"] == "ss.race"
     assert manifest["pairs"]["kept"] == 3
     assert (tmp_path / "out/texts.jsonl").read_bytes() == b""

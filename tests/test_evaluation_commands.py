@@ -10,6 +10,7 @@ from debias_sparsegpt.evaluation import bbq, benchmarks, checkpoint, perplexity,
 from debias_sparsegpt.evaluation.harness import Harness, wikitext_pages
 from debias_sparsegpt.evaluation.language_model import load_language_model
 from debias_sparsegpt.evaluation.spec import Spec, make_spec
+from debias_sparsegpt.identity import identify
 from evaluation_fixtures import (
     bbq_rows,
     save_model,
@@ -207,10 +208,15 @@ def test_items_never_lie_beside_metrics_of_another_run(model, data, tmp_path, mo
 
 
 def test_another_model_is_evaluated_again(data, tmp_path, model):
-    first, other = benchmarks.model_identity(model), save_model(tmp_path / "other", seed=1)
-    assert benchmarks.model_identity(other) != first
+    first, other = identify(model), save_model(tmp_path / "other", seed=1)
+    second = identify(other)
+    assert second.model_sha256 != first.model_sha256
+    # A manifest that lists no files is not one of ours, and is not believed.
     (other / "manifest.json").write_text(json.dumps({"model_sha256": "abc"}))
-    assert benchmarks.model_identity(other) == "abc"
+    assert identify(other) == second
+    config = json.loads((other / "tokenizer_config.json").read_text())
+    (other / "tokenizer_config.json").write_text(json.dumps(config | {"chat_template": "x"}))
+    assert identify(other).model_sha256 != second.model_sha256
 
 
 @pytest.mark.parametrize(

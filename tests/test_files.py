@@ -74,10 +74,3 @@ def test_a_damaged_gzip_file_is_named(tmp_path):
     path.write_bytes(gzip.compress(b'{"id": 1}\n' * 500)[:-20])
     with pytest.raises(UserError, match=r"rows\.jsonl\.gz is damaged"):
         files.read_jsonl(path)
-
-
-def test_source_folder_follows_a_record(tmp_path):
-    record = tmp_path / "stereoset.json"
-    files.write_json(record, {"folder": str(tmp_path / "data")})
-    assert files.source_folder(record) == tmp_path / "data"
-    assert files.source_folder(tmp_path) == tmp_path

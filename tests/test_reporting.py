@@ -14,7 +14,7 @@ from debias_sparsegpt.reporting import paper, plausibility, stats
 from debias_sparsegpt.reporting.render import escape_latex
 from debias_sparsegpt.reporting.spec import read_spec
 from debias_sparsegpt.reporting.tables import Column, rank
-from reporting_run import ITEMS, small_config, write_run
+from reporting_run import ITEMS, seal, small_config, write_run, write_sealed
 
 needs_latex = pytest.mark.skipif(not paper.latex_available(), reason="no latexmk and pdflatex")
 
@@ -317,7 +317,7 @@ def test_speed_on_one_kernel_is_no_merit_and_noise_is_named(repo, tmp_path):
         content["metrics"]["cpus_used"]["value"] = share
         if "debias" in str(path):
             content["backend"]["kernel"] = "2:4 kernel (test)"
-        path.write_text(json.dumps(content))
+        write_sealed(path, content)
     assert collect(tmp_path) == 0
     assert make_table(tmp_path, "efficiency") == 0
     busy = (tmp_path / "tables/efficiency.md").read_text()
@@ -473,20 +473,29 @@ def test_errors_name_what_is_wrong(repo, tmp_path, capsys):
     fails(collect(root), str(metrics))
     assert not (root / "results.csv").exists()
     metrics.write_text('{"metrics": {"acc": 3}}')
+    fails(collect(root), "has changed", str(metrics))
+    seal(metrics.parents[1])
     fails(collect(root), "another form", str(metrics))
     metrics.with_suffix(".away").rename(metrics)
+    seal(metrics.parents[1])
     items = root / "evals/world/sparsegpt/1of4/ss/s0/mmlu/items.jsonl"
     lines = items.read_text().splitlines()
     items.write_text("\n".join(lines[1:]) + "\n")
+    fails(collect(root), "has changed", str(items), f"snakemake --cores all -f {items.parents[1]}")
+    seal(items.parents[1])
     fails(collect(root), "same items", "119")
     items.write_text("\n".join([lines[0], *lines]) + "\n")
+    seal(items.parents[1])
     fails(collect(root), "found one twice")
     items.write_text("\n".join(lines) + "\n")
+    seal(items.parents[1])
     fails(make_table(root, "main"), "results.csv", "run collect-results")
     assert collect(root) == 0
     results = root / "results.csv"
     text = results.read_text()
     results.write_text("\n".join(line for line in text.splitlines() if ",wanda," not in line))
+    fails(make_table(root, "main"), "has changed", f"snakemake --cores all -f {results}")
+    (root / "results.csv.sha256").unlink()
     fails(make_table(root, "main"), "world/wanda/1of4/ss/s0")
     results.write_text(text.replace("stderr", "error", 1))
     fails(make_table(root, "main"), "lacks stderr")

@@ -19,7 +19,7 @@ from debias_sparsegpt.reporting import controls
 from debias_sparsegpt.reporting.controls import METRICS, Contrast, Effect, World
 from debias_sparsegpt.reporting.stats import Interval, percentile_interval
 from debias_sparsegpt.runs import Checkpoint
-from reporting_run import small_config, write_json, write_jsonl, write_run
+from reporting_run import seal, small_config, write_json, write_jsonl, write_run
 
 GRID = {
     "regimes": {"methods": ["dense", "sparsegpt", "debias-sparsegpt"], "regimes": ["2of4"]},
@@ -67,6 +67,7 @@ def write_records(folder, world, point, skill, items=240):
     words = random.Random(f"{world} {point.key}")
     windows = [{"item_id": f"w{k}", "nll": 50 + words.random(), "n_tokens": 20} for k in range(8)]
     write_jsonl(folder / "wikitext2" / "items.jsonl", windows)
+    seal(folder)
 
 
 def make_runs(repo, root, skill, worlds=(0, 1, 2)):
@@ -283,6 +284,7 @@ def test_no_effect_is_not_found(repo, tmp_path):
         rows = records(generator, 240, 0.5)
         for name in ("bbq", "unqover"):
             write_jsonl(folder / name / "items.jsonl", rows)
+        seal(folder)
 
     folders = make_runs(repo, tmp_path, lambda point: 0.5)
     for seed, folder in enumerate(folders):
@@ -388,10 +390,14 @@ def test_records_that_do_not_fit_are_refused(repo, capsys, tmp_path):
     path = folders[0] / "evals/world/sparsegpt/2of4/ss/s0/bbq/items.jsonl"
     rows = path.read_text().splitlines()
     path.write_text("\n".join(rows[1:]) + "\n")
+    assert f"{path} has changed" in said(capsys, folders, tmp_path / "out")
+    seal(path.parents[1])
     assert "expected in" in said(capsys, folders, tmp_path / "out")
     path.write_text("\n".join([rows[0], *rows]) + "\n")
+    seal(path.parents[1])
     assert "found one twice" in said(capsys, folders, tmp_path / "out")
     path.write_text("\n".join([rows[0].replace('"condition"', '"state"'), *rows[1:]]) + "\n")
+    seal(path.parents[1])
     assert "line 1 lacks condition" in said(capsys, folders, tmp_path / "out")
     path.unlink()
-    assert "found none" in said(capsys, folders, tmp_path / "out")
+    assert "no such file" in said(capsys, folders, tmp_path / "out")

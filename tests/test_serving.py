@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from debias_sparsegpt import sources
 from debias_sparsegpt.cli import main
 from debias_sparsegpt.errors import UserError
 from debias_sparsegpt.serving import backends, command, energy, export, measure, prompts
@@ -100,7 +101,9 @@ def test_ultrachat_folder_and_record_give_the_same_texts(tmp_path):
     turns = [{"role": "user", "content": "word1 word2"}, {"role": "assistant", "content": "word3"}]
     (folder / "part.jsonl").write_text(json.dumps({"messages": turns}) + "\n")
     record = tmp_path / "ultrachat.json"
-    record.write_text(json.dumps({"dataset": "ultrachat", "folder": str(folder)}))
+    files = sources.checksums(folder, ["part.jsonl"], "ultrachat")
+    content = {"dataset": "ultrachat", "folder": str(folder), "files": files}
+    record.write_text(json.dumps(content))
     for path in (folder, record):
         assert prompts.read_texts(prompts.prompt_files(path)) == ["word1 word2\nword3"]
 
@@ -434,14 +437,6 @@ def test_auto_means_the_dtype_of_the_checkpoint():
     assert command.own_dtype("auto", SimpleNamespace(dtype=torch.float32)) == "float32"
     assert command.own_dtype("auto", SimpleNamespace(dtype=None)) == "auto"
     assert command.own_dtype("float16", SimpleNamespace(dtype=torch.float32)) == "float16"
-
-
-def test_identity_prefers_the_manifest(tiny, tmp_path):
-    folder = tmp_path / "model"
-    shutil.copytree(tiny, folder)
-    plain = export.model_identity(folder)
-    (folder / "manifest.json").write_text('{"model_sha256": "abc"}')
-    assert export.model_identity(folder) == "abc" != plain
 
 
 GENERATE = """

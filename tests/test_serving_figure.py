@@ -7,7 +7,7 @@ import pytest
 
 from debias_sparsegpt import runs
 from debias_sparsegpt.cli import main
-from reporting_run import small_config, write_run
+from reporting_run import small_config, write_run, write_sealed
 
 RATES = {"batch 1": 50.0, "batch 8": 300.0}
 
@@ -28,7 +28,7 @@ def run(repo, tmp_path_factory):
             }
             for name, rate in RATES.items()
         }
-        file.write_text(json.dumps(content))
+        write_sealed(file, content)
     spec, results = str(root / "run_spec.json"), str(root / "results.csv")
     assert main(["collect-results", "--spec", spec, "--out", results]) == 0
     return root, config

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from debias_sparsegpt.cli import main
 from debias_sparsegpt.errors import UserError
+from debias_sparsegpt.identity import identify
 from debias_sparsegpt.modeling import load_model
 from debias_sparsegpt.pruning.tensors import read_folder, read_tensor
 from debias_sparsegpt.serving import formulas
-from debias_sparsegpt.serving.export import block_linears, export_sparse24, model_identity
+from debias_sparsegpt.serving.export import block_linears, export_sparse24
 from debias_sparsegpt.serving.loading import dense_state, load_sparse24
 from debias_sparsegpt.serving.sparse24 import BITS, NotSparse24Error, compress, decompress
 
@@ -166,7 +167,11 @@ def test_export_restores_every_tensor(checkpoint, tmp_path, name, dtype):
     size = index["linear_bytes"]
     assert size["dense"] == sum(stored[key].size for key in index["layers"])
     assert size["sparse24"] <= 0.57 * size["dense"]
-    assert index["model_sha256"] == model_identity(source) == model_identity(tmp_path / "out")
+    first, second = identify(source), identify(tmp_path / "out")
+    assert index["model_sha256"] == first.model_sha256 == second.model_sha256
+    (tmp_path / "out/config.json").write_text("{}")
+    with pytest.raises(UserError, match="export the checkpoint again"):
+        identify(tmp_path / "out")
 
 
 @pytest.mark.parametrize("name", ["llama", "llama-tied", "gptneox", "gpt2"])

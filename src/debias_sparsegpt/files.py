@@ -169,26 +169,3 @@ def iter_jsonl(
 def read_jsonl(path: Path | str, fields: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Return all rows of ``iter_jsonl``, with its checks."""
     return [row for _, row in iter_jsonl(path, fields)]
-
-
-def source_folder(path: Path | str) -> Path:
-    """Return the folder that ``path`` stands for.
-
-    ``path`` is a folder, or the record (JSON with the key ``folder``) that fetch-dataset
-    and fetch-model write.
-    """
-    path = Path(path)
-    if path.suffix == ".json" and path.is_file():
-        record = read_json(path)
-        if isinstance(record, dict) and "folder" in record:
-            return Path(record["folder"])
-    return path
-
-
-def source_name(path: Path | str) -> str:
-    """Return the name of a model or data set given as ``source_folder`` takes it.
-
-    A record's own name, else the folder's.
-    """
-    path = Path(path)
-    return path.stem if path.suffix == ".json" and path.is_file() else path.resolve().name

@@ -100,6 +100,11 @@ def _explained(repo: str, kind: RepoType, revision: str, path: str = "") -> Iter
     what = f"the hub's {kind} {repo}"
     try:
         yield
+    except errors.HFValidationError:
+        message = (
+            f"{repo!r} is no name of a {kind} on the hub: expected org/name of letters, digits and "
+            "-, _ or . in the configuration"
+        )
     except errors.GatedRepoError:
         message = (
             f"{what} is gated and this account may not read it: accept its terms on its page, "
@@ -119,6 +124,8 @@ def _explained(repo: str, kind: RepoType, revision: str, path: str = "") -> Iter
             f"{what} could not be read, the hub answered with status "
             f"{error.response.status_code}: check HF_TOKEN and try again later"
         )
+    except UserError:
+        raise
     except (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError, errors.HTTPError):
         reason = (
             "offline mode is on (HF_HUB_OFFLINE)"
@@ -127,6 +134,14 @@ def _explained(repo: str, kind: RepoType, revision: str, path: str = "") -> Iter
         )
         state = f"{path} of {what} is not in the local cache" if path else f"{what} cannot be read"
         raise Unreachable(f"{state}, {reason}: run prefetch where there is a network") from None
+    except Exception as error:
+        # Whatever else the library or its transport raises: an address that is none, an answer
+        # that is no JSON, a transfer that broke.
+        message = (
+            f"{path or 'the list of files'} of {what} at {revision} could not be read "
+            f"({type(error).__name__}): check HF_ENDPOINT and the name in the configuration, then "
+            "run the same command again"
+        )
     else:
         return
     raise UserError(message) from None

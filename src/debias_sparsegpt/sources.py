@@ -17,10 +17,11 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from .checksums import Kind, is_sha256, model_files, sha256_cached, source_files
 from .errors import UserError
-from .files import digest, read_json, sha256_file, write_json, write_text
+from .files import digest, read_json, write_json, write_text
 from .hub import Hub, Listing, RemoteFile, RepoType, Unreachable
 from .modeling import weight_files
 from .outputs import (
@@ -38,14 +39,10 @@ from .progress import Progress
 if TYPE_CHECKING:
     from .converters import Table
 
-Kind = Literal["data", "models"]
 Entry = Mapping[str, Any]
 
-# What a model folder needs: no pickles, no second copy of the weights (consolidated*.safetensors).
-MODEL_FILES = (*("model*.safetensors", "*.json", "tokenizer.*", "*.model", "*.txt", "*.jinja"),)
 # The hub's own parquet copy of a data set, for those that are stored in another form.
 PARQUET_REF = "refs/convert/parquet"
-BIG_FILE = 64 * 2**20
 
 # Where a data set that the hub does not have can be taken from.
 ELSEWHERE = {
@@ -85,22 +82,28 @@ def dataset_parts(name: str, entry: Entry) -> list[Part]:
     hub = entry.get("hub")
     if not hub:
         return []
+    if not isinstance(hub, Mapping):
+        raise UserError(f"datasets.{name}.hub: expected the keys repo and parts, got {hub!r}")
     parts = []
     known = {"files", "repo", "rows", "first"}
     given = hub.get("parts")
     for part, options in given.items() if isinstance(given, Mapping) else ():
         options = options if isinstance(options, Mapping) else {}
         repo = options.get("repo", hub.get("repo"))
-        if not isinstance(repo, str) or not options.get("files") or not set(options) <= known:
+        files, counts = options.get("files"), [options.get(key) for key in ("rows", "first")]
+        good = isinstance(repo, str) and isinstance(files, list | tuple) and len(files) > 0
+        good = good and set(options) <= known and all(isinstance(one, str) for one in files)
+        if not good or not all(one is None or (type(one) is int and one > 0) for one in counts):
             raise UserError(
-                f"datasets.{name}.hub.parts.{part}: expected files (a list of patterns), and "
-                f"repo here or above, of the keys {', '.join(sorted(known))}, got {options!r}"
+                f"datasets.{name}.hub.parts.{part}: expected files (a list of patterns), repo "
+                "here or above, and rows and first as numbers from 1, of the keys "
+                f"{', '.join(sorted(known))}, got {options!r}"
             )
         parts.append(
             Part(
                 part,
                 *split_ref(repo),
-                tuple(options["files"]),
+                tuple(files),
                 options.get("rows"),
                 options.get("first"),
             )
@@ -136,28 +139,6 @@ def folder_below(root: Path | str, *names: str) -> Path:
     return folder
 
 
-def source_files(kind: Kind, folder: Path) -> list[str]:
-    """Return the files of a folder that belong to the source, as sorted relative paths.
-
-    All visible files of a data set; of a model those that loading it reads.
-    """
-    names = sorted(
-        str(path.relative_to(folder))
-        for path in folder.rglob("*")
-        if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
-    )
-    return names if kind == "data" else model_files(names)
-
-
-def model_files(names: Iterable[str]) -> list[str]:
-    """Return those of a repository's files that loading the model reads, sorted; never code."""
-    return sorted(
-        name
-        for name in names
-        if "/" not in name and any(fnmatch.fnmatchcase(name, pattern) for pattern in MODEL_FILES)
-    )
-
-
 def select(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
     """Return the names that the first pattern with any match matches, sorted."""
     names = sorted(names)
@@ -180,12 +161,19 @@ def read_lock(path: Path | str) -> dict[str, Any]:
     lock = read_json(path)
     for repo, entry in lock.items() if isinstance(lock, dict) else [("", None)]:
         good = isinstance(entry, dict) and isinstance(entry.get("files"), dict)
+        good = good and entry.get("type") in ("model", "dataset")
+        good = good and all(map(_is_lock_file, entry["files"].values()))
         if not good or not re.fullmatch(r"[0-9a-f]{40}", str(entry.get("revision"))):
             raise UserError(
                 f"expected a commit of 40 hex digits and files for {repo!r} in the lock file "
                 f"{path}, got {entry!r}; remove that entry and run prefetch again"
             )
     return lock
+
+
+def _is_lock_file(entry: Any) -> bool:
+    good = isinstance(entry, dict) and is_sha256(entry.get("sha256"))
+    return good and type(entry.get("bytes")) is int
 
 
 def lock_key(repo: str, ref: str | None) -> str:
@@ -206,18 +194,12 @@ def _locked(lock: Mapping[str, Any], part: Part) -> tuple[str, list[str]] | None
 def fingerprint(kind: Kind, name: str, entry: Entry, mirror: str | None, lock: str) -> str:
     """Return a short text that changes when what would be fetched changes; "" for nothing.
 
-    It covers the mirror's files (SHA-256, of files above 64 MiB the size) or else what the
-    lock pins. Cheap enough to be asked for every source of every run.
+    It covers the SHA-256 of the mirror's files, whatever their size, or else what the lock pins.
+    Cheap enough to be asked for every source of every run: a large file is hashed once.
     """
     folder = mirror_folder(kind, name, entry, mirror)
     if folder:
-        sizes = {file: (folder / file).stat().st_size for file in source_files(kind, folder)}
-        return digest(
-            {
-                file: sha256_file(folder / file) if size < BIG_FILE else size
-                for file, size in sizes.items()
-            }
-        )
+        return digest({file: sha256_cached(folder / file) for file in source_files(kind, folder)})
     pinned = read_lock(lock)
     if kind == "models":
         found = [entry["hub"]] if entry.get("hub") in pinned else []
@@ -233,7 +215,7 @@ def checksums(folder: Path, names: Sequence[str], label: str) -> dict[str, dict[
     progress = Progress(sum(sizes.values()) >> 20, f"checksums of {label} (MiB)")
     found = {}
     for name in names:
-        found[name] = {"sha256": sha256_file(folder / name), "bytes": sizes[name]}
+        found[name] = {"sha256": sha256_cached(folder / name), "bytes": sizes[name]}
         progress.update(sizes[name] >> 20)
     return found
 
@@ -280,7 +262,7 @@ def _verified(
     progress = Progress(sum(pinned["files"][n]["bytes"] for n in names) >> 20, f"{key} (MiB)")
     for name, path in zip(names, paths, strict=True):
         expected = pinned["files"][name]["sha256"]
-        found = sha256_file(path)
+        found = sha256_cached(path)
         if found != expected:
             raise UserError(
                 f"{name} of {key} has the SHA-256 {found[:16]}…, the lock file {lock_path} says "
@@ -463,7 +445,7 @@ def _download(
     for name in names:
         path = hub.fetch(repo, kind, listing.revision, name, into)
         remote = listing.files[name]
-        checked = {"sha256": sha256_file(path), "bytes": path.stat().st_size}
+        checked = {"sha256": sha256_cached(path), "bytes": path.stat().st_size}
         if (remote.sha256 or checked["sha256"]) != checked["sha256"] or (
             remote.bytes is not None and remote.bytes != checked["bytes"]
         ):

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..calibration import ALIGNMENTS, TokenizedPairs, tokenize_pairs, tokenize_texts
+from ..checksums import recorded_checksums, sealed, sha256_cached, source_files, source_folder
 from ..errors import UserError
 from ..files import (
     digest,
     read_json,
     sha256_file,
-    source_folder,
     write_json,
     write_jsonl,
 )
@@ -28,7 +28,6 @@ from ..modeling import load_tokenizer
 from ..outputs import CALIBRATION, atomic_folder, check_folder
 from ..progress import track
 from ..readers import Dialogue, read_crows_pairs, read_stereoset, read_ultrachat
-from ..sources import checksums, source_files
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -155,17 +154,15 @@ def _tokenizer_digest(folder: Path) -> str:
         for path in folder.iterdir()
         if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in TOKENIZER_FILES)
     ]
-    return digest({name: sha256_file(folder / name) for name in sorted(names)})
+    return digest({name: sha256_cached(folder / name) for name in sorted(names)})
 
 
 def _source_checksums(given: str) -> dict[str, str]:
     """Return the SHA-256 of a source's files, from its record or, for a folder, computed."""
     folder = source_folder(given)
     if folder != Path(given):
-        files = read_json(given)["files"]
-    else:
-        files = checksums(folder, source_files("data", folder), folder.name)
-    return {name: entry["sha256"] for name, entry in files.items()}
+        return recorded_checksums(read_json(given), given)
+    return {name: sha256_cached(folder / name) for name in source_files("data", folder)}
 
 
 def _drop_unpartnered(
@@ -261,7 +258,10 @@ def run(args: argparse.Namespace) -> None:
     with atomic_folder(args.out, CALIBRATION, inputs) as folder:
         write_jsonl(folder / "pairs.jsonl", kept)
         write_jsonl(folder / "texts.jsonl", texts)
-        write_json(folder / "manifest.json", manifest)
+        manifest["files"] = {
+            name: sha256_file(folder / name) for name in ("pairs.jsonl", "texts.jsonl")
+        }
+        write_json(folder / "manifest.json", sealed(manifest))
     shares = ", ".join(
         f"{name} {count['kept']}/{count['total']}" for name, count in tokenized.counts.items()
     )

@@ -7,20 +7,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..checksums import sealed, sha256_cached, source_folder, source_name
 from ..codedigest import code_digest
 from ..errors import UserError
-from ..files import (
-    digest,
-    read_json,
-    sha256_file,
-    source_folder,
-    source_name,
-    write_json,
-    write_jsonl,
-)
-from ..modeling import weight_files
+from ..files import digest, sha256_file, write_json, write_jsonl
+from ..identity import Identity, identify
 from ..outputs import check_file, check_ours, check_place
 from . import records
+from .finished import ITEMS, METRICS
 from .journal import Journal
 from .spec import AUTO, Spec
 
@@ -43,11 +37,8 @@ TASKS = {
 MODELS = {"transformers": "language_model", "vllm": "vllm_model"}
 # Tasks whose answers a judge reads.
 JUDGED = ("realtoxicityprompts", "harmbench")
-# Files that belong to a model's identity beside its weights.
-IDENTIFYING = ("config.json", "tokenizer.json")
 PACKAGES = ("torch", "transformers", "lm_eval")
 PACKAGE = __package__
-METRICS, ITEMS = "metrics.json", "items.jsonl"
 PARTIAL = "partial.jsonl"  # finished batches of a run that is not finished
 
 
@@ -63,34 +54,17 @@ def task_object(task: str) -> Any:
     return getattr(loaded, name) if name else loaded
 
 
-def model_identity(folder: Path) -> str:
-    """Return ``model_sha256`` of the manifest, else a digest of the weight files' checksums."""
-    manifest = folder / "manifest.json"
-    if manifest.is_file():
-        recorded = read_json(manifest)
-        if isinstance(recorded, dict) and isinstance(recorded.get("model_sha256"), str):
-            return recorded["model_sha256"]
-    names = [*weight_files(folder), *(folder / name for name in IDENTIFYING)]
-    return digest({path.name: sha256_file(path) for path in names if path.is_file()})
-
-
 def judge_identity(spec: Spec) -> str | None:
     """Return what identifies the judge: a guard model's name and files, or the word list.
 
-    None for tasks without one. A source record already has the checksums of a guard model's
-    files, several gigabytes; a bare folder is read. Raises UserError where there is no model.
+    None for tasks without one. Raises UserError where there is no model, or where it is not
+    the one that its record describes.
     """
     if spec.task not in JUDGED:
         return None
     if spec.judge is None:
         return f"lexical:{spec.lexicon}"
-    folder, name = source_folder(spec.judge), source_name(spec.judge)
-    record = read_json(spec.judge) if Path(spec.judge).is_file() else {}
-    if "files" in record:
-        names = {*(path.name for path in weight_files(folder)), *IDENTIFYING}
-        files = {key: entry["sha256"] for key, entry in record["files"].items() if key in names}
-        return f"{name}@{digest(files)}"
-    return f"{name}@{model_identity(folder)}"
+    return f"{source_name(spec.judge)}@{identify(source_folder(spec.judge)).files_sha256}"
 
 
 def package_versions() -> dict[str, str]:
@@ -105,7 +79,7 @@ def package_versions() -> dict[str, str]:
 
 
 def run_digest(
-    model_sha256: str, data: dict[str, str], spec: Spec, versions: Mapping[str, str]
+    model: Identity, data: dict[str, str], spec: Spec, versions: Mapping[str, str]
 ) -> str:
     """Return the identity of a result: model, data, options, versions, the code of both.
 
@@ -114,7 +88,7 @@ def run_digest(
     modules = TASKS[spec.task][0], MODELS[spec.backend]
     return digest(
         {
-            "model": model_sha256,
+            "model": model.files_sha256,
             "data": data,
             # The headline chooses among numbers and changes none; a judge is what it is
             # wherever it lies.
@@ -135,7 +109,7 @@ def data_checksums(data: Path, spec: Spec) -> dict[str, str]:
             f"expected the data of {spec.task} at {data}, found nothing; check the path"
         )
     files = task_object(spec.task).data_files(data, spec)
-    return {path.name: sha256_file(path) for path in files}
+    return {path.name: sha256_cached(path) for path in files}
 
 
 def resolve(spec: Spec, lm: "CausalModel") -> Spec:
@@ -167,7 +141,7 @@ def run_benchmark(
     spec: Spec,
     data: Path,
     checksums: dict[str, str],
-    model_sha256: str,
+    model: Identity,
     out: Path,
 ) -> dict[str, Any]:
     """Evaluate one benchmark, write items.jsonl and metrics.json to ``out``, return the latter.
@@ -177,7 +151,7 @@ def run_benchmark(
     """
     task = task_object(spec.task)
     resolved = resolve(spec, lm)
-    identity = run_digest(model_sha256, checksums, spec, lm.versions)
+    identity = run_digest(model, checksums, spec, lm.versions)
     # Another device rounds otherwise: its batches do not go together with these.
     journal = Journal(out / PARTIAL, f"{identity} {lm.device_type} {lm.dtype}")
     try:
@@ -200,7 +174,7 @@ def run_benchmark(
             "protocol": outcome.facts,
         },
         "digest": identity,
-        "model_sha256": model_sha256,
+        **model.as_dict(),
         "data": checksums,
         "headline": headline,
         "metrics": outcome.metrics,
@@ -214,6 +188,7 @@ def run_benchmark(
     result["records"] = {
         "version": records.VERSION, "n": count, "sha256": sha256_file(out / ITEMS)
     }  # fmt: skip
+    result = sealed(result)
     write_json(out / METRICS, result)
     journal.remove()
     return result

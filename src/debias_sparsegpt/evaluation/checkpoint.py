@@ -12,23 +12,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ..checksums import sealed, sha256_cached, source_folder
 from ..errors import UserError
-from ..files import read_json, source_folder, write_json
+from ..files import read_json, write_json
+from ..identity import identify
 from ..outputs import check_file, check_ours, check_place
-from .benchmarks import (
-    ITEMS,
-    METRICS,
-    check_out,
-    data_checksums,
-    model_identity,
-    run_benchmark,
-    run_digest,
-)
+from .benchmarks import check_out, data_checksums, run_benchmark, run_digest
 from .command import add_run_arguments, headline, quiet_libraries
+from .finished import ITEMS, METRICS, SUMMARY, read_result
 from .loading import Loader
 from .spec import Spec, make_spec
-
-SUMMARY = "summary.json"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,14 +51,23 @@ def parse_benchmarks(text: str) -> dict[str, tuple[Spec, Path]]:
 
 
 def finished(folder: Path, digest: str) -> dict[str, Any] | None:
-    """Return the metrics in ``folder`` if they are complete and have this digest."""
+    """Return the metrics in ``folder`` if they are complete and have this digest.
+
+    Those that were changed, or whose records were, are said to be and not returned.
+    """
     if not (folder / METRICS).is_file() or not (folder / ITEMS).is_file():
         return None
     try:
         result = read_json(folder / METRICS)
     except UserError:
         return None
-    return result if isinstance(result, dict) and result.get("digest") == digest else None
+    if not isinstance(result, dict) or result.get("digest") != digest:
+        return None
+    try:
+        return read_result(folder)
+    except UserError as error:
+        print(f"{folder.name}: computed again, for {str(error).partition('; ')[0]}", flush=True)
+        return None
 
 
 def run(args: argparse.Namespace) -> None:
@@ -79,7 +81,7 @@ def run(args: argparse.Namespace) -> None:
     check_ours(args.out / SUMMARY, ("model_sha256", "benchmarks"))
     for slug, (spec, data) in benchmarks.items():
         check_out(args.out / slug, [*inputs, data, spec.judge])
-    identity = model_identity(model)
+    identity = identify(model)
     # All data and judges are looked at before the first benchmark starts: a missing file shows
     # at once.
     checksums = {slug: data_checksums(data, spec) for slug, (spec, data) in benchmarks.items()}
@@ -103,5 +105,6 @@ def run(args: argparse.Namespace) -> None:
                 "digest": digests[slug],
                 "headline": spec.headline or result["headline"],
                 "metrics": result["metrics"],
+                "metrics_sha256": sha256_cached(args.out / slug / METRICS),
             }
-    write_json(args.out / SUMMARY, {"model_sha256": identity, "benchmarks": summary})
+    write_json(args.out / SUMMARY, sealed({**identity.as_dict(), "benchmarks": summary}))

@@ -11,11 +11,12 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from ..checksums import source_folder
 from ..errors import UserError
-from ..files import source_folder
+from ..identity import identify
 from ..outputs import check_file, check_ours
 from .agreement import AGREEMENT, check_agreement, summary
-from .benchmarks import TASKS, check_out, data_checksums, model_identity, run_benchmark, task_object
+from .benchmarks import TASKS, check_out, data_checksums, run_benchmark, task_object
 from .loading import Loader
 from .spec import BACKENDS, BOS, JUDGE_FORMS, LEXICONS, make_spec
 
@@ -98,7 +99,7 @@ def run(args: argparse.Namespace) -> None:
         check_file(args.out / AGREEMENT)
         check_ours(args.out / AGREEMENT, ("task", "agree"))
     checksums = data_checksums(data, spec)
-    identity = model_identity(model)
+    identity = identify(model)
     with Loader(model, args.device, args.serving_python) as loader:
         loader.versions(spec)  # says at once that there is no vLLM
         if args.agreement is not None:

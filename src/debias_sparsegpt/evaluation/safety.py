@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import readers
-from ..files import source_folder, source_name
+from ..checksums import source_folder, source_name
 from .causal_model import CausalModel
 from .generation import Completion, greedy
 from .judges import (

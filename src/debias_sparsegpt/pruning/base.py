@@ -5,8 +5,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from ..checksums import sha256_cached
 from ..errors import UserError
-from ..files import sha256_file
 from .architecture import (
     PRUNABLE,
     check_block,
@@ -190,4 +190,4 @@ class BaseModel:
     def base_files(self) -> dict[str, str]:
         """Return the SHA-256 of each carried file and each weight file, by name."""
         weights = sorted({entry.file for entry in self.stored.values()})
-        return {file.name: sha256_file(file) for file in [*self.carried_files(), *weights]}
+        return {file.name: sha256_cached(file) for file in [*self.carried_files(), *weights]}

@@ -19,12 +19,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Check and write the report; UserError on the first violation."""
-    from ..files import source_folder, write_json
+    from ..checksums import sealed, source_folder
+    from ..files import write_json
     from ..outputs import check_file
 
     base = source_folder(args.base)
     check_file(args.out, [args.model, args.base, base])
-    write_json(args.out, check_model(args.model, base))
+    write_json(args.out, sealed(check_model(args.model, base)))
 
 
 def check_model(folder: Path, base: Path) -> dict[str, Any]:
@@ -35,15 +36,21 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
     """
     import torch
 
+    from ..checksums import sha256_cached
     from ..errors import UserError
-    from ..files import read_json, sha256_file
+    from ..files import read_json
+    from ..identity import MANIFEST, check_pruned, files_digest, own_manifest
     from ..modeling import load_tokenizer
     from .architecture import rows_of
     from .base import BaseModel
     from .masks import REGIMES
     from .tensors import read_folder, read_tensor, tensor_bytes
 
-    manifest = read_json(folder / "manifest.json")
+    manifest = own_manifest(folder)
+    if manifest is None:
+        read_json(folder / MANIFEST)
+        raise UserError(f"{folder / MANIFEST} is not one that `prune` wrote; prune again")
+    check_pruned(folder, manifest, verify=True)
     regime = REGIMES[manifest["regime"]]
     load_tokenizer(folder)
     original = BaseModel(base, regime, "cpu")
@@ -56,9 +63,13 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
     def fail(name: str, what: str) -> None:
         raise UserError(f"{folder}: {name} {what}; prune again")
 
-    for name, value in manifest["files"].items():
-        if not (folder / name).is_file() or sha256_file(folder / name) != value:
-            fail(name, "is missing or differs from the manifest")
+    found = original.base_files()
+    odd = sorted(dict(found.items() ^ manifest["base"]["files"].items()))
+    if odd:
+        raise UserError(
+            f"{folder} was pruned from another base model than {base}: {odd[0]} differs; prune "
+            "again, or give --base the model it was pruned from"
+        )
     if set(stored) != set(original.stored):
         odd = sorted(set(stored) ^ set(original.stored))
         fail(odd[0], "is in only one of the pruned and the base model")
@@ -96,6 +107,11 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
         "method": manifest["method"],
         "regime": manifest["regime"],
         "model_sha256": manifest["model_sha256"],
+        "manifest_sha256": sha256_cached(folder / MANIFEST),
+        "base_sha256": files_digest(found),
+        "calibration": {
+            name: manifest["calibration"][name] for name in ("pairs_sha256", "texts_sha256")
+        },
         "matrices": len(targets),
         "weights": size,
         "zeros": total,

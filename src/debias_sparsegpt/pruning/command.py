@@ -38,10 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Check the options, read and tokenise the text, prune."""
     from ..calibration import read_pairs, read_texts, tokenize_pairs, tokenize_texts
+    from ..checksums import check_calibration_file, source_folder
     from ..errors import UserError
-    from ..files import sha256_file, source_folder
     from ..gpu import claim_device
-    from ..modeling import limit_threads, load_tokenizer, pick_device, weight_files
+    from ..identity import identify
+    from ..modeling import limit_threads, load_tokenizer, pick_device
     from ..outputs import PRUNED, check_folder
     from .architecture import max_positions
     from .engine import Options, Text, prune_model
@@ -64,7 +65,7 @@ def run(args: argparse.Namespace) -> None:
     inputs = [args.model, record, args.pairs, args.texts]
     check_folder(args.out, PRUNED, inputs)
     check_work(args.work, args.out, inputs)
-    weight_files(args.model)
+    identify(args.model)
     tokenizer = load_tokenizer(args.model)
     text = Text()
     if args.method == "magnitude":
@@ -85,7 +86,10 @@ def run(args: argparse.Namespace) -> None:
                 print(f"{long} texts cut to the model's {limit} positions", file=sys.stderr)
             texts = [(row["id"], tokens[:limit]) for row, tokens in zip(rows, ids, strict=True)]
         text = Text(
-            pairs, texts, sha256_file(args.pairs), sha256_file(args.texts) if args.texts else None
+            pairs,
+            texts,
+            check_calibration_file(args.pairs),
+            check_calibration_file(args.texts) if args.texts else None,
         )
     limit_threads()
     with claim_device(pick_device(args.device)) as device:

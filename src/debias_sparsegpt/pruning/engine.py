@@ -21,9 +21,11 @@ import transformers
 from torch import Tensor
 
 from ..calibration import ALIGNMENTS, TokenizedPairs, common_prefix
+from ..checksums import sealed
 from ..codedigest import code_digest
 from ..errors import UserError
 from ..files import digest, disk_errors, sha256_file, write_csv, write_json, write_text
+from ..identity import files_digest
 from ..modeling import release_memory, tame_heap
 from ..outputs import PRUNED, check_folder
 from ..progress import format_seconds
@@ -488,7 +490,7 @@ class Run:
             "method": options.pop("method"),
             "regime": options.pop("regime"),
             "options": options,
-            "base": {"files": base_files},
+            "base": {"files": base_files, "files_sha256": files_digest(base_files)},
             "calibration": self.text.summary(),
             "tensors": tensors,
             "sparsity": sum(row["zeros"] for row in layers) / size,
@@ -497,6 +499,7 @@ class Run:
         }
         write_text(place.model / "README.md", model_card(manifest))
         files["README.md"] = sha256_file(place.model / "README.md")
+        manifest = sealed(manifest)
         write_json(place.model / "manifest.json", manifest)
         write_json(place.model / "provenance.json", provenance(base.device, records, seconds))
         return manifest

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from ..files import read_json, write_csv
+from ..identity import identify
 from ..progress import track
 
 if TYPE_CHECKING:
@@ -205,6 +206,8 @@ def compare_models(model: Path, reference: Path) -> Iterator[dict[str, Any]]:
     from .tensors import read_folder, read_tensor
 
     facts = check_same_base(model, reference)
+    for folder in (model, reference):
+        identify(folder)
     base = BaseModel(model, REGIMES[facts["regime"]], "cpu")
     others = read_folder(reference)
     linears = base.linears()

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from ..checksums import again, read_sealed, write_sum
 from ..errors import UserError
 from ..files import read_json, write_csv
 from ..outputs import check_file
 from ..progress import Progress
 from ..runs import Checkpoint, benchmarks_of, in_calibration
-from . import dto, fidelity, patterns, significance, stats
+from . import consistency, dto, fidelity, patterns, significance, stats
 from .printed import printed_value
 from .spec import Spec, read_spec
 
@@ -105,7 +106,7 @@ def dto_rows(spec: Spec, point: Checkpoint, rows: list[Row]) -> Iterator[Row]:
 
 def calibration_rows(point: Checkpoint, path: Path) -> Iterator[Row]:
     """Yield the counts of one calibration set for one model; they belong to no method or regime."""
-    manifest = read_json(path)
+    manifest = read_sealed(path, f"build it again: run {again(path)}")
     owner = Checkpoint(point.model, "", "", point.calibration, point.seed)
     try:
         pairs = manifest["pairs"]
@@ -129,10 +130,11 @@ def checkpoint_rows(spec: Spec, point: Checkpoint) -> list[Row]:
     rows = [
         row
         for slug in benchmarks_of(spec.config, point)
-        for row in metric_rows(point, slug, Path(str(files["evals"]), slug, "metrics.json"))
+        for row in metric_rows(point, slug, spec.result_folder(point, slug) / "metrics.json")
     ]
     rows += dto_rows(spec, point, rows)
     if files["serving"]:
+        read_sealed(files["serving"], f"measure again: run {again(files['serving'])}")
         rows += metric_rows(point, "serving", Path(files["serving"]))
     if files["masks"]:
         rows += [
@@ -143,13 +145,14 @@ def checkpoint_rows(spec: Spec, point: Checkpoint) -> list[Row]:
         found = printed_value(spec, point, row["benchmark"], row["metric"], row["category"])
         row["printed"], row["printed_table"] = found or (None, None)
     if files["check"]:
-        check = read_json(files["check"])
+        check = consistency.read_check(files["check"])
         rows.append(_row(point, "check", "sparsity", "", {"value": check["sparsity"]}))
     return rows
 
 
 def collect(spec: Spec) -> list[Row]:
     """Return all rows of results.csv, sorted."""
+    consistency.check_one_base(spec)
     rows: list[Row] = []
     progress = Progress(len(spec.files), "collect-results")
     calibrations: dict[tuple[str, str, int], tuple[Checkpoint, str]] = {}
@@ -183,7 +186,9 @@ def run(args: argparse.Namespace) -> None:
     tests = list(significance.significance_rows(spec)) if args.significance else []
     tests += significance.configuration_rows(spec, rows) if args.significance else []
     write_csv(args.out, COLUMNS, rows)
+    write_sum(args.out)
     print(f"{args.out}: {len(rows)} values of {len(spec.files)} checkpoints")
     if args.significance:
         write_csv(args.significance, significance.COLUMNS, tests)
+        write_sum(args.significance)
         print(f"{args.significance}: {len(tests)} paired tests")

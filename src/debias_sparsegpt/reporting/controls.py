@@ -26,6 +26,7 @@ from scipy import stats as distributions
 
 from ..config import Config
 from ..errors import UserError
+from ..evaluation.finished import result_folder
 from ..files import read_jsonl, write_csv
 from ..outputs import check_place
 from ..progress import Progress
@@ -149,7 +150,7 @@ def read_world(run: Path, spec: Spec, points: Sequence[Checkpoint]) -> World:
         first: tuple[tuple[str, ...], ...] = ()
         parts = []
         for point in points:
-            path = run / "evals" / point.key / slug / "items.jsonl"
+            path = result_folder(run / "evals" / point.key, slug) / "items.jsonl"
             ids, clusters, one = read_sums(path, task)
             first = first or (ids, clusters)
             if (ids, clusters) != first:

@@ -8,7 +8,6 @@ UnQover by clusters; BBQ's two parts share their clusters and are resampled toge
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -65,7 +64,7 @@ def definitions(spec: Spec) -> list[Definition]:
 
 def part_scores(spec: Spec, point: Checkpoint, part: Part) -> Scores:
     """Return the item scores of one checkpoint for one part."""
-    path = Path(str(spec.files[point]["evals"]), part.benchmark, "items.jsonl")
+    path = spec.result_folder(point, part.benchmark) / "items.jsonl"
     return read_scores(path, spec.config.benchmarks[part.benchmark].task, part.metric)
 
 

@@ -121,7 +121,7 @@ def fidelity_values(spec: Spec) -> Iterator[tuple[Checkpoint, str, str, dict[str
     for (dense, slug), points in work.items():
 
         def answers(point: Checkpoint, slug: str = slug) -> Answers:
-            return read_answers(Path(str(spec.files[point]["evals"]), slug, "items.jsonl"))
+            return read_answers(spec.result_folder(point, slug) / "items.jsonl")
 
         reference = answers(dense)
         for point in points:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from ..checksums import again, check_sum
 from ..errors import UserError
 from ..runs import Checkpoint
 from .significance import MEAN
@@ -69,6 +70,7 @@ def groups(checkpoints: Sequence[Checkpoint]) -> list[Group]:
 
 
 def _read(path: Path, needed: Sequence[str]) -> list[dict[str, str]]:
+    check_sum(path, f"collect the results again: run {again(path)}, or collect-results as before")
     try:
         with open(path, encoding="utf-8", newline="") as lines:
             reader = csv.DictReader(lines)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..config import JUDGED, METHODS, TASKS, Benchmark, Config, validate_config
 from ..errors import UserError
+from ..evaluation.finished import result_folder
 from ..files import read_json
 from ..runs import Checkpoint
 
@@ -70,6 +71,13 @@ class Spec:
     config: Config
     experiments: dict[str, list[Checkpoint]]
     files: dict[Checkpoint, dict[str, str | None]]
+
+    def result_folder(self, point: Checkpoint, slug: str) -> Path:
+        """Return the folder of a checkpoint's benchmark, with metrics.json and items.jsonl.
+
+        Raises UserError where they are not those that the checkpoint's summary.json is of.
+        """
+        return result_folder(Path(str(self.files[point]["evals"])), slug)
 
     def benchmarks(self, task: str | None = None) -> dict[str, Benchmark]:
         """Return the benchmarks (of one task) in column order; the paper's data set first."""

@@ -16,17 +16,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ..checksums import sealed, source_folder
 from ..errors import UserError
-from ..files import digest, source_folder, write_json
-from ..modeling import DTYPES, limit_threads, load_tokenizer, own_dtype, weight_files
+from ..files import digest, write_json
+from ..identity import identify
+from ..modeling import DTYPES, limit_threads, load_tokenizer, own_dtype
 from ..outputs import check_file, check_ours
 from ..progress import Progress
 from . import prompts as prompting
 from .backends import BACKENDS, DENSE, choose, load_backend, system
 from .energy import EnergyMeter
-from .export import model_identity
 from .formulas import PAPER_INTENSITY
-from .loading import is_export
 from .measure import measure_batch, summarize
 from .roofline import bounds, measure_device
 
@@ -103,8 +103,7 @@ def run(args: argparse.Namespace) -> None:
         check_ours(file, keys)
     files = prompting.prompt_files(args.prompts)
     texts = prompting.read_texts(files)
-    if not is_export(args.model):
-        weight_files(args.model)
+    model = identify(args.model)
     tokenizer = load_tokenizer(args.model)
     config = AutoConfig.from_pretrained(args.model, local_files_only=True)
     context = getattr(config, "max_position_embeddings", None)
@@ -154,7 +153,7 @@ def run(args: argparse.Namespace) -> None:
     scope = reading.scope(backend.device)
     identity = {
         "spec": spec,
-        "model_sha256": model_identity(args.model),
+        **model.as_dict(),
         "prompts": {
             "files": prompting.prompt_identity(files),
             "tokens_sha256": digest(prompts),
@@ -186,7 +185,7 @@ def run(args: argparse.Namespace) -> None:
         },
         "roofline": limits,
     }
-    write_json(args.out, result)
+    write_json(args.out, sealed(result))
     write_json(
         beside,
         {

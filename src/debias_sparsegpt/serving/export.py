@@ -11,8 +11,11 @@ from pathlib import Path
 
 from torch import Tensor
 
+from ..checksums import sealed
 from ..errors import UserError
-from ..files import digest, read_json, sha256_file, write_json
+from ..files import sha256_file, write_json
+from ..identity import EXPORT as INDEX
+from ..identity import identify
 from ..modeling import weight_files
 from ..outputs import EXPORT, MARK, atomic_folder, check_folder
 from ..progress import Progress
@@ -21,7 +24,6 @@ from ..pruning.tensors import Entry, read_header, read_tensor, write_tensors
 from .sparse24 import BITS, NotSparse24Error, compress, decompress
 
 FORMAT = 1
-INDEX = "sparse24.json"
 # Not carried into the export: they describe the files of the source folder.
 LEFT_OUT = {
     *("manifest.json", "provenance.json", "layers.csv", "model.safetensors.index.json"),
@@ -43,18 +45,6 @@ def run(args: argparse.Namespace) -> None:
         f"{args.out}: {len(index['layers'])} linear layers in {size['sparse24']} bytes, "
         f"{size['sparse24'] / size['dense']:.4f} of the dense {size['dense']}"
     )
-
-
-def model_identity(folder: Path) -> str:
-    """Return ``model_sha256`` of a model folder or of an export of it.
-
-    That of the manifest or of ``sparse24.json`` where there is one, else a digest of the
-    weight files' SHA-256.
-    """
-    for name in ("manifest.json", INDEX):
-        if (folder / name).is_file() and "model_sha256" in (content := read_json(folder / name)):
-            return content["model_sha256"]
-    return digest({file.name: sha256_file(file) for file in weight_files(folder)})
 
 
 def block_linears(folder: Path, stored: dict[str, Entry]) -> dict[str, bool]:
@@ -106,6 +96,7 @@ def export_sparse24(model: Path, out: Path) -> dict:
     """
     model, out = Path(model), Path(out)
     check_folder(out, EXPORT, [model])
+    identity = identify(model)
     files = weight_files(model)
     headers = {file: read_header(file) for file in files}
     stored = {name: entry for header in headers.values() for name, entry in header.items()}
@@ -113,6 +104,7 @@ def export_sparse24(model: Path, out: Path) -> dict:
     progress = Progress(len(linears), "export-sparse24")
     layers: dict[str, dict] = {}
     written: dict[str, str] = {}
+    carried: dict[str, str] = {}
     dense_bytes = sparse_bytes = 0
     with atomic_folder(out, EXPORT, [model]) as folder:
         for file, header in headers.items():
@@ -137,12 +129,16 @@ def export_sparse24(model: Path, out: Path) -> dict:
         for file in sorted(model.iterdir()):
             if file.is_file() and file not in headers and file.name not in LEFT_OUT:
                 shutil.copyfile(file, folder / file.name)
+                carried[file.name] = sha256_file(folder / file.name)
         index = {
             "format": FORMAT,
-            "model_sha256": model_identity(model),
+            "model_sha256": identity.model_sha256,
+            "base_sha256": identity.base_sha256,
             "layers": layers,
             "files": written,
+            "carried": carried,
             "linear_bytes": {"dense": dense_bytes, "sparse24": sparse_bytes},
         }
+        index = sealed(index)
         write_json(folder / INDEX, index)
     return index

@@ -4,8 +4,9 @@ import random
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..checksums import sha256_cached, source_folder
 from ..errors import UserError
-from ..files import read_json, read_jsonl, sha256_file
+from ..files import read_json, read_jsonl
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -25,7 +26,7 @@ def prompt_files(path: Path | str) -> list[Path]:
                 f"expected the record of a data set with the field folder in {path}, found none; "
                 "point --prompts at a texts.jsonl or at an UltraChat folder"
             )
-        path = Path(record["folder"])
+        path = source_folder(path)
     if not path.is_dir():
         return [path]
     files = sorted([*path.glob("*.jsonl"), *path.glob("*.jsonl.gz")])
@@ -119,4 +120,4 @@ def make_prompts(
 
 def prompt_identity(files: list[Path]) -> dict[str, str]:
     """Return ``{file name: sha256}`` of the prompt files."""
-    return {file.name: sha256_file(file) for file in files}
+    return {file.name: sha256_cached(file) for file in files}
