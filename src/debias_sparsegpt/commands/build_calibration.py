@@ -28,6 +28,7 @@ from ..files import (
 from ..modeling import load_tokenizer
 from ..progress import track
 from ..readers import Dialogue, read_crows_pairs, read_stereoset, read_ultrachat
+from ..reading import expected_form
 from ..sources import checksums, source_files
 
 if TYPE_CHECKING:
@@ -162,9 +163,10 @@ def _source_checksums(given: str) -> dict[str, str]:
     """Return the SHA-256 of a source's files, from its record or, for a folder, computed."""
     folder = source_folder(given)
     if folder != Path(given):
-        files = read_json(given)["files"]
-    else:
-        files = checksums(folder, source_files("data", folder), folder.name)
+        record = read_json(given)
+        with expected_form("the checksums of a source's files", given, "fetch it again"):
+            return {name: str(entry["sha256"]) for name, entry in record["files"].items()}
+    files = checksums(folder, source_files("data", folder), folder.name)
     return {name: entry["sha256"] for name, entry in files.items()}
 
 

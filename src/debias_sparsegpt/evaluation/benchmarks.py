@@ -19,6 +19,7 @@ from ..files import (
     write_jsonl,
 )
 from ..modeling import weight_files
+from ..reading import expected_form
 from . import records
 from .journal import Journal
 from .spec import AUTO, Spec
@@ -87,7 +88,8 @@ def judge_identity(spec: Spec) -> str | None:
     record = read_json(spec.judge) if Path(spec.judge).is_file() else {}
     if "files" in record:
         names = {*(path.name for path in weight_files(folder)), *IDENTIFYING}
-        files = {key: entry["sha256"] for key, entry in record["files"].items() if key in names}
+        with expected_form("the checksums of a model's files", spec.judge, "fetch it again"):
+            files = {key: entry["sha256"] for key, entry in record["files"].items() if key in names}
         return f"{name}@{digest(files)}"
     return f"{name}@{model_identity(folder)}"
 

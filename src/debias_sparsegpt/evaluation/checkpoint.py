@@ -8,12 +8,12 @@ asked for.
 """
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
 from ..files import read_json, source_folder, write_json
+from ..reading import parse_json
 from .benchmarks import (
     ITEMS,
     METRICS,
@@ -39,10 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def parse_benchmarks(text: str) -> dict[str, tuple[Spec, Path]]:
     """Return slug -> (options, data folder) from JSON text; raise UserError for bad input."""
-    try:
-        given = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UserError(f"--benchmarks is not JSON: {error}") from None
+    given = parse_json(text, "--benchmarks")
     if not isinstance(given, dict) or not given:
         raise UserError("--benchmarks must be a JSON object with one benchmark at least")
     parsed = {}

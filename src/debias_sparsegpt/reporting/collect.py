@@ -19,6 +19,7 @@ import numpy as np
 from ..errors import UserError
 from ..files import read_json, write_csv
 from ..progress import Progress
+from ..reading import expected_form
 from ..runs import Checkpoint, benchmarks_of, in_calibration
 from . import dto, fidelity, patterns, significance, stats
 from .printed import printed_value
@@ -143,7 +144,9 @@ def checkpoint_rows(spec: Spec, point: Checkpoint) -> list[Row]:
         row["printed"], row["printed_table"] = found or (None, None)
     if files["check"]:
         check = read_json(files["check"])
-        rows.append(_row(point, "check", "sparsity", "", {"value": check["sparsity"]}))
+        with expected_form("the report of check", files["check"], "check that checkpoint again"):
+            measured = {"value": float(check["sparsity"])}
+        rows.append(_row(point, "check", "sparsity", "", measured))
     return rows
 
 

@@ -17,7 +17,12 @@ WEIGHTS = Path(__file__).parent / "weights"
 def unpack(world: Path, out: Path, weights: Path = WEIGHTS) -> None:
     """Copy the shipped model to ``out``, or raise UserError if it belongs to another world."""
     recorded = read_json(weights / "training.json")["world"]
-    present = read_json(world / "world.json")["files"]
+    present = read_json(world / "world.json").get("files")
+    if not isinstance(present, dict):
+        raise UserError(
+            f"expected the checksums of a world's files in {world / 'world.json'}, found none; "
+            "make it again with generate-world"
+        )
     other = sorted(
         name for name in {*recorded, *present} if recorded.get(name) != present.get(name)
     )

@@ -8,7 +8,6 @@ same library versions and the same kind of CPU the weights are the same.
 """
 
 import argparse
-import json
 import math
 import platform
 import random
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from ..files import atomic_folder, read_jsonl, write_json
+from ..files import atomic_folder, read_json, read_jsonl, write_json
 from ..progress import Progress
 from .tokenizer import build_tokenizer
 
@@ -457,6 +456,7 @@ def train_world(world: Path, out: Path, options: Options) -> None:
     import transformers
 
     started, cpu = time.time(), _cpu_seconds()
+    recorded = read_json(world / "world.json").get("files")
     threads = torch.get_num_threads()
     torch.set_num_threads(options.threads)
     try:
@@ -487,7 +487,7 @@ def train_world(world: Path, out: Path, options: Options) -> None:
                 "options": asdict(options),
                 "parameters": sum(p.numel() for p in model.parameters()),
                 "stages": stages,
-                "world": json.loads((world / "world.json").read_text())["files"],
+                "world": recorded,
             },
         )
         write_json(
