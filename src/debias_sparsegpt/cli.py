@@ -39,21 +39,16 @@ COMMANDS = {
 }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand and return the exit status.
+def entry(argv: Sequence[str] | None = None) -> int:
+    """Run ``main`` as a process of its own and return its exit status.
 
-    0; 2 after one sentence (a UserError, a missing package, a path of the user's that the
-    system does not let us use); 130 after Ctrl-C; 141 where what reads our output has gone.
-    Any other exception is a fault of the program and keeps its traceback.
+    Beside those of ``main``: 130 after Ctrl-C, 141 where what reads our output has gone.
     """
     _prepare_streams()
     try:
-        status = _run(list(sys.argv[1:] if argv is None else argv))
+        status = main(argv)
         sys.stdout.flush()
         return status
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         print("interrupted; run the same command again to go on", file=sys.stderr)
         return 130
@@ -65,6 +60,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 141  # as after SIGPIPE: `… | head` has seen enough
         with contextlib.suppress(OSError):
             print(f"error: could not write the output: {error.strerror}", file=sys.stderr)
+        return 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand; return 0, or 2 after one sentence.
+
+    The sentence is about a UserError, a missing package, or a path of the user's that the
+    system does not let us use. Any other exception is a fault of the program and keeps its
+    traceback.
+    """
+    try:
+        return _run(list(sys.argv[1:] if argv is None else argv))
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
         return 2
 
 

@@ -35,13 +35,19 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
     from ..errors import UserError
     from ..files import read_json, sha256_file
     from ..modeling import load_tokenizer
+    from ..reading import expected_form
     from .architecture import rows_of
     from .base import BaseModel
     from .masks import REGIMES
     from .tensors import read_folder, read_tensor, tensor_bytes
 
     manifest = read_json(folder / "manifest.json")
-    regime = REGIMES[manifest["regime"]]
+    with expected_form("what prune writes", folder / "manifest.json", "prune again"):
+        regime = REGIMES[manifest["regime"]]
+        dict(manifest["options"]), str(manifest["method"]), str(manifest["model_sha256"])
+        recorded = {str(name): str(value) for name, value in manifest["files"].items()}
+        pruned = {name for name, facts in manifest["tensors"].items() if facts.get("pruned")}
+        int(manifest["options"]["block_size"] or 1)
     load_tokenizer(folder)
     original = BaseModel(base, regime, "cpu")
     targets = {
@@ -53,13 +59,13 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
     def fail(name: str, what: str) -> None:
         raise UserError(f"{folder}: {name} {what}; prune again")
 
-    for name, value in manifest["files"].items():
+    for name, value in recorded.items():
         if not (folder / name).is_file() or sha256_file(folder / name) != value:
             fail(name, "is missing or differs from the manifest")
     if set(stored) != set(original.stored):
         odd = sorted(set(stored) ^ set(original.stored))
         fail(odd[0], "is in only one of the pruned and the base model")
-    if {name for name, facts in manifest["tensors"].items() if facts.get("pruned")} != set(targets):
+    if pruned != set(targets):
         fail("manifest.json", "lists other pruned tensors than the base model's block linears")
 
     total = size = surplus = 0

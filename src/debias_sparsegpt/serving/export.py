@@ -48,7 +48,7 @@ def model_identity(folder: Path) -> str:
     weight files' SHA-256.
     """
     for name in ("manifest.json", INDEX):
-        if (folder / name).is_file() and "model_sha256" in (content := read_json(folder / name)):
+        if (folder / name).exists() and "model_sha256" in (content := read_json(folder / name)):
             return content["model_sha256"]
     return digest({file.name: sha256_file(file) for file in weight_files(folder)})
 

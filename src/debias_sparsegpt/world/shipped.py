@@ -14,15 +14,21 @@ from ..files import atomic_folder, read_json
 WEIGHTS = Path(__file__).parent / "weights"
 
 
-def unpack(world: Path, out: Path, weights: Path = WEIGHTS) -> None:
-    """Copy the shipped model to ``out``, or raise UserError if it belongs to another world."""
-    recorded = read_json(weights / "training.json")["world"]
-    present = read_json(world / "world.json").get("files")
-    if not isinstance(present, dict):
+def world_checksums(world: Path) -> dict[str, str]:
+    """Return what ``world.json`` says of a world's files; UserError where it says nothing."""
+    files = read_json(world / "world.json").get("files")
+    if not isinstance(files, dict) or not all(isinstance(value, str) for value in files.values()):
         raise UserError(
             f"expected the checksums of a world's files in {world / 'world.json'}, found none; "
             "make it again with generate-world"
         )
+    return files
+
+
+def unpack(world: Path, out: Path, weights: Path = WEIGHTS) -> None:
+    """Copy the shipped model to ``out``, or raise UserError if it belongs to another world."""
+    recorded = read_json(weights / "training.json")["world"]
+    present = world_checksums(world)
     other = sorted(
         name for name in {*recorded, *present} if recorded.get(name) != present.get(name)
     )
