@@ -46,7 +46,10 @@ def entry(argv: Sequence[str] | None = None) -> int:
     """
     _prepare_streams()
     try:
-        status = main(argv)
+        try:
+            status = main(argv)
+        except SystemExit as end:  # argparse's, after --help or a usage error
+            status = end.code if isinstance(end.code, int) else 0
         sys.stdout.flush()
         return status
     except KeyboardInterrupt:

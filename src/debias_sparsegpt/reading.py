@@ -89,9 +89,15 @@ def reading(
     """Turn whatever the system says about reading ``path`` into one UserError.
 
     That is: no such file, a folder, no permission, a name too long, a damaged disk or gzip
-    file, text that is not UTF-8.
+    file, text that is not UTF-8. A pipe is refused before it is opened: it can be read once
+    only, but checksums are taken of the same path.
     """
     try:
+        mode = os.stat(path).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise UserError(
+                f"expected {what} at {path}, got a pipe or device; write it to a file and give that"
+            )
         yield
     except FileNotFoundError:
         raise UserError(f"expected {what} at {path}, found none; {remedy}") from None
@@ -129,18 +135,14 @@ def open_text(
 ) -> Iterator[TextIO]:
     """Open UTF-8 text, plain or ``.gz``; a byte order mark is no part of it.
 
-    Raises UserError as ``reading`` does, in the body too, and for what is no regular file:
-    a pipe can be read once only, but checksums are taken of the same path.
+    Raises UserError as ``reading`` does, in the body too.
     """
     opener = gzip.open if Path(path).suffix == ".gz" else open
-    with reading(path, what, remedy):
-        mode = os.stat(path).st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            raise UserError(
-                f"expected {what} at {path}, got a pipe or device; write it to a file and give that"
-            )
-        with opener(path, "rt", encoding="utf-8-sig", newline=newline) as handle:
-            yield handle  # type: ignore[misc]
+    with (
+        reading(path, what, remedy),
+        opener(path, "rt", encoding="utf-8-sig", newline=newline) as handle,
+    ):
+        yield handle  # type: ignore[misc]
 
 
 def read_text(path: Path | str, what: str = "a text file") -> str:
