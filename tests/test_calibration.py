@@ -484,3 +484,26 @@ def test_real_dialogues_are_cut_to_the_tokens_asked_for(shared):
         cut = truncate_text(text, tokenizer, 100)
         assert text.startswith(cut)
         assert 98 <= len(tokenize_texts([cut], tokenizer)[0]) <= 100
+
+
+@pytest.mark.parametrize("change", [{"id": 1.5}, {"id": True}, {"stereotype": ""}])
+def test_pairs_with_a_field_that_is_no_text(change, tmp_path):
+    row = {"id": "a", "category": "c", "stereotype": "s", "anti_stereotype": "t"} | change
+    (tmp_path / "pairs.jsonl").write_text(json.dumps(row) + "\n")
+    with pytest.raises(UserError, match=f"field {next(iter(change))} on line 1"):
+        read_pairs(tmp_path / "pairs.jsonl")
+
+
+def test_ids_of_pairs_and_texts_come_once(tmp_path):
+    rows = [{"id": 1, "text": "a"}, {"id": "2", "text": "b"}, {"id": "1", "text": "c"}]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(UserError, match=r"lines 1 and 3 have '1'; rename or remove"):
+        read_texts(tmp_path / "texts.jsonl")
+
+
+def test_a_long_value_is_cut_in_the_message(tmp_path):
+    row = {"id": "a", "text": ["x" * 100_000]}
+    (tmp_path / "texts.jsonl").write_text(json.dumps(row) + "\n")
+    with pytest.raises(UserError) as caught:
+        read_texts(tmp_path / "texts.jsonl")
+    assert len(str(caught.value)) < 500

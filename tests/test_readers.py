@@ -273,3 +273,23 @@ def test_the_real_wikitext_has_the_rows_of_the_hub(shared):
     rows = readers.read_wikitext(shared / "data/wikitext2")
     assert len(rows) == 4358
     assert rows[:2] == ["", " = Robert Boulter = \n"]
+
+
+@pytest.mark.parametrize("name", sorted(JSON_READERS))
+def test_a_surrogate_half_is_refused_and_a_long_value_is_cut(name, tmp_path):
+    read, file, row = JSON_READERS[name]
+    field = next(iter(row))
+    (tmp_path / file).write_text(json.dumps(row) + "\n" + json.dumps({**row, field: "\ud800"}))
+    with pytest.raises(UserError, match=r"line 2 does not parse .*half of a character"):
+        read(tmp_path)
+    write(tmp_path / file, row, {**row, field: {"a": ["x" * 100_000]}})
+    with pytest.raises(UserError, match="on line 2") as caught:
+        read(tmp_path)
+    assert len(str(caught.value)) < 800
+
+
+@pytest.mark.parametrize("score", ["1e999", "NaN", "1" + "0" * 400, "-3"])
+def test_toxicity_that_is_no_share(score, tmp_path):
+    (tmp_path / "a.jsonl").write_text(f'{{"prompt": {{"text": "a", "toxicity": {score}}}}}')
+    with pytest.raises(UserError, match="line 1"):
+        readers.read_realtoxicityprompts(tmp_path)

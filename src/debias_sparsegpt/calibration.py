@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import UserError
-from .files import iter_jsonl
+from .errors import UserError, shown
+from .reading import iter_jsonl
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -99,8 +99,8 @@ def align(
 def read_pairs(path: Path | str) -> list[dict[str, str]]:
     """Read a pairs file: JSON lines with id, category, stereotype, anti_stereotype.
 
-    Raises UserError with the line number for a missing field or one that is not a non-empty
-    text, and for a file without any pair.
+    Raises UserError with the line number for a missing field, one that is not a non-empty
+    text, and an id that comes twice, and for a file without any pair.
     """
     return _read_rows(path, PAIR_FIELDS, "sentence pair")
 
@@ -112,15 +112,22 @@ def read_texts(path: Path | str) -> list[dict[str, str]]:
 
 def _read_rows(path: Path | str, fields: Sequence[str], what: str) -> list[dict[str, str]]:
     rows = []
+    lines: dict[str, int] = {}
     for number, row in iter_jsonl(path, fields):
         for name in fields:
-            if name == "id" and isinstance(row[name], int):
+            if name == "id" and type(row[name]) is int:
                 row[name] = str(row[name])
             if not isinstance(row[name], str) or not row[name].strip():
                 raise UserError(
                     f"expected a non-empty text in field {name} on line {number} of {path}, "
-                    f"got {row[name]!r}; mend or remove that line"
+                    f"got {shown(row[name])}; mend or remove that line"
                 )
+        first = lines.setdefault(row["id"], number)
+        if first != number:
+            raise UserError(
+                f"expected every row of {path} to have an id of its own, but lines {first} and "
+                f"{number} have {shown(row['id'])}; rename or remove one of them"
+            )
         rows.append({name: row[name] for name in fields})
     if not rows:
         raise UserError(
@@ -144,7 +151,7 @@ def tokenize_texts(
     encoded = []
     for text, ids in zip(texts, tokenizer(list(texts), verbose=False)["input_ids"], strict=True):
         if not ids:
-            raise UserError(f"expected text, but {text!r} has no tokens; remove it from the input")
+            raise UserError(f"expected text, but {shown(text)} has no tokens; remove it")
         if tokenizer.bos_token_id is not None and ids[:2] == [tokenizer.bos_token_id] * 2:
             raise UserError(
                 f"the tokenizer begins {text[:60]!r} with two {tokenizer.bos_token!r} tokens, "

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from .errors import UserError
+from .errors import UserError, shown
 from .files import canonical_json, read_json, write_text
 from .progress import Progress
 
@@ -202,8 +202,13 @@ def source_folder(path: Path | str, verify: bool = False) -> Path:
     if path.suffix != ".json" or not path.is_file():
         return path
     record = read_json(path)
-    if not isinstance(record, dict) or "folder" not in record:
+    if "folder" not in record:
         return path
+    if not isinstance(record["folder"], str) or not record["folder"]:
+        raise UserError(
+            f"expected the path of a folder under folder in {path}, got "
+            f"{shown(record['folder'])}; run {again(path)}"
+        )
     _compare_with_record(path, record, verify)
     return Path(record["folder"])
 

@@ -5,13 +5,15 @@ is imported only when its subcommand is called, so ``--help`` stays quick.
 """
 
 import argparse
+import contextlib
 import importlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from . import __version__
-from .errors import UserError
+from .errors import UserError, shown
 
 # subcommand -> (module, one line of help)
 COMMANDS = {
@@ -37,9 +39,82 @@ COMMANDS = {
 }
 
 
+def entry(argv: Sequence[str] | None = None) -> int:
+    """Run ``main`` as a process of its own and return its exit status.
+
+    Beside those of ``main``: 130 after Ctrl-C, 141 where what reads our output has gone.
+    """
+    _prepare_streams()
+    try:
+        try:
+            status = main(argv)
+        except SystemExit as end:  # argparse's, after --help or a usage error
+            status = end.code if isinstance(end.code, int) else 0
+        sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        print("interrupted; run the same command again to go on", file=sys.stderr)
+        return 130
+    except OSError as error:
+        broken = _broken_stream()
+        if broken is None:
+            raise
+        if isinstance(broken, BrokenPipeError):
+            return 141  # as after SIGPIPE: `… | head` has seen enough
+        with contextlib.suppress(OSError):
+            print(f"error: could not write the output: {error.strerror}", file=sys.stderr)
+        return 2
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand; return 0, or 2 after one sentence: a UserError, a missing package."""
-    argv = list(sys.argv[1:] if argv is None else argv)
+    """Run one subcommand; return 0, or 2 after one sentence.
+
+    The sentence is about a UserError, a missing package, or a path of the user's that the
+    system does not let us use. Any other exception is a fault of the program and keeps its
+    traceback.
+    """
+    try:
+        return _run(list(sys.argv[1:] if argv is None else argv))
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _prepare_streams() -> None:
+    """Let any text be printed: `±` becomes `\\xb1` where the terminal takes ASCII only.
+
+    A stream that was closed (`2>&-`) is opened on nothing, lest the first file that a step
+    opens takes its number and a library's warnings go there.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        with contextlib.suppress(AttributeError):  # another kind of stream, put there by a caller
+            getattr(sys, name).reconfigure(errors="backslashreplace")
+
+
+def _broken_stream() -> OSError | None:
+    """Return what is wrong with stdout or stderr, which then writes to nothing, or None."""
+    found = None
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            found = error
+            # Else Python flushes the rest again when it ends, and complains.
+            with open(os.devnull, "wb") as nothing:
+                os.dup2(nothing.fileno(), stream.fileno())
+    return found
+
+
+def _run(argv: list[str]) -> int:
+    for text in argv:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UserError(
+                f"expected arguments in UTF-8, got {shown(text)}; rename that file or folder"
+            ) from None
     # Nothing here talks to an outside host except the fetch steps.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("DO_NOT_TRACK", "1")
@@ -53,13 +128,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             try:
                 step = importlib.import_module(module, __package__)
             except ModuleNotFoundError as error:
-                print(
-                    f"error: {name} needs the Python package {error.name}, which {sys.executable} "
+                raise UserError(
+                    f"{name} needs the Python package {error.name}, which {sys.executable} "
                     "does not have; run it in the environment that `make env` (or `make vllm-env`) "
-                    "builds",
-                    file=sys.stderr,
-                )
-                return 2
+                    "builds"
+                ) from None
             command.description = (step.__doc__ or text).strip()
             command.formatter_class = argparse.RawDescriptionHelpFormatter
             step.add_arguments(command)
@@ -67,7 +140,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     try:
         args.run(args)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    except OSError as error:
+        if not _is_given(error.filename, args):
+            raise
+        raise UserError(
+            f"could not use {shown(str(error.filename))}: {error.strerror}; check that path, then "
+            "run the same command again"
+        ) from error
     return 0
+
+
+def _is_given(name: object, args: argparse.Namespace) -> bool:
+    """Say whether a file is one of the arguments, lies in one, or is a folder above one."""
+    if not isinstance(name, str | os.PathLike):
+        return False
+    place = os.path.abspath(os.fspath(name))
+    for value in vars(args).values():
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, str | Path) and str(part):
+                given = os.path.abspath(part)
+                if os.path.commonpath([place, given]) in (place, given):
+                    return True
+    return False

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from .errors import UserError
 from .files import read_json
+from .reading import read_text
 
 METHODS = ("dense", "magnitude", "wanda", "sparsegpt", "debias-sparsegpt")
 REGIMES = ("u25", "u50", "1of4", "2of4")
@@ -226,11 +227,14 @@ class Config(Section):
 def read_yaml(path: Path | str) -> dict[str, Any]:
     """Read a YAML mapping; raise UserError when it is missing or does not parse."""
     try:
-        loaded = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"expected a configuration at {path}, found none; check the path") from None
+        loaded = yaml.safe_load(read_text(path, "a configuration file"))
     except yaml.YAMLError as error:
-        raise UserError(f"the configuration {path} is not valid YAML: {error}") from None
+        reason = " ".join(str(error).split())
+        raise UserError(f"the configuration {path} is not valid YAML: {reason}") from None
+    except RecursionError:
+        raise UserError(f"the configuration {path} is nested too deeply; mend it") from None
+    except ValueError as error:  # a number of thousands of digits, a date that is none
+        raise UserError(f"the configuration {path} does not parse: {error}; mend it") from None
     if not isinstance(loaded, dict):
         raise UserError(f"expected a mapping at the top of {path}, got {type(loaded).__name__}")
     return loaded

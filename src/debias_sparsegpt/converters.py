@@ -6,17 +6,18 @@ there and says what it expected and got, since a data set on the hub can change 
 
 import contextlib
 import csv
+import functools
 import io
 import itertools
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .errors import UserError
-from .files import canonical_json, iter_jsonl
+from .errors import UserError, shown
+from .files import canonical_json
+from .reading import expected_form, iter_csv, iter_jsonl, parse_json
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,8 @@ class Table:
         if type(value) is not int or not 0 <= value < len(names):
             raise UserError(
                 f"expected a label of {column} in {self.name} as text or as a number below "
-                f"{len(names)} (known names: {', '.join(names) or 'none'}), got {value!r}; take "
-                "the files from a mirror"
+                f"{len(names)} (known names: {', '.join(names) or 'none'}), got {shown(value)}; "
+                "take the files from a mirror"
             )
         return names[value]
 
@@ -70,7 +71,8 @@ def read_table(name: str, paths: Sequence[Path], first: int | None = None) -> Ta
 
             with _arrow_errors(path):
                 metadata = pq.read_schema(path).metadata or {}
-            names |= _class_names(json.loads(metadata.get(b"huggingface", b"{}")))
+            features = metadata.get(b"huggingface", b"{}").decode(errors="replace")
+            names |= _class_names(parse_json(features, f"the metadata of {path}"))
     return Table(name, rows, names)
 
 
@@ -95,8 +97,8 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
         for _, row in iter_jsonl(path):
             yield row
     elif path.suffix == ".csv":
-        with open(path, encoding="utf-8", newline="") as handle:
-            yield from csv.DictReader(handle)
+        for _, row in iter_csv(path):
+            yield row
     else:
         raise UserError(f"expected a .parquet, .jsonl or .csv file, got {path}")
 
@@ -273,16 +275,35 @@ def harmbench(tables: Mapping[str, Table]) -> dict[str, str]:
     return {"harmbench_behaviors_text_all.csv": out.getvalue()}
 
 
-CONVERTERS: dict[str, Callable[[Mapping[str, Table]], dict[str, str]]] = {
-    "stereoset": stereoset,
-    "crows_pairs": crows_pairs,
-    "ultrachat": ultrachat,
-    "wikitext2": wikitext,
-    "hellaswag": hellaswag,
-    "mmlu": mmlu,
-    "bbq": bbq,
-    "unqover": unqover,
-    "tinystories": tinystories,
-    "realtoxicityprompts": realtoxicityprompts,
-    "harmbench": harmbench,
+Converter = Callable[[Mapping[str, Table]], dict[str, str]]
+
+
+def _checked(convert: Converter) -> Converter:
+    """Return the converter; cells of another form than it knows raise UserError."""
+
+    @functools.wraps(convert)
+    def checked(tables: Mapping[str, Table]) -> dict[str, str]:
+        names = ", ".join(table.name for table in tables.values())
+        with expected_form(
+            f"rows of the form that {convert.__name__} has",
+            names,
+            "pin an older revision in the lock file or take the files from a mirror",
+        ):
+            return convert(tables)
+
+    return checked
+
+
+CONVERTERS: dict[str, Converter] = {
+    "stereoset": _checked(stereoset),
+    "crows_pairs": _checked(crows_pairs),
+    "ultrachat": _checked(ultrachat),
+    "wikitext2": _checked(wikitext),
+    "hellaswag": _checked(hellaswag),
+    "mmlu": _checked(mmlu),
+    "bbq": _checked(bbq),
+    "unqover": _checked(unqover),
+    "tinystories": _checked(tinystories),
+    "realtoxicityprompts": _checked(realtoxicityprompts),
+    "harmbench": _checked(harmbench),
 }

@@ -3,23 +3,29 @@
 import contextlib
 import csv
 import errno
-import gzip
 import hashlib
 import json
 import os
 import tempfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .errors import UserError
+from .errors import UserError, shown
+from .reading import iter_jsonl as iter_jsonl
+from .reading import read_json as read_json
+from .reading import read_jsonl as read_jsonl
+from .reading import reading
 
 
 def canonical_json(obj: Any, indent: int | None = None) -> str:
-    """Return JSON with sorted keys and no NaN, so that equal objects give equal bytes."""
+    """Return JSON with sorted keys and no NaN, so that equal objects give equal bytes.
+
+    Raises UserError for half of a surrogate pair, which no UTF-8 file can hold: it came in with
+    a file's name or another program's text, since ``reading`` refuses it.
+    """
     separators = (",", ":") if indent is None else (",", ": ")
-    return json.dumps(
+    text = json.dumps(
         obj,
         sort_keys=True,
         indent=indent,
@@ -27,6 +33,15 @@ def canonical_json(obj: Any, indent: int | None = None) -> str:
         ensure_ascii=False,
         allow_nan=False,
     )
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        part = text[max(error.start - 30, 0) : error.end + 30]
+        raise UserError(
+            f"expected text that can be written as UTF-8, got half of a character in "
+            f"{shown(part)}; mend that text, or rename that file"
+        ) from None
+    return text
 
 
 def digest(obj: Any) -> str:
@@ -35,8 +50,8 @@ def digest(obj: Any) -> str:
 
 
 def sha256_file(path: Path | str) -> str:
-    """Return the SHA-256 of a file's bytes as 64 hex digits."""
-    with open(path, "rb") as handle:
+    """Return the SHA-256 of a file's bytes as 64 hex digits; UserError as ``reading``."""
+    with reading(path), open(path, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
@@ -112,60 +127,3 @@ def write_csv(path: Path | str, columns: Sequence[str], rows: Iterable[Mapping[s
         writer = csv.DictWriter(out, columns, lineterminator="\n", extrasaction="raise")
         writer.writeheader()
         writer.writerows(rows)
-
-
-def read_json(path: Path | str) -> Any:
-    """Read JSON; raise UserError when the file is missing or broken."""
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"expected a JSON file at {path}, found none; check the path") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"expected JSON in {path}, but it does not parse: {error}") from None
-
-
-def iter_jsonl(
-    path: Path | str, fields: Sequence[str] = ()
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number, row) of JSON lines (plain or ``.gz``), each row with all ``fields``.
-
-    Raises UserError with file and line number for a missing file, a line that is not
-    JSON, a row that is not an object, or a missing field. Blank lines are skipped.
-    """
-    path = Path(path)
-    opener = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opener(path, "rt", encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                if not line.strip():
-                    continue
-                try:
-                    row = json.loads(line)
-                except json.JSONDecodeError as error:
-                    raise UserError(
-                        f"expected one JSON object a line in {path}, but line {number} does not "
-                        f"parse ({error.msg}); mend or remove that line"
-                    ) from None
-                if not isinstance(row, dict):
-                    raise UserError(
-                        f"expected a JSON object on line {number} of {path}, "
-                        f"got {type(row).__name__}; mend or remove that line"
-                    )
-                missing = [name for name in fields if name not in row]
-                if missing:
-                    raise UserError(
-                        f"expected the fields {', '.join(fields)} in {path}, but line {number} "
-                        f"lacks {', '.join(missing)}; add the missing field"
-                    )
-                yield number, row
-    except FileNotFoundError:
-        raise UserError(
-            f"expected a JSON-lines file at {path}, found none; check the path"
-        ) from None
-    except (EOFError, gzip.BadGzipFile, zlib.error, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is damaged ({error}); fetch or make it again") from None
-
-
-def read_jsonl(path: Path | str, fields: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return all rows of ``iter_jsonl``, with its checks."""
-    return [row for _, row in iter_jsonl(path, fields)]

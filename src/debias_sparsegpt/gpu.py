@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from .errors import UserError
+
 
 def lock_folder() -> Path:
     """Return the folder of this user's lock files on this node."""
@@ -39,11 +41,19 @@ def claim(names: Sequence[str], folder: Path, interval: float = 1.0) -> Iterator
     """Yield the index of a device that no other process has claimed, held until the end.
 
     Waits while all are taken, looking again every ``interval`` seconds, and says so once.
-    Raises ValueError when there are no names.
+    Raises ValueError when there are no names, UserError where no lock file can be written.
     """
     if not names:
         raise ValueError("no device to claim")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            open(folder / f"{name}.lock", "a").close()
+    except OSError as error:
+        raise UserError(
+            f"could not write the GPUs' lock files in {folder} ({error.strerror}); remove what is "
+            "there, or set TMPDIR to a folder that you may write to"
+        ) from None
     waiting = False
     while True:
         for index, name in enumerate(names):

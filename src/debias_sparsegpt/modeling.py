@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import UserError
+from .errors import UserError, shown
 
 if TYPE_CHECKING:
     import torch
@@ -157,10 +157,21 @@ def _glibc() -> ctypes.CDLL | None:
 
 
 def limit_threads() -> int:
-    """Let torch use the threads Snakemake granted (OMP_NUM_THREADS), return their number."""
+    """Let torch use the threads Snakemake granted (OMP_NUM_THREADS), return their number.
+
+    Of a list of numbers, one a level of nested threads, the first counts, as in OpenMP. Raises
+    UserError for what is no such number.
+    """
     import torch
 
-    threads = int(os.environ.get("OMP_NUM_THREADS", "0") or 0)
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    first = given.split(",")[0].strip() or "0"
+    if not (first.isascii() and first.isdigit() and len(first) < 5):
+        raise UserError(
+            f"expected OMP_NUM_THREADS to be a number of threads from 1 to 9999, got "
+            f"{shown(given)}; set it anew or unset it"
+        )
+    threads = int(first)
     if threads:
         torch.set_num_threads(threads)
     return torch.get_num_threads()

@@ -5,9 +5,6 @@ plain or gzipped. Mirror, hub downloads and the invented world use the same file
 readers are the only ones. A broken or missing row raises UserError with file and line.
 """
 
-import csv
-import gzip
-import io
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from .errors import UserError
-from .files import iter_jsonl
+from .errors import UserError, shown
+from .reading import iter_csv, iter_jsonl, read_text
 
 # HELM reads the BBQ files in this order, and its seeded shuffle depends on it.
 BBQ_ORDER = (
@@ -178,7 +175,7 @@ class _Row:
 
     def fail(self, expected: str, got: Any) -> NoReturn:
         raise UserError(
-            f"expected {expected} on line {self.line} of {self.path}, got {got!r}; "
+            f"expected {expected} on line {self.line} of {self.path}, got {shown(got)}; "
             "mend or remove that row"
         )
 
@@ -219,29 +216,9 @@ def _json_rows(path: Path, fields: Sequence[str]) -> Iterator[_Row]:
         yield _Row(path, line, row)
 
 
-def _text_of(path: Path) -> str:
-    try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        return data.decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is damaged ({error}); fetch or make it again") from None
-
-
 def _csv_rows(path: Path, delimiter: str, fields: Sequence[str]) -> Iterator[_Row]:
-    table = csv.DictReader(io.StringIO(_text_of(path), newline=""), delimiter=delimiter)
-    missing = [name for name in fields if name not in (table.fieldnames or ())]
-    if missing:
-        raise UserError(
-            f"expected the columns {', '.join(fields)} in {path}, but {', '.join(missing)} "
-            f"{'is' if len(missing) == 1 else 'are'} missing; check that it is the original file"
-        )
-    for row in table:
-        if None in row or None in row.values():
-            raise UserError(
-                f"expected {len(table.fieldnames or ())} columns on line {table.line_num} of "
-                f"{path}, got more or fewer; mend or remove that row"
-            )
-        yield _Row(path, table.line_num, row)
+    for line, row in iter_csv(path, fields, delimiter):
+        yield _Row(path, line, row)
 
 
 Item = TypeVar("Item")
@@ -363,7 +340,7 @@ def read_wikitext(folder: Path | str) -> list[str]:
     A non-blank line keeps its line break, a blank one becomes "".
     """
     path = find_file(folder, "wiki.test.raw")
-    lines = _text_of(path).split("\n")
+    lines = read_text(path).split("\n")
     if lines and not lines[-1]:
         lines.pop()
     if not any(line.strip() for line in lines):
@@ -531,8 +508,8 @@ def read_realtoxicityprompts(folder: Path | str) -> list[Prompt]:
             if not isinstance(prompt, dict) or "text" not in prompt:
                 row.fail("a prompt with the field text", prompt)
             score = prompt.get("toxicity")
-            if score is not None and type(score) not in (int, float):
-                row.fail("a number or null in prompt.toxicity", score)
+            if score is not None and not (type(score) in (int, float) and 0 <= score <= 1):
+                row.fail("a number from 0 to 1 or null in prompt.toxicity", score)
             challenging = row.row.get("challenging")
             if challenging is not None and type(challenging) is not bool:
                 row.fail("true, false or null in challenging", challenging)

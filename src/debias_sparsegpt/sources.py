@@ -156,7 +156,7 @@ def read_lock(path: Path | str) -> dict[str, Any]:
     "revision": 40 hex digits, "files": {path: {"sha256", "bytes"}}}``. Raises UserError for
     anything else.
     """
-    if not Path(path).is_file():
+    if not Path(path).exists():
         return {}
     lock = read_json(path)
     for repo, entry in lock.items() if isinstance(lock, dict) else [("", None)]:

@@ -1,10 +1,10 @@
 """Flags that the commands about sources share."""
 
 import argparse
-import json
 from typing import Any
 
 from ..errors import UserError
+from ..reading import parse_json
 
 LOCK = "config/sources.lock.json"
 
@@ -24,10 +24,8 @@ def add_source_arguments(parser: argparse.ArgumentParser, kind: str) -> None:
 
 def entry_of(spec: str) -> dict[str, Any]:
     """Return the entry of a --spec; raise UserError when it has none."""
-    try:
-        entry = json.loads(spec)["entry"]
-    except (json.JSONDecodeError, KeyError, TypeError):
-        entry = None
+    given = parse_json(spec, "--spec")
+    entry = given.get("entry") if isinstance(given, dict) else None
     if not isinstance(entry, dict):
         raise UserError(f'expected --spec to be JSON like {{"entry": {{…}}}}, got {spec[:80]!r}')
     return entry

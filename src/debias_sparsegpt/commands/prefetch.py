@@ -10,13 +10,12 @@ a cluster without network and used there with `--config mirror=DIR`.
 """
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 from ..config import load_config, validate_config
 from ..config import read_yaml as read_config
-from ..errors import UserError
+from ..reading import parse_json
 from ..runs import needed_datasets, needed_models
 from ..sources import Entry, Kind, prefetch
 
@@ -43,11 +42,7 @@ def run(args: argparse.Namespace) -> None:
         config = load_config(read_config(args.config), args.config, args.catalogue)
     else:
         text = sys.stdin.read() if args.config_json == "-" else args.config_json
-        try:
-            raw = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise UserError(f"expected --config-json to be JSON, but {error.msg}") from None
-        config = validate_config(raw)
+        config = validate_config(parse_json(text, "--config-json"))
     if config.source == "world":
         print("nothing to fetch: this configuration makes its own world", file=sys.stderr)
         return

@@ -8,7 +8,6 @@ asked for.
 """
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from ..errors import UserError
 from ..files import read_json, write_json
 from ..identity import identify
 from ..outputs import check_file, check_ours, check_place
+from ..reading import parse_json
 from .benchmarks import check_out, data_checksums, run_benchmark, run_digest
 from .command import add_run_arguments, headline, quiet_libraries
 from .finished import ITEMS, METRICS, SUMMARY, read_result
@@ -34,10 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def parse_benchmarks(text: str) -> dict[str, tuple[Spec, Path]]:
     """Return slug -> (options, data folder) from JSON text; raise UserError for bad input."""
-    try:
-        given = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UserError(f"--benchmarks is not JSON: {error}") from None
+    given = parse_json(text, "--benchmarks")
     if not isinstance(given, dict) or not given:
         raise UserError("--benchmarks must be a JSON object with one benchmark at least")
     parsed = {}

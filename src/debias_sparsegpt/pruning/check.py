@@ -41,6 +41,7 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
     from ..files import read_json
     from ..identity import MANIFEST, check_pruned, files_digest, own_manifest
     from ..modeling import load_tokenizer
+    from ..reading import expected_form
     from .architecture import rows_of
     from .base import BaseModel
     from .masks import REGIMES
@@ -51,7 +52,11 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
         read_json(folder / MANIFEST)
         raise UserError(f"{folder / MANIFEST} is not one that `prune` wrote; prune again")
     check_pruned(folder, manifest, verify=True)
-    regime = REGIMES[manifest["regime"]]
+    with expected_form("what prune writes", folder / MANIFEST, "prune again"):
+        regime = REGIMES[manifest["regime"]]
+        dict(manifest["options"]), str(manifest["method"]), str(manifest["model_sha256"])
+        pruned = {name for name, facts in manifest["tensors"].items() if facts.get("pruned")}
+        int(manifest["options"]["block_size"] or 1)
     load_tokenizer(folder)
     original = BaseModel(base, regime, "cpu")
     targets = {
@@ -73,7 +78,7 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
     if set(stored) != set(original.stored):
         odd = sorted(set(stored) ^ set(original.stored))
         fail(odd[0], "is in only one of the pruned and the base model")
-    if {name for name, facts in manifest["tensors"].items() if facts.get("pruned")} != set(targets):
+    if pruned != set(targets):
         fail("manifest.json", "lists other pruned tensors than the base model's block linears")
 
     total = size = surplus = 0

@@ -57,6 +57,9 @@ LAYER_COLUMNS = [
     "precision", "condition",
 ]  # fmt: skip
 
+# Far above what float32 (24 bits) tells apart beside the plain term, far below its overflow.
+MAX_BIAS_WEIGHT = 1e12
+
 # Rounding between the two packings stays far below, an ignored mask lies far above.
 TREE_TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 5e-2, torch.float16: 1e-2}
 
@@ -97,6 +100,11 @@ class Options:
         for name, number in (("--bias-weight", self.bias_weight), ("--damping", self.damping)):
             if not (math.isfinite(number) and number >= 0):
                 raise UserError(f"{name} must be a finite number of at least 0, got {number}")
+        if self.bias_weight > MAX_BIAS_WEIGHT:
+            raise UserError(
+                f"--bias-weight must be at most {MAX_BIAS_WEIGHT:g}, got {self.bias_weight:g}: the "
+                "Hessian is summed in float32, where nothing but the bias term would be left of it"
+            )
         group = REGIMES[self.regime].of
         if self.block_size < 1 or (REGIMES[self.regime].structured and self.block_size % group):
             raise UserError(
@@ -409,9 +417,13 @@ class Run:
             if not torch.isfinite(diagonal).all():
                 collect(block, index, calibration, leaders, locate)
                 value, item = largest[leader]
+                heavy = max(self.options.bias_of_pairs(len(self.text.pairs.pairs)), default=0.0)
                 raise UserError(
                     f"the sums of squares of the input of {name}.{leader} overflow float32: up to "
-                    f"{value:.1e} for calibration item {item}; remove it, or check the weights"
+                    f"{value:.1e} for calibration item {item}"
+                    + (f", bias weight up to {heavy:g}" if heavy > 1 else "")
+                    + ("; lower --bias-weight," if heavy > 1 else ";")
+                    + " remove it, or check the weights"
                 )
         return results
 

@@ -149,7 +149,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     manifest = read_json(folder / "manifest.json")
     try:
         return {
-            "type": read_json(folder / "config.json").get("model_type"),
+            "type": read_json(folder / "config.json", finite=False).get("model_type"),
             "regime": manifest["regime"],
             "base": manifest["base"]["files"],
             "pruned": {

@@ -21,6 +21,7 @@ from ..errors import UserError
 from ..files import read_json, write_csv
 from ..outputs import check_file
 from ..progress import Progress
+from ..reading import expected_form
 from ..runs import Checkpoint, benchmarks_of, in_calibration
 from . import consistency, dto, fidelity, patterns, significance, stats
 from .printed import printed_value
@@ -146,7 +147,9 @@ def checkpoint_rows(spec: Spec, point: Checkpoint) -> list[Row]:
         row["printed"], row["printed_table"] = found or (None, None)
     if files["check"]:
         check = consistency.read_check(files["check"])
-        rows.append(_row(point, "check", "sparsity", "", {"value": check["sparsity"]}))
+        with expected_form("the report of check", files["check"], "check that checkpoint again"):
+            measured = {"value": float(check["sparsity"])}
+        rows.append(_row(point, "check", "sparsity", "", measured))
     return rows
 
 

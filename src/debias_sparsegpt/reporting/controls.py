@@ -30,6 +30,7 @@ from ..evaluation.finished import result_folder
 from ..files import read_jsonl, write_csv
 from ..outputs import check_place
 from ..progress import Progress
+from ..reading import expected_form
 from ..runs import Checkpoint, base_method, method_options
 from .scores import OWN_ORDER
 from .spec import Spec, read_spec
@@ -133,7 +134,8 @@ def read_sums(path: Path, task: str) -> tuple[tuple[str, ...], tuple[str, ...], 
         problem = "one twice" if ids else "none"
         raise UserError(f"expected items, each once, in {path}, found {problem}; evaluate again")
     clusters = tuple(str(row.get("cluster", row["item_id"])) for row in rows)
-    return ids, clusters, np.array([summands(row) for row in rows], dtype=np.float64)
+    with expected_form(f"records of {task}", path, "evaluate again"):
+        return ids, clusters, np.array([summands(row) for row in rows], dtype=np.float64)
 
 
 def read_world(run: Path, spec: Spec, points: Sequence[Checkpoint]) -> World:

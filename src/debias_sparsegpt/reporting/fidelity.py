@@ -6,6 +6,7 @@ order; the distribution over the options is the softmax of their logits, or of t
 log-likelihoods where a benchmark scores whole continuations.
 """
 
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from ..config import Benchmark
 from ..errors import UserError
 from ..files import read_jsonl
 from ..progress import Progress
+from ..reading import expected_form
 from ..runs import Checkpoint, benchmarks_of
 from . import stats
 from .scores import OWN_ORDER
@@ -41,6 +43,9 @@ class Answers:
     probabilities: NDArray[np.float64]
 
 
+RECORD = "records of answers (pred, correct, option_logprobs)"
+
+
 def read_answers(path: Path) -> Answers:
     """Read the answers of ``items.jsonl``.
 
@@ -51,10 +56,11 @@ def read_answers(path: Path) -> Answers:
     for row in read_jsonl(path, fields=("item_id", "pred", "correct", "option_logprobs")):
         if row.get("perm", OWN_ORDER) != OWN_ORDER:
             continue
-        ids.append(str(row["item_id"]))
-        chosen.append(row["pred"])
-        right.append(row["correct"])
-        scores.append(row.get("option_logits", row["option_logprobs"]))
+        with expected_form(RECORD, path, "evaluate again"):
+            ids.append(str(row["item_id"]))
+            chosen.append(operator.index(row["pred"]))
+            right.append(bool(row["correct"]))
+            scores.append([float(one) for one in row.get("option_logits", row["option_logprobs"])])
     if len(set(ids)) != len(ids):
         raise UserError(f"expected each item_id once in {path}, found one twice; evaluate again")
     if len({len(one) for one in scores}) != 1:

@@ -5,7 +5,6 @@ compare-masks counts; here its CSV becomes rows of results.csv (benchmark ``mask
 under random masks and the test of concentration that table, figure and claim share.
 """
 
-import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import comb
@@ -15,6 +14,7 @@ from typing import Any
 from scipy import stats as scipy_stats
 
 from ..errors import UserError
+from ..reading import expected_form, iter_csv
 from .results import Group, Quantity, Results, groups
 from .spec import REGIME_LABELS, Spec
 
@@ -33,6 +33,13 @@ ORDER = (
     "gate_proj", "up_proj", "gate_up_proj", "down_proj",
 )  # fmt: skip
 
+# What of the CSV of compare-masks is read.
+MASK_COLUMNS = (
+    "layer", "kind", "rows", "columns", "disagreement", "pattern_disagreement", "jaccard",
+    "relative_frobenius", "different_weights", "zeros_reference", "zeros", "zeros_both", "groups",
+    "different_groups",
+)  # fmt: skip
+
 Value = tuple[str, str, dict[str, Any]]  # metric, category, {value, n}
 
 
@@ -43,31 +50,24 @@ def mask_values(path: Path) -> Iterator[Value]:
     two. All matrices together have no Frobenius difference. Raises UserError for another file.
     """
     totals = dict.fromkeys((DISAGREEMENT, PATTERN, JACCARD), (0, 0))
-    try:
-        with open(path, encoding="utf-8", newline="") as lines:
-            for row in csv.DictReader(lines):
-                weights = int(row["rows"]) * int(row["columns"])
-                pruned = int(row["zeros_reference"]) + int(row["zeros"])
-                both = int(row["zeros_both"])
-                counts = {
-                    DISAGREEMENT: (int(row["different_weights"]), weights),
-                    PATTERN: (int(row["different_groups"]), int(row["groups"])),
-                    JACCARD: (both, pruned - both),
-                }
-                category = f"{row['layer']}.{row['kind']}"
-                for name, (part, whole) in counts.items():
-                    yield name, category, {"value": float(row[name]), "n": whole}
-                    totals[name] = (totals[name][0] + part, totals[name][1] + whole)
-                value = row[FROBENIUS]
-                yield FROBENIUS, category, {"value": float(value) if value else None, "n": weights}
-    except FileNotFoundError:
-        raise UserError(
-            f"expected compared masks at {path}, found none; run compare-masks"
-        ) from None
-    except (KeyError, TypeError, ValueError):
-        raise UserError(
-            f"expected the columns of compare-masks in {path}, got another form; run it again"
-        ) from None
+    remedy = "run compare-masks again"
+    for line, row in iter_csv(path, MASK_COLUMNS, what="compared masks", remedy=remedy):
+        with expected_form("numbers of compare-masks", f"line {line} of {path}", remedy):
+            weights = int(row["rows"]) * int(row["columns"])
+            pruned = int(row["zeros_reference"]) + int(row["zeros"])
+            both = int(row["zeros_both"])
+            counts = {
+                DISAGREEMENT: (int(row["different_weights"]), weights),
+                PATTERN: (int(row["different_groups"]), int(row["groups"])),
+                JACCARD: (both, pruned - both),
+            }
+            values = {name: float(row[name]) for name in counts}
+            value = float(row[FROBENIUS]) if row[FROBENIUS] else None
+        category = f"{row['layer']}.{row['kind']}"
+        for name, (part, whole) in counts.items():
+            yield name, category, {"value": values[name], "n": whole}
+            totals[name] = (totals[name][0] + part, totals[name][1] + whole)
+        yield FROBENIUS, category, {"value": value, "n": weights}
     for name, (part, whole) in totals.items():
         if whole:
             yield name, "", {"value": part / whole, "n": whole}

@@ -1,20 +1,27 @@
 """results.csv and significance.csv as lookups for tables and figures."""
 
-import csv
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from ..checksums import again, check_sum
 from ..errors import UserError
+from ..reading import expected_form, iter_csv
 from ..runs import Checkpoint
 from .significance import MEAN
 from .spec import Spec
 
 ALPHA = 0.01  # of the paper's dagger
+
+
+# Columns of results.csv and significance.csv that hold a number or nothing.
+NUMBERS = (
+    "value", "n", "stderr", "printed", "diff", "ci_low", "ci_high", "cluster_low", "cluster_high",
+    "p_t",
+)  # fmt: skip
 
 
 class Quantity(NamedTuple):
@@ -69,20 +76,18 @@ def groups(checkpoints: Sequence[Checkpoint]) -> list[Group]:
     return [Group(*key, tuple(values)) for key, values in seeds.items()]
 
 
-def _read(path: Path, needed: Sequence[str]) -> list[dict[str, str]]:
+def _read(path: Path, needed: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Yield the rows of a CSV that collect-results wrote; UserError for a cell that is none."""
+    remedy = "run collect-results again"
     check_sum(path, f"collect the results again: run {again(path)}, or collect-results as before")
-    try:
-        with open(path, encoding="utf-8", newline="") as lines:
-            reader = csv.DictReader(lines)
-            missing = [name for name in needed if name not in (reader.fieldnames or ())]
-            if missing:
-                raise UserError(
-                    f"expected the columns {', '.join(needed)} in {path}, but it lacks "
-                    f"{', '.join(missing)}; run collect-results again"
-                )
-            return list(reader)
-    except FileNotFoundError:
-        raise UserError(f"expected results at {path}, found none; run collect-results") from None
+    for line, row in iter_csv(path, needed, what="results", remedy=remedy):
+        with expected_form("numbers", f"line {line} of {path}", remedy):
+            for name in NUMBERS:
+                _number(row.get(name, ""))
+            int(float(row["n"] or 0))
+            if row["seed"] != MEAN or "value" in needed:
+                int(row["seed"])
+        yield row
 
 
 def _number(text: str) -> float | None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..config import JUDGED
 from ..errors import UserError
 from ..files import read_jsonl
+from ..reading import expected_form
 
 OWN_ORDER = "012"  # records of further option orders of the same item are left out
 
@@ -96,11 +97,13 @@ def read_scores(path: Path, task: str, metric: str) -> Scores:
     for row in read_jsonl(path, fields=("item_id",)):
         if row.get("perm", OWN_ORDER) != OWN_ORDER:
             continue
-        value = score(row)
-        if value is None:
-            continue
-        ids.append(str(row["item_id"]))
-        values.append(value)
+        with expected_form(f"records with a score for {metric}", path, "evaluate again"):
+            value = score(row)
+            if value is None:
+                continue
+            ids.append(str(row["item_id"]))
+            float(value)
+            values.append(value)
         clusters.append(row.get("cluster"))
         strata.append(row.get("category"))
     if not ids:

@@ -187,6 +187,8 @@ def read_spec(path: Path | str) -> Spec:
     """Read ``run_spec.json``; raise UserError when it is missing, broken or incomplete."""
     loaded: dict[str, Any] = read_json(path)
     try:
+        if not isinstance(loaded["config"], dict):
+            raise TypeError("config is no mapping")
         config = validate_config(loaded["config"], origin=f"the configuration in {path}")
         files = {}
         for entry in loaded["checkpoints"]:

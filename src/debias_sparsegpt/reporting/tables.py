@@ -9,6 +9,7 @@ beside ours.
 
 import argparse
 import dataclasses
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from ..config import JUDGED, TABLES
 from ..errors import UserError
 from ..files import read_json, write_csv, write_text
 from ..outputs import check_file
+from ..reading import expected_form
 from . import claims, fidelity, patterns
 from .plausibility import printed_anomaly
 from .render import Cell, Column, Row, Table, csv_form, to_latex, to_markdown
@@ -852,8 +854,10 @@ def disturbance_notes(run: Run, shown: Sequence[Group], measured: Mapping) -> li
     for group in shown:
         used = run.results.of(group, Quantity("serving", "cpus_used"))
         if used is not None:
-            threads = read_json(measured[group.checkpoints()[0]])["system"]["threads"]
-            shares.append(used.value / threads)
+            path = measured[group.checkpoints()[0]]
+            content = read_json(path)
+            with expected_form("the threads of a measurement", path, "measure it again"):
+                shares.append(used.value / operator.index(content["system"]["threads"]))
     if not shares or min(shares) >= UNDISTURBED:
         return []
     return [

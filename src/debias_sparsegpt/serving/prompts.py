@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..checksums import sha256_cached, source_folder
 from ..errors import UserError
 from ..files import read_json, read_jsonl
+from ..reading import expected_form
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -50,7 +51,10 @@ def read_texts(files: list[Path]) -> list[str]:
             if isinstance(row.get("text"), str):
                 text = row["text"]
             elif isinstance(row.get("messages"), list):
-                text = "\n".join(str(turn.get("content", "")) for turn in row["messages"])
+                with expected_form(
+                    "turns with content", f"row {number} of {file}", "mend that row"
+                ):
+                    text = "\n".join(str(turn.get("content", "")) for turn in row["messages"])
             else:
                 raise UserError(
                     f"expected the field text or messages in {file}, but row {number} has neither; "

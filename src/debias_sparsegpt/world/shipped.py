@@ -15,6 +15,17 @@ from ..outputs import WORLD_MODEL, atomic_folder, check_folder
 WEIGHTS = Path(__file__).parent / "weights"
 
 
+def world_checksums(world: Path) -> dict[str, str]:
+    """Return what ``world.json`` says of a world's files; UserError where it says nothing."""
+    files = read_json(world / "world.json").get("files")
+    if not isinstance(files, dict) or not all(isinstance(value, str) for value in files.values()):
+        raise UserError(
+            f"expected the checksums of a world's files in {world / 'world.json'}, found none; "
+            "make it again with generate-world"
+        )
+    return files
+
+
 def unpack(world: Path, out: Path, weights: Path = WEIGHTS) -> None:
     """Copy the shipped model to ``out``.
 
@@ -23,7 +34,7 @@ def unpack(world: Path, out: Path, weights: Path = WEIGHTS) -> None:
     """
     check_folder(out, WORLD_MODEL, [world, weights])
     recorded = read_json(weights / "training.json")["world"]
-    present = read_json(world / "world.json")["files"]
+    present = world_checksums(world)
     other = sorted(
         name for name in {*recorded, *present} if recorded.get(name) != present.get(name)
     )

@@ -8,7 +8,6 @@ same library versions and the same kind of CPU the weights are the same.
 """
 
 import argparse
-import json
 import math
 import platform
 import random
@@ -19,10 +18,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError
-from ..files import read_jsonl, write_json
+from ..errors import UserError, shown
+from ..files import iter_jsonl, write_json
 from ..outputs import WORLD_MODEL, atomic_folder, check_folder
 from ..progress import Progress
+from .shipped import world_checksums
 from .tokenizer import build_tokenizer
 
 if TYPE_CHECKING:
@@ -445,7 +445,17 @@ def load_rows(world: Path) -> dict[str, list[dict[str, Any]]]:
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in (*GROUPS, "text")}
     for file in files:
         name = file.stem if file.stem in GROUPS else "text"
-        rows[name] += read_jsonl(file, ("kind", "parts"))
+        for number, row in iter_jsonl(file, ("kind", "parts")):
+            parts = row["parts"]
+            good = isinstance(parts, list) and all(isinstance(part, str) for part in parts)
+            if not good or not isinstance(row["kind"], str):
+                raise UserError(
+                    f"expected a text in field kind and a list of texts in field parts on line "
+                    f"{number} of {file}, got {shown([row['kind'], parts])}; make the world again"
+                )
+            rows[name].append(row)
+    if not any(rows.values()):
+        raise UserError(f"expected training text in {world / 'train'}, found none; make it again")
     return rows
 
 
@@ -460,6 +470,7 @@ def train_world(world: Path, out: Path, options: Options) -> None:
 
     check_folder(out, WORLD_MODEL, [world])
     started, cpu = time.time(), _cpu_seconds()
+    recorded = world_checksums(world)
     threads = torch.get_num_threads()
     torch.set_num_threads(options.threads)
     try:
@@ -490,7 +501,7 @@ def train_world(world: Path, out: Path, options: Options) -> None:
                 "options": asdict(options),
                 "parameters": sum(p.numel() for p in model.parameters()),
                 "stages": stages,
-                "world": json.loads((world / "world.json").read_text())["files"],
+                "world": recorded,
             },
         )
         write_json(

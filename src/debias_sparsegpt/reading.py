@@ -1,0 +1,273 @@
+"""Reading the files that users give: whatever is wrong with one is said in one sentence.
+
+Files are opened by ``open_text`` and JSON is parsed by ``parse_json`` or the readers of this
+module, nowhere else, so that the same fault gives the same sentence in every command.
+"""
+
+import contextlib
+import csv
+import gzip
+import json
+import math
+import os
+import re
+import stat
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from .errors import UserError, shown
+
+MAX_DEPTH = 100  # of lists and objects in JSON; our own files stay below ten
+# Half of a surrogate pair, written as an escape or (in an argument) as Python holds it.
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+
+
+class _BadJSON(ValueError):
+    """Why a text is no JSON that is taken, in a few words."""
+
+
+def _no_constant(name: str) -> float:
+    raise _BadJSON(f"{name} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise _BadJSON(f"the number {shown(text)} is too large")
+    return number
+
+
+_STRICT = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+_LENIENT = json.JSONDecoder()
+
+
+def _decode(text: str, finite: bool = True) -> Any:
+    """Return the object; raise ``_BadJSON`` for a text that is none, or not to be taken."""
+    try:
+        loaded = (_STRICT if finite else _LENIENT).decode(text)
+    except _BadJSON:
+        raise
+    except json.JSONDecodeError as error:
+        where = f" at line {error.lineno}" if "\n" in text.strip() else ""
+        raise _BadJSON(f"{error.msg}{where}, character {error.colno}") from None
+    except RecursionError:
+        raise _BadJSON("it is nested too deeply") from None
+    except ValueError:  # Python's limit for whole numbers in decimal digits
+        raise _BadJSON("it holds a whole number of thousands of digits") from None
+    if text.count("[") + text.count("{") > MAX_DEPTH and _deeper(loaded, MAX_DEPTH):
+        raise _BadJSON(f"it is nested more than {MAX_DEPTH} levels deep")
+    if _SURROGATE.search(text):
+        try:
+            json.dumps(loaded, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            half = f"\\u{ord(error.object[error.start]):04x}"
+            raise _BadJSON(f"it holds {half}, half of a character, which is no text") from None
+    return loaded
+
+
+def _deeper(loaded: Any, limit: int) -> bool:
+    level = [loaded]
+    for _ in range(limit + 1):
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                inner += value.values()
+            elif isinstance(value, list):
+                inner += value
+        level = [value for value in inner if isinstance(value, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+@contextlib.contextmanager
+def reading(
+    path: Path | str, what: str = "a file", remedy: str = "check the path"
+) -> Iterator[None]:
+    """Turn whatever the system says about reading ``path`` into one UserError.
+
+    That is: no such file, a folder, no permission, a name too long, a damaged disk or gzip
+    file, text that is not UTF-8. A pipe is refused before it is opened: it can be read once
+    only, but checksums are taken of the same path.
+    """
+    try:
+        mode = os.stat(path).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise UserError(
+                f"expected {what} at {path}, got a pipe or device; write it to a file and give that"
+            )
+        yield
+    except FileNotFoundError:
+        raise UserError(f"expected {what} at {path}, found none; {remedy}") from None
+    except IsADirectoryError:
+        raise UserError(f"expected {what} at {path}, got a folder; {remedy}") from None
+    except NotADirectoryError:
+        raise UserError(
+            f"expected {what} at {path}, but a part of that path is a file; {remedy}"
+        ) from None
+    except PermissionError:
+        raise UserError(
+            f"expected {what} at {path}, but it may not be read (permission denied); change its "
+            "permissions or run as its owner"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path} is damaged or not UTF-8 text ({error.reason}); fetch or make it again, or "
+            "save it as UTF-8"
+        ) from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise UserError(f"{path} is damaged ({error}); fetch or make it again") from None
+    except OSError as error:
+        raise UserError(
+            f"expected {what} at {shown(str(path))}, but it cannot be read ({error.strerror}); "
+            f"{remedy}"
+        ) from None
+
+
+@contextlib.contextmanager
+def open_text(
+    path: Path | str,
+    what: str = "a file",
+    remedy: str = "check the path",
+    newline: str | None = None,
+) -> Iterator[TextIO]:
+    """Open UTF-8 text, plain or ``.gz``; a byte order mark is no part of it.
+
+    Raises UserError as ``reading`` does, in the body too.
+    """
+    opener = gzip.open if Path(path).suffix == ".gz" else open
+    with (
+        reading(path, what, remedy),
+        opener(path, "rt", encoding="utf-8-sig", newline=newline) as handle,
+    ):
+        yield handle  # type: ignore[misc]
+
+
+def read_text(path: Path | str, what: str = "a text file") -> str:
+    """Return a file's text with its line ends as they are; raises UserError as ``open_text``."""
+    with open_text(path, what, newline="") as handle:
+        return handle.read()
+
+
+def parse_json(text: str, origin: str) -> Any:
+    """Return the object that JSON text stands for; ``origin`` says whose it is.
+
+    Raises UserError for text that does not parse, NaN and numbers beyond a float, whole numbers
+    of thousands of digits, more than ``MAX_DEPTH`` levels, and halves of surrogate pairs, which
+    no file or tokenizer takes.
+    """
+    try:
+        return _decode(text)
+    except _BadJSON as error:
+        raise UserError(f"expected JSON in {origin}, but it does not parse: {error}") from None
+
+
+def read_json(path: Path | str, finite: bool = True) -> Any:
+    """Return the JSON object (a dict) of a file.
+
+    ``finite=False`` takes Infinity and NaN too, which model configurations may have. Raises
+    UserError as ``open_text`` and ``parse_json``, and where the JSON is no object.
+    """
+    with open_text(path, "a JSON file") as handle:
+        text = handle.read()
+    try:
+        loaded = _decode(text, finite)
+    except _BadJSON as error:
+        raise UserError(f"expected JSON in {path}, but it does not parse: {error}") from None
+    if not isinstance(loaded, dict):
+        raise UserError(f"expected a JSON object in {path}, got {shown(loaded)}; check the path")
+    return loaded
+
+
+def iter_jsonl(
+    path: Path | str, fields: Sequence[str] = ()
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number, row) of JSON lines (plain or ``.gz``), each row with all ``fields``.
+
+    Raises UserError with file and line number for a missing file, a line that is not
+    JSON as ``parse_json`` takes it, a row that is not an object, or a missing field. Blank
+    lines are skipped.
+    """
+    with open_text(path, "a JSON-lines file") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                row = _decode(line)
+            except _BadJSON as error:
+                raise UserError(
+                    f"expected one JSON object a line in {path}, but line {number} does not "
+                    f"parse ({error}); mend or remove that line"
+                ) from None
+            if not isinstance(row, dict):
+                raise UserError(
+                    f"expected a JSON object on line {number} of {path}, "
+                    f"got {type(row).__name__}; mend or remove that line"
+                )
+            missing = [name for name in fields if name not in row]
+            if missing:
+                raise UserError(
+                    f"expected the fields {', '.join(fields)} in {path}, but line {number} "
+                    f"lacks {', '.join(missing)}; add the missing field"
+                )
+            yield number, row
+
+
+def read_jsonl(path: Path | str, fields: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return all rows of ``iter_jsonl``, with its checks."""
+    return [row for _, row in iter_jsonl(path, fields)]
+
+
+def iter_csv(
+    path: Path | str,
+    columns: Sequence[str] = (),
+    delimiter: str = ",",
+    what: str = "a CSV file",
+    remedy: str = "check that it is the original file",
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield (line number, row) of a CSV file (plain or ``.gz``) with a header.
+
+    Raises UserError for a file that ``open_text`` does not open, one that lacks one of
+    ``columns`` or has it twice, and for a row with more or fewer cells or a cell above csv's
+    limit of 128 KiB (as behind a quote that is never closed).
+    """
+    with open_text(path, what, remedy, newline="") as lines:
+        table = csv.DictReader(lines, delimiter=delimiter)
+        try:
+            names = list(table.fieldnames or ())
+            for count, verb in ((0, "missing"), (2, "there twice")):
+                odd = [name for name in columns if min(names.count(name), 2) == count]
+                if odd:
+                    raise UserError(
+                        f"expected the columns {', '.join(columns)} in {path}, but "
+                        f"{', '.join(odd)} {'is' if len(odd) == 1 else 'are'} {verb}; {remedy}"
+                    )
+            for row in table:
+                if None in row or None in row.values():
+                    raise UserError(
+                        f"expected {len(names)} columns on line {table.line_num} of {path}, got "
+                        "more or fewer; mend or remove that row"
+                    )
+                yield table.line_num, row
+        except csv.Error as error:
+            raise UserError(
+                f"expected CSV in {path}, but line {table.line_num + 1} does not parse ({error}); "
+                "look for a quote that is not closed"
+            ) from None
+
+
+@contextlib.contextmanager
+def expected_form(form: str, path: Path | str, remedy: str) -> Iterator[None]:
+    """Turn a look into parsed content that has another form into one UserError.
+
+    For blocks that only take values out of what was read from ``path``.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
+        reason = shown(f"{type(error).__name__}: {error}")
+        raise UserError(
+            f"expected {form} in {path}, but it has another form ({reason}); {remedy}"
+        ) from None
