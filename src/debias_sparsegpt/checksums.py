@@ -159,7 +159,9 @@ def model_files(names: Iterable[str]) -> list[str]:
     return sorted(
         name
         for name in names
-        if "/" not in name and any(fnmatch.fnmatchcase(name, pattern) for pattern in MODEL_FILES)
+        if "/" not in name
+        and not name.startswith(".")
+        and any(fnmatch.fnmatchcase(name, pattern) for pattern in MODEL_FILES)
     )
 
 
