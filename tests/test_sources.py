@@ -263,6 +263,44 @@ def test_prefetch_goes_on_after_a_failure_and_lists_all(hub, lock):
     assert "org/model" in json.loads(lock.read_text())
 
 
+BAD_NAMES = (
+    *("a/b/c", "a b/c", "-org/model", "org/model--x", "org/", "/model", "x" * 200, "o/m.git", ""),
+    *("org/mo\ndel", "org/\udcff", "../../x"),
+)
+
+
+def test_prefetch_lists_all_bad_names_at_once(hub, lock):
+    """Names that the client library refuses, entries of another form, and one that is good."""
+    items = [
+        *(("models", f"m{k}", {"hub": name}) for k, name in enumerate(BAD_NAMES)),
+        ("models", "ref", {"hub": "org/model@refs/../../x"}),
+        ("data", "text", {"hub": "org/stories"}),
+        ("data", "listed", {"hub": {"repo": "org/stories", "parts": ["x"]}}),
+        ("data", "pattern", {"hub": {"repo": "org/stories", "parts": {"v": {"files": "*.x"}}}}),
+        ("data", "number", {"hub": {"repo": 3, "parts": {"v": {"files": ["*.x"]}}}}),
+        ("data", "rows", {"hub": {"repo": "a/b", "parts": {"v": {"files": ["*"], "rows": "1"}}}}),
+        ("data", "name", {"hub": {"repo": "a//b", "parts": {"v": {"files": ["*.x"]}}}}),
+        ("models", "good", {"hub": "org/model"}),
+    ]
+    with pytest.raises(UserError, match=f"{len(items) - 1} of {len(items)} sources") as error:
+        sources.prefetch(items, mirror=None, lock_path=lock, hub=hub)
+    lines = str(error.value).splitlines()[1:]
+    assert [line.split(":")[0].strip() for line in lines] == [
+        f"{kind}/{name}" for kind, name, _ in items[:-1]
+    ]
+    assert "org/model" in json.loads(lock.read_text())
+
+
+@pytest.mark.parametrize("endpoint", ["nonsense", "http://", "http://[", "http://127.0.0.1:1"])
+def test_an_address_that_is_none_is_one_sentence(endpoint, lock, tmp_path, monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    hub = Hub(cache=tmp_path, endpoint=endpoint)
+    with pytest.raises(UserError, match="1 of 1 sources"):
+        sources.prefetch([("models", "m", {"hub": "o/m"})], mirror=None, lock_path=lock, hub=hub)
+
+
 def test_prefetch_into_a_folder_makes_a_mirror(hub, lock, tmp_path):
     into = tmp_path / "mirror"
     items = [

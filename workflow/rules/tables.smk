@@ -38,6 +38,8 @@ rule collect_results:
             caption="../report/significance.rst",
             category="Results",
         ),
+        results_sum="<results>/results.csv.sha256",
+        significance_sum="<results>/significance.csv.sha256",
     log:
         "<results>/logs/collect_results.log",
     conda:
