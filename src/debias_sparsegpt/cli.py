@@ -6,14 +6,18 @@ is imported only when its subcommand is called, so ``--help`` stays quick.
 
 import argparse
 import contextlib
+import errno
 import importlib
 import os
+import select
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from . import __version__
 from .errors import UserError, shown
+
+STREAMS = (1, 2)  # stdout, stderr
 
 # subcommand -> (module, one line of help)
 COMMANDS = {
@@ -56,14 +60,16 @@ def entry(argv: Sequence[str] | None = None) -> int:
         print("interrupted; run the same command again to go on", file=sys.stderr)
         return 130
     except OSError as error:
-        broken = _broken_stream()
-        if broken is None:
+        gone = isinstance(error, BrokenPipeError) and any(map(_reader_gone, STREAMS))
+        full = error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if not gone and not full:
             raise
-        if isinstance(broken, BrokenPipeError):
-            return 141  # as after SIGPIPE: `… | head` has seen enough
-        with contextlib.suppress(OSError):
+        if full:
             print(f"error: could not write the output: {error.strerror}", file=sys.stderr)
-        return 2
+        # Else Python writes the rest again when it ends, and complains.
+        with open(os.devnull, "wb") as nothing:
+            os.dup2(nothing.fileno(), 1)
+        return 2 if full else 141  # as after SIGPIPE: `… | head` has seen enough
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -93,18 +99,11 @@ def _prepare_streams() -> None:
             getattr(sys, name).reconfigure(errors="backslashreplace")
 
 
-def _broken_stream() -> OSError | None:
-    """Return what is wrong with stdout or stderr, which then writes to nothing, or None."""
-    found = None
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError as error:
-            found = error
-            # Else Python flushes the rest again when it ends, and complains.
-            with open(os.devnull, "wb") as nothing:
-                os.dup2(nothing.fileno(), stream.fileno())
-    return found
+def _reader_gone(stream: int) -> bool:
+    """Say whether a stream is a pipe that nobody reads any more."""
+    poll = select.poll()
+    poll.register(stream, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _run(argv: list[str]) -> int:

@@ -509,7 +509,7 @@ def read_realtoxicityprompts(folder: Path | str) -> list[Prompt]:
                 row.fail("a prompt with the field text", prompt)
             score = prompt.get("toxicity")
             if score is not None and not (type(score) in (int, float) and 0 <= score <= 1):
-                row.fail("a number from 0 to 1 or null in prompt.toxicity", score)
+                row.fail("a number or null in prompt.toxicity, from 0 to 1", score)
             challenging = row.row.get("challenging")
             if challenging is not None and type(challenging) is not bool:
                 row.fail("true, false or null in challenging", challenging)

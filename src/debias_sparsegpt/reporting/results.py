@@ -85,7 +85,7 @@ def _read(path: Path, needed: Sequence[str]) -> Iterator[dict[str, str]]:
             for name in NUMBERS:
                 _number(row.get(name, ""))
             int(float(row["n"] or 0))
-            if row["seed"] != MEAN or "value" in needed:
+            if "value" in needed:  # tests have seeds named mean and all
                 int(row["seed"])
         yield row
 
