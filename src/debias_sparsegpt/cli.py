@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from . import __version__
 from .errors import UserError
+from .trust import trusting
 
 # subcommand -> (module, one line of help)
 COMMANDS = {
@@ -66,7 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             command.set_defaults(run=step.run)
     args = parser.parse_args(argv)
     try:
-        args.run(args)
+        with trusting(args):
+            args.run(args)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from .errors import UserError
@@ -34,6 +35,7 @@ Entry = Mapping[str, Any]
 
 # What a model folder needs: no pickles, no second copy of the weights (consolidated*.safetensors).
 MODEL_FILES = (*("model*.safetensors", "*.json", "tokenizer.*", "*.model", "*.txt", "*.jinja"),)
+CODE_FILES = ("*.py",)
 # The hub's own parquet copy of a data set, for those that are stored in another form.
 PARQUET_REF = "refs/convert/parquet"
 BIG_FILE = 64 * 2**20
@@ -109,7 +111,7 @@ def mirror_folder(kind: Kind, name: str, entry: Entry, mirror: str | None) -> Pa
     return folder if folder.is_dir() and source_files(kind, folder) else None
 
 
-def source_files(kind: Kind, folder: Path) -> list[str]:
+def source_files(kind: Kind, folder: Path, entry: Entry = MappingProxyType({})) -> list[str]:
     """Return the files of a folder that belong to the source, as sorted relative paths.
 
     All visible files of a data set; of a model those that loading it reads.
@@ -119,15 +121,19 @@ def source_files(kind: Kind, folder: Path) -> list[str]:
         for path in folder.rglob("*")
         if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
     )
-    return names if kind == "data" else model_files(names)
+    return names if kind == "data" else model_files(names, entry)
 
 
-def model_files(names: Iterable[str]) -> list[str]:
-    """Return those of a repository's files that loading the model reads, sorted; never code."""
+def model_files(names: Iterable[str], entry: Entry = MappingProxyType({})) -> list[str]:
+    """Return those of a repository's files that loading the model reads, sorted.
+
+    Code only where the model's entry says that it is trusted.
+    """
+    patterns = (*MODEL_FILES, *(CODE_FILES if entry.get("trust_remote_code") else ()))
     return sorted(
         name
         for name in names
-        if "/" not in name and any(fnmatch.fnmatchcase(name, pattern) for pattern in MODEL_FILES)
+        if "/" not in name and any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
     )
 
 
@@ -184,7 +190,8 @@ def fingerprint(kind: Kind, name: str, entry: Entry, mirror: str | None, lock: s
     """
     folder = mirror_folder(kind, name, entry, mirror)
     if folder:
-        sizes = {file: (folder / file).stat().st_size for file in source_files(kind, folder)}
+        names = source_files(kind, folder, entry)
+        sizes = {file: (folder / file).stat().st_size for file in names}
         return digest(
             {
                 file: sha256_file(folder / file) if size < BIG_FILE else size
@@ -329,7 +336,7 @@ def resolve_model(
         raise _missing("models", name, entry, mirror, key)
     hub = hub or Hub()
     _note_if_moved(hub, key, "model", lock[key]["revision"])
-    names = model_files(lock[key]["files"])
+    names = model_files(lock[key]["files"], entry)
     folder = _verified(hub, lock, key, names, lock_path)[0].parent
     weight_files(folder)
     return {
@@ -350,7 +357,7 @@ def _mirror_record(
         "origin": "world" if (Path(mirror) / "world.json").is_file() else "mirror",
         "folder": str(folder),
         "revision": None,
-        "files": checksums(folder, source_files(kind, folder), name),
+        "files": checksums(folder, source_files(kind, folder, entry), name),
     }
 
 
@@ -534,7 +541,7 @@ def prefetch_model(
         raise _missing("models", name, entry, None, "")
     repo, ref = split_ref(key)
     listing = pin(hub, read_lock(lock_path), repo, ref, "model", update)
-    names = model_files(listing.files)
+    names = model_files(listing.files, entry)
     if not any(file.endswith(".safetensors") for file in names):
         raise UserError(
             f"the model {name} has no safetensors weights (model*.safetensors) in {key}, and "

@@ -19,6 +19,7 @@ from ..files import (
     write_jsonl,
 )
 from ..modeling import weight_files
+from ..trust import trust_record
 from . import records
 from .journal import Journal
 from .spec import AUTO, Spec
@@ -118,6 +119,7 @@ def run_digest(
             # The headline chooses among numbers and changes none; a judge is what it is
             # wherever it lies.
             "spec": {**replace(spec, headline=None).as_dict(), "judge": judge_identity(spec)},
+            **trust_record(),
             "versions": {**package_versions(), **versions},
             "code": [code_digest(f"{PACKAGE}.{module}") for module in modules],
         }
@@ -181,6 +183,7 @@ def run_benchmark(
             "judge": judge_identity(spec),
             "dtype": lm.dtype,
             "protocol": outcome.facts,
+            **trust_record(),
         },
         "digest": identity,
         "model_sha256": model_sha256,

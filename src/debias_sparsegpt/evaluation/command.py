@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ..errors import UserError
 from ..files import source_folder
+from ..trust import add_trust_argument
 from .agreement import check_agreement, summary
 from .benchmarks import TASKS, data_checksums, model_identity, run_benchmark, task_object
 from .loading import Loader
@@ -67,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare where a benchmark runs, which is no part of its options."""
     parser.add_argument("--device", choices=("cpu", "cuda"), help="default: cuda if there is one")
+    add_trust_argument(parser)
     parser.add_argument(
         "--serving-python",
         help="interpreter that has vLLM; default: .venv-vllm, or this one where it has vLLM",

@@ -26,6 +26,7 @@ from ..errors import UserError
 from ..files import digest, disk_errors, sha256_file, write_csv, write_json, write_text
 from ..modeling import release_memory, tame_heap
 from ..progress import format_seconds
+from ..trust import trust_record
 from .architecture import find_linears, max_positions, rows_of
 from .base import BaseModel
 from .card import model_card
@@ -490,6 +491,7 @@ class Run:
             "regime": options.pop("regime"),
             "options": options,
             "base": {"files": base_files},
+            **trust_record(),
             "calibration": self.text.summary(),
             "tensors": tensors,
             "sparsity": sum(row["zeros"] for row in layers) / size,

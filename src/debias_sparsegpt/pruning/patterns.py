@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import UserError
 from ..files import read_json, write_csv
 from ..progress import track
+from ..trust import add_trust_argument
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--model", type=Path, required=True, metavar="DIR", help="pruned model")
     add("--reference", type=Path, required=True, metavar="DIR", help="pruned model to compare with")
     add("--out", type=Path, required=True, metavar="FILE.csv", help="one row a matrix")
+    add_trust_argument(parser)
 
 
 @dataclass(frozen=True)
