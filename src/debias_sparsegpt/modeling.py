@@ -21,7 +21,7 @@ M_MMAP_THRESHOLD = -3  # mallopt's number of that parameter, from malloc.h
 HEAP_TENSOR = 16 << 20  # bytes; larger tensors are mapped by themselves and leave no holes
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 ADAPTER = "adapter_config.json"
-MAX_DEPTH = 10_000  # layers; a damaged number must not fill the memory with empty modules
+MAX_DEPTH = 1_000  # layers; a damaged number must not fill the memory with empty modules
 PROBE = "The quick brown fox."
 SAID = 300  # characters of a library's message that are passed on
 

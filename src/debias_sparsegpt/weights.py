@@ -143,11 +143,12 @@ def stored_files(folder: Path) -> dict[Path, dict[str, Stored]]:
     index = folder / INDEX
     if not index.exists():
         return {folder / SINGLE: _whole(folder / SINGLE)}
-    places = read_file(index, "an index of the weights").get("weight_map")
-    if not isinstance(places, dict) or not places:
+    content = read_file(index, "an index of the weights")
+    places = content.get("weight_map")
+    if not isinstance(places, dict) or not places or not isinstance(content.get("metadata"), dict):
         raise UserError(
-            f"expected weight_map with a file for each tensor in {index}, found none; "
-            "fetch the model again"
+            f"expected the objects metadata and weight_map (a file for each tensor) in {index}, "
+            "found none; fetch the model again"
         )
     for name, file in places.items():
         if not isinstance(file, str) or not _plain(file):

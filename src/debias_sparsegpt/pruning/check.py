@@ -85,7 +85,7 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
                 fail(name, "was not to be pruned, but differs from the base model")
             continue
         zero = tensor == 0
-        if (problem := _odd_size(tensor)) or zero.all() and read_tensor(before).any():
+        if (problem := _odd_size(tensor)) or (zero.all() and read_tensor(before).any()):
             fail(name, problem or "is all zeros, but is not in the base model")
         if (zero & tensor.signbit()).any():
             fail(name, "contains -0.0")
