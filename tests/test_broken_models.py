@@ -393,16 +393,15 @@ def test_code_never_runs_by_prompt(
 
 
 @pytest.mark.slow
-def test_code_never_runs_at_a_terminal_that_says_yes(coded, stories, tmp_path):
-    for argv in (prune(coded, tmp_path / "o"), evaluate(coded, stories, tmp_path / "o")):
-        command = [sys.executable, "-m", "debias_sparsegpt", *argv]
-        done = subprocess.run(
-            command, input="y\n" * 100, capture_output=True, text=True, env=os.environ, check=False
-        )
-        assert done.returncode == 2
-        assert "code of its own" in done.stderr.splitlines()[-1]
-        assert "Traceback" not in done.stderr
-        assert not (tmp_path / "ran").exists()
+def test_code_never_runs_at_a_terminal_that_says_yes(coded, tmp_path):
+    command = [sys.executable, "-m", "debias_sparsegpt", *prune(coded, tmp_path / "out")]
+    done = subprocess.run(
+        command, input="y\n" * 100, capture_output=True, text=True, env=os.environ, check=False
+    )
+    assert done.returncode == 2
+    assert "code of its own" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "ran").exists()
 
 
 def test_code_runs_where_it_is_allowed_and_is_recorded(coded, stories, tmp_path, capsys):
@@ -478,7 +477,7 @@ def scores_of(folder):
 
 
 VALUES = ("config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json")
-FUZZED = (*VALUES, "model.safetensors.index.json", "model-00001-of-00003.safetensors")
+FUZZED = (*VALUES, "model.safetensors.index.json", "model-00001-*.safetensors")
 
 
 @pytest.mark.parametrize(
@@ -499,7 +498,7 @@ def test_changed_bytes_end_in_the_same_result_or_one_sentence(
     refusals = 0
     for case in range(cases):
         base = Path(shutil.copytree(sharded, tmp_path / "base"))
-        file = base / FUZZED[case % len(FUZZED)]
+        (file,) = base.glob(FUZZED[case % len(FUZZED)])
         data = file.read_bytes()
         end = 8 + int.from_bytes(data[:8], "little") if file.suffix == ".safetensors" else len(data)
         file.write_bytes(mutated(rng, data[:end]) + data[end:])
