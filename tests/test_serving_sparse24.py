@@ -14,7 +14,7 @@ from debias_sparsegpt.cli import main
 from debias_sparsegpt.errors import UserError
 from debias_sparsegpt.identity import identify
 from debias_sparsegpt.modeling import load_model
-from debias_sparsegpt.pruning.tensors import read_folder, read_tensor
+from debias_sparsegpt.pruning.tensors import read_folder, read_header, read_tensor
 from debias_sparsegpt.serving import formulas
 from debias_sparsegpt.serving.export import block_linears, export_sparse24
 from debias_sparsegpt.serving.loading import dense_state, load_sparse24
@@ -277,7 +277,14 @@ def test_missing_weights_are_not_drawn_at_random(checkpoint, tmp_path):
     state = {name: read_tensor(entry) for name, entry in read_folder(source).items()}
     del state["model.norm.weight"]
     save_file(state, source / "model.safetensors", {"format": "pt"})
-    export_sparse24(source, tmp_path / "out")
+    with pytest.raises(UserError, match=r"lack model\.norm\.weight"):
+        export_sparse24(source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    export_sparse24(checkpoint(), tmp_path / "out")
+    for file in (tmp_path / "out").glob("sparse24.*.safetensors"):
+        state = {name: read_tensor(entry) for name, entry in read_header(file).items()}
+        state.pop("model.norm.weight", None)
+        save_file(state, file, {"format": "pt"})
     with pytest.raises(UserError, match=r"lacks model\.norm\.weight"):
         load_sparse24(tmp_path / "out", "cpu")
 

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from .errors import UserError, shown
@@ -36,6 +37,7 @@ CHUNK = 2**22
 SHA256 = re.compile(r"[0-9a-f]{64}")
 # What a model folder needs: no pickles, no second copy of the weights (consolidated*.safetensors).
 MODEL_FILES = ("model*.safetensors", "*.json", "tokenizer.*", "*.model", "*.txt", "*.jinja")
+CODE_FILES = ("*.py",)
 
 _known: dict[str, tuple[Signature, str]] = {}
 
@@ -141,7 +143,9 @@ def is_sha256(value: Any) -> bool:
 # Files that belong to a source
 
 
-def source_files(kind: Kind, folder: Path) -> list[str]:
+def source_files(
+    kind: Kind, folder: Path, entry: Mapping[str, Any] = MappingProxyType({})
+) -> list[str]:
     """Return the files of a folder that belong to the source, as sorted relative paths.
 
     All visible files of a data set; of a model those that loading it reads.
@@ -151,17 +155,21 @@ def source_files(kind: Kind, folder: Path) -> list[str]:
         for path in folder.rglob("*")
         if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
     )
-    return names if kind == "data" else model_files(names)
+    return names if kind == "data" else model_files(names, entry)
 
 
-def model_files(names: Iterable[str]) -> list[str]:
-    """Return those of a repository's files that loading the model reads, sorted; never code."""
+def model_files(names: Iterable[str], entry: Mapping[str, Any] = MappingProxyType({})) -> list[str]:
+    """Return those of a repository's files that loading the model reads, sorted.
+
+    Code only where the model's entry of the configuration says that it is trusted.
+    """
+    patterns = (*MODEL_FILES, *(CODE_FILES if entry.get("trust_remote_code") else ()))
     return sorted(
         name
         for name in names
         if "/" not in name
         and not name.startswith(".")
-        and any(fnmatch.fnmatchcase(name, pattern) for pattern in MODEL_FILES)
+        and any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
     )
 
 

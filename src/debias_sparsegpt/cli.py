@@ -16,6 +16,7 @@ from pathlib import Path
 
 from . import __version__
 from .errors import UserError, shown
+from .trust import trusting
 
 STREAMS = (1, 2)  # stdout, stderr
 
@@ -138,7 +139,8 @@ def _run(argv: list[str]) -> int:
             command.set_defaults(run=step.run)
     args = parser.parse_args(argv)
     try:
-        args.run(args)
+        with trusting(args):
+            args.run(args)
     except OSError as error:
         if not _is_given(error.filename, args):
             raise

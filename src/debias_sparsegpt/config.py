@@ -78,6 +78,9 @@ class ModelEntry(Section):
         "auto", description="dtype for evaluation; auto keeps the checkpoint's"
     )
     chat_template: bool = Field(False, description="apply the tokenizer's chat template")
+    trust_remote_code: bool = Field(
+        False, description="run the Python code that the model's folder brings; read it first"
+    )
 
 
 class DatasetEntry(Section):

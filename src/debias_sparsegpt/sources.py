@@ -340,7 +340,7 @@ def resolve_model(
         raise _missing("models", name, entry, mirror, key)
     hub = hub or Hub()
     _note_if_moved(hub, key, "model", lock[key]["revision"])
-    names = model_files(lock[key]["files"])
+    names = model_files(lock[key]["files"], entry)
     folder = _verified(hub, lock, key, names, lock_path)[0].parent
     weight_files(folder)
     return {
@@ -361,7 +361,7 @@ def _mirror_record(
         "origin": "world" if (Path(mirror) / "world.json").is_file() else "mirror",
         "folder": str(folder),
         "revision": None,
-        "files": checksums(folder, source_files(kind, folder), name),
+        "files": checksums(folder, source_files(kind, folder, entry), name),
     }
 
 
@@ -553,7 +553,7 @@ def prefetch_model(
         start_folder(staging, FETCHED)
     repo, ref = split_ref(key)
     listing = pin(hub, read_lock(lock_path), repo, ref, "model", update)
-    names = model_files(listing.files)
+    names = model_files(listing.files, entry)
     if not any(file.endswith(".safetensors") for file in names):
         raise UserError(
             f"the model {name} has no safetensors weights (model*.safetensors) in {key}, and "

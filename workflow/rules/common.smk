@@ -231,6 +231,8 @@ def source_params(kind):
         entries = CONFIG.datasets if kind == "data" else CONFIG.models
         keys = {"mirror", "hub"}
         entry = entries[name].model_dump(include=keys)
+        if kind == "models" and entries[name].trust_remote_code:
+            entry["trust_remote_code"] = True
         return canonical_json(
             {
                 "entry": entry,
@@ -259,6 +261,12 @@ def world_command():
     if CONFIG.world.retrain:
         return f"train-world {flags(seed=CONFIG.world.seed)}"
     return "shipped-world-model"
+
+
+def trust_flag(wildcards):
+    """--trust-remote-code for the models whose own code the configuration allows."""
+    allowed = CONFIG.models[wildcards.model].trust_remote_code
+    return "--trust-remote-code" if allowed else ""
 
 
 def calibration_inputs(wildcards):

@@ -117,11 +117,12 @@ rule build_calibration:
         runtime=30,
     params:
         flags=calibration_flags,
+        trust=trust_flag,
         out=subpath(output.manifest, parent=True),
         code=code_digest("commands.build_calibration"),
     shell:
         "python -m debias_sparsegpt build-calibration --model {input.model:q} {params.flags}"
-        " --seed {wildcards.seed} --out {params.out:q} 2>&1 | tee {log:q}"
+        " {params.trust} --seed {wildcards.seed} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 rule prefetch:

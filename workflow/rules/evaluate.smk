@@ -32,6 +32,7 @@ rule evaluate_checkpoint:
     params:
         model=folder,
         benchmarks=benchmarks_json,
+        trust=trust_flag,
         device=DEVICE_FLAGS,
         # The interpreter of the benchmarks whose backend is vLLM.
         vllm=VLLM_FLAGS,
@@ -49,5 +50,5 @@ rule evaluate_checkpoint:
     shell:
         "VLLM_CACHE_ROOT=$(realpath -m {params.cache:q})"
         " python -m debias_sparsegpt evaluate-checkpoint --model {params.model:q}"
-        " --benchmarks {params.benchmarks:q} {params.device} {params.vllm} --out {params.out:q}"
-        " 2>&1 | tee {log:q}"
+        " --benchmarks {params.benchmarks:q} {params.trust} {params.device} {params.vllm}"
+        " --out {params.out:q} 2>&1 | tee {log:q}"

@@ -28,13 +28,14 @@ rule prune_model:
         runtime=120,
     params:
         flags=prune_flags,
+        trust=trust_flag,
         texts=texts_flag,
         device=DEVICE_FLAGS,
         work=f"{RESULTS}/.partial",
         code=code_digest("pruning.command"),
     shell:
         "python -m debias_sparsegpt prune --model {input.model:q} --pairs {input.pairs:q}"
-        " {params.texts} {params.flags} --seed {wildcards.seed} {params.device}"
+        " {params.texts} {params.flags} {params.trust} --seed {wildcards.seed} {params.device}"
         " --work {params.work:q} --out {output.model:q} 2>&1 | tee {log:q}"
 
 
@@ -55,12 +56,13 @@ rule prune_uncalibrated:
         runtime=60,
     params:
         flags=prune_flags,
+        trust=trust_flag,
         device=DEVICE_FLAGS,
         work=f"{RESULTS}/.partial",
         code=code_digest("pruning.command"),
     shell:
         "python -m debias_sparsegpt prune --model {input.model:q} {params.flags}"
-        " --seed {wildcards.seed} {params.device} --work {params.work:q}"
+        " {params.trust} --seed {wildcards.seed} {params.device} --work {params.work:q}"
         " --out {output.model:q} 2>&1 | tee {log:q}"
 
 
@@ -79,10 +81,11 @@ rule check_pruned:
         mem_mb=memory_mb(8000),
         runtime=60,
     params:
+        trust=trust_flag,
         code=code_digest("pruning.check"),
     shell:
         "python -m debias_sparsegpt check --model {input.model:q} --base {input.base:q}"
-        " --out {output.check:q} 2>&1 | tee {log:q}"
+        " {params.trust} --out {output.check:q} 2>&1 | tee {log:q}"
 
 
 rule compare_masks:
@@ -100,9 +103,11 @@ rule compare_masks:
         mem_mb=memory_mb(8000),
         runtime=60,
     params:
+        trust=trust_flag,
         model=subpath(input.check, parent=True),
         reference=subpath(input.reference, parent=True),
         code=code_digest("pruning.patterns"),
     shell:
         "python -m debias_sparsegpt compare-masks --model {params.model:q}/model"
-        " --reference {params.reference:q}/model --out {output.masks:q} 2>&1 | tee {log:q}"
+        " --reference {params.reference:q}/model {params.trust} --out {output.masks:q}"
+        " 2>&1 | tee {log:q}"

@@ -22,11 +22,12 @@ rule export_sparse24:
         mem_mb=memory_mb(16000),
         runtime=60,
     params:
+        trust=trust_flag,
         model=subpath(input[0], parent=True),
         code=code_digest("serving.export"),
     shell:
         "python -m debias_sparsegpt export-sparse24 --model {params.model:q}/model"
-        " --out {output.export:q} 2>&1 | tee {log:q}"
+        " {params.trust} --out {output.export:q} 2>&1 | tee {log:q}"
 
 
 rule benchmark_serving:
@@ -52,10 +53,11 @@ rule benchmark_serving:
         cache=f"{RESULTS}/.cache/vllm",
         model=served_folder,
         flags=serving_flags,
+        trust=trust_flag,
         device=DEVICE_FLAGS,
         code=code_digest("serving.command"),
     shell:
         "VLLM_CACHE_ROOT=$(realpath -m {params.cache:q}) {params.python:q}"
         " -m debias_sparsegpt benchmark-serving --model {params.model:q}"
-        " --prompts {input.prompts:q} {params.flags} {params.device}"
+        " --prompts {input.prompts:q} {params.flags} {params.trust} {params.device}"
         " --out {output.efficiency:q} 2>&1 | tee {log:q}"

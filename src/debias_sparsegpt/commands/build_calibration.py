@@ -28,6 +28,7 @@ from ..modeling import load_tokenizer
 from ..outputs import CALIBRATION, atomic_folder, check_folder
 from ..progress import track
 from ..readers import Dialogue, read_crows_pairs, read_stereoset, read_ultrachat
+from ..trust import add_trust_argument
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -55,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, default=0, help="seed of the texts' order and of the control")
     add("--name", help="name of the calibration; default: the folder above --out")
     add("--out", type=Path, required=True, help="folder to write")
+    add_trust_argument(parser)
 
 
 def read_source_pairs(source: str, folder: Path) -> list[dict[str, str]]:

@@ -13,6 +13,7 @@ from ..errors import UserError
 from ..files import digest, sha256_file, write_json, write_jsonl
 from ..identity import Identity, identify
 from ..outputs import check_file, check_ours, check_place
+from ..trust import trust_record
 from . import records
 from .finished import ITEMS, METRICS
 from .journal import Journal
@@ -93,7 +94,9 @@ def run_digest(
             # The headline chooses among numbers and changes none; a judge is what it is
             # wherever it lies.
             "spec": {**replace(spec, headline=None).as_dict(), "judge": judge_identity(spec)},
+            **trust_record(),
             "versions": {**package_versions(), **versions},
+            **trust_record(),
             "code": [code_digest(f"{PACKAGE}.{module}") for module in modules],
         }
     )
@@ -172,6 +175,7 @@ def run_benchmark(
             "judge": judge_identity(spec),
             "dtype": lm.dtype,
             "protocol": outcome.facts,
+            **trust_record(),
         },
         "digest": identity,
         **model.as_dict(),

@@ -15,6 +15,7 @@ from ..checksums import source_folder
 from ..errors import UserError
 from ..identity import identify
 from ..outputs import check_file, check_ours
+from ..trust import add_trust_argument
 from .agreement import AGREEMENT, check_agreement, summary
 from .benchmarks import TASKS, check_out, data_checksums, run_benchmark, task_object
 from .loading import Loader
@@ -69,6 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare where a benchmark runs, which is no part of its options."""
     parser.add_argument("--device", choices=("cpu", "cuda"), help="default: cuda if there is one")
+    add_trust_argument(parser)
     parser.add_argument(
         "--serving-python",
         help="interpreter that has vLLM; default: .venv-vllm, or this one where it has vLLM",

@@ -16,8 +16,16 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from ..errors import UserError
-from ..modeling import check_dtype, load_tokenizer, own_dtype, weight_files
+from ..modeling import (
+    check_dtype,
+    check_model_folder,
+    library_errors,
+    load_config,
+    load_tokenizer,
+    own_dtype,
+)
 from ..serving.environment import OWN, serving_python
+from ..trust import is_trusted
 from . import vllm_worker
 from .causal_model import CausalModel, Position, context_length, end_tokens
 from .greedy_search import finished
@@ -145,6 +153,7 @@ class VllmModel(CausalModel):
     device_type: str
     dtype: str
     versions: dict[str, str]
+    trusted: bool = False  # whether the model folder's own code may run
     bos: str = "auto"
     journal: Journal = field(default_factory=Journal, repr=False)
     # vLLM fills its own batches and shares prefixes among the rows of one call.
@@ -216,7 +225,7 @@ class VllmModel(CausalModel):
         from transformers import AutoModelForCausalLM
 
         with torch.device("meta"):
-            return AutoModelForCausalLM.from_config(self.config)
+            return AutoModelForCausalLM.from_config(self.config, trust_remote_code=self.trusted)
 
     def continuations(
         self, requests: Sequence[tuple[Any, list[int], list[int]]]
@@ -256,19 +265,20 @@ def load_vllm_model(folder: Path | str, device: str | None, dtype: str, python: 
     incomplete folders, for a checkpoint that does not name its dtype and for what vLLM does not
     load.
     """
-    from transformers import AutoConfig, GenerationConfig
+    from transformers import GenerationConfig
+
+    from ..pruning.tensors import check_stored
 
     check_dtype(dtype)
-    weight_files(folder)
     tokenizer = load_tokenizer(folder)
-    try:
-        config = AutoConfig.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError) as error:
-        raise UserError(f"the configuration in {folder} does not load: {error}") from None
-    try:
-        generation_config = GenerationConfig.from_pretrained(folder, local_files_only=True)
-    except OSError:
-        generation_config = GenerationConfig.from_model_config(config)
+    check_model_folder(folder)
+    check_stored(Path(folder))
+    config = load_config(folder)
+    with library_errors(folder, "generation configuration"):
+        if (Path(folder) / "generation_config.json").is_file():
+            generation_config = GenerationConfig.from_pretrained(folder, local_files_only=True)
+        else:
+            generation_config = GenerationConfig.from_model_config(config)
     named = own_dtype(dtype, config)
     if named == "auto":
         raise UserError(
@@ -279,7 +289,12 @@ def load_vllm_model(folder: Path | str, device: str | None, dtype: str, python: 
     worker = Worker(python)
     try:
         found = worker.ask(
-            "load", model=str(folder), dtype=named, max_length=max_length, device=device
+            "load",
+            model=str(folder),
+            dtype=named,
+            max_length=max_length,
+            device=device,
+            trust_remote_code=is_trusted(folder),
         )
     except BaseException:
         worker.close()
@@ -290,5 +305,6 @@ def load_vllm_model(folder: Path | str, device: str | None, dtype: str, python: 
         tokenizer=tokenizer,
         max_length=max_length,
         ends=tuple(end_tokens(generation_config, tokenizer)),
+        trusted=is_trusted(folder),
         **found,
     )

@@ -53,10 +53,18 @@ class Engine:
     before: a run that goes on after a kill computes what an uninterrupted one would.
     """
 
-    def load(self, model: str, dtype: str, max_length: int, device: str | None) -> dict[str, Any]:
+    def load(
+        self,
+        model: str,
+        dtype: str,
+        max_length: int,
+        device: str | None,
+        trust_remote_code: bool = False,
+    ) -> dict[str, Any]:
         """Load a model folder; return what it runs on and in.
 
-        ``max_length`` is the number of positions that the model was made for.
+        ``max_length`` is the number of positions that the model was made for. The folder's own
+        code runs with ``trust_remote_code`` alone.
         """
         for key, value in ENVIRONMENT.items():
             os.environ.setdefault(key, value)
@@ -74,6 +82,7 @@ class Engine:
         self.llm = LLM(
             model=model,
             dtype=dtype,
+            trust_remote_code=trust_remote_code,
             seed=0,
             # vLLM wants room for a token behind the prompt, also where it is only scored.
             max_model_len=max_length + 1,

@@ -5,28 +5,21 @@ linear layers, as long as the config says; the linears are ``nn.Linear`` and the
 GPT-2, whose weight is stored transposed.
 """
 
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from ..errors import UserError
+from ..modeling import library_errors, load_config
+from ..trust import is_trusted
 from .tensors import Entry
 
 PRUNABLE = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-
-
-def load_config(folder: Path) -> PreTrainedConfig:
-    """Return a model folder's config; UserError for one that transformers does not know."""
-    try:
-        return AutoConfig.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, KeyError, json.JSONDecodeError) as error:
-        raise UserError(f"the config of the model in {folder} does not load: {error}") from None
 
 
 def max_positions(folder: Path) -> int:
@@ -45,13 +38,12 @@ def load_skeleton(folder: Path) -> PreTrainedModel:
     config = load_config(folder)
     # Only the eager path of transformers computes soft-capped attention scores.
     eager = getattr(config, "attn_logit_softcapping", None) is not None
-    try:
-        with init_empty_weights(include_buffers=False):
-            model = AutoModelForCausalLM.from_config(
-                config, attn_implementation="eager" if eager else None
-            )
-    except ValueError as error:
-        raise UserError(f"the model in {folder} is no causal language model: {error}") from None
+    with library_errors(folder, "causal language model"), init_empty_weights(include_buffers=False):
+        model = AutoModelForCausalLM.from_config(
+            config,
+            attn_implementation="eager" if eager else None,
+            trust_remote_code=is_trusted(folder),
+        )
     return model.eval().requires_grad_(False)
 
 

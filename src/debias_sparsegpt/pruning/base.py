@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from ..checksums import sha256_cached
 from ..errors import UserError
+from ..modeling import all_finite, check_model_folder
 from .architecture import (
     PRUNABLE,
     check_block,
@@ -19,7 +20,7 @@ from .architecture import (
     unload,
 )
 from .masks import Regime
-from .tensors import Entry, all_finite, read_folder, read_header, read_rows, read_tensor
+from .tensors import Entry, read_folder, read_header, read_rows, read_tensor
 
 # Not part of a model folder that is to be carried over: other forms of the weights, and files
 # that describe a checkpoint of ours.
@@ -33,13 +34,15 @@ OWN_FILES = {"README.md", "manifest.json", "provenance.json", "layers.csv"}
 class BaseModel:
     """A model folder whose decoder blocks are loaded one at a time.
 
-    Raises UserError for a folder that is incomplete or truncated, an architecture whose blocks
-    are not found, and weights that ``regime`` cannot be applied to.
+    Raises UserError for a folder that is incomplete or damaged, weights that do not belong to
+    its config.json, an architecture whose blocks are not found, and weights that ``regime``
+    cannot be applied to.
     """
 
     def __init__(self, folder: Path, regime: Regime, device: str) -> None:
         self.folder = folder
         self.device = device
+        check_model_folder(folder)
         self.stored = read_folder(folder)
         self.model = load_skeleton(folder)
         self.blocks_name, self.blocks = find_blocks(self.model)

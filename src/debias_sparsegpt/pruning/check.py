@@ -1,13 +1,21 @@
 """Verify a pruned checkpoint before anything is measured on it.
 
 Checks every tensor against the manifest and the base model: the N:M pattern or the number of
-zeros, finite values, no -0.0 in pruned matrices, untouched tensors equal byte for byte, files
-as recorded, tokenizer present.
+zeros, finite values that float32 can compute with, no -0.0 in pruned matrices and none of zeros
+alone, untouched tensors equal byte for byte, files as recorded, tokenizer present.
 """
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from ..trust import add_trust_argument
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# Where squares of float32 neither overflow nor vanish.
+SMALLEST, LARGEST = 1e-19, 1.8e19
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="pruned model")
     parser.add_argument("--base", type=Path, required=True, metavar="DIR", help="its base model")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="check.json")
+    add_trust_argument(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -40,7 +49,7 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
     from ..errors import UserError
     from ..files import read_json
     from ..identity import MANIFEST, check_pruned, files_digest, own_manifest
-    from ..modeling import load_tokenizer
+    from ..modeling import check_model_folder, load_tokenizer
     from ..reading import expected_form
     from .architecture import rows_of
     from .base import BaseModel
@@ -78,6 +87,7 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
     if set(stored) != set(original.stored):
         odd = sorted(set(stored) ^ set(original.stored))
         fail(odd[0], "is in only one of the pruned and the base model")
+    check_model_folder(folder)
     if pruned != set(targets):
         fail("manifest.json", "lists other pruned tensors than the base model's block linears")
 
@@ -94,6 +104,8 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
                 fail(name, "was not to be pruned, but differs from the base model")
             continue
         zero = tensor == 0
+        if (problem := _odd_size(tensor)) or (zero.all() and read_tensor(before).any()):
+            fail(name, problem or "is all zeros, but is not in the base model")
         if (zero & tensor.signbit()).any():
             fail(name, "contains -0.0")
         rows = rows_of(targets[name], zero)
@@ -124,6 +136,17 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
         "sparsity": total / size,
         "untouched_tensors": len(stored) - len(targets),
     }
+
+
+def _odd_size(tensor: "Tensor") -> str:
+    """Return what is wrong with the size of a matrix's weights, "" where nothing is."""
+    largest = float(tensor.abs().max()) if tensor.numel() else 0.0
+    if largest > LARGEST or 0 < largest < SMALLEST:
+        return (
+            f"has {largest:.1e} for its largest weight, outside what float32 can compute with "
+            f"({SMALLEST:g} to {LARGEST:g})"
+        )
+    return ""
 
 
 def _least_zeros(manifest: dict, regime: Any, shape: tuple[int, int]) -> int:

@@ -8,6 +8,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from ..trust import add_trust_argument
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``prune``."""
@@ -33,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, default=0, help="recorded; pruning itself draws no random numbers")
     add("--device", choices=("cpu", "cuda"), help="default: cuda where there is a GPU")
     add("--work", type=Path, metavar="DIR", help="where unfinished results lie, kept when killed")
+    add_trust_argument(parser)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -29,6 +29,7 @@ from ..identity import files_digest
 from ..modeling import release_memory, tame_heap
 from ..outputs import PRUNED, check_folder
 from ..progress import format_seconds
+from ..trust import trust_record
 from .architecture import find_linears, max_positions, rows_of
 from .base import BaseModel
 from .card import model_card
@@ -503,6 +504,7 @@ class Run:
             "regime": options.pop("regime"),
             "options": options,
             "base": {"files": base_files, "files_sha256": files_digest(base_files)},
+            **trust_record(),
             "calibration": self.text.summary(),
             "tensors": tensors,
             "sparsity": sum(row["zeros"] for row in layers) / size,

@@ -17,6 +17,7 @@ from ..errors import UserError
 from ..files import read_json, write_csv
 from ..identity import identify
 from ..progress import track
+from ..trust import add_trust_argument
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--model", type=Path, required=True, metavar="DIR", help="pruned model")
     add("--reference", type=Path, required=True, metavar="DIR", help="pruned model to compare with")
     add("--out", type=Path, required=True, metavar="FILE.csv", help="one row a matrix")
+    add_trust_argument(parser)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from ..errors import UserError
 from ..files import atomic_path, disk_errors
-from ..modeling import weight_files
+from ..modeling import all_finite, stored_weights
+from ..weights import Stored, read_stored
 
 CHUNK = 1 << 24  # bytes copied at a time
 DTYPES = {
@@ -59,30 +60,35 @@ class Entry:
         return DTYPES[self.dtype]
 
 
-def read_header(file: Path) -> dict[str, Entry]:
-    """Return the entries of one safetensors file."""
-    with open(file, "rb") as handle:
-        length = int.from_bytes(handle.read(8), "little")
-        header = json.loads(handle.read(length))
-    header.pop("__metadata__", None)
+def _entries(file: Path, stored: Mapping[str, Stored]) -> dict[str, Entry]:
     return {
-        name: Entry(
-            file,
-            8 + length + item["data_offsets"][0],
-            item["data_offsets"][1] - item["data_offsets"][0],
-            item["dtype"],
-            tuple(item["shape"]),
-        )
-        for name, item in header.items()
+        name: Entry(file, item.offset, item.size, item.dtype, item.shape)
+        for name, item in stored.items()
     }
+
+
+def read_header(file: Path) -> dict[str, Entry]:
+    """Return the entries of one safetensors file; UserError where its header is damaged."""
+    return _entries(file, read_stored(file))
 
 
 def read_folder(folder: Path) -> dict[str, Entry]:
     """Return the entries of a model folder's weight files, after checking that all are whole."""
     entries: dict[str, Entry] = {}
-    for file in weight_files(folder):
-        entries.update(read_header(file))
+    for file, stored in stored_weights(folder).items():
+        entries.update(_entries(file, stored))
     return entries
+
+
+def check_stored(folder: Path) -> None:
+    """Raise UserError that names the first stored tensor with NaN or infinity.
+
+    For weights that another process loads; reads every file once, piece by piece.
+    """
+    for name, entry in read_folder(folder).items():
+        if entry.dtype in DTYPES and DTYPES[entry.dtype].is_floating_point:
+            for piece in chunks(entry):
+                count_zeros(piece, DTYPES[entry.dtype], f"{name} of {entry.file}")
 
 
 def read_tensor(entry: Entry) -> Tensor:
@@ -133,20 +139,6 @@ def chunks(source: Tensor | Entry) -> Iterator[memoryview]:
             view = tensor_bytes(piece)
             read_into(handle, view, source)
             yield view
-
-
-def all_finite(values: Tensor) -> bool:
-    """Return whether a tensor has neither NaN nor infinity.
-
-    Their sum is not finite either, and is found several times faster. A sum of finite values
-    may overflow; then all are looked at.
-    """
-    if not values.is_floating_point():
-        return True
-    if values.dtype.itemsize == 1:
-        values = values.float()
-    total = values.sum(dtype=torch.promote_types(values.dtype, torch.float32))
-    return bool(torch.isfinite(total)) or bool(torch.isfinite(values).all())
 
 
 def count_zeros(piece: memoryview, dtype: torch.dtype, name: str) -> int:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..errors import UserError
-from ..modeling import load_model, pick_device
+from ..modeling import check_model_folder, load_model, pick_device
+from ..trust import is_trusted
 from .environment import has_vllm
 from .loading import is_export, load_sparse24
 
@@ -136,6 +137,8 @@ class VllmBackend:
         }
         for key, value in defaults.items():
             os.environ.setdefault(key, value)
+        from ..pruning.tensors import check_stored
+
         try:
             from vllm import LLM, SamplingParams
             from vllm.platforms import current_platform
@@ -155,10 +158,14 @@ class VllmBackend:
         self.hint = "use --backend transformers"
         if is_export(folder):
             self.hint = f"serve the dense form of this checkpoint, or {self.hint}"
+        else:
+            check_model_folder(folder)
+            check_stored(Path(folder))
         try:
             self.llm = LLM(
                 model=str(folder),
                 dtype=dtype,
+                trust_remote_code=is_trusted(folder),
                 seed=seed,
                 max_model_len=max_tokens,
                 max_num_seqs=max_batch,

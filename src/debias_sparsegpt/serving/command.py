@@ -20,9 +20,10 @@ from ..checksums import sealed, source_folder
 from ..errors import UserError
 from ..files import digest, write_json
 from ..identity import identify
-from ..modeling import DTYPES, limit_threads, load_tokenizer, own_dtype
+from ..modeling import DTYPES, limit_threads, load_config, load_tokenizer, own_dtype
 from ..outputs import check_file, check_ours
 from ..progress import Progress
+from ..trust import add_trust_argument, trust_record
 from . import prompts as prompting
 from .backends import BACKENDS, DENSE, choose, load_backend, system
 from .energy import EnergyMeter
@@ -61,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--device", choices=("cpu", "cuda"))
     add("--dtype", choices=DTYPES, default="auto", help="auto: the checkpoint's own")
     add("--seed", type=int, default=0)
+    add_trust_argument(parser)
 
 
 def check_arguments(args: argparse.Namespace) -> None:
@@ -89,8 +91,6 @@ def add_bounds(metrics: dict[str, Any], limits: dict[str, float], kernel: str) -
 
 def run(args: argparse.Namespace) -> None:
     """Run ``benchmark-serving``."""
-    from transformers import AutoConfig
-
     check_arguments(args)
     started = datetime.now(UTC)
     clock = time.monotonic()
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> None:
     texts = prompting.read_texts(files)
     model = identify(args.model)
     tokenizer = load_tokenizer(args.model)
-    config = AutoConfig.from_pretrained(args.model, local_files_only=True)
+    config = load_config(args.model)
     context = getattr(config, "max_position_embeddings", None)
     length = prompting.prompt_length(context, args.prompt_tokens, args.new_tokens)
     if length < args.prompt_tokens:
@@ -134,6 +134,7 @@ def run(args: argparse.Namespace) -> None:
         "carbon_intensity": args.carbon_intensity,
         "country": args.country,
         "seed": args.seed,
+        **trust_record(),
     }
     meter = EnergyMeter(backend.device, args.carbon_intensity, args.country)
     idle = meter.idle_watts()

@@ -16,11 +16,12 @@ from ..errors import UserError
 from ..files import sha256_file, write_json
 from ..identity import EXPORT as INDEX
 from ..identity import identify
-from ..modeling import weight_files
+from ..modeling import check_model_folder, weight_files
 from ..outputs import EXPORT, MARK, atomic_folder, check_folder
 from ..progress import Progress
 from ..pruning.architecture import find_blocks, find_linears, load_skeleton, stored_name
 from ..pruning.tensors import Entry, read_header, read_tensor, write_tensors
+from ..trust import add_trust_argument
 from .sparse24 import BITS, NotSparse24Error, compress, decompress
 
 FORMAT = 1
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``export-sparse24``."""
     parser.add_argument("--model", type=Path, required=True, help="folder of a 2of4 checkpoint")
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
+    add_trust_argument(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -54,6 +56,7 @@ def block_linears(folder: Path, stored: dict[str, Entry]) -> dict[str, bool]:
     """
     from transformers.pytorch_utils import Conv1D
 
+    check_model_folder(folder)
     model = load_skeleton(folder)
     prefix, blocks = find_blocks(model)
     return {

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..errors import UserError
 from ..files import read_json
-from ..modeling import check_safetensors, pick_device
+from ..modeling import check_finite_weights, library_errors, pick_device
 from ..pruning.architecture import find_blocks, find_linears, load_skeleton
 from ..pruning.tensors import read_header, read_tensor
 from .device import best_time
@@ -47,7 +47,7 @@ def read_index(folder: Path | str) -> dict[str, Any]:
     for name in index["files"]:
         if not (folder / name).is_file():
             raise UserError(f"expected {folder / name}, found none; export the checkpoint again")
-        check_safetensors(folder / name)
+        read_header(folder / name)
     return index
 
 
@@ -90,8 +90,8 @@ def load_sparse24(
     device = pick_device(device)
     state = dense_state(folder)
     own = next(iter(state.values())).dtype
-    try:
-        skeleton = load_skeleton(Path(folder))
+    skeleton = load_skeleton(Path(folder))
+    with library_errors(folder, "exported checkpoint"):
         model, found = type(skeleton).from_pretrained(
             None,
             config=skeleton.config,
@@ -99,14 +99,14 @@ def load_sparse24(
             dtype=dtype or own,
             output_loading_info=True,
         )
-    except (OSError, ValueError) as error:
-        raise UserError(f"the exported checkpoint in {folder} does not load: {error}") from None
-    if found["missing_keys"]:  # transformers would draw these at random
-        raise UserError(
-            f"the export in {folder} lacks {', '.join(sorted(found['missing_keys']))}; "
-            "export the checkpoint again"
-        )
+    for key, what in (("missing_keys", "lacks"), ("unexpected_keys", "holds, beyond its config,")):
+        if found[key]:  # transformers would draw them at random, or drop them
+            raise UserError(
+                f"the export in {folder} {what} {', '.join(sorted(found[key]))}; "
+                "export the checkpoint again"
+            )
     model = model.to(device).eval().requires_grad_(False)
+    check_finite_weights(model, folder)
     model.sparse24_kernel = sparsify(model)
     return model
 
