@@ -9,6 +9,7 @@ asked for.
 
 import argparse
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from .loading import Loader
 from .spec import Spec, make_spec
 
 SUMMARY = "summary.json"
+# As in the configuration: a name becomes a folder.
+SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,16 +40,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_arguments(parser)
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; raise UserError for a key that comes twice, of which one were lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UserError(f"--benchmarks has the key {twice!r} twice in one object; drop one")
+    return found
+
+
 def parse_benchmarks(text: str) -> dict[str, tuple[Spec, Path]]:
     """Return slug -> (options, data folder) from JSON text; raise UserError for bad input."""
     try:
-        given = json.loads(text)
-    except json.JSONDecodeError as error:
+        given = json.loads(text, object_pairs_hook=_once)
+    except (json.JSONDecodeError, RecursionError) as error:
         raise UserError(f"--benchmarks is not JSON: {error}") from None
     if not isinstance(given, dict) or not given:
         raise UserError("--benchmarks must be a JSON object with one benchmark at least")
     parsed = {}
     for slug, options in given.items():
+        if not SLUG.fullmatch(slug) or slug == SUMMARY:
+            raise UserError(
+                f"expected the name of a benchmark to be lower-case letters, digits, '-', '_' "
+                f"and '.', as it names its folder, got {slug!r} in --benchmarks; rename it"
+            )
         if not isinstance(options, dict) or "data" not in options:
             raise UserError(f"benchmark {slug} must be a JSON object with the key data")
         rest = {key: value for key, value in options.items() if key != "data"}
