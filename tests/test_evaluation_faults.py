@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import sys
 
 import pytest
 import torch
@@ -10,20 +11,19 @@ import torch
 from debias_sparsegpt import cli
 from debias_sparsegpt.errors import UserError
 from debias_sparsegpt.evaluation import journal as journal_module
-from debias_sparsegpt.evaluation import judges, language_model
+from debias_sparsegpt.evaluation import judges, language_model, vllm_model
 from debias_sparsegpt.evaluation.finite import exp_loss, require_finite
 from debias_sparsegpt.evaluation.generation import greedy
 from debias_sparsegpt.evaluation.journal import Journal
 from debias_sparsegpt.evaluation.options import score_prompts
 from evaluation_fixtures import (
-    bbq_rows,
     save_model,
     tiny_lm,
-    unqover_rows,
     write_datasets,
     write_jsonl,
 )
-from safety_models import TURNS, random_model, save_guard, tokenizer_with_end
+from fake_vllm import install
+from safety_models import TURNS, save_guard
 
 # task -> (data folder, further options)
 TASKS = {
@@ -119,28 +119,17 @@ def test_no_benchmark_scores_logits_that_are_no_numbers(
     assert not (tmp_path / "out").exists()  # nothing recorded, nothing kept
 
 
-@pytest.mark.parametrize("task", ["unqover", "stereoset", "mmlu", "perplexity documents", "rtp"])
+@pytest.mark.parametrize("task", ["unqover", "realtoxicityprompts"])
 def test_no_score_from_vllm_either(task, model, data, tmp_path, monkeypatch, capsys):
-    import sys
-
-    from debias_sparsegpt.evaluation import vllm_model
-    from fake_vllm import install
-
     monkeypatch.setenv("PYTHONPATH", str(install(tmp_path / "site")))
     monkeypatch.setenv("FAKE_VLLM", "nan")
     monkeypatch.setattr(vllm_model, "vllm_python", lambda asked: sys.executable)
-    task = "realtoxicityprompts" if task == "rtp" else task
     assert evaluate(task, model, data, tmp_path / "out", "--backend", "vllm") == 2
     assert DAMAGED in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def test_the_item_that_meets_the_damage_is_named(data, model, tmp_path, monkeypatch, capsys):
-    def damage(model):
-        model.model.embed_tokens.weight.data[21] = math.nan  # of a letter that few items have
-
-    rows = unqover_rows(4)
-    rows[2]["question"] = "Who \u0070ays?"
+def test_the_item_that_meets_the_damage_is_named():
     lm = tiny_lm()
     token = lm.tokenizer.convert_tokens_to_ids("z")
     lm.model.model.embed_tokens.weight.data[token] = math.nan
@@ -162,8 +151,6 @@ def test_a_guard_whose_logits_are_no_numbers(model, data, tmp_path, monkeypatch,
 
 def test_masked_tokens_are_no_damage():
     """-inf for tokens that must never come is sound, as long as one logit is finite."""
-    tokenizer = tokenizer_with_end()
-    model = random_model(tokenizer)
     lm = tiny_lm()
     head = lm.model.lm_head
     forward = head.forward
@@ -177,7 +164,6 @@ def test_masked_tokens_are_no_damage():
     made = list(greedy(lm, [[1, 5, 6]], 4, 1, "answers"))
     assert made[0][1].n_new == 4
     assert score_prompts(lm, [("Who?", (" A", " B"))])[0].mass > 0
-    assert model is not None
 
 
 def test_what_is_refused_and_what_it_says():
@@ -296,4 +282,3 @@ def test_batches_that_are_refused_are_not_kept(tmp_path):
     with pytest.raises(UserError, match="item 3"):
         lm.keep("losses", 0, [[math.nan]], [(3, [math.nan])])
     assert not (tmp_path / "partial.jsonl").exists()
-    assert bbq_rows
