@@ -59,6 +59,8 @@ class LLM:
         own = getattr(sampling, "prompt_logprobs", None)
         for step in range(sampling.max_tokens):
             table = self.model(torch.tensor([given + new])).logits[0].float().log_softmax(-1)
+            if mode() == "nan":
+                table = table * float("nan")
             if mode() == "shift":
                 table = table + torch.linspace(0, 1, table.shape[-1])
             if step == 0 and own is not None:

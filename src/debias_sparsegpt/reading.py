@@ -39,14 +39,27 @@ def _finite(text: str) -> float:
     return number
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; raise ``_BadJSON`` for a key that comes twice, of which one were lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _BadJSON(f"it has the key {twice!r} twice in one object")
+    return found
+
+
 _STRICT = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
 _LENIENT = json.JSONDecoder()
+_BY_HAND = json.JSONDecoder(
+    parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_once
+)
 
 
-def _decode(text: str, finite: bool = True) -> Any:
+def _decode(text: str, decoder: json.JSONDecoder = _STRICT) -> Any:
     """Return the object; raise ``_BadJSON`` for a text that is none, or not to be taken."""
     try:
-        loaded = (_STRICT if finite else _LENIENT).decode(text)
+        loaded = decoder.decode(text)
     except _BadJSON:
         raise
     except json.JSONDecodeError as error:
@@ -155,11 +168,11 @@ def parse_json(text: str, origin: str) -> Any:
     """Return the object that JSON text stands for; ``origin`` says whose it is.
 
     Raises UserError for text that does not parse, NaN and numbers beyond a float, whole numbers
-    of thousands of digits, more than ``MAX_DEPTH`` levels, and halves of surrogate pairs, which
-    no file or tokenizer takes.
+    of thousands of digits, more than ``MAX_DEPTH`` levels, a key that comes twice, and halves of
+    surrogate pairs, which no file or tokenizer takes.
     """
     try:
-        return _decode(text)
+        return _decode(text, _BY_HAND)
     except _BadJSON as error:
         raise UserError(f"expected JSON in {origin}, but it does not parse: {error}") from None
 
@@ -173,7 +186,7 @@ def read_json(path: Path | str, finite: bool = True) -> Any:
     with open_text(path, "a JSON file") as handle:
         text = handle.read()
     try:
-        loaded = _decode(text, finite)
+        loaded = _decode(text, _STRICT if finite else _LENIENT)
     except _BadJSON as error:
         raise UserError(f"expected JSON in {path}, but it does not parse: {error}") from None
     if not isinstance(loaded, dict):

@@ -1,11 +1,13 @@
 """What a benchmark asks of a causal LM, whichever backend computes it."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ..errors import UserError
+from .finite import require_finite
 from .journal import Journal
+from .templates import user_turns
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -15,6 +17,9 @@ DEFAULT_MAX_LENGTH = 2048
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len")
 # Scores of the tokens asked for at one position, and ln of the sum of exp of all tokens' scores.
 Position = tuple[list[float], float]
+# An answer's own tokens, how it finished (``end``, ``stop`` or ``length``), and a sum that is
+# finite if every logit vector that a token was chosen from was sound.
+Answer = tuple[list[int], str, float]
 
 
 def context_length(config: Any) -> int:
@@ -86,15 +91,30 @@ class CausalModel:
         bos = None if self.bos == "never" else self.tokenizer.bos_token_id
         return self.tokenizer.eos_token_id if bos is None else bos
 
-    def chat(self, prompt: str) -> str:
-        """Return the prompt as a user turn with the head of an answer turn behind it.
+    def chats(self, prompts: Sequence[str]) -> list[str]:
+        """Return each prompt as a user turn with the head of an answer turn behind it.
 
-        Raises UserError if the tokenizer has no chat template.
+        Raises UserError if the tokenizer has no chat template, or one that fails or gives two
+        different prompts the same text.
         """
-        if not self.tokenizer.chat_template:
-            raise UserError("a chat template was asked for, but this tokenizer has none")
-        turns = [{"role": "user", "content": prompt}]
-        return self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+        return user_turns(self.tokenizer, prompts)
+
+    # Scores: the way out of the model
+
+    def keep(
+        self,
+        label: str,
+        number: int,
+        values: Any,
+        scores: Iterable[tuple[object, Sequence[float]]],
+    ) -> None:
+        """Keep the ``values`` of a finished batch in the journal, under ``label`` and its number.
+
+        ``scores`` are the numbers among them by item. All that is computed goes through here:
+        raises UserError, and keeps nothing, where a score is not a finite number.
+        """
+        require_finite(label, scores)
+        self.journal.put(label, number, values)
 
     def encode(self, texts: Sequence[str], special: bool = True) -> list[list[int]]:
         """Return token ids, with the tokenizer's own special tokens unless ``special`` is False.
@@ -144,12 +164,11 @@ class CausalModel:
         new_tokens: int,
         stop: str | None,
         keep_logits: bool = False,
-    ) -> tuple[list[tuple[list[int], str]], Sequence[Any]]:
+    ) -> tuple[list[Answer], Sequence[Any]]:
         """Return the greedy answer to each prompt of one batch, and each step's logits.
 
-        An answer is (its tokens, how it finished: ``end``, ``stop`` or ``length``); the end
-        token is left out. The logits, tensors (rows, vocabulary), come with ``keep_logits``,
-        which not every backend knows.
+        The end token is left out of an answer. The logits, tensors (rows, vocabulary), come
+        with ``keep_logits``, which not every backend knows.
         """
         raise NotImplementedError
 

@@ -8,6 +8,7 @@ asked for.
 """
 
 import argparse
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from .command import add_run_arguments, headline, quiet_libraries
 from .finished import ITEMS, METRICS, SUMMARY, read_result
 from .loading import Loader
 from .spec import Spec, make_spec
+
+# As in the configuration: a name becomes a folder.
+SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +43,11 @@ def parse_benchmarks(text: str) -> dict[str, tuple[Spec, Path]]:
         raise UserError("--benchmarks must be a JSON object with one benchmark at least")
     parsed = {}
     for slug, options in given.items():
+        if not SLUG.fullmatch(slug) or slug == SUMMARY:
+            raise UserError(
+                f"expected the name of a benchmark to be lower-case letters, digits, '-', '_' "
+                f"and '.', as it names its folder, got {slug!r} in --benchmarks; rename it"
+            )
         if not isinstance(options, dict) or "data" not in options:
             raise UserError(f"benchmark {slug} must be a JSON object with the key data")
         rest = {key: value for key, value in options.items() if key != "data"}

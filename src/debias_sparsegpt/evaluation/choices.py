@@ -98,7 +98,8 @@ def shared_logprobs(
         for sentence in (item.sent_more, item.sent_less)
     ]
     cut = [[lm.prefix_id, *row][-lm.max_length :] for row in rows]
-    losses = nll_rows(lm, cut, batch_size, "crows_pairs shared tokens")
+    names = [item.id for item in items for _ in range(2)]
+    losses = nll_rows(lm, cut, batch_size, "crows_pairs shared tokens", names)
     found = []
     for k in range(0, len(rows), 2):
         # The loss of a row's token p stands at p, less what was cut away.

@@ -9,6 +9,7 @@ import torch
 from ..errors import UserError
 from ..progress import Progress
 from .causal_model import CausalModel
+from .finite import require_finite
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ def greedy(
     label: str,
     stop: str | None = None,
     note: Callable[[int, list[int], torch.Tensor], Any] | None = None,
+    names: Sequence[object] | None = None,
 ) -> Iterator[tuple[int, Completion, list[int], Any]]:
     """Yield (row number, completion, its tokens, note) of every row, shortest prompts first.
 
@@ -47,7 +49,8 @@ def greedy(
     ``label`` and are taken from there.
 
     Prompts are cut at the left to leave room for the answer. Raises UserError for an empty
-    prompt and for a model whose context has no room for a prompt.
+    prompt, for a model whose context has no room for a prompt, and for one whose logits are not
+    finite numbers; ``names`` say what a row belongs to, its number by default.
     """
     room = lm.max_length - new_tokens
     if room < 1:
@@ -68,14 +71,17 @@ def greedy(
         kept = lm.journal.get(label, number)
         if kept is None:
             made, steps = lm.generate(prompts, new_tokens, stop, keep_logits=note is not None)
+            sound = [(names[k] if names else k, [made[row][2]]) for row, k in enumerate(batch)]
+            # A note is taken of logits, which must be sound before it is.
+            require_finite(label, sound)
             kept = []
-            for row, (k, (tokens, finish)) in enumerate(zip(batch, made, strict=True)):
+            for row, (k, (tokens, finish, _)) in enumerate(zip(batch, made, strict=True)):
                 found = None
                 if note is not None and tokens:
                     logits = torch.stack([step[row] for step in steps[: len(tokens)]])
                     found = note(k, tokens, logits)
                 kept.append([tokens, finish, found])
-            lm.journal.put(label, number, kept)
+            lm.keep(label, number, kept, sound)
         for k, prompt, (tokens, finish, found) in zip(batch, prompts, kept, strict=True):
             text = lm.tokenizer.decode(tokens, skip_special_tokens=True)
             if stop:

@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
-from transformers import GenerationConfig, StoppingCriteria, StoppingCriteriaList
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
+
+from .causal_model import Answer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -31,6 +39,25 @@ class _StopAtText(StoppingCriteria):
         return torch.tensor(done, device=input_ids.device)
 
 
+class _Peaks(LogitsProcessor):
+    """Remembers each step's largest logit of every row: NaN if any is, infinite if none is finite.
+
+    So -inf here and there is no fault. One pass, as argmax is; nothing waits for the device.
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[torch.Tensor] = []
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        self.steps.append(scores.amax(-1))
+        return scores
+
+    def sums(self, counts: Sequence[int]) -> list[float]:
+        """Return the sum of each row's first ``counts[i]`` peaks."""
+        rows = torch.stack(self.steps, dim=1).double().tolist()
+        return [sum(row[:count]) for row, count in zip(rows, counts, strict=True)]
+
+
 def finished(new: list[int], ends: Sequence[int], stopped: int | None) -> tuple[list[int], str]:
     """Return an answer's own tokens and how it finished.
 
@@ -51,8 +78,8 @@ def generate_batch(
     new_tokens: int,
     stop: str | None,
     keep_logits: bool,
-) -> tuple[list[tuple[list[int], str]], Sequence[torch.Tensor]]:
-    """Return each row's own tokens and how it finished, and each step's logits (rows, vocabulary).
+) -> tuple[list[Answer], Sequence[torch.Tensor]]:
+    """Return each row's answer, and each step's logits (rows, vocabulary).
 
     ``prompts`` are token ids, filled up at the left here; ``ends`` the tokens that end an
     answer. Without ``keep_logits`` there are no logits.
@@ -63,6 +90,7 @@ def generate_batch(
     gaps = [width - len(prompt) for prompt in prompts]
     ids = torch.tensor([[filling] * gap + [*row] for gap, row in zip(gaps, prompts)])
     mask = torch.tensor([[0] * gap + [1] * len(row) for gap, row in zip(gaps, prompts)])
+    peaks = _Peaks()
     criterion = _StopAtText(tokenizer, stop, width, len(prompts)) if stop else None
     # generate() takes what its argument leaves open from the model's own configuration,
     # so that one is put aside: it may hold a repetition penalty.
@@ -80,6 +108,7 @@ def generate_batch(
             out = model.generate(
                 ids.to(model.device),
                 attention_mask=mask.to(model.device),
+                logits_processor=LogitsProcessorList([peaks]),
                 stopping_criteria=StoppingCriteriaList([criterion] if criterion else []),
             )
     finally:
@@ -87,4 +116,6 @@ def generate_batch(
     made = out.sequences[:, width:].tolist()
     stopped = criterion.lengths if criterion else [None] * len(prompts)
     answers = [finished(new, ends, length) for new, length in zip(made, stopped, strict=True)]
-    return answers, out.logits or ()
+    # The end token was chosen as well; what fills a row up behind it was not.
+    sums = peaks.sums([len(tokens) + (finish == "end") for tokens, finish in answers])
+    return [(*answer, total) for answer, total in zip(answers, sums)], out.logits or ()

@@ -15,11 +15,14 @@ from .. import readers
 from ..errors import UserError
 from ..progress import Progress
 from .causal_model import CausalModel
+from .finite import CURE
 from .spec import Spec
+from .templates import Distinct, template_errors
 
 Documents = list[dict[str, Any]]
 # Where the journal keeps finished parts of lm-eval's requests, and how long a part is.
 STAGE, PART_BATCHES = "lm-eval", 8
+NAMING = 12  # tokens of a rolling window that name it in a message
 MMLU_HEADER = "The following are multiple choice questions (with answers) about {{subject}}.\n\n"
 
 
@@ -76,6 +79,15 @@ def _model_class() -> type:
         # Rolling windows begin with the prefix token: their text must not bring another BOS.
         rolling = False
         parts = 0  # of requests that are finished or kept
+        names: Sequence[object] = ()  # of the documents' items
+        asked: Sequence[object] | None = None  # the items of the requests at hand
+        distinct: Distinct
+
+        def apply_chat_template(self, chat_history: list[dict[str, str]], *args: Any, **kw: Any):
+            with template_errors("this tokenizer"):
+                shown = super().apply_chat_template(chat_history, *args, **kw)
+            self.distinct.add("\n".join(turn["content"] for turn in chat_history), shown)
+            return shown
 
         def tok_encode(
             self, string: str, add_special_tokens: bool | None = None, **kw: Any
@@ -91,10 +103,11 @@ def _model_class() -> type:
 
         def loglikelihood(self, requests: list, disable_tqdm: bool = False) -> list:
             self.progress = Progress(len(requests), f"{requests[0].task_name} requests")
+            self.asked = [self.names[request.doc_id] for request in requests]
             return super().loglikelihood(requests, disable_tqdm=True)
 
         def loglikelihood_rolling(self, requests: list, disable_tqdm: bool = False) -> list:
-            self.progress, self.rolling = None, True
+            self.progress, self.rolling, self.asked = None, True, None
             try:
                 return super().loglikelihood_rolling(requests, disable_tqdm=True)
             finally:
@@ -115,7 +128,14 @@ def _model_class() -> type:
                         kept = super()._loglikelihood_tokens(some, disable_tqdm=True, **kw)
                     elif self.progress is not None:
                         self.progress.update(len(part))
-                    self.language_model.journal.put(STAGE, self.parts, kept)
+                    # A rolling window is a piece of a document: its text has to name it.
+                    named = [
+                        self.asked[k] if self.asked else self.tok_decode(requests[k][2][:NAMING])
+                        for k in part
+                    ]
+                    self.language_model.keep(
+                        STAGE, self.parts, kept, zip(named, ([total] for total, _ in kept))
+                    )
                 elif self.progress is not None:
                     self.progress.update(len(part))
                 self.parts += 1
@@ -154,6 +174,9 @@ class Harness:
             prefix_token_id=lm.prefix_id,
         )
         self.model.language_model = lm
+        if spec.chat_template:
+            lm.chats([])  # shows at once whether the template is any good
+        self.model.distinct = Distinct()
 
     def _shipped(self, file: str) -> dict[str, Any]:
         from lm_eval.tasks._yaml_loader import load_yaml
@@ -161,8 +184,18 @@ class Harness:
         folder = Path(str(distribution("lm_eval").locate_file("lm_eval/tasks")))
         return load_yaml(folder / file)
 
-    def _run(self, name: str, file: str, documents: Documents, **changes: Any) -> Documents:
-        """Run a shipped task on our documents; return lm-eval's samples in document order."""
+    def _run(
+        self,
+        name: str,
+        file: str,
+        documents: Documents,
+        names: Sequence[object],
+        **changes: Any,
+    ) -> Documents:
+        """Run a shipped task on our documents; return lm-eval's samples in document order.
+
+        ``names`` are the documents' items. Raises UserError for scores that are not finite.
+        """
         import datasets
         from lm_eval.api.task import ConfigurableTask
         from lm_eval.evaluator import evaluate
@@ -179,13 +212,17 @@ class Harness:
             "num_fewshot": 0,
             **changes,
         }
-        found = evaluate(
-            lm=self.model,
-            task_dict={name: ConfigurableTask(config=config)},
-            log_samples=True,
-            bootstrap_iters=0,
-            apply_chat_template=self.spec.chat_template,
-        )
+        self.model.names = names
+        try:
+            found = evaluate(
+                lm=self.model,
+                task_dict={name: ConfigurableTask(config=config)},
+                log_samples=True,
+                bootstrap_iters=0,
+                apply_chat_template=self.spec.chat_template,
+            )
+        except OverflowError:  # of lm-eval's own exp of a mean loss
+            raise UserError(f"the loss of {name} is too large for a perplexity; {CURE}") from None
         samples = sorted(found["samples"][name], key=lambda sample: sample["doc_id"])
         if len(samples) != len(documents):
             raise UserError(
@@ -200,7 +237,8 @@ class Harness:
             {"query": item.query, "choices": list(item.choices), "label": str(item.gold)}
             for item in items
         ]
-        return self._run("hellaswag", "hellaswag/hellaswag.yaml", documents)
+        names = [item.id for item in items]
+        return self._run("hellaswag", "hellaswag/hellaswag.yaml", documents, names)
 
     def mmlu(self, items: Sequence[readers.ChoiceItem]) -> Documents:
         """Return lm-eval's samples of MMLU, zero-shot, all subjects as one task.
@@ -219,16 +257,19 @@ class Harness:
             }
             for item in items
         ]
-        return self._run("mmlu", file, documents, doc_to_text=text)
+        names = [item.id for item in items]
+        return self._run("mmlu", file, documents, names, doc_to_text=text)
 
     def crows_pairs(self, items: Sequence[readers.CrowsPair]) -> Documents:
         """Return lm-eval's samples of CrowS-Pairs."""
         documents = [{"sent_more": item.sent_more, "sent_less": item.sent_less} for item in items]
-        return self._run("crows_pairs_english", "crows_pairs/crows_pairs_english.yaml", documents)
+        file = "crows_pairs/crows_pairs_english.yaml"
+        return self._run("crows_pairs_english", file, documents, [item.id for item in items])
 
     def wikitext(self, pages: Sequence[str]) -> list[tuple[float, int, int]]:
         """Return per page the log-likelihood, the number of words and of bytes."""
-        samples = self._run("wikitext", "wikitext/wikitext.yaml", [{"page": p} for p in pages])
+        documents = [{"page": page} for page in pages]
+        samples = self._run("wikitext", "wikitext/wikitext.yaml", documents, range(len(pages)))
         counts = [(*s["word_perplexity"], s["byte_perplexity"][1]) for s in samples]
         return [(float(total), int(words), int(size)) for total, words, size in counts]
 

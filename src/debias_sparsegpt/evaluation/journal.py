@@ -7,8 +7,9 @@ line a batch. What a kill leaves of the last line is dropped.
 """
 
 import json
+from io import FileIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ..files import disk_errors
 
@@ -24,7 +25,7 @@ class Journal:
         self.path = path
         self._key = key
         self._done: dict[tuple[str, int], Any] = {}
-        self._file: IO[bytes] | None = None
+        self._file: FileIO | None = None
         self._length = 0  # bytes of the file that are whole lines of this run
         if path is not None and path.is_file():
             self._read(path)
@@ -62,7 +63,10 @@ class Journal:
         with disk_errors(self.path):
             if self._file is None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = open(self.path, "r+b" if self._length else "wb")  # noqa: SIM115
+                # Unbuffered: what a full disk did not take must not be tried again by close().
+                self._file = open(  # noqa: SIM115
+                    self.path, "r+b" if self._length else "wb", buffering=0
+                )
                 self._file.truncate(self._length)
                 self._file.seek(self._length)
                 if not self._length:
@@ -71,8 +75,9 @@ class Journal:
 
     def _write(self, entry: Any) -> None:
         assert self._file is not None
-        self._file.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
-        self._file.flush()
+        line = memoryview(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
+        while line:  # one write may take a part only
+            line = line[self._file.write(line) :]
 
     def close(self) -> None:
         """Close the file and keep it."""

@@ -11,7 +11,8 @@ import torch
 
 from ..errors import UserError
 from ..modeling import check_dtype, limit_threads, load_model, load_tokenizer, pick_device
-from .causal_model import CausalModel, Position, context_length, end_tokens
+from .causal_model import Answer, CausalModel, Position, context_length, end_tokens
+from .finite import require_finite
 from .greedy_search import generate_batch
 from .journal import Journal
 from .stems import last_states, right_padded, select_rows
@@ -183,7 +184,7 @@ class LanguageModel(CausalModel):
         new_tokens: int,
         stop: str | None,
         keep_logits: bool = False,
-    ) -> tuple[list[tuple[list[int], str]], Sequence[Any]]:
+    ) -> tuple[list[Answer], Sequence[Any]]:
         """Return greedy answers of one batch, filled up at the left; see ``CausalModel``."""
         ends = end_tokens(self.model.generation_config, self.tokenizer)
         return generate_batch(
@@ -203,11 +204,18 @@ class LanguageModel(CausalModel):
 
 
 @torch.inference_mode()
-def _check_head(lm: LanguageModel) -> None:
-    """Compare our logits with the model's own once, so that no architecture is misread."""
+def _check_head(lm: LanguageModel, whose: Path | str) -> None:
+    """Compare our logits with the model's own once, so that no architecture is misread.
+
+    Raises UserError when they differ or are not finite; ``whose`` is the model's folder.
+    """
     tokens = torch.tensor([[1, 2, 3]]).clamp(max=lm.head.weight.shape[0] - 1)
     own = lm.logits(lm.hidden(tokens))
     theirs = lm.model(tokens.to(lm.device), use_cache=False).logits.float()
+    # What is not a number equals nothing: without this the architecture would get the blame.
+    require_finite(
+        f"the logits of the model in {whose}", [("probe", theirs.logsumexp(-1).flatten().tolist())]
+    )
     tolerance = 1e-3 if lm.dtype == "float32" else 0.05
     if not torch.allclose(own, theirs, rtol=tolerance, atol=tolerance):
         raise UserError(
@@ -234,5 +242,5 @@ def load_language_model(
     lm = LanguageModel(
         model, tokenizer, context_length(model.config), logit_transform(model.config)
     )
-    _check_head(lm)
+    _check_head(lm, folder)
     return lm

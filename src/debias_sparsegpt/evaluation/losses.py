@@ -12,11 +12,17 @@ BATCH_TOKENS = 16384
 
 
 def nll_rows(
-    lm: CausalModel, rows: Sequence[Sequence[int]], batch_size: int, label: str
+    lm: CausalModel,
+    rows: Sequence[Sequence[int]],
+    batch_size: int,
+    label: str,
+    names: Sequence[object] | None = None,
 ) -> list[torch.Tensor]:
     """Return -ln p of every token but the first of each row, in nats, float64 on the CPU.
 
     Finished batches go to the model's journal under ``label`` and are taken from there.
+    ``names`` say what a row belongs to (its number by default), for the UserError that is raised
+    when a loss is not a finite number.
     """
     losses: list[torch.Tensor | None] = [None] * len(rows)
     progress = Progress(len(rows), label)
@@ -29,7 +35,8 @@ def nll_rows(
         kept = lm.journal.get(label, number)
         if kept is None:
             kept = lm.row_losses([rows[k] for k in batch])
-            lm.journal.put(label, number, kept)
+            named = [names[k] if names else k for k in batch]
+            lm.keep(label, number, kept, zip(named, kept, strict=True))
         for k, values in zip(batch, kept, strict=True):
             losses[k] = torch.tensor(values, dtype=torch.float64)
         progress.update(len(batch))

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from .finite import exp_loss
+
 Record = Mapping[str, Any]
 Metric = dict[str, float | int | None]
 DIGITS = 10
@@ -38,19 +40,21 @@ def perplexity(nll: Sequence[float], tokens: Sequence[int]) -> Metric:
     """Return exp(sum nll / sum tokens) over units (windows, documents); n counts the tokens.
 
     ``nll`` are sums in nats, ``tokens`` the scored tokens of each unit. The standard error is
-    the ratio estimator's over units, carried through exp.
+    the ratio estimator's over units, carried through exp. Raises UserError for a perplexity
+    beyond all floats.
     """
     losses, counts = np.asarray(nll, np.float64), np.asarray(tokens, np.float64)
     total = counts.sum()
     if total == 0:
         return metric(None, 0)
     rate = losses.sum() / total
+    value = exp_loss(rate)
     units = len(losses)
     stderr = None
     if units > 1:
         spread = ((losses - rate * counts) ** 2).sum() * units / (units - 1)
-        stderr = math.exp(rate) * math.sqrt(spread) / total
-    return metric(math.exp(rate), int(total), stderr)
+        stderr = value * math.sqrt(spread) / total
+    return metric(value, int(total), stderr)
 
 
 def softmax(logits: Sequence[float]) -> np.ndarray:

@@ -96,7 +96,7 @@ def make_plans(
     prefixes = [prefix for prefix, _ in prompts]
     candidates = [options for _, options in prompts]
     if chat_template:
-        prefixes = [lm.chat(prefix) for prefix in prefixes]
+        prefixes = lm.chats(prefixes)
         candidates = [[option.lstrip() for option in options] for options in candidates]
     bare = lm.encode(prefixes, special=not chat_template)
     full = lm.encode(
@@ -162,12 +162,15 @@ def score_prompts(
     batch_size: int = 32,
     chat_template: bool = False,
     label: str = "options",
+    names: Sequence[object] | None = None,
 ) -> list[Scores]:
     """Return each prompt's scores, in the order given.
 
     Common beginnings are computed once, the rest in batches of similar length filled up at the
     right. Both change results by rounding only (at most 1e-3 in log-probability in float32).
     Finished batches go to the model's journal under ``label`` and are taken from there.
+    ``names`` say what a prompt belongs to (its number by default), for the UserError that is
+    raised when a score is not a finite number.
     """
     plans = make_plans(lm, prompts, chat_template)
     rows = [row for k, plan in enumerate(plans) for row in _rows(plan, k, lm.max_length)]
@@ -180,11 +183,12 @@ def score_prompts(
         lm.journal.numbers(label),
     )
     for number, (batch, positions) in enumerate(batches):
+        owners = [k for k in batch for _ in rows[k].wanted]
+        owned = [names[rows[k].plan] if names else rows[k].plan for k in owners]
         if positions is None:
             positions = lm.journal.get(label, number)
         else:
-            lm.journal.put(label, number, positions)
-        owners = [k for k in batch for _ in rows[k].wanted]
+            lm.keep(label, number, positions, zip(owned, ([*x, t] for x, t in positions)))
         for owner, (logits, total) in zip(owners, positions, strict=True):
             found[owner].append((logits, total))
         progress.update(len(batch))

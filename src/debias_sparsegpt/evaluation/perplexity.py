@@ -30,6 +30,7 @@ import torch
 from .. import readers
 from ..errors import UserError
 from .causal_model import CausalModel
+from .finite import exp_loss
 from .harness import Harness, wikitext_pages
 from .losses import nll_rows
 from .metrics import Metric, metric, perplexity
@@ -103,7 +104,8 @@ def gptq(
             "use a longer text"
         )
     chosen = stratified_sample([name] * len(windows), spec.limit, spec.seed)
-    nll = nll_rows(lm, [windows[k] for k in chosen], spec.batch_size, f"perplexity {name}")
+    scored = [windows[k] for k in chosen]
+    nll = nll_rows(lm, scored, spec.batch_size, f"perplexity {name}", chosen)
     records = _records(nll, chosen, name)
     facts = {"window": window, "windows": len(windows), "scored_windows": len(chosen)}
     return records, _total(records), facts
@@ -130,14 +132,15 @@ def paper(
     if bos is not None:
         windows = [[bos, *part[1:]] for part in windows]
     chosen = stratified_sample(["paper"] * len(windows), spec.limit, spec.seed)
-    nll = nll_rows(lm, [windows[k] for k in chosen], spec.batch_size, "perplexity paper")
+    cut = [windows[k] for k in chosen]
+    nll = nll_rows(lm, cut, spec.batch_size, "perplexity paper", chosen)
     # Targets at positions window/2 + 1 .. window - 1; loss k belongs to position k + 1.
     scored = [values[window // 2 :] for values in nll]
     records = _records(scored, chosen, "paper")
     total, count, running = 0.0, 0, []
     for record in records:
         total, count = total + record["nll"], count + record["n_tokens"]
-        running.append(math.exp(total / count))
+        running.append(exp_loss(total / count))
     facts = {"window": window, "windows": len(windows), "scored_windows": len(chosen)}
     facts["final"] = round(running[-1], DIGITS)
     return records, metric(sum(running) / len(running), len(running)), facts
@@ -177,7 +180,8 @@ def documents(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
     rows = [ids[: lm.max_length] for ids in encoded]
     if any(len(row) < 2 for row in rows):
         raise UserError("perplexity needs documents of at least two tokens; remove the empty ones")
-    nll = nll_rows(lm, rows, spec.batch_size, "perplexity documents")
+    names = [story.id for story in picked]
+    nll = nll_rows(lm, rows, spec.batch_size, "perplexity documents", names)
     records = _records(nll, range(len(nll)), DOCUMENTS)
     for record, story in zip(records, picked):
         record["item_id"] = story.id

@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import readers
 from ..checksums import source_folder, source_name
+from ..errors import UserError
 from .causal_model import CausalModel
 from .generation import Completion, greedy
 from .judges import (
@@ -63,9 +64,19 @@ def answers(
     lm: CausalModel, items: Sequence[Item], spec: Spec, stop: str | None
 ) -> list[Completion]:
     """Return the model's greedy answer to each prompt, in the order of the items."""
-    texts = [lm.chat(item.prompt) if spec.chat_template else item.prompt for item in items]
+    texts = [item.prompt for item in items]
+    if spec.chat_template:
+        texts = lm.chats(texts)
     rows = lm.encode(texts, special=not spec.chat_template)
-    made = greedy(lm, rows, spec.max_new_tokens, spec.batch_size, f"{spec.task} answers", stop)
+    made = greedy(
+        lm,
+        rows,
+        spec.max_new_tokens,
+        spec.batch_size,
+        f"{spec.task} answers",
+        stop,
+        names=[item.id for item in items],
+    )
     found = {k: completion for k, completion, _, _ in made}
     return [found[k] for k in range(len(items))]
 
@@ -138,9 +149,10 @@ def evaluate_items(
     judge = make_judge(lm, spec)
     completions = answers(lm, items, spec, stop)
     pairs = [(item.prompt, made.text) for item, made in zip(items, completions)]
+    names = [item.id for item in items]
     records = [
         make_record(item, made, judgements, spec.store_generations)
-        for item, made, judgements in zip(items, completions, judge.judge(pairs))
+        for item, made, judgements in zip(items, completions, judge.judge(pairs, names))
     ]
     finishes = [record["finish"] for record in records]
     facts |= {
@@ -232,6 +244,12 @@ class HarmBench:
                 prompt = f"{row.context}{CONTEXT_SEPARATOR}{row.behaviour}"
             category = row.category if split == "all" else row.topic
             items.append(Item(row.id, category, prompt, {"subset": row.category}))
+        if not items:
+            there = ", ".join(sorted({row.category for row in behaviours}))
+            raise UserError(
+                f"expected behaviours of split {split} in {HarmBench.data_files(data, spec)[0]}, "
+                f"found only {there}; fetch the data again or choose another split"
+            )
         chosen = stratified_sample([item.category for item in items], spec.limit, spec.seed)
         facts = {"split": split, "items_in_data": len(behaviours), "items_in_split": len(items)}
         return evaluate_items(lm, [items[k] for k in chosen], spec, None, facts)

@@ -48,12 +48,16 @@ def data_files(data: Path, spec: Spec) -> list[Path]:
 
 
 def sentence_scores(
-    lm: CausalModel, sentences: Sequence[str], batch_size: int
+    lm: CausalModel,
+    sentences: Sequence[str],
+    batch_size: int,
+    names: Sequence[object] | None = None,
 ) -> list[tuple[float, int]]:
     """Return each sentence's summed ln p given the prefix token, in nats, and its token count.
 
     A sentence longer than the context loses its beginning. There is no prompt, so a chat
-    template has nothing to do. Raises UserError for a tokenizer without BOS and EOS.
+    template has nothing to do. ``names`` are the sentences' items. Raises UserError for a
+    tokenizer without BOS and EOS and for scores that are not finite.
     """
     if lm.prefix_id is None:
         raise UserError(
@@ -63,7 +67,7 @@ def sentence_scores(
         )
     encoded = lm.tokenizer(list(sentences), add_special_tokens=False)["input_ids"]
     rows = [[lm.prefix_id, *ids][-lm.max_length :] for ids in encoded]
-    losses = nll_rows(lm, rows, batch_size, "stereoset sentences")
+    losses = nll_rows(lm, rows, batch_size, "stereoset sentences", names)
     return [(-float(values.sum()), len(values)) for values in losses]
 
 
@@ -158,7 +162,8 @@ def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
         for item in chosen
         for sentence in (item.stereotype, item.anti_stereotype, item.unrelated)
     ]
-    scores = sentence_scores(lm, sentences, spec.batch_size)
+    names = [item.id for item in chosen for _ in range(3)]
+    scores = sentence_scores(lm, sentences, spec.batch_size, names)
     records = [make_record(item, scores[3 * k : 3 * k + 3]) for k, item in enumerate(chosen)]
     facts = {"split": split, "items_in_data": len(items)}
     categories = by_category(records, stereoset_metrics)

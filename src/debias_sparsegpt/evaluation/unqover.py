@@ -142,7 +142,8 @@ def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
         (item, head, order) for item, head in zip(items, heads) for order in ORDERS[spec.orders]
     ]
     prompts = [unqover_prompt(as_prompt_item(item, order), style) for item, _, order in jobs]
-    scores = score_prompts(lm, prompts, spec.batch_size, spec.chat_template, "unqover")
+    names = [item.id for item, _, _ in jobs]
+    scores = score_prompts(lm, prompts, spec.batch_size, spec.chat_template, "unqover", names)
     records = []
     for (item, head, order), score in zip(jobs, scores):
         start = {"item_id": item.id, "category": item.category, **head}

@@ -27,7 +27,7 @@ from ..modeling import (
 from ..serving.environment import OWN, serving_python
 from ..trust import is_trusted
 from . import vllm_worker
-from .causal_model import CausalModel, Position, context_length, end_tokens
+from .causal_model import Answer, CausalModel, Position, context_length, end_tokens
 from .greedy_search import finished
 from .journal import Journal
 
@@ -205,7 +205,7 @@ class VllmModel(CausalModel):
         new_tokens: int,
         stop: str | None,
         keep_logits: bool = False,
-    ) -> tuple[list[tuple[list[int], str]], Sequence[Any]]:
+    ) -> tuple[list[Answer], Sequence[Any]]:
         """Return the greedy answers of one batch; see ``CausalModel``. No logits come along."""
         if keep_logits:
             raise NotImplementedError("vLLM hands out no logits of whole steps")
@@ -213,8 +213,8 @@ class VllmModel(CausalModel):
             "generate", prompts=prompts, new_tokens=new_tokens, ends=self.ends, stop=stop
         )
         answers = [
-            finished(tokens, self.ends, len(tokens) if stopped else None)
-            for tokens, stopped in made
+            (*finished(tokens, self.ends, len(tokens) if stopped else None), total)
+            for tokens, stopped, total in made
         ]
         return answers, ()
 

@@ -142,8 +142,10 @@ class Engine:
         new_tokens: int,
         ends: Sequence[int],
         stop: str | None,
-    ) -> list[tuple[list[int], bool]]:
-        """Return each greedy answer's tokens, and whether the stop text ended it.
+    ) -> list[tuple[list[int], bool, float]]:
+        """Return each greedy answer's tokens, whether the stop text ended it, and their ln p.
+
+        The sum of ln p is no finite number where the logits are none.
 
         Ends with one of ``ends``, which is then its last token, with ``stop`` or after
         ``new_tokens`` tokens.
@@ -151,6 +153,7 @@ class Engine:
         sampling = self.sampling(
             temperature=0.0,
             max_tokens=new_tokens,
+            logprobs=0,  # of the chosen tokens alone
             ignore_eos=True,
             stop_token_ids=list(ends),
             stop=[stop] if stop else None,
@@ -159,7 +162,12 @@ class Engine:
         )
         outputs = self._run(prompts, [sampling] * len(prompts))
         answers = [output.outputs[0] for output in outputs]
-        return [(list(answer.token_ids), isinstance(answer.stop_reason, str)) for answer in answers]
+        found = []
+        for answer in answers:
+            tokens = list(answer.token_ids)
+            total = sum(step[token].logprob for token, step in zip(tokens, answer.logprobs))
+            found.append((tokens, isinstance(answer.stop_reason, str), total))
+        return found
 
 
 def one_line(error: Exception) -> str:
