@@ -19,6 +19,7 @@ from ..files import (
     write_jsonl,
 )
 from ..modeling import weight_files
+from ..tasks import FACTS, JUDGED
 from . import records
 from .journal import Journal
 from .spec import AUTO, Spec
@@ -40,8 +41,6 @@ TASKS = {
 }
 # backend -> module of its model
 MODELS = {"transformers": "language_model", "vllm": "vllm_model"}
-# Tasks whose answers a judge reads.
-JUDGED = ("realtoxicityprompts", "harmbench")
 # Files that belong to a model's identity beside its weights.
 IDENTIFYING = ("config.json", "tokenizer.json")
 PACKAGES = ("torch", "transformers", "lm_eval")
@@ -144,6 +143,17 @@ def resolve(spec: Spec, lm: "CausalModel") -> Spec:
     return replace(spec, chat_template=bool(lm.tokenizer.chat_template))
 
 
+def headline_of(slug: str, spec: Spec, metrics: Mapping[str, Any]) -> str:
+    """Return the metric that stands for a result; raise UserError where the result has none."""
+    headline = spec.headline or FACTS[spec.task].headline
+    if headline not in metrics:
+        raise UserError(
+            f"benchmark {slug} has no metric {headline!r} for its headline; it has "
+            f"{', '.join(sorted(metrics))}"
+        )
+    return headline
+
+
 def run_benchmark(
     lm: "CausalModel",
     slug: str,
@@ -167,12 +177,7 @@ def run_benchmark(
         outcome = task.evaluate(lm.with_bos(spec.bos).with_journal(journal), data, resolved)
     finally:
         journal.close()
-    headline = spec.headline or task.HEADLINE
-    if headline not in outcome.metrics:
-        raise UserError(
-            f"benchmark {slug} has no metric {headline!r} for its headline; it has "
-            f"{', '.join(sorted(outcome.metrics))}"
-        )
+    headline = headline_of(slug, spec, outcome.metrics)
     result = {
         "benchmark": slug,
         "task": spec.task,

@@ -18,6 +18,7 @@ from .benchmarks import (
     ITEMS,
     METRICS,
     data_checksums,
+    headline_of,
     model_identity,
     run_benchmark,
     run_digest,
@@ -93,7 +94,7 @@ def run(args: argparse.Namespace) -> None:
             summary[slug] = {
                 "task": spec.task,
                 "digest": digests[slug],
-                "headline": spec.headline or result["headline"],
+                "headline": headline_of(slug, spec, result["metrics"]),
                 "metrics": result["metrics"],
             }
     write_json(args.out / SUMMARY, {"model_sha256": identity, "benchmarks": summary})
