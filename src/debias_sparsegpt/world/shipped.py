@@ -11,6 +11,8 @@ from pathlib import Path
 from ..errors import UserError
 from ..files import atomic_folder, read_json
 
+# Part of this module's code, see codedigest.py.
+DATA_FILES = ("weights",)
 WEIGHTS = Path(__file__).parent / "weights"
 
 
