@@ -7,6 +7,8 @@ OUTPUTS: results.csv, significance.csv, tables/, figures/, paper.pdf.
 
 rule write_run_spec:
     """Write the resolved configuration and the list of checkpoints."""
+    input:
+        parameters=parameters("write_run_spec"),
     output:
         spec="<results>/run_spec.json",
     log:
@@ -27,6 +29,7 @@ rule collect_results:
         checks=pruned_files(),
         masks=mask_files(),
         serving=serving_files(),
+        parameters=parameters("collect_results"),
     output:
         results=report(
             "<results>/results.csv",
@@ -58,6 +61,7 @@ rule make_table:
         spec="<results>/run_spec.json",
         results="<results>/results.csv",
         significance="<results>/significance.csv",
+        parameters=parameters("make_table", "table"),
     output:
         tex="<results>/tables/{table}.tex",
         csv=report(
@@ -89,6 +93,7 @@ rule make_figure:
     input:
         spec="<results>/run_spec.json",
         results="<results>/results.csv",
+        parameters=parameters("make_figure"),
     output:
         pdf="<results>/figures/{figure}.pdf",
         svg=report(
@@ -121,6 +126,7 @@ rule make_paper:
         table_files(),
         figure_files(),
         spec="<results>/run_spec.json",
+        parameters=parameters("make_paper"),
     output:
         pdf=report(
             "<results>/paper.pdf",
