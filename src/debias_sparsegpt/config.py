@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from .configcheck import METHODS, all_errors, nearest, unusable_values
+from .configcheck import JUDGE_KEYS, METHODS, all_errors, nearest, unusable_values
 from .errors import UserError
 from .tasks import JUDGED, TASKS
 from .yamlfile import merge, read_yaml
@@ -19,6 +19,7 @@ from .yamlfile import merge, read_yaml
 __all__ = [
     "FIGURES",
     "JUDGED",
+    "JUDGE_KEYS",
     "METHODS",
     "REGIMES",
     "TABLES",
