@@ -1,6 +1,7 @@
 """Everything the rules need that is Python: configuration, run sheet, input functions."""
 
 import dataclasses
+import functools
 import re
 import shlex
 import sys
@@ -275,23 +276,20 @@ def mask_reference(wildcards):
     return checkpoint_ready(MASK_REFERENCES[point])
 
 
+@functools.cache
+def source_spec(kind, name):
+    entries = CONFIG.datasets if kind == "data" else CONFIG.models
+    entry = entries[name].model_dump(include={"mirror", "hub"})
+    found = "" if WORLD else sources.fingerprint(kind, name, entry, MIRROR, CONFIG.lock)
+    return canonical_json({"entry": entry, "fingerprint": found})
+
+
 def source_params(kind):
     """What decides the outcome of fetching: the entry, the lock's revision, the mirror's bytes."""
 
     def params(wildcards):
-        name = wildcards.dataset if kind == "data" else wildcards.model
-        entries = CONFIG.datasets if kind == "data" else CONFIG.models
-        keys = {"mirror", "hub"}
-        entry = entries[name].model_dump(include=keys)
-        return canonical_json(
-            {
-                "entry": entry,
-                "fingerprint": (
-                    ""
-                    if WORLD
-                    else sources.fingerprint(kind, name, entry, MIRROR, CONFIG.lock)
-                ),
-            }
+        return source_spec(
+            kind, wildcards.dataset if kind == "data" else wildcards.model
         )
 
     return params
