@@ -112,8 +112,8 @@ def parameters(rule_name, *names):
     """The input that says what a job's result depends on, see parameters.smk."""
 
     def found(wildcards):
-        name = "/".join(wildcards.get(name) for name in names) or "all"
-        return PARAMETERS.get((rule_name, name), [])
+        values = [wildcards.get(name) for name in names] or ["all"]
+        return PARAMETERS.get((rule_name, Path(*values).as_posix()), [])
 
     return found
 

@@ -139,20 +139,3 @@ def superseded():
     return sorted(
         str(old) for folder in folders if folder.is_dir() for old in folder.iterdir()
     )
-
-
-# Those that are there already are plain inputs.
-if NEW_PARAMETERS:
-
-    rule record_parameters:
-        """Note what the jobs of this run depend on."""
-        output:
-            touch(NEW_PARAMETERS),
-        log:
-            "<results>/logs/record_parameters.log",
-        conda:
-            "../../environment.yml"
-        params:
-            old=superseded(),
-        shell:
-            "rm -f -- {params.old:q} 2> {log:q}"

@@ -1,8 +1,24 @@
 """Results, tables, figures and the PDF.
 
 REQUIRED INPUTS: evals/, serving/, calibration/ of all checkpoints.
-OUTPUTS: results.csv, significance.csv, tables/, figures/, paper.pdf.
+OUTPUTS: .parameters/ (see parameters.smk), run_spec.json, results.csv, significance.csv, tables/, figures/, paper.pdf.
 """
+
+# Those that are there already are plain inputs.
+if NEW_PARAMETERS:
+
+    rule record_parameters:
+        """Note what the jobs of this run depend on."""
+        output:
+            touch(NEW_PARAMETERS),
+        log:
+            "<results>/logs/record_parameters.log",
+        conda:
+            "../../environment.yml"
+        params:
+            old=superseded(),
+        shell:
+            "rm -f -- {params.old:q} 2> {log:q}"
 
 
 rule write_run_spec:
