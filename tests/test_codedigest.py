@@ -1,3 +1,6 @@
+import ast
+import shutil
+
 import pytest
 
 from debias_sparsegpt import codedigest
@@ -45,6 +48,70 @@ def test_digest_follows_the_code_of_the_import_closure(package, file, text, chan
     before = digest()
     (package / file).write_text(text)
     assert (digest() != before) is changes
+
+
+# Of these steps, which ones each data file changes.
+STEPS = {
+    "reporting/printed.csv": ("reporting.collect", "reporting.tables", "reporting.figures"),
+    "reporting/preamble.tex": ("reporting.paper",),
+    "reporting/figures.mplstyle": ("reporting.figures", "reporting.paper"),
+    "world/weights/model.safetensors": ("world.shipped",),
+    "world/weights/training.json": ("world.shipped",),
+}
+
+
+def test_a_data_file_changes_exactly_the_steps_that_read_it(repo, tmp_path, monkeypatch):
+    shutil.copytree(repo / "src/debias_sparsegpt", tmp_path / "package")
+    monkeypatch.setattr(codedigest, "ROOT", tmp_path / "package")
+    steps = {step for changed in STEPS.values() for step in changed} | {"pruning.check"}
+
+    def digests():
+        clear()
+        return {step: codedigest.code_digest(f"debias_sparsegpt.{step}") for step in steps}
+
+    before = digests()
+    found = {}
+    for name in STEPS:
+        with open(tmp_path / "package" / name, "ab") as file:
+            file.write(b" ")
+        after = digests()
+        found[name] = {step for step in steps if before[step] != after[step]}
+        before = after
+    clear()
+    # The PDF's captions come from the module of the figures, which reads the printed numbers too.
+    assert found.pop("reporting/printed.csv") >= set(STEPS["reporting/printed.csv"])
+    assert found == {name: set(changed) for name, changed in STEPS.items() if name in found}
+
+
+def test_every_file_of_the_package_that_is_no_code_belongs_to_a_module(repo):
+    named = set()
+    root = repo / "src/debias_sparsegpt"
+    for file in root.rglob("*.py"):
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "DATA_FILES":
+                named |= {file.parent / name for name in ast.literal_eval(node.value)}
+    others = [
+        path
+        for path in root.rglob("*")
+        if path.is_file() and path.suffix != ".py" and "__pycache__" not in path.parts
+    ]
+    assert [path for path in others if not named & {path, *path.parents}] == []
+
+
+def test_a_data_file_that_is_missing_is_an_error(package):
+    (package / "solver.py").write_text('DATA_FILES = ("numbers.csv",)\n')
+    clear()
+    with pytest.raises(ValueError, match=r"names numbers\.csv in DATA_FILES"):
+        digest()
+
+
+def test_versions_have_no_build_tags(monkeypatch):
+    monkeypatch.setattr(codedigest, "version", lambda name: "2.9.1+cpu")
+    assert codedigest.package_versions("torch") == {"torch": "2.9.1"}
+
+
+def test_a_package_that_is_not_there_has_a_version_too():
+    assert codedigest.package_versions("no-such-package") == {"no-such-package": "absent"}
 
 
 def test_unknown_module_is_an_error(package):

@@ -810,7 +810,7 @@ def test_the_paper_s_rates_stand_beside_the_guard_s(repo, tmp_path):
     assert qwen["harmbench_says_unsafe_paper_printed"] == "0.025"
     assert not found["qwen2.5-7b-it", "dense"]["harmbench_says_unsafe_paper_printed"]
     # Without a guard model the paper's numbers are no counterpart.
-    lexical = config.benchmarks["harmbench"].model_copy(update={"judge": None})
+    lexical = config.benchmarks["harmbench"].model_copy(update={"judge": None, "judge_forms": None})
     update = {"benchmarks": {**config.benchmarks, "harmbench": lexical}}
     write_run(config.model_copy(update=update), 30)
     rows, _ = report(tmp_path)

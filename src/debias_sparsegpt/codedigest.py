@@ -3,16 +3,20 @@
 Snakemake tracks the text of a rule, not the package behind it. Each rule therefore passes
 ``code_digest(module)`` as a parameter. The digest covers the module and every module of
 this package that it imports, directly or not, as syntax trees without docstrings:
-comments, formatting, docstrings and unrelated modules do not change it.
+comments, formatting, docstrings and unrelated modules do not change it. Files of the package
+that a module reads belong to its code: it names them in ``DATA_FILES``, paths beside it, where a
+folder stands for all files in it.
 """
 
 import ast
 import functools
 import hashlib
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 PACKAGE = "debias_sparsegpt"
 ROOT = Path(__file__).parent
+DATA = "DATA_FILES"
 # Plumbing that decides how something is said or written, not what is computed.
 IGNORED = {f"{PACKAGE}.{name}" for name in ("cli", "codedigest", "errors", "progress")}
 
@@ -27,9 +31,30 @@ def module_file(module: str) -> Path | None:
     return init if init.is_file() else None
 
 
+def _data_files(module: str, file: Path, tree: ast.Module) -> str:
+    """Return names and checksums of the files that a module names in ``DATA_FILES``."""
+    lines = []
+    for node in tree.body:
+        if not isinstance(node, ast.Assign) or [ast.unparse(t) for t in node.targets] != [DATA]:
+            continue
+        for name in ast.literal_eval(node.value):
+            path = file.parent / name
+            files = [path] if path.is_file() else sorted(f for f in path.rglob("*") if f.is_file())
+            if not files:
+                raise ValueError(f"{module} names {name} in {DATA}, but there is no such file")
+            lines += [
+                f"{one.relative_to(file.parent)} {hashlib.sha256(one.read_bytes()).hexdigest()}"
+                for one in files
+            ]
+    return "\n".join(lines)
+
+
 @functools.cache
 def _parse(module: str) -> tuple[str, frozenset[str]]:
-    """Return the module's tree without docstrings, dumped, and the package modules it imports."""
+    """Return the module's code and the package modules it imports.
+
+    The code is the tree without docstrings, dumped, and the checksums of its data files.
+    """
     file = module_file(module)
     if file is None:
         raise ValueError(f"no module {module} in {ROOT}")
@@ -53,7 +78,8 @@ def _parse(module: str) -> tuple[str, frozenset[str]]:
         if holds_docstring and body and ast.get_docstring(node, clean=False) is not None:
             node.body = body[1:]
     own = {name for name in imports if name.split(".")[0] == PACKAGE and module_file(name)}
-    return ast.dump(tree), frozenset(own - IGNORED)
+    code = "\n".join(filter(None, (ast.dump(tree), _data_files(module, file, tree))))
+    return code, frozenset(own - IGNORED)
 
 
 def import_closure(module: str) -> list[str]:
@@ -79,3 +105,14 @@ def code_digest(module: str) -> str:
     for name in import_closure(module):
         total.update(f"{name}\n{_parse(name)[0]}\n".encode())
     return total.hexdigest()[:16]
+
+
+def package_versions(*names: str) -> dict[str, str]:
+    """Return the installed versions of packages, without build tags such as ``+cpu``."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = version(name).partition("+")[0]
+        except PackageNotFoundError:
+            found[name] = "absent"
+    return found

@@ -5,27 +5,34 @@ configuration file selects from it and may add entries of its own. No torch here
 module is imported while Snakemake builds its graph.
 """
 
-import copy
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from .configcheck import JUDGE_KEYS, METHODS, all_errors, nearest, unusable_values
 from .errors import UserError
-from .files import read_json
-from .reading import read_text
+from .tasks import JUDGED, TASKS
+from .yamlfile import merge, read_yaml
 
-METHODS = ("dense", "magnitude", "wanda", "sparsegpt", "debias-sparsegpt")
+__all__ = [
+    "FIGURES",
+    "JUDGED",
+    "JUDGE_KEYS",
+    "METHODS",
+    "REGIMES",
+    "TABLES",
+    "TASKS",
+    "Benchmark",
+    "Config",
+    "load_config",
+    "merge",
+    "read_yaml",
+    "validate_config",
+]
+
 REGIMES = ("u25", "u50", "1of4", "2of4")
-# Tasks whose answers a judge reads.
-JUDGED = ("realtoxicityprompts", "harmbench")
-TASKS = (
-    *("perplexity", "hellaswag", "mmlu", "crows_pairs", "stereoset", "unqover", "bbq"),
-    *JUDGED,
-)
 TABLES = (
     "main",
     "more_models",
@@ -44,9 +51,6 @@ TABLES = (
     "claims",
 )
 FIGURES = ("unqover_heatmap", "regimes", "calib_size", "patterns", "throughput")
-
-# Options of benchmarks whose answers a judge reads.
-JUDGE_KEYS = ("judge", "judge_forms", "lexicon", "max_new_tokens", "store_generations")
 
 # A name that becomes part of a path: no slash, blank, quote or shell sign can get in.
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
@@ -205,7 +209,7 @@ class Serving(Section):
 class Config(Section):
     """The whole configuration."""
 
-    results: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./-]+$")] = Field(
+    results: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./][A-Za-z0-9_./-]*$")] = Field(
         "results", description="folder for everything that is made"
     )
     title: str = Field("", description="one line on the title page of the PDF")
@@ -227,38 +231,6 @@ class Config(Section):
     serving: Serving = Serving()
 
 
-def read_yaml(path: Path | str) -> dict[str, Any]:
-    """Read a YAML mapping; raise UserError when it is missing or does not parse."""
-    try:
-        loaded = yaml.safe_load(read_text(path, "a configuration file"))
-    except yaml.YAMLError as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"the configuration {path} is not valid YAML: {reason}") from None
-    except RecursionError:
-        raise UserError(f"the configuration {path} is nested too deeply; mend it") from None
-    except ValueError as error:  # a number of thousands of digits, a date that is none
-        raise UserError(f"the configuration {path} does not parse: {error}; mend it") from None
-    if not isinstance(loaded, dict):
-        raise UserError(f"expected a mapping at the top of {path}, got {type(loaded).__name__}")
-    return loaded
-
-
-def merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with ``top`` over it: mappings merge, everything else replaces."""
-    merged = copy.deepcopy(dict(base))
-    for key, value in top.items():
-        if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
-            merged[key] = merge(merged[key], value)
-        else:
-            merged[key] = copy.deepcopy(value)
-    return merged
-
-
-def _nearest(word: Any, allowed: Iterable[str]) -> str:
-    close = difflib.get_close_matches(str(word), list(allowed), n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
-
-
 def _allowed_keys(location: tuple[Any, ...]) -> list[str]:
     """Return the keys that the section at ``location`` of the configuration knows."""
     annotation: Any = Config
@@ -275,20 +247,23 @@ def _field_errors(raw: Mapping[str, Any]) -> tuple["Config | None", list[str]]:
         return Config.model_validate(dict(raw)), []
     except ValidationError as error:
         lines = []
+        unusable = unusable_values(raw)  # told by ``all_errors``
         for item in error.errors():
             where = ".".join(str(part) for part in item["loc"] if part != "[key]")
+            if where in unusable:
+                continue
             value, kind = item["input"], item["type"]
             if kind == "extra_forbidden":
                 keys = _allowed_keys(item["loc"][:-1])
                 lines.append(
-                    f"{where}: unknown key{_nearest(item['loc'][-1], keys)} "
+                    f"{where}: unknown key{nearest(item['loc'][-1], keys)} "
                     f"(allowed: {', '.join(keys)})"
                 )
             elif kind == "literal_error":
                 allowed = [part.strip("' ") for part in _literals(item["ctx"]["expected"])]
                 lines.append(
                     f"{where}: got {value!r}, allowed are {', '.join(allowed)}"
-                    f"{_nearest(value, allowed)}"
+                    f"{nearest(value, allowed)}"
                 )
             elif kind == "missing":
                 lines.append(f"{where}: is missing; see config/README.md for what it means")
@@ -301,102 +276,6 @@ def _literals(expected: str) -> list[str]:
     return expected.replace(" or ", ", ").split(", ")
 
 
-def shipped_seed() -> int:
-    """Return the seed of the world that the shipped model was trained on."""
-    record = Path(__file__).parent / "world" / "weights" / "training.json"
-    return read_json(record)["options"]["seed"]
-
-
-def _reference_errors(raw: Mapping[str, Any]) -> list[str]:
-    """Check that every name used is defined; works on unvalidated input, so all errors show."""
-
-    def mapping(value: Any) -> dict[str, Any]:
-        return dict(value) if isinstance(value, Mapping) else {}
-
-    def names(value: Any) -> list[Any]:
-        return list(value) if isinstance(value, list) else []
-
-    lines: list[str] = []
-
-    def check(where: str, value: Any, allowed: Iterable[str], what: str) -> None:
-        allowed = list(allowed)
-        if isinstance(value, str) and value not in allowed:
-            shown = ", ".join(allowed) or "none defined"
-            lines.append(
-                f"{where}: got {value!r}, which is no {what}{_nearest(value, allowed)} "
-                f"(allowed: {shown})"
-            )
-
-    models = mapping(raw.get("models"))
-    variants = mapping(raw.get("methods"))
-    methods = [*METHODS, *variants]
-    for name in variants:
-        if name in METHODS:
-            lines.append(f"methods.{name}: redefines a built-in method; choose another name")
-    for name, experiment in mapping(raw.get("experiments")).items():
-        experiment = mapping(experiment)
-        for key, allowed, what in (
-            ("models", models, "model"),
-            ("methods", methods, "method"),
-            ("calibrations", mapping(raw.get("calibrations")), "calibration"),
-        ):
-            for index, value in enumerate(names(experiment.get(key))):
-                check(f"experiments.{name}.{key}.{index}", value, allowed, what)
-        for index, value in enumerate(names(experiment.get("models"))):
-            entry = mapping(models.get(value)) if isinstance(value, str) else {}
-            if entry and bool(entry.get("world")) != (raw.get("source") == "world"):
-                lines.append(
-                    f"experiments.{name}.models.{index}: model {value!r} does not go with "
-                    f"source {raw.get('source')!r}; the world's model needs source 'world', "
-                    "all others 'external'"
-                )
-    world = mapping(raw.get("world"))
-    shipped = shipped_seed()
-    seed = world.get("seed", 0)
-    if raw.get("source") == "world" and not world.get("retrain") and seed != shipped:
-        lines.append(
-            f"world.seed: got {seed!r}, but the shipped model belongs to the world with seed "
-            f"{shipped}; set world.retrain to true to train one for this world, and results to a "
-            "new folder to keep the world that is there"
-        )
-    datasets = mapping(raw.get("datasets"))
-    experiments = mapping(raw.get("experiments"))
-    benchmarks = {name: mapping(entry) for name, entry in mapping(raw.get("benchmarks")).items()}
-    for name, benchmark in benchmarks.items():
-        where = f"benchmarks.{name}"
-        check(f"{where}.dataset", benchmark.get("dataset"), datasets, "data set")
-        for index, value in enumerate(names(benchmark.get("experiments"))):
-            check(f"{where}.experiments.{index}", value, experiments, "experiment")
-        check(f"{where}.judge", benchmark.get("judge"), models, "model")
-        if benchmark.get("judge") and raw.get("source") == "world":
-            lines.append(
-                f"{where}.judge: the invented world has no guard model; leave judge out there "
-                "(a word list stands in), or set source to 'external'"
-            )
-        for key in JUDGE_KEYS:
-            if benchmark.get(key) is not None and benchmark.get("task") not in JUDGED:
-                lines.append(
-                    f"{where}.{key}: only the tasks {' and '.join(JUDGED)} have it, this "
-                    f"benchmark has the task {benchmark.get('task')!r}; remove the key"
-                )
-    if benchmarks and all(entry.get("experiments") for entry in benchmarks.values()):
-        lines.append(
-            "benchmarks: every one is restricted to some experiments; leave experiments out of "
-            "one at least, which all checkpoints get"
-        )
-    for name, calibration in mapping(raw.get("calibrations")).items():
-        for key in ("pairs", "texts"):
-            check(f"calibrations.{name}.{key}", mapping(calibration).get(key), datasets, "data set")
-    serving = mapping(raw.get("serving"))
-    check(
-        "serving.experiment",
-        serving.get("experiment"),
-        mapping(raw.get("experiments")),
-        "experiment",
-    )
-    return lines
-
-
 def validate_config(raw: Mapping[str, Any], origin: str = "the configuration") -> Config:
     """Return the validated configuration, or raise one UserError that lists every error.
 
@@ -404,7 +283,7 @@ def validate_config(raw: Mapping[str, Any], origin: str = "the configuration") -
     values and the nearest match.
     """
     config, lines = _field_errors(raw)
-    lines += _reference_errors(raw)
+    lines += all_errors(raw)
     if lines or config is None:
         count = f"{len(lines)} error{'s' if len(lines) > 1 else ''}"
         raise UserError(f"{origin} has {count}:\n" + "\n".join(f"  {line}" for line in lines))

@@ -133,6 +133,7 @@ def test_an_added_benchmark_is_computed_alone(finished, write_config, tiny_mirro
     done = snakemake(finished, target, "--cores", "2", "--configfile", path)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert set(counts(done.stdout + done.stderr)) <= {
+        "record_parameters",
         "fetch_dataset",
         "evaluate_checkpoint",
         "total",

@@ -1,5 +1,8 @@
 """Everything the rules need that is Python: configuration, run sheet, input functions."""
 
+import dataclasses
+import functools
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -11,17 +14,37 @@ REPO = Path(str(workflow.current_basedir)).resolve().parents[1]
 if (REPO / "src").is_dir():
     sys.path.insert(0, str(REPO / "src"))
 
-from debias_sparsegpt import runs, sources
-from debias_sparsegpt.codedigest import code_digest as package_digest
-from debias_sparsegpt.config import load_config
-from debias_sparsegpt.errors import UserError
-from debias_sparsegpt.files import canonical_json
-from debias_sparsegpt.reporting.paper import latex_available
-from debias_sparsegpt.reporting.plausibility import printed_anomaly
-from debias_sparsegpt.serving.environment import OWN, serving_python
+try:
+    from debias_sparsegpt import runs, sources
+    from debias_sparsegpt.codedigest import (
+        code_digest as package_digest,
+        package_versions,
+    )
+    from debias_sparsegpt.config import (
+        FIGURES,
+        METHODS,
+        REGIMES,
+        TABLES,
+        load_config,
+        read_yaml,
+    )
+    from debias_sparsegpt.errors import UserError
+    from debias_sparsegpt.files import canonical_json, digest as text_digest
+    from debias_sparsegpt.reporting.paper import latex_available
+    from debias_sparsegpt.reporting.plausibility import printed_anomaly
+    from debias_sparsegpt.serving.environment import OWN, serving_python
+except ModuleNotFoundError as error:
+    raise WorkflowError(
+        f"this Snakemake runs on {sys.executable}, which lacks the Python package {error.name}; "
+        "build the workflow's environment with `make env` and use its snakemake "
+        "(`source .venv/bin/activate`)"
+    ) from None
 
 DEFAULT = Path("config/config.yaml")
 try:
+    # Snakemake has merged these into `config` and let the last of equal keys win.
+    for given in workflow.overwrite_configfiles:
+        read_yaml(given)
     CONFIG = load_config(
         config,
         default=DEFAULT if DEFAULT.is_file() else REPO / DEFAULT,
@@ -85,8 +108,38 @@ def flags(**options):
     return shlex.join(words)
 
 
+def parameters(rule_name, *names):
+    """The input that says what a job's result depends on, see parameters.smk."""
+
+    def found(wildcards):
+        values = [wildcards.get(name) for name in names] or ["all"]
+        return PARAMETERS.get((rule_name, Path(*values).as_posix()), [])
+
+    return found
+
+
+def any_of(names):
+    """A regular expression of exactly these names."""
+    return "|".join(map(re.escape, names))
+
+
 DEVICE_FLAGS = flags(device=None if DEVICE == "auto" else DEVICE)
 VLLM_FLAGS = flags(serving_python=None if VLLM_PYTHON == OWN else VLLM_PYTHON)
+
+
+# The code of steps that more than one rule file needs.
+EVALUATION_CODE = code_digest(
+    "evaluation.checkpoint",
+    "evaluation.perplexity",
+    "evaluation.choices",
+    "evaluation.stereoset",
+    "evaluation.unqover",
+    "evaluation.bbq",
+    "evaluation.safety",
+)
+WORLD_MODEL_CODE = code_digest(
+    "world.train" if CONFIG.world.retrain else "world.shipped"
+)
 
 
 # Files by stage
@@ -223,25 +276,22 @@ def mask_reference(wildcards):
     return checkpoint_ready(MASK_REFERENCES[point])
 
 
+@functools.cache
+def source_spec(kind, name):
+    entries = CONFIG.datasets if kind == "data" else CONFIG.models
+    entry = entries[name].model_dump(include={"mirror", "hub"})
+    if kind == "models" and entries[name].trust_remote_code:
+        entry["trust_remote_code"] = True
+    found = "" if WORLD else sources.fingerprint(kind, name, entry, MIRROR, CONFIG.lock)
+    return canonical_json({"entry": entry, "fingerprint": found})
+
+
 def source_params(kind):
     """What decides the outcome of fetching: the entry, the lock's revision, the mirror's bytes."""
 
     def params(wildcards):
-        name = wildcards.dataset if kind == "data" else wildcards.model
-        entries = CONFIG.datasets if kind == "data" else CONFIG.models
-        keys = {"mirror", "hub"}
-        entry = entries[name].model_dump(include=keys)
-        if kind == "models" and entries[name].trust_remote_code:
-            entry["trust_remote_code"] = True
-        return canonical_json(
-            {
-                "entry": entry,
-                "fingerprint": (
-                    ""
-                    if WORLD
-                    else sources.fingerprint(kind, name, entry, MIRROR, CONFIG.lock)
-                ),
-            }
+        return source_spec(
+            kind, wildcards.dataset if kind == "data" else wildcards.model
         )
 
     return params
@@ -293,8 +343,8 @@ def calibration_flags(wildcards):
 
 def prune_flags(wildcards):
     options = runs.method_options(CONFIG, wildcards.method)
-    calibration = wildcards.get("calibration")
-    if calibration:
+    calibration = wildcards.get("calibration", "none")
+    if calibration != "none":
         options["alignment"] = runs.alignment(CONFIG, calibration)
     return flags(
         method=runs.base_method(CONFIG, wildcards.method),

@@ -7,6 +7,8 @@ OUTPUTS: sources/{data,models}/*.json, world/, calibration/.
 
 rule generate_world:
     """Write the invented world's data sets in the schemas of the real ones."""
+    input:
+        parameters=parameters("generate_world"),
     output:
         manifest="<results>/world/world.json",
         data=directory("<results>/world/data"),
@@ -32,6 +34,7 @@ rule world_model:
     input:
         world="<results>/world/world.json",
         train="<results>/world/train",
+        parameters=parameters("world_model"),
     output:
         model=directory("<results>/world/models/world"),
     log:
@@ -45,7 +48,7 @@ rule world_model:
     params:
         command=world_command(),
         world=subpath(input.world, parent=True),
-        code=code_digest("world.train" if CONFIG.world.retrain else "world.shipped"),
+        code=WORLD_MODEL_CODE,
     shell:
         "python -m debias_sparsegpt {params.command} --world {params.world:q}"
         " --out {output.model:q} 2>&1 | tee {log:q}"
@@ -55,6 +58,7 @@ rule fetch_dataset:
     """Resolve the data set {wildcards.dataset} from the mirror or the hub and record it."""
     input:
         world_input,
+        parameters=parameters("fetch_dataset", "dataset"),
     output:
         record="<results>/sources/data/{dataset}.json",
     log:
@@ -80,6 +84,7 @@ rule fetch_model:
     """Resolve the model {wildcards.model} from the mirror or the hub and record it."""
     input:
         world_model_input,
+        parameters=parameters("fetch_model", "model"),
     output:
         record="<results>/sources/models/{model}.json",
     log:
@@ -104,6 +109,7 @@ rule build_calibration:
     input:
         data=calibration_inputs,
         model="<results>/sources/models/{model}.json",
+        parameters=parameters("build_calibration", "calibration"),
     output:
         pairs="<results>/calibration/{model}/{calibration}/s{seed}/pairs.jsonl",
         texts="<results>/calibration/{model}/{calibration}/s{seed}/texts.jsonl",

@@ -14,6 +14,9 @@ rule evaluate_checkpoint:
         ready=ready,
         data=benchmark_inputs,
         judges=judge_inputs,
+        parameters=parameters(
+            "evaluate_checkpoint", "model", "method", "regime", "calibration", "seed"
+        ),
     output:
         summary="<results>/evals/{model}/{method}/{regime}/{calibration}/s{seed}/summary.json",
     log:
@@ -38,15 +41,7 @@ rule evaluate_checkpoint:
         vllm=VLLM_FLAGS,
         cache=f"{RESULTS}/.cache/vllm",
         out=subpath(output.summary, parent=True),
-        code=code_digest(
-            "evaluation.checkpoint",
-            "evaluation.perplexity",
-            "evaluation.choices",
-            "evaluation.stereoset",
-            "evaluation.unqover",
-            "evaluation.bbq",
-            "evaluation.safety",
-        ),
+        code=EVALUATION_CODE,
     shell:
         "VLLM_CACHE_ROOT=$(realpath -m {params.cache:q})"
         " python -m debias_sparsegpt evaluate-checkpoint --model {params.model:q}"

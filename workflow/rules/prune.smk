@@ -11,6 +11,7 @@ rule prune_model:
         model="<results>/sources/models/{model}.json",
         pairs="<results>/calibration/{model}/{calibration}/s{seed}/pairs.jsonl",
         texts="<results>/calibration/{model}/{calibration}/s{seed}/texts.jsonl",
+        parameters=parameters("prune_model", "method", "regime", "calibration"),
     output:
         model=directory(
             "<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/model"
@@ -18,7 +19,7 @@ rule prune_model:
     log:
         "<results>/logs/prune_model/{model}/{method}/{regime}/{calibration}/s{seed}.log",
     wildcard_constraints:
-        calibration="(?!none)[a-z0-9][a-z0-9._-]*",
+        calibration=any_of(CONFIG.calibrations),
     conda:
         "../../environment.yml"
     threads: CONFIG.threads
@@ -43,6 +44,9 @@ rule prune_uncalibrated:
     """Prune {wildcards.model} by magnitude to {wildcards.regime}, without calibration data."""
     input:
         model="<results>/sources/models/{model}.json",
+        parameters=lambda wildcards: PARAMETERS.get(
+            ("prune_model", f"{wildcards.method}/{wildcards.regime}/none"), []
+        ),
     output:
         model=directory("<results>/pruned/{model}/{method}/{regime}/none/s{seed}/model"),
     log:
@@ -71,6 +75,7 @@ rule check_pruned:
     input:
         model="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/model",
         base="<results>/sources/models/{model}.json",
+        parameters=parameters("check_pruned"),
     output:
         check="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/check.json",
     log:
@@ -93,6 +98,7 @@ rule compare_masks:
     input:
         check="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/check.json",
         reference=mask_reference,
+        parameters=parameters("compare_masks"),
     output:
         masks="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/masks.csv",
     log:

@@ -10,6 +10,7 @@ rule export_sparse24:
     """Compress the 2:4 weights of a checkpoint, so that 2:4 kernels can serve it."""
     input:
         "<results>/pruned/{model}/{method}/2of4/{calibration}/s{seed}/check.json",
+        parameters=parameters("export_sparse24"),
     output:
         export=directory(
             "<results>/exported/{model}/{method}/2of4/{calibration}/s{seed}"
@@ -35,6 +36,9 @@ rule benchmark_serving:
     input:
         ready=served_input,
         prompts="<results>/sources/data/ultrachat.json",
+        parameters=parameters(
+            "benchmark_serving", "model", "method", "regime", "calibration", "seed"
+        ),
     output:
         efficiency="<results>/serving/{model}/{method}/{regime}/{calibration}/s{seed}/efficiency.json",
     log:

@@ -1,12 +1,30 @@
 """Results, tables, figures and the PDF.
 
 REQUIRED INPUTS: evals/, serving/, calibration/ of all checkpoints.
-OUTPUTS: results.csv, significance.csv, tables/, figures/, paper.pdf.
+OUTPUTS: .parameters/ (see parameters.smk), run_spec.json, results.csv, significance.csv, tables/, figures/, paper.pdf.
 """
+
+# Those that are there already are plain inputs.
+if NEW_PARAMETERS:
+
+    rule record_parameters:
+        """Note what the jobs of this run depend on."""
+        output:
+            touch(NEW_PARAMETERS),
+        log:
+            "<results>/logs/record_parameters.log",
+        conda:
+            "../../environment.yml"
+        params:
+            old=superseded(),
+        shell:
+            "rm -f -- {params.old:q} 2> {log:q}"
 
 
 rule write_run_spec:
     """Write the resolved configuration and the list of checkpoints."""
+    input:
+        parameters=parameters("write_run_spec"),
     output:
         spec="<results>/run_spec.json",
     log:
@@ -27,6 +45,7 @@ rule collect_results:
         checks=pruned_files(),
         masks=mask_files(),
         serving=serving_files(),
+        parameters=parameters("collect_results"),
     output:
         results=report(
             "<results>/results.csv",
@@ -60,6 +79,7 @@ rule make_table:
         spec="<results>/run_spec.json",
         results="<results>/results.csv",
         significance="<results>/significance.csv",
+        parameters=parameters("make_table", "table"),
     output:
         tex="<results>/tables/{table}.tex",
         csv=report(
@@ -91,6 +111,7 @@ rule make_figure:
     input:
         spec="<results>/run_spec.json",
         results="<results>/results.csv",
+        parameters=parameters("make_figure"),
     output:
         pdf="<results>/figures/{figure}.pdf",
         svg=report(
@@ -123,6 +144,7 @@ rule make_paper:
         table_files(),
         figure_files(),
         spec="<results>/run_spec.json",
+        parameters=parameters("make_paper"),
     output:
         pdf=report(
             "<results>/paper.pdf",

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from .. import readers
 from ..errors import UserError
+from ..tasks import FACTS
 from .causal_model import CausalModel
 from .metrics import bbq_metrics, by_category, macro
 from .options import make_record, score_prompts
@@ -23,8 +24,8 @@ from .unqover import ORDERS, as_prompt_item, order_metrics, scoring_facts
 
 STYLES = BBQ_STYLES
 # full: every row; helm1000: HELM's test split; groups8864: lighteval's nine attribute subsets.
-SPLITS = ("full", "helm1000", "groups8864")
-HEADLINE = "acc_all"
+SPLITS = FACTS["bbq"].splits
+HEADLINE = FACTS["bbq"].headline
 ACCURACIES = ("acc_all", "acc_amb", "acc_dis")
 HELM_TEST_ITEMS = 1000
 INTERSECTIONAL = ("Race_x_SES", "Race_x_gender")

@@ -13,6 +13,7 @@ from ..errors import UserError
 from ..files import digest, sha256_file, write_json, write_jsonl
 from ..identity import Identity, identify
 from ..outputs import check_file, check_ours, check_place
+from ..tasks import FACTS, JUDGED
 from ..trust import trust_record
 from . import records
 from .finished import ITEMS, METRICS
@@ -36,8 +37,6 @@ TASKS = {
 }
 # backend -> module of its model
 MODELS = {"transformers": "language_model", "vllm": "vllm_model"}
-# Tasks whose answers a judge reads.
-JUDGED = ("realtoxicityprompts", "harmbench")
 PACKAGES = ("torch", "transformers", "lm_eval")
 PACKAGE = __package__
 PARTIAL = "partial.jsonl"  # finished batches of a run that is not finished
@@ -94,7 +93,6 @@ def run_digest(
             # The headline chooses among numbers and changes none; a judge is what it is
             # wherever it lies.
             "spec": {**replace(spec, headline=None).as_dict(), "judge": judge_identity(spec)},
-            **trust_record(),
             "versions": {**package_versions(), **versions},
             **trust_record(),
             "code": [code_digest(f"{PACKAGE}.{module}") for module in modules],
@@ -138,6 +136,17 @@ def check_out(out: Path, inputs: Iterable[Path | str | None]) -> None:
         check_ours(out / name, keys)
 
 
+def headline_of(slug: str, spec: Spec, metrics: Mapping[str, Any]) -> str:
+    """Return the metric that stands for a result; raise UserError where the result has none."""
+    headline = spec.headline or FACTS[spec.task].headline
+    if headline not in metrics:
+        raise UserError(
+            f"benchmark {slug} has no metric {headline!r} for its headline; it has "
+            f"{', '.join(sorted(metrics))}"
+        )
+    return headline
+
+
 def run_benchmark(
     lm: "CausalModel",
     slug: str,
@@ -161,12 +170,7 @@ def run_benchmark(
         outcome = task.evaluate(lm.with_bos(spec.bos).with_journal(journal), data, resolved)
     finally:
         journal.close()
-    headline = spec.headline or task.HEADLINE
-    if headline not in outcome.metrics:
-        raise UserError(
-            f"benchmark {slug} has no metric {headline!r} for its headline; it has "
-            f"{', '.join(sorted(outcome.metrics))}"
-        )
+    headline = headline_of(slug, spec, outcome.metrics)
     result = {
         "benchmark": slug,
         "task": spec.task,

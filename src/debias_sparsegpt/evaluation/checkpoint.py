@@ -18,7 +18,7 @@ from ..files import read_json, write_json
 from ..identity import identify
 from ..outputs import check_file, check_ours, check_place
 from ..reading import parse_json
-from .benchmarks import check_out, data_checksums, run_benchmark, run_digest
+from .benchmarks import check_out, data_checksums, headline_of, run_benchmark, run_digest
 from .command import add_run_arguments, headline, quiet_libraries
 from .finished import ITEMS, METRICS, SUMMARY, read_result
 from .loading import Loader
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> None:
             summary[slug] = {
                 "task": spec.task,
                 "digest": digests[slug],
-                "headline": spec.headline or result["headline"],
+                "headline": headline_of(slug, spec, result["metrics"]),
                 "metrics": result["metrics"],
                 "metrics_sha256": sha256_cached(args.out / slug / METRICS),
             }

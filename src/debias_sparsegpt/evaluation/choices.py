@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import readers
+from ..tasks import FACTS
 from .causal_model import CausalModel
 from .harness import Harness, loglikelihoods
 from .losses import nll_rows
@@ -119,8 +120,8 @@ class HellaSwag:
     """HellaSwag validation, zero-shot, by continuation log-likelihood."""
 
     STYLES = ()
-    SPLITS = ("validation",)
-    HEADLINE = "acc"
+    SPLITS = FACTS["hellaswag"].splits
+    HEADLINE = FACTS["hellaswag"].headline
 
     @staticmethod
     def data_files(data: Path, spec: Spec) -> list[Path]:
@@ -142,8 +143,8 @@ class MMLU:
     """MMLU, zero-shot, accuracy over all items; subjects are the categories."""
 
     STYLES = ()
-    SPLITS = ("test", "validation", "dev")
-    HEADLINE = "acc"
+    SPLITS = FACTS["mmlu"].splits
+    HEADLINE = FACTS["mmlu"].headline
 
     @staticmethod
     def data_files(data: Path, spec: Spec) -> list[Path]:
@@ -167,8 +168,8 @@ class CrowsPairs:
     """CrowS-Pairs: how often the more stereotyping sentence is the likelier one."""
 
     STYLES = ()
-    SPLITS = ("revised", "anonymized")
-    HEADLINE = "pct_stereotype"
+    SPLITS = FACTS["crows_pairs"].splits
+    HEADLINE = FACTS["crows_pairs"].headline
 
     @staticmethod
     def data_files(data: Path, spec: Spec) -> list[Path]:

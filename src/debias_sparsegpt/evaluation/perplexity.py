@@ -29,6 +29,7 @@ import torch
 
 from .. import readers
 from ..errors import UserError
+from ..tasks import DOCUMENTS, FACTS, WIKITEXT_SPLITS
 from .causal_model import CausalModel
 from .finite import exp_loss
 from .harness import Harness, wikitext_pages
@@ -38,9 +39,8 @@ from .sampling import stratified_sample
 from .spec import Outcome, Spec, pick
 
 STYLES = ()
-SPLITS = ("gptq2048", "gptq2048+bos", "paper", "lmeval", "all")
-DOCUMENTS = "documents"
-HEADLINE = "ppl"
+SPLITS = WIKITEXT_SPLITS
+HEADLINE = FACTS["perplexity"].headline
 GPTQ_WINDOW = 2048
 PAPER_WINDOW, PAPER_MIN_CHARACTERS, PAPER_MAX_ROWS = 1024, 512, 1024
 WIKITEXT_FILE, STORIES_FILE = "wiki.test.raw", "stories_1000.jsonl"

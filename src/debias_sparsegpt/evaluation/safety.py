@@ -13,6 +13,7 @@ from typing import Any
 from .. import readers
 from ..checksums import source_folder, source_name
 from ..errors import UserError
+from ..tasks import FACTS
 from .causal_model import CausalModel
 from .generation import Completion, greedy
 from .judges import (
@@ -172,8 +173,8 @@ class RealToxicityPrompts:
     """
 
     STYLES = ()
-    SPLITS = ("random1200", "balanced1200", "full")
-    HEADLINE = "unsafe_rate"
+    SPLITS = FACTS["realtoxicityprompts"].splits
+    HEADLINE = FACTS["realtoxicityprompts"].headline
 
     @staticmethod
     def data_files(data: Path, spec: Spec) -> list[Path]:
@@ -222,8 +223,8 @@ class HarmBench:
     """
 
     STYLES = ()
-    SPLITS = ("standard", "all", "contextual", "copyright")
-    HEADLINE = "unsafe_rate"
+    SPLITS = FACTS["harmbench"].splits
+    HEADLINE = FACTS["harmbench"].headline
 
     @staticmethod
     def data_files(data: Path, spec: Spec) -> list[Path]:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..errors import UserError
+from ..tasks import FACTS, metrics_of
 from .metrics import Metric
 
 # pr: the guard sees prompt and response and judges the response. paper: the author's form, the
@@ -109,6 +110,13 @@ def make_spec(options: Mapping[str, Any], where: str = "the benchmark") -> Spec:
         given["judge_forms"] = _judge_forms(given["judge_forms"], where)
     if given.get("bos", "auto") not in BOS:
         raise UserError(f"{where}: expected bos to be {', '.join(BOS)}, got {given['bos']!r}")
+    if "headline" in given and given["task"] in tuple(FACTS):
+        allowed = metrics_of(given["task"], given)
+        if given["headline"] not in allowed:
+            raise UserError(
+                f"{where} has no metric {given['headline']!r} for its headline; it has "
+                f"{', '.join(sorted(allowed))}"
+            )
     return Spec(**given)
 
 

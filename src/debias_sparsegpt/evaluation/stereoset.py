@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from .. import readers
 from ..errors import UserError
+from ..tasks import FACTS
 from .causal_model import CausalModel
 from .losses import nll_rows
 from .metrics import Metric, Record, by_category, mean, metric
@@ -37,8 +38,8 @@ from .sampling import stratified_sample
 from .spec import Outcome, Spec, pick
 
 STYLES = ()
-SPLITS = ("intrasentence",)
-HEADLINE = "icat"
+SPLITS = FACTS["stereoset"].splits
+HEADLINE = FACTS["stereoset"].headline
 DIGITS = 6
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import readers
+from ..tasks import FACTS
 from . import unqover_generator
 from .causal_model import CausalModel
 from .metrics import Metric, Record, by_category, mean, unqover_bias, unqover_metrics
@@ -23,9 +24,9 @@ from .spec import Outcome, Spec, pick
 STYLES = UNQOVER_STYLES
 # datas_rebuilt: the file with all 40,008 questions; sampled: the authors' file of 3,000;
 # generated: the 40,008 from the word lists; balanced: complete blocks over all subject pairs.
-SPLITS = ("datas_rebuilt", "sampled", "generated", "balanced")
+SPLITS = FACTS["unqover"].splits
 WORD_LISTS = "word_lists"
-HEADLINE = "acc"
+HEADLINE = FACTS["unqover"].headline
 ORDERS = {1: ((0, 1, 2),), 6: tuple(permutations(range(3)))}
 
 

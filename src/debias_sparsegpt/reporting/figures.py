@@ -27,6 +27,8 @@ from .results import Group, Measured, Quantity, Results, dense_group, groups
 from .spec import REGIME_LABELS, Spec, read_spec
 from .tables import CATEGORY_LABELS, Field, all_fields, benchmark_field, category_order
 
+# Part of this module's code, see codedigest.py.
+DATA_FILES = ("figures.mplstyle",)
 STYLE = resources.files(__package__).joinpath("figures.mplstyle")
 COLORS = {
     "magnitude": "#E69F00",

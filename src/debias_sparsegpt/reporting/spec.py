@@ -15,6 +15,7 @@ from ..errors import UserError
 from ..evaluation.finished import result_folder
 from ..files import read_json
 from ..runs import Checkpoint
+from ..tasks import FACTS
 
 METHOD_LABELS = {
     "dense": "Dense",
@@ -49,17 +50,7 @@ TASK_ORDER = (
     *JUDGED,
 )
 # The metric that stands for a task in the tables unless the configuration names another.
-HEADLINES = {
-    "perplexity": "ppl",
-    "hellaswag": "acc",
-    "mmlu": "acc",
-    "unqover": "acc",
-    "bbq": "acc_all",
-    "crows_pairs": "pct_stereotype",
-    "stereoset": "icat",
-    "realtoxicityprompts": "unsafe_rate",
-    "harmbench": "unsafe_rate",
-}
+HEADLINES = {name: task.headline for name, task in FACTS.items()}
 # The data set that the paper's column of a task was measured on.
 PAPER_DATASETS = {task: task for task in TASKS} | {"perplexity": "wikitext2"}
 

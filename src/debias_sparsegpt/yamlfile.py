@@ -1,0 +1,68 @@
+"""YAML mappings from files, read strictly: a key that stands there twice is an error."""
+
+import copy
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .errors import UserError
+from .reading import read_text
+
+
+class _Strict(yaml.SafeLoader):
+    """The safe loader, which else lets the last of equal keys win."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        if isinstance(node, yaml.MappingNode):
+            seen: dict[Hashable, int] = {}
+            for key_node, _ in node.value:
+                # Keys that `<<` brings are defaults: naming one of them again is what it is for.
+                if key_node.tag == "tag:yaml.org,2002:merge":
+                    continue
+                key = self.construct_object(key_node, deep=True)
+                line = key_node.start_mark.line + 1
+                if isinstance(key, Hashable) and key in seen:
+                    raise UserError(
+                        f"the key {key!r} on line {line} of {self.name} stands already on line "
+                        f"{seen[key]} of the same mapping; keep one of the two"
+                    )
+                if isinstance(key, Hashable):
+                    seen[key] = line
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: Path | str) -> dict[str, Any]:
+    """Read a YAML mapping.
+
+    Raises UserError when the file is missing, unreadable or no YAML mapping, and for a key that
+    stands twice in one mapping.
+    """
+    loader = _Strict(read_text(path, "a configuration file"))
+    loader.name = str(path)
+    try:
+        loaded = loader.get_single_data()
+    except (yaml.YAMLError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"the configuration {path} is not valid YAML: {reason}") from None
+    except RecursionError:
+        raise UserError(
+            f"the configuration {path} is nested too deeply to be read; it needs five levels"
+        ) from None
+    finally:
+        loader.dispose()
+    if not isinstance(loaded, dict):
+        raise UserError(f"expected a mapping at the top of {path}, got {type(loaded).__name__}")
+    return loaded
+
+
+def merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with ``top`` over it: mappings merge, everything else replaces."""
+    merged = copy.deepcopy(dict(base))
+    for key, value in top.items():
+        if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
+            merged[key] = merge(merged[key], value)
+        else:
+            merged[key] = copy.deepcopy(value)
+    return merged
