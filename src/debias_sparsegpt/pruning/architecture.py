@@ -51,7 +51,8 @@ def load_skeleton(folder: Path) -> PreTrainedModel:
                 config, attn_implementation="eager" if eager else None
             )
     except ValueError as error:
-        raise UserError(f"the model in {folder} is no causal language model: {error}") from None
+        first = str(error).splitlines()[0]
+        raise UserError(f"the model in {folder} is no causal language model: {first}") from None
     return model.eval().requires_grad_(False)
 
 
