@@ -51,7 +51,8 @@ SIZES = {
     "conv_kernel": 2, "mamba_d_conv": 2, "d_conv": 2, "swa_head_dim": 8, "swa_v_head_dim": 8,
     "index_head_dim": 8, "index_n_heads": 4, "index_topk": 64,
     "kv_channels": 8, "rotary_dim": 8, "mamba_d_head": 32, "mamba_headdim": 16,
-    "mamba_head_dim": 16, "mamba_num_heads": 4, "n_mamba_heads": 4, "state_size": 4, "ssm_state_size": 4,
+    "mamba_head_dim": 16, "mamba_num_heads": 4, "n_mamba_heads": 4,
+    "state_size": 4, "ssm_state_size": 4,
     "mamba_d_state": 4, "chunk_size": 8, "mamba_chunk_size": 8, "time_step_rank": 16,
     "mamba_dt_rank": 16, "n_groups": 1, "mamba_n_groups": 1, "mamba_ngroups": 1,
     "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": VOCABULARY,
@@ -123,13 +124,13 @@ def small_config(kind: str, layers: int) -> PreTrainedConfig:
     return type(default)(**shrink(default, layers) | ARGUMENTS.get(kind, lambda _: {})(layers))
 
 
-def save_random(folder: Path, kind: str, layers: int, seed: int = 0, **arguments) -> Path:
+def save_random(
+    folder: Path, kind: str, layers: int, dtype: torch.dtype = torch.float32, seed: int = 0
+) -> Path:
     """Write a random model of a type, with weights so large that every part matters."""
     torch.manual_seed(seed)
     try:
         config = small_config(kind, layers)
-        for name, value in arguments.items():
-            setattr(config, name, value)
         with torch.device("meta"):
             count = sum(p.numel() for p in AutoModelForCausalLM.from_config(config).parameters())
         if count > LARGEST:
@@ -150,5 +151,5 @@ def save_random(folder: Path, kind: str, layers: int, seed: int = 0, **arguments
         for name, buffer in model.named_buffers():
             if name in stored and buffer.is_floating_point():
                 buffer.mul_(1 + 0.3 * torch.rand_like(buffer))
-    model.save_pretrained(folder)
+    model.to(dtype).save_pretrained(folder)
     return folder

@@ -337,7 +337,12 @@ class Run:
             return objection
         # One pair with a prefix and two suffixes, of which the model must show no trace.
         pair = max(pairs, key=lambda pair: packed[pair.id] - max(len(pair.ids0), len(pair.ids1)))
-        deviation = tree_deviation(base.model, base.blocks, pair, base.device, self.probe.form)
+        try:
+            deviation = tree_deviation(base.model, base.blocks, pair, base.device, self.probe.form)
+        except (UserError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:  # the model's code, which has run on plain sentences before
+            return f"{type(base.model).__name__} fails on it ({type(error).__name__})"
         if deviation > TREE_TOLERANCE[base.compute_dtype]:
             return (
                 f"{type(base.model).__name__} does not keep two suffixes of one prefix apart "

@@ -62,9 +62,9 @@ def probe_blocks(model: PreTrainedModel, blocks: nn.ModuleList, ids: Tensor, dev
     except Exception as error:  # of the model's own code, which may raise anything
         lines = str(error).strip().splitlines() or [""]
         raise UserError(
-            f"{type(model).__name__} does not run on {len(ids)} tokens of the calibration text: "
-            f"{type(error).__name__}: {lines[0]}; check its config.json, "
-            "or the model with transformers alone"
+            f"{type(model).__name__}: running {len(ids)} tokens up to and through the first "
+            f"decoder block fails with {type(error).__name__}: {lines[0]}; its config.json is "
+            "wrong, or this architecture is not supported"
         ) from error
     return Probe(form, stream_of(calls, [], form), [stream_of(calls, [], form) for calls in alone])
 
