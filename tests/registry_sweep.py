@@ -173,8 +173,8 @@ HEAD = """# Which architectures are pruned
 For every type of transformers' causal-LM registry a random model of {layers} layers was made from
 its config class, pruned with SparseGPT ({regime}) on {pairs} pairs of random tokens, and compared
 with the unmodified model run sentence by sentence in float64: *agreement* is the lowest share of
-equal mask entries of any of its matrices (XGLM in float32: its code has no float64). Tensors that are
-not pruned stayed the same, byte for
+equal mask entries of any of its matrices (XGLM in float32: its code has no float64). Tensors that
+are not pruned stayed the same, byte for
 byte, and the result loads in transformers. Nothing is decided by a type's name: what is refused is
 refused for what the model's own code does with a few tokens, or for what it holds.
 Real models differ from these in size: there a convolution may be smaller than every linear layer,
