@@ -16,6 +16,7 @@ from debias_sparsegpt.pruning.forward import collect, input_groups, record_input
 from debias_sparsegpt.pruning.hessian import Gram
 from debias_sparsegpt.pruning.masks import REGIMES
 from debias_sparsegpt.pruning.packing import pack_pairs
+from debias_sparsegpt.pruning.probe import probe_blocks
 from pruning_models import ARCHITECTURES, random_pairs, save_model, write_rows
 
 
@@ -28,8 +29,10 @@ def built(request, tmp_path_factory):
 def packed_hessians(base, pairs, bias, shared):
     """Return the Hessian of each linear of the first block, as the engine takes it."""
     base.load_outside(torch.tensor([k for pair in pairs for k in pair.ids0 + pair.ids1]))
-    calibration = record_inputs(base.model, base.blocks, pack_pairs(pairs, bias, shared, 64), "cpu")
     base.load_block(0)
+    form = probe_blocks(base.model, base.blocks, torch.tensor(pairs[0].ids0), "cpu").form
+    batches = pack_pairs(pairs, bias, shared, 64)
+    calibration = record_inputs(base.model, base.blocks, batches, "cpu", form)
     groups = input_groups(base.blocks[0], calibration.streams()[0], 0)
     sums = {}
 

@@ -227,13 +227,13 @@ def world_errors(raw: Mapping[str, Any]) -> list[str]:
             )
     world = mapping(raw.get("world"))
     seed, shipped = world.get("seed", 0), shipped_seed()
-    if raw.get("source") == "world" and type(seed) is int and seed != shipped:
-        if not world.get("retrain"):
-            lines.append(
-                f"world.seed: got {seed}, but the shipped model belongs to the world with seed "
-                f"{shipped}; set world.retrain to true to train one for this world, and results to "
-                "a new folder to keep the world that is there"
-            )
+    another = type(seed) is int and seed != shipped and not world.get("retrain")
+    if raw.get("source") == "world" and another:
+        lines.append(
+            f"world.seed: got {seed}, but the shipped model belongs to the world with seed "
+            f"{shipped}; set world.retrain to true to train one for this world, and results to "
+            "a new folder to keep the world that is there"
+        )
     return lines
 
 

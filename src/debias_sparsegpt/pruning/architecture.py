@@ -25,7 +25,8 @@ PRUNABLE = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 def max_positions(folder: Path) -> int:
     """Return the longest sequence that a model's config allows."""
     config = load_config(folder).get_text_config()
-    return getattr(config, "max_position_embeddings", None) or sys.maxsize
+    limit = getattr(config, "max_position_embeddings", None)
+    return limit if limit and limit > 0 else sys.maxsize  # XLNet says -1
 
 
 def load_skeleton(folder: Path) -> PreTrainedModel:
@@ -67,7 +68,17 @@ def find_blocks(model: PreTrainedModel) -> tuple[str, nn.ModuleList]:
             f"{depth} decoder blocks of one class that hold nn.Linear or Conv1D layers (the "
             f"config's num_hidden_layers), found {len(found)}; this architecture is not supported"
         )
-    return found[0]
+    name, blocks = found[0]
+    owners: dict[int, int] = {}
+    for index, block in enumerate(blocks):
+        for parameter in block.parameters():
+            if owners.setdefault(id(parameter), index) != index:
+                raise UserError(
+                    f"{type(model).__name__}: decoder blocks {owners[id(parameter)]} and {index} "
+                    "share parameters and cannot be pruned one after the other; "
+                    "this architecture is not supported"
+                )
+    return name, blocks
 
 
 def find_linears(block: nn.Module) -> dict[str, nn.Linear | Conv1D]:
@@ -116,6 +127,15 @@ def stored_name(model: PreTrainedModel, name: str, stored: Mapping[str, Entry]) 
         f"expected a tensor {name} in the checkpoint, found none under that name or without "
         f"{prefix!r}; the weights do not belong to this config.json"
     )
+
+
+def is_stored(model: PreTrainedModel, name: str, stored: Mapping[str, Entry]) -> bool:
+    """Return whether a tensor that need not be in a checkpoint is stored in it."""
+    try:
+        stored_name(model, name, stored)
+    except UserError:
+        return False
+    return True
 
 
 def set_parameter(module: nn.Module, name: str, value: Tensor) -> None:

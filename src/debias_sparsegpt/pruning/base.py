@@ -1,5 +1,6 @@
 """The model to be pruned: skeleton on the meta device, weights on disk, loaded part by part."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -13,6 +14,7 @@ from .architecture import (
     check_block,
     find_blocks,
     find_linears,
+    is_stored,
     load_skeleton,
     rows_of,
     set_parameter,
@@ -146,7 +148,26 @@ class BaseModel:
             if owner in linears and leaf == "weight":
                 weights[owner] = tensor
             set_parameter(block, name, self._convert(tensor))
+        self._load_buffers(block, self.block_name(index), entries)
         return weights
+
+    def _load_buffers(self, module: nn.Module, prefix: str, entries: Mapping[str, Entry]) -> None:
+        """Load the buffers that a checkpoint stores, such as Gemma 4's scale of each layer."""
+        for name, buffer in list(module.named_buffers()):
+            full = f"{prefix}.{name}"
+            owner, _, leaf = name.rpartition(".")
+            place = module.get_submodule(owner)
+            if leaf in place._non_persistent_buffers_set or not is_stored(
+                self.model, full, entries
+            ):
+                continue
+            entry = entries[stored_name(self.model, full, entries)]
+            if entry.shape != tuple(buffer.shape):
+                raise UserError(
+                    f"{full} is stored with shape {entry.shape}, but config.json asks for "
+                    f"{tuple(buffer.shape)}; the weights belong to another config.json"
+                )
+            place._buffers[leaf] = self._convert(read_tensor(entry))
 
     def set_weight(self, index: int, name: str, weight: Tensor) -> None:
         """Give a linear of a loaded block the pruned weight, in the dtype of the forward pass."""
@@ -173,6 +194,9 @@ class BaseModel:
             else:
                 tensor = self._convert(read_tensor(entry))
             set_parameter(base, name, tensor)
+        for name, module in base.named_children():
+            if not inside.startswith(f"{name}."):
+                self._load_buffers(module, f"{self.prefix}.{name}", self.stored)
 
     def _embedding(self, entry: Entry, used: Tensor) -> Tensor:
         """Return the embedding table with its ``used`` rows filled, the others undefined."""

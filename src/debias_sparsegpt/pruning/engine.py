@@ -48,6 +48,7 @@ from .hessian import Gram, Plan, SquareNorms
 from .layer import Report, prune_hessian, prune_magnitude, prune_wanda
 from .masks import METHODS, REGIMES
 from .packing import Batch, pack_pairs, pack_texts
+from .probe import Probe, check_rows, probe_blocks
 from .provenance import Stopwatch, provenance
 from .solver import column_loop
 from .tensors import Entry, write_tensors
@@ -236,6 +237,7 @@ class Run:
         self.regime = REGIMES[options.regime]
         self.shards = base.shard_names()
         self.packing: str | None = None
+        self.probe: Probe | None = None
         self.groups: dict[tuple[str, ...], list[list[str]]] = {}
         self.watch = Stopwatch(base.device)
 
@@ -307,13 +309,20 @@ class Run:
                     f"takes at most {limit}; shorten or remove it"
                 )
         base.load_outside(self.text.token_ids())
+        base.load_block(0)
+        self.probe = probe_blocks(base.model, base.blocks, self.text.token_ids(), base.device)
         batches = self._pack_pairs() + pack_texts(self.text.texts)
-        calibration = record_inputs(base.model, base.blocks, batches, base.device)
+        base.unload_block(0)
+        form = self.probe.form
+        calibration = record_inputs(base.model, base.blocks, batches, base.device, form)
         base.unload_outside()
         return calibration
 
     def _pack_pairs(self) -> list[Batch]:
-        """Return the batches of pairs; sets ``self.packing`` to the packing that was possible."""
+        """Return the batches of pairs; sets ``self.packing`` to the packing that was possible.
+
+        Expects the first block loaded, like ``_tree_objection``.
+        """
         if self.text.pairs is None:
             return []
         pairs = self.text.pairs.pairs
@@ -338,9 +347,12 @@ class Run:
             return objection
         # One pair with a prefix and two suffixes, of which the model must show no trace.
         pair = max(pairs, key=lambda pair: packed[pair.id] - max(len(pair.ids0), len(pair.ids1)))
-        base.load_block(0)
-        deviation = tree_deviation(base.model, base.blocks, pair, base.device)
-        base.unload_block(0)
+        try:
+            deviation = tree_deviation(base.model, base.blocks, pair, base.device, self.probe.form)
+        except (UserError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:  # the model's code, which has run on plain sentences before
+            return f"{type(base.model).__name__} fails on it ({type(error).__name__})"
         if deviation > TREE_TOLERANCE[base.compute_dtype]:
             return (
                 f"{type(base.model).__name__} does not keep two suffixes of one prefix apart "
@@ -385,6 +397,7 @@ class Run:
             return [[[name] for name in names]]
         if names not in self.groups:
             self.groups[names] = input_groups(block, calibration.streams()[0], index)
+            check_rows(block, index, self.probe)
         groups = self.groups[names]
         return [groups] if self.options.sequential == "block" else [[group] for group in groups]
 

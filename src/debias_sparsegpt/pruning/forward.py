@@ -19,34 +19,8 @@ from ..errors import UserError
 from .architecture import find_linears
 from .hessian import Plan
 from .packing import Batch, Part, pack_pairs
+from .standin import Call, Form, StandIn, Stop, Tape
 from .tensors import all_finite
-
-
-class _Stop(Exception):
-    """Ends a forward pass whose remainder is not needed."""
-
-
-class _Recorder(nn.Module):
-    """Stands in for one decoder block: notes its arguments, passes the hidden states on."""
-
-    def __init__(self, block: nn.Module, calls: list, last: bool) -> None:
-        super().__init__()
-        self.__dict__["block"] = block  # not a submodule: its parameters stay where they are
-        self.calls = calls
-        self.last = last
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            return getattr(self.__dict__["block"], name)  # such as attention_type
-
-    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        hidden = args[0] if args else kwargs.pop("hidden_states")
-        self.calls.append((hidden, args[1:], kwargs))
-        if self.last:
-            raise _Stop
-        return hidden
 
 
 @dataclass
@@ -54,18 +28,19 @@ class Stream:
     """The activations of one part of a batch on their way through the blocks.
 
     hidden: (r, l, h), the input of the next block. calls: for each block the further
-    arguments that the model passes to it. items: the calibration item of each row.
+    arguments that the model passes to it. items: the calibration item of each row. form: in
+    what form the blocks return their output.
     """
 
     hidden: Tensor
     calls: list[tuple[tuple, dict]]
     items: list[str]
+    form: Form
 
     def run(self, block: nn.Module, index: int) -> Tensor:
         """Return block ``index``'s output (r, l, h)."""
         args, kwargs = self.calls[index]
-        output = block(self.hidden, *args, **kwargs)
-        return output[0] if isinstance(output, tuple) else output
+        return self.form.hidden(block(self.hidden, *args, **kwargs))
 
 
 @dataclass
@@ -97,7 +72,7 @@ def tree_objection(model: PreTrainedModel, longest: int) -> str | None:
 
 @torch.no_grad()
 def tree_deviation(
-    model: PreTrainedModel, blocks: nn.ModuleList, pair: TokenPair, device: str
+    model: PreTrainedModel, blocks: nn.ModuleList, pair: TokenPair, device: str, form: Form
 ) -> float:
     """Return how far shared-prefix packing changes the first block's output for one pair.
 
@@ -106,7 +81,7 @@ def tree_deviation(
     positions. Expects the first block loaded, and the base model outside its blocks.
     """
     shared, plain = (
-        record_inputs(model, blocks, pack_pairs([pair], [0.0], choice), device).streams()
+        record_inputs(model, blocks, pack_pairs([pair], [0.0], choice), device, form).streams()
         for choice in (True, False)
     )
     packed = shared[0].run(blocks[0], 0)[0]
@@ -121,35 +96,56 @@ def tree_deviation(
 
 @torch.no_grad()
 def record_inputs(
-    model: PreTrainedModel, blocks: nn.ModuleList, batches: Sequence[Batch], device: str
+    model: PreTrainedModel,
+    blocks: nn.ModuleList,
+    batches: Sequence[Batch],
+    device: str,
+    form: Form,
 ) -> Calibration:
     """Return the input of the first block and the arguments of all blocks for each batch.
 
-    Expects everything of the base model outside the blocks loaded. Raises UserError naming
-    the calibration item when an embedding is not finite.
+    Expects everything of the base model outside the blocks loaded. ``form`` is that of the
+    blocks' output, as ``probe.probe_blocks`` finds it. Raises UserError naming the calibration
+    item when an embedding is not finite.
     """
-    originals = list(blocks)
-    calls: list = []
-    for index, block in enumerate(originals):
-        blocks[index] = _Recorder(block, calls, index == len(originals) - 1)
-    try:
-        recorded = []
-        for batch in batches:
-            streams = []
-            for part, items in zip(batch.parts, batch.items, strict=True):
-                calls.clear()
-                _call_model(model, part, device)
-                hidden = calls[0][0]
-                check_finite(hidden, items, "the embeddings")
-                streams.append(Stream(hidden, [call[1:] for call in calls], items))
-            recorded.append((streams, batch.plan.to(device)))
-    finally:
-        for index, block in enumerate(originals):
-            blocks[index] = block
+    recorded = []
+    for batch in batches:
+        streams = []
+        for part, items in zip(batch.parts, batch.items, strict=True):
+            calls = record_calls(model, blocks, part, device, Tape(form, len(blocks) - 1))
+            check_finite(calls[0].hidden, items, "the embeddings")
+            streams.append(stream_of(calls, items, form))
+        recorded.append((streams, batch.plan.to(device)))
     return Calibration(recorded)
 
 
-def _call_model(model: PreTrainedModel, part: Part, device: str) -> None:
+def stream_of(calls: Sequence[Call], items: list[str], form: Form) -> Stream:
+    """Return the stream in front of the first block for one pass' recorded calls."""
+    return Stream(calls[0].hidden, [(call.args, call.kwargs) for call in calls], items, form)
+
+
+@torch.no_grad()
+def record_calls(
+    model: PreTrainedModel, blocks: nn.ModuleList, part: Part, device: str, tape: Tape
+) -> list[Call]:
+    """Return the calls of the blocks up to ``tape.last`` in one forward pass of the model."""
+    originals = list(blocks)
+    for index, block in enumerate(originals):
+        blocks[index] = StandIn(block, index, tape)
+    try:
+        model.base_model(**_arguments(model, part, device))
+    except Stop:
+        return tape.calls
+    finally:
+        for index, block in enumerate(originals):
+            blocks[index] = block
+    raise UserError(
+        f"{type(model).__name__} did not call its last decoder block; "
+        "this architecture is not supported"
+    )
+
+
+def _arguments(model: PreTrainedModel, part: Part, device: str) -> dict[str, Any]:
     arguments: dict[str, Any] = {"input_ids": part.ids.to(device), "use_cache": False}
     if part.visible is not None:
         dtype = model.get_input_embeddings().weight.dtype
@@ -157,14 +153,7 @@ def _call_model(model: PreTrainedModel, part: Part, device: str) -> None:
         mask.masked_fill_(~part.visible, torch.finfo(dtype).min)
         arguments["attention_mask"] = mask.unsqueeze(1).to(device)
         arguments["position_ids"] = part.positions.to(device)
-    try:
-        model.base_model(**arguments)
-    except _Stop:
-        return
-    raise UserError(
-        f"{type(model).__name__} did not call its last decoder block; "
-        "this architecture is not supported"
-    )
+    return arguments
 
 
 def check_finite(values: Tensor, items: Sequence[str], where: str) -> None:
@@ -237,7 +226,7 @@ def collect(
         def hook(_module: nn.Module, args: tuple) -> None:
             captured[name].append(args[0].reshape(-1, args[0].shape[-1]))
             if name == leaders[-1]:
-                raise _Stop
+                raise Stop
 
         return hook
 
@@ -250,11 +239,17 @@ def collect(
             for stream in streams:
                 try:
                     stream.run(block, index)
-                except _Stop:
+                except Stop:
                     continue
             for name in leaders:
                 parts = captured.pop(name)
-                receive(name, parts[0] if len(parts) == 1 else torch.cat(parts), plan, streams)
+                inputs = parts[0] if len(parts) == 1 else torch.cat(parts)
+                if len(inputs) != len(plan.weights):
+                    raise UserError(
+                        f"the linear layer {name} of decoder block {index} got {len(inputs)} rows "
+                        f"for {len(plan.weights)} tokens; this architecture is not supported"
+                    )
+                receive(name, inputs, plan, streams)
     finally:
         for handle in handles:
             handle.remove()
