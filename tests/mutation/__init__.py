@@ -1,1 +1,1 @@
-"""Mutated input for every command: what may come of it is success with right output or a refusal."""
+"""Mutated input for every command: it may end in right output or in a refusal."""

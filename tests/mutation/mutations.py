@@ -170,7 +170,7 @@ def damage_tensors(file: Path, rng: Random) -> str:
         header[f"{name}x"] = header.pop(name)
     elif kind == "shape":
         entry["shape"] = rng.choice(
-            (entry["shape"][::-1] + [1], [0], [-1, 4], [2**40, 2**40], [end - start], None, "x")
+            ([*entry["shape"][::-1], 1], [0], [-1, 4], [2**40, 2**40], [end - start], None, "x")
         )
     elif kind == "dtype":
         entry["dtype"] = rng.choice(("F16", "BF16", "F64", "I8", "F8_E4M3", "X", None, 3))

@@ -299,9 +299,9 @@ def collected_fault(scenario, folder: Path) -> str:
             right = None
         good = scenario.inputs / file.relative_to(folder / "in")
         if good.with_name("items.jsonl").read_bytes() == _bytes(path):
-            if total and right is not None and file.read_bytes() != good.read_bytes():
-                if not _fits(total, right):
-                    return "edited metrics taken: they do not fit the records"
+            edited = total and right is not None and file.read_bytes() != good.read_bytes()
+            if edited and not _fits(total, right):
+                return "edited metrics taken: they do not fit the records"
             continue
         if total and (right is None or not _fits(total, right)):
             return "edited or truncated records taken: items.jsonl"

@@ -19,9 +19,6 @@ from .oracles import (
     table_fault,
 )
 
-# Written with times, hosts and versions; not compared.
-CHANGING = ("provenance.json",)
-
 
 @dataclass
 class Scenario:
