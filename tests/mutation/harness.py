@@ -294,9 +294,7 @@ class Session:
             n for n in new if not below(n, roots) and "" not in roots
             and not any(p == n or p.startswith(f"{n}/") for p in parents)
         ]  # fmt: skip
-        if stray or any(
-            os.path.basename(n).startswith(".") for n in new if n not in scenario.hidden
-        ):
+        if stray or any(os.path.basename(name).startswith(".") for name in new):
             return "stray file", "", str((stray or new)[:3])
         if roots != list(scenario.outputs):  # written elsewhere: no output to compare
             return None

@@ -37,8 +37,6 @@ class Scenario:
     flags: tuple[str, ...] = ("--out",)
     numbers: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
-    exact: bool = True
-    hidden: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     seconds: float = 0.0
     good: Path | None = None
@@ -99,7 +97,8 @@ def prune(made: Path) -> list[Scenario]:
     found = [
         Scenario(
             "prune", inputs, words, ("out", "out-work"), prune_fault, 10, ("--out", "--work"),
-            ("--bias-weight", "--block-size", "--damping", "--seed"), skip=("generation_config.json",),
+            ("--bias-weight", "--block-size", "--damping", "--seed"),
+            skip=("generation_config.json",),
         )
     ]  # fmt: skip
     pruned = made / "check" / "in"
@@ -129,8 +128,8 @@ def evaluate(made: Path) -> list[Scenario]:
     save_model(inputs / "base")
     write_datasets(inputs / "data")
     found = []
-    folders = {"perplexity": "wikitext2", "unqover": "unqover", "bbq": "bbq", "mmlu": "mmlu",
-               "hellaswag": "hellaswag", "crows_pairs": "crows_pairs", "stereoset": "stereoset"}  # fmt: skip
+    tasks = ("unqover", "bbq", "mmlu", "hellaswag", "crows_pairs", "stereoset")
+    folders = {"perplexity": "wikitext2", **{task: task for task in tasks}}
     for task, data in folders.items():
         mine = made / f"evaluate-{task}" / "in"
         copy_tree(inputs / "base", mine / "base")
@@ -187,25 +186,24 @@ def calibrate(made: Path) -> list[Scenario]:
     model = save_model(made / "calibration" / "model")
     inputs.mkdir(parents=True)
     copy_tree(model, inputs / "base")
-    lines = ["\tsent_more\tsent_less\tstereo_antistereo\tbias_type"]
+    lines = [",sent_more,sent_less,stereo_antistereo,bias_type"]
     pairs = [("Vel men lie.", "Tor men lie."), ("Kesh sing.", "Lumo sing.")] * 3
-    lines += [f"{k}\t{a} {k}\t{b} {k}\tstereo\ttribe" for k, (a, b) in enumerate(pairs)]
+    lines += [f"{k},{a} {k},{b} {k},stereo,tribe" for k, (a, b) in enumerate(pairs)]
     (inputs / "crows").mkdir()
-    (inputs / "crows/crows_pairs_anonymized.csv").write_text(
-        "\n".join(lines).replace("\t", ",") + "\n"
-    )
+    (inputs / "crows/crows_pairs_anonymized.csv").write_text("\n".join(lines) + "\n")
     talks = [
         {"prompt_id": f"p{k}", "prompt": "Hi", "messages": [
-            {"role": "user", "content": f"Hi {k}"}, {"role": "assistant", "content": "Hello there."}]}
+            {"role": "user", "content": f"Hi {k}"},
+            {"role": "assistant", "content": "Hello there."}]}
         for k in range(4)
     ]  # fmt: skip
     write_jsonl(inputs / "chat/test_sft.jsonl", talks)
     words = ["build-calibration", "--pairs-source", "crows_pairs", "--pairs-data", "../in/crows"]
     words += ["--model", "../in/base", "--out", "../out", "--seed", "0", "--name", "c"]
-    words += ["--categories", ""]
+    words += ["--categories", "", "--texts-data", "../in/chat", "--n-texts", "2"]
     return [
         Scenario("build-calibration", inputs, words, ("out",), calibration_fault, 5,
-                 numbers=("--seed",))
+                 numbers=("--seed", "--n-texts"))
     ]  # fmt: skip
 
 
