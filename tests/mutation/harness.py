@@ -5,6 +5,7 @@ leave nothing. In both cases everything that lay there stays, byte for byte.
 """
 
 import contextlib
+import gc
 import io
 import os
 import pickle
@@ -179,6 +180,8 @@ class Session:
         except BaseException:
             self.close()
             raise
+        gc.collect()
+        gc.freeze()  # children then share these pages
 
     def close(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
@@ -253,7 +256,8 @@ class Session:
                 value = "../victim"  # a command that writes one file may replace one that is named
             argv[argv.index(flag) + 1] = value
             place = os.path.normpath(os.path.join("work", value))
-            roots.append("" if place == "." else place)
+            ends = [Path(name).suffix for name in roots] if flag.endswith("-prefix") else [""]
+            roots += ["" if place == "." else f"{place}{end}" for end in ends]
             return argv, roots, f"{flag} {value[:60]!r}"
         if chance < 0.2 and flags:
             at = rng.choice(flags)
@@ -271,7 +275,9 @@ class Session:
         """Return (kind, place, detail) of what broke the rule, or None."""
         protected = {n: v for n, v in before.items() if below(n, ["in", "victim", "link"])}
         lost = [name for name, value in protected.items() if after.get(name) != value]
-        lost += [n for n in after if below(n, ["in"]) and n not in before]
+        given = [word[3:] for word in scenario.argv if word.startswith("../in/")]
+        given = [name for name in given if before.get(name) == "folder"]
+        lost += [n for n in after if below(n, given) and n not in before]
         if lost:
             status = outcome.status if outcome.status is not None else outcome.raised
             return "input lost or changed", lost[0].split("/")[0], f"{lost[:3]}, status {status}"

@@ -244,7 +244,7 @@ def bad_outputs(inputs: list[str], rng: Random) -> str:
     """
     return rng.choice(
         (".", "..", "../victim", "../link", "../victim/notes.txt", "../victim/notes.txt/x", "",
-         "../in", *inputs, *(f"{name}/new" for name in inputs), "y" * 300, "../out/../victim",
+         "../in", *inputs, *(f"{name}/new" for name in inputs), "y" * 300,
          "../dangling", "\udcff", "a\nb", "../nowhere/deep/out")
     )  # fmt: skip
 

@@ -231,8 +231,10 @@ def fetch(made: Path) -> list[Scenario]:
         "calibrations": {"ss": {"pairs": "stereoset"}},
     }
     write_jsonl(inputs / "mirror/data/stereoset/intrasentence.jsonl", [{"id": "x"}])
-    (inputs / "config.yaml").write_text(json.dumps(config))
-    (inputs / "catalogue.yaml").write_text(json.dumps(catalogue))
+    whole = made / "prefetch" / "in"
+    copy_tree(inputs, whole)
+    (whole / "config.yaml").write_text(json.dumps(config))
+    (whole / "catalogue.yaml").write_text(json.dumps(catalogue))
     spec = ["--spec", json.dumps({"entry": {"mirror": "m", "label": "M"}, "fingerprint": "x"})]
     rest = ["--mirror", "../in/mirror", "--lock", "../lock.json", "--out", "../record.json"]
     outputs = ("record.json", "lock.json", "hub")
@@ -244,7 +246,7 @@ def fetch(made: Path) -> list[Scenario]:
     return [
         Scenario("fetch-model", inputs, model, outputs, record_fault, 5, texts=("--spec",)),
         Scenario("fetch-dataset", inputs, data, outputs, record_fault, 3, texts=("--spec",)),
-        Scenario("prefetch", inputs, into, ("out", "lock.json", "hub"), record_fault, 10,
+        Scenario("prefetch", whole, into, ("out", "lock.json", "hub"), record_fault, 10,
                  flags=("--into",)),
     ]  # fmt: skip
 
