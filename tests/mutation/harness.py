@@ -204,6 +204,8 @@ class Session:
         folder = self.sandbox(scenario, f"warm-{scenario.name}")
         start = time.monotonic()
         outcome = call(scenario.argv, folder / "work")
+        if "took no longer than one token" in outcome.err:  # timing on a busy machine
+            outcome = call(scenario.argv, folder / "work")
         scenario.seconds = time.monotonic() - start
         if outcome.status != 0:
             raise AssertionError(f"{scenario.name} fails undamaged: {outcome}")

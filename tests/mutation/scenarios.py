@@ -169,7 +169,7 @@ def evaluate(made: Path) -> list[Scenario]:
         "".join(json.dumps({"id": f"p{k}", "text": "a b c d " * 9}) + "\n" for k in range(3))
     )
     words = ["benchmark-serving", "--model", "../in/base", "--prompts", "../in/prompts.jsonl"]
-    words += ["--out", "../out/efficiency.json", "--batch-sizes", "1", "--new-tokens", "2"]
+    words += ["--out", "../out/efficiency.json", "--batch-sizes", "1", "--new-tokens", "24"]
     words += ["--prompt-tokens", "4", "--repetitions", "1", "--warmup", "1", "--min-seconds", "0"]
     words += ["--device", "cpu", "--backend", "transformers", "--carbon-intensity", "0.05"]
     found.append(
