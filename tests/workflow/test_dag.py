@@ -3,7 +3,6 @@
 import time
 
 import pytest
-import yaml
 
 from .conftest import copy_workflow, counts, snakemake
 
@@ -100,25 +99,3 @@ def test_config_errors_come_before_the_dag(clone):
 def test_lint_is_clean(clone):
     done = snakemake(clone, "--lint")
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_the_environment_of_conda_users_is_the_locked_one(repo):
-    listed = yaml.safe_load((repo / "environment.yml").read_text())["dependencies"][-1]["pip"]
-    direct = [
-        line.strip()
-        for line in (repo / "requirements/core.in").read_text().splitlines()
-        if line.strip() and not line.startswith("#")
-    ]
-    assert [name for name in listed if not name.startswith("vllm")] == direct
-    names = {name.split("==")[0].split("[")[0] for name in listed}
-    assert names >= {
-        *("snakemake", "torch", "transformers", "datasets"),
-        *("lm-eval", "pandas", "vllm", "codecarbon"),
-    }
-    for lock in ("cpu", "cuda"):
-        locked = (repo / f"requirements/{lock}.lock").read_text()
-        for name in direct:
-            if "==" in name and not (lock == "cpu" and name.startswith("torch")):
-                package, version = name.split("==")
-                assert f"{package.split('[')[0]}" in locked
-                assert f"=={version}" in locked

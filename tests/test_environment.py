@@ -1,0 +1,146 @@
+"""The locked environments: every package has a hash, conda's file has the locked versions."""
+
+import importlib.util
+import os
+import re
+import subprocess
+
+import pytest
+import yaml
+
+LOCKS = ("cpu", "cuda", "vllm-cpu", "vllm-cuda", "torch-cpu")
+GOOD = "sha256:" + "0" * 64
+
+
+def packages(text):
+    """Return the entries of a lock file, each with its lines."""
+    return re.split(r"\n(?=\S)", text.strip())
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_locked_package_has_a_hash(repo, lock):
+    for entry in packages((repo / f"requirements/{lock}.lock").read_text()):
+        assert re.match(r"[\w.-]+==\S+", entry), entry
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}", entry), entry
+
+
+def test_every_install_checks_hashes(repo):
+    """The one exception is this package itself, without its dependencies."""
+    text = (repo / "Makefile").read_text() + (repo / "requirements/torch-cpu.sh").read_text()
+    installs = [line for line in text.splitlines() if re.search(r"(pip|asked) install ", line)]
+    assert len(installs) >= 4
+    for line in installs:
+        assert "--require-hashes" in line or "--no-deps --no-build-isolation -e ." in line, line
+
+
+def test_direct_dependencies_are_the_locked_ones(repo):
+    folder = repo / "requirements"
+    torch = (folder / "torch-cpu.lock").read_text()
+    for source, locks in (
+        ("core", ("cpu", "cuda")),
+        ("vllm-cpu", ("vllm-cpu",)),
+        ("vllm-cuda", ("vllm-cuda",)),
+    ):
+        for line in (folder / f"{source}.in").read_text().splitlines():
+            if not re.fullmatch(r"[^#\s]+==\S+", line):
+                continue
+            package, version = line.split("==")
+            for lock in locks:
+                if package == "torch" and lock.endswith("cpu"):
+                    assert f"torch=={version}+cpu " in torch
+                    continue
+                wanted = f"{package.split('[')[0]}=={version} \\"
+                assert wanted in (folder / f"{lock}.lock").read_text().splitlines()
+    assert f"TORCH := {torch.split('==')[1].split('+')[0]}\n" in (repo / "Makefile").read_text()
+
+
+def test_the_environment_of_conda_users_is_made_from_the_locks(repo):
+    path = repo / "requirements/environment.py"
+    spec = importlib.util.spec_from_file_location("environment", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    text = (repo / "environment.yml").read_text()
+    assert text == module.environment(), "run `python requirements/environment.py`"
+    listed = yaml.safe_load(text)["dependencies"][-1]["pip"]
+    versions = dict(line.split("==") for line in listed)
+    both = {name: module.locked(name) for name in ("cuda", "vllm-cuda")}
+    assert set(versions) == set(both["cuda"]) | set(both["vllm-cuda"])
+    for package, version in versions.items():
+        assert version in [lock[package] for lock in both.values() if package in lock]
+    for name in ("torch", "transformers", "snakemake", "lm-eval", "vllm", "codecarbon"):
+        assert name in versions
+
+
+# torch-cpu.sh, with a pip that says what it is told to say
+
+
+@pytest.fixture
+def script(repo, tmp_path):
+    folder = tmp_path / "requirements"
+    folder.mkdir()
+    file = folder / "torch-cpu.sh"
+    file.write_text((repo / "requirements/torch-cpu.sh").read_text())
+    (folder / "torch-cpu.lock").write_text(f"torch==9.9+cpu \\\n    --hash={GOOD}\n")
+    return file
+
+
+def fake_pip(tmp_path, body):
+    file = tmp_path / "pip"
+    file.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\n{body}\n')
+    file.chmod(0o755)
+    return str(file)
+
+
+def call(script, *words):
+    return subprocess.run(
+        ["sh", str(script), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": os.environ["PATH"], "TMPDIR": str(script.parents[1])},
+    )
+
+
+MISSING = "echo 'ERROR: No matching distribution found for torch==9.9+cpu' >&2; exit 1"
+OTHER = "echo 'ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE FILE' >&2; exit 1"
+
+
+def test_torch_is_installed_with_its_hash(script, tmp_path):
+    done = call(script, "install", fake_pip(tmp_path, "exit 0"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "--no-deps --require-hashes -r" in (tmp_path / "asked").read_text()
+
+
+def test_another_file_than_the_locked_one_is_one_sentence(script, tmp_path):
+    done = call(script, "install", fake_pip(tmp_path, OTHER), "index")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert "SHA-256" in done.stderr
+    assert "make lock-torch" in done.stderr
+    assert "--index-url" not in (tmp_path / "asked").read_text()
+
+
+def test_an_index_without_the_build_is_said_and_the_other_index_asked(script, tmp_path):
+    done = call(script, "install", fake_pip(tmp_path, MISSING), "index")
+    assert done.returncode == 3
+    assert "--index-url index" in (tmp_path / "asked").read_text()
+
+
+def test_another_failure_is_not_taken_for_a_missing_build(script, tmp_path):
+    done = call(script, "install", fake_pip(tmp_path, "echo 'no space left' >&2; exit 1"))
+    assert done.returncode == 2
+    assert "no space left" in done.stderr
+
+
+@pytest.mark.parametrize(("version", "hashes"), [("9.9", 2), ("9.10", 1)])
+def test_lock_adds_the_hash_of_what_the_index_has(script, tmp_path, version, hashes):
+    pip = fake_pip(tmp_path, 'for folder; do :; done; mkdir "$folder"; echo wheel >"$folder/a.whl"')
+    done = call(script, "lock", pip, version)
+    assert done.returncode == 0, done.stderr
+    entry = (script.parent / "torch-cpu.lock").read_text()
+    assert entry.startswith(f"torch=={version}+cpu \\\n")
+    assert len(re.findall(r"--hash=sha256:[0-9a-f]{64}", entry)) == hashes
+    again = call(script, "lock", pip, version)
+    assert again.returncode == 0
+    assert (script.parent / "torch-cpu.lock").read_text() == entry
