@@ -16,8 +16,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from debias_sparsegpt import cli, modeling, sources, trust
+from debias_sparsegpt.checksums import sealed
 from debias_sparsegpt.errors import UserError
-from debias_sparsegpt.files import sha256_file
+from debias_sparsegpt.files import sha256_file, write_json
 from debias_sparsegpt.pruning import tensors
 from pruning_models import save_model, write_rows
 
@@ -187,7 +188,8 @@ def test_check_refuses_a_matrix_without_use(model, pruned, tmp_path, capsys, fac
     save_file(stored, file, metadata={"format": "pt"})
     manifest = json.loads((out / "manifest.json").read_text())
     manifest["files"][file.name] = sha256_file(file)
-    (out / "manifest.json").write_text(json.dumps(manifest))
+    manifest.pop("checksum")
+    write_json(out / "manifest.json", sealed(manifest))
     refused(capsys, check(out, model, tmp_path / "check.json"), MATRIX, word)
     assert not (tmp_path / "check.json").exists()
 

@@ -229,7 +229,7 @@ def test_another_model_is_evaluated_again(data, tmp_path, model):
         ({"x": {"task": "bbq", "data": ".", "limit": 0}}, "whole number from 1"),
         ({"x": {"task": "bbq", "data": "/nowhere"}}, "found nothing"),
         ({}, "one benchmark at least"),
-        ("{", "not JSON"),
+        ("{", "expected JSON in --benchmarks"),
     ],
 )
 def test_bad_benchmarks_are_one_sentence(change, message, model, tmp_path, capsys):

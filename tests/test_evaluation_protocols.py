@@ -158,7 +158,7 @@ def test_lm_eval_s_prefix_follows_the_switch(bos, adding, silent, data):
         # Rolling windows: the prefix stands before the text once.
         page = " = Vel = \n The Vel sing ."
         nll, _, _ = harness.wikitext([page])[0]
-        shown = harness._run("wikitext", "wikitext/wikitext.yaml", [{"page": page}])
+        shown = harness._run("wikitext", "wikitext/wikitext.yaml", [{"page": page}], [0])
         text = plain(lm, shown[0]["arguments"][0][0])
         assert nll == pytest.approx(sum(logprobs(lm, [prefix, *text])), abs=1e-3)
         lm.tokenizer.eos_token = None

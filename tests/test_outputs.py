@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from debias_sparsegpt import outputs, sources
+from debias_sparsegpt.checksums import source_files
 from debias_sparsegpt.cli import main
 from debias_sparsegpt.errors import UserError
+from debias_sparsegpt.files import sha256_file, write_json
 from debias_sparsegpt.outputs import MARK, atomic_folder, check_file, check_folder, check_place
 from debias_sparsegpt.pruning.workspace import check_work
 from debias_sparsegpt.world import generator, shipped
@@ -484,7 +486,8 @@ def test_check_and_compare_leave_their_inputs_alone(commands, model, tmp_path, c
     pruned = tmp_path / "pruned"
     assert main([str(word) for word in [*commands["prune"], "--out", pruned]]) == 0
     record = tmp_path / "base.json"
-    record.write_text(json.dumps({"folder": str(base)}))
+    files = {name: {"sha256": sha256_file(base / name)} for name in source_files("models", base)}
+    write_json(record, {"model": "base", "folder": str(base), "files": files})
     before = tree(tmp_path)
     for out in (pruned / "manifest.json", base / "config.json", base / "new.json", record):
         refused(

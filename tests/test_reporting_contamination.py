@@ -179,7 +179,7 @@ def test_results_without_the_column_are_refused(run, tmp_path, capsys):
     words = ["--spec", str(run / "run_spec.json"), "--results", str(old)]
     words += ["--significance", str(run / "significance.csv"), "--out-prefix", str(tmp_path / "t")]
     assert main(["make-table", "--table", "main", *words]) == 2
-    assert "lacks in_calibration; run collect-results again" in capsys.readouterr().err
+    assert "but in_calibration is missing; run collect-results again" in capsys.readouterr().err
 
 
 def test_bold_needs_two_clean_values_and_differences_keep_the_mark():

@@ -322,7 +322,7 @@ def test_another_file_is_one_sentence(tmp_path):
     with pytest.raises(UserError, match="found none; run compare-masks"):
         list(patterns.mask_values(tmp_path / "masks.csv"))
     (tmp_path / "masks.csv").write_text("module,rows\na,b\n")
-    with pytest.raises(UserError, match="another form"):
+    with pytest.raises(UserError, match="but layer, kind"):
         list(patterns.mask_values(tmp_path / "masks.csv"))
 
 

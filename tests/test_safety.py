@@ -255,7 +255,7 @@ def test_a_response_too_long_for_the_guard_is_unparsed(guard_folder):
 
 @pytest.mark.parametrize(
     ("template", "message"),
-    [(None, "to have a chat template"), ("hello", "shows no user text")],
+    [(None, "to have a chat template"), ("hello", "does not show the text to judge")],
 )
 def test_a_model_that_is_no_guard_is_refused(template, message, tmp_path):
     with pytest.raises(UserError, match=message):

@@ -389,7 +389,9 @@ def test_a_conversion_replaces_only_a_conversion(hub, lock, tmp_path, name, monk
         assert [path.name for path in folder.iterdir()] == ["thesis.txt"]
 
 
-@pytest.mark.parametrize("content", ["[]", '{"r": {"revision": "main", "files": {}}}', '{"r": 1}'])
+@pytest.mark.parametrize(
+    "content", ['{"r": []}', '{"r": {"revision": "main", "files": {}}}', '{"r": 1}']
+)
 def test_a_broken_lock_is_an_error(lock, content):
     lock.parent.mkdir()
     lock.write_text(content)

@@ -3,10 +3,11 @@
 import contextlib
 import csv
 import errno
+import fcntl
 import hashlib
 import json
 import os
-import tempfile
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from .reading import iter_jsonl as iter_jsonl
 from .reading import read_json as read_json
 from .reading import read_jsonl as read_jsonl
 from .reading import reading
+
+PART = ".evenprune-part"  # ends the name of what is half-written
 
 
 def canonical_json(obj: Any, indent: int | None = None) -> str:
@@ -75,29 +78,63 @@ def disk_errors(path: Path | str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def half_written(path: Path, folder: bool = False) -> Iterator[Path]:
+    """Yield the empty file (or folder) beside ``path`` in which ``path`` is made.
+
+    It has one name for each ``path`` and is locked: a second writer waits, and the next one takes
+    up, emptied, what a killed one left. At the end it is removed, unless it was renamed.
+    """
+    place = path.with_name(f".{path.name}{PART}")
+    flags = os.O_RDONLY | os.O_DIRECTORY if folder else os.O_RDWR | os.O_CREAT
+    handle = -1
+    while not _is_at(handle, place):
+        if handle >= 0:  # its last writer renamed or removed it while this one waited
+            os.close(handle)
+        if folder:
+            place.mkdir(exist_ok=True)
+        handle = os.open(place, flags | os.O_NOFOLLOW, 0o666)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        _empty(place)
+        yield place
+    finally:
+        if _is_at(handle, place):
+            shutil.rmtree(place) if folder else place.unlink()
+        os.close(handle)
+
+
+def _is_at(handle: int, place: Path) -> bool:
+    """Return whether an open file is the one that lies at ``place``; a negative handle is none."""
+    if handle < 0:
+        return False
+    try:
+        return os.path.samestat(os.fstat(handle), os.lstat(place))
+    except FileNotFoundError:
+        return False
+
+
+def _empty(place: Path) -> None:
+    if not place.is_dir():
+        os.truncate(place, 0)
+        return
+    for entry in place.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+@contextlib.contextmanager
 def atomic_path(path: Path | str) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; on success fsync and rename it, else remove it."""
     path = Path(path)
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        os.close(handle)
-        os.chmod(name, 0o666 & ~_umask())
-        temporary = Path(name)
-        try:
+        with half_written(path) as temporary:
             yield temporary
             with open(temporary, "rb+") as done:
                 os.fsync(done.fileno())
             os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_text(path: Path | str, text: str) -> None:

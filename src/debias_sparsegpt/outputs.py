@@ -11,14 +11,12 @@ import errno
 import fcntl
 import json
 import os
-import secrets
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from .errors import UserError
-from .files import disk_errors, write_json
+from .files import PART, disk_errors, half_written, write_json
 
 MARK = ".debias-sparsegpt.json"
 # Snakemake puts this into every folder that is the output of a rule.
@@ -192,8 +190,8 @@ def _check_writable(path: Path, name: str, shown: Path | None = None) -> None:
         raise UserError(
             f"{name} {shown} cannot be made: {place} is no folder; choose another place"
         )
-    # Names in the making are longer by up to ten signs.
-    if len(os.fsencode(path.name)) > os.pathconf(place, "PC_NAME_MAX") - 10:
+    # The name in the making is longer, see ``half_written``.
+    if len(os.fsencode(path.name)) > os.pathconf(place, "PC_NAME_MAX") - len(PART) - 1:
         raise UserError(f"{name} {shown}: the name is too long; choose a shorter one")
     with disk_errors(shown):
         try:
@@ -221,14 +219,9 @@ def atomic_folder(
     check_folder(path, kind, inputs, keep)
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        temporary.mkdir()
-        try:
+        with half_written(path, folder=True) as temporary:
             yield temporary
             replace_folder(temporary, path, kind, inputs, keep)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
 
 
 def replace_folder(

@@ -39,9 +39,10 @@ def read_yaml(path: Path | str) -> dict[str, Any]:
     Raises UserError when the file is missing, unreadable or no YAML mapping, and for a key that
     stands twice in one mapping.
     """
-    loader = _Strict(read_text(path, "a configuration file"))
-    loader.name = str(path)
+    text = read_text(path, "a configuration file")
     try:
+        loader = _Strict(text)  # looks for signs that YAML does not take
+        loader.name = str(path)
         loaded = loader.get_single_data()
     except (yaml.YAMLError, ValueError) as error:
         reason = " ".join(str(error).split())
@@ -50,8 +51,6 @@ def read_yaml(path: Path | str) -> dict[str, Any]:
         raise UserError(
             f"the configuration {path} is nested too deeply to be read; it needs five levels"
         ) from None
-    finally:
-        loader.dispose()
     if not isinstance(loaded, dict):
         raise UserError(f"expected a mapping at the top of {path}, got {type(loaded).__name__}")
     return loaded

@@ -7,7 +7,9 @@ at hand.
 import argparse
 import shutil
 from pathlib import Path
+from typing import Any
 
+from ..checksums import is_sha256
 from ..errors import UserError
 from ..files import read_json
 from ..outputs import WORLD_MODEL, atomic_folder, check_folder
@@ -17,10 +19,12 @@ DATA_FILES = ("weights",)
 WEIGHTS = Path(__file__).parent / "weights"
 
 
-def world_checksums(world: Path) -> dict[str, str]:
+def world_checksums(world: Path) -> dict[str, dict[str, Any]]:
     """Return what ``world.json`` says of a world's files; UserError where it says nothing."""
     files = read_json(world / "world.json").get("files")
-    if not isinstance(files, dict) or not all(isinstance(value, str) for value in files.values()):
+    if not isinstance(files, dict) or not all(
+        isinstance(entry, dict) and is_sha256(entry.get("sha256")) for entry in files.values()
+    ):
         raise UserError(
             f"expected the checksums of a world's files in {world / 'world.json'}, found none; "
             "make it again with generate-world"

@@ -470,11 +470,11 @@ def train_world(world: Path, out: Path, options: Options) -> None:
 
     check_folder(out, WORLD_MODEL, [world])
     started, cpu = time.time(), _cpu_seconds()
-    recorded = world_checksums(world)
     threads = torch.get_num_threads()
     torch.set_num_threads(options.threads)
     try:
         rows = load_rows(world)
+        recorded = world_checksums(world)
         every = [row for group in rows.values() for row in group]
         tokenizer = build_tokenizer(("".join(row["parts"]) for row in every), options.max_length)
         stocks = {
