@@ -17,7 +17,7 @@ from debias_sparsegpt.config import Config, load_config, read_yaml
 from debias_sparsegpt.errors import UserError
 from evaluation_fixtures import save_model, write_datasets
 from pruning_models import random_pairs, write_rows
-from reporting_run import write_run
+from reporting_run import seal, write_run
 
 
 def deep(levels: int = 100_000) -> bytes:
@@ -103,6 +103,7 @@ def write_results(repo, folder: Path, seed: int) -> Config:
     for path in folder.glob("evals/**/bbq/items.jsonl"):
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         write_rows(path, [row | {"biased_idx": 0, "unknown_idx": 2} for row in rows])
+        seal(path.parents[1])
     return config
 
 
@@ -157,8 +158,8 @@ def ground(tmp_path_factory, repo):
     (root / "out").rename(root / "good")
     shutil.copytree(root / "good", root / "other")
     assert cli.main(words(root, "collect-results")) == 0
-    for name in ("results.csv", "significance.csv"):
-        (root / "out" / name).rename(root / name)
+    for path in list((root / "out").iterdir()):
+        path.rename(root / path.name)
     (root / "out").rmdir()
     return root
 
@@ -381,11 +382,11 @@ def test_a_fault_of_ours_keeps_its_traceback(tmp_path, monkeypatch):
 
 
 def test_interrupted_is_one_line_and_leaves_nothing(tmp_path, monkeypatch, capsys):
-    from debias_sparsegpt import files
+    from debias_sparsegpt import outputs
     from debias_sparsegpt.world import shipped
 
     def stopped(*_):
-        with files.atomic_folder(tmp_path / "out") as folder:
+        with outputs.atomic_folder(tmp_path / "out", outputs.WORLD_MODEL) as folder:
             (folder / "half").write_text("half")
             raise KeyboardInterrupt
 

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from debias_sparsegpt.outputs import MARK
+
 from . import mutations
 from .scenarios import Scenario, build_scenarios
 
@@ -302,7 +304,8 @@ class Session:
             n for n in new if not below(n, roots) and "" not in roots
             and not any(p == n or p.startswith(f"{n}/") for p in parents)
         ]  # fmt: skip
-        if stray or any(os.path.basename(name).startswith(".") for name in new):
+        hidden = [n for n in new if n.rpartition("/")[2].startswith(".") and not n.endswith(MARK)]
+        if stray or hidden:
             return "stray file", "", str((stray or new)[:3])
         if roots != list(scenario.outputs):  # written elsewhere: no output to compare
             return None
