@@ -365,9 +365,9 @@ def test_a_path_of_the_user_that_cannot_be_used_is_one_sentence(ground, tmp_path
     long = tmp_path / ("x" * 300)
     assert cli.main(["prune", f"--model={ground}/model", f"--pairs={long}", "--out=x",
                      "--method=sparsegpt", "--regime=2of4"]) == 2  # fmt: skip
-    assert "File name too long" in capsys.readouterr().err
+    assert "file name too long" in capsys.readouterr().err
     assert cli.main(["check", f"--model={long}", f"--base={long}", f"--out={tmp_path}/a"]) == 2
-    assert "File name too long" in capsys.readouterr().err
+    assert "file name too long" in capsys.readouterr().err
 
 
 def test_a_fault_of_ours_keeps_its_traceback(tmp_path, monkeypatch):

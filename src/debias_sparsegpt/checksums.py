@@ -24,6 +24,7 @@ from typing import Any, Literal
 from .errors import UserError, shown
 from .files import canonical_json, read_json, write_text
 from .progress import Progress
+from .reading import reading
 
 Kind = Literal["data", "models"]
 Signature = list[int]
@@ -103,14 +104,11 @@ def _keep(path: str, signature: Signature, sha256: str) -> None:
 def _hash(path: Path, size: int) -> str:
     progress = Progress(size >> 20, f"checksum of {path.name} (MiB)") if size >= LARGE else None
     state = hashlib.sha256()
-    try:
-        with open(path, "rb", buffering=0) as handle:
-            while chunk := handle.read(CHUNK):
-                state.update(chunk)
-                if progress:
-                    progress.update(len(chunk) >> 20)
-    except PermissionError:
-        raise UserError(f"{path} may not be read: permission denied; change its mode") from None
+    with open(path, "rb", buffering=0) as handle:
+        while chunk := handle.read(CHUNK):
+            state.update(chunk)
+            if progress:
+                progress.update(len(chunk) >> 20)
     return state.hexdigest()
 
 
@@ -119,7 +117,11 @@ def sha256_cached(path: Path | str, verify: bool = False) -> str:
 
     ``verify`` reads it in any case. Raises UserError for a file that may not be read.
     """
-    file = Path(path)
+    with reading(path):
+        return _sha256(Path(path), verify)
+
+
+def _sha256(file: Path, verify: bool) -> str:
     before = _signature(file)
     if before[0] < SMALL:
         return _hash(file, before[0])

@@ -6,6 +6,7 @@ A folder that ``prune`` wrote has a manifest with the SHA-256 of every file, an 
 """
 
 import fnmatch
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,7 +73,7 @@ def _identifies(name: str) -> bool:
 def own_manifest(folder: Path) -> dict[str, Any] | None:
     """Return the manifest of a folder that ``prune`` wrote; None for any other folder."""
     path = folder / MANIFEST
-    content = read_json(path) if path.is_file() else None
+    content = read_json(path) if os.path.lexists(path) else None
     return content if isinstance(content, dict) and _is_own(content) else None
 
 

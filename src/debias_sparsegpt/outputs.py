@@ -46,10 +46,10 @@ def check_folder(
 ) -> None:
     """Raise UserError unless the folder ``path`` may be made or replaced by one of ``kind``.
 
-    It must be absent, empty or carry our mark of that kind with no file beside those listed;
-    no link; neither a mount point nor the working or home directory, nor equal to one of
-    ``inputs``, nor above any of these; and writable. ``keep`` names entries of its top level
-    that replacing leaves alone.
+    It must be absent, empty or carry our mark of that kind with no file beside those listed; no
+    link; neither a mount point nor the working or home directory nor above one; neither equal to,
+    above nor below one of ``inputs``; and writable. ``keep`` names entries of its top level that
+    replacing leaves alone.
     """
     path = Path(path)
     with _plain_errors(path, name):
@@ -68,6 +68,8 @@ def check_folder(
                     f"{name} {path} is the input {given} or holds it, and would be replaced; "
                     "name another folder"
                 )
+        if kind != WORLD_MODEL:  # which lies in its world
+            _refuse_inputs(path, inputs, path, name)
         if path.is_dir() and os.path.ismount(path):
             raise UserError(f"{name} {path} is a mount point; name a folder in it")
         objection = _objection(path, kind, keep)
@@ -82,7 +84,8 @@ def check_folder(
 def check_place(path: Path | str, inputs: Iterable[Input] = (), name: str = "--out") -> None:
     """Raise UserError unless files may be written into the folder ``path``, which is kept.
 
-    It must be absent or a folder, no link, none of the folders among ``inputs``, and writable.
+    It must be absent or a folder, no link, none of the folders among ``inputs`` nor below one,
+    and writable.
     """
     path = Path(path)
     with _plain_errors(path, name):
@@ -96,7 +99,7 @@ def check_place(path: Path | str, inputs: Iterable[Input] = (), name: str = "--o
 def check_file(path: Path | str, inputs: Iterable[Input] = (), name: str = "--out") -> None:
     """Raise UserError unless the file ``path`` may be written.
 
-    It must be absent or an ordinary file, no link, none of ``inputs`` nor right in one of the
+    It must be absent or an ordinary file, no link, none of ``inputs`` nor below one of the
     folders among them, and its folder writable.
     """
     path = Path(path)
@@ -133,6 +136,30 @@ def check_ours(path: Path | str, keys: Iterable[str], name: str = "--out") -> No
             f"{name} would write over {path}, which this program did not make; "
             "choose another place, or move that file away"
         )
+
+
+def check_header(path: Path | str, columns: Sequence[str], name: str = "--out") -> None:
+    """Raise UserError for a CSV file that is there with other columns: not one of ours."""
+    try:
+        with open(path, "rb") as file:
+            head = file.readline(100_000)
+    except OSError:
+        return
+    if head and head.rstrip(b"\r\n") != ",".join(columns).encode():
+        raise UserError(
+            f"{name} would write over {path}, which this program did not make; "
+            "choose another place, or move that file away"
+        )
+
+
+def check_prefix(prefix: str, suffixes: Iterable[str], inputs: Iterable[Input] = ()) -> None:
+    """Raise UserError unless the files ``prefix.SUFFIX`` may be written, as ``check_file``."""
+    if os.path.basename(prefix) in ("", ".", ".."):
+        raise UserError(
+            f"--out-prefix {prefix} ends without a name, which the suffixes are added to; add one"
+        )
+    for suffix in suffixes:
+        check_file(f"{prefix}.{suffix}", inputs, "--out-prefix")
 
 
 def covers(outer: Path, inner: Path) -> bool:
@@ -173,7 +200,7 @@ def _refuse_link(path: Path, name: str) -> None:
 def _refuse_inputs(folder: Path, inputs: Iterable[Input], path: Path, name: str) -> None:
     """Refuse to write ``path``, which lies in ``folder`` or is it, into an input folder."""
     for given in filter(None, inputs):
-        if folder.is_dir() and Path(given).is_dir() and folder.samefile(given):
+        if Path(given).is_dir() and covers(Path(given), folder):
             raise UserError(
                 f"{name} {path} would write into the input folder {given}, whose files stay as "
                 "they are; choose another place"

@@ -8,7 +8,7 @@ every file, so that steps behind it rerun when a file has changed.
 import argparse
 
 from ..files import write_json
-from ..outputs import check_file
+from ..outputs import check_file, check_ours
 from ..sources import mirror_folder, resolve_dataset
 from .options import add_source_arguments, entry_of
 
@@ -25,6 +25,7 @@ def run(args: argparse.Namespace) -> None:
     """Write the record; raise UserError when the data set is in neither place."""
     entry = entry_of(args.spec)
     check_file(args.out, [args.lock, mirror_folder("data", args.name, entry, args.mirror)])
+    check_ours(args.out, ("dataset", "folder", "files"))
     record = resolve_dataset(
         args.name,
         entry,

@@ -7,7 +7,7 @@ only). The record names origin, folder, revision and the SHA-256 of every file.
 import argparse
 
 from ..files import write_json
-from ..outputs import check_file
+from ..outputs import check_file, check_ours
 from ..sources import mirror_folder, resolve_model
 from .options import add_source_arguments, entry_of
 
@@ -21,5 +21,6 @@ def run(args: argparse.Namespace) -> None:
     """Write the record; raise UserError when the model is in neither place."""
     entry = entry_of(args.spec)
     check_file(args.out, [args.lock, mirror_folder("models", args.name, entry, args.mirror)])
+    check_ours(args.out, ("model", "folder", "files"))
     record = resolve_model(args.name, entry, mirror=args.mirror, lock_path=args.lock)
     write_json(args.out, record)

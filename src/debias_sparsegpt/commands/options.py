@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from ..errors import UserError
+from ..errors import UserError, shown
 from ..reading import parse_json
 
 LOCK = "config/sources.lock.json"
@@ -28,4 +28,9 @@ def entry_of(spec: str) -> dict[str, Any]:
     entry = given.get("entry") if isinstance(given, dict) else None
     if not isinstance(entry, dict):
         raise UserError(f'expected --spec to be JSON like {{"entry": {{…}}}}, got {spec[:80]!r}')
+    if not isinstance(entry.get("mirror"), str | None):
+        raise UserError(
+            f"expected mirror in --spec to be the name of a folder, got {shown(entry['mirror'])}; "
+            "correct it"
+        )
     return entry

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..checksums import sealed, sha256_cached, source_folder
-from ..errors import UserError
+from ..errors import UserError, shown
 from ..files import read_json, write_json
 from ..identity import identify
 from ..outputs import check_file, check_ours, check_place
@@ -50,6 +50,10 @@ def parse_benchmarks(text: str) -> dict[str, tuple[Spec, Path]]:
             )
         if not isinstance(options, dict) or "data" not in options:
             raise UserError(f"benchmark {slug} must be a JSON object with the key data")
+        if not isinstance(options["data"], str):
+            raise UserError(
+                f"benchmark {slug}: expected data to be a path, got {shown(options['data'])}"
+            )
         rest = {key: value for key, value in options.items() if key != "data"}
         spec = make_spec(rest, f"benchmark {slug}")
         parsed[slug] = (spec, source_folder(options["data"]))

@@ -123,6 +123,7 @@ def _model_class() -> type:
                 kept = self.language_model.journal.get(STAGE, self.parts)
                 if kept is None:
                     some = [requests[k] for k in part]
+                    self._check_lengths(part, requests)
                     kept = self.language_model.continuations(some)
                     if kept is None:
                         kept = super()._loglikelihood_tokens(some, disable_tqdm=True, **kw)
@@ -142,6 +143,16 @@ def _model_class() -> type:
                 for k, (total, greedy) in zip(part, kept, strict=True):
                     found[k] = (total, greedy)
             return found
+
+        def _check_lengths(self, part: list[int], requests: list) -> None:
+            for k in part:
+                length = len(requests[k][2])
+                if length > self.max_length:
+                    raise UserError(
+                        f"an answer of item {self.asked[k] if self.asked else k} has {length} "
+                        f"tokens, but the model takes at most {self.max_length}; shorten or "
+                        "remove that item"
+                    )
 
         def _model_call(self, inps: Any, *args: Any, **kw: Any) -> Any:
             logits = super()._model_call(inps, *args, **kw)

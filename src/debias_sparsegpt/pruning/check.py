@@ -30,10 +30,11 @@ def run(args: argparse.Namespace) -> None:
     """Check and write the report; UserError on the first violation."""
     from ..checksums import sealed, source_folder
     from ..files import write_json
-    from ..outputs import check_file
+    from ..outputs import check_file, check_ours
 
     base = source_folder(args.base)
     check_file(args.out, [args.model, args.base, base])
+    check_ours(args.out, ("model_sha256", "matrices"))
     write_json(args.out, sealed(check_model(args.model, base)))
 
 

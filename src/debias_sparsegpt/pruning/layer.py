@@ -59,6 +59,11 @@ def prune_hessian(
     Raises UserError naming the layer when the Hessian has no positive definite form.
     """
     dead = hessian.diagonal() == 0
+    if dead.all():
+        raise UserError(
+            f"every input of {name} is zero for all calibration text, so that nothing of it would "
+            "be kept; the weights before it are damaged: fetch the model again"
+        )
     try:
         factor = inverse_factor(hessian, damping)
     except NotPositiveDefinite:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import UserError
 from ..files import read_json, write_csv
 from ..identity import identify
+from ..outputs import check_file, check_header
 from ..progress import track
 from ..trust import add_trust_argument
 
@@ -234,9 +235,8 @@ def compare_models(model: Path, reference: Path) -> Iterator[dict[str, Any]]:
 def run(args: argparse.Namespace) -> None:
     """Compare and write the CSV; UserError where the two cannot be compared."""
     from ..modeling import limit_threads
-    from ..outputs import check_file
-
     check_file(args.out, [args.model, args.reference])
+    check_header(args.out, COLUMNS)
     limit_threads()
     rows = list(compare_models(args.model, args.reference))
     write_csv(args.out, COLUMNS, rows)

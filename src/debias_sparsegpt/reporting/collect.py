@@ -19,7 +19,7 @@ import numpy as np
 from ..checksums import again, read_sealed, write_sum
 from ..errors import UserError
 from ..files import read_json, write_csv
-from ..outputs import check_file
+from ..outputs import check_file, check_header
 from ..progress import Progress
 from ..reading import expected_form
 from ..runs import Checkpoint, benchmarks_of, in_calibration
@@ -183,8 +183,10 @@ def run(args: argparse.Namespace) -> None:
     spec = read_spec(args.spec)
     inputs = [args.spec, *(file for files in spec.files.values() for file in files.values())]
     check_file(args.out, [*inputs, args.significance])
+    check_header(args.out, COLUMNS)
     if args.significance:
         check_file(args.significance, inputs, "--significance")
+        check_header(args.significance, significance.COLUMNS, "--significance")
     rows = collect(spec)
     tests = list(significance.significance_rows(spec)) if args.significance else []
     tests += significance.configuration_rows(spec, rows) if args.significance else []

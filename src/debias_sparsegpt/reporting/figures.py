@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from ..config import FIGURES
 from ..errors import UserError
 from ..files import atomic_path, write_csv
-from ..outputs import check_file
+from ..outputs import check_prefix
 from . import patterns
 from .results import Group, Measured, Quantity, Results, dense_group, groups
 from .spec import REGIME_LABELS, Spec, read_spec
@@ -583,8 +583,7 @@ def save(drawing: Drawing, prefix: str) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Run ``make-figure``."""
-    for suffix in (*METADATA, "csv"):
-        check_file(f"{args.out_prefix}.{suffix}", (args.spec, args.results), "--out-prefix")
+    check_prefix(args.out_prefix, (*METADATA, "csv"), (args.spec, args.results))
     drawing = draw(args.figure, read_spec(args.spec), Results(args.results))
     save(drawing, args.out_prefix)
     print(f"{args.out_prefix}.pdf, .svg, .png, .csv: {len(drawing.rows)} values")

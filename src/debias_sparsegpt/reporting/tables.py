@@ -17,7 +17,7 @@ from pathlib import Path
 from ..config import JUDGED, TABLES
 from ..errors import UserError
 from ..files import read_json, write_csv, write_text
-from ..outputs import check_file
+from ..outputs import check_prefix
 from ..reading import expected_form
 from . import claims, fidelity, patterns
 from .plausibility import printed_anomaly
@@ -1121,9 +1121,8 @@ def build_table(slug: str, spec: Spec, results: Path, significance: Path) -> Tab
 
 def run(args: argparse.Namespace) -> None:
     """Run ``make-table``."""
-    for suffix in ("csv", "md", "tex"):
-        inputs = (args.spec, args.results, args.significance)
-        check_file(f"{args.out_prefix}.{suffix}", inputs, "--out-prefix")
+    inputs = (args.spec, args.results, args.significance)
+    check_prefix(args.out_prefix, ("csv", "md", "tex"), inputs)
     table = build_table(args.table, read_spec(args.spec), args.results, args.significance)
     header, lines = csv_form(table)
     write_csv(f"{args.out_prefix}.csv", header, lines)
