@@ -22,9 +22,9 @@ from ..config import FIGURES
 from ..errors import UserError
 from ..files import atomic_path, write_csv
 from . import patterns
+from .fields import CATEGORY_LABELS, Field, all_fields, benchmark_field, category_order
 from .results import Group, Measured, Quantity, Results, dense_group, groups
 from .spec import REGIME_LABELS, Spec, read_spec
-from .tables import CATEGORY_LABELS, Field, all_fields, benchmark_field, category_order
 
 STYLE = resources.files(__package__).joinpath("figures.mplstyle")
 COLORS = {
