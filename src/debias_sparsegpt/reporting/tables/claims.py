@@ -1,6 +1,6 @@
 """The paper's claims with printed and measured evidence and a verdict on each."""
 
-from .. import claims
+from ..claims import verdict
 from ..fields import Run
 from ..notes import provenance_notes
 from ..render import Row, Table
@@ -9,10 +9,10 @@ from ..render import Row, Table
 def build(run: Run, slug: str) -> Table:
     """Return the paper's claims with printed and measured evidence and a verdict on each."""
     rows = []
-    for finding in claims.findings(run.spec, run.results, run.significance):
+    for finding in verdict.findings(run.spec, run.results, run.significance):
         claim, found = finding.claim, finding.verdict
         shown = found + (f": {finding.reason}" if finding.reason else "")
-        printed, ours = claims.printed_evidence(finding), claims.our_evidence(finding)
+        printed, ours = verdict.printed_evidence(finding), verdict.our_evidence(finding)
         supporting, opposing = finding.counts()
         identity = {
             "claim": claim.slug,
@@ -22,7 +22,7 @@ def build(run: Run, slug: str) -> Table:
             "comparisons": str(len(finding.ours)),
             "clearly_for": str(supporting),
             "clearly_against": str(opposing),
-            "evidence": "; ".join(claims.describe(c, finding.adjusted) for c in finding.ours),
+            "evidence": "; ".join(verdict.describe(c, finding.adjusted) for c in finding.ours),
             "verdict": found,
             "reason": finding.reason,
         }
@@ -39,7 +39,7 @@ def build(run: Run, slug: str) -> Table:
             "perplexity and throughput, or DTO; in brackets their 95 % intervals. Differences to "
             "SparseGPT are paired over items, with clusters where items have them; all others "
             "treat the two values as independent. Shares of matrices: Fisher's exact test.",
-            claims.RULE,
+            verdict.RULE,
             *provenance_notes(run.spec),
         ),
         widths=(0.25, 0.18, 0.32, 0.15),

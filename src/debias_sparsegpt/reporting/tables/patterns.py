@@ -3,8 +3,10 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from .. import claims, patterns
+from .. import patterns
 from ..cells import embolden, identity, make_cells
+from ..claims.numbers import PrintedNumbers
+from ..claims.verdict import p_text
 from ..fields import Field, Run
 from ..notes import provenance_notes
 from ..render import Cell, Column, Row, Table
@@ -93,7 +95,7 @@ def pattern_sentence(
     found = patterns.concentration(values)
     if found is not None:
         text += (
-            f" (the model has {found.kind} {patterns.OUTPUT}; {claims.p_text(found.p_value)} by "
+            f" (the model has {found.kind} {patterns.OUTPUT}; {p_text(found.p_value)} by "
             "Fisher's exact test)"
         )
     printed = [row.cells[patterns.PATTERN].printed is not None for row in rows]
@@ -107,7 +109,7 @@ def pattern_sentence(
 
 def pattern_notes(shown: Sequence[Group], null: bool) -> list[str]:
     """Return sentences on what is bold, random masks, and what two seeds are."""
-    expected, printed = [], claims.PrintedNumbers().concentration(patterns.PAPER_POINT)
+    expected, printed = [], PrintedNumbers().concentration(patterns.PAPER_POINT)
     for regime in dict.fromkeys(group.regime for group in shown):
         words = "{:.4f}, {:.4f} and {:.4f}".format(*patterns.random_masks(regime))
         expected.append(f"{words} at {REGIME_LABELS[regime]}")
