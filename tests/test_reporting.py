@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from debias_sparsegpt.cli import main
 from debias_sparsegpt.files import read_jsonl
 from debias_sparsegpt.reporting import paper, plausibility, stats
-from debias_sparsegpt.reporting.render import escape_latex
+from debias_sparsegpt.reporting.cells import rank
+from debias_sparsegpt.reporting.render import Column, escape_latex
 from debias_sparsegpt.reporting.spec import read_spec
-from debias_sparsegpt.reporting.tables import Column, rank
 from reporting_run import ITEMS, seal, small_config, write_run, write_sealed
 
 needs_latex = pytest.mark.skipif(not paper.latex_available(), reason="no latexmk and pdflatex")

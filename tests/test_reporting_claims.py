@@ -9,11 +9,21 @@ from hypothesis import strategies as st
 
 import reporting_run
 from debias_sparsegpt.cli import main
-from debias_sparsegpt.reporting import claims, paper
-from debias_sparsegpt.reporting.claims import Comparison, Estimate
+from debias_sparsegpt.reporting import paper
+from debias_sparsegpt.reporting.claims import paper as paper_claims
+from debias_sparsegpt.reporting.claims import verdict as verdicts
+from debias_sparsegpt.reporting.claims.comparison import Comparison, closer
+from debias_sparsegpt.reporting.claims.numbers import Estimate, PrintedNumbers
+from debias_sparsegpt.reporting.claims.verdict import (
+    CONTRADICTED,
+    NOT_SUPPORTED,
+    NOT_TESTED,
+    SUPPORTED,
+    adjust,
+)
 from reporting_run import small_config, write_run
 
-CLAIMS = {claim.slug: claim for claim in claims.CLAIMS}
+CLAIMS = {claim.slug: claim for claim in paper_claims.CLAIMS}
 FRACTION = st.floats(0.01, 0.99)
 
 
@@ -66,21 +76,21 @@ def prepare(repo, root, monkeypatch, skill=None, items=2000, experiments=None):
 def test_verdicts_follow_the_rule():
     good, bad = Comparison("a", Estimate(0.2, 0.01)), Comparison("b", Estimate(-0.2, 0.01))
     weak, bare = Comparison("c", Estimate(0.2, 0.3)), Comparison("d", Estimate(0.2))
-    adjusted = claims.adjust([good, bad, weak, bare])
+    adjusted = adjust([good, bad, weak, bare])
     assert bare.key not in adjusted
 
     def verdict(*comparisons, most=False):
-        return claims.verdict(comparisons, adjusted, most)
+        return verdicts.verdict(comparisons, adjusted, most)
 
-    assert verdict(good) == claims.SUPPORTED
-    assert verdict(good, weak) == claims.NOT_SUPPORTED
-    assert verdict(good, weak, bad) == claims.CONTRADICTED
-    assert verdict(bare) == claims.NOT_TESTED
-    assert verdict() == claims.NOT_TESTED
-    assert verdict(good, bare) == claims.SUPPORTED
-    assert verdict(good, weak, most=True) == claims.NOT_SUPPORTED
-    assert verdict(good, good, bad, most=True) == claims.SUPPORTED
-    assert verdict(bad, bad, good, most=True) == claims.CONTRADICTED
+    assert verdict(good) == SUPPORTED
+    assert verdict(good, weak) == NOT_SUPPORTED
+    assert verdict(good, weak, bad) == CONTRADICTED
+    assert verdict(bare) == NOT_TESTED
+    assert verdict() == NOT_TESTED
+    assert verdict(good, bare) == SUPPORTED
+    assert verdict(good, weak, most=True) == NOT_SUPPORTED
+    assert verdict(good, good, bad, most=True) == SUPPORTED
+    assert verdict(bad, bad, good, most=True) == CONTRADICTED
 
 
 def test_a_margin_moves_the_limit_of_the_test():
@@ -95,17 +105,15 @@ def test_a_margin_moves_the_limit_of_the_test():
 def test_a_test_of_two_claims_is_one_of_the_family():
     one = Comparison("a", Estimate(0.2, 0.1))
     other = Comparison("b", Estimate(0.2, 0.1))
-    assert claims.adjust([one, one])[one.key] == pytest.approx(one.p_value)
-    assert claims.adjust([one, other])[one.key] == pytest.approx(2 * one.p_value)
+    assert adjust([one, one])[one.key] == pytest.approx(one.p_value)
+    assert adjust([one, other])[one.key] == pytest.approx(2 * one.p_value)
 
 
 @settings(deadline=None)
 @given(FRACTION, FRACTION, FRACTION)
 def test_closer_is_the_difference_of_distances(ours, base, target):
     paired = Estimate(ours - base, 0.001, 7)
-    found = claims.closer(
-        Estimate(ours, 0.01), Estimate(base, 0.02), Estimate(target, 0.03), paired
-    )
+    found = closer(Estimate(ours, 0.01), Estimate(base, 0.02), Estimate(target, 0.03), paired)
     assert found.value == pytest.approx(abs(base - target) - abs(ours - target))
     same_side = (ours - target) * (base - target) >= 0
     assert found.stderr == (0.001 if same_side else pytest.approx(0.09))
@@ -147,18 +155,18 @@ def test_numbers_are_shown_in_their_unit():
     ],
 )
 def test_printed_comparisons(claim, as_claimed, ties, against):
-    leads = [c.lead for c in CLAIMS[claim].build(claims.PrintedNumbers())]
+    leads = [c.lead for c in CLAIMS[claim].build(PrintedNumbers())]
     counts = [sum(x > 0 for x in leads), leads.count(0), sum(x < 0 for x in leads)]
     assert counts == [as_claimed, ties, against]
 
 
 def test_every_claim_has_printed_evidence():
-    for claim in claims.CLAIMS:
-        assert claim.build(claims.PrintedNumbers()), claim.slug
+    for claim in paper_claims.CLAIMS:
+        assert claim.build(PrintedNumbers()), claim.slug
 
 
 def test_the_gain_of_the_uncertain_model_as_printed():
-    (comparison,) = CLAIMS["uncertainty"].build(claims.PrintedNumbers())
+    (comparison,) = CLAIMS["uncertainty"].build(PrintedNumbers())
     assert comparison.difference.value == pytest.approx(0.2486 - 0.0381)
     assert "llama" in comparison.label.split(" vs ")[0]
 
@@ -168,18 +176,18 @@ def test_the_gain_of_the_uncertain_model_as_printed():
 
 def test_clear_gains_support_and_clear_losses_contradict(repo, tmp_path, monkeypatch):
     found = prepare(repo, tmp_path / "gain", monkeypatch)
-    assert found["unqover"]["verdict"] == claims.SUPPORTED
-    assert found["bbq"]["verdict"] == claims.SUPPORTED
-    assert found["preserves"]["verdict"] == claims.SUPPORTED
-    assert found["dto_regimes"]["verdict"] == claims.SUPPORTED
+    assert found["unqover"]["verdict"] == SUPPORTED
+    assert found["bbq"]["verdict"] == SUPPORTED
+    assert found["preserves"]["verdict"] == SUPPORTED
+    assert found["dto_regimes"]["verdict"] == SUPPORTED
     # The dense model is the best here.
-    assert found["dto_best"]["verdict"] == claims.CONTRADICTED
+    assert found["dto_best"]["verdict"] == CONTRADICTED
     found = prepare(repo, tmp_path / "loss", monkeypatch, {"debias-sparsegpt": 0.45})
     for claim in ("unqover", "bbq", "preserves", "dto_regimes", "dense_shift", "bias_regimes"):
-        assert found[claim]["verdict"] == claims.CONTRADICTED, claim
+        assert found[claim]["verdict"] == CONTRADICTED, claim
     same = {"debias-sparsegpt": 0.6, "sparsegpt": 0.6}
     found = prepare(repo, tmp_path / "same", monkeypatch, same)
-    assert found["unqover"]["verdict"] == claims.NOT_SUPPORTED
+    assert found["unqover"]["verdict"] == NOT_SUPPORTED
 
 
 def test_evidence_is_that_of_significance_csv(repo, tmp_path, monkeypatch):
@@ -206,7 +214,7 @@ def test_what_a_run_lacks_is_named(repo, tmp_path, monkeypatch):
         ("faster", "2of4/ss-uc256"),
         ("safety", "a guard model for RealToxicityPrompts (a word list does not test it)"),
     ):
-        assert found[claim]["verdict"] == claims.NOT_TESTED
+        assert found[claim]["verdict"] == NOT_TESTED
         assert reason in found[claim]["reason"]
         assert found[claim]["evidence"] == ""
     assert not any(row["reason"] for row in found.values() if row["comparisons"] != "0")
@@ -228,7 +236,7 @@ def test_a_missing_benchmark_is_named(repo, tmp_path, monkeypatch):
 def test_throughput_without_a_spread_is_not_tested(repo, tmp_path):
     write_run(small_config(repo, tmp_path), 40)
     found = claims_of(tmp_path)
-    assert found["faster"]["verdict"] == claims.NOT_TESTED
+    assert found["faster"]["verdict"] == NOT_TESTED
     assert found["faster"]["reason"] == "measured without a standard error"
     assert "throughput of SparseGPT vs dense +33.3 %" in found["faster"]["evidence"]
 

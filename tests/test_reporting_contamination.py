@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from debias_sparsegpt.cli import main
+from debias_sparsegpt.reporting.cells import difference, embolden
+from debias_sparsegpt.reporting.fields import Field
 from debias_sparsegpt.reporting.render import Cell, Column, Row, Table, csv_form, to_latex
 from debias_sparsegpt.reporting.results import Quantity
-from debias_sparsegpt.reporting.tables import Field, difference, embolden
 from debias_sparsegpt.runs import Checkpoint, in_calibration
 from reporting_run import small_config, write_run
 

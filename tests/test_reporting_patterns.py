@@ -10,7 +10,19 @@ from debias_sparsegpt import runs
 from debias_sparsegpt.cli import main
 from debias_sparsegpt.config import Experiment
 from debias_sparsegpt.errors import UserError
-from debias_sparsegpt.reporting import claims, patterns
+from debias_sparsegpt.reporting import patterns
+from debias_sparsegpt.reporting.claims.comparison import Comparison
+from debias_sparsegpt.reporting.claims.numbers import Estimate, PrintedNumbers
+from debias_sparsegpt.reporting.claims.paper import CLAIMS
+from debias_sparsegpt.reporting.claims.verdict import (
+    CONTRADICTED,
+    NOT_SUPPORTED,
+    NOT_TESTED,
+    SUPPORTED,
+    adjust,
+    describe,
+    verdict,
+)
 from debias_sparsegpt.reporting.printed import printed_rows
 from reporting_run import LAYERS, MODULES, small_config, write_run
 
@@ -336,8 +348,8 @@ def claim_of(root):
 
 
 def test_the_claim_as_printed():
-    claim = next(one for one in claims.CLAIMS if one.slug == "output_patterns")
-    (comparison,) = claim.build(claims.PrintedNumbers())
+    claim = next(one for one in CLAIMS if one.slug == "output_patterns")
+    (comparison,) = claim.build(PrintedNumbers())
     assert "16 of 20 are o_proj, of all 28 of 196" in comparison.label
     assert comparison.difference.value == pytest.approx(16 / 20 - 1 / 7)
     assert comparison.p_value < 1e-10
@@ -348,23 +360,23 @@ def test_the_claim_is_tested_on_the_run(world):
     assert "4 of 20 are o_proj, of all 4 of 28 +5.71, p = " in row["evidence"]
     assert row["comparisons"] == "1"
     # All four are among the first 20 of 28, which chance alone often does.
-    assert row["verdict"] == claims.NOT_SUPPORTED
+    assert row["verdict"] == NOT_SUPPORTED
     assert "Fisher" in (world / "tables/claims.md").read_text()
 
 
 def test_a_run_without_those_masks_does_not_test_the_claim(repo, tmp_path):
     root = prepare(repo, tmp_path, main={"methods": ["sparsegpt"], "regimes": ["2of4"]})
     row = claim_of(root)
-    assert row["verdict"] == claims.NOT_TESTED
+    assert row["verdict"] == NOT_TESTED
     assert "the compared masks of world/debias-sparsegpt/2of4/ss-uc256" in row["reason"]
 
 
 def test_many_more_outputs_than_by_chance_support_the_claim():
-    found = claims.Comparison("a", claims.Estimate(0.6), exact_p=1e-9)
-    bare = claims.Comparison("b", claims.Estimate(0.6))
-    adjusted = claims.adjust([found, bare])
-    assert claims.verdict([found], adjusted) == claims.SUPPORTED
-    assert claims.verdict([bare], adjusted) == claims.NOT_TESTED
-    assert "p = 1e-09" in claims.describe(found, adjusted)
-    against = claims.Comparison("c", claims.Estimate(-0.1), exact_p=1e-9)
-    assert claims.verdict([against], claims.adjust([against])) == claims.CONTRADICTED
+    found = Comparison("a", Estimate(0.6), exact_p=1e-9)
+    bare = Comparison("b", Estimate(0.6))
+    adjusted = adjust([found, bare])
+    assert verdict([found], adjusted) == SUPPORTED
+    assert verdict([bare], adjusted) == NOT_TESTED
+    assert "p = 1e-09" in describe(found, adjusted)
+    against = Comparison("c", Estimate(-0.1), exact_p=1e-9)
+    assert verdict([against], adjust([against])) == CONTRADICTED

@@ -37,8 +37,8 @@ COMMANDS = {
     "benchmark-serving": (".serving.command", "measure throughput, energy and CO2"),
     "export-sparse24": (".serving.export", "compress a 2of4 checkpoint: values and 2-bit places"),
     "collect-results": (".reporting.collect", "gather all metrics into results.csv"),
-    "make-table": (".reporting.tables", "render one table as .tex, .csv and .md"),
-    "make-figure": (".reporting.figures", "render one figure"),
+    "make-table": (".reporting.make_table", "render one table as .tex, .csv and .md"),
+    "make-figure": (".reporting.make_figure", "render one figure"),
     "make-paper": (".reporting.paper", "typeset the tables and figures as one PDF"),
     "report-controls": (".reporting.controls", "the bias term against its negative controls"),
 }

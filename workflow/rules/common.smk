@@ -471,6 +471,16 @@ def table_note(wildcards):
     return printed_anomaly() if wildcards.table == "efficiency" else ""
 
 
+def table_code(wildcards):
+    """The code of one table: what all tables share, and its own module."""
+    return code_digest("reporting.make_table", f"reporting.tables.{wildcards.table}")
+
+
+def figure_code(wildcards):
+    """The code of one figure: what all figures share, and its own module."""
+    return code_digest("reporting.make_figure", f"reporting.figures.{wildcards.figure}")
+
+
 def tables_folder(wildcards):
     return f"{RESULTS}/tables"
 

@@ -89,15 +89,15 @@ def steps():
             once,
         ),
         "make_table": (
-            lambda w: [table_note(w), code_digest("reporting.tables")],
+            lambda w: [table_note(w), table_code(w)],
             {table: Job(table=table) for table in CONFIG.tables},
         ),
         "make_figure": (
             lambda w: [
-                code_digest("reporting.figures"),
+                figure_code(w),
                 package_versions("matplotlib"),
             ],
-            once,
+            {figure: Job(figure=figure) for figure in CONFIG.figures},
         ),
         "make_paper": (lambda w: [code_digest("reporting.paper")], once),
     }

@@ -99,7 +99,7 @@ rule make_table:
     params:
         prefix=subpath(output.tex, strip_suffix=".tex"),
         note=table_note,
-        code=code_digest("reporting.tables"),
+        code=table_code,
     shell:
         "python -m debias_sparsegpt make-table --table {wildcards.table} --spec {input.spec:q}"
         " --results {input.results:q} --significance {input.significance:q}"
@@ -111,7 +111,7 @@ rule make_figure:
     input:
         spec="<results>/run_spec.json",
         results="<results>/results.csv",
-        parameters=parameters("make_figure"),
+        parameters=parameters("make_figure", "figure"),
     output:
         pdf="<results>/figures/{figure}.pdf",
         svg=report(
@@ -131,7 +131,7 @@ rule make_figure:
         runtime=10,
     params:
         prefix=subpath(output.pdf, strip_suffix=".pdf"),
-        code=code_digest("reporting.figures"),
+        code=figure_code,
     shell:
         "python -m debias_sparsegpt make-figure --figure {wildcards.figure} --spec {input.spec:q}"
         " --results {input.results:q} --out-prefix {params.prefix:q}"

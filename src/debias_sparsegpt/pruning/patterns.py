@@ -235,6 +235,7 @@ def compare_models(model: Path, reference: Path) -> Iterator[dict[str, Any]]:
 def run(args: argparse.Namespace) -> None:
     """Compare and write the CSV; UserError where the two cannot be compared."""
     from ..modeling import limit_threads
+
     check_file(args.out, [args.model, args.reference])
     check_header(args.out, COLUMNS)
     limit_threads()

@@ -16,7 +16,7 @@ from pathlib import Path
 from ..errors import UserError
 from ..files import atomic_path
 from ..outputs import check_file
-from .figures import caption
+from .figure_captions import caption
 from .render import escape_latex
 from .spec import REGIME_LABELS, Spec, protocol_words, read_spec
 

@@ -1,0 +1,1 @@
+"""One module a table, of the table's name: ``build(run, slug)`` returns it as data."""

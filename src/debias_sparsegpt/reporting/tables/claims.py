@@ -1,0 +1,46 @@
+"""The paper's claims with printed and measured evidence and a verdict on each."""
+
+from ..claims import verdict
+from ..fields import Run
+from ..notes import provenance_notes
+from ..render import Row, Table
+
+
+def build(run: Run, slug: str) -> Table:
+    """Return the paper's claims with printed and measured evidence and a verdict on each."""
+    rows = []
+    for finding in verdict.findings(run.spec, run.results, run.significance):
+        claim, found = finding.claim, finding.verdict
+        shown = found + (f": {finding.reason}" if finding.reason else "")
+        printed, ours = verdict.printed_evidence(finding), verdict.our_evidence(finding)
+        supporting, opposing = finding.counts()
+        identity = {
+            "claim": claim.slug,
+            "text": claim.text,
+            "place": claim.place,
+            "printed": "" if printed == "–" else printed,
+            "comparisons": str(len(finding.ours)),
+            "clearly_for": str(supporting),
+            "clearly_against": str(opposing),
+            "evidence": "; ".join(verdict.describe(c, finding.adjusted) for c in finding.ours),
+            "verdict": found,
+            "reason": finding.reason,
+        }
+        labels = (f"{claim.text} ({claim.place})", printed, ours, shown)
+        rows.append(Row(labels, identity=identity, rule="dashed" if rows else ""))
+    return Table(
+        slug,
+        "The paper's claims, its printed evidence, ours, and the verdict on ours.",
+        ("Claim", "Printed", "Measured here", "Verdict"),
+        (),
+        tuple(rows),
+        (
+            "Differences are positive where the claim holds: points of 100, percent for "
+            "perplexity and throughput, or DTO; in brackets their 95 % intervals. Differences to "
+            "SparseGPT are paired over items, with clusters where items have them; all others "
+            "treat the two values as independent. Shares of matrices: Fisher's exact test.",
+            verdict.RULE,
+            *provenance_notes(run.spec),
+        ),
+        widths=(0.25, 0.18, 0.32, 0.15),
+    )

@@ -1,0 +1,132 @@
+"""Matrices whose zeros differ most from SparseGPT: the paper's tab:sparsity-pattern-analysis."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from .. import patterns
+from ..cells import embolden, identity, make_cells
+from ..claims.numbers import PrintedNumbers
+from ..claims.verdict import p_text
+from ..fields import Field, Run
+from ..notes import provenance_notes
+from ..render import Cell, Column, Row, Table
+from ..results import Group, Quantity
+from ..spec import REGIME_LABELS
+
+
+def pattern_fields() -> list[Field]:
+    """Return the columns of the table of masks; the directions say what is bold, not what is good.
+
+    Bold is as in the paper: the largest differences and the smallest Jaccard index.
+    """
+    return [
+        Field(Column(metric, head, direction=direction, digits=4), Quantity(patterns.SLUG, metric))
+        for metric, head, direction in (
+            (patterns.DISAGREEMENT, "Weight disagreement", "up"),
+            (patterns.PATTERN, "Pattern disagreement", "up"),
+            (patterns.JACCARD, "Pruned-index Jaccard", "down"),
+            (patterns.FROBENIUS, "Relative Frobenius difference", "up"),
+        )
+    ]
+
+
+NULL_COLUMN = Column("null_pattern_disagreement", "Pattern disagreement of two seeds", digits=4)
+
+
+def build(run: Run, slug: str) -> Table:
+    """Return the matrices whose zeros differ most from SparseGPT's (tab:sparsity-pattern-analysis).
+
+    A block a grid point of the experiment. Where the run has SparseGPT with several seeds, a
+    column shows what another draw of the calibration data does to the same matrix.
+    """
+    spec, fields = run.spec, pattern_fields()
+    shown = patterns.compared(spec, f"the table {slug}")
+    nulls = {group: patterns.null_group(spec, group) for group in shown}
+    rows: list[Row] = []
+    sentences: list[str] = []
+    for group in shown:
+        run.results.require(group.checkpoints())
+        label = f"{patterns.pair_label(spec, group)}: " if len(shown) > 1 else ""
+        if label:
+            heading = Row((label.removesuffix(": "),), kind="heading", rule="full" if rows else "")
+            rows.append(heading)
+        values = patterns.by_matrix(run.results, group)
+        top, start = patterns.ranked(values)[: patterns.TOP], len(rows)
+        null = nulls[group]
+        seeds = patterns.by_matrix(run.results, null) if null else {}
+        for name in top:
+            layer, kind = patterns.split(name)
+            own = [
+                Field(one.column, Quantity(patterns.SLUG, one.quantity.metric, name))
+                for one in fields
+            ]
+            cells = make_cells(run, group, own, marks=False)
+            if null:
+                cells[NULL_COLUMN.key] = Cell(seeds.get(name), NULL_COLUMN.show(seeds.get(name)))
+            named = identity(group) | {"layer": str(layer), "module": kind}
+            rows.append(Row((str(layer), kind), cells, named))
+        embolden(rows, fields, range(start, len(rows)))
+        sentences.append(label + pattern_sentence(run, group, values, rows[start:]))
+    columns = [dataclasses.replace(field.column, direction="") for field in fields]
+    if any(nulls.values()):
+        columns.append(NULL_COLUMN)
+    fixed = "" if len(shown) > 1 else f" ({patterns.pair_label(spec, shown[0])})"
+    return Table(
+        slug,
+        f"Matrices with the largest pattern disagreement between SparseGPT and Debias-SparseGPT"
+        f"{fixed}: share of weights pruned in one of the two only, share of aligned groups of four "
+        "inputs with such a weight, Jaccard index of the pruned weights, and relative Frobenius "
+        "difference to SparseGPT's matrix.",
+        ("Layer", "Module"),
+        tuple(columns),
+        tuple(rows),
+        (*sentences, *pattern_notes(shown, any(nulls.values())), *provenance_notes(spec)),
+    )
+
+
+def pattern_sentence(
+    run: Run, group: Group, values: Mapping[str, float], rows: Sequence[Row]
+) -> str:
+    """Return of which modules the listed matrices are, how that compares to chance, the whole."""
+    kinds = [row.identity["module"] for row in rows]
+    order = sorted(dict.fromkeys(kinds), key=lambda kind: (-kinds.count(kind), kind))
+    listed = ", ".join(f"{kinds.count(kind)} {kind}" for kind in order)
+    text = f"{len(kinds)} of {len(values)} matrices are listed: {listed}"
+    found = patterns.concentration(values)
+    if found is not None:
+        text += (
+            f" (the model has {found.kind} {patterns.OUTPUT}; {p_text(found.p_value)} by "
+            "Fisher's exact test)"
+        )
+    printed = [row.cells[patterns.PATTERN].printed is not None for row in rows]
+    if any(printed):
+        text += f"; {sum(printed)} of them are among the paper's {patterns.TOP}"
+    whole = run.results.of(group, Quantity(patterns.SLUG, patterns.PATTERN))
+    if whole is not None:
+        text += f"; pattern disagreement of all matrices together {whole.value:.4f}"
+    return f"{text}."
+
+
+def pattern_notes(shown: Sequence[Group], null: bool) -> list[str]:
+    """Return sentences on what is bold, random masks, and what two seeds are."""
+    expected, printed = [], PrintedNumbers().concentration(patterns.PAPER_POINT)
+    for regime in dict.fromkeys(group.regime for group in shown):
+        words = "{:.4f}, {:.4f} and {:.4f}".format(*patterns.random_masks(regime))
+        expected.append(f"{words} at {REGIME_LABELS[regime]}")
+    sentences = [
+        "Bold: largest disagreement or difference, smallest Jaccard index. Weights that were zero "
+        "before pruning count as pruned.",
+        "Two random masks would have a weight disagreement, pattern disagreement and Jaccard index "
+        f"of {'; '.join(expected)}.",
+    ]
+    if printed is not None:
+        sentences.append(
+            f"In the paper's list (Qwen-2.5-7B-IT, 2:4) {printed.found} of {printed.top} are "
+            f"self_attn.{patterns.OUTPUT}."
+        )
+    if null:
+        sentences.append(
+            "Pattern disagreement of two seeds: SparseGPT with another seed of the calibration "
+            "data against its first."
+        )
+    return sentences

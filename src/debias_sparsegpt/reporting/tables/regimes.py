@@ -1,0 +1,13 @@
+"""The sparsity regimes: the paper's tab:debias-sparsegpt-all-models-appendix."""
+
+from ..fields import Run, all_fields
+from ..method_table import method_table
+from ..notes import contents
+from ..render import Table
+
+
+def build(run: Run, slug: str) -> Table:
+    """Return the table of the sparsity regimes (tab:debias-sparsegpt-all-models-appendix)."""
+    fields = all_fields(run.spec)
+    caption = f"{contents(fields)} across sparsity regimes."
+    return method_table(run, slug, slug, caption, fields)
