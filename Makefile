@@ -47,7 +47,7 @@ controls: $(STAMP)
 	  snakemake --cores $(CORES) --configfile config/controls.yaml results/controls/w$$w.yaml \
 	    -- evals results/controls/w$$w/run_spec.json; \
 	done
-	$(BIN)/python -m debias_sparsegpt report-controls $(WORLDS:%=--run results/controls/w%) --out results/controls/report
+	$(BIN)/python -m evenprune report-controls $(WORLDS:%=--run results/controls/w%) --out results/controls/report
 
 test: $(STAMP)
 	PATH="$(abspath $(BIN)):$$PATH" OMP_NUM_THREADS=1 python -m pytest -n 2 --dist worksteal $(ARGS)
@@ -61,7 +61,7 @@ lint: $(STAMP)
 
 env: $(STAMP)
 
-$(STAMP): requirements/cpu.lock requirements/cuda.lock requirements/torch-cpu.lock
+$(STAMP): requirements/cpu.lock requirements/cuda.lock requirements/torch-cpu.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) not found; install Python 3.11 or set PYTHON=" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 ifeq ($(VARIANT),cpu)
@@ -73,7 +73,9 @@ ifeq ($(VARIANT),cpu)
 else
 	$(BIN)/pip install -q --no-deps --require-hashes -r requirements/cuda.lock
 endif
-	@$(BIN)/python -c "import torch, snakemake, lm_eval"
+	@# The package itself, from this folder, with its command.
+	$(BIN)/pip install -q --no-deps --no-build-isolation -e .
+	@$(BIN)/python -c "import torch, snakemake, lm_eval" && $(BIN)/evenprune --version >/dev/null
 	@touch $@
 
 vllm-env: $(VLLM_STAMP)
@@ -90,7 +92,7 @@ endif
 	$(VLLM)/bin/pip install -q --no-deps --require-hashes -r requirements/vllm-$(VARIANT).lock
 	@# The package without its dependencies, so that vLLM finds the 2:4 plugin by its entry point.
 	$(VLLM)/bin/pip install -q --no-deps --no-build-isolation -e .
-	@$(VLLM)/bin/python -c "import torch, vllm, codecarbon, debias_sparsegpt"
+	@$(VLLM)/bin/python -c "import torch, vllm, codecarbon, evenprune"
 	@touch $@
 	@echo "vLLM is ready: snakemake --cores all serving"
 

@@ -28,12 +28,12 @@ from pathlib import Path
 import torch
 from torch.nn.functional import linear
 
-from debias_sparsegpt.calibration import TokenPair
-from debias_sparsegpt.pruning.factor import inverse_factor
-from debias_sparsegpt.pruning.hessian import Gram, Plan
-from debias_sparsegpt.pruning.masks import REGIMES
-from debias_sparsegpt.pruning.packing import pack_pairs
-from debias_sparsegpt.pruning.solver import COLUMN_LOOP, prune_columns
+from evenprune.data.calibration import TokenPair
+from evenprune.pruning.factor import inverse_factor
+from evenprune.pruning.hessian import Gram, Plan
+from evenprune.pruning.masks import REGIMES
+from evenprune.pruning.packing import pack_pairs
+from evenprune.pruning.solver import COLUMN_LOOP, prune_columns
 from pruning_cases import (
     INTERMEDIATE,
     equal_pairs,
@@ -172,11 +172,11 @@ def speed(args: argparse.Namespace) -> None:
 
 def one(args: argparse.Namespace) -> None:
     """Prune once in this process and print the measurements; loading and saving included."""
-    from debias_sparsegpt.cli import main
+    from evenprune.cli import main
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     # Everything is imported before the clock starts, as in the peer's script.
-    import debias_sparsegpt.pruning.engine  # noqa: F401
+    import evenprune.pruning.engine  # noqa: F401
 
     command = [
         "prune", "--model", str(args.model), "--pairs", str(args.pairs), "--out", str(args.result),
@@ -219,7 +219,7 @@ def kill(args: argparse.Namespace) -> None:
 
         def command(out: Path) -> list[str]:
             return [
-                sys.executable, "-m", "debias_sparsegpt", "prune", "--model", str(work / "base"),
+                sys.executable, "-m", "evenprune", "prune", "--model", str(work / "base"),
                 "--pairs", str(work / "pairs.jsonl"), "--method", "debias-sparsegpt",
                 "--regime", "2of4", "--out", str(out),
             ]  # fmt: skip

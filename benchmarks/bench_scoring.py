@@ -22,8 +22,8 @@ HERE = Path(__file__).resolve().parent
 
 def ours(args: argparse.Namespace, prompts: list) -> list[int]:
     """Score with score_prompts; return the predictions."""
-    from debias_sparsegpt.evaluation.language_model import load_language_model
-    from debias_sparsegpt.evaluation.options import score_prompts
+    from evenprune.evaluation.language_model import load_language_model
+    from evenprune.evaluation.options import score_prompts
 
     lm = load_language_model(args.model, "cpu")
     lm.shares_prefixes  # noqa: B018  tried once a model, not once a benchmark
@@ -53,9 +53,9 @@ def one(args: argparse.Namespace) -> None:
     """Run one side in this process and print its time and predictions."""
     import torch
 
-    from debias_sparsegpt import readers
-    from debias_sparsegpt.evaluation.prompts import unqover_prompt
-    from debias_sparsegpt.evaluation.unqover import as_prompt_item
+    from evenprune.data import readers
+    from evenprune.data.prompts import unqover_prompt
+    from evenprune.evaluation.unqover import as_prompt_item
 
     torch.set_num_threads(args.threads)
     items = readers.read_unqover(args.data, "datas_rebuilt")[: args.count]

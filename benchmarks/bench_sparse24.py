@@ -26,11 +26,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from debias_sparsegpt.errors import UserError
-from debias_sparsegpt.serving.device import copy_bandwidth, gemm_rate
-from debias_sparsegpt.serving.formulas import sparse24_bytes
-from debias_sparsegpt.serving.shapes import QWEN25_7B
-from debias_sparsegpt.serving.sparse24 import compress
+from evenprune.base.errors import UserError
+from evenprune.serving.device import copy_bandwidth, gemm_rate
+from evenprune.serving.formulas import sparse24_bytes
+from evenprune.serving.shapes import QWEN25_7B
+from evenprune.serving.sparse24 import compress
 
 TOKENS = [2**power for power in range(13)]
 FORMS = ("dense", "cusparselt", "cutlass", "triton")
@@ -69,7 +69,7 @@ def make_product(form: str, weight: Tensor) -> Product:
     Raises what torch or Triton raise where the form does not exist for this shape and dtype.
     """
     if form == "triton":
-        from debias_sparsegpt.serving.kernel24 import product
+        from evenprune.serving.kernel24 import product
 
         values, metadata = compress(weight)
         return lambda x: product(x, values, metadata)

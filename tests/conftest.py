@@ -21,20 +21,22 @@ def repo() -> Path:
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """A mirror of the real data sets and small models beside the checkout, if there is one."""
-    folder = Path(os.environ.get("DEBIAS_MIRROR", REPO.parent / "shared"))
+    folder = Path(os.environ.get("EVENPRUNE_MIRROR", REPO.parent / "shared"))
     if not (folder / "data").is_dir():
-        pytest.skip(f"no mirror of the real data sets at {folder} (set DEBIAS_MIRROR to use one)")
+        pytest.skip(
+            f"no mirror of the real data sets at {folder} (set EVENPRUNE_MIRROR to use one)"
+        )
     return folder
 
 
 @pytest.fixture(scope="session")
 def vllm_python() -> str:
     """The interpreter of an environment with vLLM, if there is one."""
-    from debias_sparsegpt.serving.environment import built_environment
+    from evenprune.serving.environment import built_environment
 
-    python = os.environ.get("DEBIAS_VLLM_PYTHON") or built_environment([REPO])
+    python = os.environ.get("EVENPRUNE_VLLM_PYTHON") or built_environment([REPO])
     if not python:
-        pytest.skip("no vLLM environment (run `make vllm-env`, or set DEBIAS_VLLM_PYTHON)")
+        pytest.skip("no vLLM environment (run `make vllm-env`, or set EVENPRUNE_VLLM_PYTHON)")
     return str(python)
 
 

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from debias_sparsegpt import cli, runs
-from debias_sparsegpt.config import Config, load_config, read_yaml
-from debias_sparsegpt.errors import UserError
 from evaluation_fixtures import save_model, write_datasets
+from evenprune import cli
+from evenprune.base.errors import UserError
+from evenprune.plan import grids
+from evenprune.plan.config import Config, load_config, read_yaml
 from pruning_models import random_pairs, write_rows
 from reporting_run import seal, write_run
 
@@ -148,7 +149,7 @@ def ground(tmp_path_factory, repo):
     (root / "benchmarks.json").write_text(json.dumps(options))
     for name, seed in (("run", 0), ("run2", 1)):
         config = write_results(repo, root / name, seed)
-    point = next(p for p in runs.all_checkpoints(config) if p.method == "debias-sparsegpt")
+    point = next(p for p in grids.all_checkpoints(config) if p.method == "debias-sparsegpt")
     (root / "point").symlink_to(root / "run/evals" / point.key)
     (root / "pruned").symlink_to(root / "run/pruned" / point.key)
     for name, found in (("calibration", "calibration"), ("speed", "serving")):
@@ -265,12 +266,12 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.fixture(autouse=True)
 def nothing_long(monkeypatch):
     """An input that is good after all must not train or measure anything."""
-    from debias_sparsegpt.world import train
+    from evenprune.world import train_world
 
     def hangs(*_):
         raise TimeoutError
 
-    monkeypatch.setattr(train, "train", lambda *_: [])
+    monkeypatch.setattr(train_world, "train", lambda *_: [])
     signal.signal(signal.SIGALRM, hangs)
 
 
@@ -371,26 +372,26 @@ def test_a_path_of_the_user_that_cannot_be_used_is_one_sentence(ground, tmp_path
 
 
 def test_a_fault_of_ours_keeps_its_traceback(tmp_path, monkeypatch):
-    from debias_sparsegpt.world import shipped
+    from evenprune.world import shipped_world_model
 
     def fault(*_):
         raise FileNotFoundError(2, "No such file", "/our/own/file")
 
-    monkeypatch.setattr(shipped, "unpack", fault)
+    monkeypatch.setattr(shipped_world_model, "unpack", fault)
     with pytest.raises(FileNotFoundError):
         cli.main(["shipped-world-model", f"--world={tmp_path}/w", f"--out={tmp_path}/o"])
 
 
 def test_interrupted_is_one_line_and_leaves_nothing(tmp_path, monkeypatch, capsys):
-    from debias_sparsegpt import outputs
-    from debias_sparsegpt.world import shipped
+    from evenprune.base import outputs
+    from evenprune.world import shipped_world_model
 
     def stopped(*_):
         with outputs.atomic_folder(tmp_path / "out", outputs.WORLD_MODEL) as folder:
             (folder / "half").write_text("half")
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(shipped, "unpack", stopped)
+    monkeypatch.setattr(shipped_world_model, "unpack", stopped)
     argv = ["shipped-world-model", f"--world={tmp_path}/w", f"--out={tmp_path}/out"]
     assert cli.entry(argv) == 130
     assert capsys.readouterr().err == "interrupted; run the same command again to go on\n"
@@ -399,9 +400,9 @@ def test_interrupted_is_one_line_and_leaves_nothing(tmp_path, monkeypatch, capsy
 
 def test_ctrl_c_ends_the_process_with_one_line():
     code = (
-        "import builtins, os, signal, sys; from debias_sparsegpt import cli\n"
+        "import builtins, os, signal, sys; from evenprune import cli\n"
         "def run(args): os.kill(os.getpid(), signal.SIGINT); signal.pause()\n"
-        "from debias_sparsegpt.world import shipped; shipped.run = run\n"
+        "from evenprune.world import shipped; shipped_world_model.run = run\n"
         "sys.exit(cli.entry(['shipped-world-model', '--world=a', '--out=b']))"
     )
     done = subprocess.run(
@@ -413,7 +414,7 @@ def test_ctrl_c_ends_the_process_with_one_line():
 
 def test_a_terminal_that_takes_ascii_only():
     code = (
-        "import sys; from debias_sparsegpt import cli; from debias_sparsegpt.world import shipped\n"
+        "import sys; from evenprune import cli; from evenprune.world import shipped\n"
         "shipped.run = lambda args: print('0.5 ± 0.1 →')\n"
         "sys.exit(cli.entry(['shipped-world-model', '--world=a', '--out=b']))"
     )
@@ -434,7 +435,7 @@ def test_a_terminal_that_takes_ascii_only():
 )
 def test_closed_and_full_streams(redirect, status, message):
     code = (
-        "import sys; from debias_sparsegpt import cli; from debias_sparsegpt.world import shipped; "
+        "import sys; from evenprune import cli; from evenprune.world import shipped; "
         "shipped.run = lambda args: print('x' * 200000); "
         "sys.exit(cli.entry(['shipped-world-model', '--world=a', '--out=b']))"
     )
@@ -445,7 +446,7 @@ def test_closed_and_full_streams(redirect, status, message):
 
 @pytest.mark.parametrize("value", ["1,2", " 1 ", "1", ""])
 def test_threads_as_openmp_takes_them(value, monkeypatch):
-    from debias_sparsegpt.modeling import limit_threads
+    from evenprune.models.loading import limit_threads
 
     monkeypatch.setenv("OMP_NUM_THREADS", value)
     assert limit_threads() >= 1
@@ -453,7 +454,7 @@ def test_threads_as_openmp_takes_them(value, monkeypatch):
 
 @pytest.mark.parametrize("value", ["two", "-1", "1.5", "9" * 30, "²"])
 def test_threads_that_are_no_number(value, monkeypatch):
-    from debias_sparsegpt.modeling import limit_threads
+    from evenprune.models.loading import limit_threads
 
     monkeypatch.setenv("OMP_NUM_THREADS", value)
     with pytest.raises(UserError, match="expected OMP_NUM_THREADS to be a number"):

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from debias_sparsegpt.outputs import MARK
+from evenprune.base.outputs import MARK
 
 from . import mutations
 from .scenarios import Scenario, build_scenarios
@@ -116,9 +116,9 @@ def snapshot(root: Path) -> dict[str, object]:
 def where(error: BaseException) -> str:
     """The innermost frame of our own code."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if "debias_sparsegpt" in frame.filename]
+    ours = [frame for frame in frames if "evenprune" in frame.filename]
     frame = (ours or frames)[-1]
-    return f"{frame.filename.rpartition('debias_sparsegpt/')[2]}:{frame.name}"
+    return f"{frame.filename.rpartition('evenprune/')[2]}:{frame.name}"
 
 
 def run_in_child(argv: list[str], folder: Path) -> Outcome:
@@ -145,7 +145,7 @@ def run_in_child(argv: list[str], folder: Path) -> Outcome:
 
 def call(argv: list[str], folder: Path) -> Outcome:
     """Run a command in this process with ``folder`` as the working directory."""
-    from debias_sparsegpt.cli import main
+    from evenprune.cli import main
 
     here = os.getcwd()
     err = io.StringIO()

@@ -79,7 +79,7 @@ class Scenario:
 
 
 def prune(made: Path) -> list[Scenario]:
-    from debias_sparsegpt.cli import main
+    from evenprune.cli import main
     from pruning_models import random_pairs, save_model, write_rows
 
     inputs = made / "prune" / "in"
@@ -263,7 +263,7 @@ def one_experiment(config, name: str):
 
 
 def report(made: Path) -> list[Scenario]:
-    from debias_sparsegpt.cli import main
+    from evenprune.cli import main
     from reporting_run import small_config, write_run
 
     repo = Path(__file__).resolve().parents[2]
@@ -311,7 +311,7 @@ def report(made: Path) -> list[Scenario]:
     suffixes = tuple(f"out{end}" for end in (".pdf", ".svg", ".png", ".csv"))
     words = ["make-figure", "--figure", figure, *both, *flag, "../out"]
     found.append(Scenario("make-figure", tables, words, suffixes, table_fault, 0.4, flag))
-    from debias_sparsegpt import runs
+    from evenprune.plan import grids
     from test_reporting_controls import GRID, helpful, write_records
 
     controls = made / "controls" / "in"
@@ -321,7 +321,7 @@ def report(made: Path) -> list[Scenario]:
         changes = {"world": {"seed": seed}, "experiments": GRID}
         config = small_config(repo, root, "controls.yaml", **changes)
         spec_of(root, "controls.yaml", f"../in/w{seed}", 4, **changes)
-        for point in runs.all_checkpoints(config):
+        for point in grids.all_checkpoints(config):
             write_records(root / "evals" / point.key, seed, point, helpful(point), 12)
         words += ["--run", f"../in/w{seed}"]
     words += ["--out", "../out"]
@@ -330,7 +330,7 @@ def report(made: Path) -> list[Scenario]:
 
 
 def world(made: Path) -> list[Scenario]:
-    from debias_sparsegpt.cli import main
+    from evenprune.cli import main
 
     empty = made / "generate" / "in"
     empty.mkdir(parents=True)

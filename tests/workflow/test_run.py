@@ -101,7 +101,7 @@ def test_another_label_only_makes_the_tables_again(finished, write_config, tiny_
 
 
 def test_a_comment_reruns_nothing_and_code_its_stage(finished, write_config, tiny_mirror):
-    solver = finished / "src/debias_sparsegpt/pruning/solver.py"
+    solver = finished / "src/evenprune/pruning/solver.py"
     before = solver.read_text()
     solver.write_text("# a comment\n" + before)
     assert "prune_model" not in dry(finished, write_config, tiny_mirror)

@@ -66,7 +66,7 @@ def test_the_configured_interpreter_and_the_export_are_used(checkout, tiny_mirro
     assert done.returncode == 0, done.stderr
     jobs = counts(done.stdout)
     assert (jobs["benchmark_serving"], jobs["export_sparse24"]) == (2, 1)
-    assert done.stdout.count(f"{sys.executable} -m debias_sparsegpt benchmark-serving") == 2
+    assert done.stdout.count(f"{sys.executable} -m evenprune benchmark-serving") == 2
     assert f"--model results/served/exported/{PRUNED}" in done.stdout
     assert "--dtype float32" in done.stdout
 

@@ -19,7 +19,7 @@ def test_a_world_is_made_again_and_not_lost(repo, tmp_path):
     done = snakemake(folder, "--cores", "1", TARGET)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     world = folder / "results/world"
-    mark = world / ".debias-sparsegpt.json"
+    mark = world / ".evenprune.json"
     model = (folder / TARGET / "model.safetensors").read_bytes()
     mine = world / "models/mine/model.safetensors"
     mine.parent.mkdir()

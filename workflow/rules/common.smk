@@ -15,12 +15,13 @@ if (REPO / "src").is_dir():
     sys.path.insert(0, str(REPO / "src"))
 
 try:
-    from debias_sparsegpt import runs, sources
-    from debias_sparsegpt.codedigest import (
+    from evenprune.data import sources
+    from evenprune.plan import grids
+    from evenprune.base.codedigest import (
         code_digest as package_digest,
         package_versions,
     )
-    from debias_sparsegpt.config import (
+    from evenprune.plan.config import (
         FIGURES,
         METHODS,
         REGIMES,
@@ -28,11 +29,11 @@ try:
         load_config,
         read_yaml,
     )
-    from debias_sparsegpt.errors import UserError
-    from debias_sparsegpt.files import canonical_json, digest as text_digest
-    from debias_sparsegpt.reporting.paper import latex_available
-    from debias_sparsegpt.reporting.plausibility import printed_anomaly
-    from debias_sparsegpt.serving.environment import OWN, serving_python
+    from evenprune.base.errors import UserError
+    from evenprune.base.files import canonical_json, digest as text_digest
+    from evenprune.reporting.make_paper import latex_available
+    from evenprune.reporting.plausibility import printed_anomaly
+    from evenprune.serving.environment import OWN, serving_python
 except ModuleNotFoundError as error:
     raise WorkflowError(
         f"this Snakemake runs on {sys.executable}, which lacks the Python package {error.name}; "
@@ -57,13 +58,15 @@ except UserError as error:
 shell.prefix(f"set -euo pipefail; export PYTHONPATH={shlex.quote(str(REPO / 'src'))}; ")
 
 RESULTS = CONFIG.results
-CHECKPOINTS = runs.all_checkpoints(CONFIG)
+CHECKPOINTS = grids.all_checkpoints(CONFIG)
 POINTS = {point.key: point for point in CHECKPOINTS}
-MASK_REFERENCES = runs.mask_references(CONFIG)
+MASK_REFERENCES = grids.mask_references(CONFIG)
 WORLD = CONFIG.source == "world"
 MIRROR = f"{RESULTS}/world" if WORLD else CONFIG.mirror
 DEVICE = CONFIG.device
-GPUS_PER_JOB = 1 if DEVICE == "cuda" or (DEVICE == "auto" and runs.gpu_present()) else 0
+GPUS_PER_JOB = (
+    1 if DEVICE == "cuda" or (DEVICE == "auto" and grids.gpu_present()) else 0
+)
 
 # The Python of benchmark-serving, and that of benchmarks whose backend is vLLM: one that was asked
 # for and is missing stops the run at once.
@@ -96,7 +99,7 @@ except UserError as error:
 
 def code_digest(*modules):
     """A parameter that changes when the code of a step changes, not when a comment does."""
-    return ",".join(package_digest(f"debias_sparsegpt.{module}") for module in modules)
+    return ",".join(package_digest(f"evenprune.{module}") for module in modules)
 
 
 def flags(**options):
@@ -129,7 +132,7 @@ VLLM_FLAGS = flags(serving_python=None if VLLM_PYTHON == OWN else VLLM_PYTHON)
 
 # The code of steps that more than one rule file needs.
 EVALUATION_CODE = code_digest(
-    "evaluation.checkpoint",
+    "evaluation.evaluate_checkpoint",
     "evaluation.perplexity",
     "evaluation.choices",
     "evaluation.stereoset",
@@ -138,7 +141,7 @@ EVALUATION_CODE = code_digest(
     "evaluation.safety",
 )
 WORLD_MODEL_CODE = code_digest(
-    "world.train" if CONFIG.world.retrain else "world.shipped"
+    "world.train_world" if CONFIG.world.retrain else "world.shipped_world_model"
 )
 
 
@@ -183,15 +186,15 @@ def data_files():
     return [
         *(
             f"{RESULTS}/sources/data/{name}.json"
-            for name in runs.needed_datasets(CONFIG)
+            for name in grids.needed_datasets(CONFIG)
         ),
         *(
             f"{RESULTS}/sources/models/{name}.json"
-            for name in runs.needed_models(CONFIG)
+            for name in grids.needed_models(CONFIG)
         ),
         *(
             f"{calibration_folder(*key)}/manifest.json"
-            for key in runs.calibrated(CHECKPOINTS)
+            for key in grids.calibrated(CHECKPOINTS)
         ),
     ]
 
@@ -215,7 +218,7 @@ def eval_files():
 def serving_files():
     return [
         f"{RESULTS}/serving/{point.key}/efficiency.json"
-        for point in runs.serving_checkpoints(CONFIG)
+        for point in grids.serving_checkpoints(CONFIG)
     ]
 
 
@@ -248,7 +251,7 @@ def paper_files():
 
 
 def point_of(wildcards):
-    return runs.Checkpoint(
+    return grids.Checkpoint(
         wildcards.model,
         wildcards.method,
         wildcards.regime,
@@ -336,18 +339,18 @@ def calibration_flags(wildcards):
         ),
         n_texts=entry.n_texts if entry.texts else None,
         max_tokens=entry.max_tokens if entry.texts else None,
-        alignment=runs.alignment(CONFIG, wildcards.calibration),
+        alignment=grids.alignment(CONFIG, wildcards.calibration),
         control=entry.control,
     )
 
 
 def prune_flags(wildcards):
-    options = runs.method_options(CONFIG, wildcards.method)
+    options = grids.method_options(CONFIG, wildcards.method)
     calibration = wildcards.get("calibration", "none")
     if calibration != "none":
-        options["alignment"] = runs.alignment(CONFIG, calibration)
+        options["alignment"] = grids.alignment(CONFIG, calibration)
     return flags(
-        method=runs.base_method(CONFIG, wildcards.method),
+        method=grids.base_method(CONFIG, wildcards.method),
         regime=wildcards.regime,
         **options,
     )
@@ -362,7 +365,7 @@ def texts_flag(wildcards):
 
 
 def benchmarks_of(wildcards):
-    return runs.benchmarks_of(CONFIG, point_of(wildcards))
+    return grids.benchmarks_of(CONFIG, point_of(wildcards))
 
 
 def benchmark_inputs(wildcards):
@@ -425,17 +428,17 @@ def serving_flags(wildcards):
 
 def run_spec():
     """What the tables need to know: the checkpoints, their files and the configuration."""
-    served = {point.key for point in runs.serving_checkpoints(CONFIG)}
+    served = {point.key for point in grids.serving_checkpoints(CONFIG)}
     # Where something lies or runs on this machine changes no table.
     local = {"mirror": True, "lock": True, "device": True, "threads": True}
     dumped = CONFIG.model_dump(mode="json", exclude=local | {"serving": {"python"}})
     dumped["models"] = {
-        name: dumped["models"][name] for name in runs.needed_models(CONFIG)
+        name: dumped["models"][name] for name in grids.needed_models(CONFIG)
     }
     return {
         "config": dumped,
         "experiments": {
-            name: [point.key for point in runs.experiment_checkpoints(CONFIG, name)]
+            name: [point.key for point in grids.experiment_checkpoints(CONFIG, name)]
             for name in CONFIG.experiments
         },
         "checkpoints": [

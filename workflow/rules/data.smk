@@ -23,9 +23,9 @@ rule generate_world:
     params:
         seed=CONFIG.world.seed,
         out=subpath(output.manifest, parent=True),
-        code=code_digest("world.generator"),
+        code=code_digest("world.generate_world"),
     shell:
-        "python -m debias_sparsegpt generate-world --seed {params.seed} --out {params.out:q}"
+        "python -m evenprune generate-world --seed {params.seed} --out {params.out:q}"
         " 2>&1 | tee {log:q}"
 
 
@@ -50,7 +50,7 @@ rule world_model:
         world=subpath(input.world, parent=True),
         code=WORLD_MODEL_CODE,
     shell:
-        "python -m debias_sparsegpt {params.command} --world {params.world:q}"
+        "python -m evenprune {params.command} --world {params.world:q}"
         " --out {output.model:q} 2>&1 | tee {log:q}"
 
 
@@ -73,9 +73,9 @@ rule fetch_dataset:
         mirror=flags(mirror=MIRROR),
         lock=CONFIG.lock,
         cache=f"{RESULTS}/sources/hub",
-        code=code_digest("commands.fetch_dataset"),
+        code=code_digest("data.fetch_dataset"),
     shell:
-        "python -m debias_sparsegpt fetch-dataset --name {wildcards.dataset:q}"
+        "python -m evenprune fetch-dataset --name {wildcards.dataset:q}"
         " --spec {params.spec:q} {params.mirror} --lock {params.lock:q}"
         " --cache {params.cache:q} --out {output.record:q} 2>&1 | tee {log:q}"
 
@@ -98,9 +98,9 @@ rule fetch_model:
         spec=source_params("models"),
         mirror=flags(mirror=MIRROR),
         lock=CONFIG.lock,
-        code=code_digest("commands.fetch_model"),
+        code=code_digest("data.fetch_model"),
     shell:
-        "python -m debias_sparsegpt fetch-model --name {wildcards.model:q} --spec {params.spec:q}"
+        "python -m evenprune fetch-model --name {wildcards.model:q} --spec {params.spec:q}"
         " {params.mirror} --lock {params.lock:q} --out {output.record:q} 2>&1 | tee {log:q}"
 
 
@@ -125,9 +125,9 @@ rule build_calibration:
         flags=calibration_flags,
         trust=trust_flag,
         out=subpath(output.manifest, parent=True),
-        code=code_digest("commands.build_calibration"),
+        code=code_digest("data.build_calibration"),
     shell:
-        "python -m debias_sparsegpt build-calibration --model {input.model:q} {params.flags}"
+        "python -m evenprune build-calibration --model {input.model:q} {params.flags}"
         " {params.trust} --seed {wildcards.seed} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
@@ -143,4 +143,4 @@ rule prefetch:
     params:
         config=canonical_json(CONFIG.model_dump(mode="json")),
     shell:
-        "python -m debias_sparsegpt prefetch --config-json {params.config:q} 2>&1 | tee {log:q}"
+        "python -m evenprune prefetch --config-json {params.config:q} 2>&1 | tee {log:q}"

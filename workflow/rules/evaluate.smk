@@ -44,6 +44,6 @@ rule evaluate_checkpoint:
         code=EVALUATION_CODE,
     shell:
         "VLLM_CACHE_ROOT=$(realpath -m {params.cache:q})"
-        " python -m debias_sparsegpt evaluate-checkpoint --model {params.model:q}"
+        " python -m evenprune evaluate-checkpoint --model {params.model:q}"
         " --benchmarks {params.benchmarks:q} {params.trust} {params.device} {params.vllm}"
         " --out {params.out:q} 2>&1 | tee {log:q}"

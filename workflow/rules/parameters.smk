@@ -34,35 +34,35 @@ def steps():
     arrays = package_versions("numpy", "scipy")
     found = {
         "fetch_dataset": (
-            lambda w: [source_params("data")(w), code_digest("commands.fetch_dataset")],
-            {name: Job(dataset=name) for name in runs.needed_datasets(CONFIG)},
+            lambda w: [source_params("data")(w), code_digest("data.fetch_dataset")],
+            {name: Job(dataset=name) for name in grids.needed_datasets(CONFIG)},
         ),
         "fetch_model": (
-            lambda w: [source_params("models")(w), code_digest("commands.fetch_model")],
-            {name: Job(model=name) for name in runs.needed_models(CONFIG)},
+            lambda w: [source_params("models")(w), code_digest("data.fetch_model")],
+            {name: Job(model=name) for name in grids.needed_models(CONFIG)},
         ),
         "build_calibration": (
             lambda w: [
                 calibration_flags(w),
-                code_digest("commands.build_calibration"),
+                code_digest("data.build_calibration"),
                 package_versions("transformers", "tokenizers"),
             ],
             {
                 name: Job(calibration=name)
-                for _, name, _ in runs.calibrated(CHECKPOINTS)
+                for _, name, _ in grids.calibrated(CHECKPOINTS)
             },
         ),
         "prune_model": (
             lambda w: [
                 prune_flags(w),
                 DEVICE_FLAGS,
-                code_digest("pruning.command"),
+                code_digest("pruning.prune"),
                 model,
             ],
             by_options,
         ),
         "check_pruned": (lambda w: [code_digest("pruning.check")], once),
-        "compare_masks": (lambda w: [code_digest("pruning.patterns")], once),
+        "compare_masks": (lambda w: [code_digest("pruning.compare_masks")], once),
         "evaluate_checkpoint": (
             lambda w: [
                 benchmarks_json(w),
@@ -73,19 +73,23 @@ def steps():
             points,
         ),
         "export_sparse24": (
-            lambda w: [code_digest("serving.export"), model],
+            lambda w: [code_digest("serving.export_sparse24"), model],
             once,
         ),
         "benchmark_serving": (
-            lambda w: [serving_flags(w), DEVICE_FLAGS, code_digest("serving.command")],
+            lambda w: [
+                serving_flags(w),
+                DEVICE_FLAGS,
+                code_digest("serving.benchmark_serving"),
+            ],
             {
                 "/".join(point_job(point).values()): point_job(point)
-                for point in runs.serving_checkpoints(CONFIG)
+                for point in grids.serving_checkpoints(CONFIG)
             },
         ),
         "write_run_spec": (lambda w: [run_spec()], once),
         "collect_results": (
-            lambda w: [code_digest("reporting.collect"), arrays],
+            lambda w: [code_digest("reporting.collect_results"), arrays],
             once,
         ),
         "make_table": (
@@ -99,11 +103,11 @@ def steps():
             ],
             {figure: Job(figure=figure) for figure in CONFIG.figures},
         ),
-        "make_paper": (lambda w: [code_digest("reporting.paper")], once),
+        "make_paper": (lambda w: [code_digest("reporting.make_paper")], once),
     }
     if WORLD:
         found["generate_world"] = (
-            lambda w: [CONFIG.world.seed, code_digest("world.generator")],
+            lambda w: [CONFIG.world.seed, code_digest("world.generate_world")],
             once,
         )
         found["world_model"] = (

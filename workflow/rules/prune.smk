@@ -33,9 +33,9 @@ rule prune_model:
         texts=texts_flag,
         device=DEVICE_FLAGS,
         work=f"{RESULTS}/.partial",
-        code=code_digest("pruning.command"),
+        code=code_digest("pruning.prune"),
     shell:
-        "python -m debias_sparsegpt prune --model {input.model:q} --pairs {input.pairs:q}"
+        "python -m evenprune prune --model {input.model:q} --pairs {input.pairs:q}"
         " {params.texts} {params.flags} {params.trust} --seed {wildcards.seed} {params.device}"
         " --work {params.work:q} --out {output.model:q} 2>&1 | tee {log:q}"
 
@@ -63,9 +63,9 @@ rule prune_uncalibrated:
         trust=trust_flag,
         device=DEVICE_FLAGS,
         work=f"{RESULTS}/.partial",
-        code=code_digest("pruning.command"),
+        code=code_digest("pruning.prune"),
     shell:
-        "python -m debias_sparsegpt prune --model {input.model:q} {params.flags}"
+        "python -m evenprune prune --model {input.model:q} {params.flags}"
         " {params.trust} --seed {wildcards.seed} {params.device} --work {params.work:q}"
         " --out {output.model:q} 2>&1 | tee {log:q}"
 
@@ -89,7 +89,7 @@ rule check_pruned:
         trust=trust_flag,
         code=code_digest("pruning.check"),
     shell:
-        "python -m debias_sparsegpt check --model {input.model:q} --base {input.base:q}"
+        "python -m evenprune check --model {input.model:q} --base {input.base:q}"
         " {params.trust} --out {output.check:q} 2>&1 | tee {log:q}"
 
 
@@ -112,8 +112,8 @@ rule compare_masks:
         trust=trust_flag,
         model=subpath(input.check, parent=True),
         reference=subpath(input.reference, parent=True),
-        code=code_digest("pruning.patterns"),
+        code=code_digest("pruning.compare_masks"),
     shell:
-        "python -m debias_sparsegpt compare-masks --model {params.model:q}/model"
+        "python -m evenprune compare-masks --model {params.model:q}/model"
         " --reference {params.reference:q}/model {params.trust} --out {output.masks:q}"
         " 2>&1 | tee {log:q}"

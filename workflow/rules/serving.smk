@@ -25,9 +25,9 @@ rule export_sparse24:
     params:
         trust=trust_flag,
         model=subpath(input[0], parent=True),
-        code=code_digest("serving.export"),
+        code=code_digest("serving.export_sparse24"),
     shell:
-        "python -m debias_sparsegpt export-sparse24 --model {params.model:q}/model"
+        "python -m evenprune export-sparse24 --model {params.model:q}/model"
         " {params.trust} --out {output.export:q} 2>&1 | tee {log:q}"
 
 
@@ -59,9 +59,9 @@ rule benchmark_serving:
         flags=serving_flags,
         trust=trust_flag,
         device=DEVICE_FLAGS,
-        code=code_digest("serving.command"),
+        code=code_digest("serving.benchmark_serving"),
     shell:
         "VLLM_CACHE_ROOT=$(realpath -m {params.cache:q}) {params.python:q}"
-        " -m debias_sparsegpt benchmark-serving --model {params.model:q}"
+        " -m evenprune benchmark-serving --model {params.model:q}"
         " --prompts {input.prompts:q} {params.flags} {params.trust} {params.device}"
         " --out {output.efficiency:q} 2>&1 | tee {log:q}"

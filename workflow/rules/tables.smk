@@ -67,9 +67,9 @@ rule collect_results:
         mem_mb=memory_mb(4000),
         runtime=30,
     params:
-        code=code_digest("reporting.collect"),
+        code=code_digest("reporting.collect_results"),
     shell:
-        "python -m debias_sparsegpt collect-results --spec {input.spec:q}"
+        "python -m evenprune collect-results --spec {input.spec:q}"
         " --out {output.results:q} --significance {output.significance:q} 2>&1 | tee {log:q}"
 
 
@@ -101,7 +101,7 @@ rule make_table:
         note=table_note,
         code=table_code,
     shell:
-        "python -m debias_sparsegpt make-table --table {wildcards.table} --spec {input.spec:q}"
+        "python -m evenprune make-table --table {wildcards.table} --spec {input.spec:q}"
         " --results {input.results:q} --significance {input.significance:q}"
         " --out-prefix {params.prefix:q} 2>&1 | tee {log:q}"
 
@@ -133,7 +133,7 @@ rule make_figure:
         prefix=subpath(output.pdf, strip_suffix=".pdf"),
         code=figure_code,
     shell:
-        "python -m debias_sparsegpt make-figure --figure {wildcards.figure} --spec {input.spec:q}"
+        "python -m evenprune make-figure --figure {wildcards.figure} --spec {input.spec:q}"
         " --results {input.results:q} --out-prefix {params.prefix:q}"
         " 2>&1 | tee {log:q}"
 
@@ -161,7 +161,7 @@ rule make_paper:
     params:
         tables=tables_folder,
         figures=figures_folder,
-        code=code_digest("reporting.paper"),
+        code=code_digest("reporting.make_paper"),
     shell:
-        "python -m debias_sparsegpt make-paper --spec {input.spec:q} --tables {params.tables:q}"
+        "python -m evenprune make-paper --spec {input.spec:q} --tables {params.tables:q}"
         " --figures {params.figures:q} --out {output.pdf:q} 2>&1 | tee {log:q}"

@@ -1,1 +1,0 @@
-"""Commands about sources and calibration data."""

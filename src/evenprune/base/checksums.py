@@ -1,0 +1,338 @@
+"""SHA-256 of files, computed once, and the comparison of files with what was recorded of them.
+
+A digest is kept in a folder of the user ($EVENPRUNE_CACHE, else debias-sparsegpt in
+$XDG_CACHE_HOME or ~/.cache) under the file's path, and holds while size, times of change and
+inode are those it was computed for. Where that folder cannot be written nothing is kept. With
+EVENPRUNE_VERIFY=1, or ``verify``, every file is read again.
+
+No torch and no hub library: Snakemake imports this module for every run.
+"""
+
+import contextlib
+import fnmatch
+import hashlib
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from .errors import UserError, shown
+from .files import canonical_json, read_json, write_text
+from .progress import Progress
+from .reading import reading
+
+Kind = Literal["data", "models"]
+Signature = list[int]
+
+# Files below this are read again each time: that takes no longer than to look them up.
+SMALL = 2**20
+LARGE = 2**26  # from here on hashing reports its progress
+# A file changed so shortly before it was hashed may change again without another time of change.
+SETTLED = 2.0
+CHUNK = 2**22
+SHA256 = re.compile(r"[0-9a-f]{64}")
+# What a model folder needs: no pickles, no second copy of the weights (consolidated*.safetensors).
+MODEL_FILES = ("model*.safetensors", "*.json", "tokenizer.*", "*.model", "*.txt", "*.jinja")
+CODE_FILES = ("*.py",)
+
+_known: dict[str, tuple[Signature, str]] = {}
+
+
+def cache_folder() -> Path | None:
+    """Return where digests are kept, None where the user has no such place."""
+    given = os.environ.get("EVENPRUNE_CACHE")
+    if given:
+        return Path(given) / "sha256"
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        root = Path(base) if base else Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    return root / "evenprune/sha256"
+
+
+def _signature(path: Path) -> Signature:
+    found = path.stat()
+    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+
+
+def _entry_file(path: str) -> Path | None:
+    folder = cache_folder()
+    return folder and folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.json"
+
+
+def _recall(path: str, signature: Signature) -> str | None:
+    """Return the digest kept for a file in this state; None for none, or a damaged entry."""
+    if path in _known and _known[path][0] == signature:
+        return _known[path][1]
+    entry = _entry_file(path)
+    try:
+        kept = json.loads(entry.read_text(encoding="utf-8")) if entry else None
+    except (OSError, ValueError, RecursionError):
+        return None
+    good = isinstance(kept, dict) and kept.get("path") == path
+    if not good or kept.get("signature") != signature or not is_sha256(kept.get("sha256")):
+        return None
+    _known[path] = (signature, kept["sha256"])
+    return kept["sha256"]
+
+
+def _keep(path: str, signature: Signature, sha256: str) -> None:
+    """Keep a digest; a place that cannot be written only costs the time of the next hashing."""
+    _known[path] = (signature, sha256)
+    entry = _entry_file(path)
+    if entry is None:
+        return
+    text = json.dumps({"path": path, "signature": signature, "sha256": sha256})
+    with contextlib.suppress(OSError, UnicodeEncodeError):
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=".new-", dir=entry.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as out:
+                out.write(text)
+            os.replace(temporary, entry)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+
+def _hash(path: Path, size: int) -> str:
+    progress = Progress(size >> 20, f"checksum of {path.name} (MiB)") if size >= LARGE else None
+    state = hashlib.sha256()
+    with open(path, "rb", buffering=0) as handle:
+        while chunk := handle.read(CHUNK):
+            state.update(chunk)
+            if progress:
+                progress.update(len(chunk) >> 20)
+    return state.hexdigest()
+
+
+def sha256_cached(path: Path | str, verify: bool = False) -> str:
+    """Return the SHA-256 of a file as 64 hex digits, from the cache where the file is unchanged.
+
+    ``verify`` reads it in any case. Raises UserError for a file that may not be read.
+    """
+    with reading(path):
+        return _sha256(Path(path), verify)
+
+
+def _sha256(file: Path, verify: bool) -> str:
+    before = _signature(file)
+    if before[0] < SMALL:
+        return _hash(file, before[0])
+    name = str(file.resolve())
+    if not verify and os.environ.get("EVENPRUNE_VERIFY", "0") in ("", "0"):
+        kept = _recall(name, before)
+        if kept:
+            return kept
+    start = time.time()
+    found = _hash(file, before[0])
+    if _signature(file) == before and start - before[2] / 1e9 >= SETTLED:
+        _keep(name, before, found)
+    return found
+
+
+def is_sha256(value: Any) -> bool:
+    """Return whether a value read from a file is a SHA-256 in 64 hex digits."""
+    return isinstance(value, str) and SHA256.fullmatch(value) is not None
+
+
+# Files that belong to a source
+
+
+def source_files(
+    kind: Kind, folder: Path, entry: Mapping[str, Any] = MappingProxyType({})
+) -> list[str]:
+    """Return the files of a folder that belong to the source, as sorted relative paths.
+
+    All visible files of a data set; of a model those that loading it reads.
+    """
+    names = sorted(
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
+    )
+    return names if kind == "data" else model_files(names, entry)
+
+
+def model_files(names: Iterable[str], entry: Mapping[str, Any] = MappingProxyType({})) -> list[str]:
+    """Return those of a repository's files that loading the model reads, sorted.
+
+    Code only where the model's entry of the configuration says that it is trusted.
+    """
+    patterns = (*MODEL_FILES, *(CODE_FILES if entry.get("trust_remote_code") else ()))
+    return sorted(
+        name
+        for name in names
+        if "/" not in name
+        and not name.startswith(".")
+        and any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    )
+
+
+# Comparison with what was recorded
+
+
+def again(target: Path | str) -> str:
+    """Return the command that makes a file of a run again, as it is said in messages."""
+    return f"`snakemake --cores all -f {target}` with this run's configuration"
+
+
+def compare_files(
+    folder: Path,
+    recorded: Mapping[str, str],
+    said_by: Path | str,
+    remedy: str,
+    verify: bool = False,
+) -> None:
+    """Raise UserError for the first file of a folder that is missing or has another SHA-256."""
+    for name in sorted(recorded):
+        file = folder / name
+        if not file.is_file():
+            raise UserError(f"{said_by} lists {file}, but there is no such file; {remedy}")
+        found = sha256_cached(file, verify)
+        if found != recorded[name]:
+            raise UserError(
+                f"{file} has changed since {said_by} was written: expected the SHA-256 "
+                f"{recorded[name][:16]}…, found {found[:16]}…; {remedy}"
+            )
+
+
+def source_folder(path: Path | str, verify: bool = False) -> Path:
+    """Return the folder that ``path`` stands for, its files being those of the record.
+
+    ``path`` is a folder, or the record (JSON with the key ``folder``) that fetch-dataset
+    and fetch-model write. Raises UserError for a record without checksums, and for a file that
+    was changed, added or removed since the record was written.
+    """
+    path = Path(path)
+    if path.suffix != ".json" or not path.is_file():
+        return path
+    record = read_json(path)
+    if "folder" not in record:
+        return path
+    if not isinstance(record["folder"], str) or not record["folder"]:
+        raise UserError(
+            f"expected the path of a folder under folder in {path}, got "
+            f"{shown(record['folder'])}; run {again(path)}"
+        )
+    _compare_with_record(path, record, verify)
+    return Path(record["folder"])
+
+
+def recorded_checksums(record: Mapping[str, Any], path: Path | str) -> dict[str, str]:
+    """Return ``{file: SHA-256}`` of a record; UserError for one that has not its form."""
+    files = record.get("files")
+    good = isinstance(record.get("folder"), str) and isinstance(files, dict)
+    if not good or not all(
+        isinstance(entry, dict) and is_sha256(entry.get("sha256")) for entry in files.values()
+    ):
+        raise UserError(
+            f"expected a folder and the SHA-256 of every file in the record {path}, got another "
+            f"form; run {again(path)}"
+        )
+    return {name: entry["sha256"] for name, entry in files.items()}
+
+
+def _compare_with_record(path: Path, record: Mapping[str, Any], verify: bool) -> None:
+    recorded = recorded_checksums(record, path)
+    folder = Path(record["folder"])
+    world = folder.parent.parent / "world.json"
+    if record.get("origin") == "world":
+        # Recording a changed world again would take what is wrong for what is right.
+        remedy = f"make the world again: run {again(world)}"
+    else:
+        remedy = f"put the recorded files back, or record these: run {again(path)}"
+    compare_files(folder, recorded, path, remedy, verify)
+    kind = _kind(record)
+    added = sorted(set(source_files(kind, folder)) - set(recorded)) if kind else []
+    if added:
+        raise UserError(
+            f"{folder / added[0]} was added since {path} was written; remove it, or {remedy}"
+        )
+
+
+def _kind(record: Mapping[str, Any]) -> Kind | None:
+    if "dataset" in record:
+        return "data"
+    return "models" if "model" in record else None
+
+
+def source_name(path: Path | str) -> str:
+    """Return the name of a model or data set given as ``source_folder`` takes it.
+
+    A record's own name, else the folder's.
+    """
+    path = Path(path)
+    return path.stem if path.suffix == ".json" and path.is_file() else path.resolve().name
+
+
+def check_calibration_file(path: Path) -> str:
+    """Return the SHA-256 of a calibration file that is the one its manifest describes.
+
+    The manifest is the one beside it; a file without one is taken as it is. Raises UserError for
+    a file that was changed since ``build-calibration`` wrote it.
+    """
+    manifest = path.parent / "manifest.json"
+    content = read_json(manifest) if manifest.is_file() else None
+    files = content.get("files") if isinstance(content, dict) else None
+    recorded = files.get(path.name) if isinstance(files, dict) else None
+    if is_sha256(recorded):
+        remedy = f"put it back, or build the calibration again: run {again(manifest)}"
+        compare_files(path.parent, {path.name: recorded}, manifest, remedy)
+    return sha256_cached(path)
+
+
+# Files that say themselves what they held when they were written
+
+
+def _content_sha256(content: Mapping[str, Any]) -> str:
+    rest = {key: value for key, value in content.items() if key != "checksum"}
+    return hashlib.sha256(canonical_json(rest).encode()).hexdigest()
+
+
+def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a JSON file with ``checksum``, the SHA-256 of all the rest of it."""
+    return {**content, "checksum": _content_sha256(content)}
+
+
+def check_seal(content: Any, path: Path | str, remedy: str) -> None:
+    """Raise UserError for content that is not as ``sealed`` left it."""
+    try:
+        whole = content["checksum"] == _content_sha256(content)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        whole = False
+    if not whole:
+        raise UserError(
+            f"{path} has changed since it was written: the checksum in it does not fit; {remedy}"
+        )
+
+
+def read_sealed(path: Path | str, remedy: str) -> dict[str, Any]:
+    """Return the content of a JSON file that is as it was written; UserError for any other."""
+    content = read_json(path)
+    check_seal(content, path, remedy)
+    return content
+
+
+def _sum_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
+
+
+def write_sum(path: Path) -> None:
+    """Write the SHA-256 of a file beside it, as ``sha256sum`` does."""
+    write_text(_sum_file(path), f"{sha256_cached(path)}  {path.name}\n")
+
+
+def check_sum(path: Path, remedy: str) -> None:
+    """Raise UserError where a file is not the one whose SHA-256 is beside it; none is no error."""
+    file = _sum_file(path)
+    if not file.is_file() or not path.is_file():
+        return
+    recorded = file.read_text(encoding="utf-8", errors="replace").partition(" ")[0]
+    compare_files(path.parent, {path.name: recorded}, file, remedy)

@@ -1,0 +1,127 @@
+"""A digest of the code a workflow step runs, so that a changed step reruns and a comment does not.
+
+Snakemake tracks the text of a rule, not the package behind it. Each rule therefore passes
+``code_digest(module)`` as a parameter. The digest covers the module and every module of
+this package that it imports, directly or not, as syntax trees without docstrings:
+comments, formatting, docstrings and unrelated modules do not change it. Files of the package
+that a module reads belong to its code: it names them in ``DATA_FILES``, paths beside it, where a
+folder stands for all files in it.
+"""
+
+import ast
+import functools
+import hashlib
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+PACKAGE = "evenprune"
+ROOT = Path(__file__).parents[1]
+DATA = "DATA_FILES"
+# What decides how something is said, not what is computed: no result changes with it.
+IGNORED = {PACKAGE} | {
+    f"{PACKAGE}.{name}"
+    for name in (
+        *("cli", "base.codedigest", "base.errors", "base.progress"),
+        *("pruning.card", "pruning.provenance"),
+    )
+}
+SAID = ("print", "UserError")  # calls whose arguments are words for people
+
+
+def module_file(module: str) -> Path | None:
+    """Return the source file of a module of this package, or None if there is no such module."""
+    parts = module.split(".")[1:]
+    base = ROOT.joinpath(*parts)
+    if base.with_suffix(".py").is_file() and parts:
+        return base.with_suffix(".py")
+    init = base / "__init__.py"
+    return init if init.is_file() else None
+
+
+def _data_files(module: str, file: Path, tree: ast.Module) -> str:
+    """Return names and checksums of the files that a module names in ``DATA_FILES``."""
+    lines = []
+    for node in tree.body:
+        if not isinstance(node, ast.Assign) or [ast.unparse(t) for t in node.targets] != [DATA]:
+            continue
+        for name in ast.literal_eval(node.value):
+            path = file.parent / name
+            files = [path] if path.is_file() else sorted(f for f in path.rglob("*") if f.is_file())
+            if not files:
+                raise ValueError(f"{module} names {name} in {DATA}, but there is no such file")
+            lines += [
+                f"{one.relative_to(file.parent)} {hashlib.sha256(one.read_bytes()).hexdigest()}"
+                for one in files
+            ]
+    return "\n".join(lines)
+
+
+@functools.cache
+def _parse(module: str) -> tuple[str, frozenset[str]]:
+    """Return the module's code and the package modules it imports.
+
+    The code is the tree without docstrings, dumped, and the checksums of its data files.
+    """
+    file = module_file(module)
+    if file is None:
+        raise ValueError(f"no module {module} in {ROOT}")
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    imports: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imports.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                anchor = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*anchor, *([node.module] if node.module else [])])
+            imports.add(base)
+            imports.update(f"{base}.{alias.name}" for alias in node.names)
+        body = getattr(node, "body", None)
+        holds_docstring = isinstance(
+            node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        )
+        if holds_docstring and body and ast.get_docstring(node, clean=False) is not None:
+            node.body = body[1:]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SAID:
+            node.args, node.keywords = [], []
+    own = {name for name in imports if name.split(".")[0] == PACKAGE and module_file(name)}
+    code = "\n".join(filter(None, (ast.dump(tree), _data_files(module, file, tree))))
+    return code, frozenset(own - IGNORED)
+
+
+def import_closure(module: str) -> list[str]:
+    """Return ``module`` and all modules of this package that it imports, sorted."""
+    seen: set[str] = set()
+    todo = [module]
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            todo.extend(_parse(name)[1])
+    return sorted(seen)
+
+
+@functools.cache
+def code_digest(module: str) -> str:
+    """Return 16 hex digits for the code of ``module`` and its import closure.
+
+    ``module`` is the full name, e.g. ``evenprune.pruning.prune``. The value
+    depends on the Python minor version, whose syntax trees differ.
+    """
+    total = hashlib.sha256()
+    for name in import_closure(module):
+        total.update(f"{name}\n{_parse(name)[0]}\n".encode())
+    return total.hexdigest()[:16]
+
+
+def package_versions(*names: str) -> dict[str, str]:
+    """Return the installed versions of packages, without build tags such as ``+cpu``."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = version(name).partition("+")[0]
+        except PackageNotFoundError:
+            found[name] = "absent"
+    return found

@@ -1,0 +1,429 @@
+"""Where results go: what a command may write over, looked at before any work.
+
+A folder that a command replaces as a whole carries a mark, a hidden file that names its kind and
+lists its files. Only a folder with the mark of the same kind and without further files is
+replaced, and only the files on the list are deleted. A file given as ``--out`` is written over,
+as usual, but never one of the command's inputs.
+"""
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from .errors import UserError
+from .files import PART, disk_errors, half_written, write_json
+
+MARK = ".evenprune.json"
+# Snakemake puts this into every folder that is the output of a rule.
+TIMESTAMP = ".snakemake_timestamp"
+
+# The kinds of folders that are replaced as a whole.
+WORLD = "world"
+WORLD_MODEL = "model of the world"
+CALIBRATION = "calibration"
+PRUNED = "pruned model"
+EXPORT = "2:4 export"
+DATA_SET = "converted data set"
+FETCHED = "fetched model"
+
+Input = Path | str | None
+
+
+# What may be written
+
+
+def check_folder(
+    path: Path | str,
+    kind: str,
+    inputs: Iterable[Input] = (),
+    keep: Sequence[str] = (),
+    name: str = "--out",
+) -> None:
+    """Raise UserError unless the folder ``path`` may be made or replaced by one of ``kind``.
+
+    It must be absent, empty or carry our mark of that kind with no file beside those listed; no
+    link; neither a mount point nor the working or home directory nor above one; neither equal to,
+    above nor below one of ``inputs``; and writable. ``keep`` names entries of its top level that
+    replacing leaves alone.
+    """
+    path = Path(path)
+    with _plain_errors(path, name):
+        _refuse_link(path, name)
+        if path.exists() and not path.is_dir():
+            raise UserError(f"{name} {path} is a file, expected a folder; choose another name")
+        for what, place in (("working", Path.cwd()), ("home", Path.home())):
+            if covers(path, place):
+                raise UserError(
+                    f"{name} {path} is the {what} directory {place} or lies above it and would be "
+                    "replaced; name a new folder"
+                )
+        for given in filter(None, inputs):
+            if covers(path, Path(given)):
+                raise UserError(
+                    f"{name} {path} is the input {given} or holds it, and would be replaced; "
+                    "name another folder"
+                )
+        if kind != WORLD_MODEL:  # which lies in its world
+            _refuse_inputs(path, inputs, path, name)
+        if path.is_dir() and os.path.ismount(path):
+            raise UserError(f"{name} {path} is a mount point; name a folder in it")
+        objection = _objection(path, kind, keep)
+        if objection:
+            raise UserError(f"{name} {path} {objection}")
+        _check_aside(path, kind, keep)
+        if path.is_dir() and not os.access(path, os.W_OK | os.X_OK):
+            raise UserError(f"{name} {path} is write-protected; choose another folder")
+        _check_writable(path, name)
+
+
+def check_place(path: Path | str, inputs: Iterable[Input] = (), name: str = "--out") -> None:
+    """Raise UserError unless files may be written into the folder ``path``, which is kept.
+
+    It must be absent or a folder, no link, none of the folders among ``inputs`` nor below one,
+    and writable.
+    """
+    path = Path(path)
+    with _plain_errors(path, name):
+        _refuse_link(path, name)
+        if path.exists() and not path.is_dir():
+            raise UserError(f"{name} {path} is a file, expected a folder; choose another name")
+        _refuse_inputs(path, inputs, path, name)
+        _check_writable(path / "file", name, path)
+
+
+def check_file(path: Path | str, inputs: Iterable[Input] = (), name: str = "--out") -> None:
+    """Raise UserError unless the file ``path`` may be written.
+
+    It must be absent or an ordinary file, no link, none of ``inputs`` nor below one of the
+    folders among them, and its folder writable.
+    """
+    path = Path(path)
+    with _plain_errors(path, name):
+        _refuse_link(path, name)
+        if path.is_dir():
+            raise UserError(f"{name} {path} is a folder, expected a file; add a file name")
+        if path.exists() and not path.is_file():
+            raise UserError(f"{name} {path} is no ordinary file; choose another name")
+        inputs = [given for given in inputs if given]
+        for given in inputs:
+            if not Path(given).is_dir() and covers(path, Path(given)):
+                raise UserError(
+                    f"{name} {path} is the input {given} and would be written over; "
+                    "choose another name"
+                )
+        _refuse_inputs(path.parent, inputs, path, name)
+        _check_writable(path, name)
+
+
+def check_ours(path: Path | str, keys: Iterable[str], name: str = "--out") -> None:
+    """Raise UserError for a JSON file that is there and lacks some of ``keys``: not one of ours.
+
+    Of JSON lines the first is looked at. A file that does not parse passes: it may be a damaged
+    one of ours.
+    """
+    try:
+        with open(path, "rb") as file:
+            content = json.loads(file.readline() if Path(path).suffix == ".jsonl" else file.read())
+    except (OSError, ValueError, RecursionError):
+        return
+    if not (isinstance(content, dict) and set(keys) <= set(content)):
+        raise UserError(
+            f"{name} would write over {path}, which this program did not make; "
+            "choose another place, or move that file away"
+        )
+
+
+def check_header(path: Path | str, columns: Sequence[str], name: str = "--out") -> None:
+    """Raise UserError for a CSV file that is there with other columns: not one of ours."""
+    try:
+        with open(path, "rb") as file:
+            head = file.readline(100_000)
+    except OSError:
+        return
+    if head and head.rstrip(b"\r\n") != ",".join(columns).encode():
+        raise UserError(
+            f"{name} would write over {path}, which this program did not make; "
+            "choose another place, or move that file away"
+        )
+
+
+def check_prefix(prefix: str, suffixes: Iterable[str], inputs: Iterable[Input] = ()) -> None:
+    """Raise UserError unless the files ``prefix.SUFFIX`` may be written, as ``check_file``."""
+    if os.path.basename(prefix) in ("", ".", ".."):
+        raise UserError(
+            f"--out-prefix {prefix} ends without a name, which the suffixes are added to; add one"
+        )
+    for suffix in suffixes:
+        check_file(f"{prefix}.{suffix}", inputs, "--out-prefix")
+
+
+def covers(outer: Path, inner: Path) -> bool:
+    """Return whether ``inner`` is ``outer`` or lies below it, whatever links lead there."""
+    try:
+        own = os.stat(outer)
+    except OSError:
+        own = None
+    for form in (Path(os.path.abspath(inner)), inner.resolve()):
+        for place in (form, *form.parents):
+            if place == outer.resolve():
+                return True
+            if own and place.exists() and os.path.samestat(own, place.stat()):
+                return True
+    return False
+
+
+@contextlib.contextmanager
+def _plain_errors(path: Path, name: str) -> Iterator[None]:
+    """Turn what the system says about an impossible path into one UserError."""
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(
+            f"{name} {path} cannot be written: {str(reason).lower()}; choose another place"
+        ) from error
+
+
+def _refuse_link(path: Path, name: str) -> None:
+    if path.is_symlink():
+        raise UserError(
+            f"{name} {path} is a link, and links are not followed; name the place that it "
+            f"leads to ({os.readlink(path)}), or a new one"
+        )
+
+
+def _refuse_inputs(folder: Path, inputs: Iterable[Input], path: Path, name: str) -> None:
+    """Refuse to write ``path``, which lies in ``folder`` or is it, into an input folder."""
+    for given in filter(None, inputs):
+        if Path(given).is_dir() and covers(Path(given), folder):
+            raise UserError(
+                f"{name} {path} would write into the input folder {given}, whose files stay as "
+                "they are; choose another place"
+            )
+
+
+def _check_writable(path: Path, name: str, shown: Path | None = None) -> None:
+    """Raise UserError unless something can be made beside ``path``; leaves nothing behind."""
+    place = path.parent
+    while not os.path.lexists(place):
+        place = place.parent
+    shown = shown or path
+    if not place.is_dir():
+        raise UserError(
+            f"{name} {shown} cannot be made: {place} is no folder; choose another place"
+        )
+    # The name in the making is longer, see ``half_written``.
+    if len(os.fsencode(path.name)) > os.pathconf(place, "PC_NAME_MAX") - len(PART) - 1:
+        raise UserError(f"{name} {shown}: the name is too long; choose a shorter one")
+    with disk_errors(shown):
+        try:
+            # A file without name, of which a kill leaves nothing.
+            os.close(os.open(place, os.O_TMPFILE | os.O_WRONLY, 0o600))
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
+                raise
+            os.rmdir(tempfile.mkdtemp(prefix=f".{path.name}.", dir=place))
+
+
+# Folders that are replaced as a whole
+
+
+@contextlib.contextmanager
+def atomic_folder(
+    path: Path | str, kind: str, inputs: Iterable[Input] = (), keep: Sequence[str] = ()
+) -> Iterator[Path]:
+    """Yield an empty temporary folder beside ``path`` that replaces ``path`` on success.
+
+    Raises UserError where ``check_folder`` does, before and after.
+    """
+    path = Path(path)
+    inputs = list(inputs)
+    check_folder(path, kind, inputs, keep)
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with half_written(path, folder=True) as temporary:
+            yield temporary
+            replace_folder(temporary, path, kind, inputs, keep)
+
+
+def replace_folder(
+    new: Path, path: Path, kind: str, inputs: Iterable[Input] = (), keep: Sequence[str] = ()
+) -> None:
+    """Mark the folder ``new`` as one of ``kind`` and put it in the place of ``path``.
+
+    What is there is looked at again, moved aside, and deleted when the new folder is in place;
+    the entries ``keep`` move over. A kill leaves the old folder at ``path`` or beside it, as
+    ``.NAME.replaced``, from where the next call takes it up. Raises UserError as
+    ``check_folder`` does.
+    """
+    mark_folder(new, kind)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = _aside(path)
+    with _locked(path.parent):
+        check_folder(path, kind, inputs, keep)
+        _settle(path, aside, kind, keep)
+        if path.is_dir() and any(path.iterdir()):
+            os.rename(path, aside)
+            # What was added since the last look is not lost either.
+            objection = _objection(aside, kind, keep)
+            if objection:
+                os.rename(aside, path)
+                raise UserError(f"--out {path} {objection}")
+        try:
+            os.rename(new, path)
+        except BaseException:
+            if aside.is_dir() and not path.exists():
+                os.rename(aside, path)
+            raise
+        _settle(path, aside, kind, keep)
+
+
+def mark_folder(folder: Path, kind: str) -> None:
+    """Write the mark of ``kind`` into a folder, with the list of the files that are in it."""
+    write_json(folder / MARK, {"kind": kind, "files": sorted(_contents(folder))})
+
+
+def start_folder(path: Path, kind: str) -> None:
+    """Make and mark a folder that is filled bit by bit, or take up one with the same mark.
+
+    Raises UserError for a folder with files and without that mark, for a link and for a file.
+    """
+    with disk_errors(path):
+        check_place(path, name="the folder of unfinished downloads")
+        mark = _read_mark(path)
+        if path.is_dir() and any(path.iterdir()) and (mark is None or mark["kind"] != kind):
+            raise UserError(
+                f"{path}, where an unfinished {kind} is kept, holds other files; remove it yourself"
+            )
+        path.mkdir(parents=True, exist_ok=True)
+        mark_folder(path, kind)
+
+
+def discard_folder(path: Path, kind: str) -> None:
+    """Delete a folder of ``kind`` that carries our mark; UserError for any other."""
+    objection = "is a link" if path.is_symlink() else _objection(path, kind, ())
+    if objection:
+        raise UserError(f"{path} {objection}")
+    if path.is_dir():
+        _delete(path)
+
+
+def _aside(path: Path) -> Path:
+    """Return where the old folder lies while the new one is put in place."""
+    return path.with_name(f".{path.name}.replaced")
+
+
+def _check_aside(path: Path, kind: str, keep: Sequence[str]) -> None:
+    aside = _aside(path)
+    if os.path.lexists(aside) and (aside.is_symlink() or not aside.is_dir()):
+        raise UserError(f"{aside}, where {path} would be moved aside, is no folder; remove it")
+    objection = _objection(aside, kind, keep)
+    if objection:
+        raise UserError(f"{aside}, where {path} would be moved aside, {objection}")
+
+
+def _settle(path: Path, aside: Path, kind: str, keep: Sequence[str]) -> None:
+    """Finish a replacement: put back what lies aside where ``path`` is gone, else delete it."""
+    if not os.path.lexists(aside):
+        return
+    if not path.exists():
+        os.rename(aside, path)
+        return
+    for name in keep:
+        if os.path.lexists(aside / name):
+            if os.path.lexists(path / name):
+                raise UserError(
+                    f"{name} is both in {path} and in {aside}, where an interrupted run left it; "
+                    "remove one of the two"
+                )
+            os.rename(aside / name, path / name)
+    _delete(aside)
+
+
+def _objection(folder: Path, kind: str, keep: Sequence[str]) -> str:
+    """Return why a folder must not be replaced by one of ``kind``, or "" where it may."""
+    if not folder.is_dir():
+        return ""
+    found = {file for file in _contents(folder) if Path(file).parts[0] not in keep}
+    mark = _read_mark(folder)
+    if mark is None:
+        if not found and not (folder / MARK).exists():
+            return ""
+        return (
+            f"holds files (first {min(found, default=MARK)}) and not the mark of a {kind} that "
+            "this program made, so it is not replaced; name a new folder, or remove this one "
+            "yourself (results of earlier versions have no mark)"
+        )
+    if mark["kind"] != kind:
+        return (
+            f"is a {mark['kind']} that this program made, and would be replaced by a {kind}; "
+            "name a new folder, or remove this one yourself"
+        )
+    added = sorted(found - set(mark["files"]))
+    if added:
+        more = f" and {len(added) - 1} more" if len(added) > 1 else ""
+        return (
+            f"is a {kind} of this program to which files were added ({added[0]}{more}), and "
+            "replacing it would delete them; move them away, or name a new folder"
+        )
+    return ""
+
+
+def _read_mark(folder: Path) -> dict | None:
+    try:
+        mark = json.loads((folder / MARK).read_bytes())
+        listed = mark["files"]
+        good = isinstance(mark["kind"], str) and all(isinstance(file, str) for file in listed)
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return None
+    return mark if good else None
+
+
+def _contents(folder: Path) -> set[str]:
+    """Return everything in a folder that is no folder, as relative paths; links not followed."""
+    found = set()
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for root, folders, files in os.walk(folder, onerror=refuse):
+        links = [name for name in folders if os.path.islink(os.path.join(root, name))]
+        found |= {
+            os.path.relpath(os.path.join(root, name), folder)
+            for name in (*files, *links)
+            if name != TIMESTAMP
+        }
+    return found - {MARK}
+
+
+def _delete(folder: Path) -> None:
+    """Delete what the mark lists, empty folders, and last the mark; keep anything else."""
+    mark = _read_mark(folder)
+    for file in _contents(folder) & set(mark["files"] if mark else ()):
+        (folder / file).unlink()
+    for root, _, files in os.walk(folder, topdown=False):
+        if TIMESTAMP in files:
+            os.unlink(os.path.join(root, TIMESTAMP))
+        if root != str(folder):
+            with contextlib.suppress(OSError):  # something was added meanwhile
+                os.rmdir(root)
+    (folder / MARK).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a lock on a folder, so that two replacements in it take turns."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems have no such lock
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,174 @@
+"""The command line: one subcommand per workflow step.
+
+Each step lives in a module with ``add_arguments(parser)`` and ``run(args)``. The module
+is imported only when its subcommand is called, so ``--help`` stays quick.
+"""
+
+import argparse
+import contextlib
+import errno
+import importlib
+import os
+import select
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import __version__
+from .base.errors import UserError, shown
+from .models.trust import trusting
+
+STREAMS = (1, 2)  # stdout, stderr
+
+# subcommand -> (module, one line of help)
+COMMANDS = {
+    "generate-world": (".world.generate_world", "write the invented world's data sets"),
+    "train-world": (".world.train_world", "train the small Llama on the invented world"),
+    "shipped-world-model": (
+        ".world.shipped_world_model",
+        "take the shipped model of the invented world",
+    ),
+    "fetch-dataset": (".data.fetch_dataset", "resolve one data set from mirror or hub"),
+    "fetch-model": (".data.fetch_model", "resolve one model from mirror or hub"),
+    "prefetch": (".data.prefetch", "fetch everything a config needs, then work offline"),
+    "build-calibration": (".data.build_calibration", "select and align calibration data"),
+    "prune": (".pruning.prune", "prune one model"),
+    "check": (".pruning.check", "verify a pruned checkpoint before it is evaluated"),
+    "compare-masks": (".pruning.compare_masks", "compare the zeros of two pruned checkpoints"),
+    "evaluate": (".evaluation.evaluate", "run one benchmark on one model"),
+    "evaluate-checkpoint": (
+        ".evaluation.evaluate_checkpoint",
+        "run several benchmarks, one model load",
+    ),
+    "benchmark-serving": (".serving.benchmark_serving", "measure throughput, energy and CO2"),
+    "export-sparse24": (
+        ".serving.export_sparse24",
+        "compress a 2of4 checkpoint: values and 2-bit places",
+    ),
+    "collect-results": (".reporting.collect_results", "gather all metrics into results.csv"),
+    "make-table": (".reporting.make_table", "render one table as .tex, .csv and .md"),
+    "make-figure": (".reporting.make_figure", "render one figure"),
+    "make-paper": (".reporting.make_paper", "typeset the tables and figures as one PDF"),
+    "report-controls": (".controls.report_controls", "the bias term against its negative controls"),
+}
+
+
+def entry(argv: Sequence[str] | None = None) -> int:
+    """Run ``main`` as a process of its own and return its exit status.
+
+    Beside those of ``main``: 130 after Ctrl-C, 141 where what reads our output has gone.
+    """
+    _prepare_streams()
+    try:
+        try:
+            status = main(argv)
+        except SystemExit as end:  # argparse's, after --help or a usage error
+            status = end.code if isinstance(end.code, int) else 0
+        sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        print("interrupted; run the same command again to go on", file=sys.stderr)
+        return 130
+    except OSError as error:
+        gone = isinstance(error, BrokenPipeError) and any(map(_reader_gone, STREAMS))
+        full = error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if not gone and not full:
+            raise
+        if full:
+            print(f"error: could not write the output: {error.strerror}", file=sys.stderr)
+        # Else Python writes the rest again when it ends, and complains.
+        with open(os.devnull, "wb") as nothing:
+            os.dup2(nothing.fileno(), 1)
+        return 2 if full else 141  # as after SIGPIPE: `… | head` has seen enough
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand; return 0, or 2 after one sentence.
+
+    The sentence is about a UserError, a missing package, or a path of the user's that the
+    system does not let us use. Any other exception is a fault of the program and keeps its
+    traceback.
+    """
+    try:
+        return _run(list(sys.argv[1:] if argv is None else argv))
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _prepare_streams() -> None:
+    """Let any text be printed: `±` becomes `\\xb1` where the terminal takes ASCII only.
+
+    A stream that was closed (`2>&-`) is opened on nothing, lest the first file that a step
+    opens takes its number and a library's warnings go there.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        with contextlib.suppress(AttributeError):  # another kind of stream, put there by a caller
+            getattr(sys, name).reconfigure(errors="backslashreplace")
+
+
+def _reader_gone(stream: int) -> bool:
+    """Say whether a stream is a pipe that nobody reads any more."""
+    poll = select.poll()
+    poll.register(stream, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def _run(argv: list[str]) -> int:
+    for text in argv:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UserError(
+                f"expected arguments in UTF-8, got {shown(text)}; rename that file or folder"
+            ) from None
+    # Nothing here talks to an outside host except the fetch steps.
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("DO_NOT_TRACK", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    parser = argparse.ArgumentParser(prog="evenprune", description=__doc__.splitlines()[0])
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (module, text) in COMMANDS.items():
+        command = commands.add_parser(name, help=text)
+        if argv[:1] == [name]:
+            try:
+                step = importlib.import_module(module, __package__)
+            except ModuleNotFoundError as error:
+                raise UserError(
+                    f"{name} needs the Python package {error.name}, which {sys.executable} "
+                    "does not have; run it in the environment that `make env` (or `make vllm-env`) "
+                    "builds"
+                ) from None
+            command.description = (step.__doc__ or text).strip()
+            command.formatter_class = argparse.RawDescriptionHelpFormatter
+            step.add_arguments(command)
+            command.set_defaults(run=step.run)
+    args = parser.parse_args(argv)
+    try:
+        with trusting(args):
+            args.run(args)
+    except OSError as error:
+        if not _is_given(error.filename, args):
+            raise
+        raise UserError(
+            f"could not use {shown(str(error.filename))}: {error.strerror}; check that path, then "
+            "run the same command again"
+        ) from error
+    return 0
+
+
+def _is_given(name: object, args: argparse.Namespace) -> bool:
+    """Say whether a file is one of the arguments, lies in one, or is a folder above one."""
+    if not isinstance(name, str | os.PathLike):
+        return False
+    place = os.path.abspath(os.fspath(name))
+    for value in vars(args).values():
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, str | Path) and str(part):
+                given = os.path.abspath(part)
+                if os.path.commonpath([place, given]) in (place, given):
+                    return True
+    return False

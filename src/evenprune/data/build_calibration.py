@@ -1,0 +1,268 @@
+"""Select, align and count the calibration pairs and texts for one tokenizer.
+
+Writes pairs.jsonl (the pairs that the alignment keeps), texts.jsonl (unpaired texts, empty
+without --texts-data) and manifest.json (counts per category, tokens, checksums of the
+sources). The same input gives the same bytes.
+"""
+
+import argparse
+import fnmatch
+import random
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..base.checksums import recorded_checksums, sealed, sha256_cached, source_files, source_folder
+from ..base.errors import UserError
+from ..base.files import digest, read_json, sha256_file, write_json, write_jsonl
+from ..base.outputs import CALIBRATION, atomic_folder, check_folder
+from ..base.progress import track
+from ..models.loading import load_tokenizer
+from ..models.trust import add_trust_argument
+from .calibration import ALIGNMENTS, TokenizedPairs, tokenize_pairs, tokenize_texts
+from .readers import Dialogue, read_crows_pairs, read_stereoset, read_ultrachat
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+# Negative control -> which sentence of another pair becomes the partner.
+PARTNERS = {"shuffled-pairs": "anti_stereotype", "random-delta": "stereotype"}
+TOKENIZER_FILES = (
+    *("tokenizer*", "special_tokens_map.json", "added_tokens.json"),
+    *("vocab.*", "merges.txt", "*.model"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's flags."""
+    add = parser.add_argument
+    add("--pairs-source", required=True, choices=("stereoset", "crows_pairs"))
+    add("--pairs-data", required=True, help="folder or record of the pairs' data set")
+    add("--categories", default="", help="bias types to keep, comma separated; empty: all")
+    add("--texts-data", help="folder or record of UltraChat")
+    add("--n-texts", type=int, default=0, help="number of texts")
+    add("--max-tokens", type=int, default=100, help="longest text, special tokens included")
+    add("--model", required=True, help="model folder or record, for its tokenizer")
+    add("--alignment", default="equal-length", choices=ALIGNMENTS)
+    add("--control", default="none", choices=("none", *PARTNERS), help="negative control")
+    add("--seed", type=int, default=0, help="seed of the texts' order and of the control")
+    add("--name", help="name of the calibration; default: the folder above --out")
+    add("--out", type=Path, required=True, help="folder to write")
+    add_trust_argument(parser)
+
+
+def read_source_pairs(source: str, folder: Path) -> list[dict[str, str]]:
+    """Return a data set's pairs with id, category, stereotype and anti_stereotype.
+
+    CrowS-Pairs are the original 1,508 (the paper's table counts 3,016 = 2 x 1,508 sentences);
+    their stereotype is sent_more, whatever stereo_antistereo says.
+    """
+    if source == "stereoset":
+        rows = [
+            (item.id, item.category, item.stereotype, item.anti_stereotype)
+            for item in read_stereoset(folder)
+        ]
+    else:
+        rows = [
+            (pair.id, pair.category, pair.sent_more, pair.sent_less)
+            for pair in read_crows_pairs(folder, "anonymized")
+        ]
+    names = ("id", "category", "stereotype", "anti_stereotype")
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def select_categories(pairs: list[dict[str, str]], wanted: Sequence[str]) -> list[dict[str, str]]:
+    """Return the pairs of the wanted categories ([]: all); raise UserError for an unknown one."""
+    known = sorted({pair["category"] for pair in pairs})
+    for name in wanted:
+        if name not in known:
+            raise UserError(
+                f"expected categories among {', '.join(known)}, got {name!r}; correct "
+                "categories in the configuration (or --categories)"
+            )
+    return [pair for pair in pairs if not wanted or pair["category"] in wanted]
+
+
+def shuffle_partners(
+    pairs: Sequence[dict[str, str]],
+    lengths: Sequence[int],
+    seed: int,
+    control: str = "shuffled-pairs",
+) -> list[dict[str, str] | None]:
+    """Return the pairs with partners exchanged among those of equal token count.
+
+    ``lengths`` are the token counts of the sentences that become partners: with the control
+    ``shuffled-pairs`` the anti-stereotypes, so that the two sentences of a pair no longer
+    belong together; with ``random-delta`` the stereotypes, so that the difference of the two
+    contrasts no stereotype with its opposite. Within a length the partners form one seeded
+    cycle, so none keeps its own; None stands for a pair that is alone with its length.
+    """
+    generator = random.Random(f"{control} {seed}")
+    groups: dict[int, list[int]] = {}
+    for index, length in enumerate(lengths):
+        groups.setdefault(length, []).append(index)
+    shuffled: list[dict[str, str] | None] = [None] * len(pairs)
+    for length in sorted(groups):
+        cycle = groups[length]
+        generator.shuffle(cycle)
+        for index, partner in zip(cycle, cycle[1:] + cycle[:1], strict=True):
+            if index != partner:
+                sentence = pairs[partner][PARTNERS[control]]
+                shuffled[index] = {**pairs[index], "anti_stereotype": sentence}
+    return shuffled
+
+
+def choose_texts(dialogues: Sequence[Dialogue], count: int, seed: int) -> list[Dialogue]:
+    """Return the first ``count`` of a seeded permutation: a smaller set is part of a larger."""
+    order = list(range(len(dialogues)))
+    random.Random(f"texts {seed}").shuffle(order)
+    return [dialogues[index] for index in order[:count]]
+
+
+def truncate_text(text: str, tokenizer: "PreTrainedTokenizerBase", max_tokens: int) -> str:
+    """Return the longest beginning of a text, at a token's end, of at most ``max_tokens`` tokens.
+
+    Special tokens count. The result is tokenised again, since a cut text need not split into
+    the tokens it was cut from. Raises UserError when nothing is left.
+    """
+    encoded = tokenizer(text, return_offsets_mapping=tokenizer.is_fast, verbose=False)
+    ids = encoded["input_ids"]
+    if len(ids) <= max_tokens:
+        return text
+    for kept in range(max_tokens, 0, -1):
+        if tokenizer.is_fast:
+            cut = text[: max(end for _, end in encoded["offset_mapping"][:kept])]
+        else:
+            cut = tokenizer.decode(ids[:kept], skip_special_tokens=True)
+        if cut.strip() and len(tokenizer(cut, verbose=False)["input_ids"]) <= max_tokens:
+            return cut
+    raise UserError(
+        f"expected --max-tokens to leave some text, but {max_tokens} tokens hold none of "
+        f"{text[:40]!r}; raise max_tokens"
+    )
+
+
+def _tokenizer_digest(folder: Path) -> str:
+    names = [
+        path.name
+        for path in folder.iterdir()
+        if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in TOKENIZER_FILES)
+    ]
+    return digest({name: sha256_cached(folder / name) for name in sorted(names)})
+
+
+def _source_checksums(given: str) -> dict[str, str]:
+    """Return the SHA-256 of a source's files, from its record or, for a folder, computed."""
+    folder = source_folder(given)
+    if folder != Path(given):
+        return recorded_checksums(read_json(given), given)
+    return {name: sha256_cached(folder / name) for name in source_files("data", folder)}
+
+
+def _drop_unpartnered(
+    tokenized: TokenizedPairs, pairs: list[dict[str, str]], args: argparse.Namespace, tokenizer: Any
+) -> tuple[TokenizedPairs, list[dict[str, str]], int]:
+    """Apply the control to the kept pairs; return tokens, pairs and how many had no partner."""
+    partner = PARTNERS[args.control]
+    lengths = [len(ids) for ids in tokenize_texts([p[partner] for p in pairs], tokenizer)]
+    shuffled = [p for p in shuffle_partners(pairs, lengths, args.seed, args.control) if p]
+    if not shuffled:
+        raise UserError(
+            f"expected at least two pairs with a sentence {partner} of equal token count for the "
+            f"control {args.control}, got none; use more pairs"
+        )
+    again = tokenize_pairs(shuffled, tokenizer, args.alignment)
+    counts = {
+        name: {
+            "total": count["total"],
+            "kept": again.counts.get(name, {"kept": 0})["kept"],
+            "dropped": count["total"] - again.counts.get(name, {"kept": 0})["kept"],
+        }
+        for name, count in tokenized.counts.items()
+    }
+    dropped = sum(count["dropped"] for count in counts.values())
+    return replace(again, dropped=dropped, counts=counts), shuffled, len(pairs) - len(shuffled)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Write the calibration folder; raise UserError when no pair or text is left."""
+    if bool(args.texts_data) != (args.n_texts > 0):
+        raise UserError(
+            "expected --texts-data and --n-texts (above 0) together, got "
+            f"--texts-data {args.texts_data} and --n-texts {args.n_texts}"
+        )
+    model = source_folder(args.model)
+    given = [path for path in (args.model, args.pairs_data, args.texts_data) if path]
+    inputs = [*given, *map(source_folder, given)]
+    check_folder(args.out, CALIBRATION, inputs)
+    tokenizer = load_tokenizer(model)
+    wanted = [name for name in args.categories.split(",") if name]
+    pairs = select_categories(
+        read_source_pairs(args.pairs_source, source_folder(args.pairs_data)), wanted
+    )
+    tokenized = tokenize_pairs(pairs, tokenizer, args.alignment)
+    kept_ids = {pair.id for pair in tokenized.pairs}
+    kept = [pair for pair in pairs if pair["id"] in kept_ids]
+    unpartnered = 0
+    if args.control != "none":
+        tokenized, kept, unpartnered = _drop_unpartnered(tokenized, kept, args, tokenizer)
+    sources = {args.pairs_source: _source_checksums(args.pairs_data)}
+
+    texts: list[dict[str, str]] = []
+    if args.texts_data:
+        dialogues = read_ultrachat(source_folder(args.texts_data))
+        sources["ultrachat"] = _source_checksums(args.texts_data)
+        chosen = choose_texts(dialogues, args.n_texts, args.seed)
+        texts = [
+            {"id": item.id, "text": truncate_text(item.text, tokenizer, args.max_tokens)}
+            for item in track(chosen, len(chosen), "texts")
+        ]
+        if len(texts) < args.n_texts:
+            print(
+                f"note: {args.n_texts} texts were asked for, the source has {len(texts)}; "
+                "all of them are used",
+                file=sys.stderr,
+            )
+    text_tokens = sum(map(len, tokenize_texts([row["text"] for row in texts], tokenizer)))
+    pair_tokens = sum(len(pair.ids0) + len(pair.ids1) for pair in tokenized.pairs)
+    manifest = {
+        "calibration": args.name or args.out.parent.name,
+        "seed": args.seed,
+        "alignment": args.alignment,
+        "tokenizer_sha256": _tokenizer_digest(model),
+        "sources": sources,
+        "pairs": {
+            "total": len(pairs),
+            "kept": len(kept),
+            "dropped": tokenized.dropped,
+            "without_partner": unpartnered,
+            "categories": tokenized.counts,
+        },
+        "texts": {"asked": args.n_texts, "kept": len(texts), "tokens": text_tokens},
+        "tokens": {"pairs": pair_tokens, "texts": text_tokens},
+        "spec": {
+            "pairs": args.pairs_source,
+            "categories": wanted,
+            "texts": "ultrachat" if args.texts_data else None,
+            "n_texts": args.n_texts,
+            "max_tokens": args.max_tokens if args.texts_data else None,
+            "control": args.control,
+        },
+    }
+    with atomic_folder(args.out, CALIBRATION, inputs) as folder:
+        write_jsonl(folder / "pairs.jsonl", kept)
+        write_jsonl(folder / "texts.jsonl", texts)
+        manifest["files"] = {
+            name: sha256_file(folder / name) for name in ("pairs.jsonl", "texts.jsonl")
+        }
+        write_json(folder / "manifest.json", sealed(manifest))
+    shares = ", ".join(
+        f"{name} {count['kept']}/{count['total']}" for name, count in tokenized.counts.items()
+    )
+    print(
+        f"{len(kept)} of {len(pairs)} pairs kept ({args.alignment}), {tokenized.dropped} dropped: "
+        f"{shares}; {len(texts)} texts; {pair_tokens + text_tokens} tokens",
+        file=sys.stderr,
+    )

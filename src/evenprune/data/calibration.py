@@ -1,0 +1,205 @@
+"""Sentence pairs and texts for calibration: reading, tokenising, aligning.
+
+The bias term of the paper's Hessian is ``ΔX = X0 - X1``: activations of the two sentences of
+a pair, subtracted position by position. Which positions are subtracted when the sentences
+have different token counts is the *alignment*:
+
+``equal-length``
+    the paper's text: pairs of unequal token counts are dropped and counted; all positions of
+    the others are matched.
+``pad``
+    the authors' code: the shorter sentence is filled up at the right with the padding token
+    (end-of-sequence where there is none) and all positions are matched. Padding takes part in
+    every sum, and tokens behind the first difference can be matched to other words.
+``suffix``
+    ours: positions of the common prefix and of the common suffix are matched, the latter
+    counted from the right; the differing span between them is matched to nothing. Every pair
+    is kept.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..base.errors import UserError, shown
+from ..base.reading import iter_jsonl
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+ALIGNMENTS = ("equal-length", "pad", "suffix")
+PAIR_FIELDS = ("id", "category", "stereotype", "anti_stereotype")
+TEXT_FIELDS = ("id", "text")
+
+
+@dataclass(frozen=True)
+class TokenPair:
+    """One pair as token ids, special tokens included.
+
+    ``matches`` holds the pairs of positions (into ``ids0``, into ``ids1``) whose activations
+    are subtracted, strictly increasing in both.
+    """
+
+    id: str
+    category: str
+    ids0: tuple[int, ...]
+    ids1: tuple[int, ...]
+    matches: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class TokenizedPairs:
+    """The pairs an alignment keeps, how many it drops, and both per category.
+
+    ``counts`` maps each category, in sorted order, to ``{"total", "kept", "dropped"}``.
+    """
+
+    pairs: list[TokenPair]
+    dropped: int
+    counts: dict[str, dict[str, int]]
+
+
+def common_prefix(ids0: Sequence[int], ids1: Sequence[int]) -> int:
+    """Return the number of leading tokens that two sequences share."""
+    return next(
+        (k for k, (a, b) in enumerate(zip(ids0, ids1)) if a != b), min(len(ids0), len(ids1))
+    )
+
+
+def align(
+    ids0: Sequence[int], ids1: Sequence[int], alignment: str, pad_id: int | None = None
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, int], ...]] | None:
+    """Return both token sequences and their matched positions, or None for a dropped pair.
+
+    Only ``pad`` changes the sequences and needs ``pad_id``. Raises ValueError for an unknown
+    alignment. See the module's text for what each alignment matches.
+    """
+    first, second = tuple(ids0), tuple(ids1)
+    if alignment == "equal-length":
+        if len(first) != len(second):
+            return None
+    elif alignment == "pad":
+        length = max(len(first), len(second))
+        if length > min(len(first), len(second)) and pad_id is None:
+            raise ValueError("alignment 'pad' needs a padding token for pairs of unequal length")
+        first += (pad_id,) * (length - len(first))
+        second += (pad_id,) * (length - len(second))
+    elif alignment == "suffix":
+        prefix = common_prefix(first, second)
+        suffix = common_prefix(first[prefix:][::-1], second[prefix:][::-1])
+        matches = [(k, k) for k in range(prefix)]
+        matches += [(len(first) - k, len(second) - k) for k in range(suffix, 0, -1)]
+        return first, second, tuple(matches)
+    else:
+        raise ValueError(f"unknown alignment {alignment!r}, expected one of {ALIGNMENTS}")
+    return first, second, tuple((k, k) for k in range(len(first)))
+
+
+def read_pairs(path: Path | str) -> list[dict[str, str]]:
+    """Read a pairs file: JSON lines with id, category, stereotype, anti_stereotype.
+
+    Raises UserError with the line number for a missing field, one that is not a non-empty
+    text, and an id that comes twice, and for a file without any pair.
+    """
+    return _read_rows(path, PAIR_FIELDS, "sentence pair")
+
+
+def read_texts(path: Path | str) -> list[dict[str, str]]:
+    """Read a texts file: JSON lines with id, text. Raises UserError as ``read_pairs`` does."""
+    return _read_rows(path, TEXT_FIELDS, "text")
+
+
+def _read_rows(path: Path | str, fields: Sequence[str], what: str) -> list[dict[str, str]]:
+    rows = []
+    lines: dict[str, int] = {}
+    for number, row in iter_jsonl(path, fields):
+        for name in fields:
+            if name == "id" and type(row[name]) is int:
+                row[name] = str(row[name])
+            if not isinstance(row[name], str) or not row[name].strip():
+                raise UserError(
+                    f"expected a non-empty text in field {name} on line {number} of {path}, "
+                    f"got {shown(row[name])}; mend or remove that line"
+                )
+        first = lines.setdefault(row["id"], number)
+        if first != number:
+            raise UserError(
+                f"expected every row of {path} to have an id of its own, but lines {first} and "
+                f"{number} have {shown(row['id'])}; rename or remove one of them"
+            )
+        rows.append({name: row[name] for name in fields})
+    if not rows:
+        raise UserError(
+            f"expected at least one {what} in {path}, but the file is empty; "
+            f"give one JSON object a line with the fields {', '.join(fields)}"
+        )
+    return rows
+
+
+def tokenize_texts(
+    texts: Sequence[str], tokenizer: "PreTrainedTokenizerBase", max_tokens: int | None = None
+) -> list[tuple[int, ...]]:
+    """Return the token ids of each text with the tokenizer's default special tokens.
+
+    Longer texts are cut to their first ``max_tokens`` tokens (special tokens count). Raises
+    UserError for a text without tokens and where the default puts the beginning-of-sequence
+    token twice, which shifts every statistic without any visible sign.
+    """
+    if not texts:
+        return []
+    encoded = []
+    for text, ids in zip(texts, tokenizer(list(texts), verbose=False)["input_ids"], strict=True):
+        if not ids:
+            raise UserError(f"expected text, but {shown(text)} has no tokens; remove it")
+        if tokenizer.bos_token_id is not None and ids[:2] == [tokenizer.bos_token_id] * 2:
+            raise UserError(
+                f"the tokenizer begins {text[:60]!r} with two {tokenizer.bos_token!r} tokens, "
+                "expected at most one; remove the written one from the text, or the second one "
+                "from the tokenizer's post-processor"
+            )
+        encoded.append(tuple(ids[:max_tokens]))
+    return encoded
+
+
+def tokenize_pairs(
+    pairs: Sequence[Mapping[str, Any]], tokenizer: "PreTrainedTokenizerBase", alignment: str
+) -> TokenizedPairs:
+    """Tokenise and align sentence pairs, in the order given.
+
+    ``pairs`` are rows of ``read_pairs``; index 0 is the stereotype, 1 the anti-stereotype.
+    Raises UserError when there are no pairs, when the alignment drops all of them, and for
+    ``pad`` with a tokenizer that has neither a padding nor an end token.
+    """
+    if not pairs:
+        raise UserError("expected at least one sentence pair for calibration, got none")
+    pad_id = tokenizer.pad_token_id
+    if pad_id is None:
+        pad_id = tokenizer.eos_token_id
+    if alignment == "pad" and pad_id is None:
+        raise UserError(
+            "alignment 'pad' needs a padding or end token, but the tokenizer has neither; "
+            "choose alignment 'equal-length' or 'suffix'"
+        )
+    stereotypes = tokenize_texts([pair["stereotype"] for pair in pairs], tokenizer)
+    antis = tokenize_texts([pair["anti_stereotype"] for pair in pairs], tokenizer)
+    counts = {
+        category: {"total": 0, "kept": 0, "dropped": 0}
+        for category in sorted({pair["category"] for pair in pairs})
+    }
+    kept = []
+    for pair, ids0, ids1 in zip(pairs, stereotypes, antis, strict=True):
+        count = counts[pair["category"]]
+        count["total"] += 1
+        aligned = align(ids0, ids1, alignment, pad_id)
+        if aligned is None:
+            count["dropped"] += 1
+            continue
+        count["kept"] += 1
+        kept.append(TokenPair(pair["id"], pair["category"], *aligned))
+    if not kept:
+        raise UserError(
+            f"expected pairs of equal token count, but the sentences of all {len(pairs)} pairs "
+            "have unequal counts with this tokenizer; choose alignment 'suffix' (or 'pad')"
+        )
+    return TokenizedPairs(kept, len(pairs) - len(kept), counts)

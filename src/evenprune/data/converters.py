@@ -1,0 +1,309 @@
+"""From the hub's tables to the canonical files that ``readers`` read.
+
+Each converter is a pure function of the hub's rows. It checks that the columns it needs are
+there and says what it expected and got, since a data set on the hub can change its columns.
+"""
+
+import contextlib
+import csv
+import functools
+import io
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import UserError, shown
+from ..base.files import canonical_json
+from ..base.reading import expected_form, iter_csv, iter_jsonl, parse_json
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of one split, and the names of its class labels where the files state them."""
+
+    name: str
+    rows: Iterable[Mapping[str, Any]]
+    class_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def require(self, columns: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """Yield the rows; raise UserError for one that lacks a column, or if there is none."""
+        number = -1
+        for number, row in enumerate(self.rows):
+            missing = [column for column in columns if column not in row]
+            if missing:
+                raise UserError(
+                    f"expected the columns {', '.join(columns)} in {self.name}, got "
+                    f"{', '.join(row)} (without {', '.join(missing)} in row {number}); "
+                    "the data set on the hub has another form than this converter knows: pin an "
+                    "older revision in the lock file or take the files from a mirror"
+                )
+            yield row
+        if number < 0:
+            raise UserError(f"expected rows in {self.name}, found none; fetch it again")
+
+    def label(self, column: str, value: Any, default: Sequence[str] = ()) -> str:
+        """Return a class label as text: itself, or the name that its number stands for."""
+        if isinstance(value, str):
+            return value
+        names = self.class_names.get(column, default)
+        if type(value) is not int or not 0 <= value < len(names):
+            raise UserError(
+                f"expected a label of {column} in {self.name} as text or as a number below "
+                f"{len(names)} (known names: {', '.join(names) or 'none'}), got {shown(value)}; "
+                "take the files from a mirror"
+            )
+        return names[value]
+
+
+def read_table(name: str, paths: Sequence[Path], first: int | None = None) -> Table:
+    """Return the rows of parquet, JSON-lines or CSV files, in order, read as they are needed.
+
+    ``first`` keeps that many rows. Raises UserError for another kind of file.
+    """
+    rows = itertools.islice(itertools.chain.from_iterable(map(_rows, paths)), first)
+    names: dict[str, list[str]] = {}
+    for path in paths:
+        if path.suffix == ".parquet":
+            import pyarrow.parquet as pq
+
+            with _arrow_errors(path):
+                metadata = pq.read_schema(path).metadata or {}
+            features = metadata.get(b"huggingface", b"{}").decode(errors="replace")
+            names |= _class_names(parse_json(features, f"the metadata of {path}"))
+    return Table(name, rows, names)
+
+
+@contextlib.contextmanager
+def _arrow_errors(path: Path) -> Iterator[None]:
+    import pyarrow as pa
+
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise UserError(f"{path} is damaged ({error}); fetch it again") from None
+
+
+def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        with _arrow_errors(path), pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=1024):
+                yield from batch.to_pylist()
+    elif path.suffix == ".jsonl" or path.suffixes[-2:] == [".jsonl", ".gz"]:
+        for _, row in iter_jsonl(path):
+            yield row
+    elif path.suffix == ".csv":
+        for _, row in iter_csv(path):
+            yield row
+    else:
+        raise UserError(f"expected a .parquet, .jsonl or .csv file, got {path}")
+
+
+def _class_names(features: Any) -> dict[str, list[str]]:
+    """Return the names of every class label in the ``datasets`` features of a parquet file."""
+    found: dict[str, list[str]] = {}
+    if isinstance(features, dict):
+        for key, value in features.items():
+            if isinstance(value, dict) and value.get("_type") == "ClassLabel":
+                names = value.get("names", [])
+                found[key] = list(names.values()) if isinstance(names, dict) else list(names)
+            else:
+                found |= _class_names(value)
+    return found
+
+
+def _jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(canonical_json(row) + "\n" for row in rows)
+
+
+def stereoset(tables: Mapping[str, Table]) -> dict[str, str]:
+    """Intrasentence clusters, labels as words (0 anti-stereotype, 1 stereotype, 2 unrelated)."""
+    table = tables["validation"]
+    order = ("stereotype", "anti-stereotype", "unrelated")
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for row in table.require(("id", "target", "bias_type", "context", "sentences")):
+            given = row["sentences"]
+            if isinstance(given, Mapping):  # a sequence of records is stored as record of lists
+                inner = Table(f"sentences of {table.name}", [given])
+                given = next(inner.require(("sentence", "gold_label")))
+                given = [
+                    {"sentence": sentence, "gold_label": label}
+                    for sentence, label in zip(given["sentence"], given["gold_label"])
+                ]
+            default = ("anti-stereotype", "stereotype", "unrelated")
+            sentences = [
+                {
+                    "gold_label": table.label("gold_label", part["gold_label"], default),
+                    "sentence": part["sentence"],
+                }
+                for part in given
+            ]
+            sentences.sort(key=lambda part: order.index(part["gold_label"]))
+            yield {
+                **{name: row[name] for name in ("id", "target", "bias_type", "context")},
+                "sentences": sentences,
+            }
+
+    return {"intrasentence.jsonl": _jsonl(rows())}
+
+
+def crows_pairs(tables: Mapping[str, Table]) -> dict[str, str]:
+    """The revised pairs, tab separated, and the original ones, comma separated."""
+    columns = ("sent_more", "sent_less", "stereo_antistereo", "bias_type")
+    files = {}
+    for part, delimiter in (("revised", "\t"), ("anonymized", ",")):
+        table = tables[part]
+        out = io.StringIO(newline="")
+        writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+        writer.writerow(["", *columns])
+        for number, row in enumerate(table.require(columns)):
+            labels = [table.label(column, row[column]) for column in columns[2:]]
+            writer.writerow([number, row["sent_more"], row["sent_less"], *labels])
+        files[f"crows_pairs_{part}.csv"] = out.getvalue()
+    return files
+
+
+def ultrachat(tables: Mapping[str, Table]) -> dict[str, str]:
+    """Dialogues as role and content of each turn."""
+    rows = (
+        {"messages": [{"role": turn["role"], "content": turn["content"]} for turn in given]}
+        for given in (row["messages"] for row in tables["train_sft"].require(("messages",)))
+    )
+    return {"train_sft.jsonl": _jsonl(rows)}
+
+
+def wikitext(tables: Mapping[str, Table]) -> dict[str, str]:
+    """The raw file from the hub's rows: each "" was a line with one blank."""
+    rows = (row["text"] for row in tables["test"].require(("text",)))
+    return {"wiki.test.raw": "".join(row or " \n" for row in rows)}
+
+
+def clean_hellaswag(text: str) -> str:
+    """Clean HellaSwag text as lm-evaluation-harness does."""
+    text = re.sub(r"\[.*?\]", "", text.strip().replace(" [title]", ". "))
+    return text.replace("  ", " ")
+
+
+def hellaswag(tables: Mapping[str, Table]) -> dict[str, str]:
+    """Query, choices and gold as lm-evaluation-harness scores them."""
+    columns = ("activity_label", "ctx_a", "ctx_b", "endings", "label")
+    rows = (
+        {
+            "row": number,
+            "query": clean_hellaswag(
+                f"{row['activity_label']}: {row['ctx_a']} {row['ctx_b'].capitalize()}"
+            ),
+            "choices": [clean_hellaswag(ending) for ending in row["endings"]],
+            "gold": int(row["label"]),
+        }
+        for number, row in enumerate(tables["validation"].require(columns))
+    )
+    return {"validation_lm_eval.jsonl": _jsonl(rows)}
+
+
+def mmlu(tables: Mapping[str, Table]) -> dict[str, str]:
+    """The splits as they are; answer is 0-3."""
+    columns = ("question", "subject", "choices", "answer")
+    return {
+        f"{split}.jsonl": _jsonl(
+            {column: row[column] for column in columns} for row in tables[split].require(columns)
+        )
+        for split in ("test", "validation", "dev")
+    }
+
+
+def bbq(tables: Mapping[str, Table]) -> dict[str, str]:
+    """One file a category, as in the original; rows keep their order."""
+    columns = (
+        *("example_id", "question_index", "question_polarity", "context_condition", "category"),
+        *("answer_info", "additional_metadata", "context", "question"),
+        *("ans0", "ans1", "ans2", "label"),
+    )
+    files: dict[str, list[dict[str, Any]]] = {}
+    for row in tables["all"].require(columns):
+        files.setdefault(row["category"], []).append({name: row[name] for name in columns})
+    return {f"{category}.jsonl": _jsonl(rows) for category, rows in files.items()}
+
+
+def unqover(tables: Mapping[str, Table]) -> dict[str, str]:
+    """The full set of CAL."""
+    columns = (
+        *("example_id", "category", "context", "question"),
+        *("ans0", "ans1", "ans2", "label", "unknown_num"),
+    )
+    rows = ({column: row[column] for column in columns} for row in tables["all"].require(columns))
+    return {"datas_rebuilt.jsonl": _jsonl(rows)}
+
+
+def tinystories(tables: Mapping[str, Table]) -> dict[str, str]:
+    """Stories numbered in the hub's order."""
+    rows = (
+        {"id": number, "text": row["text"]}
+        for number, row in enumerate(tables["validation"].require(("text",)))
+    )
+    return {"stories_1000.jsonl": _jsonl(rows)}
+
+
+def realtoxicityprompts(tables: Mapping[str, Table]) -> dict[str, str]:
+    """Prompts with their scores and the flag for challenging ones; no continuations."""
+    rows = (
+        {"challenging": row["challenging"], "prompt": dict(row["prompt"])}
+        for row in tables["train"].require(("challenging", "prompt"))
+    )
+    return {"train.jsonl": _jsonl(rows)}
+
+
+def harmbench(tables: Mapping[str, Table]) -> dict[str, str]:
+    """Behaviours as in HarmBench's own table; ids are subset and number, the hub has none."""
+    columns = (
+        *("Behavior", "FunctionalCategory", "SemanticCategory"),
+        *("Tags", "ContextString", "BehaviorID"),
+    )
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    for subset in ("standard", "contextual", "copyright"):
+        needed = ("prompt", "context") if subset == "contextual" else ("prompt",)
+        for number, row in enumerate(tables[subset].require(needed)):
+            topic, context = row.get("category", subset), row.get("context") or ""
+            writer.writerow([row["prompt"], subset, topic, "", context, f"{subset}-{number}"])
+    return {"harmbench_behaviors_text_all.csv": out.getvalue()}
+
+
+Converter = Callable[[Mapping[str, Table]], dict[str, str]]
+
+
+def _checked(convert: Converter) -> Converter:
+    """Return the converter; cells of another form than it knows raise UserError."""
+
+    @functools.wraps(convert)
+    def checked(tables: Mapping[str, Table]) -> dict[str, str]:
+        names = ", ".join(table.name for table in tables.values())
+        with expected_form(
+            f"rows of the form that {convert.__name__} has",
+            names,
+            "pin an older revision in the lock file or take the files from a mirror",
+        ):
+            return convert(tables)
+
+    return checked
+
+
+CONVERTERS: dict[str, Converter] = {
+    "stereoset": _checked(stereoset),
+    "crows_pairs": _checked(crows_pairs),
+    "ultrachat": _checked(ultrachat),
+    "wikitext2": _checked(wikitext),
+    "hellaswag": _checked(hellaswag),
+    "mmlu": _checked(mmlu),
+    "bbq": _checked(bbq),
+    "unqover": _checked(unqover),
+    "tinystories": _checked(tinystories),
+    "realtoxicityprompts": _checked(realtoxicityprompts),
+    "harmbench": _checked(harmbench),
+}

@@ -1,0 +1,147 @@
+"""The only module that talks to the Hugging Face hub.
+
+``Hub`` lists a repository at a commit and downloads single files of it. Everything that can
+go wrong there becomes a UserError in one sentence; the text of the library's own exception
+is never repeated, since it can hold request headers and signed addresses.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ..base.errors import UserError
+from ..base.files import disk_errors
+
+RepoType = Literal["model", "dataset"]
+TIMEOUT = 10.0  # seconds for a question about a repository; downloads have the library's own
+
+
+class Unreachable(UserError):
+    """The hub cannot be asked: offline mode, or no connection."""
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """Size in bytes and SHA-256 as the hub states them; it knows the latter for large files."""
+
+    bytes: int | None
+    sha256: str | None
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A repository at one commit (40 hex digits): its files by path."""
+
+    revision: str
+    files: dict[str, RemoteFile]
+
+
+class Hub:
+    """A Hugging Face hub and the local cache of its files.
+
+    ``cache`` and ``endpoint`` default to the library's own (HF_HOME, HF_ENDPOINT); a token is
+    taken from where the library finds it (HF_TOKEN, ``hf auth login``).
+    """
+
+    def __init__(self, cache: Path | str | None = None, endpoint: str | None = None) -> None:
+        self.cache = cache
+        self.endpoint = endpoint
+
+    def listing(self, repo: str, kind: RepoType, revision: str) -> Listing:
+        """Return commit and files of ``repo`` at a branch, reference or commit.
+
+        Raises Unreachable without a connection, else UserError: no such repository or
+        revision, gated, or any other refusal.
+        """
+        from huggingface_hub import HfApi
+
+        with _explained(repo, kind, revision):
+            info = HfApi(endpoint=self.endpoint).repo_info(
+                repo, repo_type=kind, revision=revision, files_metadata=True, timeout=TIMEOUT
+            )
+        files = {
+            item.rfilename: RemoteFile(item.size, item.lfs.sha256 if item.lfs else None)
+            for item in info.siblings or []
+        }
+        return Listing(str(info.sha), files)
+
+    def fetch(
+        self, repo: str, kind: RepoType, revision: str, path: str, into: Path | None = None
+    ) -> Path:
+        """Return the local copy of one file at a commit, downloading it if need be.
+
+        The copy lies in the hub's cache, or below the folder ``into`` where one is given.
+        Raises as ``listing`` does, and UserError when the file is not there.
+        """
+        from huggingface_hub import constants, hf_hub_download
+
+        with _explained(repo, kind, revision, path), disk_errors(into or "the hub's cache"):
+            return Path(
+                hf_hub_download(
+                    repo,
+                    path,
+                    repo_type=kind,
+                    revision=revision,
+                    cache_dir=self.cache,
+                    local_dir=into,
+                    endpoint=self.endpoint,
+                    local_files_only=constants.is_offline_mode(),
+                )
+            )
+
+
+@contextlib.contextmanager
+def _explained(repo: str, kind: RepoType, revision: str, path: str = "") -> Iterator[None]:
+    """Turn the library's exceptions into one sentence that holds no secret."""
+    from huggingface_hub import constants, errors
+
+    what = f"the hub's {kind} {repo}"
+    try:
+        yield
+    except errors.HFValidationError:
+        message = (
+            f"{repo!r} is no name of a {kind} on the hub: expected org/name of letters, digits and "
+            "-, _ or . in the configuration"
+        )
+    except errors.GatedRepoError:
+        message = (
+            f"{what} is gated and this account may not read it: accept its terms on its page, "
+            "then set HF_TOKEN (or run `hf auth login`) and run the same command again"
+        )
+    except errors.RepositoryNotFoundError:
+        message = (
+            f"{what} does not exist, or is private and needs a token that may read it: "
+            "check the name in the configuration, or set HF_TOKEN"
+        )
+    except errors.RevisionNotFoundError:
+        message = f"{what} has no revision {revision}: correct or remove it from the lock file"
+    except errors.RemoteEntryNotFoundError:
+        message = f"{what} has no file {path} at revision {revision}: check the configuration"
+    except errors.HfHubHTTPError as error:
+        message = (
+            f"{what} could not be read, the hub answered with status "
+            f"{error.response.status_code}: check HF_TOKEN and try again later"
+        )
+    except UserError:
+        raise
+    except (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError, errors.HTTPError):
+        reason = (
+            "offline mode is on (HF_HUB_OFFLINE)"
+            if constants.is_offline_mode()
+            else "the hub cannot be reached"
+        )
+        state = f"{path} of {what} is not in the local cache" if path else f"{what} cannot be read"
+        raise Unreachable(f"{state}, {reason}: run prefetch where there is a network") from None
+    except Exception as error:
+        # Whatever else the library or its transport raises: an address that is none, an answer
+        # that is no JSON, a transfer that broke.
+        message = (
+            f"{path or 'the list of files'} of {what} at {revision} could not be read "
+            f"({type(error).__name__}): check HF_ENDPOINT and the name in the configuration, then "
+            "run the same command again"
+        )
+    else:
+        return
+    raise UserError(message) from None

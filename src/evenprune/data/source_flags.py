@@ -1,0 +1,36 @@
+"""Flags that the commands about sources share."""
+
+import argparse
+from typing import Any
+
+from ..base.errors import UserError, shown
+from ..base.reading import parse_json
+
+LOCK = "config/sources.lock.json"
+
+
+def add_source_arguments(parser: argparse.ArgumentParser, kind: str) -> None:
+    """Add the flags of fetch-dataset and fetch-model."""
+    parser.add_argument("--name", required=True, help=f"name of the {kind} in the configuration")
+    parser.add_argument(
+        "--spec",
+        default='{"entry":{}}',
+        help='JSON {"entry": …} with the entry of the configuration (mirror, hub)',
+    )
+    parser.add_argument("--mirror", help="folder with data/<name> and models/<name>, tried first")
+    parser.add_argument("--lock", default=LOCK, help="revisions and checksums of the hub")
+    parser.add_argument("--out", required=True, help="record to write (JSON)")
+
+
+def entry_of(spec: str) -> dict[str, Any]:
+    """Return the entry of a --spec; raise UserError when it has none."""
+    given = parse_json(spec, "--spec")
+    entry = given.get("entry") if isinstance(given, dict) else None
+    if not isinstance(entry, dict):
+        raise UserError(f'expected --spec to be JSON like {{"entry": {{…}}}}, got {spec[:80]!r}')
+    if not isinstance(entry.get("mirror"), str | None):
+        raise UserError(
+            f"expected mirror in --spec to be the name of a folder, got {shown(entry['mirror'])}; "
+            "correct it"
+        )
+    return entry

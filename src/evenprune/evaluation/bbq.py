@@ -1,0 +1,151 @@
+"""BBQ: questions on ambiguous and disambiguated contexts, with bias scores.
+
+Source: Parrish et al. 2022 and the HELM scenario. The metadata table with the target's
+position is not part of the data files, so the target is derived from the stereotyped groups
+(``target_answer``).
+"""
+
+import random
+import re
+from functools import partial
+from pathlib import Path
+
+from ..base.errors import UserError
+from ..data import readers
+from ..data.prompts import bbq_prompt
+from ..plan.tasks import BBQ_STYLES, FACTS
+from .causal_model import CausalModel
+from .metrics import bbq_metrics, by_category, macro
+from .options import make_record, score_prompts
+from .prior import corrected_metrics, letter_prior
+from .protocol import Outcome, Spec, pick
+from .sampling import stratified_sample
+from .unqover import ORDERS, as_prompt_item, order_metrics, scoring_facts
+
+STYLES = BBQ_STYLES
+# full: every row; helm1000: HELM's test split; groups8864: lighteval's nine attribute subsets.
+SPLITS = FACTS["bbq"].splits
+HEADLINE = FACTS["bbq"].headline
+ACCURACIES = ("acc_all", "acc_amb", "acc_dis")
+HELM_TEST_ITEMS = 1000
+INTERSECTIONAL = ("Race_x_SES", "Race_x_gender")
+# Words that BBQ's files use for one group.
+SYNONYMS = {
+    "woman": "f", "women": "f", "girl": "f", "female": "f",
+    "man": "m", "men": "m", "boy": "m", "male": "m",
+}  # fmt: skip
+
+
+def data_files(data: Path, spec: Spec) -> list[Path]:
+    """Return the files that are read, in HELM's order."""
+    return readers.bbq_files(data)
+
+
+def _normal(name: str) -> str:
+    plain = re.sub(r"[^a-z0-9]+", "", name.lower())
+    return SYNONYMS.get(plain, plain)
+
+
+def target_answer(item: readers.BBQItem) -> int | None:
+    """Return the index of the answer about the stereotyped group, None if undecidable.
+
+    An answer is about the group if its label or its text in answer_info is one of the
+    stereotyped groups, or, for labels such as ``F-Black`` or ``highSES-M-Asian``, if a part of
+    the label is. Case, blanks and hyphens do not matter, and words for women and men count as F
+    and M. With none or both of the two people in the group the item is undecidable.
+    """
+    groups = {_normal(name) for name in item.stereotyped_groups}
+    found = []
+    for index in range(3):
+        if index == item.unknown:
+            continue
+        label = item.groups[index]
+        names = [label, item.names[index], *re.split("[-_]", label)]
+        if any(_normal(name) in groups for name in names if name):
+            found.append(index)
+    return found[0] if len(found) == 1 else None
+
+
+def biased_answer(item: readers.BBQItem) -> int | None:
+    """Return the answer that reflects the stereotype, None if it is undecidable.
+
+    It is the target for a negative question and the other person for a non-negative one.
+    """
+    target = target_answer(item)
+    if target is None or item.polarity == "neg":
+        return target
+    return next(k for k in range(3) if k not in (target, item.unknown))
+
+
+def _require_original(items: list[readers.BBQItem], split: str) -> None:
+    present = {item.category for item in items}
+    missing = [name for name in readers.BBQ_ORDER if name not in present]
+    if missing or len(present) != len(readers.BBQ_ORDER):
+        what = f"{missing[0]} is missing" if missing else "there are others"
+        raise UserError(
+            f"split {split} needs exactly the 11 files of BBQ, but {what}; use --split full"
+        )
+
+
+def select_split(items: list[readers.BBQItem], split: str) -> list[readers.BBQItem]:
+    """Return the items of a split, ``items`` being all rows in HELM's file order.
+
+    ``helm1000``: the last 1,000 after ``random.seed(0); random.shuffle`` over all rows.
+    ``groups8864``: of each of the nine files without intersections, shuffled alone in the same
+    way, the last 1,000 or all. Raises UserError if the data are not the 11 files of BBQ.
+    """
+    if split == "full":
+        return list(items)
+    _require_original(items, split)
+    if split == "helm1000":
+        shuffled = list(items)
+        random.Random(0).shuffle(shuffled)
+        return shuffled[-HELM_TEST_ITEMS:]
+    chosen = []
+    for category in readers.BBQ_ORDER:
+        if category not in INTERSECTIONAL:
+            members = [item for item in items if item.category == category]
+            random.Random(0).shuffle(members)
+            chosen += members[-HELM_TEST_ITEMS:]
+    return chosen
+
+
+def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+    """Score BBQ; one record an item and order."""
+    style = pick(spec.style, STYLES, "style", "bbq")
+    split = pick(spec.split, SPLITS, "split", "bbq")
+    items = select_split(readers.read_bbq(data), split)
+    strata = [(item.category, item.condition) for item in items]
+    chosen = stratified_sample(strata, spec.limit, spec.seed)
+    jobs = [(items[k], order) for k in chosen for order in ORDERS[spec.orders]]
+    prompts = [bbq_prompt(as_prompt_item(item, order), style) for item, order in jobs]
+    names = [item.id for item, _ in jobs]
+    scores = score_prompts(lm, prompts, spec.batch_size, spec.chat_template, "bbq", names)
+    records = []
+    for (item, order), score in zip(jobs, scores):
+        head = {
+            "item_id": item.id,
+            "category": item.category,
+            "cluster": f"{item.category} | {item.question_index}",
+            "condition": item.condition,
+            "polarity": item.polarity,
+            "biased_idx": biased_answer(item),
+        }
+        records.append(make_record(head, order, score, item.label, item.unknown))
+    own = [record for record in records if record["perm"] == "012"]
+    metrics, categories = bbq_metrics(own), by_category(own, bbq_metrics)
+    for name in ACCURACIES:
+        metrics[f"{name}_macro"] = macro(categories, name)
+    prior = letter_prior(lm, partial(bbq_prompt, style=style), spec, "bbq")
+    metrics |= corrected_metrics(own, prior, bbq_metrics, ACCURACIES)
+    if spec.orders > 1:
+        metrics |= order_metrics(records)
+    facts = {
+        "letter_prior": prior,
+        "style": style,
+        "split": split,
+        "items_in_split": len(items),
+        "without_target": sum(record["biased_idx"] is None for record in own),
+        **scoring_facts(records),
+    }
+    return Outcome(records, metrics, categories, facts)

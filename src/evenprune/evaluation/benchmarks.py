@@ -1,0 +1,202 @@
+"""Running one benchmark on one model, and the identity under which its result is kept."""
+
+import importlib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..base.checksums import sealed, sha256_cached, source_folder, source_name
+from ..base.codedigest import code_digest
+from ..base.errors import UserError
+from ..base.files import digest, sha256_file, write_json, write_jsonl
+from ..base.outputs import check_file, check_ours, check_place
+from ..models.identity import Identity, identify
+from ..models.trust import trust_record
+from ..plan.finished import ITEMS, METRICS
+from ..plan.tasks import FACTS, JUDGED
+from . import records
+from .journal import Journal
+from .protocol import AUTO, Spec
+
+if TYPE_CHECKING:
+    from .causal_model import CausalModel
+
+# task -> (module, name of its object in there; None: the module itself)
+TASKS = {
+    "perplexity": ("perplexity", None),
+    "hellaswag": ("choices", "HellaSwag"),
+    "mmlu": ("choices", "MMLU"),
+    "crows_pairs": ("choices", "CrowsPairs"),
+    "stereoset": ("stereoset", None),
+    "unqover": ("unqover", None),
+    "bbq": ("bbq", None),
+    "realtoxicityprompts": ("safety", "RealToxicityPrompts"),
+    "harmbench": ("safety", "HarmBench"),
+}
+# backend -> module of its model
+MODELS = {"transformers": "language_model", "vllm": "vllm_model"}
+PACKAGES = ("torch", "transformers", "lm_eval")
+PACKAGE = __package__
+PARTIAL = "partial.jsonl"  # finished batches of a run that is not finished
+
+
+def task_object(task: str) -> Any:
+    """Return what evaluates a task: SPLITS, HEADLINE, data_files and evaluate.
+
+    Raises UserError for an unknown task.
+    """
+    if task not in TASKS:
+        raise UserError(f"there is no benchmark {task!r}; known are {', '.join(TASKS)}")
+    module, name = TASKS[task]
+    loaded = importlib.import_module(f".{module}", PACKAGE)
+    return getattr(loaded, name) if name else loaded
+
+
+def judge_identity(spec: Spec) -> str | None:
+    """Return what identifies the judge: a guard model's name and files, or the word list.
+
+    None for tasks without one. Raises UserError where there is no model, or where it is not
+    the one that its record describes.
+    """
+    if spec.task not in JUDGED:
+        return None
+    if spec.judge is None:
+        return f"lexical:{spec.lexicon}"
+    return f"{source_name(spec.judge)}@{identify(source_folder(spec.judge)).files_sha256}"
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions that can change numbers, without build tags such as ``+cpu``."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name).partition("+")[0]
+        except PackageNotFoundError:
+            raise UserError(f"evaluation needs the package {name}; run make env") from None
+    return found
+
+
+def run_digest(
+    model: Identity, data: dict[str, str], spec: Spec, versions: Mapping[str, str]
+) -> str:
+    """Return the identity of a result: model, data, options, versions, the code of both.
+
+    ``versions`` are those of packages that only the backend has, see ``CausalModel``.
+    """
+    modules = TASKS[spec.task][0], MODELS[spec.backend]
+    return digest(
+        {
+            "model": model.files_sha256,
+            "data": data,
+            # The headline chooses among numbers and changes none; a judge is what it is
+            # wherever it lies.
+            "spec": {**replace(spec, headline=None).as_dict(), "judge": judge_identity(spec)},
+            "versions": {**package_versions(), **versions},
+            **trust_record(),
+            "code": [code_digest(f"{PACKAGE}.{module}") for module in modules],
+        }
+    )
+
+
+def data_checksums(data: Path, spec: Spec) -> dict[str, str]:
+    """Return the SHA-256 of each file that a benchmark reads, by name.
+
+    Raises UserError if one is missing.
+    """
+    if not data.exists():
+        raise UserError(
+            f"expected the data of {spec.task} at {data}, found nothing; check the path"
+        )
+    files = task_object(spec.task).data_files(data, spec)
+    return {path.name: sha256_cached(path) for path in files}
+
+
+def resolve(spec: Spec, lm: "CausalModel") -> Spec:
+    """Return the options with what ``auto`` means for a model."""
+    if spec.chat_template != AUTO:
+        return spec
+    return replace(spec, chat_template=bool(lm.tokenizer.chat_template))
+
+
+def check_out(out: Path, inputs: Iterable[Path | str | None]) -> None:
+    """Raise UserError unless a benchmark's files may be written into the folder ``out``.
+
+    It is no link and none of the folders among ``inputs``, and files with our names in it are
+    ours.
+    """
+    check_place(out, inputs)
+    for name, keys in (
+        (METRICS, ("benchmark", "digest", "metrics")),
+        (ITEMS, ("item_id", "category")),
+        (PARTIAL, ("key",)),
+    ):
+        check_file(out / name)
+        check_ours(out / name, keys)
+
+
+def headline_of(slug: str, spec: Spec, metrics: Mapping[str, Any]) -> str:
+    """Return the metric that stands for a result; raise UserError where the result has none."""
+    headline = spec.headline or FACTS[spec.task].headline
+    if headline not in metrics:
+        raise UserError(
+            f"benchmark {slug} has no metric {headline!r} for its headline; it has "
+            f"{', '.join(sorted(metrics))}"
+        )
+    return headline
+
+
+def run_benchmark(
+    lm: "CausalModel",
+    slug: str,
+    spec: Spec,
+    data: Path,
+    checksums: dict[str, str],
+    model: Identity,
+    out: Path,
+) -> dict[str, Any]:
+    """Evaluate one benchmark, write items.jsonl and metrics.json to ``out``, return the latter.
+
+    Equal inputs give equal bytes. Before all items are scored, finished batches are in
+    ``out``/partial.jsonl: the same call after a kill goes on behind them.
+    """
+    task = task_object(spec.task)
+    resolved = resolve(spec, lm)
+    identity = run_digest(model, checksums, spec, lm.versions)
+    # Another device rounds otherwise: its batches do not go together with these.
+    journal = Journal(out / PARTIAL, f"{identity} {lm.device_type} {lm.dtype}")
+    try:
+        outcome = task.evaluate(lm.with_bos(spec.bos).with_journal(journal), data, resolved)
+    finally:
+        journal.close()
+    headline = headline_of(slug, spec, outcome.metrics)
+    result = {
+        "benchmark": slug,
+        "task": spec.task,
+        "spec": {
+            **resolved.as_dict(),
+            "judge": judge_identity(spec),
+            "dtype": lm.dtype,
+            "protocol": outcome.facts,
+            **trust_record(),
+        },
+        "digest": identity,
+        **model.as_dict(),
+        "data": checksums,
+        "headline": headline,
+        "metrics": outcome.metrics,
+        "categories": outcome.categories,
+        "versions": {**package_versions(), **lm.versions},
+    }
+    # The metrics go first and come last: a folder with metrics is a finished one, and they
+    # belong to the items beside them.
+    (out / METRICS).unlink(missing_ok=True)
+    count = write_jsonl(out / ITEMS, records.checked(spec.task, outcome.items))
+    result["records"] = {
+        "version": records.VERSION, "n": count, "sha256": sha256_file(out / ITEMS)
+    }  # fmt: skip
+    result = sealed(result)
+    write_json(out / METRICS, result)
+    journal.remove()
+    return result

@@ -1,0 +1,191 @@
+"""What a benchmark asks of a causal LM, whichever backend computes it."""
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from ..base.errors import UserError
+from .finite import require_finite
+from .journal import Journal
+from .templates import user_turns
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+# Longest context when the configuration names none (OPT-like models do name one).
+DEFAULT_MAX_LENGTH = 2048
+CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len")
+# Scores of the tokens asked for at one position, and ln of the sum of exp of all tokens' scores.
+Position = tuple[list[float], float]
+# An answer's own tokens, how it finished (``end``, ``stop`` or ``length``), and a sum that is
+# finite if every logit vector that a token was chosen from was sound.
+Answer = tuple[list[int], str, float]
+
+
+def context_length(config: Any) -> int:
+    """Return the number of positions a model was made for, 2,048 when it does not say."""
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    for key in CONTEXT_KEYS:
+        value = getattr(text, key, None)
+        if value:
+            return int(value)
+    return DEFAULT_MAX_LENGTH
+
+
+def end_tokens(generation_config: Any, tokenizer: "PreTrainedTokenizerBase") -> list[int]:
+    """Return the tokens that end an answer: the model's own and the tokenizer's, sorted."""
+    given = generation_config.eos_token_id
+    found = {given} if isinstance(given, int) else set(given or ())
+    return sorted(found | ({tokenizer.eos_token_id} - {None}))
+
+
+class CausalModel:
+    """Base of the backends' models, which are dataclasses with the fields below.
+
+    Here is what is done with text: tokens, BOS, chat templates. A backend adds what is done
+    with tokens. ``bos`` is one of ``spec.BOS``: what ``encode`` does about the BOS token.
+    ``journal`` keeps the batches that are finished. ``device_type`` is ``cpu`` or ``cuda``,
+    ``dtype`` that of the weights as text, e.g. ``float32``. ``batches_at_once`` is how many
+    batches a backend is handed in one call, because it forms its own. ``versions`` are those of
+    packages that only this backend has.
+    """
+
+    tokenizer: "PreTrainedTokenizerBase"
+    max_length: int
+    bos: str
+    journal: Journal
+    device_type: str
+    dtype: str
+    versions: Mapping[str, str]
+    batches_at_once: ClassVar[int] = 1
+
+    # Text
+
+    def with_bos(self, bos: str) -> Self:
+        """Return this model with another treatment of BOS; weights and tokenizer are shared.
+
+        ``auto`` leaves it to the tokenizer, ``always`` puts exactly one before every text, also
+        where the tokenizer adds none, ``never`` takes away what the tokenizer or a chat template
+        puts there. Raises UserError for ``always`` when the tokenizer has no BOS token.
+        """
+        if bos == "always" and self.tokenizer.bos_token_id is None:
+            raise UserError("bos: always was asked for, but this tokenizer has no BOS token")
+        return self if bos == self.bos else replace(self, bos=bos)  # type: ignore[type-var]
+
+    def with_journal(self, journal: Journal) -> Self:
+        """Return this model with another journal; weights and tokenizer are shared."""
+        return replace(self, journal=journal)  # type: ignore[type-var]
+
+    @property
+    def bos_id(self) -> int | None:
+        """The BOS token that ``encode`` puts before a text, None if it puts none."""
+        bos = self.tokenizer.bos_token_id
+        return bos if bos is not None and self.encode([""])[0][:1] == [bos] else None
+
+    @property
+    def prefix_id(self) -> int | None:
+        """What a text without context is conditioned on, as in lm-eval: BOS, else EOS.
+
+        With ``bos`` ``never`` EOS. None where the tokenizer has neither.
+        """
+        bos = None if self.bos == "never" else self.tokenizer.bos_token_id
+        return self.tokenizer.eos_token_id if bos is None else bos
+
+    def chats(self, prompts: Sequence[str]) -> list[str]:
+        """Return each prompt as a user turn with the head of an answer turn behind it.
+
+        Raises UserError if the tokenizer has no chat template, or one that fails or gives two
+        different prompts the same text.
+        """
+        return user_turns(self.tokenizer, prompts)
+
+    # Scores: the way out of the model
+
+    def keep(
+        self,
+        label: str,
+        number: int,
+        values: Any,
+        scores: Iterable[tuple[object, Sequence[float]]],
+    ) -> None:
+        """Keep the ``values`` of a finished batch in the journal, under ``label`` and its number.
+
+        ``scores`` are the numbers among them by item. All that is computed goes through here:
+        raises UserError, and keeps nothing, where a score is not a finite number.
+        """
+        require_finite(label, scores)
+        self.journal.put(label, number, values)
+
+    def encode(self, texts: Sequence[str], special: bool = True) -> list[list[int]]:
+        """Return token ids, with the tokenizer's own special tokens unless ``special`` is False.
+
+        ``bos`` of this model then decides about the first token. Raises UserError if a text
+        would start with two BOS tokens (a template that holds one already, and a tokenizer that
+        adds another).
+        """
+        encoded = self.tokenizer(list(texts), add_special_tokens=special, verbose=False)
+        encoded = encoded["input_ids"]
+        bos = self.tokenizer.bos_token_id
+        if bos is not None and any(ids[:2] == [bos, bos] for ids in encoded):
+            raise UserError(
+                "a prompt starts with two BOS tokens, one from its text and one from the "
+                "tokenizer; drop the one in the text"
+            )
+        if self.bos == "auto" or bos is None:
+            return encoded
+        bare = [ids[1:] if ids[:1] == [bos] else list(ids) for ids in encoded]
+        return [[bos, *ids] for ids in bare] if self.bos == "always" else bare
+
+    # Tokens: what a backend computes
+
+    def position_scores(
+        self,
+        rows: Sequence[Sequence[int]],
+        wanted: Sequence[Sequence[Sequence[int]]],
+        batch_size: int,
+        skip: Container[int] = (),
+    ) -> Iterator[tuple[list[int], list[Position] | None]]:
+        """Yield (row indices, positions) batch by batch, every row once.
+
+        ``wanted[i]`` are the tokens whose scores are asked for behind each of the last
+        ``len(wanted[i])`` tokens of row i. A batch's positions stand one row behind the other.
+        Batches whose number (from 0) is in ``skip`` are not computed: None in their place.
+        Each batch is computed the same way whatever is skipped.
+        """
+        raise NotImplementedError
+
+    def row_losses(self, rows: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Return -ln p of every token but the first of each row of one batch, in nats."""
+        raise NotImplementedError
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        new_tokens: int,
+        stop: str | None,
+        keep_logits: bool = False,
+    ) -> tuple[list[Answer], Sequence[Any]]:
+        """Return the greedy answer to each prompt of one batch, and each step's logits.
+
+        The end token is left out of an answer. The logits, tensors (rows, vocabulary), come
+        with ``keep_logits``, which not every backend knows.
+        """
+        raise NotImplementedError
+
+    @property
+    def lm_eval_weights(self) -> "PreTrainedModel":
+        """The transformers model that lm-eval's class is given."""
+        raise NotImplementedError
+
+    def continuations(
+        self, requests: Sequence[tuple[Any, list[int], list[int]]]
+    ) -> list[tuple[float, bool]] | None:
+        """Return ln p of each of lm-eval's continuations and whether it is the greedy one.
+
+        Requests are (texts, context tokens, continuation tokens). None: lm-eval computes them
+        itself with ``lm_eval_weights``.
+        """
+        return None
+
+    def close(self) -> None:
+        """Give back what the backend holds; the model is of no use afterwards."""

@@ -1,0 +1,120 @@
+"""Run several benchmarks on one model with one model load, and only those not yet done.
+
+--benchmarks is JSON text: {slug: {"task": ..., "data": folder, further options}}. Each
+benchmark gets DIR/<slug>/metrics.json and items.jsonl. A benchmark whose model, data, options
+and code are those of the result that is there is not run again, so adding one evaluates that
+one, and a killed run goes on where it stopped. DIR/summary.json lists exactly the benchmarks
+asked for.
+"""
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any
+
+from ..base.checksums import sealed, sha256_cached, source_folder
+from ..base.errors import UserError, shown
+from ..base.files import read_json, write_json
+from ..base.outputs import check_file, check_ours, check_place
+from ..base.reading import parse_json
+from ..models.identity import identify
+from ..plan.finished import ITEMS, METRICS, SUMMARY, read_result
+from .benchmarks import check_out, data_checksums, headline_of, run_benchmark, run_digest
+from .evaluate import add_run_arguments, headline, quiet_libraries
+from .loader import Loader
+from .protocol import Spec, make_spec
+
+# As in the configuration: a name becomes a folder.
+SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument("--model", type=Path, required=True, help="Hugging Face model folder")
+    parser.add_argument("--benchmarks", required=True, help="benchmarks as JSON text")
+    parser.add_argument("--out", type=Path, required=True, help="folder for all results")
+    add_run_arguments(parser)
+
+
+def parse_benchmarks(text: str) -> dict[str, tuple[Spec, Path]]:
+    """Return slug -> (options, data folder) from JSON text; raise UserError for bad input."""
+    given = parse_json(text, "--benchmarks")
+    if not isinstance(given, dict) or not given:
+        raise UserError("--benchmarks must be a JSON object with one benchmark at least")
+    parsed = {}
+    for slug, options in given.items():
+        if not SLUG.fullmatch(slug) or slug == SUMMARY:
+            raise UserError(
+                f"expected the name of a benchmark to be lower-case letters, digits, '-', '_' "
+                f"and '.', as it names its folder, got {slug!r} in --benchmarks; rename it"
+            )
+        if not isinstance(options, dict) or "data" not in options:
+            raise UserError(f"benchmark {slug} must be a JSON object with the key data")
+        if not isinstance(options["data"], str):
+            raise UserError(
+                f"benchmark {slug}: expected data to be a path, got {shown(options['data'])}"
+            )
+        rest = {key: value for key, value in options.items() if key != "data"}
+        spec = make_spec(rest, f"benchmark {slug}")
+        parsed[slug] = (spec, source_folder(options["data"]))
+    return parsed
+
+
+def finished(folder: Path, digest: str) -> dict[str, Any] | None:
+    """Return the metrics in ``folder`` if they are complete and have this digest.
+
+    Those that were changed, or whose records were, are said to be and not returned.
+    """
+    if not (folder / METRICS).is_file() or not (folder / ITEMS).is_file():
+        return None
+    try:
+        result = read_json(folder / METRICS)
+    except UserError:
+        return None
+    if not isinstance(result, dict) or result.get("digest") != digest:
+        return None
+    try:
+        return read_result(folder)
+    except UserError as error:
+        print(f"{folder.name}: computed again, for {str(error).partition('; ')[0]}", flush=True)
+        return None
+
+
+def run(args: argparse.Namespace) -> None:
+    """Evaluate what is missing and write the summary."""
+    quiet_libraries()
+    benchmarks = parse_benchmarks(args.benchmarks)
+    model = source_folder(args.model)
+    inputs = [args.model, model]
+    check_place(args.out, inputs)
+    check_file(args.out / SUMMARY)
+    check_ours(args.out / SUMMARY, ("model_sha256", "benchmarks"))
+    for slug, (spec, data) in benchmarks.items():
+        check_out(args.out / slug, [*inputs, data, spec.judge])
+    identity = identify(model)
+    # All data and judges are looked at before the first benchmark starts: a missing file shows
+    # at once.
+    checksums = {slug: data_checksums(data, spec) for slug, (spec, data) in benchmarks.items()}
+    summary = {}
+    with Loader(model, args.device, args.serving_python) as loader:
+        digests = {
+            slug: run_digest(identity, checksums[slug], spec, loader.versions(spec))
+            for slug, (spec, _) in benchmarks.items()
+        }
+        for slug, (spec, data) in benchmarks.items():
+            result = finished(args.out / slug, digests[slug])
+            if result is None:
+                result = run_benchmark(
+                    loader.load(spec), slug, spec, data, checksums[slug], identity, args.out / slug
+                )
+                print(headline(result), flush=True)
+            else:
+                print(f"{slug}: done before, kept", flush=True)
+            summary[slug] = {
+                "task": spec.task,
+                "digest": digests[slug],
+                "headline": headline_of(slug, spec, result["metrics"]),
+                "metrics": result["metrics"],
+                "metrics_sha256": sha256_cached(args.out / slug / METRICS),
+            }
+    write_json(args.out / SUMMARY, sealed({**identity.as_dict(), "benchmarks": summary}))

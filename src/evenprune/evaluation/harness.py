@@ -1,0 +1,290 @@
+"""HellaSwag, MMLU, CrowS-Pairs and WikiText through lm-evaluation-harness.
+
+The tasks are lm-eval's own: each starts from the configuration file that lm-eval ships and
+only gets its documents from our readers instead of the hub. So prompts, scoring and metrics
+are the harness's. Nothing is downloaded and no data set cache is written.
+"""
+
+import logging
+from collections.abc import Sequence
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import UserError
+from ..base.progress import Progress
+from ..data import readers
+from .causal_model import CausalModel
+from .finite import CURE
+from .protocol import Spec
+from .templates import Distinct, template_errors
+
+Documents = list[dict[str, Any]]
+# Where the journal keeps finished parts of lm-eval's requests, and how long a part is.
+STAGE, PART_BATCHES = "lm-eval", 8
+NAMING = 12  # tokens of a rolling window that name it in a message
+MMLU_HEADER = "The following are multiple choice questions (with answers) about {{subject}}.\n\n"
+
+
+def wikitext_pages(rows: Sequence[str]) -> list[str]:
+    """Return the articles of WikiText: a page begins at each line of the form `` = Title = ``.
+
+    ``rows`` as ``readers.read_wikitext`` gives them. The rule is that of the hub data set
+    EleutherAI/wikitext_document_level, which lm-eval's task reads (62 pages in the test set).
+    """
+    pages: list[list[str]] = [[]]
+    for row in rows:
+        line = row.rstrip("\n") if row else " "
+        title = line.replace("= = =", "===").replace("= =", "==").strip()
+        if title.startswith("= ") and title.endswith(" ="):
+            pages.append([])
+        pages[-1].append(line)
+    return [page for page in ("\n".join(lines) for lines in pages) if page.strip()]
+
+
+def _subject_name(subject: str) -> str:
+    return subject.replace("_", " ")
+
+
+def request_parts(requests: Sequence[tuple], batch_size: int) -> list[list[int]]:
+    """Return the indices of lm-eval's requests in parts of ``PART_BATCHES`` batches.
+
+    Requests (texts, context tokens, continuation tokens) are sorted as lm-eval sorts them, by
+    length, so that its batches stay as they are. Those that share all tokens but the last go
+    through the model together and stay in one part.
+    """
+    rows = [(*request[1], *request[2]) for request in requests]
+    order = sorted(range(len(rows)), key=lambda k: (-len(rows[k]), rows[k]))
+    parts: list[list[int]] = []
+    heads = PART_BATCHES * batch_size
+    last = None
+    for k in order:
+        if rows[k][:-1] != last:
+            last = rows[k][:-1]
+            heads += 1
+            if heads > PART_BATCHES * batch_size:
+                parts.append([])
+                heads = 1
+        parts[-1].append(k)
+    return parts
+
+
+def _model_class() -> type:
+    """Return lm-eval's model class with our progress lines, our BOS switch and our journal."""
+    from lm_eval.models.huggingface import HFLM
+
+    class QuietModel(HFLM):
+        progress: Progress | None = None
+        language_model: CausalModel
+        # Rolling windows begin with the prefix token: their text must not bring another BOS.
+        rolling = False
+        parts = 0  # of requests that are finished or kept
+        names: Sequence[object] = ()  # of the documents' items
+        asked: Sequence[object] | None = None  # the items of the requests at hand
+        distinct: Distinct
+
+        def apply_chat_template(self, chat_history: list[dict[str, str]], *args: Any, **kw: Any):
+            with template_errors("this tokenizer"):
+                shown = super().apply_chat_template(chat_history, *args, **kw)
+            self.distinct.add("\n".join(turn["content"] for turn in chat_history), shown)
+            return shown
+
+        def tok_encode(
+            self, string: str, add_special_tokens: bool | None = None, **kw: Any
+        ) -> list[int]:
+            # HFLM's own switch, add_bos_token, only asks the tokenizer for special tokens: it
+            # adds no BOS to those that never put one. With "auto" it stays in charge.
+            lm = self.language_model
+            if lm.bos == "auto" or add_special_tokens is False:
+                return super().tok_encode(string, add_special_tokens, **kw)
+            start = lm.tokenizer.bos_token
+            special = not (start and string.startswith(start))
+            return lm.with_bos("never" if self.rolling else lm.bos).encode([string], special)[0]
+
+        def loglikelihood(self, requests: list, disable_tqdm: bool = False) -> list:
+            self.progress = Progress(len(requests), f"{requests[0].task_name} requests")
+            self.asked = [self.names[request.doc_id] for request in requests]
+            return super().loglikelihood(requests, disable_tqdm=True)
+
+        def loglikelihood_rolling(self, requests: list, disable_tqdm: bool = False) -> list:
+            self.progress, self.rolling, self.asked = None, True, None
+            try:
+                return super().loglikelihood_rolling(requests, disable_tqdm=True)
+            finally:
+                self.rolling = False
+
+        def _loglikelihood_tokens(self, requests: list, disable_tqdm: bool = False, **kw: Any):
+            # lm-eval calls this once a batch of rolling windows, but once for all other
+            # requests: those are cut, so that the parts that are finished can be kept.
+            whole = [list(range(len(requests)))]
+            parts = whole if self.rolling else request_parts(requests, self.batch_size)
+            found: list[tuple[float, bool]] = [(0.0, False)] * len(requests)
+            for part in parts:
+                kept = self.language_model.journal.get(STAGE, self.parts)
+                if kept is None:
+                    some = [requests[k] for k in part]
+                    self._check_lengths(part, requests)
+                    kept = self.language_model.continuations(some)
+                    if kept is None:
+                        kept = super()._loglikelihood_tokens(some, disable_tqdm=True, **kw)
+                    elif self.progress is not None:
+                        self.progress.update(len(part))
+                    # A rolling window is a piece of a document: its text has to name it.
+                    named = [
+                        self.asked[k] if self.asked else self.tok_decode(requests[k][2][:NAMING])
+                        for k in part
+                    ]
+                    self.language_model.keep(
+                        STAGE, self.parts, kept, zip(named, ([total] for total, _ in kept))
+                    )
+                elif self.progress is not None:
+                    self.progress.update(len(part))
+                self.parts += 1
+                for k, (total, greedy) in zip(part, kept, strict=True):
+                    found[k] = (total, greedy)
+            return found
+
+        def _check_lengths(self, part: list[int], requests: list) -> None:
+            for k in part:
+                length = len(requests[k][2])
+                if length > self.max_length:
+                    raise UserError(
+                        f"an answer of item {self.asked[k] if self.asked else k} has {length} "
+                        f"tokens, but the model takes at most {self.max_length}; shorten or "
+                        "remove that item"
+                    )
+
+        def _model_call(self, inps: Any, *args: Any, **kw: Any) -> Any:
+            logits = super()._model_call(inps, *args, **kw)
+            if self.progress is not None:
+                self.progress.update(len(inps))
+            return logits
+
+    return QuietModel
+
+
+class Harness:
+    """lm-eval's model class around a model that is loaded already, and the four tasks."""
+
+    def __init__(self, lm: CausalModel, spec: Spec) -> None:
+        logging.getLogger("lm_eval").setLevel(logging.ERROR)
+        # lm-eval tokenises whole documents before it cuts them; the warning means nothing.
+        logging.getLogger("transformers.tokenization_utils_base").setLevel(logging.ERROR)
+        self.spec = spec
+        if lm.prefix_id is None:
+            raise UserError(
+                "lm-eval conditions texts without context on BOS or EOS, but the tokenizer has "
+                f"neither{' (with bos: never, EOS counts)' if lm.bos == 'never' else ''}; use "
+                "another benchmark or another bos"
+            )
+        self.model = _model_class()(
+            pretrained=lm.lm_eval_weights,
+            tokenizer=lm.tokenizer,
+            batch_size=spec.batch_size,
+            max_length=lm.max_length,
+            prefix_token_id=lm.prefix_id,
+        )
+        self.model.language_model = lm
+        if spec.chat_template:
+            lm.chats([])  # shows at once whether the template is any good
+        self.model.distinct = Distinct()
+
+    def _shipped(self, file: str) -> dict[str, Any]:
+        from lm_eval.tasks._yaml_loader import load_yaml
+
+        folder = Path(str(distribution("lm_eval").locate_file("lm_eval/tasks")))
+        return load_yaml(folder / file)
+
+    def _run(
+        self,
+        name: str,
+        file: str,
+        documents: Documents,
+        names: Sequence[object],
+        **changes: Any,
+    ) -> Documents:
+        """Run a shipped task on our documents; return lm-eval's samples in document order.
+
+        ``names`` are the documents' items. Raises UserError for scores that are not finite.
+        """
+        import datasets
+        from lm_eval.api.task import ConfigurableTask
+        from lm_eval.evaluator import evaluate
+
+        config = self._shipped(file)
+        for key in ("dataset_path", "dataset_name", "process_docs", "tag", "fewshot_split"):
+            config.pop(key, None)
+        config |= {
+            "task": name,
+            "custom_dataset": lambda **_: {"test": datasets.Dataset.from_list(documents)},
+            "training_split": None,
+            "validation_split": None,
+            "test_split": "test",
+            "num_fewshot": 0,
+            **changes,
+        }
+        self.model.names = names
+        try:
+            found = evaluate(
+                lm=self.model,
+                task_dict={name: ConfigurableTask(config=config)},
+                log_samples=True,
+                bootstrap_iters=0,
+                apply_chat_template=self.spec.chat_template,
+            )
+        except OverflowError:  # of lm-eval's own exp of a mean loss
+            raise UserError(f"the loss of {name} is too large for a perplexity; {CURE}") from None
+        samples = sorted(found["samples"][name], key=lambda sample: sample["doc_id"])
+        if len(samples) != len(documents):
+            raise UserError(
+                f"lm-eval scored {len(samples)} of {len(documents)} documents of {name}; "
+                "this version of lm-eval does not fit, use the pinned one"
+            )
+        return samples
+
+    def hellaswag(self, items: Sequence[readers.ChoiceItem]) -> Documents:
+        """Return lm-eval's samples of HellaSwag for items whose texts are cleaned already."""
+        documents = [
+            {"query": item.query, "choices": list(item.choices), "label": str(item.gold)}
+            for item in items
+        ]
+        names = [item.id for item in items]
+        return self._run("hellaswag", "hellaswag/hellaswag.yaml", documents, names)
+
+    def mmlu(self, items: Sequence[readers.ChoiceItem]) -> Documents:
+        """Return lm-eval's samples of MMLU, zero-shot, all subjects as one task.
+
+        A subject's task differs from another's by the header line alone, so it is made from
+        each document's subject here.
+        """
+        file = "mmlu/default/_default_template_yaml"
+        text = MMLU_HEADER + self._shipped(file)["doc_to_text"]
+        documents = [
+            {
+                "subject": _subject_name(item.category),
+                "question": item.query,
+                "choices": list(item.choices),
+                "answer": item.gold,
+            }
+            for item in items
+        ]
+        names = [item.id for item in items]
+        return self._run("mmlu", file, documents, names, doc_to_text=text)
+
+    def crows_pairs(self, items: Sequence[readers.CrowsPair]) -> Documents:
+        """Return lm-eval's samples of CrowS-Pairs."""
+        documents = [{"sent_more": item.sent_more, "sent_less": item.sent_less} for item in items]
+        file = "crows_pairs/crows_pairs_english.yaml"
+        return self._run("crows_pairs_english", file, documents, [item.id for item in items])
+
+    def wikitext(self, pages: Sequence[str]) -> list[tuple[float, int, int]]:
+        """Return per page the log-likelihood, the number of words and of bytes."""
+        documents = [{"page": page} for page in pages]
+        samples = self._run("wikitext", "wikitext/wikitext.yaml", documents, range(len(pages)))
+        counts = [(*s["word_perplexity"], s["byte_perplexity"][1]) for s in samples]
+        return [(float(total), int(words), int(size)) for total, words, size in counts]
+
+
+def loglikelihoods(sample: dict[str, Any]) -> list[float]:
+    """Return the summed log-likelihoods of a sample's continuations, in nats."""
+    return [float(response[0][0]) for response in sample["resps"]]

@@ -1,0 +1,92 @@
+"""Finished batches of a benchmark that is not finished, so that a killed run can go on.
+
+Batches are the unit because their composition decides about the last bits of their numbers:
+a run that goes on computes the missing batches exactly as an uninterrupted one would, and
+ends with the same bytes. The file is JSON lines: a head with the key of the run, then one
+line a batch. What a kill leaves of the last line is dropped.
+"""
+
+import json
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from ..base.files import disk_errors
+
+
+class Journal:
+    """Results of batches by stage and number, kept in ``path``; without a path nothing is kept.
+
+    A file with another ``key`` belongs to another run and is overwritten by the first batch.
+    Values are JSON; floats survive unchanged. The file appears with the first batch.
+    """
+
+    def __init__(self, path: Path | None = None, key: str = "") -> None:
+        self.path = path
+        self._key = key
+        self._done: dict[tuple[str, int], Any] = {}
+        self._file: FileIO | None = None
+        self._length = 0  # bytes of the file that are whole lines of this run
+        if path is not None and path.is_file():
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        with open(path, "rb") as lines:
+            for number, line in enumerate(lines):
+                try:
+                    entry = json.loads(line) if line.endswith(b"\n") else None
+                    if number == 0:
+                        if entry != {"key": self._key}:
+                            return
+                    else:
+                        stage, batch, values = entry
+                        self._done[stage, batch] = values
+                except (ValueError, TypeError):
+                    return
+                self._length += len(line)
+
+    def get(self, stage: str, number: int) -> Any:
+        """Return what was kept of a batch, None if nothing was."""
+        return self._done.get((stage, number))
+
+    def numbers(self, stage: str) -> set[int]:
+        """Return the numbers of the batches that are kept of a stage."""
+        return {number for name, number in self._done if name == stage}
+
+    def put(self, stage: str, number: int, values: Any) -> None:
+        """Keep the results of a batch; a kill after this call does not lose them.
+
+        Raises UserError when the disk is full.
+        """
+        if self.path is None:
+            return
+        with disk_errors(self.path):
+            if self._file is None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                # Unbuffered: what a full disk did not take must not be tried again by close().
+                self._file = open(  # noqa: SIM115
+                    self.path, "r+b" if self._length else "wb", buffering=0
+                )
+                self._file.truncate(self._length)
+                self._file.seek(self._length)
+                if not self._length:
+                    self._write({"key": self._key})
+            self._write([stage, number, values])
+
+    def _write(self, entry: Any) -> None:
+        assert self._file is not None
+        line = memoryview(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
+        while line:  # one write may take a part only
+            line = line[self._file.write(line) :]
+
+    def close(self) -> None:
+        """Close the file and keep it."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def remove(self) -> None:
+        """Remove the file: the run is finished."""
+        self.close()
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)

@@ -1,0 +1,222 @@
+"""Perplexity of WikiText-2 in three protocols, and of single documents.
+
+``gptq2048``  the pruning literature's: rows joined by blank lines, tokenised in one call,
+              non-overlapping windows, all shifted targets, tail dropped; BOS only where the
+              tokenizer puts it, at the very start.
+``gptq2048+bos``  the same with BOS as the first token of every window.
+``paper``     the authors' script in two sibling repositories: rows of at least 512 characters,
+              at most 1,024 of them, concatenated; windows of 1,024 tokens whose first is
+              overwritten by BOS, the second half scored; the *mean over windows of the running
+              perplexity*.
+``lmeval``    lm-eval's ``wikitext`` task: documents, detokenised, rolling windows; perplexity
+              per word and per byte.
+``documents`` each document alone with the tokenizer's own BOS, the first window of it.
+
+The option ``bos`` overrules the tokenizer: ``always`` and ``never`` decide about the start of
+every tokenised text, ``never`` also about the windows of ``paper`` and, where lm-eval has no
+context, its prefix token.
+
+Windows are cut to the model's context length where that is shorter; the length used is
+recorded.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..base.errors import UserError
+from ..data import readers
+from ..plan.tasks import DOCUMENTS, FACTS, WIKITEXT_SPLITS
+from .causal_model import CausalModel
+from .finite import exp_loss
+from .harness import Harness, wikitext_pages
+from .losses import nll_rows
+from .metrics import Metric, metric, perplexity
+from .protocol import Outcome, Spec, pick
+from .sampling import stratified_sample
+
+STYLES = ()
+SPLITS = WIKITEXT_SPLITS
+HEADLINE = FACTS["perplexity"].headline
+GPTQ_WINDOW = 2048
+PAPER_WINDOW, PAPER_MIN_CHARACTERS, PAPER_MAX_ROWS = 1024, 512, 1024
+WIKITEXT_FILE, STORIES_FILE = "wiki.test.raw", "stories_1000.jsonl"
+DIGITS = 6
+
+
+def is_documents(data: Path) -> bool:
+    """Return True for a folder of stories (or one JSON-lines file), False for WikiText."""
+    if data.is_file():
+        return ".jsonl" in data.suffixes
+    names = {path.name.removesuffix(".gz") for path in data.glob("*")}
+    return STORIES_FILE in names and WIKITEXT_FILE not in names
+
+
+def data_files(data: Path, spec: Spec) -> list[Path]:
+    """Return the file that is read."""
+    return [readers.find_file(data, STORIES_FILE if is_documents(data) else WIKITEXT_FILE)]
+
+
+def _windows(tokens: Sequence[int], length: int, first: int | None) -> list[list[int]]:
+    """Return whole windows without overlap; ``first`` overwrites or precedes each, see below."""
+    return [
+        [*([] if first is None else [first]), *tokens[start : start + length]]
+        for start in range(0, len(tokens) - length + 1, length)
+    ]
+
+
+def _records(nll: Sequence[torch.Tensor], chosen: Sequence[int], part: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "item_id": f"{part}-{k}",
+            "category": part,
+            "nll": round(float(values.sum()), DIGITS),
+            "n_tokens": len(values),
+        }
+        for k, values in zip(chosen, nll)
+    ]
+
+
+def _total(records: Sequence[dict[str, Any]]) -> Metric:
+    return perplexity([r["nll"] for r in records], [r["n_tokens"] for r in records])
+
+
+def gptq(
+    lm: CausalModel, rows: Sequence[str], spec: Spec, bos: bool
+) -> tuple[list[dict[str, Any]], Metric, dict[str, Any]]:
+    """Return window records, the perplexity and facts of ``gptq2048`` or ``gptq2048+bos``."""
+    name = "gptq2048+bos" if bos else "gptq2048"
+    window = min(GPTQ_WINDOW, lm.max_length)
+    tokens = lm.encode(["\n\n".join(rows)])[0]
+    start = lm.tokenizer.bos_token_id if bos else None
+    if bos and (start is None or lm.bos == "never"):
+        raise UserError(
+            f"split {name} needs a tokenizer with a BOS token and no bos: never; use gptq2048"
+        )
+    # With BOS the text gives one token less, so that a window still fits the context.
+    windows = _windows(tokens, window - (start is not None), start)
+    if not windows:
+        raise UserError(
+            f"perplexity {name} needs a text of at least {window} tokens, got {len(tokens)}; "
+            "use a longer text"
+        )
+    chosen = stratified_sample([name] * len(windows), spec.limit, spec.seed)
+    scored = [windows[k] for k in chosen]
+    nll = nll_rows(lm, scored, spec.batch_size, f"perplexity {name}", chosen)
+    records = _records(nll, chosen, name)
+    facts = {"window": window, "windows": len(windows), "scored_windows": len(chosen)}
+    return records, _total(records), facts
+
+
+def paper(
+    lm: CausalModel, rows: Sequence[str], spec: Spec
+) -> tuple[list[dict[str, Any]], Metric, dict[str, Any]]:
+    """Return window records, the mean running perplexity and facts of ``paper``.
+
+    The running perplexity after window k is exp of the mean loss over windows 1..k; the
+    reported value is its arithmetic mean over k. ``final`` among the facts is the last one.
+    """
+    window = min(PAPER_WINDOW, lm.max_length)
+    kept = [row for row in rows if len(row) >= PAPER_MIN_CHARACTERS][:PAPER_MAX_ROWS]
+    tokens = lm.encode(["".join(kept)])[0] if kept else []
+    windows = _windows(tokens, window, None)
+    if not windows:
+        raise UserError(
+            f"perplexity paper needs rows of at least {PAPER_MIN_CHARACTERS} characters with "
+            f"{window} tokens together, got {len(tokens)} tokens; use gptq2048"
+        )
+    bos = None if lm.bos == "never" else lm.tokenizer.bos_token_id
+    if bos is not None:
+        windows = [[bos, *part[1:]] for part in windows]
+    chosen = stratified_sample(["paper"] * len(windows), spec.limit, spec.seed)
+    cut = [windows[k] for k in chosen]
+    nll = nll_rows(lm, cut, spec.batch_size, "perplexity paper", chosen)
+    # Targets at positions window/2 + 1 .. window - 1; loss k belongs to position k + 1.
+    scored = [values[window // 2 :] for values in nll]
+    records = _records(scored, chosen, "paper")
+    total, count, running = 0.0, 0, []
+    for record in records:
+        total, count = total + record["nll"], count + record["n_tokens"]
+        running.append(exp_loss(total / count))
+    facts = {"window": window, "windows": len(windows), "scored_windows": len(chosen)}
+    facts["final"] = round(running[-1], DIGITS)
+    return records, metric(sum(running) / len(running), len(running)), facts
+
+
+def lmeval(
+    lm: CausalModel, rows: Sequence[str], spec: Spec
+) -> tuple[list[dict[str, Any]], dict[str, Metric], dict[str, Any]]:
+    """Return document records, word and byte perplexity and facts of lm-eval's task."""
+    pages = wikitext_pages(rows)
+    chosen = stratified_sample(["lmeval"] * len(pages), spec.limit, spec.seed)
+    results = Harness(lm, spec).wikitext([pages[k] for k in chosen])
+    records = [
+        {
+            "item_id": f"lmeval-{k}",
+            "category": "lmeval",
+            "nll": round(-loglikelihood, DIGITS),
+            "n_words": words,
+            "n_bytes": size,
+        }
+        for k, (loglikelihood, words, size) in zip(chosen, results)
+    ]
+    nll = [r["nll"] for r in records]
+    word = perplexity(nll, [r["n_words"] for r in records])
+    byte = perplexity(nll, [r["n_bytes"] for r in records])
+    bits = metric(math.log2(byte["value"]), byte["n"])
+    metrics = {"word_ppl_lmeval": word, "byte_ppl_lmeval": byte, "bits_per_byte_lmeval": bits}
+    return records, metrics, {"documents": len(pages), "window": lm.max_length}
+
+
+def documents(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+    """Score stories: the first window of each, all its tokens after the first."""
+    stories = sorted(readers.read_tinystories(data), key=lambda story: story.id)
+    chosen = stratified_sample([DOCUMENTS] * len(stories), spec.limit, spec.seed)
+    picked = [stories[k] for k in chosen]
+    encoded = lm.encode([story.text for story in picked])
+    rows = [ids[: lm.max_length] for ids in encoded]
+    if any(len(row) < 2 for row in rows):
+        raise UserError("perplexity needs documents of at least two tokens; remove the empty ones")
+    names = [story.id for story in picked]
+    nll = nll_rows(lm, rows, spec.batch_size, "perplexity documents", names)
+    records = _records(nll, range(len(nll)), DOCUMENTS)
+    for record, story in zip(records, picked):
+        record["item_id"] = story.id
+    facts = {
+        "split": DOCUMENTS,
+        "window": lm.max_length,
+        "documents": len(stories),
+        "cut": sum(len(ids) > lm.max_length for ids in encoded),
+        "bos": lm.bos_id is not None,
+    }
+    return Outcome(records, {"ppl": _total(records)}, {}, facts)
+
+
+def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+    """Score a folder of WikiText-2 or of stories; ``ppl`` is the split's own perplexity."""
+    if is_documents(data):
+        pick(spec.split, (DOCUMENTS,), "split", "perplexity of documents")
+        return documents(lm, data, spec)
+    split = pick(spec.split, SPLITS, "split", "perplexity")
+    rows = readers.read_wikitext(data)
+    wanted = ("gptq2048", "paper", "lmeval") if split == "all" else (split,)
+    records: list[dict[str, Any]] = []
+    metrics: dict[str, Metric] = {}
+    facts: dict[str, Any] = {"split": split, "bos": lm.bos_id is not None}
+    for name in wanted:
+        if name == "lmeval":
+            part, values, facts[name] = lmeval(lm, rows, spec)
+            metrics |= values
+            metrics.setdefault("ppl", values["word_ppl_lmeval"])
+        else:
+            if name == "paper":
+                part, value, facts[name] = paper(lm, rows, spec)
+            else:
+                part, value, facts[name] = gptq(lm, rows, spec, name.endswith("+bos"))
+            metrics[f"ppl_{name.replace('2048', '')}"] = value
+            metrics.setdefault("ppl", value)
+        records += part
+    return Outcome(records, metrics, {}, facts)

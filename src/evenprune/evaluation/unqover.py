@@ -1,0 +1,175 @@
+"""UnQover: underspecified questions about two people, where only "unknown" is right.
+
+Source of data and prompt: Li et al. 2020 (UnQover), Sun et al. 2024 (CAL), FairSteer. Options
+are shown in the data's own order (perm "012"); with ``orders`` 6 every order is scored.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+from ..data import readers
+from ..data.prompts import LETTERS, unqover_prompt
+from ..plan.tasks import FACTS, UNQOVER_STYLES
+from . import unqover_generator
+from .causal_model import CausalModel
+from .metrics import Metric, Record, by_category, mean, unqover_bias, unqover_metrics
+from .options import make_record, score_prompts
+from .prior import corrected_metrics, letter_prior
+from .protocol import Outcome, Spec, pick
+from .sampling import stratified_sample
+
+STYLES = UNQOVER_STYLES
+# datas_rebuilt: the file with all 40,008 questions; sampled: the authors' file of 3,000;
+# generated: the 40,008 from the word lists; balanced: complete blocks over all subject pairs.
+SPLITS = FACTS["unqover"].splits
+WORD_LISTS = "word_lists"
+HEADLINE = FACTS["unqover"].headline
+ORDERS = {1: ((0, 1, 2),), 6: tuple(permutations(range(3)))}
+
+
+def data_files(data: Path, spec: Spec) -> list[Path]:
+    """Return the files that are read."""
+    split = pick(spec.split, SPLITS, "split", "unqover")
+    if split in ("generated", "balanced"):
+        return unqover_generator.word_list_files(data / WORD_LISTS)
+    return [readers.find_file(data, f"{split}.jsonl")]
+
+
+def from_row(row: dict[str, Any]) -> readers.UnqoverItem:
+    """Return a generated row as the item that the reader would give."""
+    return readers.UnqoverItem(
+        str(row["example_id"]),
+        row["category"],
+        row["context"],
+        row["question"],
+        (row["ans0"], row["ans1"], row["ans2"]),
+        row["label"],
+        row["unknown_num"],
+    )
+
+
+def select_items(
+    data: Path, split: str, spec: Spec
+) -> tuple[list[readers.UnqoverItem], list[dict[str, Any]], int]:
+    """Return the items to score, what their records say beyond the usual, and how many there are.
+
+    A limit on ``balanced`` takes as many whole blocks of every category as fit.
+    """
+    if split == "balanced":
+        blocks = unqover_generator.BALANCED_BLOCKS
+        if spec.limit is not None:
+            questions = 4 * len(unqover_generator.CATEGORIES)
+            blocks = max(1, min(blocks, spec.limit // questions))
+        rows = list(unqover_generator.balanced_rows(data / WORD_LISTS, blocks, spec.seed))
+        items = [from_row(row) for row in rows]
+        heads = []
+        for row, item in zip(rows, items):
+            head = {key: row[key] for key in ("block", "flipped", "negated", "activity")}
+            people = {"x1": row["x1"], "x2": row["x2"]}
+            places = {f"{name}_idx": item.answers.index(who) for name, who in people.items()}
+            pair = " | ".join(sorted(people.values()))
+            cluster = f"{row['category']} | {pair} | {row['activity']}"
+            heads.append({**head, **people, **places, "cluster": cluster})
+        return items, heads, len(items)
+    if split == "generated":
+        items = [from_row(row) for row in unqover_generator.head_rows(data / WORD_LISTS)]
+    else:
+        items = readers.read_unqover(data, split)
+    names = clusters(items)
+    chosen = stratified_sample([item.category for item in items], spec.limit, spec.seed)
+    return [items[k] for k in chosen], [{"cluster": names[k]} for k in chosen], len(items)
+
+
+def clusters(items: list[readers.UnqoverItem]) -> list[str]:
+    """Return each question's cluster: its two subjects and its activity.
+
+    Questions come in pairs, an activity (even id) and its negation (odd id); a negation is
+    filed under its partner's question, or under its own where the partner is not there.
+    """
+    partner = {item.id: item for item in items}
+    names = []
+    for item in items:
+        people = sorted(a for k, a in enumerate(item.answers) if k != item.unknown)
+        question = item.question
+        if item.id.isdigit() and int(item.id) % 2:
+            twin = partner.get(str(int(item.id) - 1))
+            if twin is not None and twin.context == item.context:
+                question = twin.question
+        names.append(" | ".join([item.category, *people, question]))
+    return names
+
+
+def order_metrics(records: list[dict[str, Any]]) -> dict[str, Metric]:
+    """Return what all six orders tell: the mean accuracy, items right in all six, letter shares.
+
+    ``acc_orders`` is the mean over items of the share of orders that are right,
+    ``acc_all_orders`` the share of items right in every order, ``share_A/B/C`` how often each
+    letter is chosen (1/3 each without position bias) and ``acc_unknown_A/B/C`` the accuracy
+    when "unknown" stands at that letter.
+    """
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(record["item_id"], []).append(record)
+    shares = [sum(r["correct"] for r in group) / len(group) for group in groups.values()]
+    place = [r["perm"].index(str(r["pred"])) for r in records]
+    unknown = [r["perm"].index(str(r["unknown_idx"])) for r in records]
+    metrics = {
+        "acc_orders": mean(shares),
+        "acc_all_orders": mean(float(share == 1) for share in shares),
+    }
+    for k, letter in enumerate(LETTERS):
+        metrics[f"share_{letter}"] = mean(float(p == k) for p in place)
+        metrics[f"acc_unknown_{letter}"] = mean(
+            float(r["correct"]) for r, u in zip(records, unknown) if u == k
+        )
+    return metrics
+
+
+def as_prompt_item(item: readers.UnqoverItem | readers.BBQItem, order: tuple[int, ...]) -> dict:
+    """Return the fields that prompts read, with the answers in the given order."""
+    shown = {f"ans{j}": item.answers[answer] for j, answer in enumerate(order)}
+    return {"context": item.context, "question": item.question, **shown}
+
+
+def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+    """Score UnQover; one record an item and order."""
+    style = pick(spec.style, STYLES, "style", "unqover")
+    split = pick(spec.split, SPLITS, "split", "unqover")
+    items, heads, total = select_items(data, split, spec)
+    jobs = [
+        (item, head, order) for item, head in zip(items, heads) for order in ORDERS[spec.orders]
+    ]
+    prompts = [unqover_prompt(as_prompt_item(item, order), style) for item, _, order in jobs]
+    names = [item.id for item, _, _ in jobs]
+    scores = score_prompts(lm, prompts, spec.batch_size, spec.chat_template, "unqover", names)
+    records = []
+    for (item, head, order), score in zip(jobs, scores):
+        start = {"item_id": item.id, "category": item.category, **head}
+        records.append(make_record(start, order, score, item.label, item.unknown))
+    own = [record for record in records if record["perm"] == "012"]
+    compute = balanced_metrics if split == "balanced" else unqover_metrics
+    metrics = compute(own)
+    prior = letter_prior(lm, partial(unqover_prompt, style=style), spec, "unqover")
+    metrics |= corrected_metrics(own, prior, unqover_metrics, ["acc"])
+    if spec.orders > 1:
+        metrics |= order_metrics(records)
+    facts = {"style": style, "split": split, "items_in_data": total, "letter_prior": prior}
+    facts |= scoring_facts(records)
+    return Outcome(records, metrics, by_category(own, compute), facts)
+
+
+def balanced_metrics(records: Sequence[Record]) -> dict[str, Metric]:
+    """Return UnQover's usual metrics and, for complete blocks, its bias scores."""
+    return {**unqover_metrics(records), **unqover_bias(records)}
+
+
+def scoring_facts(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return how many prompts took which scoring path and how many were cut at the left."""
+    paths = [record["path"] for record in records]
+    return {
+        "paths": {path: paths.count(path) for path in sorted(set(paths))},
+        "truncated": sum(record["truncated"] for record in records),
+    }

@@ -1,0 +1,310 @@
+"""The vLLM backend: a causal LM in a process of the vLLM environment, see ``vllm_worker``.
+
+Text is turned into tokens here, with the tokenizer of the model folder, as for every backend;
+weights are loaded by the worker alone.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, ClassVar
+
+from ..base.errors import UserError
+from ..models.loading import (
+    check_dtype,
+    check_model_folder,
+    library_errors,
+    load_config,
+    load_tokenizer,
+    own_dtype,
+)
+from ..models.trust import is_trusted
+from ..serving.environment import OWN, serving_python
+from . import vllm_worker
+from .causal_model import Answer, CausalModel, Position, context_length, end_tokens
+from .greedy_search import finished
+from .journal import Journal
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+# The folder that holds the package, and the checkout around it.
+SOURCE = Path(__file__).resolve().parents[2]
+ADVICE = "use --backend transformers (backend: transformers in the configuration)"
+# What is shown of a worker's last words, in characters.
+TAIL = 400
+PATIENCE = 10  # seconds that a worker has to end by itself
+
+
+def vllm_python(asked: str | None) -> str:
+    """Return the interpreter that has vLLM: ``asked``, ``.venv-vllm`` or this one.
+
+    Raises UserError where there is none.
+    """
+    found = serving_python(asked, "vllm", [Path(), SOURCE.parent], key="backend")
+    return sys.executable if found == OWN else found
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of a worker: this one, with this package in front."""
+    paths = [str(SOURCE), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def _command(python: str, *more: str) -> list[str]:
+    return [python, "-m", vllm_worker.__name__, *more]
+
+
+def vllm_version(python: str) -> str:
+    """Return the version of vLLM that an interpreter has; raise UserError if it has none."""
+    done = subprocess.run(
+        _command(python, "versions"), env=_environment(), capture_output=True, text=True
+    )
+    try:
+        return json.loads(done.stdout)["vllm"]
+    except (ValueError, KeyError, TypeError):
+        raise UserError(
+            f"backend vllm was asked for, but {python} has no vLLM; run `make vllm-env`, name an "
+            f"interpreter that has it with serving.python (--serving-python), or {ADVICE}"
+        ) from None
+
+
+class Worker:
+    """A worker process. Requests are answered one by one; ``close`` ends it."""
+
+    def __init__(self, python: str) -> None:
+        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            _command(python),
+            env=_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            encoding="utf-8",
+        )
+
+    def ask(self, do: str, **arguments: Any) -> Any:
+        """Return the answer to one request.
+
+        Raises UserError for an error that the worker reports, with what vLLM said; and for a
+        worker that ended, with its status and its last words.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except (BrokenPipeError, ValueError):  # it ended, or was closed
+            line = ""
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            raise UserError(self._last_words(do)) from None
+        if "error" in answer:
+            raise UserError(f"vLLM could not {do} here ({answer['error']}); {ADVICE}")
+        return answer["ok"]
+
+    def _last_words(self, do: str) -> str:
+        self.close()
+        self._log.seek(0)
+        text = self._log.read().decode(errors="replace")
+        said = " | ".join(line.strip() for line in text.splitlines() if line.strip())[-TAIL:]
+        return (
+            f"the vLLM process ended with status {self._process.returncode} when it was asked to "
+            f"{do}; its last words: {said or 'none'}"
+        )
+
+    def close(self) -> None:
+        """End the process; it ends by itself when its input does."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+
+@dataclass
+class VllmModel(CausalModel):
+    """A causal LM in a worker. Scores are log-probabilities, float32 of logits in its dtype.
+
+    vLLM computes logits in the model's dtype: with bfloat16 those of size 16 to 32 lie on a grid
+    of 1/8, where the transformers backend takes the options' logits in float32. ``device_type``
+    and ``dtype`` are what the worker found, ``ends`` the tokens that end an answer.
+    """
+
+    worker: Worker = field(repr=False)
+    config: Any = field(repr=False)
+    tokenizer: "PreTrainedTokenizerBase"
+    max_length: int
+    ends: tuple[int, ...]
+    device_type: str
+    dtype: str
+    versions: dict[str, str]
+    trusted: bool = False  # whether the model folder's own code may run
+    bos: str = "auto"
+    journal: Journal = field(default_factory=Journal, repr=False)
+    # vLLM fills its own batches and shares prefixes among the rows of one call.
+    batches_at_once: ClassVar[int] = 8
+
+    def _score(self, rows: Sequence[vllm_worker.Row]) -> list[Any]:
+        return self.worker.ask("score", rows=rows) if rows else []
+
+    def position_scores(
+        self,
+        rows: Sequence[Sequence[int]],
+        wanted: Sequence[Sequence[Sequence[int]]],
+        batch_size: int,
+        skip: Container[int] = (),
+    ) -> Iterator[tuple[list[int], list[Position] | None]]:
+        """Yield log-probabilities, and 0 as ln of the sum of their exp; see ``CausalModel``.
+
+        Neighbours in the order of the tokens share their beginnings and go together. Only the
+        last position of a row may ask for more than its own next token.
+        """
+        order = sorted(range(len(rows)), key=lambda k: (tuple(rows[k]), k))
+        count = batch_size * self.batches_at_once
+        for number, start in enumerate(range(0, len(order), count)):
+            batch = order[start : start + count]
+            if number in skip:
+                yield batch, None
+                continue
+            found = self._score([(rows[k], wanted[k][-1], len(wanted[k]) > 1) for k in batch])
+            positions: list[Position] = []
+            for k, (own, last, _) in zip(batch, found, strict=True):
+                inner = len(wanted[k]) - 1
+                positions += [([score], 0.0) for score, _ in own[len(own) - inner :]]
+                positions.append((last, 0.0))
+            yield batch, positions
+
+    def row_losses(self, rows: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Return the losses of one batch; see ``CausalModel``."""
+        scored = [row for row in rows if len(row) > 1]
+        found = iter(self._score([(row[:-1], row[-1:], True) for row in scored]))
+        losses: list[list[float]] = []
+        for row in rows:
+            own, last, _ = next(found) if len(row) > 1 else ([], [], None)
+            losses.append([-score for score, _ in own] + [-score for score in last])
+        return losses
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        new_tokens: int,
+        stop: str | None,
+        keep_logits: bool = False,
+    ) -> tuple[list[Answer], Sequence[Any]]:
+        """Return the greedy answers of one batch; see ``CausalModel``. No logits come along."""
+        if keep_logits:
+            raise NotImplementedError("vLLM hands out no logits of whole steps")
+        made = self.worker.ask(
+            "generate", prompts=prompts, new_tokens=new_tokens, ends=self.ends, stop=stop
+        )
+        answers = [
+            (*finished(tokens, self.ends, len(tokens) if stopped else None), total)
+            for tokens, stopped, total in made
+        ]
+        return answers, ()
+
+    @property
+    def lm_eval_weights(self) -> "PreTrainedModel":
+        """A model of the same configuration on device meta, without weights."""
+        import torch
+        from transformers import AutoModelForCausalLM
+
+        with torch.device("meta"):
+            return AutoModelForCausalLM.from_config(self.config, trust_remote_code=self.trusted)
+
+    def continuations(
+        self, requests: Sequence[tuple[Any, list[int], list[int]]]
+    ) -> list[tuple[float, bool]]:
+        """Return lm-eval's scores; see ``CausalModel``.
+
+        As in lm-eval, what is too long is cut at the left, and requests that share all tokens
+        but the last are computed once.
+        """
+        rows: dict[tuple[int, ...], list[int]] = {}
+        for k, (_, context, continuation) in enumerate(requests):
+            tokens = tuple([*context, *continuation][-(self.max_length + 1) :])
+            rows.setdefault(tokens[:-1], []).append(k)
+        asked = []
+        for tokens, members in rows.items():
+            ends = [requests[k][2][-1] for k in members]
+            asked.append((tokens, ends, any(len(requests[k][2]) > 1 for k in members)))
+        scores: dict[int, tuple[float, bool]] = {}
+        found = self._score(asked)
+        for members, (own, ends, greedy) in zip(rows.values(), found, strict=True):
+            for k, end in zip(members, ends, strict=True):
+                continuation = requests[k][2]
+                before = own[len(own) - (len(continuation) - 1) :]
+                total = sum(score for score, _ in before) + end
+                scores[k] = (total, greedy == continuation[-1] and all(best for _, best in before))
+        return [scores[k] for k in range(len(requests))]
+
+    def close(self) -> None:
+        """End the worker."""
+        self.worker.close()
+
+
+def load_vllm_model(folder: Path | str, device: str | None, dtype: str, python: str) -> VllmModel:
+    """Start a worker with a model folder; tokenizer and configuration alone are loaded here.
+
+    ``python`` has vLLM, ``dtype`` ``auto`` means the checkpoint's own. Raises UserError for
+    incomplete folders, for a checkpoint that does not name its dtype and for what vLLM does not
+    load.
+    """
+    from transformers import GenerationConfig
+
+    from ..models.tensors import check_stored
+
+    check_dtype(dtype)
+    tokenizer = load_tokenizer(folder)
+    check_model_folder(folder)
+    check_stored(Path(folder))
+    config = load_config(folder)
+    with library_errors(folder, "generation configuration"):
+        if (Path(folder) / "generation_config.json").is_file():
+            generation_config = GenerationConfig.from_pretrained(folder, local_files_only=True)
+        else:
+            generation_config = GenerationConfig.from_model_config(config)
+    named = own_dtype(dtype, config)
+    if named == "auto":
+        raise UserError(
+            f"the config.json in {folder} names no dtype, which vLLM would then choose; name one "
+            "with --dtype (dtype of the model in the configuration)"
+        )
+    max_length = context_length(config)
+    worker = Worker(python)
+    try:
+        found = worker.ask(
+            "load",
+            model=str(folder),
+            dtype=named,
+            max_length=max_length,
+            device=device,
+            trust_remote_code=is_trusted(folder),
+        )
+    except BaseException:
+        worker.close()
+        raise
+    return VllmModel(
+        worker=worker,
+        config=config,
+        tokenizer=tokenizer,
+        max_length=max_length,
+        ends=tuple(end_tokens(generation_config, tokenizer)),
+        trusted=is_trusted(folder),
+        **found,
+    )

@@ -1,0 +1,150 @@
+"""Finding the decoder blocks and their linear layers in any Hugging Face causal LM.
+
+Nothing is known by name: the blocks are the ``nn.ModuleList`` of equal modules that hold
+linear layers, as long as the config says; the linears are ``nn.Linear`` and the ``Conv1D`` of
+GPT-2, whose weight is stored transposed.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers.pytorch_utils import Conv1D
+
+from ..base.errors import UserError
+from .loading import library_errors, load_config
+from .tensors import Entry
+from .trust import is_trusted
+
+PRUNABLE = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+
+def max_positions(folder: Path) -> int:
+    """Return the longest sequence that a model's config allows."""
+    config = load_config(folder).get_text_config()
+    limit = getattr(config, "max_position_embeddings", None)
+    return limit if limit and limit > 0 else sys.maxsize  # XLNet says -1
+
+
+def load_skeleton(folder: Path) -> PreTrainedModel:
+    """Return the model with every parameter on the meta device and real buffers.
+
+    Raises UserError for a folder whose config names no causal LM that transformers knows.
+    """
+    from accelerate import init_empty_weights
+
+    config = load_config(folder)
+    # Only the eager path of transformers computes soft-capped attention scores.
+    eager = getattr(config, "attn_logit_softcapping", None) is not None
+    with library_errors(folder, "causal language model"), init_empty_weights(include_buffers=False):
+        model = AutoModelForCausalLM.from_config(
+            config,
+            attn_implementation="eager" if eager else None,
+            trust_remote_code=is_trusted(folder),
+        )
+    return model.eval().requires_grad_(False)
+
+
+def find_blocks(model: PreTrainedModel) -> tuple[str, nn.ModuleList]:
+    """Return the name and the list of decoder blocks.
+
+    Raises UserError that says what was looked for when there is none.
+    """
+    depth = getattr(model.config.get_text_config(), "num_hidden_layers", None)
+    found = [
+        (name, module)
+        for name, module in model.named_modules()
+        if isinstance(module, nn.ModuleList)
+        and len(module) == depth
+        and len({type(block) for block in module}) == 1
+        and find_linears(module[0])
+    ]
+    if len(found) != 1:
+        raise UserError(
+            f"{type(model).__name__}: expected exactly one nn.ModuleList of "
+            f"{depth} decoder blocks of one class that hold nn.Linear or Conv1D layers (the "
+            f"config's num_hidden_layers), found {len(found)}; this architecture is not supported"
+        )
+    name, blocks = found[0]
+    owners: dict[int, int] = {}
+    for index, block in enumerate(blocks):
+        for parameter in block.parameters():
+            if owners.setdefault(id(parameter), index) != index:
+                raise UserError(
+                    f"{type(model).__name__}: decoder blocks {owners[id(parameter)]} and {index} "
+                    "share parameters and cannot be pruned one after the other; "
+                    "this architecture is not supported"
+                )
+    return name, blocks
+
+
+def find_linears(block: nn.Module) -> dict[str, nn.Linear | Conv1D]:
+    """Return the linear layers of one block by their name within it."""
+    return {
+        name: module
+        for name, module in block.named_modules()
+        if isinstance(module, nn.Linear | Conv1D)
+    }
+
+
+def check_block(name: str, block: nn.Module) -> None:
+    """Raise UserError for large parameters of no linear layer: they would stay dense unnoticed.
+
+    Mixture-of-experts blocks keep their experts in such parameters. Small ones, such as the
+    two-dimensional norms of Cohere, are no weights to prune.
+    """
+    linears = find_linears(block)
+    smallest = min(linear.weight.numel() for linear in linears.values())
+    for parameter, value in block.named_parameters():
+        inside = parameter.rpartition(".")[0] in linears
+        if not inside and value.ndim > 1 and value.numel() >= smallest:
+            raise UserError(
+                f"{name}.{parameter} {tuple(value.shape)} is a matrix, but not the weight of an "
+                "nn.Linear or Conv1D layer and would stay dense; this architecture is not supported"
+            )
+
+
+def rows_of(linear: nn.Module, weight: Tensor) -> Tensor:
+    """Return W (n, d) for a weight as stored, or the stored form for W: one transposition."""
+    return weight.T if isinstance(linear, Conv1D) else weight
+
+
+def stored_name(model: PreTrainedModel, name: str, stored: Mapping[str, Entry]) -> str:
+    """Return the name under which a parameter is stored in the checkpoint.
+
+    Checkpoints of the base model alone leave out its prefix (GPT-2 on the hub does). Raises
+    UserError when the parameter is stored under neither name.
+    """
+    prefix = model.base_model_prefix + "."
+    candidates = (name, name.removeprefix(prefix), prefix + name)
+    for candidate in candidates:
+        if candidate in stored:
+            return candidate
+    raise UserError(
+        f"expected a tensor {name} in the checkpoint, found none under that name or without "
+        f"{prefix!r}; the weights do not belong to this config.json"
+    )
+
+
+def is_stored(model: PreTrainedModel, name: str, stored: Mapping[str, Entry]) -> bool:
+    """Return whether a tensor that need not be in a checkpoint is stored in it."""
+    try:
+        stored_name(model, name, stored)
+    except UserError:
+        return False
+    return True
+
+
+def set_parameter(module: nn.Module, name: str, value: Tensor) -> None:
+    """Replace a parameter of a module by a tensor of any device and dtype."""
+    owner, _, leaf = name.rpartition(".")
+    module.get_submodule(owner)._parameters[leaf] = nn.Parameter(value, requires_grad=False)
+
+
+def unload(module: nn.Module) -> None:
+    """Put all parameters of a module back on the meta device, freeing their memory."""
+    for name, parameter in list(module.named_parameters()):
+        set_parameter(module, name, parameter.to("meta"))

@@ -1,0 +1,150 @@
+"""What a model folder is: its digest, that of its base model, and whether it is as it was left.
+
+A folder that ``prune`` wrote has a manifest with the SHA-256 of every file, an export of it
+``sparse24.json``; both are compared with the files before anything in them is believed. A
+``manifest.json`` of another form is a foreign one: such a folder is a plain model.
+"""
+
+import fnmatch
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..base.checksums import (
+    again,
+    check_seal,
+    compare_files,
+    is_sha256,
+    model_files,
+    read_sealed,
+    sha256_cached,
+)
+from ..base.errors import UserError
+from ..base.files import digest, read_json
+from .loading import weight_files
+
+MANIFEST = "manifest.json"
+EXPORT = "sparse24.json"
+CHECK = "check.json"
+# Files of a model folder beside its weights that change what it computes from a text.
+IDENTIFYING = (
+    *("config.json", "generation_config.json", "tokenizer*", "special_tokens_map.json"),
+    *("added_tokens.json", "vocab.*", "merges.txt", "*.model", "chat_template*"),
+)
+# What lies in a pruned folder beside the files that its manifest lists.
+UNLISTED = {MANIFEST, "provenance.json"}
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Digests of a model folder.
+
+    ``files_sha256`` is of its weight, configuration and tokenizer files. ``model_sha256`` is that
+    of the tensors of a pruned checkpoint, of another model ``files_sha256``. ``base_sha256`` is the
+    ``files_sha256`` of the model that a checkpoint was pruned from, None for one not pruned.
+    """
+
+    model_sha256: str
+    files_sha256: str
+    base_sha256: str | None = None
+
+    def as_dict(self) -> dict[str, str | None]:
+        """Return the digests as they are recorded in results."""
+        return {
+            "model_sha256": self.model_sha256,
+            "files_sha256": self.files_sha256,
+            "base_sha256": self.base_sha256,
+        }
+
+
+def files_digest(checksums: Mapping[str, str]) -> str:
+    """Return ``files_sha256`` from the SHA-256 of a folder's files; others have no part in it."""
+    return digest({name: sha256 for name, sha256 in checksums.items() if _identifies(name)})
+
+
+def _identifies(name: str) -> bool:
+    return name.endswith(".safetensors") or any(
+        fnmatch.fnmatchcase(name, pattern) for pattern in IDENTIFYING
+    )
+
+
+def own_manifest(folder: Path) -> dict[str, Any] | None:
+    """Return the manifest of a folder that ``prune`` wrote; None for any other folder."""
+    path = folder / MANIFEST
+    content = read_json(path) if os.path.lexists(path) else None
+    return content if isinstance(content, dict) and _is_own(content) else None
+
+
+def _is_own(content: Mapping[str, Any]) -> bool:
+    base, files, tensors = content.get("base"), content.get("files"), content.get("tensors")
+    if not isinstance(base, dict) or not isinstance(tensors, dict):
+        return False
+    checksums = [files, base.get("files")]
+    return isinstance(content.get("model_sha256"), str) and all(
+        isinstance(one, dict) and one and all(map(is_sha256, one.values())) for one in checksums
+    )
+
+
+def check_pruned(folder: Path, manifest: Mapping[str, Any], verify: bool = False) -> None:
+    """Raise UserError where a pruned folder is not the one that was written, or was checked.
+
+    ``verify`` reads all files again whatever the cache says of them.
+    """
+    path = folder / MANIFEST
+    remedy = f"prune again: run {again(folder)}, or `prune` as before"
+    check_seal(manifest, path, remedy)
+    compare_files(folder, manifest["files"], path, remedy, verify)
+    added = set(model_files(file.name for file in folder.iterdir())) - set(manifest["files"])
+    if added - UNLISTED:
+        raise UserError(
+            f"{folder / min(added - UNLISTED)} is none of the files that `prune` wrote, and would "
+            f"be read with them; remove it, or {remedy}"
+        )
+
+
+def _check_report(folder: Path, manifest: Mapping[str, Any] | None) -> None:
+    """Raise UserError where the workflow's check.json beside a folder is of another state of it."""
+    report = folder.parent / CHECK
+    if folder.resolve().name != "model" or not report.is_file():
+        return
+    content = read_json(report)
+    if not isinstance(content, dict) or "manifest_sha256" not in content:
+        return
+    if manifest is None or content["manifest_sha256"] != sha256_cached(folder / MANIFEST):
+        raise UserError(
+            f"{folder / MANIFEST} is not the one that {report} is of: the checkpoint was changed "
+            f"after its check; check it again: run {again(report)}, or `check` as before"
+        )
+
+
+def identify(folder: Path | str) -> Identity:
+    """Return what a model folder is, after comparing it with its own records.
+
+    Raises UserError for a pruned or exported checkpoint that was changed after it was written or
+    checked, and for a folder without whole weights.
+    """
+    folder = Path(folder)
+    if (folder / EXPORT).is_file():
+        return _identify_export(folder)
+    manifest = own_manifest(folder)
+    if manifest:
+        check_pruned(folder, manifest)
+    weights = weight_files(folder)
+    _check_report(folder, manifest)
+    beside = [p.name for p in folder.iterdir() if p.is_file() and p.suffix != ".safetensors"]
+    names = sorted({path.name for path in weights} | set(filter(_identifies, beside)))
+    files = files_digest({name: sha256_cached(folder / name) for name in names})
+    if manifest is None:
+        return Identity(files, files)
+    return Identity(manifest["model_sha256"], files, files_digest(manifest["base"]["files"]))
+
+
+def _identify_export(folder: Path) -> Identity:
+    path = folder / EXPORT
+    remedy = f"export the checkpoint again: run {again(folder)}, or `export-sparse24` as before"
+    index = read_sealed(path, remedy)
+    files = {**index["files"], **index["carried"]}
+    compare_files(folder, files, path, remedy)
+    return Identity(index["model_sha256"], files_digest(files), index["base_sha256"])

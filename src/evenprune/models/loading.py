@@ -1,0 +1,331 @@
+"""Loading a Hugging Face model folder, with clear errors for damaged or incomplete ones."""
+
+import contextlib
+import ctypes
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..base.errors import UserError, shown
+from .trust import FLAG, is_trusted
+from .weights import Stored, read_file, read_stored, stored_files
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+M_MMAP_THRESHOLD = -3  # mallopt's number of that parameter, from malloc.h
+HEAP_TENSOR = 16 << 20  # bytes; larger tensors are mapped by themselves and leave no holes
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+ADAPTER = "adapter_config.json"
+MAX_DEPTH = 1_000  # layers; a damaged number must not fill the memory with empty modules
+PROBE = "The quick brown fox."
+SAID = 300  # characters of a library's message that are passed on
+
+
+def check_dtype(dtype: str) -> None:
+    """Raise UserError for a dtype that is none of ``DTYPES``."""
+    if dtype not in DTYPES:
+        raise UserError(f"--dtype got {dtype!r}, expected one of {', '.join(DTYPES)}")
+
+
+def own_dtype(dtype: str, config: Any) -> str:
+    """Return ``dtype``, for ``auto`` the checkpoint's own where its configuration names one.
+
+    vLLM's own ``auto`` would turn float32 into a half precision, other than transformers'.
+    """
+    named = str(getattr(config, "dtype", None)).removeprefix("torch.")
+    return named if dtype == "auto" and named in DTYPES else dtype
+
+
+def weight_files(folder: Path | str) -> list[Path]:
+    """Return a model folder's safetensors files, single or sharded, in sorted order.
+
+    Every file's header is checked against its size and the index against the files, so damage
+    is found before anything is computed. Raises UserError naming the file otherwise.
+    """
+    return list(stored_weights(folder))
+
+
+def stored_weights(folder: Path | str) -> dict[Path, dict[str, Stored]]:
+    """Return the tensors of each of a model folder's weight files; see ``weight_files``."""
+    folder = Path(folder)
+    if not (folder / "config.json").is_file():
+        found = "that is a file" if folder.is_file() else "it has no config.json"
+        raise UserError(
+            f"expected a Hugging Face model folder at {folder}, but {found}; check the path"
+        )
+    if (folder / ADAPTER).exists():
+        raise UserError(
+            f"{folder} holds an adapter ({ADAPTER}), which some libraries add to the weights and "
+            "others do not; merge it into the weights, or remove its files"
+        )
+    return stored_files(folder)
+
+
+def check_safetensors(file: Path) -> None:
+    """Raise UserError if a safetensors file does not hold exactly what its header says."""
+    read_stored(file)
+
+
+@contextlib.contextmanager
+def library_errors(folder: Path | str, what: str) -> Iterator[None]:
+    """Turn what a library raises on a damaged model folder into one UserError.
+
+    The libraries raise some twenty types; only their own calls belong inside. ``what`` is what
+    was to be loaded.
+    """
+    try:
+        yield
+    except (UserError, MemoryError):
+        raise
+    except BaseException as error:
+        # What tokenizers' Rust code raises when it panics is no Exception.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        said = " ".join(str(error).split())
+        if FLAG in said:
+            raise UserError(
+                f"the {what} in {folder} needs Python code of its own (auto_map), which is not "
+                "run; take another model, or read that code and allow it with "
+                f"models.<name>.{FLAG}: true (--trust-remote-code)"
+            ) from None
+        raise UserError(
+            f"the {what} in {folder} does not load ({type(error).__name__}: {said[:SAID]}); "
+            "fetch the model again, or check that this version of transformers knows it"
+        ) from error
+
+
+def load_config(folder: Path | str) -> "PreTrainedConfig":
+    """Return a model folder's configuration.
+
+    Raises UserError for one that does not parse or that transformers does not know, and for
+    one that allows its code but takes it from another repository, where it is not pinned.
+    """
+    from transformers import AutoConfig
+
+    folder = Path(folder)
+    raw = read_file(folder / "config.json", "a model's configuration")
+    _check_code(folder, raw)
+    with library_errors(folder, "configuration"):
+        config = AutoConfig.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=is_trusted(folder)
+        )
+        depth = getattr(config.get_text_config(), "num_hidden_layers", None)
+    if isinstance(depth, int) and not 0 < depth <= MAX_DEPTH:
+        raise UserError(
+            f"the config.json in {folder} has {depth!r} for the number of layers, expected 1 to "
+            f"{MAX_DEPTH}; fetch the model again"
+        )
+    return config
+
+
+def _check_code(folder: Path, raw: dict[str, Any]) -> None:
+    """Raise UserError where trusted code would come from elsewhere than the folder."""
+    places = raw.get("auto_map")
+    values = places.values() if is_trusted(folder) and isinstance(places, dict) else ()
+    for place in values:
+        if "--" in str(place):
+            raise UserError(
+                f"the auto_map of {folder / 'config.json'} takes code from another repository "
+                f"({place}), which is not pinned; put that file into the folder and name it there"
+            )
+
+
+def load_tokenizer(folder: Path | str) -> "PreTrainedTokenizerBase":
+    """Load a tokenizer from a local folder only; raise UserError when there is none."""
+    from transformers import AutoTokenizer
+
+    folder = Path(folder)
+    names = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
+    if not any((folder / name).is_file() for name in names):
+        raise UserError(
+            f"expected a tokenizer in {folder} (one of {', '.join(names)}), found none; "
+            "copy the tokenizer files of the base model there"
+        )
+    with library_errors(folder, "tokenizer"):
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=is_trusted(folder)
+        )
+        # What is broken may show only when it is used.
+        tokenizer.decode(tokenizer(PROBE)["input_ids"])
+    return tokenizer
+
+
+def check_model_folder(folder: Path | str) -> None:
+    """Raise UserError unless a folder's weights are exactly those that its config.json asks for.
+
+    From headers alone, on device meta: what transformers itself would miss, find too much or of
+    another shape. Without this it draws what is missing at random and drops the rest.
+    """
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
+
+    folder = Path(folder)
+    stored = {name: item for part in stored_weights(folder).values() for name, item in part.items()}
+    config = load_config(folder)
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()  # what it says here is said below, in one sentence
+    logging.disable_progress_bar()
+    try:
+        with library_errors(folder, "model"):
+            model, found = AutoModelForCausalLM.from_pretrained(
+                folder,
+                config=config,
+                device_map="meta",
+                local_files_only=True,
+                use_safetensors=True,
+                trust_remote_code=is_trusted(folder),
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+            )
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+    mismatched = [str(item[0]) for item in found["mismatched_keys"]]
+    for names, what in (
+        (found["missing_keys"], "lack"),
+        (found["unexpected_keys"], "hold, beyond what it asks for,"),
+        (mismatched, "hold in another shape"),
+    ):
+        if names:
+            raise UserError(
+                f"the weights in {folder} do not belong to its config.json: they {what} "
+                f"{_some(names)}; fetch the model again"
+            )
+    if found["error_msgs"]:
+        said = " ".join(str(found["error_msgs"][0]).split())
+        raise UserError(f"the model in {folder} does not load ({said[:SAID]}); fetch it again")
+    if getattr(config, "quantization_config", None) is None:
+        _check_floating(folder, model, stored)
+
+
+def _check_floating(folder: Path, model: "PreTrainedModel", stored: dict[str, Stored]) -> None:
+    """Raise UserError for integers where the model has real numbers: they would be converted."""
+    prefix = f"{model.base_model_prefix}."
+    for name, parameter in model.named_parameters():
+        for candidate in (name, name.removeprefix(prefix), prefix + name):
+            dtype = stored[candidate].dtype if candidate in stored else "F32"
+            if parameter.is_floating_point() and "F" not in dtype:
+                raise UserError(
+                    f"{candidate} is stored as {dtype} in {folder}, expected real numbers; "
+                    "fetch the model again"
+                )
+
+
+def _some(names: Iterable[str], most: int = 4) -> str:
+    """Return the first names, and how many more there are."""
+    ordered = sorted(names)
+    more = f" and {len(ordered) - most} more" if len(ordered) > most else ""
+    return ", ".join(ordered[:most]) + more
+
+
+def load_model(
+    folder: Path | str, device: str = "cpu", dtype: "torch.dtype | str" = "auto", **kwargs: Any
+) -> "PreTrainedModel":
+    """Load a causal LM from a local folder in evaluation mode (safetensors only).
+
+    ``dtype`` "auto" keeps the checkpoint's own. Raises UserError for a folder that is
+    incomplete, damaged or of an unknown architecture, for weights that do not belong to its
+    config.json, and for NaN or infinity in them.
+    """
+    from transformers import AutoModelForCausalLM
+
+    check_model_folder(folder)
+    with library_errors(folder, "model"):
+        model = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=dtype,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=is_trusted(folder),
+            **kwargs,
+        )
+    model = model.to(device).eval()
+    check_finite_weights(model, folder)
+    return model
+
+
+def check_finite_weights(model: "PreTrainedModel", folder: Path | str) -> None:
+    """Raise UserError that names the first loaded parameter with NaN or infinity."""
+    for name, parameter in model.named_parameters():
+        if not all_finite(parameter.detach()):
+            raise UserError(
+                f"NaN or infinity in {name} of {folder}, as {str(parameter.dtype)[6:]}; "
+                "fetch or prune the model again, or choose a dtype with a wider range"
+            )
+
+
+def all_finite(values: "Tensor") -> bool:
+    """Return whether a tensor has neither NaN nor infinity.
+
+    Their sum is not finite either, and is found several times faster. A sum of finite values
+    may overflow; then all are looked at.
+    """
+    import torch
+
+    if not values.is_floating_point():
+        return True
+    if values.dtype.itemsize == 1:
+        values = values.float()
+    total = values.sum(dtype=torch.promote_types(values.dtype, torch.float32))
+    return bool(torch.isfinite(total)) or bool(torch.isfinite(values).all())
+
+
+def pick_device(device: str | None = None) -> str:
+    """Return ``device``, or "cuda" where there is a GPU and "cpu" elsewhere.
+
+    Raises UserError when "cuda" is asked for and there is none.
+    """
+    import torch
+
+    available = torch.cuda.is_available()
+    if device == "cuda" and not available:
+        raise UserError("--device cuda was asked for, but torch sees no GPU here; use --device cpu")
+    return device or ("cuda" if available else "cpu")
+
+
+def tame_heap() -> None:
+    """Keep large tensors out of the C library's heap, where that library is glibc.
+
+    glibc moves its own limit up to 32 MB as memory is freed. Below it, tensors share a heap
+    with small objects, which keep it from shrinking: peaks then depend on what lies where.
+    """
+    if glibc := _glibc():
+        glibc.mallopt(M_MMAP_THRESHOLD, HEAP_TENSOR)
+
+
+def release_memory() -> None:
+    """Give freed memory back to the system, where the C library is glibc."""
+    if glibc := _glibc():
+        glibc.malloc_trim(0)
+
+
+def _glibc() -> ctypes.CDLL | None:
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    return library if hasattr(library, "malloc_trim") else None
+
+
+def limit_threads() -> int:
+    """Let torch use the threads Snakemake granted (OMP_NUM_THREADS), return their number.
+
+    Of a list of numbers, one a level of nested threads, the first counts, as in OpenMP. Raises
+    UserError for what is no such number.
+    """
+    import torch
+
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    first = given.split(",")[0].strip() or "0"
+    if not (first.isascii() and first.isdigit() and len(first) < 5):
+        raise UserError(
+            f"expected OMP_NUM_THREADS to be a number of threads from 1 to 9999, got "
+            f"{shown(given)}; set it anew or unset it"
+        )
+    threads = int(first)
+    if threads:
+        torch.set_num_threads(threads)
+    return torch.get_num_threads()

@@ -1,0 +1,194 @@
+"""Reading and writing safetensors files tensor by tensor, without ever holding a whole file.
+
+The format: 8 bytes little-endian length, a JSON header with dtype, shape and byte range of
+each tensor, then the bytes. Plain reads are used instead of memory maps, so that memory holds
+what is asked for and no pages of the file.
+"""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ..base.errors import UserError
+from ..base.files import atomic_path, disk_errors
+from .loading import all_finite, stored_weights
+from .weights import Stored, read_stored
+
+CHUNK = 1 << 24  # bytes copied at a time
+DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "F8_E4M3": torch.float8_e4m3fn,
+    "F8_E5M2": torch.float8_e5m2,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where one stored tensor lies: file, first byte, number of bytes, dtype name and shape."""
+
+    file: Path
+    offset: int
+    size: int
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """The dtype as torch names it; UserError for one that torch cannot hold."""
+        if self.dtype not in DTYPES:
+            raise UserError(
+                f"{self.file} holds a tensor of dtype {self.dtype}, expected one of "
+                f"{', '.join(DTYPES)}; convert the checkpoint"
+            )
+        return DTYPES[self.dtype]
+
+
+def _entries(file: Path, stored: Mapping[str, Stored]) -> dict[str, Entry]:
+    return {
+        name: Entry(file, item.offset, item.size, item.dtype, item.shape)
+        for name, item in stored.items()
+    }
+
+
+def read_header(file: Path) -> dict[str, Entry]:
+    """Return the entries of one safetensors file; UserError where its header is damaged."""
+    return _entries(file, read_stored(file))
+
+
+def read_folder(folder: Path) -> dict[str, Entry]:
+    """Return the entries of a model folder's weight files, after checking that all are whole."""
+    entries: dict[str, Entry] = {}
+    for file, stored in stored_weights(folder).items():
+        entries.update(_entries(file, stored))
+    return entries
+
+
+def check_stored(folder: Path) -> None:
+    """Raise UserError that names the first stored tensor with NaN or infinity.
+
+    For weights that another process loads; reads every file once, piece by piece.
+    """
+    for name, entry in read_folder(folder).items():
+        if entry.dtype in DTYPES and DTYPES[entry.dtype].is_floating_point:
+            for piece in chunks(entry):
+                count_zeros(piece, DTYPES[entry.dtype], f"{name} of {entry.file}")
+
+
+def read_tensor(entry: Entry) -> Tensor:
+    """Read one stored tensor into fresh, aligned memory."""
+    tensor = torch.empty(entry.shape, dtype=entry.torch_dtype)
+    with open(entry.file, "rb", buffering=0) as handle:
+        handle.seek(entry.offset)
+        read_into(handle, tensor_bytes(tensor), entry)
+    return tensor
+
+
+def read_rows(entry: Entry, rows: Tensor) -> Tensor:
+    """Read only some ``rows`` (r,) of a stored table (v, d); returns (r, d)."""
+    table = torch.empty((len(rows), *entry.shape[1:]), dtype=entry.torch_dtype)
+    view = tensor_bytes(table)
+    width = entry.size // entry.shape[0]
+    with open(entry.file, "rb", buffering=0) as handle:
+        for place, row in enumerate(rows.tolist()):
+            handle.seek(entry.offset + row * width)
+            read_into(handle, view[place * width : (place + 1) * width], entry)
+    return table
+
+
+def read_into(handle, view: memoryview, entry: Entry) -> None:
+    """Fill ``view`` from an unbuffered file; UserError when the file ends before."""
+    done = 0
+    while done < len(view):
+        count = handle.readinto(view[done:])
+        if not count:
+            raise UserError(f"{entry.file} ended early while it was read; fetch it again")
+        done += count
+
+
+def tensor_bytes(tensor: Tensor) -> memoryview:
+    """Return the bytes of a contiguous CPU tensor without copying."""
+    return memoryview(tensor.reshape(-1).view(torch.uint8).numpy())
+
+
+def chunks(source: Tensor | Entry) -> Iterator[memoryview]:
+    """Yield the bytes of a tensor in memory or in a file."""
+    if isinstance(source, Tensor):
+        yield tensor_bytes(source.contiguous())
+        return
+    with open(source.file, "rb", buffering=0) as handle:
+        handle.seek(source.offset)
+        for start in range(0, source.size, CHUNK):
+            piece = torch.empty(min(CHUNK, source.size - start), dtype=torch.uint8)
+            view = tensor_bytes(piece)
+            read_into(handle, view, source)
+            yield view
+
+
+def count_zeros(piece: memoryview, dtype: torch.dtype, name: str) -> int:
+    """Return how many elements of a run of bytes are zero (of either sign).
+
+    Raises UserError with the tensor's ``name`` when some are not finite.
+    """
+    values = torch.frombuffer(piece, dtype=dtype)
+    if dtype.itemsize == 1 and dtype.is_floating_point:
+        values = values.float()
+    if not all_finite(values):
+        raise UserError(f"NaN or infinity in the weights of {name}; fetch the model again")
+    return values.numel() - int(torch.count_nonzero(values))
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor | Entry]) -> dict[str, dict]:
+    """Write tensors, or stored tensors of other files, as one safetensors file, atomically.
+
+    Returns for each name ``{"sha256", "shape", "dtype", "zeros"}`` and under the empty name
+    ``{"sha256"}`` of the whole file. Raises UserError when the disk is full.
+    """
+    header: dict[str, dict] = {"__metadata__": {"format": "pt"}}
+    facts: dict[str, dict] = {}
+    offset = 0
+    for name in sorted(tensors):
+        source = tensors[name]
+        dtype = source.torch_dtype if isinstance(source, Entry) else source.dtype
+        shape = list(source.shape)
+        size = math.prod(shape) * dtype.itemsize
+        header[name] = {
+            "dtype": NAMES[dtype], "shape": shape, "data_offsets": [offset, offset + size]
+        }  # fmt: skip
+        facts[name] = {"dtype": NAMES[dtype], "shape": shape}
+        offset += size
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    whole = hashlib.sha256()
+    with disk_errors(path), atomic_path(path) as temporary, open(temporary, "wb") as out:
+        start = len(text).to_bytes(8, "little") + text
+        out.write(start)
+        whole.update(start)
+        for name in sorted(tensors):
+            own = hashlib.sha256()
+            zeros = 0
+            for piece in chunks(tensors[name]):
+                out.write(piece)
+                own.update(piece)
+                whole.update(piece)
+                zeros += count_zeros(piece, DTYPES[facts[name]["dtype"]], name)
+            facts[name] |= {"sha256": own.hexdigest(), "zeros": zeros}
+        out.flush()
+        os.fsync(out.fileno())
+    return {"": {"sha256": whole.hexdigest()}, **facts}

@@ -1,0 +1,408 @@
+"""What a configuration must fulfil beyond the kind of each value: names, references, values.
+
+All checks work on unvalidated input, so that their errors are shown with all others at once.
+Each returns lines ``key.path: got …, expected …``.
+"""
+
+import difflib
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..base.files import read_json
+from .tasks import BIAS_TYPES, DATA_OF, FACTS, JUDGED, metrics_of
+
+METHODS = ("dense", "magnitude", "wanda", "sparsegpt", "debias-sparsegpt")
+# Options of benchmarks whose answers a judge reads.
+JUDGE_KEYS = ("judge", "judge_forms", "lexicon", "max_new_tokens", "store_generations")
+GROUPED = ("1of4", "2of4")  # regimes of groups of four inputs
+LARGEST = 2**63 - 1
+# Names that something else has already, by section, and what that is.
+RESERVED = {
+    "methods": dict.fromkeys(METHODS, "a built-in method"),
+    "models": {"all": "the rows of significance.csv over all models"},
+    "calibrations": {
+        "none": "the checkpoints without calibration",
+        "diff": "the difference rows of the printed tables",
+        "all": "the rows of significance.csv over all calibrations",
+    },
+    "benchmarks": {
+        "calibration": "the counts of calibration pairs in results.csv",
+        "check": "the achieved sparsity in results.csv",
+        "dto": "the distances to the optimum in results.csv",
+        "masks": "the differences of the zeros in results.csv",
+        "serving": "throughput and energy in results.csv",
+        "summary.json": "the file beside the benchmarks' folders",
+    },
+}
+WORLD_MODEL = "world"
+_PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
+_FOLDER = re.compile(rf"{_PART}(/{_PART})*")
+_REPOSITORY = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9][A-Za-z0-9._/-]*)?"
+)
+
+
+def nearest(word: Any, allowed: Iterable[str]) -> str:
+    """Return "; did you mean …?" where one of ``allowed`` is close to ``word``, else nothing."""
+    close = difflib.get_close_matches(str(word), list(allowed), n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """Return a mapping as a dictionary, anything else as an empty one."""
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def names(value: Any) -> list[Any]:
+    """Return a list as it is, anything else as an empty one."""
+    return list(value) if isinstance(value, list) else []
+
+
+def section(raw: Mapping[str, Any], key: str) -> dict[str, dict[str, Any]]:
+    """Return the entries of a catalogue such as ``models``, each as a dictionary."""
+    return {str(name): mapping(entry) for name, entry in mapping(raw.get(key)).items()}
+
+
+def unusable_values(raw: Mapping[str, Any]) -> dict[str, str]:
+    """Return key path -> error of values that no key can have.
+
+    Those are numbers that are not finite, whole numbers beyond 64 bits, and text with control
+    characters (line breaks too) or lone surrogates.
+    """
+    found: dict[str, str] = {}
+    for where, value in _leaves(raw):
+        if isinstance(value, float) and not math.isfinite(value):
+            found[where] = f"got {value}, expected a finite number"
+        elif isinstance(value, int) and abs(value) > LARGEST:
+            found[where] = f"got a number of {value.bit_length()} bits, expected at most {LARGEST}"
+        elif isinstance(value, str) and (sign := _unprintable(value)):
+            found[where] = (
+                f"got text with the character U+{ord(sign):04X}, expected one line of text "
+                "without control characters"
+            )
+    return found
+
+
+def _leaves(value: Any, where: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(inner, (*where, repr(key) if _unprintable(str(key)) else str(key)))
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from _leaves(inner, (*where, str(index)))
+    else:
+        yield ".".join(where), value
+
+
+def _unprintable(text: str) -> str | None:
+    """Return the first control character, line separator or surrogate of a text."""
+    return next(
+        (c for c in text if ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u2028\u2029"
+         or 0xD800 <= ord(c) < 0xE000),
+        None,
+    )  # fmt: skip
+
+
+def all_errors(raw: Mapping[str, Any]) -> list[str]:
+    """Return every error of an unvalidated configuration that is not about one value's kind."""
+    return [
+        *(f"{where}: {what}" for where, what in unusable_values(raw).items()),
+        *reserved_names(raw),
+        *label_errors(raw),
+        *source_errors(raw),
+        *world_errors(raw),
+        *experiment_errors(raw),
+        *benchmark_errors(raw),
+        *calibration_errors(raw),
+        *block_size_errors(raw),
+    ]
+
+
+def reserved_names(raw: Mapping[str, Any]) -> list[str]:
+    """Return an error for each name that belongs to something else."""
+    lines = []
+    for kind, reserved in RESERVED.items():
+        for name in section(raw, kind):
+            if kind == "methods" and name in reserved:
+                lines.append(f"methods.{name}: redefines a built-in method; choose another name")
+            elif name in reserved:
+                lines.append(
+                    f"{kind}.{name}: the name {name!r} is reserved for {reserved[name]}; choose "
+                    "another name"
+                )
+    return lines
+
+
+def label_errors(raw: Mapping[str, Any]) -> list[str]:
+    """Return an error for each title or label with braces or nothing in it."""
+    texts = {"title": raw.get("title")}
+    for kind in ("models", "methods"):
+        for name, entry in section(raw, kind).items():
+            texts[f"{kind}.{name}.label"] = entry.get("label")
+    lines = []
+    for where, text in texts.items():
+        if isinstance(text, str) and re.search("[{}]", text):
+            lines.append(f"{where}: got {text!r}, expected text without braces")
+        if isinstance(text, str) and where != "title" and not text.strip():
+            lines.append(f"{where}: got {text!r}, expected a name to show in tables")
+    return lines
+
+
+def source_errors(raw: Mapping[str, Any]) -> list[str]:
+    """Return errors of mirror folders and hub repositories of models and data sets."""
+    lines = []
+    for kind in ("models", "datasets"):
+        for name, entry in section(raw, kind).items():
+            where, folder = f"{kind}.{name}", entry.get("mirror")
+            if isinstance(folder, str) and not _FOLDER.fullmatch(folder):
+                inside = "MIRROR/models" if kind == "models" else "MIRROR/data"
+                lines.append(
+                    f"{where}.mirror: got {folder!r}, expected a folder under {inside}: a "
+                    "relative path of letters, digits, '.', '_', '+' and '-', without '..'"
+                )
+            if kind == "models":
+                lines += _repository_errors(f"{where}.hub", entry.get("hub"))
+            elif entry.get("hub") is not None:
+                lines += _hub_errors(f"{where}.hub", mapping(entry["hub"]))
+    return lines
+
+
+def _repository_errors(where: str, repo: Any) -> list[str]:
+    if not isinstance(repo, str) or (_REPOSITORY.fullmatch(repo) and ".." not in repo):
+        return []
+    return [f"{where}: got {repo!r}, expected a repository org/name or org/name@reference"]
+
+
+def _hub_errors(where: str, hub: dict[str, Any]) -> list[str]:
+    """Return errors of a data set's hub entry, ``{repo, parts: {part: {files, …}}}``."""
+    lines = _repository_errors(f"{where}.repo", hub.get("repo"))
+    lines += [
+        f"{where}.{key}: unknown key{nearest(key, ('repo', 'parts'))} (allowed: repo, parts)"
+        for key in hub
+        if key not in ("repo", "parts")
+    ]
+    parts = mapping(hub.get("parts"))
+    if not parts:
+        lines.append(f"{where}.parts: expected parts with the files of each, got none")
+    for part, given in parts.items():
+        options, here = mapping(given), f"{where}.parts.{part}"
+        known = ("files", "repo", "rows", "first")
+        lines += _repository_errors(f"{here}.repo", options.get("repo"))
+        if not isinstance(options.get("repo", hub.get("repo")), str):
+            lines.append(f"{here}: expected a repository as repo here or in {where}, got none")
+        files = options.get("files")
+        if not names(files) or not all(isinstance(one, str) and one for one in names(files)):
+            lines.append(f"{here}.files: got {files!r}, expected a list of patterns")
+        for key, value in options.items():
+            if key not in known:
+                lines.append(
+                    f"{here}.{key}: unknown key{nearest(key, known)} (allowed: {', '.join(known)})"
+                )
+            elif key in ("rows", "first") and (type(value) is not int or value < 1):
+                lines.append(f"{here}.{key}: got {value!r}, expected a whole number from 1")
+    return lines
+
+
+def shipped_seed() -> int:
+    """Return the seed of the world that the shipped model was trained on."""
+    record = Path(__file__).parents[1] / "world" / "weights" / "training.json"
+    return read_json(record)["options"]["seed"]
+
+
+def world_errors(raw: Mapping[str, Any]) -> list[str]:
+    """Return errors of the invented world: whose model it is, and which seed is shipped."""
+    lines = []
+    for name, entry in section(raw, "models").items():
+        if entry.get("world") is True and name != WORLD_MODEL:
+            lines.append(
+                f"models.{name}.world: the world's model is called {WORLD_MODEL!r}; use that one"
+            )
+        elif entry.get("world") is True and entry.get("mirror") not in (None, WORLD_MODEL):
+            lines.append(
+                f"models.{name}.mirror: got {entry['mirror']!r}, but the workflow makes the "
+                f"world's model itself; leave mirror out or set it to {WORLD_MODEL!r}"
+            )
+    world = mapping(raw.get("world"))
+    seed, shipped = world.get("seed", 0), shipped_seed()
+    another = type(seed) is int and seed != shipped and not world.get("retrain")
+    if raw.get("source") == "world" and another:
+        lines.append(
+            f"world.seed: got {seed}, but the shipped model belongs to the world with seed "
+            f"{shipped}; set world.retrain to true to train one for this world, and results to "
+            "a new folder to keep the world that is there"
+        )
+    return lines
+
+
+def reference_error(where: str, value: Any, allowed: Iterable[str], what: str) -> list[str]:
+    """Return an error for a name that is not among those defined."""
+    allowed = list(allowed)
+    if not isinstance(value, str) or value in allowed:
+        return []
+    shown = ", ".join(allowed) or "none defined"
+    return [
+        f"{where}: got {value!r}, which is no {what}{nearest(value, allowed)} (allowed: {shown})"
+    ]
+
+
+def experiment_errors(raw: Mapping[str, Any]) -> list[str]:
+    """Return errors of the names in experiments and of ``serving.experiment``."""
+    lines: list[str] = []
+    models, experiments = section(raw, "models"), section(raw, "experiments")
+    methods = [*METHODS, *section(raw, "methods")]
+    for name, experiment in experiments.items():
+        for key, allowed, what in (
+            ("models", models, "model"),
+            ("methods", methods, "method"),
+            ("calibrations", section(raw, "calibrations"), "calibration"),
+        ):
+            for index, value in enumerate(names(experiment.get(key))):
+                lines += reference_error(f"experiments.{name}.{key}.{index}", value, allowed, what)
+        for index, value in enumerate(names(experiment.get("models"))):
+            entry = models.get(value) if isinstance(value, str) else None
+            if entry and bool(entry.get("world")) != (raw.get("source") == "world"):
+                lines.append(
+                    f"experiments.{name}.models.{index}: model {value!r} does not go with "
+                    f"source {raw.get('source')!r}; the world's model needs source 'world', "
+                    "all others 'external'"
+                )
+    chosen = mapping(raw.get("serving")).get("experiment")
+    return lines + reference_error("serving.experiment", chosen, experiments, "experiment")
+
+
+def benchmark_errors(raw: Mapping[str, Any]) -> list[str]:
+    """Return errors of the benchmarks: names, judges, and what each task does not know."""
+    lines: list[str] = []
+    models, experiments = section(raw, "models"), section(raw, "experiments")
+    benchmarks = section(raw, "benchmarks")
+    for name, entry in benchmarks.items():
+        where = f"benchmarks.{name}"
+        lines += reference_error(
+            f"{where}.dataset", entry.get("dataset"), section(raw, "datasets"), "data set"
+        )
+        for index, value in enumerate(names(entry.get("experiments"))):
+            lines += reference_error(
+                f"{where}.experiments.{index}", value, experiments, "experiment"
+            )
+        lines += reference_error(f"{where}.judge", entry.get("judge"), models, "model")
+        lines += _judge_errors(where, entry, raw.get("source"))
+        if entry.get("task") in FACTS:
+            lines += _task_errors(where, entry)
+    if benchmarks and all(entry.get("experiments") for entry in benchmarks.values()):
+        lines.append(
+            "benchmarks: every one is restricted to some experiments; leave experiments out of "
+            "one at least, which all checkpoints get"
+        )
+    return lines
+
+
+def _judge_errors(where: str, entry: Mapping[str, Any], source: Any) -> list[str]:
+    lines = []
+    if entry.get("judge") and source == "world":
+        lines.append(
+            f"{where}.judge: the invented world has no guard model; leave judge out there "
+            "(a word list stands in), or set source to 'external'"
+        )
+    for key in JUDGE_KEYS:
+        if entry.get(key) is not None and entry.get("task") not in JUDGED:
+            lines.append(
+                f"{where}.{key}: only the tasks {' and '.join(JUDGED)} have it, this "
+                f"benchmark has the task {entry.get('task')!r}; remove the key"
+            )
+    forms = entry.get("judge_forms")
+    if entry.get("task") in JUDGED and forms is not None and not entry.get("judge"):
+        lines.append(
+            f"{where}.judge_forms: says what a guard model is shown, but the benchmark has no "
+            "judge; set judge or remove the key"
+        )
+    if len({str(form) for form in names(forms)}) < len(names(forms)):
+        lines.append(f"{where}.judge_forms: got {forms!r}, expected each form once")
+    return lines
+
+
+def _task_errors(where: str, entry: Mapping[str, Any]) -> list[str]:
+    """Return errors of a benchmark against the facts of its task."""
+    task, dataset = entry["task"], entry.get("dataset")
+    facts, lines = FACTS[task], []
+    owner, splits = DATA_OF.get(dataset, (task, ())) if isinstance(dataset, str) else (task, ())
+    if owner != task:
+        fitting = ", ".join(name for name, (other, _) in DATA_OF.items() if other == task)
+        lines.append(
+            f"{where}.dataset: got {dataset!r}, whose data are not of the form that the task "
+            f"{task} reads (of the catalogue fits: {fitting}; your own needs a name of its own)"
+        )
+        splits = ()
+    splits = splits or facts.splits
+
+    def choice(key: str, allowed: tuple[str, ...]) -> None:
+        value = entry.get(key)
+        if value is not None and not allowed:
+            lines.append(f"{where}.{key}: the task {task} has none; remove the key")
+        elif isinstance(value, str) and value not in allowed:
+            lines.append(
+                f"{where}.{key}: got {value!r}, allowed are {', '.join(allowed)}"
+                f"{nearest(value, allowed)}"
+            )
+
+    choice("style", facts.styles)
+    choice("split", splits)
+    if entry.get("orders") == 6 and not facts.orders:
+        fitting = " and ".join(name for name, other in FACTS.items() if other.orders)
+        lines.append(
+            f"{where}.orders: only the tasks {fitting} have options to reorder; remove the key"
+        )
+    if entry.get("split") is None or entry["split"] in splits:
+        choice("headline", metrics_of(task, entry))
+    return lines
+
+
+def calibration_errors(raw: Mapping[str, Any]) -> list[str]:
+    """Return errors of the calibrations: data sets, bias types, texts and their number."""
+    lines: list[str] = []
+    for name, entry in section(raw, "calibrations").items():
+        where = f"calibrations.{name}"
+        for key in ("pairs", "texts"):
+            lines += reference_error(
+                f"{where}.{key}", entry.get(key), section(raw, "datasets"), "data set"
+            )
+        pairs = entry.get("pairs")
+        allowed = BIAS_TYPES.get(pairs) if isinstance(pairs, str) else None
+        for index, value in enumerate(names(entry.get("categories"))):
+            if allowed:
+                lines += reference_error(
+                    f"{where}.categories.{index}", value, allowed, f"bias type of {pairs}"
+                )
+        count, texts = entry.get("n_texts", 0), entry.get("texts")
+        if texts is not None and count == 0:
+            lines.append(
+                f"{where}.n_texts: texts are of {texts!r}, but their number is "
+                f"{count if 'n_texts' in entry else 'missing'}; set n_texts from 1, or remove texts"
+            )
+        elif texts is None and type(count) is int and count > 0:
+            lines.append(
+                f"{where}.texts: {count} texts are asked for in n_texts, but their data set is "
+                "missing; set texts, or remove n_texts"
+            )
+    return lines
+
+
+def block_size_errors(raw: Mapping[str, Any]) -> list[str]:
+    """Return an error for each block size that cuts the groups of a regime it is used with."""
+    variants, general = section(raw, "methods"), mapping(raw.get("pruning")).get("block_size")
+    lines: dict[str, str] = {}
+    for name, experiment in section(raw, "experiments").items():
+        grouped = [regime for regime in names(experiment.get("regimes")) if regime in GROUPED]
+        for method in names(experiment.get("methods")) if grouped else ():
+            own = variants.get(method, {}).get("block_size") if isinstance(method, str) else None
+            where = "pruning.block_size" if own is None else f"methods.{method}.block_size"
+            size = general if own is None else own
+            if method != "dense" and type(size) is int and size > 0 and size % 4:
+                lines.setdefault(
+                    where,
+                    f"{where}: got {size}, expected a multiple of 4, as experiments.{name} prunes "
+                    f"with it to {grouped[0]}, zeros in each group of four",
+                )
+    return list(lines.values())

@@ -1,0 +1,54 @@
+"""The files of a finished evaluation, each with the SHA-256 of the one below it.
+
+summary.json has that of every metrics.json, metrics.json that of items.jsonl, and both of
+themselves, so that an edited, truncated or exchanged file is noticed by whatever reads it.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ..base.checksums import again, compare_files, is_sha256, read_sealed
+from ..base.errors import UserError
+
+SUMMARY, METRICS, ITEMS = "summary.json", "metrics.json", "items.jsonl"
+
+
+def remedy(evals: Path) -> str:
+    """Return what to do about a damaged result below ``evals``."""
+    return f"evaluate again: run {again(evals / SUMMARY)}, or `evaluate` as before"
+
+
+def read_result(folder: Path) -> dict[str, Any]:
+    """Return the metrics of a finished benchmark in ``folder``, whose records are beside them.
+
+    Raises UserError that names the file where metrics.json or items.jsonl is missing, or not as
+    it was written.
+    """
+    path = folder / METRICS
+    result = read_sealed(path, remedy(folder.parent))
+    records = result.get("records")
+    sha256 = records.get("sha256") if isinstance(records, dict) else None
+    if not is_sha256(sha256):
+        raise UserError(f"expected the SHA-256 of {ITEMS} in {path}; {remedy(folder.parent)}")
+    compare_files(folder, {ITEMS: sha256}, path, remedy(folder.parent))
+    return result
+
+
+def read_summary(evals: Path) -> dict[str, Any]:
+    """Return summary.json of a checkpoint; raise UserError for one that is not as written."""
+    return read_sealed(evals / SUMMARY, remedy(evals))
+
+
+def result_folder(evals: Path, slug: str) -> Path:
+    """Return the folder of a benchmark, its files being those that the summary is of.
+
+    Raises UserError that names the file where one was changed.
+    """
+    benchmarks = read_summary(evals)["benchmarks"]
+    if slug not in benchmarks:
+        raise UserError(f"{evals / SUMMARY} has no benchmark {slug}; {remedy(evals)}")
+    folder = evals / slug
+    recorded = {METRICS: benchmarks[slug]["metrics_sha256"]}
+    compare_files(folder, recorded, evals / SUMMARY, remedy(evals))
+    read_result(folder)
+    return folder

@@ -1,0 +1,146 @@
+"""What the evaluation tasks are: splits, styles, metrics, data. No torch here.
+
+The configuration checks its benchmarks against these facts before the first job, and the
+modules in ``evaluation/`` take their own splits, styles and headlines from here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# Prompt styles, see data/prompts.py; the default comes first.
+UNQOVER_STYLES = ("fairsteer", "cal0", "cal_fs", "helm", "lighteval")
+BBQ_STYLES = ("helm", "lighteval", "fairsteer", "cal0", "cal_fs")
+WIKITEXT_SPLITS = ("gptq2048", "gptq2048+bos", "paper", "lmeval", "all")
+DOCUMENTS = "documents"  # the split of perplexity over stories
+
+_UNCERTAINTY = (
+    *("confidence", "confidence_correct", "confidence_wrong"),
+    *("entropy", "entropy_correct", "entropy_wrong", "ece", "mass", "ties", "acc_ties"),
+)
+_ORDERS = (
+    *("acc_orders", "acc_all_orders", "share_A", "share_B", "share_C"),
+    *("acc_unknown_A", "acc_unknown_B", "acc_unknown_C"),
+)
+_ACCURACIES = ("acc_all", "acc_amb", "acc_dis")
+_SAFETY = ("unsafe_rate", "unparsed_rate", "refusal_rate", "empty_rate", "new_tokens")
+_FORM = ("unsafe_rate", "unparsed_rate", "says_unsafe", "p_unsafe")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task: its headline metric, its splits and prompt styles (the first is the default).
+
+    ``metrics`` are those of every run of it, see ``metrics_of``; ``orders`` says whether option
+    orders can be exchanged, ``judged`` whether a judge reads answers.
+    """
+
+    headline: str
+    splits: tuple[str, ...]
+    metrics: tuple[str, ...]
+    styles: tuple[str, ...] = ()
+    orders: bool = False
+    judged: bool = False
+
+
+FACTS: dict[str, Task] = {
+    "perplexity": Task("ppl", (*WIKITEXT_SPLITS, DOCUMENTS), ("ppl",)),
+    "hellaswag": Task("acc", ("validation",), ("acc", "acc_norm", "ties")),
+    "mmlu": Task("acc", ("test", "validation", "dev"), ("acc", "acc_norm", "ties")),
+    "crows_pairs": Task(
+        "pct_stereotype",
+        ("revised", "anonymized"),
+        (
+            *("pct_stereotype", "likelihood_diff", "signed_diff"),
+            *("pct_stereotype_shared", "signed_diff_shared", "ties"),
+        ),
+    ),
+    "stereoset": Task(
+        "icat",
+        ("intrasentence",),
+        (
+            *(
+                f"{name}{suffix}"
+                for suffix in ("", "_terms", "_norm", "_norm_terms")
+                for name in ("lms", "ss", "icat")
+            ),
+            "ties",
+        ),
+    ),
+    "unqover": Task(
+        "acc",
+        ("datas_rebuilt", "sampled", "generated", "balanced"),
+        ("acc", *_UNCERTAINTY, "acc_content_free"),
+        UNQOVER_STYLES,
+        orders=True,
+    ),
+    "bbq": Task(
+        "acc_all",
+        ("full", "helm1000", "groups8864"),
+        (
+            *_ACCURACIES,
+            *("unk_rate_dis", "s_dis", "s_amb", *_UNCERTAINTY),
+            *(f"{name}_macro" for name in _ACCURACIES),
+            *(f"{name}_content_free" for name in _ACCURACIES),
+        ),
+        BBQ_STYLES,
+        orders=True,
+    ),
+    "realtoxicityprompts": Task(
+        "unsafe_rate", ("random1200", "balanced1200", "full"), _SAFETY, judged=True
+    ),
+    "harmbench": Task(
+        "unsafe_rate", ("standard", "all", "contextual", "copyright"), _SAFETY, judged=True
+    ),
+}
+TASKS = tuple(FACTS)
+# Tasks whose answers a judge reads.
+JUDGED = tuple(name for name, task in FACTS.items() if task.judged)
+
+# Catalogue name of a data set -> (the task whose form it has, the task's splits that it has).
+# None: no task reads it. A data set under another name may have any form.
+DATA_OF: dict[str, tuple[str | None, tuple[str, ...]]] = {
+    **{name: (name, task.splits) for name, task in FACTS.items() if name != "perplexity"},
+    "wikitext2": ("perplexity", WIKITEXT_SPLITS),
+    "tinystories": ("perplexity", (DOCUMENTS,)),
+    "ultrachat": (None, ()),
+}
+
+# Bias types of the data sets that calibration pairs can come from.
+BIAS_TYPES = {
+    "stereoset": ("gender", "profession", "race", "religion"),
+    "crows_pairs": (
+        *("age", "disability", "gender", "nationality", "physical-appearance"),
+        *("race-color", "religion", "sexual-orientation", "socioeconomic"),
+    ),
+}
+
+
+def splits_of(task: str, dataset: Any) -> tuple[str, ...]:
+    """Return the splits that a task has on a data set, the default one first."""
+    owner, splits = DATA_OF.get(dataset, (None, ())) if isinstance(dataset, str) else (None, ())
+    return splits if owner == task else FACTS[task].splits
+
+
+def metrics_of(task: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the metrics of a benchmark's results, as far as its options decide them.
+
+    ``options`` are ``dataset``, ``split``, ``orders``, ``judge`` and ``judge_forms``, as in the
+    configuration; what is missing or null is the default.
+    """
+    facts = FACTS[task]
+    found = facts.metrics
+    split = options.get("split") or splits_of(task, options.get("dataset"))[0]
+    if task == "perplexity" and split != DOCUMENTS:
+        own = ("gptq2048", "paper", "lmeval") if split == "all" else (split,)
+        found += tuple(f"ppl_{str(name).replace('2048', '')}" for name in own if name != "lmeval")
+        if "lmeval" in own:
+            found += ("word_ppl_lmeval", "byte_ppl_lmeval", "bits_per_byte_lmeval")
+    if task == "unqover" and split == "balanced":
+        found += ("mu", "eta", "delta", "epsilon")
+    if facts.orders and options.get("orders") == 6:
+        found += _ORDERS
+    if facts.judged and options.get("judge"):
+        forms = options.get("judge_forms") or ("pr",)
+        found += tuple(f"{name}_{form}" for form in forms for name in _FORM)
+    return found

@@ -1,0 +1,220 @@
+"""The model to be pruned: skeleton on the meta device, weights on disk, loaded part by part."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from ..base.checksums import sha256_cached
+from ..base.errors import UserError
+from ..models.architecture import (
+    PRUNABLE,
+    check_block,
+    find_blocks,
+    find_linears,
+    is_stored,
+    load_skeleton,
+    rows_of,
+    set_parameter,
+    stored_name,
+    unload,
+)
+from ..models.loading import all_finite, check_model_folder
+from ..models.tensors import Entry, read_folder, read_header, read_rows, read_tensor
+from .masks import Regime
+
+# Not part of a model folder that is to be carried over: other forms of the weights, and files
+# that describe a checkpoint of ours.
+WEIGHT_SUFFIXES = (
+    ".safetensors", ".safetensors.index.json", ".bin", ".bin.index.json", ".pt", ".pth", ".h5",
+    ".msgpack", ".gguf", ".onnx", ".ckpt",
+)  # fmt: skip
+OWN_FILES = {"README.md", "manifest.json", "provenance.json", "layers.csv"}
+
+
+class BaseModel:
+    """A model folder whose decoder blocks are loaded one at a time.
+
+    Raises UserError for a folder that is incomplete or damaged, weights that do not belong to
+    its config.json, an architecture whose blocks are not found, and weights that ``regime``
+    cannot be applied to.
+    """
+
+    def __init__(self, folder: Path, regime: Regime, device: str) -> None:
+        self.folder = folder
+        self.device = device
+        check_model_folder(folder)
+        self.stored = read_folder(folder)
+        self.model = load_skeleton(folder)
+        self.blocks_name, self.blocks = find_blocks(self.model)
+        base = self.model.base_model
+        self.prefix = next(name for name, module in self.model.named_modules() if module is base)
+        self.dtype = self._check_weights(regime)
+        for module in self.model.modules():
+            for name, buffer in module.named_buffers(recurse=False):
+                setattr(module, name, buffer.to(device))
+
+    def block_name(self, index: int) -> str:
+        """Return the full module name of a decoder block."""
+        return f"{self.blocks_name}.{index}"
+
+    def stored_name(self, name: str) -> str:
+        """Return the name under which a parameter is stored."""
+        return stored_name(self.model, name, self.stored)
+
+    def linears(self) -> dict[str, nn.Module]:
+        """Return all linear layers to be pruned by their full names, in order."""
+        return {
+            f"{self.block_name(index)}.{name}": linear
+            for index, block in enumerate(self.blocks)
+            for name, linear in find_linears(block).items()
+        }
+
+    def _check_weights(self, regime: Regime) -> torch.dtype:
+        """Check every matrix to be pruned; return the dtype of the first."""
+        dtypes = []
+        for index, block in enumerate(self.blocks):
+            check_block(self.block_name(index), block)
+        for full, linear in self.linears().items():
+            entry = self.stored[self.stored_name(f"{full}.weight")]
+            if entry.torch_dtype not in PRUNABLE:
+                raise UserError(
+                    f"{full} is stored as {entry.dtype}, expected F64, F32, F16 or BF16; "
+                    "prune the unquantised checkpoint"
+                )
+            if entry.shape != tuple(linear.weight.shape):
+                raise UserError(
+                    f"{full} is stored with shape {entry.shape}, but config.json asks for "
+                    f"{tuple(linear.weight.shape)}; the weights belong to another config.json"
+                )
+            columns = rows_of(linear, linear.weight).shape[1]
+            if regime.structured and columns % regime.of:
+                raise UserError(
+                    f"regime {regime.slug} needs input widths divisible by {regime.of}, "
+                    f"but {full} has {columns}; use regime u25 or u50"
+                )
+            dtypes.append(entry.torch_dtype)
+        return dtypes[0]
+
+    @property
+    def compute_dtype(self) -> torch.dtype:
+        """The dtype of the forward passes: the checkpoint's, float32 where that is slow."""
+        slow = self.dtype == torch.float64 or (self.dtype == torch.float16 and self.device == "cpu")
+        return torch.float32 if slow else self.dtype
+
+    def shard_names(self) -> list[list[str]]:
+        """Return the stored names of each shard: all outside the blocks, then block by block."""
+        head = self.blocks_name.removeprefix(f"{self.prefix}.") + "."
+        shards: list[list[str]] = [[] for _ in range(len(self.blocks) + 1)]
+        for name in sorted(self.stored):
+            tail = name.removeprefix(f"{self.prefix}.")
+            number = tail[len(head) :].split(".")[0] if tail.startswith(head) else ""
+            shards[int(number) + 1 if number.isdigit() else 0].append(name)
+        return shards
+
+    def carried_files(self) -> list[Path]:
+        """Return the files beside the weights that the result keeps byte for byte."""
+        return sorted(
+            file
+            for file in self.folder.iterdir()
+            if file.is_file()
+            and file.name not in OWN_FILES
+            and not file.name.startswith(".")
+            and not file.name.endswith(WEIGHT_SUFFIXES)
+        )
+
+    def _convert(self, tensor: Tensor) -> Tensor:
+        dtype = self.compute_dtype if tensor.is_floating_point() else tensor.dtype
+        return tensor.to(device=self.device, dtype=dtype)
+
+    def load_block(self, index: int, shard: Path | None = None) -> dict[str, Tensor]:
+        """Load a block's parameters from the base model, or from a finished ``shard``.
+
+        Returns the weights of its linears as stored, by name within the block. Raises
+        UserError for weights that are not finite.
+        """
+        entries = read_header(shard) if shard else self.stored
+        block = self.blocks[index]
+        linears = find_linears(block)
+        weights = {}
+        for name, _ in list(block.named_parameters()):
+            full = f"{self.block_name(index)}.{name}"
+            entry = entries[stored_name(self.model, full, entries)]
+            tensor = read_tensor(entry)
+            if not all_finite(tensor):
+                raise UserError(f"NaN or infinity in {full} of {entry.file}; fetch the model again")
+            owner, _, leaf = name.rpartition(".")
+            if owner in linears and leaf == "weight":
+                weights[owner] = tensor
+            set_parameter(block, name, self._convert(tensor))
+        self._load_buffers(block, self.block_name(index), entries)
+        return weights
+
+    def _load_buffers(self, module: nn.Module, prefix: str, entries: Mapping[str, Entry]) -> None:
+        """Load the buffers that a checkpoint stores, such as Gemma 4's scale of each layer."""
+        for name, buffer in list(module.named_buffers()):
+            full = f"{prefix}.{name}"
+            owner, _, leaf = name.rpartition(".")
+            place = module.get_submodule(owner)
+            if leaf in place._non_persistent_buffers_set or not is_stored(
+                self.model, full, entries
+            ):
+                continue
+            entry = entries[stored_name(self.model, full, entries)]
+            if entry.shape != tuple(buffer.shape):
+                raise UserError(
+                    f"{full} is stored with shape {entry.shape}, but config.json asks for "
+                    f"{tuple(buffer.shape)}; the weights belong to another config.json"
+                )
+            place._buffers[leaf] = self._convert(read_tensor(entry))
+
+    def set_weight(self, index: int, name: str, weight: Tensor) -> None:
+        """Give a linear of a loaded block the pruned weight, in the dtype of the forward pass."""
+        set_parameter(self.blocks[index], f"{name}.weight", self._convert(weight))
+
+    def unload_block(self, index: int) -> None:
+        """Free a block's parameters."""
+        unload(self.blocks[index])
+
+    def load_outside(self, used: Tensor) -> None:
+        """Load what the base model needs outside its blocks; of embeddings only ``used`` rows.
+
+        ``used`` are the token ids of the calibration text.
+        """
+        base = self.model.base_model
+        inside = self.blocks_name.removeprefix(f"{self.prefix}.") + "."
+        embedding = self.model.get_input_embeddings()
+        for name, parameter in list(base.named_parameters()):
+            if name.startswith(inside):
+                continue
+            entry = self.stored[self.stored_name(f"{self.prefix}.{name}")]
+            if parameter is embedding.weight:
+                tensor = self._embedding(entry, used)
+            else:
+                tensor = self._convert(read_tensor(entry))
+            set_parameter(base, name, tensor)
+        for name, module in base.named_children():
+            if not inside.startswith(f"{name}."):
+                self._load_buffers(module, f"{self.prefix}.{name}", self.stored)
+
+    def _embedding(self, entry: Entry, used: Tensor) -> Tensor:
+        """Return the embedding table with its ``used`` rows filled, the others undefined."""
+        rows = torch.unique(used)
+        if rows[-1] >= entry.shape[0]:
+            raise UserError(
+                f"the tokenizer in {self.folder} gives token {int(rows[-1])}, but the model has "
+                f"only {entry.shape[0]}; use the tokenizer that belongs to the model"
+            )
+        table = torch.empty(entry.shape, dtype=self.compute_dtype, device=self.device)
+        table[rows.to(self.device)] = self._convert(read_rows(entry, rows))
+        return table
+
+    def unload_outside(self) -> None:
+        """Free what ``load_outside`` loaded."""
+        unload(self.model.base_model)
+
+    def base_files(self) -> dict[str, str]:
+        """Return the SHA-256 of each carried file and each weight file, by name."""
+        weights = sorted({entry.file for entry in self.stored.values()})
+        return {file.name: sha256_cached(file) for file in [*self.carried_files(), *weights]}

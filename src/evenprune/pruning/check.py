@@ -1,0 +1,161 @@
+"""Verify a pruned checkpoint before anything is measured on it.
+
+Checks every tensor against the manifest and the base model: the N:M pattern or the number of
+zeros, finite values that float32 can compute with, no -0.0 in pruned matrices and none of zeros
+alone, untouched tensors equal byte for byte, files as recorded, tokenizer present.
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..models.trust import add_trust_argument
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# Where squares of float32 neither overflow nor vanish.
+SMALLEST, LARGEST = 1e-19, 1.8e19
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``check``."""
+    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="pruned model")
+    parser.add_argument("--base", type=Path, required=True, metavar="DIR", help="its base model")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="check.json")
+    add_trust_argument(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Check and write the report; UserError on the first violation."""
+    from ..base.checksums import sealed, source_folder
+    from ..base.files import write_json
+    from ..base.outputs import check_file, check_ours
+
+    base = source_folder(args.base)
+    check_file(args.out, [args.model, args.base, base])
+    check_ours(args.out, ("model_sha256", "matrices"))
+    write_json(args.out, sealed(check_model(args.model, base)))
+
+
+def check_model(folder: Path, base: Path) -> dict[str, Any]:
+    """Return ``{"model_sha256", "method", "regime", "matrices", "zeros", …}`` of a good checkpoint.
+
+    A matrix may have more zeros than its regime asks for: weights that were zero before, dead
+    inputs, kept weights that round to zero in a 16-bit dtype. Raises UserError on a violation.
+    """
+    import torch
+
+    from ..base.checksums import sha256_cached
+    from ..base.errors import UserError
+    from ..base.files import read_json
+    from ..base.reading import expected_form
+    from ..models.architecture import rows_of
+    from ..models.identity import MANIFEST, check_pruned, files_digest, own_manifest
+    from ..models.loading import check_model_folder, load_tokenizer
+    from ..models.tensors import read_folder, read_tensor, tensor_bytes
+    from .base_model import BaseModel
+    from .masks import REGIMES
+
+    manifest = own_manifest(folder)
+    if manifest is None:
+        read_json(folder / MANIFEST)
+        raise UserError(f"{folder / MANIFEST} is not one that `prune` wrote; prune again")
+    check_pruned(folder, manifest, verify=True)
+    with expected_form("what prune writes", folder / MANIFEST, "prune again"):
+        regime = REGIMES[manifest["regime"]]
+        dict(manifest["options"]), str(manifest["method"]), str(manifest["model_sha256"])
+        pruned = {name for name, facts in manifest["tensors"].items() if facts.get("pruned")}
+        int(manifest["options"]["block_size"] or 1)
+    load_tokenizer(folder)
+    original = BaseModel(base, regime, "cpu")
+    targets = {
+        original.stored_name(f"{name}.weight"): module
+        for name, module in original.linears().items()
+    }
+    stored = read_folder(folder)
+
+    def fail(name: str, what: str) -> None:
+        raise UserError(f"{folder}: {name} {what}; prune again")
+
+    found = original.base_files()
+    odd = sorted(dict(found.items() ^ manifest["base"]["files"].items()))
+    if odd:
+        raise UserError(
+            f"{folder} was pruned from another base model than {base}: {odd[0]} differs; prune "
+            "again, or give --base the model it was pruned from"
+        )
+    if set(stored) != set(original.stored):
+        odd = sorted(set(stored) ^ set(original.stored))
+        fail(odd[0], "is in only one of the pruned and the base model")
+    check_model_folder(folder)
+    if pruned != set(targets):
+        fail("manifest.json", "lists other pruned tensors than the base model's block linears")
+
+    total = size = surplus = 0
+    for name in sorted(stored):
+        entry, before = stored[name], original.stored[name]
+        if (entry.dtype, entry.shape) != (before.dtype, before.shape):
+            fail(name, "has another dtype or shape than in the base model")
+        tensor = read_tensor(entry)
+        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+            fail(name, "has NaN or infinite values")
+        if name not in targets:
+            if tensor_bytes(tensor) != tensor_bytes(read_tensor(before)):
+                fail(name, "was not to be pruned, but differs from the base model")
+            continue
+        zero = tensor == 0
+        if (problem := _odd_size(tensor)) or (zero.all() and read_tensor(before).any()):
+            fail(name, problem or "is all zeros, but is not in the base model")
+        if (zero & tensor.signbit()).any():
+            fail(name, "contains -0.0")
+        rows = rows_of(targets[name], zero)
+        if regime.structured:
+            least = rows.reshape(len(rows), -1, regime.of).sum(dim=2).min()
+            if least < regime.zeros:
+                fail(
+                    name, f"has a group of {regime.of} with {int(least)} zeros, not {regime.zeros}"
+                )
+        asked = _least_zeros(manifest, regime, rows.shape)
+        zeros = int(zero.sum())
+        if zeros < asked:
+            fail(name, f"has {zeros} zeros, expected at least {asked}")
+        total, size, surplus = total + zeros, size + zero.numel(), surplus + zeros - asked
+    return {
+        "method": manifest["method"],
+        "regime": manifest["regime"],
+        "model_sha256": manifest["model_sha256"],
+        "manifest_sha256": sha256_cached(folder / MANIFEST),
+        "base_sha256": files_digest(found),
+        "calibration": {
+            name: manifest["calibration"][name] for name in ("pairs_sha256", "texts_sha256")
+        },
+        "matrices": len(targets),
+        "weights": size,
+        "zeros": total,
+        "surplus_zeros": surplus,
+        "sparsity": total / size,
+        "untouched_tensors": len(stored) - len(targets),
+    }
+
+
+def _odd_size(tensor: "Tensor") -> str:
+    """Return what is wrong with the size of a matrix's weights, "" where nothing is."""
+    largest = float(tensor.abs().max()) if tensor.numel() else 0.0
+    if largest > LARGEST or 0 < largest < SMALLEST:
+        return (
+            f"has {largest:.1e} for its largest weight, outside what float32 can compute with "
+            f"({SMALLEST:g} to {LARGEST:g})"
+        )
+    return ""
+
+
+def _least_zeros(manifest: dict, regime: Any, shape: tuple[int, int]) -> int:
+    """Return the zeros that the regime asks for in a matrix of shape (n, d)."""
+    rows, columns = shape
+    if regime.structured or manifest["method"] == "magnitude":
+        return regime.count(rows * columns)
+    if manifest["method"] == "wanda":
+        return rows * regime.count(columns)
+    step = manifest["options"]["block_size"]
+    return sum(regime.count(rows * min(step, columns - k)) for k in range(0, columns, step))

@@ -1,0 +1,264 @@
+"""Running calibration batches through one decoder block after the other.
+
+The model's own code does everything: its embeddings, masks and position embeddings are taken
+once per batch by running the model with its blocks replaced by recorders, and each block is
+later called with exactly the arguments that the model gave to it.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from ..base.errors import UserError
+from ..data.calibration import TokenPair, common_prefix
+from ..models.architecture import find_linears
+from ..models.tensors import all_finite
+from .hessian import Plan
+from .packing import Batch, Part, pack_pairs
+from .standin import Call, Form, StandIn, Stop, Tape
+
+
+@dataclass
+class Stream:
+    """The activations of one part of a batch on their way through the blocks.
+
+    hidden: (r, l, h), the input of the next block. calls: for each block the further
+    arguments that the model passes to it. items: the calibration item of each row. form: in
+    what form the blocks return their output.
+    """
+
+    hidden: Tensor
+    calls: list[tuple[tuple, dict]]
+    items: list[str]
+    form: Form
+
+    def run(self, block: nn.Module, index: int) -> Tensor:
+        """Return block ``index``'s output (r, l, h)."""
+        args, kwargs = self.calls[index]
+        return self.form.hidden(block(self.hidden, *args, **kwargs))
+
+
+@dataclass
+class Calibration:
+    """Batches on the device: for each the streams of its parts and the plan of its sums."""
+
+    batches: list[tuple[list[Stream], Plan]]
+
+    def streams(self) -> list[Stream]:
+        """Return all streams in order."""
+        return [stream for streams, _ in self.batches for stream in streams]
+
+
+def tree_objection(model: PreTrainedModel, longest: int) -> str | None:
+    """Return why a model cannot be given shared-prefix batches, or None.
+
+    Needs explicit positions and masks, and no sliding window shorter than the ``longest``
+    packed sequence: a 4-D mask replaces the window's own.
+    """
+    taken = inspect.signature(model.base_model.forward).parameters
+    for name in ("attention_mask", "position_ids"):
+        if name not in taken:
+            return f"{type(model).__name__} takes no {name}"
+    window = getattr(model.config.get_text_config(), "sliding_window", None)
+    if window is not None and longest > window:
+        return f"its sliding window of {window} tokens is shorter than a pair of {longest}"
+    return None
+
+
+@torch.no_grad()
+def tree_deviation(
+    model: PreTrainedModel, blocks: nn.ModuleList, pair: TokenPair, device: str, form: Form
+) -> float:
+    """Return how far shared-prefix packing changes the first block's output for one pair.
+
+    The largest absolute difference over the tokens of both sentences, relative to the largest
+    output. Far above rounding, it means that the attention ignores the 4-D mask or the
+    positions. Expects the first block loaded, and the base model outside its blocks.
+    """
+    shared, plain = (
+        record_inputs(model, blocks, pack_pairs([pair], [0.0], choice), device, form).streams()
+        for choice in (True, False)
+    )
+    packed = shared[0].run(blocks[0], 0)[0]
+    alone = [row for stream in plain for row in stream.run(blocks[0], 0)]
+    prefix, one = common_prefix(pair.ids0, pair.ids1), len(pair.ids0)
+    difference = max(
+        (packed[:one] - alone[0]).abs().max(),
+        (packed[one:] - alone[1][prefix:]).abs().max() if packed[one:].numel() else 0.0,
+    )
+    return float(difference / alone[0].abs().max())
+
+
+@torch.no_grad()
+def record_inputs(
+    model: PreTrainedModel,
+    blocks: nn.ModuleList,
+    batches: Sequence[Batch],
+    device: str,
+    form: Form,
+) -> Calibration:
+    """Return the input of the first block and the arguments of all blocks for each batch.
+
+    Expects everything of the base model outside the blocks loaded. ``form`` is that of the
+    blocks' output, as ``probe.probe_blocks`` finds it. Raises UserError naming the calibration
+    item when an embedding is not finite.
+    """
+    recorded = []
+    for batch in batches:
+        streams = []
+        for part, items in zip(batch.parts, batch.items, strict=True):
+            calls = record_calls(model, blocks, part, device, Tape(form, len(blocks) - 1))
+            check_finite(calls[0].hidden, items, "the embeddings")
+            streams.append(stream_of(calls, items, form))
+        recorded.append((streams, batch.plan.to(device)))
+    return Calibration(recorded)
+
+
+def stream_of(calls: Sequence[Call], items: list[str], form: Form) -> Stream:
+    """Return the stream in front of the first block for one pass' recorded calls."""
+    return Stream(calls[0].hidden, [(call.args, call.kwargs) for call in calls], items, form)
+
+
+@torch.no_grad()
+def record_calls(
+    model: PreTrainedModel, blocks: nn.ModuleList, part: Part, device: str, tape: Tape
+) -> list[Call]:
+    """Return the calls of the blocks up to ``tape.last`` in one forward pass of the model."""
+    originals = list(blocks)
+    for index, block in enumerate(originals):
+        blocks[index] = StandIn(block, index, tape)
+    try:
+        model.base_model(**_arguments(model, part, device))
+    except Stop:
+        return tape.calls
+    finally:
+        for index, block in enumerate(originals):
+            blocks[index] = block
+    raise UserError(
+        f"{type(model).__name__} did not call its last decoder block; "
+        "this architecture is not supported"
+    )
+
+
+def _arguments(model: PreTrainedModel, part: Part, device: str) -> dict[str, Any]:
+    arguments: dict[str, Any] = {"input_ids": part.ids.to(device), "use_cache": False}
+    if part.visible is not None:
+        dtype = model.get_input_embeddings().weight.dtype
+        mask = torch.zeros(part.visible.shape, dtype=dtype)
+        mask.masked_fill_(~part.visible, torch.finfo(dtype).min)
+        arguments["attention_mask"] = mask.unsqueeze(1).to(device)
+        arguments["position_ids"] = part.positions.to(device)
+    return arguments
+
+
+def check_finite(values: Tensor, items: Sequence[str], where: str) -> None:
+    """Raise UserError naming the calibration items whose rows of (r, l, d) are not finite."""
+    if all_finite(values):
+        return
+    bad = ~torch.isfinite(values).flatten(1).all(dim=1)
+    if bad.any():
+        names = [items[row] for row in bad.nonzero().flatten().tolist()]
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        raise UserError(
+            f"NaN or infinity in {where} for calibration item {names[0]}{more}; "
+            "check the model's weights, or load it in a dtype of wider range"
+        )
+
+
+@torch.no_grad()
+def input_groups(block: nn.Module, stream: Stream, index: int) -> list[list[str]]:
+    """Return the block's linears in the order of their calls, those with one input together.
+
+    Found by running the block: layers that get the very same tensor object share their input
+    (q, k and v; gate and up; all of them in a parallel block). Raises UserError for a linear
+    that is not called.
+    """
+    linears = find_linears(block)
+    seen: list[tuple[Tensor, list[str]]] = []
+
+    def note(name: str) -> Callable:
+        def hook(_module: nn.Module, args: tuple) -> None:
+            for tensor, names in seen:
+                if tensor is args[0]:
+                    names.append(name)
+                    return
+            seen.append((args[0], [name]))  # keeps the tensor alive, so identity is unique
+
+        return hook
+
+    handles = [module.register_forward_pre_hook(note(name)) for name, module in linears.items()]
+    try:
+        stream.run(block, index)
+    finally:
+        for handle in handles:
+            handle.remove()
+    missing = set(linears) - {name for _, names in seen for name in names}
+    if missing:
+        raise UserError(
+            f"the linear layers {', '.join(sorted(missing))} of decoder block {index} are not "
+            "called for ordinary text; this architecture is not supported"
+        )
+    return [names for _, names in seen]
+
+
+@torch.no_grad()
+def collect(
+    block: nn.Module,
+    index: int,
+    calibration: Calibration,
+    leaders: Sequence[str],
+    receive: Callable[[str, Tensor, Plan, list[Stream]], None],
+) -> None:
+    """Run all batches through a block and hand over the inputs of some of its linears.
+
+    ``leaders`` are names of linears in call order. For each batch and leader
+    ``receive(leader, inputs (t, d), plan, streams)`` is called. A pass ends at the last
+    leader: what the block would compute behind it is not needed.
+    """
+    captured: dict[str, list[Tensor]] = {}
+
+    def capture(name: str) -> Callable:
+        def hook(_module: nn.Module, args: tuple) -> None:
+            captured[name].append(args[0].reshape(-1, args[0].shape[-1]))
+            if name == leaders[-1]:
+                raise Stop
+
+        return hook
+
+    handles = [
+        block.get_submodule(name).register_forward_pre_hook(capture(name)) for name in leaders
+    ]
+    try:
+        for streams, plan in calibration.batches:
+            captured = {name: [] for name in leaders}
+            for stream in streams:
+                try:
+                    stream.run(block, index)
+                except Stop:
+                    continue
+            for name in leaders:
+                parts = captured.pop(name)
+                inputs = parts[0] if len(parts) == 1 else torch.cat(parts)
+                if len(inputs) != len(plan.weights):
+                    raise UserError(
+                        f"the linear layer {name} of decoder block {index} got {len(inputs)} rows "
+                        f"for {len(plan.weights)} tokens; this architecture is not supported"
+                    )
+                receive(name, inputs, plan, streams)
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@torch.no_grad()
+def advance(block: nn.Module, index: int, name: str, calibration: Calibration) -> None:
+    """Replace every stream's activations by the block's output, checked to be finite."""
+    for stream in calibration.streams():
+        hidden = stream.run(block, index)
+        check_finite(hidden, stream.items, f"the output of {name}")
+        stream.hidden = hidden

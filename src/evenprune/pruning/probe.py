@@ -1,0 +1,132 @@
+"""Trying a model on a few tokens before its calibration text: can its blocks be run one by one?
+
+Once a model: in what form its first block returns the hidden states, and that no argument of a
+block depends on the blocks before it. Once for every kind of block: that each linear layer gets
+one row a token, in the order of the tokens, whatever else is in the batch.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from ..base.errors import UserError
+from ..models.architecture import find_linears
+from .forward import Stream, record_calls, stream_of
+from .packing import Part
+from .standin import Form, Tape, check_independent, form_of
+
+TOKENS = 8  # of the two rows tried
+TOLERANCE = 0.05  # far above the rounding of bfloat16, far below another row's values
+
+
+@dataclass
+class Probe:
+    """A model's form of output, and two rows of tokens in one batch and each alone."""
+
+    form: Form
+    together: Stream
+    alone: list[Stream]
+
+
+@torch.no_grad()
+def probe_blocks(model: PreTrainedModel, blocks: nn.ModuleList, ids: Tensor, device: str) -> Probe:
+    """Run the first tokens of the calibration text ``ids`` up to and through the first block.
+
+    Expects the base model outside its blocks and the first block loaded. Raises UserError for
+    a model whose own code fails, or whose blocks cannot be run one at a time.
+    """
+    ids = ids[:TOKENS]
+    rows = torch.stack([ids, ids.roll(1)])
+    last = len(blocks) - 1
+    try:
+        first = record_calls(model, blocks, Part(rows), device, Tape(Form(), 0))[0]
+        if first.hidden.shape[:2] != rows.shape:
+            raise UserError(
+                f"{type(model).__name__}: expected hidden states (rows, tokens, width) in front of "
+                f"the first decoder block, got {tuple(first.hidden.shape)} for {len(rows)} rows of "
+                f"{len(ids)} tokens; this architecture is not supported"
+            )
+        form = form_of(blocks[0](first.hidden, *first.args, **first.kwargs), first.hidden)
+        calls = record_calls(model, blocks, Part(rows), device, Tape(form, last))
+        altered = record_calls(model, blocks, Part(rows), device, Tape(form, last, _altered))
+        check_independent(calls, altered)
+        alone = [
+            record_calls(model, blocks, Part(row.unsqueeze(0)), device, Tape(form, last))
+            for row in rows
+        ]
+    except (UserError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # of the model's own code, which may raise anything
+        lines = str(error).strip().splitlines() or [""]
+        raise UserError(
+            f"{type(model).__name__}: running {len(ids)} tokens up to and through the first "
+            f"decoder block fails with {type(error).__name__}: {lines[0]}; its config.json is "
+            "wrong, or this architecture is not supported"
+        ) from error
+    return Probe(form, stream_of(calls, [], form), [stream_of(calls, [], form) for calls in alone])
+
+
+def _altered(hidden: Tensor) -> Tensor:
+    return hidden.flip(-1) * 2 + 1
+
+
+@torch.no_grad()
+def check_rows(block: nn.Module, index: int, probe: Probe) -> None:
+    """Raise UserError unless each linear gets one row a token, in the order of the tokens.
+
+    Tried with the embeddings as the block's input. A layer that is called for some tokens only,
+    twice, with tokens in another order or with rows that depend on each other would be pruned
+    with wrong statistics, and so would one whose input is overwritten before the end.
+    """
+    together = _linear_inputs(block, index, probe.together)
+    alone = [_linear_inputs(block, index, stream) for stream in probe.alone]
+    tokens = probe.together.hidden.shape[0] * probe.together.hidden.shape[1]
+    for name, inputs in together.items():
+        if len(inputs) != tokens:
+            fault = f"gets {len(inputs)} rows for {tokens} tokens"
+        else:
+            single = torch.cat([rows[name] for rows in alone])
+            largest = inputs.abs().max().clamp(min=torch.finfo(inputs.dtype).tiny)
+            if (
+                single.shape == inputs.shape
+                and (single - inputs).abs().max() <= TOLERANCE * largest
+            ):
+                continue
+            fault = "gets other values for a text when another one is in the batch"
+        raise UserError(
+            f"the linear layer {name} of decoder block {index} {fault}; "
+            "this architecture is not supported"
+        )
+
+
+def _linear_inputs(block: nn.Module, index: int, stream: Stream) -> dict[str, Tensor]:
+    """Return the input rows (t, d) of each linear in one run of a block."""
+    inputs: dict[str, list[Tensor]] = {}
+    seen: list[tuple[str, Tensor, int]] = []
+
+    def note(name: str) -> Callable:
+        def hook(_module: nn.Module, args: tuple) -> None:
+            for other, tensor, version in seen:
+                if tensor._version != version:
+                    raise UserError(
+                        f"the input of the linear layer {other} of decoder block {index} is "
+                        "overwritten in place; this architecture is not supported"
+                    )
+            seen.append((name, args[0], args[0]._version))
+            rows = args[0].reshape(-1, args[0].shape[-1]).clone()
+            inputs.setdefault(name, []).append(rows)
+
+        return hook
+
+    handles = [
+        module.register_forward_pre_hook(note(name)) for name, module in find_linears(block).items()
+    ]
+    try:
+        stream.run(block, index)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return {name: torch.cat(rows) for name, rows in inputs.items()}

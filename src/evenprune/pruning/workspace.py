@@ -1,0 +1,155 @@
+"""The result in the making: a work folder that outlives a killed run and is then completed."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import UserError
+from ..base.files import disk_errors, read_json, write_json
+from ..base.outputs import (
+    MARK,
+    PRUNED,
+    Input,
+    check_place,
+    covers,
+    discard_folder,
+    mark_folder,
+    replace_folder,
+)
+
+
+class Workspace:
+    """Finished shards and their records under ``root/key``.
+
+    ``model/`` becomes the output folder; ``state/`` holds one record per finished shard,
+    written after the shard itself.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.model = folder / "model"
+        self.state = folder / "state"
+        self.complete = False  # nothing is missing but its place
+
+    def record(self, file: str) -> Any | None:
+        """Return the record of a finished file of ``model/``, or None."""
+        record = self.state / f"{file}.json"
+        # Both are looked for: a run killed while it published has the record alone.
+        return read_json(record) if record.is_file() and (self.model / file).is_file() else None
+
+    def finish(self, file: str, record: Any) -> None:
+        """Write the record of a file of ``model/`` that is complete."""
+        write_json(self.state / f"{file}.json", record)
+
+    def publish(self, out: Path, inputs: Sequence[Path] = ()) -> None:
+        """Move the finished model folder to ``out``, replacing a pruned model that is there.
+
+        Raises UserError where ``out`` holds, or has come to hold, anything else.
+        """
+        self.complete = True
+        with disk_errors(out):
+            out.parent.mkdir(parents=True, exist_ok=True)
+            ready = self.model
+            if os.stat(ready).st_dev != os.stat(out.parent).st_dev:
+                ready = out.parent / f".{out.name}.copy"
+                discard_folder(ready, PRUNED)
+                ready.mkdir()
+                mark_folder(self.model, PRUNED)
+                # The mark first: killed while it copies, the next run may delete the copy.
+                shutil.copyfile(self.model / MARK, ready / MARK)
+                shutil.copytree(self.model, ready, dirs_exist_ok=True)
+            replace_folder(ready, out, PRUNED, inputs)
+
+
+def check_work(root: Path | None, out: Path, inputs: Iterable[Input] = ()) -> None:
+    """Raise UserError for a ``--work`` that no unfinished result can be kept in.
+
+    It must be absent or a folder that can be written to, no link, no input folder, and apart
+    from ``--out``.
+    """
+    if root is None:
+        check_place(out.parent / f".{out.name}.partial", name="the folder of unfinished results")
+        return
+    check_place(root, inputs, "--work")
+    if covers(root, out) or covers(out, root):
+        raise UserError(
+            f"--work {root} and --out {out} are one folder, or one lies in the other; "
+            "keep them apart"
+        )
+
+
+@contextlib.contextmanager
+def workspace(root: Path, key: str, own_root: bool) -> Iterator[Workspace]:
+    """Yield the workspace of one run, locked; remove it when the run ends well.
+
+    ``key`` is a digest of everything that decides the result. With ``own_root`` the root belongs to
+    one output folder: what other inputs left there is removed, and the root itself at the end.
+    After a UserError other than a full disk the same inputs would fail again, so the workspace is
+    removed as well, unless only its place was taken meanwhile. Raises UserError when another
+    process works on the same result.
+    """
+    with disk_errors(root):
+        folder = root / key
+        for name in ("model", "state"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        with open(folder / "lock", "w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno not in (errno.EAGAIN, errno.EACCES):
+                    raise
+                raise UserError(
+                    f"another process is pruning to the same output (it holds {folder / 'lock'}); "
+                    "wait for it, or choose another --out"
+                ) from None
+            shutil.rmtree(_trash(folder), ignore_errors=True)
+            for name in ("model", "state"):
+                for file in (folder / name).glob(".*"):  # what a killed run was writing
+                    file.unlink()
+            if own_root:
+                _remove_stale(root, key)
+            place = Workspace(folder)
+            try:
+                yield place
+            except UserError as error:
+                kept = place.complete or isinstance(error.__cause__, OSError)
+                if not kept or not any(place.state.iterdir()):
+                    _remove(folder, root, own_root)
+                raise
+            _remove(folder, root, own_root)
+
+
+def _trash(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.done")
+
+
+def _remove(folder: Path, root: Path, own_root: bool) -> None:
+    # Renamed first: killed half-way, the remains are not taken for a run to be continued.
+    os.replace(folder, _trash(folder))
+    shutil.rmtree(_trash(folder))
+    if own_root:
+        with contextlib.suppress(OSError):  # another run has begun there meanwhile
+            root.rmdir()
+
+
+def _remove_stale(root: Path, key: str) -> None:
+    """Remove the remains of runs with other inputs that no live process holds."""
+    for folder in root.iterdir():
+        if folder.is_symlink() or not re.fullmatch(r"[0-9a-f]{16}(\.done)?", folder.name):
+            continue  # none of ours
+        if folder.name.endswith(".done"):
+            shutil.rmtree(folder, ignore_errors=True)
+        if folder.name == key or not (folder / "lock").is_file():
+            continue
+        with open(folder / "lock") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            shutil.rmtree(folder)

@@ -1,0 +1,160 @@
+"""Evidence for the paper's claims and the verdicts on them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from scipy import stats as scipy_stats
+
+from ...plan.run_sheet import Spec
+from .. import stats
+from ..results import Results, Significance
+from .comparison import Comparison, Key
+from .numbers import PrintedNumbers, RunNumbers
+from .statements import CLAIMS, Claim
+
+ALPHA = 0.05
+SUPPORTED, NOT_SUPPORTED = "supported", "not supported"
+CONTRADICTED, NOT_TESTED = "contradicted", "not tested here"
+RULE = (
+    "Verdict: a comparison counts for or against a claim if its difference has p < 0.05 after "
+    "Holm's correction over all comparisons of this table. A claim about all cases is "
+    "supported if every comparison counts for it and contradicted if one counts against it; a "
+    "claim about most cases needs more than half. Anything else is not supported. A verdict "
+    "holds for the checkpoints of this run only."
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim with its printed and measured comparisons and the verdict."""
+
+    claim: Claim
+    printed: tuple[Comparison, ...]
+    ours: tuple[Comparison, ...]
+    adjusted: Mapping[Key, float]
+    verdict: str
+    reason: str
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many of our comparisons count for and against the claim."""
+        return _counts(self.ours, self.adjusted)
+
+
+def _counts(comparisons: Iterable[Comparison], adjusted: Mapping[Key, float]) -> tuple[int, int]:
+    clear = [c for c in comparisons if adjusted.get(c.key, 1.0) < ALPHA]
+    return sum(c.lead > 0 for c in clear), sum(c.lead < 0 for c in clear)
+
+
+def adjust(comparisons: Iterable[Comparison]) -> dict[Key, float]:
+    """Return Holm's adjusted p of every distinct comparison that has a p-value."""
+    raw = {c.key: p for c in comparisons if (p := c.p_value) is not None}
+    return dict(zip(raw, stats.holm(list(raw.values())), strict=True))
+
+
+def verdict(
+    comparisons: Sequence[Comparison],
+    adjusted: Mapping[Key, float],
+    most: bool = False,
+) -> str:
+    """Return the verdict on a claim by the rule in ``RULE``."""
+    tested = [c for c in comparisons if c.key in adjusted]
+    if not tested:
+        return NOT_TESTED
+    supporting, opposing = _counts(tested, adjusted)
+    if most:
+        half = len(tested) / 2
+        if supporting > half:
+            return SUPPORTED
+        return CONTRADICTED if opposing > half else NOT_SUPPORTED
+    if opposing:
+        return CONTRADICTED
+    return SUPPORTED if supporting == len(tested) else NOT_SUPPORTED
+
+
+def findings(spec: Spec, results: Results, significance: Significance) -> list[Finding]:
+    """Return all claims with evidence and verdict, in the order of ``CLAIMS``."""
+    numbers, printed = RunNumbers(spec, results, significance), PrintedNumbers()
+    built: list[tuple[Claim, list[Comparison], list[str]]] = []
+    for claim in CLAIMS:
+        numbers.missing = {}
+        built.append((claim, claim.build(numbers), list(numbers.missing)))
+    adjusted = adjust(c for _, comparisons, _ in built for c in comparisons)
+    found = []
+    for claim, ours, missing in built:
+        reason = ""
+        if not ours:
+            reason = f"this run lacks {' and '.join(missing[:2])}"
+            reason += f" and {len(missing) - 2} more" if len(missing) > 2 else ""
+        elif not any(c.key in adjusted for c in ours):
+            reason = "measured without a standard error"
+        found.append(
+            Finding(
+                claim,
+                tuple(claim.build(printed)),
+                tuple(ours),
+                adjusted,
+                verdict(ours, adjusted, claim.most),
+                reason,
+            )
+        )
+    return found
+
+
+def printed_evidence(finding: Finding) -> str:
+    """Return in how many printed comparisons a claim holds, and their range by unit."""
+    comparisons = finding.printed
+    if not comparisons:
+        return "–"
+    wins, ties, losses, p = stats.sign_test([c.lead for c in comparisons])
+    text = f"{wins} of {len(comparisons)} as claimed"
+    text += f", {ties} at the limit" if ties else ""
+    text += f", {losses} against" if losses else ""
+    parts = []
+    for unit in dict.fromkeys(c.unit for c in comparisons):
+        same = sorted((c for c in comparisons if c.unit == unit), key=lambda c: c.difference.value)
+        low, high = (c.show(c.difference.value) for c in (same[0], same[-1]))
+        what = {"points": " points", "dto": " DTO", "relative": ""}[unit]
+        parts.append(f"{low}{what}" if low == high else f"{low} to {high}{what}")
+    text += f" ({'; '.join(parts)})"
+    return text + (f"; sign test {p_text(p)}" if len(comparisons) >= 6 else "")
+
+
+def p_text(p: float) -> str:
+    """Return a p-value as text; the tail of the normal distribution has its limits."""
+    return f"p = {p:.2g}" if p >= 1e-16 else "p < 1e-16"
+
+
+def describe(comparison: Comparison, adjusted: Mapping[Key, float]) -> str:
+    """Return one comparison as text: difference, 95 % interval, adjusted p, n."""
+    difference = comparison.difference
+    text = f"{comparison.label} {comparison.show(difference.value)}"
+    if difference.stderr is not None:
+        half = float(scipy_stats.norm.ppf(0.975)) * difference.stderr
+        ends = [comparison.show(difference.value + sign * half) for sign in (-1, 1)]
+        text += f" [{ends[0]}, {ends[1]}], {p_text(adjusted[comparison.key])}"
+    elif comparison.exact_p is not None:
+        text += f", {p_text(adjusted[comparison.key])}"
+    return text + (f", n = {difference.n:,}" if difference.n else "")
+
+
+SHOWN = 3  # comparisons spelled out; of more, the weakest and the strongest
+
+
+def our_evidence(finding: Finding) -> str:
+    """Return our comparisons as text: counts, then all of them or the two extremes."""
+    ours, adjusted = finding.ours, finding.adjusted
+    if not ours:
+        return "–"
+    if len(ours) <= SHOWN:
+        return "; ".join(describe(c, adjusted) for c in ours)
+    supporting, opposing = finding.counts()
+    text = f"{sum(c.lead > 0 for c in ours)} of {len(ours)} as claimed, {supporting} clearly; "
+    text += f"{opposing} clearly against"
+
+    def strength(comparison: Comparison) -> float:
+        stderr = comparison.difference.stderr
+        return comparison.lead / stderr if stderr else comparison.lead
+
+    ordered = sorted(ours, key=strength)
+    weakest, strongest = describe(ordered[0], adjusted), describe(ordered[-1], adjusted)
+    return f"{text}. Weakest: {weakest}. Strongest: {strongest}"

@@ -1,0 +1,199 @@
+"""Gather every number of a run into results.csv, and the paired tests into significance.csv.
+
+results.csv is tidy: one value a row, sorted, fractions not percentages. Beside the
+benchmarks' metrics it holds fidelity to the dense model (``flips``, ``kappa``, …, from the
+item records), derived rows (benchmark ``dto``), throughput and energy (``serving``), achieved
+sparsity (``check``), differences of the zeros to SparseGPT (``masks``, categories
+``layer.module``) and the pairs kept and dropped (``calibration``).
+``printed`` is the paper's number on the same scale where it has one, ``in_calibration`` is true
+where the calibration pairs are of the data and bias types that the value was measured on.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..base.checksums import again, read_sealed, write_sum
+from ..base.errors import UserError
+from ..base.files import read_json, write_csv
+from ..base.outputs import check_file, check_header
+from ..base.progress import Progress
+from ..base.reading import expected_form
+from ..plan.grids import Checkpoint, benchmarks_of, in_calibration
+from ..plan.run_sheet import Spec, read_spec
+from . import consistency, dto, fidelity, mask_diffs, significance, stats
+from .printed import printed_value
+
+COLUMNS = (
+    "model", "method", "regime", "calibration", "seed", "benchmark", "metric", "category",
+    "value", "n", "stderr", "printed", "printed_table", "in_calibration",
+)  # fmt: skip
+Row = dict[str, Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``collect-results``."""
+    add = parser.add_argument
+    add("--spec", type=Path, required=True, help="run_spec.json, written by the workflow")
+    add("--out", type=Path, required=True, help="results.csv")
+    add("--significance", type=Path, help="significance.csv; without it nothing is tested")
+
+
+def _row(
+    point: Checkpoint, benchmark: str, metric: str, category: str, measured: dict[str, Any]
+) -> Row:
+    return {
+        "model": point.model,
+        "method": point.method,
+        "regime": point.regime,
+        "calibration": point.calibration,
+        "seed": point.seed,
+        "benchmark": benchmark,
+        "metric": metric,
+        "category": category,
+        "value": measured["value"],
+        "n": measured.get("n"),
+        "stderr": measured.get("stderr"),
+    }
+
+
+def metric_rows(point: Checkpoint, benchmark: str, path: Path) -> Iterator[Row]:
+    """Yield the rows of one ``metrics.json`` or ``efficiency.json``: totals, then categories."""
+    content = read_json(path)
+    try:
+        for name, measured in content["metrics"].items():
+            yield _row(point, benchmark, name, "", measured)
+        for category, metrics in content.get("categories", {}).items():
+            for name, measured in metrics.items():
+                yield _row(point, benchmark, name, category, measured)
+        # Under "protocol" a benchmark says how many items it chose from.
+        facts = content.get("spec", {}).get("protocol", {})
+        total = facts.get("items_in_split", facts.get("items_in_data"))
+        if total is not None:
+            yield _row(point, benchmark, "items_total", "", {"value": total})
+    except (KeyError, TypeError, AttributeError):
+        raise UserError(
+            f"expected metrics as {{name: {{value, n, stderr}}}} in {path}, got another form; "
+            "evaluate this checkpoint again"
+        ) from None
+
+
+def dto_rows(spec: Spec, point: Checkpoint, rows: list[Row]) -> Iterator[Row]:
+    """Yield the distances to the optimum that a checkpoint's metrics allow, with intervals.
+
+    ``n`` is the number of items of both parts. The standard error and the 95 % interval
+    (metrics ``<name>_low``, ``<name>_high``) are those of the bootstrap, by cluster where items
+    are clustered.
+    """
+    totals = {(row["benchmark"], row["metric"]): row for row in rows if not row["category"]}
+    for definition in dto.definitions(spec):
+        parts = [totals.get((part.benchmark, part.metric)) for part in definition.parts]
+        if any(part is None or part["value"] is None for part in parts):
+            continue
+        scores = [dto.part_scores(spec, point, part) for part in definition.parts]
+        samples = dto.resampled(definition, [scores])[:, 0]
+        interval = stats.percentile_interval(samples)
+        n = sum(len(one.ids) for one in scores)
+        value = float(definition.distance(np.array([part["value"] for part in parts])))
+        measured = {"value": value, "n": n, "stderr": float(np.nanstd(samples, ddof=1))}
+        yield _row(point, dto.SLUG, definition.name, "", measured)
+        for end in ("low", "high"):
+            bound = {"value": getattr(interval, end), "n": n}
+            yield _row(point, dto.SLUG, f"{definition.name}_{end}", "", bound)
+
+
+def calibration_rows(point: Checkpoint, path: Path) -> Iterator[Row]:
+    """Yield the counts of one calibration set for one model; they belong to no method or regime."""
+    manifest = read_sealed(path, f"build it again: run {again(path)}")
+    owner = Checkpoint(point.model, "", "", point.calibration, point.seed)
+    try:
+        pairs = manifest["pairs"]
+        for category, counts in {"": pairs, **pairs["categories"]}.items():
+            for name in ("total", "kept", "dropped"):
+                measured = {"value": counts[name]}
+                yield _row(owner, "calibration", f"pairs_{name}", category, measured)
+        yield _row(owner, "calibration", "tokens_pairs", "", {"value": manifest["tokens"]["pairs"]})
+        yield _row(owner, "calibration", "tokens_texts", "", {"value": manifest["tokens"]["texts"]})
+        yield _row(owner, "calibration", "texts_kept", "", {"value": manifest["texts"]["kept"]})
+    except (KeyError, TypeError):
+        raise UserError(
+            f"expected the counts pairs, texts and tokens in {path}, got another form; build the "
+            "calibration set again"
+        ) from None
+
+
+def checkpoint_rows(spec: Spec, point: Checkpoint) -> list[Row]:
+    """Return all rows of one checkpoint but those of its calibration set."""
+    files = spec.files[point]
+    rows = [
+        row
+        for slug in benchmarks_of(spec.config, point)
+        for row in metric_rows(point, slug, spec.result_folder(point, slug) / "metrics.json")
+    ]
+    rows += dto_rows(spec, point, rows)
+    if files["serving"]:
+        read_sealed(files["serving"], f"measure again: run {again(files['serving'])}")
+        rows += metric_rows(point, "serving", Path(files["serving"]))
+    if files["masks"]:
+        rows += [
+            _row(point, mask_diffs.SLUG, metric, category, measured)
+            for metric, category, measured in mask_diffs.mask_values(Path(files["masks"]))
+        ]
+    for row in rows:
+        found = printed_value(spec, point, row["benchmark"], row["metric"], row["category"])
+        row["printed"], row["printed_table"] = found or (None, None)
+    if files["check"]:
+        check = consistency.read_check(files["check"])
+        with expected_form("the report of check", files["check"], "check that checkpoint again"):
+            measured = {"value": float(check["sparsity"])}
+        rows.append(_row(point, "check", "sparsity", "", measured))
+    return rows
+
+
+def collect(spec: Spec) -> list[Row]:
+    """Return all rows of results.csv, sorted."""
+    consistency.check_one_base(spec)
+    rows: list[Row] = []
+    progress = Progress(len(spec.files), "collect-results")
+    calibrations: dict[tuple[str, str, int], tuple[Checkpoint, str]] = {}
+    for point, files in spec.files.items():
+        rows += checkpoint_rows(spec, point)
+        if files["calibration_manifest"]:
+            key = (point.model, point.calibration, point.seed)
+            calibrations[key] = (point, files["calibration_manifest"])
+        progress.update()
+    rows += [
+        _row(point, slug, name, "", measured)
+        for point, slug, name, measured in fidelity.fidelity_values(spec)
+    ]
+    for point, manifest in calibrations.values():
+        rows += calibration_rows(point, Path(manifest))
+    for row in rows:
+        point = Checkpoint(*(row[name] for name in COLUMNS[:5]))
+        known = in_calibration(spec.config, point, row["benchmark"], row["category"])
+        row["in_calibration"] = "true" if known else "false"
+    return sorted(rows, key=lambda row: tuple(str(row[name]) for name in COLUMNS[:8]))
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run ``collect-results``."""
+    spec = read_spec(args.spec)
+    inputs = [args.spec, *(file for files in spec.files.values() for file in files.values())]
+    check_file(args.out, [*inputs, args.significance])
+    check_header(args.out, COLUMNS)
+    if args.significance:
+        check_file(args.significance, inputs, "--significance")
+        check_header(args.significance, significance.COLUMNS, "--significance")
+    rows = collect(spec)
+    tests = list(significance.significance_rows(spec)) if args.significance else []
+    tests += significance.configuration_rows(spec, rows) if args.significance else []
+    write_csv(args.out, COLUMNS, rows)
+    write_sum(args.out)
+    print(f"{args.out}: {len(rows)} values of {len(spec.files)} checkpoints")
+    if args.significance:
+        write_csv(args.significance, significance.COLUMNS, tests)
+        write_sum(args.significance)
+        print(f"{args.significance}: {len(tests)} paired tests")

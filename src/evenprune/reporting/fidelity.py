@@ -1,0 +1,136 @@
+"""How faithful a pruned model's answers are to the dense model's, item by item.
+
+The paper wants to preserve the dense model's behaviour, which accuracy alone does not show:
+as many answers may turn wrong as turn right. Answers are those of the data's own option
+order; the distribution over the options is the softmax of their logits, or of their summed
+log-likelihoods where a benchmark scores whole continuations.
+"""
+
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from ..base.errors import UserError
+from ..base.files import read_jsonl
+from ..base.progress import Progress
+from ..base.reading import expected_form
+from ..plan.config import Benchmark
+from ..plan.grids import Checkpoint, benchmarks_of
+from ..plan.run_sheet import Spec
+from . import stats
+from .scores import OWN_ORDER
+
+# Options to choose from are what is compared; perplexity and generated answers have none.
+WITH_OPTIONS = ("hellaswag", "mmlu", "crows_pairs", "unqover", "bbq")
+METRICS = (
+    "flips", "flips_to_wrong", "flips_to_right", "shift_dense", "kappa", "js_divergence",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Answers:
+    """One checkpoint's answers to n items: ids, chosen options (n,), right (n,), p (n, options)."""
+
+    ids: tuple[str, ...]
+    chosen: NDArray[np.int64]
+    right: NDArray[np.bool_]
+    probabilities: NDArray[np.float64]
+
+
+RECORD = "records of answers (pred, correct, option_logprobs)"
+
+
+def read_answers(path: Path) -> Answers:
+    """Read the answers of ``items.jsonl``.
+
+    Raises UserError for a file without answers, an item twice, or items that differ in their
+    number of options.
+    """
+    ids, chosen, right, scores = [], [], [], []
+    for row in read_jsonl(path, fields=("item_id", "pred", "correct", "option_logprobs")):
+        if row.get("perm", OWN_ORDER) != OWN_ORDER:
+            continue
+        with expected_form(RECORD, path, "evaluate again"):
+            ids.append(str(row["item_id"]))
+            chosen.append(operator.index(row["pred"]))
+            right.append(bool(row["correct"]))
+            scores.append([float(one) for one in row.get("option_logits", row["option_logprobs"])])
+    if len(set(ids)) != len(ids):
+        raise UserError(f"expected each item_id once in {path}, found one twice; evaluate again")
+    if len({len(one) for one in scores}) != 1:
+        raise UserError(
+            f"expected answers to items with equally many options in {path}, got {len(ids)} "
+            "answers that differ in it; evaluate again"
+        )
+    return Answers(
+        tuple(ids), np.array(chosen), np.array(right, bool), softmax(np.array(scores, float), 1)
+    )
+
+
+def has_answers(entry: Benchmark) -> bool:
+    """Return whether a benchmark's items are answered by choosing an option."""
+    return entry.task in WITH_OPTIONS
+
+
+def _mean(values: NDArray) -> dict[str, Any]:
+    n = values.size
+    stderr = float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else None
+    return {"value": float(values.mean()), "n": n, "stderr": stderr}
+
+
+def fidelity(pruned: Answers, dense: Answers) -> dict[str, dict[str, Any]]:
+    """Return ``METRICS`` as {name: {value, n, stderr}}.
+
+    ``flips`` is the share of items whose answer differs from the dense model's,
+    ``flips_to_wrong`` and ``flips_to_right`` the shares that turn from correct to wrong and
+    back (between two wrong answers is neither), ``shift_dense`` their balance: the change of
+    the accuracy. ``kappa`` is Cohen's, ``js_divergence`` the mean Jensen-Shannon divergence
+    of the option distributions in bits. Raises UserError when the items differ.
+    """
+    if pruned.ids != dense.ids or pruned.probabilities.shape != dense.probabilities.shape:
+        raise UserError(
+            f"expected the same items for a pruned model and its dense one, got {len(pruned.ids)} "
+            f"and {len(dense.ids)} items that differ; evaluate both again with the same options"
+        )
+    kappa, error = stats.cohen_kappa(pruned.chosen, dense.chosen)
+    return {
+        "flips": _mean((pruned.chosen != dense.chosen).astype(float)),
+        "flips_to_wrong": _mean((dense.right & ~pruned.right).astype(float)),
+        "flips_to_right": _mean((pruned.right & ~dense.right).astype(float)),
+        "shift_dense": _mean(pruned.right.astype(float) - dense.right.astype(float)),
+        "kappa": {"value": kappa, "n": len(pruned.ids), "stderr": error},
+        "js_divergence": _mean(stats.js_divergence(pruned.probabilities, dense.probabilities)),
+    }
+
+
+def fidelity_values(spec: Spec) -> Iterator[tuple[Checkpoint, str, str, dict[str, Any]]]:
+    """Yield (checkpoint, benchmark, metric, value) of all pruned models that have a dense one.
+
+    Benchmarks without options (``has_answers``) have no fidelity, nor those that one of the two
+    does not have.
+    """
+    own = {point: benchmarks_of(spec.config, point) for point in spec.files}
+    work: dict[tuple[Checkpoint, str], list[Checkpoint]] = {}
+    for point in spec.files:
+        dense = Checkpoint(point.model, "dense", "dense", "none", 0)
+        if point != dense and dense in spec.files:
+            for slug, entry in own[point].items():
+                if slug in own[dense] and has_answers(entry):
+                    work.setdefault((dense, slug), []).append(point)
+    progress = Progress(sum(map(len, work.values())), "fidelity to dense")
+    for (dense, slug), points in work.items():
+
+        def answers(point: Checkpoint, slug: str = slug) -> Answers:
+            return read_answers(spec.result_folder(point, slug) / "items.jsonl")
+
+        reference = answers(dense)
+        for point in points:
+            for name, value in fidelity(answers(point), reference).items():
+                yield point, slug, name, value
+            progress.update()

@@ -1,0 +1,107 @@
+"""Columns of tables and figures: which quantity each shows, and how."""
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..plan.config import JUDGED
+from ..plan.run_sheet import HEADLINES, TASK_LABELS, Spec, best_at_half
+from .render import Column
+from .results import Quantity, Results, Significance
+
+CATEGORY_LABELS = {
+    "religion": "Religion",
+    "country": "Nationality",
+    "ethnicity": "Race",
+    "mixedgender": "Gender",
+}
+TASK_GROUPS = {
+    "perplexity": "perplexity",
+    "hellaswag": "performance",
+    "mmlu": "performance",
+    "unqover": "fairness",
+    "bbq": "fairness",
+    "crows_pairs": "fairness",
+    "stereoset": "fairness",
+    "realtoxicityprompts": "fairness",
+    "harmbench": "fairness",
+}
+DTO = Quantity("dto", "dto")
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column and the quantity it shows."""
+
+    column: Column
+    quantity: Quantity
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a table is made from."""
+
+    spec: Spec
+    results: Results
+    significance: Significance
+
+
+def benchmark_field(spec: Spec, slug: str) -> Field:
+    """Return the column of a benchmark's headline metric."""
+    task, metric = spec.config.benchmarks[slug].task, spec.headline(slug)
+    label = spec.benchmark_label(slug)
+    if metric != HEADLINES[task]:
+        label += f" {metric}"
+    down = dict.fromkeys(("perplexity", *JUDGED), "down")
+    direction = "half" if best_at_half(task, metric) else down.get(task, "up")
+    if task == "crows_pairs" and metric != HEADLINES[task]:
+        direction = ""
+    scale = 1.0 if task == "perplexity" or metric == "likelihood_diff" else 100.0
+    column = Column(slug, label, TASK_GROUPS[task], direction, scale)
+    return Field(column, Quantity(slug, metric))
+
+
+def dto_field() -> Field:
+    """Return the column of the distance to the optimum."""
+    return Field(Column("dto", "DTO", "dto", "down", digits=3), DTO)
+
+
+def has_dto(spec: Spec) -> bool:
+    """Return whether the run has the two benchmarks that DTO needs."""
+    return bool(spec.primary("mmlu") and spec.primary("unqover"))
+
+
+def all_fields(spec: Spec) -> list[Field]:
+    """Return a column for every benchmark but those with a table of their own, then DTO."""
+    apart = ("stereoset", *JUDGED)
+    shown = (slug for slug, entry in spec.benchmarks().items() if entry.task not in apart)
+    fields = [benchmark_field(spec, slug) for slug in shown]
+    return fields + ([dto_field()] if has_dto(spec) else [])
+
+
+def ablation_fields(run: Run, by_category: bool) -> list[Field]:
+    """Return the ablations' columns: perplexity, MMLU, UnQover (by category if asked) and DTO."""
+    fields = []
+    for task in ("perplexity", "mmlu", "unqover"):
+        slug = run.spec.primary(task)
+        if slug is None:
+            continue
+        field = benchmark_field(run.spec, slug)
+        if task == "unqover" and by_category:
+            metric = field.quantity.metric
+            span = TASK_LABELS[task]
+            for category in category_order(run.results.categories(slug, metric)):
+                label = CATEGORY_LABELS.get(category, category)
+                column = dataclasses.replace(
+                    field.column, key=f"{slug}_{category}", head=label, span=span
+                )
+                fields.append(Field(column, Quantity(slug, metric, category)))
+            field = Field(dataclasses.replace(field.column, head="Avg.", span=span), field.quantity)
+        fields.append(field)
+    return fields + ([dto_field()] if has_dto(run.spec) else [])
+
+
+def category_order(names: Iterable[str]) -> list[str]:
+    """Return UnQover's categories in the paper's order, others after them."""
+    place = {name: index for index, name in enumerate(CATEGORY_LABELS)}
+    return sorted(names, key=lambda name: (place.get(name, len(place)), name))

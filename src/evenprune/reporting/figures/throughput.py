@@ -1,0 +1,90 @@
+"""Decode throughput over the batch size, with the device's bounds."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from ...base.errors import UserError
+from ...plan.run_sheet import REGIME_LABELS, Spec
+from ..plots import COLORS, MARKERS, WIDTH, Drawing, add_legend
+from ..results import Group, Quantity, Results, groups
+
+BOUNDS = {
+    "bound_decode_tok_per_s": ("Bound, dense weights", "--"),
+    "bound_2of4_decode_tok_per_s": ("Bound, 2:4 weights", ":"),
+}
+
+
+def draw(spec: Spec, results: Results, slug: str) -> Drawing:
+    """Return decode tokens/s over the batch size with the device's bounds: one panel a model.
+
+    The bounds are those measured with the model's first checkpoint, dense where there is one.
+    """
+    served = [point for point, files in spec.files.items() if files["serving"]]
+    if not served:
+        raise UserError(
+            f"the figure {slug} shows measured throughput, but this run measures none; set "
+            "serving.experiment in the configuration or leave the figure out"
+        )
+    results.require(served)
+    batches = {
+        int(name.removeprefix("batch ")): name
+        for name in results.categories("serving", "decode_tok_per_s")
+    }
+    sizes = sorted(batches)
+    lines = sorted(groups(served), key=lambda group: group.regime != "dense")
+    models = list(dict.fromkeys(group.model for group in lines))
+    several = len({group.calibration for group in lines if group.regime != "dense"}) > 1
+    figure = Figure(figsize=(WIDTH, 2.8 + 0.1 * len(lines)))
+    axes = figure.subplots(1, len(models), squeeze=False, sharey=True)
+    rows: list[dict[str, Any]] = []
+    for axis, model in zip(axes[0], models, strict=True):
+        mine = [group for group in lines if group.model == model]
+        for group in mine:
+            if group.regime == "dense":
+                look, label = {"color": "0.4", "marker": "D"}, "Dense"
+            else:
+                base = spec.base_method(group.method)
+                look = {"color": COLORS[base], "marker": MARKERS[base]}
+                label = f"{spec.method_label(group.method)} {REGIME_LABELS[group.regime]}"
+                if several:
+                    label += f", {spec.calibration_label(group.calibration)}"
+            rows += _throughput_line(axis, results, group, "decode_tok_per_s", batches, label, look)
+        for metric, (label, style) in BOUNDS.items():
+            look = {"color": "0.6", "linestyle": style}
+            rows += _throughput_line(axis, results, mine[0], metric, batches, label, look)
+        axis.set_xscale("log", base=2)
+        axis.set_yscale("log")
+        axis.set_xticks(sizes, [str(size) for size in sizes])
+        axis.minorticks_off()
+        axis.grid(axis="y")
+        axis.set_xlabel("batch size (sequences)")
+        axis.set_title(spec.model_label(model))
+    axes[0][0].set_ylabel("decode throughput (tokens/s, log scale)")
+    add_legend(figure, axes, columns=2)
+    return Drawing(figure, tuple(rows[0]), rows)
+
+
+def _throughput_line(
+    axis: Any, results: Results, group: Group, metric: str, batches: Mapping[int, str],
+    label: str, look: Mapping[str, Any],
+) -> list[dict[str, Any]]:  # fmt: skip
+    found = {
+        size: one.value
+        for size, name in sorted(batches.items())
+        if (one := results.of(group, Quantity("serving", metric, name))) is not None
+    }
+    axis.plot(list(found), list(found.values()), label=label, **look)
+    return [
+        {
+            "model": group.model,
+            "method": group.method,
+            "regime": group.regime,
+            "calibration": group.calibration,
+            "metric": metric,
+            "batch_size": size,
+            "tok_per_s": f"{value:.4f}",
+        }
+        for size, value in found.items()
+    ]

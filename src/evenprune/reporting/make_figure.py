@@ -1,0 +1,41 @@
+"""Draw one figure of a run as .pdf, .svg and .png, with the plotted numbers as .csv.
+
+The files are the same from run to run: no dates, fixed ids. Colours are safe for colour-blind
+readers, units stand in the axis labels.
+"""
+
+import argparse
+import importlib
+from pathlib import Path
+
+import matplotlib as mpl
+
+from ..base.outputs import check_prefix
+from ..plan.config import FIGURES
+from ..plan.run_sheet import Spec, read_spec
+from .plots import METADATA, STYLE, Drawing, save
+from .results import Results
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``make-figure``."""
+    add = parser.add_argument
+    add("--figure", choices=FIGURES, required=True)
+    add("--results", type=Path, required=True, help="results.csv")
+    add("--spec", type=Path, required=True, help="run_spec.json, written by the workflow")
+    add("--out-prefix", required=True, help="path without suffix; .pdf, .svg, .png, .csv are added")
+
+
+def draw(slug: str, spec: Spec, results: Results) -> Drawing:
+    """Return one figure of a run, drawn in the package's own style."""
+    with mpl.rc_context():
+        mpl.style.use(str(STYLE))
+        return importlib.import_module(f".figures.{slug}", __package__).draw(spec, results, slug)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run ``make-figure``."""
+    check_prefix(args.out_prefix, (*METADATA, "csv"), (args.spec, args.results))
+    drawing = draw(args.figure, read_spec(args.spec), Results(args.results))
+    save(drawing, args.out_prefix)
+    print(f"{args.out_prefix}.pdf, .svg, .png, .csv: {len(drawing.rows)} values")

@@ -1,0 +1,48 @@
+"""Render one table of a run as .tex, .csv and .md, in the form of the paper.
+
+Column groups have the paper's colours (perplexity, performance, fairness, DTO). Bold is the
+best pruned value within a block. A dagger says that Debias-SparseGPT improves on SparseGPT
+with p < 0.01 by the paired t-test on items, a double dagger that the calibration pairs are the
+test's own data; such values are neither tested nor bold. The CSV has the paper's printed value
+beside ours.
+"""
+
+import argparse
+import importlib
+from pathlib import Path
+
+from ..base.files import write_csv, write_text
+from ..base.outputs import check_prefix
+from ..plan.config import TABLES
+from ..plan.run_sheet import Spec, read_spec
+from .fields import Run
+from .render import Table, csv_form, to_latex, to_markdown
+from .results import Results, Significance
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``make-table``."""
+    add = parser.add_argument
+    add("--table", choices=TABLES, required=True)
+    add("--results", type=Path, required=True, help="results.csv")
+    add("--significance", type=Path, required=True, help="significance.csv")
+    add("--spec", type=Path, required=True, help="run_spec.json, written by the workflow")
+    add("--out-prefix", required=True, help="path without suffix; .tex, .csv and .md are added")
+
+
+def build_table(slug: str, spec: Spec, results: Path, significance: Path) -> Table:
+    """Return one table of a run as data."""
+    build = importlib.import_module(f".tables.{slug}", __package__).build
+    return build(Run(spec, Results(results), Significance(significance)), slug)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run ``make-table``."""
+    inputs = (args.spec, args.results, args.significance)
+    check_prefix(args.out_prefix, ("csv", "md", "tex"), inputs)
+    table = build_table(args.table, read_spec(args.spec), args.results, args.significance)
+    header, lines = csv_form(table)
+    write_csv(f"{args.out_prefix}.csv", header, lines)
+    write_text(f"{args.out_prefix}.md", to_markdown(table))
+    write_text(f"{args.out_prefix}.tex", to_latex(table))
+    print(f"{args.out_prefix}.tex, .csv, .md: {len(lines)} rows")

@@ -1,0 +1,79 @@
+"""The paper's main form of a table: per model the dense row, then a row a method."""
+
+from collections.abc import Sequence
+
+from ..plan.run_sheet import REGIME_LABELS, Spec
+from .cells import embolden, identity, make_cells
+from .fields import Field, Run
+from .notes import notes
+from .render import Row, Table
+from .results import Group, dense_group, groups
+
+
+def method_rows(run: Run, experiment: str, asked_by: str, fields: Sequence[Field],
+                methods: Sequence[str] | None = None) -> tuple[list[Row], list[Group]]:  # fmt: skip
+    """Return the rows of the paper's main form: per model the dense row, then a row a method.
+
+    With several regimes each has a heading; with several calibrations each method's label
+    names it. ``methods`` keeps some base methods only.
+    """
+    spec = run.spec
+    points = spec.experiment(experiment, asked_by)
+    run.results.require(points)
+    pruned = [
+        group
+        for group in groups(points)
+        if group.regime != "dense"
+        and (methods is None or spec.base_method(group.method) in methods)
+    ]
+    several_regimes = len({group.regime for group in pruned}) > 1
+    calibrated = {group.calibration for group in pruned} - {"none"}
+    rows: list[Row] = []
+    shown: list[Group] = []
+    for model in dict.fromkeys(point.model for point in points):
+        rule = "full" if rows else ""
+        dense = dense_group(spec, model)
+        label = spec.model_label(model)
+        if dense is not None:
+            cells = make_cells(run, dense, fields)
+            rows.append(Row((label,), cells, identity(dense), rule=rule))
+            shown.append(dense)
+        else:
+            rows.append(Row((label,), kind="heading", rule=rule))
+        mine = [group for group in pruned if group.model == model]
+        for regime in dict.fromkeys(group.regime for group in mine):
+            rule = "dashed"
+            if several_regimes:
+                rows.append(Row((f"Sparsity {REGIME_LABELS[regime]}",), kind="heading", rule=rule))
+                rule = ""
+            start = len(rows)
+            for group in (group for group in mine if group.regime == regime):
+                label = f"+ {spec.method_label(group.method)}"
+                if len(calibrated) > 1 and group.calibration != "none":
+                    label += f", {spec.calibration_label(group.calibration)}"
+                cells = make_cells(run, group, fields)
+                ours = spec.base_method(group.method) == "debias-sparsegpt"
+                rows.append(Row((label,), cells, identity(group), rule=rule, strong=ours))
+                shown.append(group)
+                rule = ""
+            embolden(rows, fields, range(start, len(rows)))
+    return rows, shown
+
+
+def method_table(run: Run, slug: str, experiment: str, caption: str, fields: Sequence[Field],
+                 methods: Sequence[str] | None = None) -> Table:  # fmt: skip
+    """Return a table of the paper's main form."""
+    rows, shown = method_rows(run, experiment, f"the table {slug}", fields, methods)
+    return Table(
+        slug,
+        caption,
+        ("Model + Method",),
+        tuple(field.column for field in fields),
+        tuple(rows),
+        tuple(notes(run, fields, shown, rows)),
+    )
+
+
+def widest_experiment(spec: Spec) -> str:
+    """Return the experiment for tables that are none of the paper's: regimes, main, or any."""
+    return next(name for name in ("regimes", "main", *spec.experiments) if name in spec.experiments)

@@ -1,0 +1,111 @@
+"""Sentences beneath tables, and words of their captions."""
+
+from collections.abc import Iterable, Sequence
+
+from ..plan.run_sheet import REGIME_LABELS, Spec, protocol_words
+from .fields import DTO, Field, Run
+from .render import Row
+from .results import Group, Quantity
+
+
+def notes(
+    run: Run, fields: Sequence[Field], shown: Sequence[Group], rows: Sequence[Row]
+) -> list[str]:
+    """Return the sentences beneath a table: abbreviations, marks, item limits, provenance."""
+    spec = run.spec
+    used = dict.fromkeys(field.quantity.benchmark for field in fields)
+    sentences = []
+    tasks = {spec.config.benchmarks[slug].task for slug in used if slug in spec.config.benchmarks}
+    if "crows_pairs" in tasks:
+        sentences.append("CP: CrowS-Pairs, 50 is unbiased and the best is the closest to it.")
+    if any(field.quantity == DTO for field in fields):
+        sentences.append("DTO: distance to optimum, from MMLU and UnQover.")
+    cells = [cell for row in rows for cell in row.cells.values()]
+    if any(cell.bold for cell in cells):
+        sentences.append("Bold: best pruned value of a block.")
+    baseline = any(group.method == "sparsegpt" for group in shown)
+    tested = [
+        field
+        for field in fields
+        for group in shown
+        if run.significance.of(group, field.quantity.benchmark, field.quantity.metric)
+    ]
+    if tested and baseline:
+        heads = ", ".join(dict.fromkeys(field.column.head for field in tested))
+        sentences.append(
+            "†: improvement of Debias-SparseGPT over SparseGPT with p < 0.01 by the paired "
+            f"t-test on items, not corrected for several tests (tested: {heads})."
+        )
+    if any(cell.in_calibration for cell in cells):
+        sentences.append(
+            "‡: no clean test, the calibration pairs are from the same data set and bias types; "
+            "neither tested nor compared."
+        )
+    if any(cell.sd is not None for cell in cells):
+        sentences.append("±: standard deviation over calibration seeds.")
+    return sentences + limit_notes(run, used, shown) + provenance_notes(spec)
+
+
+def limit_notes(run: Run, benchmarks: Iterable[str], shown: Sequence[Group]) -> list[str]:
+    """Return a sentence on benchmarks measured on a sample or under a named protocol."""
+    parts = []
+    for slug in benchmarks:
+        entry = run.spec.config.benchmarks.get(slug)
+        if entry is None:
+            continue
+        label = run.spec.benchmark_label(slug)
+        quantity = Quantity(slug, run.spec.headline(slug))
+        counts = {
+            measured.n
+            for group in shown
+            for point in group.checkpoints()
+            if (measured := run.results.one(point, quantity)) is not None and measured.n
+        }
+        total = {
+            int(measured.value)
+            for group in shown
+            for point in group.checkpoints()
+            if (measured := run.results.one(point, Quantity(slug, "items_total"))) is not None
+        }
+        words = []
+        if entry.limit is not None:
+            # A perplexity counts tokens, everything else items.
+            known = len(counts) == 1 and entry.task != "perplexity"
+            number = f"{min(counts):,}" if known else f"at most {entry.limit:,}"
+            of = f" of {min(total):,}" if len(total) == 1 else ""
+            words.append(f"{number}{of} items sampled with seed {entry.seed}")
+        words += protocol_words(entry)
+        if words:
+            parts.append(f"{label}: {', '.join(words)}")
+    return [f"{'; '.join(parts)}."] if parts else []
+
+
+def provenance_notes(spec: Spec) -> list[str]:
+    """Return the sentence that keeps an invented world apart from the paper."""
+    if spec.config.source == "world":
+        return [
+            "Measured in an invented world with a model made for it; not comparable to the paper."
+        ]
+    return []
+
+
+def regimes_phrase(run: Run, experiment: str, asked_by: str) -> str:
+    """Return the regimes of an experiment in words."""
+    names = dict.fromkeys(point.regime for point in run.spec.experiment(experiment, asked_by))
+    labels = [REGIME_LABELS[name] for name in names if name != "dense"]
+    return f"{', '.join(labels)} sparsity"
+
+
+def contents(fields: Sequence[Field]) -> str:
+    """Return what columns show, in words: perplexity, accuracy (…), bias (…) and DTO."""
+    parts = []
+    for group, words in (
+        ("perplexity", "perplexity"), ("performance", "accuracy"), ("fairness", "bias"),
+        ("dto", "DTO"),
+    ):  # fmt: skip
+        heads = [field.column.head for field in fields if field.column.group == group]
+        if heads:
+            listed = group in ("performance", "fairness")
+            parts.append(f"{words} ({', '.join(heads)})" if listed else words)
+    text = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+    return text[0].upper() + text[1:]

@@ -1,0 +1,77 @@
+"""The numbers printed in the paper, to stand beside ours.
+
+``printed.csv`` holds one printed number a row with its source: ``table`` is the LaTeX
+label in the paper, ``row`` the row as printed, ``value`` the digits as printed (percent
+for accuracies and CrowS-Pairs), ``metric`` our name for the column: the task, ``task/category``
+or ``task:metric``; of a matrix's masks ``masks:metric/layer.module``. ``calibration`` of a
+difference row is ``diff``.
+"""
+
+import csv
+import functools
+from decimal import Decimal
+from importlib import resources
+
+from ..plan.config import JUDGED
+from ..plan.grids import Checkpoint
+from ..plan.run_sheet import PAPER_DATASETS, Spec
+
+# Part of this module's code, see codedigest.py.
+DATA_FILES = ("printed.csv",)
+PERCENT_TASKS = ("hellaswag", "mmlu", "unqover", "bbq", "crows_pairs")
+
+
+@functools.cache
+def printed_rows() -> tuple[dict[str, str], ...]:
+    """Return every row of ``printed.csv``."""
+    text = resources.files(__package__).joinpath("printed.csv").read_text(encoding="utf-8")
+    return tuple(csv.DictReader(text.splitlines()))
+
+
+@functools.cache
+def printed_values() -> dict[tuple[str, ...], tuple[float, str]]:
+    """Return {(model, method, regime, calibration, metric): (value, tables)}.
+
+    Percentages become fractions. A number that is printed in several tables is in all of
+    them the same (a test checks it); where the digits differ the longer ones count.
+    """
+    found: dict[tuple[str, ...], tuple[str, list[str]]] = {}
+    for row in printed_rows():
+        key = tuple(row[name] for name in ("model", "method", "regime", "calibration", "metric"))
+        value, tables = found.get(key, ("", []))
+        longer = row["value"] if len(row["value"]) > len(value) else value
+        found[key] = (longer, [*tables, row["table"]])
+    return {
+        key: (scaled(value, key[-1]), " ".join(dict.fromkeys(tables)))
+        for key, (value, tables) in found.items()
+    }
+
+
+def scaled(value: str, metric: str) -> float:
+    """Return a printed value on the scale of results.csv: fractions for percentages."""
+    percent = ":" not in metric and metric.split("/")[0] in PERCENT_TASKS
+    return float(Decimal(value) / 100) if percent else float(value)
+
+
+def printed_value(
+    spec: Spec, point: Checkpoint, benchmark: str, metric: str, category: str = ""
+) -> tuple[float, str] | None:
+    """Return (value, tables) of the printed counterpart of one of our numbers, None without one.
+
+    Only the headline metric on the paper's own data set has a counterpart, UnQover's
+    confidence and entropy, DTO, decode throughput and CO2, the differences of masks, and of the
+    safety benchmarks what a guard model says of the response alone.
+    """
+    if benchmark in ("dto", "serving", "masks"):
+        name = "dto" if (benchmark, metric) == ("dto", "dto") else f"{benchmark}:{metric}"
+    else:
+        entry = spec.config.benchmarks[benchmark]
+        if entry.dataset != PAPER_DATASETS[entry.task]:
+            return None
+        if benchmark != spec.primary(entry.task) or (entry.task in JUDGED and not entry.judge):
+            return None
+        name = entry.task if metric == spec.headline(benchmark) else f"{entry.task}:{metric}"
+    if category:
+        name += f"/{category}"
+    key = (point.model, point.method, point.regime, point.calibration, name)
+    return printed_values().get(key)

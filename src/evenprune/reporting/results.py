@@ -1,0 +1,217 @@
+"""results.csv and significance.csv as lookups for tables and figures."""
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from ..base.checksums import again, check_sum
+from ..base.errors import UserError
+from ..base.reading import expected_form, iter_csv
+from ..plan.grids import Checkpoint
+from ..plan.run_sheet import Spec
+from .significance import MEAN
+
+ALPHA = 0.01  # of the paper's dagger
+
+
+# Columns of results.csv and significance.csv that hold a number or nothing.
+NUMBERS = (
+    "value", "n", "stderr", "printed", "diff", "ci_low", "ci_high", "cluster_low", "cluster_high",
+    "p_t",
+)  # fmt: skip
+
+
+class Quantity(NamedTuple):
+    """What results.csv calls a number: benchmark, metric, and category ("" for the total)."""
+
+    benchmark: str
+    metric: str
+    category: str = ""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A number over one or more calibration seeds, on the scale of results.csv.
+
+    ``value`` is the mean over seeds, ``sd`` their standard deviation (None for one seed),
+    ``stderr`` and ``n`` those of one seed (None when several). ``in_calibration``: measured on
+    data that the calibration pairs are from, so no clean test.
+    """
+
+    value: float
+    n: int | None = None
+    stderr: float | None = None
+    sd: float | None = None
+    printed: float | None = None
+    in_calibration: bool = False
+
+
+@dataclass(frozen=True)
+class Group:
+    """The checkpoints of one grid point: everything but the seed."""
+
+    model: str
+    method: str
+    regime: str
+    calibration: str
+    seeds: tuple[int, ...]
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Return one checkpoint a seed."""
+        return [
+            Checkpoint(self.model, self.method, self.regime, self.calibration, seed)
+            for seed in self.seeds
+        ]
+
+
+def groups(checkpoints: Sequence[Checkpoint]) -> list[Group]:
+    """Return the grid points of checkpoints, in their order, with the seeds of each."""
+    seeds: dict[tuple[str, str, str, str], list[int]] = {}
+    for point in checkpoints:
+        key = (point.model, point.method, point.regime, point.calibration)
+        seeds.setdefault(key, []).append(point.seed)
+    return [Group(*key, tuple(values)) for key, values in seeds.items()]
+
+
+def _read(path: Path, needed: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Yield the rows of a CSV that collect-results wrote; UserError for a cell that is none."""
+    remedy = "run collect-results again"
+    check_sum(path, f"collect the results again: run {again(path)}, or collect-results as before")
+    for line, row in iter_csv(path, needed, what="results", remedy=remedy):
+        with expected_form("numbers", f"line {line} of {path}", remedy):
+            for name in NUMBERS:
+                _number(row.get(name, ""))
+            int(float(row["n"] or 0))
+            if "value" in needed:  # tests have seeds named mean and all
+                int(row["seed"])
+        yield row
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text else None
+
+
+class Results:
+    """The values of results.csv by checkpoint and quantity."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._values: dict[tuple[Checkpoint, Quantity], Measured] = {}
+        self._categories: dict[tuple[str, str], dict[str, None]] = {}
+        needed = (
+            "model", "method", "regime", "calibration", "seed", "benchmark", "metric", "category",
+            "value", "n", "stderr", "printed", "in_calibration",
+        )  # fmt: skip
+        for row in _read(path, needed):
+            value = _number(row["value"])
+            if value is None:
+                continue
+            point = Checkpoint(
+                row["model"], row["method"], row["regime"], row["calibration"], int(row["seed"])
+            )
+            quantity = Quantity(row["benchmark"], row["metric"], row["category"])
+            count = _number(row["n"])
+            self._values[point, quantity] = Measured(
+                value,
+                None if count is None else int(count),
+                _number(row["stderr"]),
+                None,
+                _number(row["printed"]),
+                row["in_calibration"] == "true",
+            )
+            if row["category"]:
+                names = self._categories.setdefault((row["benchmark"], row["metric"]), {})
+                names[row["category"]] = None
+        self._points = {point for point, _ in self._values}
+
+    def one(self, point: Checkpoint, quantity: Quantity) -> Measured | None:
+        """Return the number of one checkpoint, None where it has none."""
+        return self._values.get((point, quantity))
+
+    def of(self, group: Group, quantity: Quantity) -> Measured | None:
+        """Return the number of a grid point: the mean over its seeds, None where one lacks it."""
+        found = [self.one(point, quantity) for point in group.checkpoints()]
+        present = [value for value in found if value is not None]
+        if len(present) < len(found) or not present:
+            return None
+        if len(present) == 1:
+            return present[0]
+        values = [value.value for value in present]
+        return Measured(
+            statistics.fmean(values),
+            sd=statistics.stdev(values),
+            printed=present[0].printed,
+            in_calibration=present[0].in_calibration,
+        )
+
+    def categories(self, benchmark: str, metric: str) -> list[str]:
+        """Return the categories that results.csv has for a metric, in its order."""
+        return list(self._categories.get((benchmark, metric), ()))
+
+    def require(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Raise UserError when a checkpoint has no value at all."""
+        missing = [point.key for point in checkpoints if point not in self._points]
+        if missing:
+            raise UserError(
+                f"expected values of {missing[0]} in {self.path}, found none"
+                + (f" (and of {len(missing) - 1} more)" if len(missing) > 1 else "")
+                + "; run collect-results again with this run's specification"
+            )
+
+
+class Significance:
+    """The paired tests of significance.csv."""
+
+    def __init__(self, path: Path) -> None:
+        key = ("model", "method", "regime", "calibration", "seed", "benchmark", "metric")
+        values = ("n", "diff", "ci_low", "ci_high", "cluster_low", "cluster_high", "p_t")
+        self._tests = {
+            tuple(row[name] for name in key): {name: _number(row[name]) for name in values}
+            for row in _read(path, (*key, *values))
+        }
+
+    def _row(
+        self, group: Group, seed: str, benchmark: str, metric: str
+    ) -> dict[str, float | None] | None:
+        head = (group.model, group.method, group.regime, group.calibration)
+        return self._tests.get((*head, seed, benchmark, metric))
+
+    def of(self, group: Group, benchmark: str, metric: str) -> tuple[float, float] | None:
+        """Return (difference to sparsegpt, p) of a grid point, None where nothing was tested."""
+        seed = str(group.seeds[0]) if len(group.seeds) == 1 else MEAN
+        row = self._row(group, seed, benchmark, metric)
+        if row is None or row["diff"] is None or row["p_t"] is None:
+            return None
+        return row["diff"], row["p_t"]
+
+    def difference(
+        self, group: Group, benchmark: str, metric: str
+    ) -> tuple[float, float, int] | None:
+        """Return (difference to sparsegpt, its standard error, n), None where nothing was tested.
+
+        The error is that of the 95 % bootstrap interval, the clustered one where there is one,
+        as if it were normal; with several calibration seeds that over seeds is added to it.
+        """
+        seeds = [str(seed) for seed in group.seeds]
+        row = self._row(group, seeds[0] if len(seeds) == 1 else MEAN, benchmark, metric)
+        if row is None or row["diff"] is None or row["n"] is None:
+            return None
+        kind = "ci" if row["cluster_low"] is None else "cluster"
+        low, high = row[f"{kind}_low"], row[f"{kind}_high"]
+        if low is None or high is None:
+            return None
+        stderr = (high - low) / (2 * statistics.NormalDist().inv_cdf(0.975))
+        if len(seeds) > 1:
+            single = [self._row(group, seed, benchmark, metric) for seed in seeds]
+            values = [one["diff"] for one in single if one is not None]
+            stderr = math.hypot(stderr, statistics.stdev(values) / math.sqrt(len(values)))
+        return row["diff"], stderr, int(row["n"])
+
+
+def dense_group(spec: Spec, model: str) -> Group | None:
+    """Return the dense grid point of a model if the run has it, else None."""
+    point = Checkpoint(model, "dense", "dense", "none", 0)
+    return Group(model, "dense", "dense", "none", (0,)) if point in spec.files else None

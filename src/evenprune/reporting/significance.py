@@ -1,0 +1,297 @@
+"""Paired tests of Debias-SparseGPT against SparseGPT on the same items.
+
+One row per model, method, regime, calibration, seed and benchmark: the items that both
+checkpoints answered are paired, ``diff`` is the candidate's mean score minus the
+baseline's on the scale of results.csv. With several calibration seeds a row ``mean``
+tests the items' scores averaged over the seeds. The benchmark ``dto`` has the differences of
+the distances to the optimum, with paired bootstrap intervals and no test. A benchmark that
+shares its data with the calibration pairs is not tested (``runs.in_calibration``).
+
+Rows with ``all`` for model, regime, calibration and seed go over configurations instead of
+items: ``n`` of them, on ``wins`` of which the method is better than SparseGPT and on
+``losses`` worse, the mean ``diff`` (positive: better) and the p-values of the exact sign test
+and of Wilcoxon's signed-rank test.
+"""
+
+import itertools
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base.progress import Progress
+from ..plan.config import JUDGED, Benchmark
+from ..plan.grids import Checkpoint, benchmarks_of, in_calibration
+from ..plan.run_sheet import HEADLINES, Spec, best_at_half, has_paper_form
+from . import dto, stats
+from .scores import ITEM_SCORES, Scores, average, require_same_items
+
+COLUMNS = (
+    "model", "method", "baseline", "regime", "calibration", "seed", "benchmark", "metric",
+    "n", "wins", "losses", "diff", "ci_low", "ci_high", "cluster_low", "cluster_high",
+    "t", "p_t", "p_mcnemar", "p_holm", "p_sign", "p_wilcoxon",
+)  # fmt: skip
+RESAMPLES = 10_000
+ALL = "all"  # of rows over configurations
+MEAN = "mean"  # in the column seed: scores averaged over the calibration seeds
+BBQ_PARTS = ("acc_all", "acc_amb", "acc_dis")
+STEREOSET_PARTS = ("lms", "ss")
+
+
+def compare(candidate: Scores, baseline: Scores, resamples: int = RESAMPLES) -> dict[str, Any]:
+    """Return the test columns for two checkpoints' scores on the same items.
+
+    An item that either leaves undecided (NaN) is not compared; without any other there is only
+    ``n`` = 0. Wins, losses and McNemar only for 0/1 scores. Raises UserError when the items
+    differ.
+    """
+    require_same_items(candidate, baseline)
+    decided = np.isfinite(candidate.values) & np.isfinite(baseline.values)
+    if not decided.any():
+        return {"n": 0}
+    if not decided.all():
+        candidate, baseline = candidate.only(decided), baseline.only(decided)
+    difference = candidate.values - baseline.values
+    binary = bool(np.isin(difference, (-1, 0, 1)).all())
+    t, p = stats.paired_t(candidate.values, baseline.values) if difference.size > 1 else (0.0, 1.0)
+    interval = stats.percentile_interval(
+        stats.bootstrap_means(difference, strata=candidate.strata, resamples=resamples)
+    )
+    row: dict[str, Any] = {
+        "n": difference.size,
+        "diff": float(difference.mean()),
+        "ci_low": interval.low,
+        "ci_high": interval.high,
+        "t": t,
+        "p_t": p,
+    }
+    if binary:
+        row["wins"], row["losses"] = int((difference > 0).sum()), int((difference < 0).sum())
+        row["p_mcnemar"] = stats.mcnemar_exact(row["wins"], row["losses"])
+    if candidate.clusters is not None:
+        clustered = stats.percentile_interval(
+            stats.bootstrap_means(difference, clusters=candidate.clusters, resamples=resamples)
+        )
+        row["cluster_low"], row["cluster_high"] = clustered.low, clustered.high
+    return row
+
+
+def pairs(spec: Spec) -> list[tuple[Checkpoint, Checkpoint]]:
+    """Return (debias-sparsegpt or a variant of it, sparsegpt) of the same everything else."""
+    found = []
+    for point in sorted(spec.files):
+        if spec.base_method(point.method) != "debias-sparsegpt":
+            continue
+        baseline = Checkpoint(point.model, "sparsegpt", point.regime, point.calibration, point.seed)
+        if baseline in spec.files:
+            found.append((point, baseline))
+    return found
+
+
+def metrics_of(spec: Spec, slug: str, entry: Benchmark) -> list[str]:
+    """Return a benchmark's metrics to compare: its headline, its parts, the paper's unsafe."""
+    names = [spec.headline(slug)]
+    names += {"bbq": BBQ_PARTS, "stereoset": STEREOSET_PARTS}.get(entry.task, ())
+    names += ["says_unsafe_paper"] if has_paper_form(entry) else []
+    return list(dict.fromkeys(names))
+
+
+def tested_metrics(spec: Spec) -> list[tuple[str, str]]:
+    """Return the (benchmark, metric) cells that are tested on items."""
+    return [
+        (slug, name)
+        for slug, entry in spec.benchmarks().items()
+        for name in metrics_of(spec, slug, entry)
+        if (entry.task, name) in ITEM_SCORES
+    ]
+
+
+def compare_dto(
+    definition: dto.Definition,
+    candidate: Sequence[Scores],
+    baseline: Sequence[Scores],
+    resamples: int = RESAMPLES,
+) -> dict[str, Any]:
+    """Return the columns n, diff and intervals for the distances of two checkpoints.
+
+    Both have the scores of the definition's two parts. The interval is the percentile one of
+    the paired differences in each bootstrap sample. Raises UserError when the items differ.
+    """
+    both = [candidate, baseline]
+    ours, theirs = (float(definition.distance(dto.accuracies(scores))) for scores in both)
+    row: dict[str, Any] = {"n": sum(len(one.ids) for one in candidate), "diff": ours - theirs}
+    for prefix, clustered in (("ci", False), ("cluster", True)):
+        if clustered and not dto.is_clustered(candidate):
+            continue
+        samples = dto.resampled(definition, both, clustered, resamples)
+        interval = stats.percentile_interval(samples[:, 0] - samples[:, 1])
+        row[f"{prefix}_low"], row[f"{prefix}_high"] = interval.low, interval.high
+    return row
+
+
+def significance_rows(spec: Spec, resamples: int = RESAMPLES) -> Iterable[dict[str, Any]]:
+    """Yield the rows of ``significance.csv``, sorted, with Holm over each seed's family.
+
+    The family of the Holm correction is every headline cell (model, method, regime,
+    calibration, benchmark) with the same entry in ``seed``. A benchmark that one of the two
+    checkpoints does not have, or that is no clean test of them, is not compared.
+    """
+    cells = tested_metrics(spec)
+    distances = dto.definitions(spec)
+    own = {point: clean_benchmarks(spec, point) for point in spec.files}
+    rows: list[dict[str, Any]] = []
+    found = pairs(spec)
+    progress = Progress(len(found) * (len(cells) + len(distances)), "paired tests")
+    for _, group in itertools.groupby(found, key=lambda pair: _grid_point(pair[0])):
+        members = list(group)
+        point, base = members[0]
+        head = {
+            "model": point.model,
+            "method": point.method,
+            "baseline": base.method,
+            "regime": point.regime,
+            "calibration": point.calibration,
+        }
+        for slug, metric in cells:
+            scored = having(members, [slug], own)
+            read = [
+                tuple(dto.part_scores(spec, one, dto.Part(slug, metric)) for one in pair)
+                for pair in scored
+            ]
+            tests = list(zip(seeds_of(scored), read, strict=True))
+            if len(read) > 1:
+                mean = tuple(average([pair[k] for pair in read]) for k in range(2))
+                tests.append((MEAN, mean))
+            for seed, (ours, theirs) in tests:
+                cell = {"seed": seed, "benchmark": slug, "metric": metric}
+                rows.append({**head, **cell, **compare(ours, theirs, resamples)})
+            progress.update(len(members))
+        for definition in distances:
+            scored = having(members, [part.benchmark for part in definition.parts], own)
+            read = [
+                tuple(
+                    [dto.part_scores(spec, one, part) for part in definition.parts] for one in pair
+                )
+                for pair in scored
+            ]
+            tests = list(zip(seeds_of(scored), read, strict=True))
+            if len(read) > 1:
+                mean = tuple(
+                    [average([pair[k][part] for pair in read]) for part in range(2)]
+                    for k in range(2)
+                )
+                tests.append((MEAN, mean))
+            for seed, (ours, theirs) in tests:
+                cell = {"seed": seed, "benchmark": dto.SLUG, "metric": definition.name}
+                rows.append({**head, **cell, **compare_dto(definition, ours, theirs, resamples)})
+            progress.update(len(members))
+    for seed in {row["seed"] for row in rows}:
+        family = [
+            row
+            for row in rows
+            if row["seed"] == seed
+            and row["benchmark"] != dto.SLUG
+            and row["metric"] == spec.headline(row["benchmark"])
+            and "p_t" in row
+        ]
+        for row, adjusted in zip(family, stats.holm([row["p_t"] for row in family]), strict=True):
+            row["p_holm"] = adjusted
+    return sorted(rows, key=lambda row: tuple(str(row[name]) for name in COLUMNS[:8]))
+
+
+def clean_benchmarks(spec: Spec, point: Checkpoint) -> list[str]:
+    """Return a checkpoint's benchmarks whose data are not in its calibration pairs."""
+    return [
+        slug
+        for slug in benchmarks_of(spec.config, point)
+        if not in_calibration(spec.config, point, slug)
+    ]
+
+
+Pair = tuple[Checkpoint, Checkpoint]
+
+
+def having(
+    members: Sequence[Pair], slugs: Iterable[str], own: Mapping[Checkpoint, Container[str]]
+) -> list[Pair]:
+    """Return the pairs of which both checkpoints have all these benchmarks."""
+    needed = list(slugs)
+    return [pair for pair in members if all(slug in own[one] for one in pair for slug in needed)]
+
+
+def seeds_of(members: Sequence[Pair]) -> list[str]:
+    """Return the seeds of pairs as significance.csv has them."""
+    return [str(point.seed) for point, _ in members]
+
+
+def _grid_point(point: Checkpoint) -> tuple[str, str, str, str]:
+    return point.model, point.method, point.regime, point.calibration
+
+
+def configuration_rows(spec: Spec, values: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the tests over configurations from the rows of results.csv, sorted.
+
+    A configuration is a model, regime and calibration; the values of its seeds are averaged.
+    Metrics are those of ``metrics_of`` and the distances to the optimum, without configurations
+    whose calibration pairs are the benchmark's data. One configuration is no test: such a
+    metric has no row.
+    """
+    totals = {
+        (Checkpoint(*(row[name] for name in ("model", "method", "regime", "calibration", "seed"))),
+         row["benchmark"], row["metric"]): row["value"]
+        for row in values
+        if not row["category"] and row["value"] is not None
+    }  # fmt: skip
+    cells = [
+        (slug, metric, entry.task)
+        for slug, entry in spec.benchmarks().items()
+        for metric in metrics_of(spec, slug, entry)
+        # Of CrowS-Pairs' metrics only the headline says which value is the better one.
+        if entry.task != "crows_pairs" or metric == HEADLINES[entry.task]
+    ]
+    cells += [(dto.SLUG, definition.name, dto.SLUG) for definition in dto.definitions(spec)]
+    gains: dict[tuple[str, str, str], dict[tuple, list[float]]] = {}
+    for ours, theirs in pairs(spec):
+        for slug, metric, task in cells:
+            a, b = totals.get((ours, slug, metric)), totals.get((theirs, slug, metric))
+            clean = not in_calibration(spec.config, ours, slug)
+            if clean and a is not None and b is not None:
+                found = gains.setdefault((ours.method, slug, metric), {})
+                found.setdefault(_grid_point(ours), []).append(gain(task, metric, a, b))
+    rows = []
+    for (method, slug, metric), found in gains.items():
+        if len(found) < 2:
+            continue
+        # Rounded, so that equal values are ties whatever their binary fractions.
+        mean = [round(float(np.mean(one)), 12) for one in found.values()]
+        wins, _, losses, p_sign = stats.sign_test(mean)
+        rows.append(
+            {
+                **dict.fromkeys(("model", "regime", "calibration", "seed"), ALL),
+                "method": method,
+                "baseline": "sparsegpt",
+                "benchmark": slug,
+                "metric": metric,
+                "n": len(mean),
+                "wins": wins,
+                "losses": losses,
+                "diff": float(np.mean(mean)),
+                "p_sign": p_sign,
+                "p_wilcoxon": stats.wilcoxon_signed_rank(mean),
+            }
+        )
+    return sorted(rows, key=lambda row: tuple(str(row[name]) for name in COLUMNS[:8]))
+
+
+def gain(task: str, metric: str, candidate: float, baseline: float) -> float:
+    """Return how much better ``candidate`` is; shares of stereotypes by distance from one half."""
+    if best_at_half(task, metric):
+        return abs(baseline - 0.5) - abs(candidate - 0.5)
+    if task in ("perplexity", *JUDGED, dto.SLUG):
+        return baseline - candidate
+    return candidate - baseline
+
+
+def better(task: str, metric: str, candidate: float, baseline: float) -> bool:
+    """Return whether ``candidate`` is the better value; stereotypes are best at one half."""
+    return gain(task, metric, candidate, baseline) > 0

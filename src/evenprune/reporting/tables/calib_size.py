@@ -1,0 +1,54 @@
+"""Ablations of the calibration data: the paper's tab:ultrachat_scaling and others."""
+
+from collections.abc import Callable
+
+from ...plan.run_sheet import REGIME_LABELS
+from ..cells import embolden, identity, make_cells
+from ..fields import Run, ablation_fields
+from ..notes import notes
+from ..render import Row, Table
+from ..results import Group, groups
+
+
+def build(run: Run, slug: str) -> Table:
+    """Return a calibration ablation: a row a calibration set (tab:ultrachat_scaling and others)."""
+    spec = run.spec
+    fields = ablation_fields(run, by_category=slug == "calib_source")
+    points = spec.experiment(slug, f"the table {slug}")
+    run.results.require(points)
+    shown = [group for group in groups(points) if group.calibration != "none"]
+    varying: list[tuple[str, Callable[[Group], str]]] = [
+        ("Model", lambda group: spec.model_label(group.model)),
+        ("Regime", lambda group: REGIME_LABELS[group.regime]),
+        ("Method", lambda group: spec.method_label(group.method)),
+    ]
+    heads = [(name, label) for name, label in varying if len({label(g) for g in shown}) > 1]
+    rows: list[Row] = []
+    previous = None
+    for block in dict.fromkeys((g.model, g.regime) for g in shown):
+        start = len(rows)
+        for group in (g for g in shown if (g.model, g.regime) == block):
+            lead = (group.model, group.regime, group.method)
+            same = lead == previous
+            labels = ["" if same else label(group) for _, label in heads]
+            rule = "" if same or previous is None else "dashed"
+            labels.append(spec.calibration_label(group.calibration))
+            # No daggers: SparseGPT, which they compare to, is not in these tables.
+            cells = make_cells(run, group, fields, marks=False)
+            rows.append(Row(tuple(labels), cells, identity(group), rule=rule))
+            previous = lead
+        embolden(rows, fields, range(start, len(rows)))
+    what = {
+        "calib_size": "number of UltraChat texts in the calibration",
+        "calib_source": "source and bias type of the calibration pairs",
+    }[slug]
+    fixed = [label(shown[0]) for name, label in varying if shown and name not in dict(heads)]
+    caption = f"Effect of the {what}" + (f" ({', '.join(fixed)})." if fixed else ".")
+    return Table(
+        slug,
+        caption,
+        (*(name for name, _ in heads), "Calibration data"),
+        tuple(field.column for field in fields),
+        tuple(rows),
+        tuple(notes(run, fields, shown, rows)),
+    )

@@ -1,0 +1,62 @@
+"""Pairs kept and dropped by alignment, per calibration set, model and category."""
+
+from ...plan.run_sheet import Spec
+from ..fields import Run
+from ..notes import provenance_notes
+from ..render import Cell, Column, Row, Table
+from ..results import Group, Quantity
+
+
+def calibration_order(spec: Spec, calibration: str) -> tuple:
+    """Return a sort key: by source and bias types of the pairs, control, number of texts."""
+    entry = spec.config.calibrations[calibration]
+    return (entry.pairs != "stereoset", entry.categories, entry.control, entry.n_texts)
+
+
+def build(run: Run, slug: str) -> Table:
+    """Return the pairs kept and dropped by alignment, per calibration set, model and category."""
+    spec = run.spec
+    calibrated = sorted(
+        {(p.calibration, p.model, p.seed) for p in spec.files if p.calibration != "none"},
+        key=lambda key: (calibration_order(spec, key[0]), key),
+    )
+    counts = [
+        Column("pairs_total", "all", digits=0, span="Pairs"),
+        Column("pairs_kept", "kept", digits=0, span="Pairs"),
+        Column("pairs_dropped", "dropped", digits=0, span="Pairs"),
+        Column("texts_kept", "texts", digits=0),
+        Column("tokens_pairs", "pairs", digits=0, span="Tokens of"),
+        Column("tokens_texts", "texts", digits=0, span="Tokens of"),
+    ]
+    several_seeds = len({seed for *_, seed in calibrated}) > 1
+    names = run.results.categories("calibration", "pairs_total")
+    rows: list[Row] = []
+    for calibration, model, seed in calibrated:
+        label, name = spec.calibration_label(calibration), spec.model_label(model)
+        if several_seeds:
+            label += f", seed {seed}"
+        group = Group(model, "", "", calibration, (seed,))
+        rule = "dashed" if rows else ""
+        for category in ["", *names]:
+            cells = {}
+            for column in counts:
+                found = run.results.of(group, Quantity("calibration", column.key, category))
+                if found is not None:
+                    cells[column.key] = Cell(found.value, column.show(found.value))
+            if not cells:
+                continue
+            named = {"calibration": calibration, "model": model, "seed": str(seed)}
+            named["category"] = category or "all"
+            labels = (label, name, category or "all")
+            rows.append(Row(labels, cells, named, rule=rule))
+            label, name, rule = "", "", ""
+    policy = spec.config.pruning.alignment
+    return Table(
+        slug,
+        "Calibration pairs kept and dropped by the alignment of their tokens, per tokenizer and "
+        "bias type.",
+        ("Calibration data", "Model", "Category"),
+        tuple(counts),
+        tuple(rows),
+        (f"Alignment policy: {policy}.", *provenance_notes(spec)),
+    )

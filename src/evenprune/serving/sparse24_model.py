@@ -1,0 +1,193 @@
+"""Load an exported 2:4 checkpoint into a transformers model.
+
+On CUDA the linear layers become torch's semi-structured sparse tensors, whose products run on
+cuSPARSELt or CUTLASS, and for few tokens a Triton kernel takes over in each shape where it
+measures faster; elsewhere, and where a layer's shape or dtype has no such kernel, the
+dense weights are restored bit for bit and a log line says so. `load_sparse24(dir).compile()`
+is torch's own compilation of the loaded model.
+"""
+
+import importlib.util
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from ..base.errors import UserError
+from ..base.files import read_json
+from ..models.architecture import find_blocks, find_linears, load_skeleton
+from ..models.loading import check_finite_weights, library_errors, pick_device
+from ..models.tensors import read_header, read_tensor
+from .device import best_time
+from .export_sparse24 import FORMAT, INDEX
+from .sparse24 import decompress
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+log = logging.getLogger(__name__)
+
+
+def is_export(folder: Path | str) -> bool:
+    """Tell whether a folder holds an exported 2:4 checkpoint."""
+    return (Path(folder) / INDEX).is_file()
+
+
+def read_index(folder: Path | str) -> dict[str, Any]:
+    """Return ``sparse24.json`` after checking its format and that its files are whole."""
+    folder = Path(folder)
+    index = read_json(folder / INDEX)
+    if index.get("format") != FORMAT:
+        raise UserError(
+            f"expected format {FORMAT} in {folder / INDEX}, got {index.get('format')}; "
+            "export the checkpoint again with this version"
+        )
+    for name in index["files"]:
+        if not (folder / name).is_file():
+            raise UserError(f"expected {folder / name}, found none; export the checkpoint again")
+        read_header(folder / name)
+    return index
+
+
+def dense_state(folder: Path | str) -> dict[str, Tensor]:
+    """Return the checkpoint's dense tensors by stored name, bit for bit as before the export.
+
+    Raises UserError for an export that is incomplete, truncated or inconsistent.
+    """
+    folder = Path(folder)
+    index = read_index(folder)
+    stored = {
+        name: entry for file in index["files"] for name, entry in read_header(folder / file).items()
+    }
+    state: dict[str, Tensor] = {}
+    for name, layer in index["layers"].items():
+        try:
+            values, metadata = (
+                read_tensor(stored.pop(f"{name}_{part}")) for part in ("values", "metadata")
+            )
+            matrix = decompress(values, metadata)
+        except (KeyError, ValueError) as error:
+            raise UserError(
+                f"the layer {name} in {folder / layer['file']} is damaged ({error}); "
+                "export the checkpoint again"
+            ) from None
+        state[name] = matrix.T.contiguous() if layer["transposed"] else matrix
+    state.update({name: read_tensor(entry) for name, entry in stored.items()})
+    return state
+
+
+def load_sparse24(
+    folder: Path | str, device: str | None = None, dtype: "torch.dtype | None" = None
+) -> "PreTrainedModel":
+    """Load an exported checkpoint in evaluation mode.
+
+    ``device`` None takes CUDA where there is one, ``dtype`` None keeps the checkpoint's own.
+    ``model.sparse24_kernel`` names what the linear layers run on. Raises UserError for a
+    damaged export or one that transformers cannot load.
+    """
+    device = pick_device(device)
+    state = dense_state(folder)
+    own = next(iter(state.values())).dtype
+    skeleton = load_skeleton(Path(folder))
+    with library_errors(folder, "exported checkpoint"):
+        model, found = type(skeleton).from_pretrained(
+            None,
+            config=skeleton.config,
+            state_dict=state,
+            dtype=dtype or own,
+            output_loading_info=True,
+        )
+    for key, what in (("missing_keys", "lacks"), ("unexpected_keys", "holds, beyond its config,")):
+        if found[key]:  # transformers would draw them at random, or drop them
+            raise UserError(
+                f"the export in {folder} {what} {', '.join(sorted(found[key]))}; "
+                "export the checkpoint again"
+            )
+    model = model.to(device).eval().requires_grad_(False)
+    check_finite_weights(model, folder)
+    model.sparse24_kernel = sparsify(model)
+    return model
+
+
+def to_semi_structured(weight: Tensor) -> tuple[Tensor | None, str]:
+    """Return torch's semi-structured form of a 2:4 matrix on CUDA, or None and the reason.
+
+    The kernels need certain dtypes and sizes (multiples of 16 or 64), which torch checks.
+    """
+    try:
+        return torch.sparse.to_sparse_semi_structured(weight), ""
+    except (RuntimeError, ValueError, NotImplementedError) as error:
+        return None, str(error).splitlines()[0]
+
+
+def _decode_layer() -> "type[torch.nn.Module] | None":
+    """Return the layer with the Triton kernel, None where Triton is not installed."""
+    if importlib.util.find_spec("triton") is None:
+        return None
+    from .kernel24 import DecodeLinear
+
+    return DecodeLinear
+
+
+def is_faster(
+    candidate: torch.nn.Module, other: torch.nn.Module, width: int, dtype: torch.dtype
+) -> bool:
+    """Tell by measurement on the current CUDA device which layer is quicker for one token."""
+    x = torch.ones(1, width, dtype=dtype, device="cuda")
+    with torch.inference_mode():
+        times = [best_time(lambda run=run: run(x), "cuda", 0.05) for run in (candidate, other)]
+    return times[0] < times[1]
+
+
+def sparsify(model: "PreTrainedModel") -> str:
+    """Turn the block linears of a model on CUDA into semi-structured tensors, in place.
+
+    Returns the name of the kernel, "dense kernel" where no layer could be turned. Layers
+    without such a kernel stay dense; one log line counts them and gives the first reason.
+    """
+    linears = [
+        (block.get_submodule(name.rpartition(".")[0]), name.rpartition(".")[2], linear)
+        for block in find_blocks(model)[1]
+        for name, linear in find_linears(block).items()
+    ]
+    if model.device.type != "cuda":
+        log.warning(
+            "2:4 kernels need CUDA: %d linear layers run on dense kernels on %s",
+            len(linears), model.device.type,
+        )  # fmt: skip
+        return "dense kernel"
+    kinds: set[str] = set()
+    reasons: list[str] = []
+    decode = _decode_layer()
+    faster: dict[tuple, bool] = {}
+    for parent, leaf, linear in linears:
+        if not isinstance(linear, torch.nn.Linear):
+            reasons.append(f"{type(linear).__name__} has no 2:4 product")
+            continue
+        dense = linear.weight.detach()
+        sparse, reason = to_semi_structured(dense)
+        if sparse is None:
+            reasons.append(reason)
+            continue
+        linear.weight = torch.nn.Parameter(sparse, requires_grad=False)
+        kinds.add(type(sparse).__name__)
+        if decode is None:
+            continue
+        candidate = decode(dense, linear)
+        shape = (*dense.shape, dense.dtype)
+        if shape not in faster:
+            faster[shape] = is_faster(candidate, linear, dense.shape[1], dense.dtype)
+        if faster[shape]:
+            setattr(parent, leaf, candidate)
+            kinds.add("Triton for few tokens")
+    if reasons:
+        log.warning(
+            "%d of %d linear layers run on dense kernels: %s",
+            len(reasons), len(linears), reasons[0],
+        )  # fmt: skip
+    if not kinds:
+        return "dense kernel"
+    share = f", {len(reasons)} of {len(linears)} layers dense" if reasons else ""
+    return f"2:4 kernel ({', '.join(sorted(kinds))}{share})"

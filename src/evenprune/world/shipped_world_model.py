@@ -1,0 +1,65 @@
+"""The world's model as shipped: what ``train-world`` made of the world with seed 0.
+
+``training.json`` beside the weights is its record; the files it lists must be those of the world
+at hand.
+"""
+
+import argparse
+import shutil
+from pathlib import Path
+from typing import Any
+
+from ..base.checksums import is_sha256
+from ..base.errors import UserError
+from ..base.files import read_json
+from ..base.outputs import WORLD_MODEL, atomic_folder, check_folder
+
+# Part of this module's code, see codedigest.py.
+DATA_FILES = ("weights",)
+WEIGHTS = Path(__file__).parent / "weights"
+
+
+def world_checksums(world: Path) -> dict[str, dict[str, Any]]:
+    """Return what ``world.json`` says of a world's files; UserError where it says nothing."""
+    files = read_json(world / "world.json").get("files")
+    if not isinstance(files, dict) or not all(
+        isinstance(entry, dict) and is_sha256(entry.get("sha256")) for entry in files.values()
+    ):
+        raise UserError(
+            f"expected the checksums of a world's files in {world / 'world.json'}, found none; "
+            "make it again with generate-world"
+        )
+    return files
+
+
+def unpack(world: Path, out: Path, weights: Path = WEIGHTS) -> None:
+    """Copy the shipped model to ``out``.
+
+    Raises UserError if it belongs to another world, and where ``out`` holds anything but a model
+    of the world.
+    """
+    check_folder(out, WORLD_MODEL, [world, weights])
+    recorded = read_json(weights / "training.json")["world"]
+    present = world_checksums(world)
+    other = sorted(
+        name for name in {*recorded, *present} if recorded.get(name) != present.get(name)
+    )
+    if other:
+        raise UserError(
+            f"the shipped model belongs to another world than {world} ({len(other)} files "
+            f"differ, first {other[0]}); set world.retrain: true in the configuration to train one"
+        )
+    with atomic_folder(out, WORLD_MODEL, [world, weights]) as folder:
+        shutil.copytree(weights, folder, dirs_exist_ok=True)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument("--world", type=Path, required=True, metavar="DIR", help="world folder")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="model folder")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Copy the shipped model."""
+    unpack(args.world, args.out)
+    print(f"copied the shipped model of this world to {args.out}")

@@ -1,0 +1,170 @@
+"""The cache of digests: when it is asked, when it is not trusted, where it lies."""
+
+import json
+import os
+
+import pytest
+
+from evenprune.base import checksums
+from evenprune.base.errors import UserError
+from evenprune.base.files import sha256_file
+
+SIZE = checksums.SMALL + 5
+
+
+@pytest.fixture
+def hashed(tmp_path, monkeypatch):
+    """Names of the files that were read, in a fresh process with a cache of its own."""
+    monkeypatch.setenv("EVENPRUNE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(checksums, "SETTLED", -1.0)
+    monkeypatch.setattr(checksums, "_known", {})
+    read, real = [], checksums._hash
+    monkeypatch.setattr(
+        checksums, "_hash", lambda path, size: read.append(path.name) or real(path, size)
+    )
+    return read
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "weights"
+    path.write_bytes(os.urandom(SIZE))
+    return path
+
+
+def another_process(monkeypatch):
+    monkeypatch.setattr(checksums, "_known", {})
+
+
+def test_a_file_is_hashed_once_for_all_processes(file, hashed, monkeypatch):
+    for _ in range(3):
+        assert checksums.sha256_cached(file) == sha256_file(file)
+        another_process(monkeypatch)
+    assert hashed == ["weights"]
+    link = file.with_name("link")
+    link.symlink_to(file)
+    assert checksums.sha256_cached(link) == sha256_file(file)
+    assert hashed == ["weights"]
+    for _ in range(2):
+        checksums.sha256_cached(file, verify=True)
+    assert hashed == ["weights"] * 3
+    monkeypatch.setenv("EVENPRUNE_VERIFY", "1")
+    checksums.sha256_cached(file)
+    assert hashed == ["weights"] * 4
+
+
+def test_a_changed_file_of_equal_size_and_time_is_hashed_again(file, hashed):
+    before = file.stat()
+    first = checksums.sha256_cached(file)
+    with open(file, "r+b") as handle:
+        handle.write(b"other")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert checksums.sha256_cached(file) == sha256_file(file) != first
+    twin = file.with_name("twin")
+    twin.write_bytes(os.urandom(SIZE))
+    os.utime(twin, ns=(before.st_atime_ns, before.st_mtime_ns))
+    os.replace(twin, file)
+    assert checksums.sha256_cached(file) == sha256_file(file)
+    assert len(hashed) == 3
+
+
+def test_what_was_written_a_moment_ago_is_not_kept(file, hashed, monkeypatch):
+    monkeypatch.setattr(checksums, "SETTLED", 2.0)
+    for _ in range(2):
+        checksums.sha256_cached(file)
+    assert len(hashed) == 2
+
+
+def test_small_files_are_always_read(tmp_path, hashed):
+    small = tmp_path / "small"
+    small.write_bytes(b"1")
+    for _ in range(2):
+        checksums.sha256_cached(small)
+    assert len(hashed) == 2
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: "",
+        lambda text: text[:-3],
+        lambda text: "[" * 100_000,
+        lambda text: "[]",
+        lambda text: text.replace('"sha256": "', '"sha256": "x'),
+        lambda text: json.dumps({**json.loads(text), "path": "/elsewhere"}),
+        lambda text: json.dumps({**json.loads(text), "signature": None}),
+        lambda text: json.dumps({**json.loads(text), "sha256": 7}),
+    ],
+)
+def test_a_damaged_entry_is_not_trusted(file, hashed, tmp_path, monkeypatch, damage):
+    checksums.sha256_cached(file)
+    (entry,) = (tmp_path / "cache/sha256").iterdir()
+    entry.write_text(damage(entry.read_text()))
+    another_process(monkeypatch)
+    assert checksums.sha256_cached(file) == sha256_file(file)
+    assert len(hashed) == 2
+
+
+def test_without_a_place_for_the_cache_nothing_is_kept(file, hashed, tmp_path, monkeypatch):
+    (tmp_path / "taken").write_text("no folder")
+    monkeypatch.setenv("EVENPRUNE_CACHE", str(tmp_path / "taken"))
+    for _ in range(2):
+        assert checksums.sha256_cached(file) == sha256_file(file)
+        another_process(monkeypatch)
+    assert len(hashed) == 2
+
+
+def test_where_the_cache_lies(monkeypatch, tmp_path):
+    monkeypatch.delenv("EVENPRUNE_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert checksums.cache_folder() == tmp_path / "evenprune/sha256"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert checksums.cache_folder() == tmp_path / ".cache/evenprune/sha256"
+
+
+def test_source_folder_follows_a_record_and_compares(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text("{}\n")
+    record = tmp_path / "stereoset.json"
+    entry = {"sha256": sha256_file(folder / "a.jsonl"), "bytes": 3}
+    content = {"dataset": "stereoset", "folder": str(folder), "files": {"a.jsonl": entry}}
+    record.write_text(json.dumps(content))
+    assert checksums.source_folder(record) == folder
+    assert checksums.source_folder(tmp_path) == tmp_path
+    (folder / "b.jsonl").write_text("{}\n")
+    with pytest.raises(UserError, match=r"b\.jsonl was added .* -f .*stereoset\.json"):
+        checksums.source_folder(record)
+    (folder / "b.jsonl").unlink()
+    (folder / "a.jsonl").write_text("[]\n")
+    with pytest.raises(UserError, match=r"a\.jsonl has changed .* -f .*stereoset\.json"):
+        checksums.source_folder(record)
+    (folder / "a.jsonl").unlink()
+    with pytest.raises(UserError, match="no such file"):
+        checksums.source_folder(record)
+    record.write_text(json.dumps({"dataset": "stereoset", "folder": str(folder)}))
+    with pytest.raises(UserError, match="SHA-256 of every file in the record"):
+        checksums.source_folder(record)
+
+
+def test_the_world_is_made_again_not_recorded_again(tmp_path):
+    folder = tmp_path / "data/bbq"
+    folder.mkdir(parents=True)
+    (folder / "a.jsonl").write_text("{}\n")
+    record = tmp_path / "bbq.json"
+    files = {"a.jsonl": {"sha256": "0" * 64, "bytes": 3}}
+    content = {"dataset": "bbq", "origin": "world", "folder": str(folder), "files": files}
+    record.write_text(json.dumps(content))
+    with pytest.raises(UserError, match=rf"-f {tmp_path}/world\.json"):
+        checksums.source_folder(record)
+
+
+def test_a_seal_fits_only_what_was_sealed():
+    content = checksums.sealed({"a": 1, "b": [0.1, None, "é"]})
+    again = json.loads(json.dumps(content))
+    checksums.check_seal(again, "x.json", "make it again")
+    for changed in ({**again, "a": 2}, {"a": 1}, [], None, {**again, "b": float("nan")}):
+        with pytest.raises(UserError, match=r"x\.json has changed .*make it again"):
+            checksums.check_seal(changed, "x.json", "make it again")

@@ -1,0 +1,127 @@
+import ast
+import shutil
+
+import pytest
+
+from evenprune.base import codedigest
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    (tmp_path / "__init__.py").write_text("")
+    (tmp_path / "solver.py").write_text(
+        '"""Doc."""\nfrom .masks import cut\n\ndef run(x):\n    return cut(x)\n'
+    )
+    (tmp_path / "masks.py").write_text("def cut(x):\n    return x + 1\n")
+    (tmp_path / "tables.py").write_text("A = 1\n")
+    monkeypatch.setattr(codedigest, "ROOT", tmp_path)
+    clear()
+    yield tmp_path
+    clear()
+
+
+def clear():
+    codedigest._parse.cache_clear()
+    codedigest.code_digest.cache_clear()
+
+
+def digest():
+    clear()
+    return codedigest.code_digest("evenprune.solver")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "changes"),
+    [
+        (
+            "solver.py",
+            '"""Other words."""\n# why\nfrom .masks import cut\ndef run(x):\n    return cut(x)\n',
+            False,
+        ),
+        ("solver.py", "from .masks import cut\ndef run(x):\n    return cut(x) + 1\n", True),
+        ("masks.py", "def cut(x):\n    return x + 2\n", True),
+        ("masks.py", "def cut(x):  # one more\n    return x + 1\n", False),
+        ("tables.py", "A = 2\n", False),
+    ],
+)
+def test_digest_follows_the_code_of_the_import_closure(package, file, text, changes):
+    before = digest()
+    (package / file).write_text(text)
+    assert (digest() != before) is changes
+
+
+# Of these steps, which ones each data file changes.
+STEPS = {
+    "reporting/printed.csv": ("reporting.collect", "reporting.tables.claims"),
+    "reporting/preamble.tex": ("reporting.paper",),
+    "reporting/figures.mplstyle": ("reporting.make_figure", "reporting.figures.regimes"),
+    "world/weights/model.safetensors": ("world.shipped",),
+    "world/weights/training.json": ("world.shipped",),
+}
+
+
+def test_a_data_file_changes_exactly_the_steps_that_read_it(repo, tmp_path, monkeypatch):
+    shutil.copytree(repo / "src/evenprune", tmp_path / "package")
+    monkeypatch.setattr(codedigest, "ROOT", tmp_path / "package")
+    steps = {step for changed in STEPS.values() for step in changed} | {"pruning.check"}
+
+    def digests():
+        clear()
+        return {step: codedigest.code_digest(f"evenprune.{step}") for step in steps}
+
+    before = digests()
+    found = {}
+    for name in STEPS:
+        with open(tmp_path / "package" / name, "ab") as file:
+            file.write(b" ")
+        after = digests()
+        found[name] = {step for step in steps if before[step] != after[step]}
+        before = after
+    clear()
+    # The PDF's captions come from the module of the figures, which reads the printed numbers too.
+    assert found.pop("reporting/printed.csv") >= set(STEPS["reporting/printed.csv"])
+    assert found == {name: set(changed) for name, changed in STEPS.items() if name in found}
+
+
+def test_every_file_of_the_package_that_is_no_code_belongs_to_a_module(repo):
+    named = set()
+    root = repo / "src/evenprune"
+    for file in root.rglob("*.py"):
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "DATA_FILES":
+                named |= {file.parent / name for name in ast.literal_eval(node.value)}
+    others = [
+        path
+        for path in root.rglob("*")
+        if path.is_file() and path.suffix != ".py" and "__pycache__" not in path.parts
+    ]
+    assert [path for path in others if not named & {path, *path.parents}] == []
+
+
+def test_a_data_file_that_is_missing_is_an_error(package):
+    (package / "solver.py").write_text('DATA_FILES = ("numbers.csv",)\n')
+    clear()
+    with pytest.raises(ValueError, match=r"names numbers\.csv in DATA_FILES"):
+        digest()
+
+
+def test_versions_have_no_build_tags(monkeypatch):
+    monkeypatch.setattr(codedigest, "version", lambda name: "2.9.1+cpu")
+    assert codedigest.package_versions("torch") == {"torch": "2.9.1"}
+
+
+def test_a_package_that_is_not_there_has_a_version_too():
+    assert codedigest.package_versions("no-such-package") == {"no-such-package": "absent"}
+
+
+def test_unknown_module_is_an_error(package):
+    with pytest.raises(ValueError, match="no module"):
+        codedigest.code_digest("evenprune.nothing")
+
+
+def test_every_step_of_the_command_line_has_a_digest():
+    from evenprune.cli import COMMANDS
+
+    clear()
+    for module, _ in COMMANDS.values():
+        assert len(codedigest.code_digest(f"evenprune{module}")) == 16

@@ -1,0 +1,181 @@
+import errno
+import gzip
+import json
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenprune.base import checksums, files, reading
+from evenprune.base.errors import UserError
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(), JSON))
+def test_canonical_json_ignores_the_order_of_keys(obj):
+    turned = dict(reversed(obj.items()))
+    assert files.canonical_json(obj) == files.canonical_json(turned)
+    assert files.digest(obj) == files.digest(turned)
+    assert json.loads(files.canonical_json(obj)) == obj
+
+
+def test_canonical_json_refuses_nan():
+    with pytest.raises(ValueError, match="Out of range"):
+        files.canonical_json({"loss": float("nan")})
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+    target = tmp_path / "out.json"
+    files.write_json(target, {"a": 1})
+    before = target.read_bytes()
+    with pytest.raises(RuntimeError), files.atomic_path(target) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError
+    assert target.read_bytes() == before
+    assert os.listdir(tmp_path) == ["out.json"]
+
+
+def test_a_full_disk_is_one_sentence(tmp_path):
+    with (
+        pytest.raises(UserError, match="the disk is full: free some space"),
+        files.atomic_path(tmp_path / "out"),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"id": 1, "text": "a"}\n{"id": 2\n', "line 2 does not parse"),
+        ('{"id": 1, "text": "a"}\n\n[1]\n', "line 3 of .* got list"),
+        ('{"id": 1}\n', "line 1 lacks text"),
+    ],
+)
+def test_broken_rows_are_named_by_line(tmp_path, text, message):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(text)
+    with pytest.raises(UserError, match=message):
+        files.read_jsonl(path, ["id", "text"])
+
+
+def test_a_damaged_gzip_file_is_named(tmp_path):
+    path = tmp_path / "rows.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"id": 1}\n' * 500)[:-20])
+    with pytest.raises(UserError, match=r"rows\.jsonl\.gz is damaged"):
+        files.read_jsonl(path)
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+BAD_JSON = [
+    ('{"id": "\\ud800", "text": "a"}', "half of a character"),
+    ('{"\\uDEAD": 1, "id": 1, "text": "a"}', "half of a character"),
+    ('{"id": 1, "text": ' + DEEP + "}", "nested too deeply"),
+    ('{"id": 1, "text": ' + "[" * 200 + "]" * 200 + "}", "nested more than 100 levels"),
+    ('{"id": ' + "9" * 5000 + ', "text": "a"}', "thousands of digits"),
+    ('{"id": NaN, "text": "a"}', "NaN is no number"),
+    ('{"id": -Infinity, "text": "a"}', "-Infinity is no number"),
+    ('{"id": 1e999, "text": "a"}', "too large"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_JSON)
+def test_json_that_no_step_can_use_is_named(text, message, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"id": 1, "text": "a"}\n' + text + "\n")
+    with pytest.raises(UserError, match=rf"rows\.jsonl, but line 2 does not parse.*{message}"):
+        files.read_jsonl(path, ["id", "text"])
+    path.write_text(text)
+    with pytest.raises(UserError, match=rf"expected JSON in .*rows\.jsonl, .*{message}"):
+        files.read_json(path)
+    with pytest.raises(UserError, match=rf"expected JSON in --spec, .*{message}"):
+        reading.parse_json(text, "--spec")
+
+
+def test_whole_pairs_of_surrogates_and_a_byte_order_mark_are_text(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"id": "\\ud83d\\ude00"}\n')
+    assert files.read_jsonl(path) == files.read_jsonl(path, ["id"]) == [{"id": "\U0001f600"}]
+    assert files.read_json(path) == {"id": "\U0001f600"}
+
+
+@pytest.mark.parametrize("text", ["[1]", "5", "null", '"a"'])
+def test_json_that_is_no_object(text, tmp_path):
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(UserError, match=r"expected a JSON object in .*a\.json, got"):
+        files.read_json(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize("read", [files.read_json, files.read_jsonl, files.sha256_file])
+def test_what_is_no_readable_file_is_named(read, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("{}")
+    for path, message in (
+        (tmp_path / "none", "found none; check the path"),
+        (tmp_path, "got a folder"),
+        (tmp_path / "file/a", "a part of that path is a file"),
+        (tmp_path / ("x" * 300), "cannot be read"),
+    ):
+        with pytest.raises(UserError, match=message):
+            read(path)
+
+    def refuse(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("builtins.open", refuse)
+    with pytest.raises(UserError, match="permission denied"):
+        read(tmp_path / "file")
+
+
+@pytest.mark.parametrize("read", [files.read_json, files.read_jsonl, files.sha256_file])
+def test_a_pipe_is_refused_as_it_can_be_read_once_only(read, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="got a pipe or device; write it to a file"):
+        read(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize("read", [files.read_json, files.read_jsonl])
+def test_text_that_is_not_utf_8_is_named(read, tmp_path):
+    for text in ('{"id": 1}\n'.encode("utf-16"), b"\xff\x00\x80" * 1000):
+        (tmp_path / "a").write_bytes(text)
+        with pytest.raises(UserError, match=r"not UTF-8 text .*save it as UTF-8"):
+            read(tmp_path / "a")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('a,b\n1,2\n3,"' + "x" * 200_000 + "\n", "line 3 does not parse .*quote that is not"),
+        ("a,b,a\n1,2,3\n", "a is there twice"),
+        ("a\n1\n", "b is missing"),
+        ("a,b\n1\n", "2 columns on line 2"),
+    ],
+)
+def test_csv_that_does_not_parse_is_named(text, message, tmp_path):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(UserError, match=message):
+        list(reading.iter_csv(tmp_path / "a.csv", ("a", "b")))
+
+
+def test_half_of_a_character_is_not_written(tmp_path):
+    with pytest.raises(UserError, match="half of a character"):
+        files.write_json(tmp_path / "a.json", {"file": "a\udcff"})
+    with pytest.raises(UserError, match="half of a character"):
+        files.digest({"file\udcff": 1})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("folder", [5, None, "", ["a"]])
+def test_a_record_with_another_folder_than_a_path(folder, tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps({"folder": folder}))
+    with pytest.raises(UserError, match="expected the path of a folder"):
+        checksums.source_folder(tmp_path / "a.json")

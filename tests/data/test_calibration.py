@@ -1,0 +1,509 @@
+"""Alignment of pairs, choice of texts, and the files that build-calibration writes."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenprune.base.checksums import source_files
+from evenprune.base.errors import UserError
+from evenprune.base.files import read_json, read_jsonl
+from evenprune.base.outputs import MARK
+from evenprune.cli import main
+from evenprune.data.build_calibration import (
+    choose_texts,
+    select_categories,
+    shuffle_partners,
+    truncate_text,
+)
+from evenprune.data.calibration import (
+    ALIGNMENTS,
+    align,
+    common_prefix,
+    read_pairs,
+    read_texts,
+    tokenize_pairs,
+    tokenize_texts,
+)
+from evenprune.data.readers import Dialogue
+from evenprune.data.sources import checksums
+from evenprune.models.loading import load_tokenizer
+
+
+def make_tokenizer(folder: Path, bos: bool = True, pad: bool = True, end: bool = True) -> Path:
+    """Write a byte-level tokenizer: one token a character of ASCII, so lengths are known."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    names = ["<s>", "</s>", "<pad>"]
+    vocabulary = {token: index for index, token in enumerate([*names, *alphabet])}
+    core = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    if bos:
+        core.post_processor = processors.TemplateProcessing(
+            single="<s> $A", special_tokens=[("<s>", 0)]
+        )
+    PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        bos_token="<s>",
+        eos_token="</s>" if end else None,
+        pad_token="<pad>" if pad else None,
+    ).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tokenizer_folder(tmp_path_factory) -> Path:
+    return make_tokenizer(tmp_path_factory.mktemp("tokenizer"))
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tokenizer_folder):
+    return load_tokenizer(tokenizer_folder)
+
+
+def pair(name: str, stereotype: str, anti: str, category: str = "race") -> dict[str, str]:
+    return {"id": name, "category": category, "stereotype": stereotype, "anti_stereotype": anti}
+
+
+# Alignment
+
+tokens = st.lists(st.integers(0, 3), min_size=1, max_size=12)
+
+
+@given(tokens, tokens, st.sampled_from(ALIGNMENTS))
+@settings(max_examples=500)
+def test_matches_are_monotone_in_range_and_hold_the_prefix(ids0, ids1, alignment):
+    aligned = align(ids0, ids1, alignment, pad_id=9)
+    if aligned is None:
+        assert alignment == "equal-length"
+        assert len(ids0) != len(ids1)
+        return
+    first, second, matches = aligned
+    for (i, j), (k, m) in itertools.pairwise(matches):
+        assert i < k
+        assert j < m
+    assert all(0 <= i < len(first) and 0 <= j < len(second) for i, j in matches)
+    shared = common_prefix(ids0, ids1)
+    assert matches[:shared] == tuple((k, k) for k in range(shared))
+    assert list(first[: len(ids0)]) == ids0
+    assert list(second[: len(ids1)]) == ids1
+    if alignment == "pad":
+        assert len(first) == len(second) == len(matches) == max(len(ids0), len(ids1))
+        assert set(first[len(ids0) :]) | set(second[len(ids1) :]) <= {9}
+    else:
+        assert (len(first), len(second)) == (len(ids0), len(ids1))
+    if alignment == "suffix":
+        assert all(first[i] == second[j] for i, j in matches)
+        if ids0 == ids1:
+            assert len(matches) == len(ids0)
+        else:  # the token on either side of the unmatched span differs
+            left = [i for i, _ in matches]
+            assert len(matches) < max(len(first), len(second))
+            gap = [i for i in range(len(first)) if i not in left]
+            assert gap == list(range(gap[0], gap[0] + len(gap))) if gap else True
+
+
+@given(tokens, tokens)
+def test_equal_lengths_are_matched_everywhere_by_equal_length_and_pad(ids0, ids1):
+    ids1 = (ids1 * len(ids0))[: len(ids0)]
+    every = tuple((k, k) for k in range(len(ids0)))
+    for alignment in ("equal-length", "pad"):
+        assert align(ids0, ids1, alignment) == (tuple(ids0), tuple(ids1), every)
+
+
+def test_suffix_matches_behind_the_differing_span_from_the_right():
+    assert align([1, 5, 6, 2, 3], [1, 7, 2, 3], "suffix")[2] == ((0, 0), (3, 2), (4, 3))
+    # a repeated token is not used twice
+    assert align([1, 1], [1, 1, 1], "suffix")[2] == ((0, 0), (1, 1))
+
+
+def test_bad_alignments_are_programming_errors():
+    with pytest.raises(ValueError, match="unknown alignment"):
+        align([1], [1], "left")
+    with pytest.raises(ValueError, match="needs a padding token"):
+        align([1], [1, 2], "pad")
+
+
+# Tokenising
+
+words = st.text(alphabet="ab ", min_size=1, max_size=6).filter(str.strip)
+
+
+@given(
+    st.lists(st.tuples(words, words, st.sampled_from("xyz")), min_size=1, max_size=8),
+    st.sampled_from(ALIGNMENTS),
+)
+@settings(deadline=None, max_examples=60)
+def test_kept_and_dropped_add_up(tokenizer, rows, alignment):
+    pairs = [pair(str(n), a, b, category) for n, (a, b, category) in enumerate(rows)]
+    equal = [p for p in pairs if len(p["stereotype"]) == len(p["anti_stereotype"])]
+    if alignment == "equal-length" and not equal:
+        with pytest.raises(UserError, match="unequal counts"):
+            tokenize_pairs(pairs, tokenizer, alignment)
+        return
+    found = tokenize_pairs(pairs, tokenizer, alignment)
+    assert len(found.pairs) + found.dropped == len(pairs)
+    assert len(found.pairs) == (len(equal) if alignment == "equal-length" else len(pairs))
+    for count in found.counts.values():
+        assert count["kept"] + count["dropped"] == count["total"]
+    assert sum(count["total"] for count in found.counts.values()) == len(pairs)
+    assert sum(count["kept"] for count in found.counts.values()) == len(found.pairs)
+    assert all(p.ids0[0] == p.ids1[0] == tokenizer.bos_token_id for p in found.pairs)
+
+
+def test_pad_uses_the_padding_token_or_else_the_end_token(tmp_path, tokenizer):
+    rows = [pair("a", "xx", "x")]
+    (found,) = tokenize_pairs(rows, tokenizer, "pad").pairs
+    assert found.ids1[-1] == tokenizer.pad_token_id
+    no_pad = load_tokenizer(make_tokenizer(tmp_path / "a", pad=False))
+    (found,) = tokenize_pairs(rows, no_pad, "pad").pairs
+    assert found.ids1[-1] == no_pad.eos_token_id
+    neither = load_tokenizer(make_tokenizer(tmp_path / "b", pad=False, end=False))
+    with pytest.raises(UserError, match="needs a padding or end token"):
+        tokenize_pairs(rows, neither, "pad")
+
+
+def test_texts_are_cut_and_two_begin_tokens_refused(tmp_path, tokenizer):
+    (ids,) = tokenize_texts(["abcdef"], tokenizer, max_tokens=3)
+    assert len(ids) == 3
+    assert ids[0] == tokenizer.bos_token_id
+    assert tokenize_texts([], tokenizer) == []
+    with pytest.raises(UserError, match="with two '<s>' tokens"):
+        tokenize_texts(["<s>abc"], tokenizer)
+    bare = load_tokenizer(make_tokenizer(tmp_path, bos=False))
+    assert tokenize_texts(["ab"], bare) == [(ids[1], ids[2])]
+    with pytest.raises(UserError, match="has no tokens"):
+        tokenize_texts([""], bare)
+
+
+def test_no_pairs_is_an_error(tokenizer):
+    with pytest.raises(UserError, match="at least one sentence pair"):
+        tokenize_pairs([], tokenizer, "suffix")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"id": "a", "category": "c", "stereotype": "x"}\n', "line 1 lacks anti_stereotype"),
+        ("", "at least one sentence pair in .* the file is empty"),
+        ('{"id":1,"category":"c","stereotype":"","anti_stereotype":"x"}', "field stereotype on"),
+        ('{"id":1,"category":2,"stereotype":"x","anti_stereotype":"x"}', "field category on"),
+        ("[]\n", "a JSON object on line 1"),
+    ],
+)
+def test_broken_pairs_files(tmp_path, text, message):
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(text)
+    with pytest.raises(UserError, match=message):
+        read_pairs(path)
+
+
+def test_pairs_and_texts_are_read(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    row = {**pair("1", "x", "y"), "id": 1, "extra": 0}
+    path.write_text(json.dumps(row) + "\n")
+    assert read_pairs(path) == [pair("1", "x", "y")]
+    path.write_text('{"id": "t", "text": "x"}\n')
+    assert read_texts(path) == [{"id": "t", "text": "x"}]
+    path.write_text("\n")
+    with pytest.raises(UserError, match="at least one text"):
+        read_texts(path)
+
+
+# Selection
+
+
+@given(st.integers(1, 60), st.integers(0, 60), st.integers(0, 60), st.integers(0, 3))
+def test_a_smaller_set_of_texts_is_a_prefix_of_a_larger(size, few, many, seed):
+    few, many = sorted((few, many))
+    dialogues = [Dialogue(str(n), (("user", "x"),)) for n in range(size)]
+    larger = choose_texts(dialogues, many, seed)
+    assert choose_texts(dialogues, few, seed) == larger[:few]
+    assert len(set(larger)) == len(larger) == min(many, size)
+
+
+def test_the_seed_changes_the_texts():
+    dialogues = [Dialogue(str(n), (("user", "x"),)) for n in range(50)]
+    assert choose_texts(dialogues, 20, 0) != choose_texts(dialogues, 20, 1)
+
+
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=20),
+    st.integers(0, 3),
+    st.sampled_from(["shuffled-pairs", "random-delta"]),
+)
+def test_shuffled_partners_have_equal_length_and_are_never_their_own(lengths, seed, control):
+    pairs = [pair(str(n), f"s{n}", f"a{n}") for n in range(len(lengths))]
+    shuffled = shuffle_partners(pairs, lengths, seed, control)
+    side = {"shuffled-pairs": "a", "random-delta": "s"}[control]
+    taken = []
+    for index, row in enumerate(shuffled):
+        if row is None:
+            assert lengths.count(lengths[index]) == 1
+            continue
+        partner = int(row["anti_stereotype"][1:])
+        assert partner != index
+        assert lengths[partner] == lengths[index]
+        assert row == {**pairs[index], "anti_stereotype": f"{side}{partner}"}
+        taken.append(partner)
+    assert len(set(taken)) == len(taken)
+    assert shuffle_partners(pairs, lengths, seed, control) == shuffled
+
+
+@given(st.text(min_size=1, max_size=40).filter(str.strip), st.integers(5, 12))
+@settings(deadline=None, max_examples=100)
+def test_a_cut_text_is_a_beginning_with_at_most_the_tokens_asked_for(tokenizer, text, limit):
+    def count(text):
+        return len(tokenizer(text)["input_ids"])
+
+    try:
+        cut = truncate_text(text, tokenizer, limit)
+    except UserError:
+        assert not text[: limit - 1].strip() or any(len(c.encode()) > 3 for c in text[:limit])
+        return
+    assert text.startswith(cut)
+    assert count(cut) <= limit
+    if count(text) <= limit:
+        assert cut == text
+    elif text.isascii() and text[limit - 2 : limit].strip():
+        assert count(cut) == limit
+
+
+def test_a_tokenizer_without_offsets_cuts_by_decoding(tokenizer, monkeypatch):
+    monkeypatch.setattr(type(tokenizer), "is_fast", False)
+    assert truncate_text("abcdef", tokenizer, 4) == "abc"
+
+
+def test_unknown_category_names_those_there_are():
+    pairs = [pair("1", "x", "y", "race"), pair("2", "x", "y", "gender")]
+    assert select_categories(pairs, ["gender"]) == pairs[1:]
+    assert select_categories(pairs, []) == pairs
+    with pytest.raises(UserError, match="among gender, race, got 'sex'"):
+        select_categories(pairs, ["sex"])
+
+
+# The command
+
+PAIRS = [("aa", "bb"), ("aaa", "b"), ("ab", "ba"), ("c", "ddd"), ("cc", "dd"), ("zz", "yy")]
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory) -> Path:
+    """Data sets in the canonical form, of letters."""
+    folder = tmp_path_factory.mktemp("world")
+    (folder / "stereoset").mkdir()
+    (folder / "crows_pairs").mkdir()
+    (folder / "ultrachat").mkdir()
+    rows = [
+        {
+            "id": f"p{n}",
+            "target": "x",
+            "bias_type": "race" if n % 2 else "gender",
+            "context": "BLANK",
+            "sentences": [
+                {"gold_label": label, "sentence": text}
+                for label, text in zip(
+                    ("stereotype", "anti-stereotype", "unrelated"), (*texts, "u"), strict=True
+                )
+            ],
+        }
+        for n, texts in enumerate(PAIRS)
+    ]
+    (folder / "stereoset/intrasentence.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows)
+    )
+    (folder / "crows_pairs/crows_pairs_anonymized.csv").write_text(
+        ",sent_more,sent_less,stereo_antistereo,bias_type\n0,more,less,antistereo,age\n"
+    )
+    (folder / "ultrachat/talk.jsonl").write_text(
+        "".join(
+            json.dumps({"messages": [{"role": "user", "content": f"text {n} " + "x" * n}]}) + "\n"
+            for n in range(10)
+        )
+    )
+    return folder
+
+
+@pytest.fixture
+def arguments(world, tokenizer_folder):
+    def make(out, *flags, source="stereoset"):
+        return [
+            *("build-calibration", "--pairs-source", source, "--pairs-data", str(world / source)),
+            *("--model", str(tokenizer_folder), "--out", str(out), *map(str, flags)),
+        ]
+
+    return make
+
+
+@pytest.fixture
+def build(arguments, capsys):
+    """Run the command in this process; return what it said."""
+
+    def run(*args, ok=True, **options):
+        status = main(arguments(*args, **options))
+        said = capsys.readouterr().err
+        assert status == (0 if ok else 2), said
+        return said
+
+    return run
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def test_build_calibration_counts_and_repeats_byte_for_byte(
+    build, arguments, repo, world, tmp_path
+):
+    texts = ["--texts-data", world / "ultrachat", "--n-texts", 20, "--max-tokens", 12]
+    said = build(tmp_path / "ss" / "s0", *texts)
+    assert "4 of 6 pairs kept (equal-length), 2 dropped: gender 3/3, race 1/3" in said
+    assert "20 texts were asked for, the source has 10" in said
+    first = contents(tmp_path / "ss" / "s0")
+    assert list(first) == [MARK, "manifest.json", "pairs.jsonl", "texts.jsonl"]
+    # again, in a process of its own with another hash seed
+    subprocess.run(
+        [sys.executable, "-m", "evenprune", *arguments(tmp_path / "ss" / "s0", *texts)],
+        env={**os.environ, "PYTHONPATH": str(repo / "src"), "PYTHONHASHSEED": "7"},
+        check=True,
+    )
+    assert contents(tmp_path / "ss" / "s0") == first
+    manifest = read_json(tmp_path / "ss" / "s0" / "manifest.json")
+    assert manifest["calibration"] == "ss"
+    assert manifest["pairs"]["categories"] == {
+        "gender": {"total": 3, "kept": 3, "dropped": 0},
+        "race": {"total": 3, "kept": 1, "dropped": 2},
+    }
+    assert (manifest["pairs"]["kept"], manifest["pairs"]["dropped"]) == (4, 2)
+    assert manifest["tokens"]["pairs"] == 4 * 2 * 3  # two letters and the begin token
+    assert manifest["texts"]["kept"] == 10
+    rows = read_jsonl(tmp_path / "ss/s0/texts.jsonl")
+    assert max(len(row["text"]) for row in rows) == 11
+    assert manifest["tokens"]["texts"] == sum(len(row["text"]) + 1 for row in rows)
+    assert list(manifest["sources"]) == ["stereoset", "ultrachat"]
+    assert read_pairs(tmp_path / "ss/s0/pairs.jsonl")[0] == pair("p0", "aa", "bb", "gender")
+
+
+def test_build_calibration_from_records_and_by_category(build, world, tmp_path):
+    record = tmp_path / "stereoset.json"
+    files = checksums(world / "stereoset", source_files("data", world / "stereoset"), "stereoset")
+    record.write_text(json.dumps({"folder": str(world / "stereoset"), "files": files}))
+    build(
+        *(tmp_path / "out", "--pairs-data", record, "--categories", "race"),
+        *("--alignment", "suffix", "--name", "ss.race"),
+    )
+    manifest = read_json(tmp_path / "out/manifest.json")
+    recorded = {name: one["sha256"] for name, one in files.items()}
+    assert manifest["sources"] == {"stereoset": recorded}
+    assert manifest["calibration"] == "ss.race"
+    assert manifest["pairs"]["kept"] == 3
+    assert (tmp_path / "out/texts.jsonl").read_bytes() == b""
+    build(tmp_path / "no", "--categories", "colour", ok=False)
+    assert not (tmp_path / "no").exists()
+
+
+def test_build_calibration_crows_pairs_and_its_direction(build, tmp_path):
+    build(tmp_path / "cp", source="crows_pairs")
+    assert read_pairs(tmp_path / "cp/pairs.jsonl") == [pair("0", "more", "less", "age")]
+
+
+def test_build_calibration_control_exchanges_partners(build, tmp_path):
+    build(tmp_path / "c", "--control", "shuffled-pairs")
+    rows = read_pairs(tmp_path / "c/pairs.jsonl")
+    original = dict(PAIRS)
+    assert sorted(row["stereotype"] for row in rows) == ["aa", "ab", "cc", "zz"]
+    assert sorted(row["anti_stereotype"] for row in rows) == ["ba", "bb", "dd", "yy"]
+    assert all(original[row["stereotype"]] != row["anti_stereotype"] for row in rows)
+    build(tmp_path / "d", "--control", "shuffled-pairs", "--alignment", "suffix")
+    manifest = read_json(tmp_path / "d/manifest.json")
+    assert manifest["pairs"]["without_partner"] == 2  # alone with their length
+    assert manifest["pairs"]["dropped"] == 2
+
+
+def test_build_calibration_random_delta_takes_other_stereotypes(build, tmp_path):
+    build(tmp_path / "r", "--control", "random-delta")
+    rows = read_pairs(tmp_path / "r/pairs.jsonl")
+    stereotypes = ["aa", "ab", "cc", "zz"]
+    assert sorted(row["stereotype"] for row in rows) == stereotypes
+    assert sorted(row["anti_stereotype"] for row in rows) == stereotypes
+    assert all(row["stereotype"] != row["anti_stereotype"] for row in rows)
+    assert read_json(tmp_path / "r/manifest.json")["spec"]["control"] == "random-delta"
+
+
+def test_texts_and_their_number_go_together(build, world, tmp_path):
+    said = build(tmp_path / "out", "--n-texts", 3, ok=False)
+    assert "--texts-data and --n-texts" in said
+    assert not (tmp_path / "out").exists()
+
+
+# Real data
+
+
+@pytest.mark.parametrize("model", ["stories3m-llama", "stories260k-llama"])
+def test_real_stereoset_counts_agree_with_the_tokenizer_itself(shared, model):
+    from tokenizers import Tokenizer
+
+    from evenprune.data.build_calibration import read_source_pairs
+
+    folder = shared / "models" / model
+    pairs = read_source_pairs("stereoset", shared / "data/stereoset")
+    core = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    lengths = [
+        [len(core.encode(row[name]).ids) for name in ("stereotype", "anti_stereotype")]
+        for row in pairs
+    ]
+    equal = sum(a == b for a, b in lengths)
+    found = tokenize_pairs(pairs, load_tokenizer(folder), "equal-length")
+    assert (len(found.pairs), found.dropped) == (equal, 2106 - equal)
+    assert {name: count["total"] for name, count in found.counts.items()} == {
+        "gender": 255,
+        "profession": 810,
+        "race": 962,
+        "religion": 79,
+    }
+    kept = tokenize_pairs(pairs, load_tokenizer(folder), "suffix")
+    assert kept.dropped == 0
+    assert all(p.matches for p in kept.pairs)
+
+
+def test_real_dialogues_are_cut_to_the_tokens_asked_for(shared):
+    from evenprune.data.readers import read_ultrachat
+
+    tokenizer = load_tokenizer(shared / "models/stories3m-llama")
+    texts = [d.text for d in choose_texts(read_ultrachat(shared / "data/ultrachat"), 64, 0)]
+    for text in texts:
+        cut = truncate_text(text, tokenizer, 100)
+        assert text.startswith(cut)
+        assert 98 <= len(tokenize_texts([cut], tokenizer)[0]) <= 100
+
+
+@pytest.mark.parametrize("change", [{"id": 1.5}, {"id": True}, {"stereotype": ""}])
+def test_pairs_with_a_field_that_is_no_text(change, tmp_path):
+    row = {"id": "a", "category": "c", "stereotype": "s", "anti_stereotype": "t"} | change
+    (tmp_path / "pairs.jsonl").write_text(json.dumps(row) + "\n")
+    with pytest.raises(UserError, match=f"field {next(iter(change))} on line 1"):
+        read_pairs(tmp_path / "pairs.jsonl")
+
+
+def test_ids_of_pairs_and_texts_come_once(tmp_path):
+    rows = [{"id": 1, "text": "a"}, {"id": "2", "text": "b"}, {"id": "1", "text": "c"}]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(UserError, match=r"lines 1 and 3 have '1'; rename or remove"):
+        read_texts(tmp_path / "texts.jsonl")
+
+
+def test_a_long_value_is_cut_in_the_message(tmp_path):
+    row = {"id": "a", "text": ["x" * 100_000]}
+    (tmp_path / "texts.jsonl").write_text(json.dumps(row) + "\n")
+    with pytest.raises(UserError) as caught:
+        read_texts(tmp_path / "texts.jsonl")
+    assert len(str(caught.value)) < 500

@@ -1,0 +1,295 @@
+"""Readers of the canonical files: broken rows are named, the real sets have their sizes."""
+
+import csv
+import gzip
+import json
+from collections import Counter
+
+import pytest
+
+from evenprune.base.errors import UserError
+from evenprune.data import readers
+
+STEREOSET = {
+    "id": "a",
+    "target": "Zorbian",
+    "bias_type": "race",
+    "context": "Zorbians are BLANK.",
+    "sentences": [
+        {"gold_label": label, "sentence": label}
+        for label in ("stereotype", "anti-stereotype", "unrelated")
+    ],
+}
+MMLU = {"question": "q", "subject": "s", "choices": list("wxyz"), "answer": 0}
+HELLASWAG = {"row": 0, "query": "Digging: a", "choices": list("wxyz"), "gold": 3}
+UNQOVER = {
+    "example_id": 1,
+    "category": "religion",
+    "context": "c",
+    "question": "q",
+    "ans0": "x",
+    "ans1": "y",
+    "ans2": "unknown",
+    "label": 2,
+    "unknown_num": 2,
+}
+BBQ = {
+    "example_id": 0,
+    "question_index": "1",
+    "question_polarity": "neg",
+    "context_condition": "ambig",
+    "category": "Age",
+    "answer_info": {"ans0": ["a", "old"], "ans1": ["b", ""], "ans2": ["Not known", "unknown"]},
+    "additional_metadata": {"stereotyped_groups": ["old"]},
+    "context": "c",
+    "question": "q",
+    "ans0": "A",
+    "ans1": "B",
+    "ans2": "Not known",
+    "label": 2,
+}
+STORY = {"id": 0, "text": "One.\n\nTwo.\r\nThree."}
+DIALOGUE = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
+PROMPT = {"prompt": {"text": "Hello", "toxicity": None}}
+
+JSON_READERS = {
+    "stereoset": (readers.read_stereoset, "intrasentence.jsonl", STEREOSET),
+    "mmlu": (readers.read_mmlu, "test.jsonl", MMLU),
+    "hellaswag": (readers.read_hellaswag, "validation_lm_eval.jsonl", HELLASWAG),
+    "unqover": (readers.read_unqover, "datas_rebuilt.jsonl", UNQOVER),
+    "bbq": (readers.read_bbq, "Age.jsonl", BBQ),
+    "tinystories": (readers.read_tinystories, "stories_1000.jsonl", STORY),
+    "ultrachat": (readers.read_ultrachat, "talk.jsonl", DIALOGUE),
+    "realtoxicityprompts": (readers.read_realtoxicityprompts, "toxic.jsonl", PROMPT),
+}
+
+
+def write(path, *rows):
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text)
+
+
+@pytest.mark.parametrize("name", sorted(JSON_READERS))
+def test_plain_and_gzipped_files_read_the_same(name, tmp_path):
+    read, file, row = JSON_READERS[name]
+    for folder, suffix in (("plain", ""), ("gz", ".gz")):
+        (tmp_path / folder).mkdir()
+        write(tmp_path / folder / f"{file}{suffix}", row)
+    items = read(tmp_path / "plain")
+    assert len(items) == 1
+    assert read(tmp_path / "gz") == items
+
+
+@pytest.mark.parametrize("name", sorted(JSON_READERS))
+def test_missing_field_broken_line_empty_and_missing_file(name, tmp_path):
+    read, file, row = JSON_READERS[name]
+    field = next(iter(row))
+    write(tmp_path / file, row, {key: value for key, value in row.items() if key != field})
+    with pytest.raises(UserError, match=rf"line 2 lacks {field}"):
+        read(tmp_path)
+    (tmp_path / file).write_text(json.dumps(row) + '\n{"cut')
+    with pytest.raises(UserError, match="line 2 does not parse"):
+        read(tmp_path)
+    write(tmp_path / file)
+    with pytest.raises(UserError, match="empty"):
+        read(tmp_path)
+    (tmp_path / file).rename(tmp_path / "other.txt")
+    with pytest.raises(UserError, match="found n"):
+        read(tmp_path)
+    (tmp_path / f"{file}.gz").write_bytes(gzip.compress(json.dumps(row).encode())[:-6])
+    with pytest.raises(UserError, match="damaged"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("stereoset", {"sentences": STEREOSET["sentences"][:2]}, "three sentences labelled"),
+        ("stereoset", {"sentences": [*STEREOSET["sentences"][:2]] * 2}, "three sentences"),
+        ("stereoset", {"sentences": "x"}, "three sentences labelled"),
+        ("stereoset", {"context": " "}, "a non-empty text in field context"),
+        ("mmlu", {"answer": 4}, "answer to be a whole number from 0 to 3"),
+        ("mmlu", {"answer": True}, "answer to be a whole number from 0 to 3"),
+        ("mmlu", {"choices": ["a", "b", "c"]}, "a list of 4 non-empty texts in field choices"),
+        ("mmlu", {"choices": ["a", "b", "c", 4]}, "a list of 4 non-empty texts in field choices"),
+        ("mmlu", {"choices": ["a", "b", "c", ""]}, "a list of 4 non-empty texts in field choices"),
+        ("hellaswag", {"choices": [" ", "b", "c", "d"]}, "a list of 4 non-empty texts"),
+        ("hellaswag", {"gold": "3"}, "gold to be a whole number"),
+        ("hellaswag", {"row": None}, "a number or a text in field row"),
+        ("unqover", {"label": -1}, "label to be a whole number from 0 to 2"),
+        ("bbq", {"context_condition": "both"}, "context_condition to be one of ambig, disambig"),
+        ("bbq", {"answer_info": {"ans0": ["a", "b"]}}, "answer_info with a text and a group"),
+        (
+            "bbq",
+            {"answer_info": {f"ans{k}": ["a", "old"] for k in range(3)}},
+            'exactly one answer whose answer_info says "unknown"',
+        ),
+        ("bbq", {"additional_metadata": {}}, "a list stereotyped_groups"),
+        ("ultrachat", {"messages": []}, "a list of turns"),
+        ("ultrachat", {"messages": [{"role": "user"}]}, "turns with the fields role and content"),
+        ("ultrachat", {"messages": [{"role": "u", "content": ""}]}, "a turn with some text"),
+        ("realtoxicityprompts", {"prompt": "x"}, "a prompt with the field text"),
+        ("realtoxicityprompts", {"prompt": {"text": "x", "toxicity": "y"}}, "a number or null"),
+    ],
+)
+def test_broken_values_are_named_with_file_and_line(name, change, message, tmp_path):
+    read, file, row = JSON_READERS[name]
+    write(tmp_path / file, row, {**row, "id": "b", "example_id": 2, **change})
+    with pytest.raises(UserError, match=message) as error:
+        read(tmp_path)
+    assert f"line 2 of {tmp_path / file}" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_an_id_that_comes_twice_is_an_error(tmp_path):
+    write(tmp_path / "datas_rebuilt.jsonl", UNQOVER, UNQOVER)
+    with pytest.raises(UserError, match="'1' comes twice"):
+        readers.read_unqover(tmp_path)
+
+
+def test_bbq_item(tmp_path):
+    write(tmp_path / "Age.jsonl", BBQ)
+    (item,) = readers.read_bbq(tmp_path)
+    assert item.id == "Age-0"
+    assert item.unknown == 2
+    assert item.groups == ("old", "", "unknown")
+    assert item.stereotyped_groups == ("old",)
+    with pytest.raises(UserError, match=r"expected BBQ categories among Age .* got 'Aeg'"):
+        readers.read_bbq(tmp_path, ["Aeg"])
+
+
+def test_bbq_files_are_in_helm_order_and_unknown_ones_behind(tmp_path):
+    for name in ("Zorb", "SES", "Alpha", "Race_x_gender", "Race_x_SES", "Age"):
+        write(tmp_path / f"{name}.jsonl", BBQ)
+    names = [path.stem for path in readers.bbq_files(tmp_path)]
+    assert names == ["Age", "Race_x_SES", "Race_x_gender", "SES", "Alpha", "Zorb"]
+
+
+def test_tinystories_are_shuffled_by_the_seed_with_single_line_breaks(tmp_path):
+    rows = [{"id": number, "text": f"{number}.\n\n\nEnd."} for number in range(50)]
+    write(tmp_path / "stories_1000.jsonl", *rows)
+    items = readers.read_tinystories(tmp_path)
+    assert items == readers.read_tinystories(tmp_path)
+    assert items != readers.read_tinystories(tmp_path, seed=1)
+    assert [item.id for item in items] != [str(number) for number in range(50)]
+    assert sorted(item.text for item in items) == sorted(f"{n}.\nEnd." for n in range(50))
+
+
+def test_crows_pairs_tab_and_comma(tmp_path):
+    header = ["", "sent_more", "sent_less", "stereo_antistereo", "bias_type"]
+    rows = [header, ["0", "a, b", "c", "stereo", "age"]]
+    for variant, delimiter in (("revised", "\t"), ("anonymized", ",")):
+        with open(tmp_path / f"crows_pairs_{variant}.csv", "w", newline="") as out:
+            csv.writer(out, delimiter=delimiter).writerows(rows)
+        (pair,) = readers.read_crows_pairs(tmp_path, variant)
+        assert pair == readers.CrowsPair("0", "age", "a, b", "c", "stereo")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sent_more,sent_less\n", "stereo_antistereo, bias_type are missing"),
+        ("", "columns .* are missing"),
+        ("sent_more,sent_less,stereo_antistereo,bias_type\na,b,stereo\n", "columns on line 2"),
+        ("sent_more,sent_less,stereo_antistereo,bias_type\na,b,up,age\n", "to be one of stereo"),
+        ("sent_more,sent_less,stereo_antistereo,bias_type\n", "at least one row"),
+    ],
+)
+def test_broken_csv(text, message, tmp_path):
+    (tmp_path / "crows_pairs_anonymized.csv").write_text(text)
+    with pytest.raises(UserError, match=message):
+        readers.read_crows_pairs(tmp_path, "anonymized")
+
+
+def test_wikitext_follows_the_row_rule(tmp_path):
+    (tmp_path / "wiki.test.raw").write_text(" \n = Zorb = \n \n Text . \n")
+    assert readers.read_wikitext(tmp_path) == ["", " = Zorb = \n", "", " Text . \n"]
+    (tmp_path / "wiki.test.raw").write_text(" \n\n")
+    with pytest.raises(UserError, match="it is blank"):
+        readers.read_wikitext(tmp_path)
+    (tmp_path / "wiki.test.raw").write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError, match="damaged"):
+        readers.read_wikitext(tmp_path)
+
+
+def test_the_real_sets_have_their_published_sizes(shared):
+    data = shared / "data"
+    stereoset = Counter(item.category for item in readers.read_stereoset(data / "stereoset"))
+    assert stereoset == {"gender": 255, "race": 962, "religion": 79, "profession": 810}
+    revised = Counter(p.category for p in readers.read_crows_pairs(data / "crows_pairs"))
+    assert revised.total() == 1677
+    assert revised["autre"] == 11
+    original = readers.read_crows_pairs(data / "crows_pairs", "anonymized")
+    assert Counter(pair.category for pair in original)["race-color"] == 516
+    assert len(original) == 1508
+    assert len(readers.read_ultrachat(data / "ultrachat")) == 1000
+    assert len(readers.read_hellaswag(data / "hellaswag")) == 10042
+    sizes = {"test": 14042, "validation": 1531, "dev": 285}
+    for split, size in sizes.items():
+        items = readers.read_mmlu(data / "mmlu", split)
+        assert len(items) == size
+        assert len({item.category for item in items}) == 57
+    assert len(readers.read_tinystories(data / "tinystories")) == 1000
+    assert len(readers.read_realtoxicityprompts(data / "realtoxicityprompts")) == 2396
+    for category, size in (("standard", 200), ("contextual", 100), ("copyright", 100)):
+        assert len(readers.read_harmbench(data / "harmbench", category)) == size
+    assert len(readers.read_harmbench(data / "harmbench")) == 400
+    with pytest.raises(UserError, match="a HarmBench category"):
+        readers.read_harmbench(data / "harmbench", "other")
+
+
+def test_the_real_unqover_is_head_of_four_categories(shared):
+    items = readers.read_unqover(shared / "data/unqover")
+    sizes = Counter(item.category for item in items)
+    assert sizes == dict.fromkeys(("religion", "country", "ethnicity", "mixedgender"), 10002)
+    assert all(item.label == item.unknown for item in items)
+    assert all(item.answers[item.unknown] == "unknown" for item in items)
+    sample = {item.id: item for item in readers.read_unqover(shared / "data/unqover", "sampled")}
+    assert len(sample) == 3000
+    assert all(sample[item.id] == item for item in items if item.id in sample)
+
+
+def test_the_real_bbq_and_its_helm_composition(shared):
+    import random
+
+    items = readers.read_bbq(shared / "data/bbq")
+    assert len(items) == 58492
+    assert sum(item.condition == "ambig" for item in items) == 29246
+    assert all(i.label == i.unknown for i in items if i.condition == "ambig")
+    random.seed(0)
+    shuffled = list(items)
+    random.shuffle(shuffled)
+    test = shuffled[-1000:]
+    assert Counter(item.condition for item in test) == {"ambig": 492, "disambig": 508}
+    categories = Counter(item.category for item in test)
+    assert categories["Race_x_gender"] == 262
+    assert categories["Religion"] == 10
+
+
+def test_the_real_wikitext_has_the_rows_of_the_hub(shared):
+    rows = readers.read_wikitext(shared / "data/wikitext2")
+    assert len(rows) == 4358
+    assert rows[:2] == ["", " = Robert Boulter = \n"]
+
+
+@pytest.mark.parametrize("name", sorted(JSON_READERS))
+def test_a_surrogate_half_is_refused_and_a_long_value_is_cut(name, tmp_path):
+    read, file, row = JSON_READERS[name]
+    field = next(iter(row))
+    (tmp_path / file).write_text(json.dumps(row) + "\n" + json.dumps({**row, field: "\ud800"}))
+    with pytest.raises(UserError, match=r"line 2 does not parse .*half of a character"):
+        read(tmp_path)
+    write(tmp_path / file, row, {**row, field: {"a": ["x" * 100_000]}})
+    with pytest.raises(UserError, match="on line 2") as caught:
+        read(tmp_path)
+    assert len(str(caught.value)) < 800
+
+
+@pytest.mark.parametrize("score", ["1e999", "NaN", "1" + "0" * 400, "-3"])
+def test_toxicity_that_is_no_share(score, tmp_path):
+    (tmp_path / "a.jsonl").write_text(f'{{"prompt": {{"text": "a", "toxicity": {score}}}}}')
+    with pytest.raises(UserError, match="line 1"):
+        readers.read_realtoxicityprompts(tmp_path)

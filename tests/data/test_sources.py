@@ -1,0 +1,603 @@
+"""Mirror, hub, lock file and prefetch; the hub is a local one spoken to by the real client."""
+
+import hashlib
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fake_hub import FakeHub
+
+from evenprune.base.errors import UserError
+from evenprune.base.outputs import MARK
+from evenprune.data import sources
+from evenprune.data.converters import CONVERTERS
+from evenprune.data.hub import Hub, Unreachable
+from evenprune.data.readers import read_tinystories
+from evenprune.plan.config import read_yaml
+
+TOKEN = "hf_NotToBeSeenAnywhere"
+STORIES = {
+    "hub": {
+        "repo": "org/stories",
+        "parts": {"validation": {"files": ["data/*.jsonl", "default/*.jsonl"], "first": 2}},
+    }
+}
+
+
+def safetensors(values: bytes = b"\0" * 8) -> bytes:
+    header = {"weight": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + values
+
+
+MODEL = {
+    "config.json": b'{"model_type": "llama"}',
+    "model.safetensors": safetensors(),
+    "tokenizer.json": b"{}",
+    "pytorch_model.bin": b"a pickle",
+    "consolidated.safetensors": b"the same weights again",
+    "original/params.json": b"{}",
+    "modeling_custom.py": b"raise SystemExit",
+}
+
+
+def stories(*texts: str) -> bytes:
+    return "".join(json.dumps({"text": text}) + "\n" for text in texts).encode()
+
+
+@pytest.fixture
+def server(monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    hub = FakeHub()
+    hub.repository("model", "org/model").push(MODEL)
+    hub.repository("dataset", "org/stories").push(
+        {"data/validation.jsonl": stories("one", "two", "three"), "README.md": b"card"}
+    )
+    yield hub
+    hub.close()
+
+
+@pytest.fixture
+def hub(server, tmp_path) -> Hub:
+    return Hub(cache=tmp_path / "cache", endpoint=server.url)
+
+
+@pytest.fixture
+def lock(tmp_path) -> Path:
+    return tmp_path / "config" / "lock.json"
+
+
+def go_offline(monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+
+
+def get_model(hub, lock, **entry):
+    sources.prefetch(
+        [("models", "m", {"hub": "org/model", **entry})], mirror=None, lock_path=lock, hub=hub
+    )
+    return json.loads(lock.read_text())
+
+
+def fetch_model(hub, lock):
+    return sources.resolve_model("m", {"hub": "org/model"}, mirror=None, lock_path=lock, hub=hub)
+
+
+def test_prefetch_pins_commit_and_checksums_then_works_offline(server, hub, lock, monkeypatch):
+    commit = server.repository("model", "org/model").refs["main"]
+    pinned = get_model(hub, lock)
+    assert pinned["org/model"]["revision"] == commit
+    # safetensors, configuration and tokenizer; no pickle, no code, no second copy
+    assert sorted(pinned["org/model"]["files"]) == [
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+    ]
+    entry = pinned["org/model"]["files"]["model.safetensors"]
+    assert entry == {
+        "sha256": hashlib.sha256(safetensors()).hexdigest(),
+        "bytes": len(safetensors()),
+    }
+    go_offline(monkeypatch)
+    before = len(server.requests)
+    record = fetch_model(hub, lock)
+    assert len(server.requests) == before
+    assert record["origin"] == "hub"
+    assert record["revision"] == commit
+    assert record["files"] == pinned["org/model"]["files"]
+    assert (Path(record["folder"]) / "model.safetensors").read_bytes() == safetensors()
+
+
+def test_code_is_never_fetched(hub, lock):
+    assert "modeling_custom.py" in MODEL
+    assert "modeling_custom.py" not in get_model(hub, lock)["org/model"]["files"]
+
+
+def test_a_moved_repository_is_said_and_the_pinned_commit_used(server, hub, lock, capsys):
+    old = get_model(hub, lock)["org/model"]["revision"]
+    new = server.repository("model", "org/model").push(
+        {**MODEL, "model.safetensors": safetensors(b"\1" * 8)}
+    )
+    capsys.readouterr()
+    record = fetch_model(hub, lock)
+    assert record["revision"] == old
+    assert (Path(record["folder"]) / "model.safetensors").read_bytes() == safetensors()
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert old[:12] in said
+    assert new[:12] in said
+    assert get_model(hub, lock)["org/model"]["revision"] == old  # prefetch again keeps the pin
+    sources.prefetch(
+        [("models", "m", {"hub": "org/model"})], mirror=None, lock_path=lock, hub=hub, update=True
+    )
+    assert json.loads(lock.read_text())["org/model"]["revision"] == new
+
+
+def test_a_file_that_does_not_fit_the_lock_is_an_error(server, hub, lock):
+    pinned = get_model(hub, lock)
+    folder = Path(fetch_model(hub, lock)["folder"])
+    changed = (folder / "config.json").resolve()
+    changed.write_bytes(b"{}")
+    with pytest.raises(UserError, match=r"config\.json of org/model has the SHA-256"):
+        fetch_model(hub, lock)
+    assert json.loads(lock.read_text()) == pinned
+
+
+def test_a_download_that_comes_damaged_is_an_error_and_not_pinned(server, hub, lock):
+    server.damaged.add("model.safetensors")
+    with pytest.raises(UserError, match=r"model\.safetensors of org/model came damaged"):
+        get_model(hub, lock)
+    assert not lock.exists()
+
+
+def test_a_gated_repository_is_one_sentence_without_the_token(server, hub, lock, capsys):
+    server.repository("model", "org/model").gated = True
+    with pytest.raises(UserError, match="is gated and this account may not read it") as error:
+        get_model(hub, lock)
+    assert any(TOKEN in (header or "") for _, _, header in server.requests)  # it was sent
+    assert TOKEN not in str(error.value) + capsys.readouterr().err
+    assert not lock.exists()
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"hub": "org/none"}, "does not exist, or is private"),
+        ({"hub": "org/model@refs/pr/7"}, "has no revision refs/pr/7"),
+    ],
+)
+def test_unknown_repository_and_reference(hub, lock, entry, message):
+    with pytest.raises(UserError, match=message):
+        sources.prefetch([("models", "m", entry)], mirror=None, lock_path=lock, hub=hub)
+
+
+def test_weights_without_safetensors_ask_for_a_reference_that_has_them(server, hub, lock):
+    repository = server.repository("model", "org/old")
+    pickled = {k: v for k, v in MODEL.items() if "safetensors" not in k}
+    repository.push(pickled)
+    converted = repository.push(MODEL, ref="refs/pr/3")
+    with pytest.raises(UserError, match=r"no safetensors weights .* org/old@refs/pr/N"):
+        sources.prefetch(
+            [("models", "m", {"hub": "org/old"})], mirror=None, lock_path=lock, hub=hub
+        )
+    entry = {"hub": "org/old@refs/pr/3"}
+    sources.prefetch([("models", "m", entry)], mirror=None, lock_path=lock, hub=hub)
+    record = sources.resolve_model("m", entry, mirror=None, lock_path=lock, hub=hub)
+    assert record["revision"] == converted
+
+
+def test_missing_file_and_closed_hub(server, hub, monkeypatch):
+    commit = server.repository("model", "org/model").refs["main"]
+    with pytest.raises(UserError, match=r"has no file nothing\.json at revision"):
+        hub.fetch("org/model", "model", commit, "nothing.json")
+    server.close()
+    with pytest.raises(Unreachable, match="the hub cannot be reached"):
+        hub.listing("org/model", "model", "main")
+    go_offline(monkeypatch)
+    with pytest.raises(Unreachable, match="HF_HUB_OFFLINE"):
+        hub.listing("org/model", "model", "main")
+    with pytest.raises(Unreachable, match=r"config\.json of .* not in the local cache"):
+        hub.fetch("org/model", "model", commit, "config.json")
+
+
+def test_data_set_is_pinned_converted_and_read(server, hub, lock, tmp_path, monkeypatch):
+    items = [("data", "tinystories", STORIES)]
+    sources.prefetch(items, mirror=None, lock_path=lock, hub=hub)
+    go_offline(monkeypatch)
+    options = {"mirror": None, "lock_path": lock, "cache": tmp_path / "converted", "hub": hub}
+    record = sources.resolve_dataset("tinystories", STORIES, **options)
+    commit = server.repository("dataset", "org/stories").refs["main"]
+    assert record["revision"] == f"org/stories@{commit}"
+    assert {item.text for item in read_tinystories(record["folder"])} == {"one", "two"}
+    assert sources.resolve_dataset("tinystories", STORIES, **options) == record
+
+
+def test_data_set_in_another_form_is_taken_from_the_parquet_copy(server, hub, lock, tmp_path):
+    repository = server.repository("dataset", "org/stories")
+    repository.refs.clear()
+    repository.push({"stories.py": b"a loading script"})
+    commit = repository.push({"default/0.jsonl": stories("one", "two")}, ref=sources.PARQUET_REF)
+    sources.prefetch([("data", "tinystories", STORIES)], mirror=None, lock_path=lock, hub=hub)
+    assert list(json.loads(lock.read_text())) == [f"org/stories@{sources.PARQUET_REF}"]
+    record = sources.resolve_dataset(
+        "tinystories", STORIES, mirror=None, lock_path=lock, cache=tmp_path / "c", hub=hub
+    )
+    assert commit in record["revision"]
+
+
+def test_unexpected_layout_columns_and_row_count_are_said(server, hub, lock):
+    def prefetch(entry):
+        sources.prefetch([("data", "tinystories", entry)], mirror=None, lock_path=lock, hub=hub)
+
+    entry = {"hub": {"repo": "org/stories", "parts": {"validation": {"files": ["*.arrow"]}}}}
+    with pytest.raises(UserError, match=r"expected files like \*\.arrow .*README\.md"):
+        prefetch(entry)
+    part = {"files": ["data/*.jsonl"], "rows": 7}
+    with pytest.raises(UserError, match=r"expected 7 rows in part validation .* got 3"):
+        prefetch({"hub": {"repo": "org/stories", "parts": {"validation": part}}})
+    server.repository("dataset", "org/stories").push({"data/v.jsonl": b'{"story": "x"}\n'})
+    assert not lock.exists()  # what cannot be converted is not pinned
+    with pytest.raises(UserError, match=r"expected the columns text .* got story"):
+        prefetch(STORIES)
+
+
+def test_prefetch_goes_on_after_a_failure_and_lists_all(hub, lock):
+    items = [
+        ("models", "bad", {"hub": "org/none"}),
+        ("data", "unqover", {}),
+        ("models", "good", {"hub": "org/model"}),
+    ]
+    with pytest.raises(UserError, match="2 of 3 sources") as error:
+        sources.prefetch(items, mirror=None, lock_path=lock, hub=hub)
+    assert "models/bad" in str(error.value)
+    assert "spirit-moon-fly/CAL" in str(error.value)
+    assert "org/model" in json.loads(lock.read_text())
+
+
+BAD_NAMES = (
+    *("a/b/c", "a b/c", "-org/model", "org/model--x", "org/", "/model", "x" * 200, "o/m.git", ""),
+    *("org/mo\ndel", "org/\udcff", "../../x"),
+)
+
+
+def test_prefetch_lists_all_bad_names_at_once(hub, lock):
+    """Names that the client library refuses, entries of another form, and one that is good."""
+    items = [
+        *(("models", f"m{k}", {"hub": name}) for k, name in enumerate(BAD_NAMES)),
+        ("models", "ref", {"hub": "org/model@refs/../../x"}),
+        ("data", "text", {"hub": "org/stories"}),
+        ("data", "listed", {"hub": {"repo": "org/stories", "parts": ["x"]}}),
+        ("data", "pattern", {"hub": {"repo": "org/stories", "parts": {"v": {"files": "*.x"}}}}),
+        ("data", "number", {"hub": {"repo": 3, "parts": {"v": {"files": ["*.x"]}}}}),
+        ("data", "rows", {"hub": {"repo": "a/b", "parts": {"v": {"files": ["*"], "rows": "1"}}}}),
+        ("data", "name", {"hub": {"repo": "a//b", "parts": {"v": {"files": ["*.x"]}}}}),
+        ("models", "good", {"hub": "org/model"}),
+    ]
+    with pytest.raises(UserError, match=f"{len(items) - 1} of {len(items)} sources") as error:
+        sources.prefetch(items, mirror=None, lock_path=lock, hub=hub)
+    lines = str(error.value).splitlines()[1:]
+    assert [line.split(":")[0].strip() for line in lines] == [
+        f"{kind}/{name}" for kind, name, _ in items[:-1]
+    ]
+    assert "org/model" in json.loads(lock.read_text())
+
+
+@pytest.mark.parametrize("endpoint", ["nonsense", "http://", "http://[", "http://127.0.0.1:1"])
+def test_an_address_that_is_none_is_one_sentence(endpoint, lock, tmp_path, monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    hub = Hub(cache=tmp_path, endpoint=endpoint)
+    with pytest.raises(UserError, match="1 of 1 sources"):
+        sources.prefetch([("models", "m", {"hub": "o/m"})], mirror=None, lock_path=lock, hub=hub)
+
+
+def test_prefetch_into_a_folder_makes_a_mirror(hub, lock, tmp_path):
+    into = tmp_path / "mirror"
+    items = [
+        ("models", "m", {"hub": "org/model", "mirror": "other"}),
+        ("data", "tinystories", STORIES),
+    ]
+    sources.prefetch(items, mirror=None, lock_path=lock, hub=hub, into=into)
+    assert sorted(str(p.relative_to(into)) for p in into.rglob("*") if p.is_file()) == [
+        f"data/tinystories/{MARK}",
+        "data/tinystories/stories_1000.jsonl",
+        f"models/other/{MARK}",
+        "models/other/config.json",
+        "models/other/model.safetensors",
+        "models/other/tokenizer.json",
+    ]
+    record = sources.resolve_model(
+        "m", {"mirror": "other"}, mirror=str(into), lock_path=tmp_path / "none"
+    )
+    assert record["origin"] == "mirror"
+
+
+@pytest.mark.parametrize("kind", ["models", "data"])
+def test_prefetch_replaces_only_what_it_fetched(hub, server, lock, tmp_path, kind):
+    into, victim = tmp_path / "X", tmp_path / "victim"
+    victim.mkdir()
+    (victim / "thesis.txt").write_text("years of work")
+    (tmp_path / "link").symlink_to(victim)
+    (into / kind).mkdir(parents=True)
+    shutil.copytree(victim, into / kind / "mine")
+    (into / kind / "link").symlink_to(victim)
+    entry = {"hub": "org/model"} if kind == "models" else STORIES
+    asked = len(server.requests)
+
+    def fetch(mirror):
+        items = [(kind, "tinystories", {**entry, "mirror": mirror})]
+        sources.prefetch(items, mirror=None, lock_path=lock, hub=hub, into=into)
+
+    def files():
+        return {str(path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+    before = files()
+    for mirror, words in (
+        ("../../victim", "expected a folder below"),
+        (str(victim), "expected a folder below"),
+        ("..", "expected a folder below"),
+        ("link", "expected a folder below"),
+        ("mine", "not the mark"),
+    ):
+        with pytest.raises(UserError, match=words):
+            fetch(mirror)
+        assert files() == before
+    assert len(server.requests) == asked
+    for _ in range(2):
+        fetch("good")
+        assert sorted(path.name for path in (into / kind).iterdir()) == ["good", "link", "mine"]
+    (into / kind / "good" / "mine.txt").write_text("mine")
+    with pytest.raises(UserError, match="files were added"):
+        fetch("good")
+    assert (into / kind / "good" / "mine.txt").is_file()
+
+
+def test_foreign_files_where_a_download_would_be_kept_stay(hub, lock, tmp_path):
+    partial = tmp_path / "X/models/.m.partial"
+    partial.mkdir(parents=True)
+    (partial / "mine.txt").write_text("mine")
+    with pytest.raises(UserError, match="holds other files"):
+        sources.prefetch(
+            [("models", "m", {"hub": "org/model"})],
+            mirror=None, lock_path=lock, hub=hub, into=tmp_path / "X",
+        )  # fmt: skip
+    assert [path.name for path in partial.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize("name", ["../victim", "victim"])
+def test_a_conversion_replaces_only_a_conversion(hub, lock, tmp_path, name, monkeypatch):
+    monkeypatch.setitem(CONVERTERS, name, CONVERTERS["tinystories"])
+    sources.prefetch([("data", name, STORIES)], mirror=None, lock_path=lock, hub=hub)
+    for folder in (tmp_path / "victim", tmp_path / "converted/victim"):
+        folder.mkdir(parents=True)
+        (folder / "thesis.txt").write_text("years of work")
+    with pytest.raises(UserError, match=r"expected a folder below|not the mark"):
+        sources.resolve_dataset(
+            name, STORIES, mirror=None, lock_path=lock, cache=tmp_path / "converted", hub=hub
+        )
+    for folder in (tmp_path / "victim", tmp_path / "converted/victim"):
+        assert [path.name for path in folder.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize(
+    "content", ['{"r": []}', '{"r": {"revision": "main", "files": {}}}', '{"r": 1}']
+)
+def test_a_broken_lock_is_an_error(lock, content):
+    lock.parent.mkdir()
+    lock.write_text(content)
+    with pytest.raises(UserError, match="expected a commit of 40 hex digits"):
+        sources.read_lock(lock)
+
+
+def make_mirror(folder: Path) -> Path:
+    data = folder / "data" / "tinystories"
+    data.mkdir(parents=True)
+    (data / "stories_1000.jsonl").write_text('{"id": 0, "text": "one"}\n')
+    (data / ".hidden").write_text("not part of it")
+    model = folder / "models" / "m"
+    model.mkdir(parents=True)
+    for name, content in MODEL.items():
+        if "/" not in name:
+            (model / name).write_bytes(content)
+    return folder
+
+
+def test_the_mirror_is_tried_first_and_a_changed_file_is_noticed(tmp_path, lock):
+    mirror = str(make_mirror(tmp_path / "mirror"))
+    entry = {"hub": {"repo": "org/x", "parts": {"validation": {"files": ["*"]}}}}
+    options = {"mirror": mirror, "lock_path": lock, "cache": tmp_path / "cache"}
+    record = sources.resolve_dataset("tinystories", entry, **options)
+    assert record["origin"] == "mirror"
+    assert list(record["files"]) == ["stories_1000.jsonl"]
+    mark = sources.fingerprint("data", "tinystories", entry, mirror, str(lock))
+    file = Path(record["folder"]) / "stories_1000.jsonl"
+    file.write_text('{"id": 0, "text": "two"}\n')
+    assert sources.resolve_dataset("tinystories", entry, **options)["files"] != record["files"]
+    assert sources.fingerprint("data", "tinystories", entry, mirror, str(lock)) != mark
+
+
+def test_a_truncated_model_in_the_mirror_is_named(tmp_path, lock):
+    mirror = make_mirror(tmp_path / "mirror")
+    file = mirror / "models/m/model.safetensors"
+    file.write_bytes(file.read_bytes()[:-3])
+    with pytest.raises(UserError, match="truncated or damaged"):
+        sources.resolve_model("m", {}, mirror=str(mirror), lock_path=lock)
+
+
+def test_the_world_is_a_mirror_with_a_name(tmp_path, lock):
+    mirror = make_mirror(tmp_path / "world")
+    (mirror / "world.json").write_text("{}")
+    record = sources.resolve_model("m", {}, mirror=str(mirror), lock_path=lock)
+    assert record["origin"] == "world"
+
+
+def test_a_missing_source_names_both_places_and_the_command(tmp_path, lock):
+    with pytest.raises(UserError) as error:
+        sources.resolve_model("m", {"hub": "org/model"}, mirror=str(tmp_path), lock_path=lock)
+    text = str(error.value)
+    assert f"{tmp_path}/models/m" in text
+    assert "org/model" in text
+    assert "snakemake prefetch" in text
+    assert "\n" not in text
+    with pytest.raises(UserError, match="no mirror is set, and it has no hub repository"):
+        sources.resolve_dataset("bbq", {}, mirror=None, lock_path=lock, cache=tmp_path)
+
+
+def test_fingerprint_follows_the_lock_and_is_empty_for_nothing(hub, lock):
+    entry = {"hub": "org/model"}
+    assert sources.fingerprint("models", "m", entry, None, str(lock)) == ""
+    assert sources.fingerprint("data", "tinystories", STORIES, None, str(lock)) == ""
+    get_model(hub, lock)
+    sources.prefetch([("data", "tinystories", STORIES)], mirror=None, lock_path=lock, hub=hub)
+    first = sources.fingerprint("models", "m", entry, None, str(lock))
+    data = sources.fingerprint("data", "tinystories", STORIES, None, str(lock))
+    assert first
+    assert data
+    text = lock.read_text()
+    lock.write_text(text.replace(json.loads(text)["org/model"]["revision"], "0" * 40))
+    assert sources.fingerprint("models", "m", entry, None, str(lock)) != first
+    assert sources.fingerprint("data", "tinystories", STORIES, None, str(lock)) == data
+
+
+def test_broken_hub_entries_are_named():
+    for hub in (
+        {"repo": "org/x"},
+        {"parts": {"a": {"files": ["x"]}}},
+        {"repo": 1, "parts": {"a": 3}},
+    ):
+        with pytest.raises(UserError, match=r"datasets\.d\.hub"):
+            sources.dataset_parts("d", {"hub": hub})
+
+
+def test_every_hub_entry_of_the_catalogue_has_a_converter_for_its_parts(repo):
+    entries = read_yaml(repo / "config/catalogue.yaml")["datasets"]
+    for name, entry in entries.items():
+        parts = {part.name: None for part in sources.dataset_parts(name, entry or {})}
+        if parts:
+            # A converter asks for its parts by name: an unknown or missing one is a KeyError.
+            asked = Recorder()
+            CONVERTERS[name](asked)
+            assert set(asked.names) == set(parts), name
+
+
+class Recorder(dict):
+    """Tables without rows that remember which parts were asked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __missing__(self, name):
+        from unittest.mock import MagicMock
+
+        self.names.append(name)
+        return MagicMock(require=lambda columns: iter(()))
+
+
+def test_the_shipped_lock_invents_no_commit(repo):
+    lock = json.loads((repo / "config/sources.lock.json").read_text())
+    assert lock == {} or all(len(entry["revision"]) == 40 for entry in lock.values())
+
+
+def run_command(repo, *args, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "evenprune", *map(str, args)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(repo / "src"), **environment},
+        check=False,
+    )
+
+
+def test_commands_prefetch_fetch_and_refuse(repo, tmp_path, server):
+    """The whole path through the command line against the local hub, then without it."""
+    catalogue = tmp_path / "catalogue.yaml"
+    catalogue.write_text(
+        json.dumps(
+            {
+                "models": {"m": {"hub": "org/model", "label": "M"}},
+                "datasets": {"tinystories": STORIES, "stereoset": {}},
+                "calibrations": {"ss": {"pairs": "stereoset"}},
+            }
+        )
+    )
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        json.dumps(
+            {
+                "source": "external",
+                "lock": str(tmp_path / "lock.json"),
+                "benchmarks": {"t": {"task": "perplexity", "dataset": "tinystories"}},
+                "experiments": {
+                    "e": {
+                        "models": ["m"],
+                        "methods": ["dense"],
+                        "regimes": ["2of4"],
+                        "calibrations": ["ss"],
+                    }
+                },
+                "tables": ["main"],
+            }
+        )
+    )
+    online = {"HF_ENDPOINT": server.url, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "0"}
+    done = run_command(repo, "prefetch", "--config", config, "--catalogue", catalogue, **online)
+    assert done.returncode == 0, done.stderr
+    assert "[2/2] models/m: org/model at" in done.stderr
+    server.close()
+    offline = {**online, "HF_HUB_OFFLINE": "1"}
+    flags = ["--lock", tmp_path / "lock.json", "--out", tmp_path / "record.json"]
+    spec = ["--spec", json.dumps({"entry": {"hub": "org/model"}, "fingerprint": "x"})]
+    done = run_command(repo, "fetch-model", "--name", "m", *spec, *flags, **offline)
+    assert done.returncode == 0, done.stderr
+    first = (tmp_path / "record.json").read_bytes()
+    run_command(repo, "fetch-model", "--name", "m", *spec, *flags, **offline)
+    assert (tmp_path / "record.json").read_bytes() == first
+    done = run_command(
+        repo,
+        *("fetch-dataset", "--name", "tinystories", "--spec", json.dumps({"entry": STORIES})),
+        *("--cache", tmp_path / "converted"),
+        *flags,
+        **offline,
+    )
+    assert done.returncode == 0, done.stderr
+    shutil.rmtree(tmp_path / "hf")
+    (tmp_path / "record.json").unlink()
+    done = run_command(repo, "fetch-model", "--name", "m", *spec, *flags, **offline)
+    assert done.returncode == 2
+    assert "HF_HUB_OFFLINE" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "record.json").exists()
+
+
+def test_prefetch_of_the_world_needs_nothing(repo):
+    done = run_command(
+        repo,
+        *("prefetch", "--config", repo / "config/config.yaml"),
+        *("--catalogue", repo / "config/catalogue.yaml"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "makes its own world" in done.stderr
+
+
+def test_importing_the_module_is_cheap(repo):
+    """Snakemake imports it for every run: no torch, no hub library, no pyarrow."""
+    code = "import sys, evenprune.data.sources; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(repo / "src")},
+        check=True,
+    )
+    assert not {"torch", "transformers", "huggingface_hub", "pyarrow"} & set(done.stdout.split())

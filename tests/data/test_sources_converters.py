@@ -1,0 +1,264 @@
+"""Hub tables to canonical files: small parquet files in the hub's schema, read back."""
+
+import gzip
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenprune.base.errors import UserError
+from evenprune.data import readers
+from evenprune.data.converters import CONVERTERS, Table, clean_hellaswag, read_table
+
+
+def parquet(path, rows, **features):
+    """Write rows as the hub does: through ``datasets``, which stores the features."""
+    from datasets import Dataset, Features
+
+    Dataset.from_list(rows, features=Features(features)).to_parquet(path)
+    return path
+
+
+def convert(name, folder, **tables):
+    for file, text in CONVERTERS[name](tables).items():
+        (folder / file).write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def kinds():
+    from datasets import ClassLabel, Value
+
+    return ClassLabel, Value
+
+
+def stereoset_rows(items):
+    """The hub's rows, the three sentences in a random order and with numbers as labels."""
+    generator = random.Random(0)
+    numbers = {"anti_stereotype": 0, "stereotype": 1, "unrelated": 2}
+    rows = []
+    for item in items:
+        parts = list(numbers.items())
+        generator.shuffle(parts)
+        rows.append(
+            {
+                "id": item.id,
+                "target": item.target,
+                "bias_type": item.category,
+                "context": item.context,
+                "sentences": {
+                    "sentence": [getattr(item, name) for name, _ in parts],
+                    "id": ["x"] * 3,
+                    "gold_label": [number for _, number in parts],
+                },
+            }
+        )
+    return rows
+
+
+def stereoset_features(kinds):
+    from datasets import Sequence
+
+    ClassLabel, Value = kinds
+    text = Value("string")
+    label = ClassLabel(names=["anti-stereotype", "stereotype", "unrelated"])
+    inner = Sequence({"sentence": text, "id": text, "gold_label": label})
+    return {
+        **dict.fromkeys(("id", "target", "bias_type", "context"), text),
+        "sentences": inner,
+    }
+
+
+def test_stereoset(tmp_path, kinds):
+    item = readers.StereoSetItem("a", "race", "Zorbian", "Zorbians are BLANK.", "S", "A", "U")
+    path = parquet(tmp_path / "v.parquet", stereoset_rows([item]), **stereoset_features(kinds))
+    folder = convert("stereoset", tmp_path, validation=read_table("t", [path]))
+    assert readers.read_stereoset(folder) == [item]
+
+
+def test_stereoset_of_the_mirror_survives_the_hub_schema(tmp_path, kinds, shared):
+    items = readers.read_stereoset(shared / "data/stereoset")
+    path = parquet(tmp_path / "v.parquet", stereoset_rows(items), **stereoset_features(kinds))
+    folder = convert("stereoset", tmp_path, validation=read_table("t", [path]))
+    assert readers.read_stereoset(folder) == items
+
+
+def test_crows_pairs_with_text_and_with_numbered_labels(tmp_path, kinds):
+    ClassLabel, Value = kinds
+    text = Value("string")
+    row = {"sent_more": 'A "b", c\td', "sent_less": "x", "stereo_antistereo": "antistereo"}
+    revised = parquet(
+        tmp_path / "r.parquet",
+        [{**row, "bias_type": "autre"}],
+        **dict.fromkeys((*row, "bias_type"), text),
+    )
+    original = parquet(
+        tmp_path / "a.parquet",
+        [{**row, "bias_type": "religion"}],
+        sent_more=text,
+        sent_less=text,
+        stereo_antistereo=ClassLabel(names=["stereo", "antistereo"]),
+        bias_type=ClassLabel(names=["gender", "religion"]),
+    )
+    folder = convert(
+        "crows_pairs",
+        tmp_path,
+        revised=read_table("r", [revised]),
+        anonymized=read_table("a", [original]),
+    )
+    expected = ('A "b", c\td', "x", "antistereo")
+    for variant, category in (("revised", "autre"), ("anonymized", "religion")):
+        (pair,) = readers.read_crows_pairs(folder, variant)
+        assert (pair.sent_more, pair.sent_less, pair.direction) == expected
+        assert pair.category == category
+
+
+def test_numbered_labels_without_names_are_an_error():
+    row = {"sent_more": "a", "sent_less": "b", "stereo_antistereo": 0, "bias_type": 1}
+    with pytest.raises(UserError, match=r"expected a label of stereo_antistereo in t .* got 0"):
+        CONVERTERS["crows_pairs"]({"revised": Table("t", [row])})
+
+
+def test_crows_pairs_of_the_mirror_survive(tmp_path, shared):
+    folder = shared / "data/crows_pairs"
+    variants = {name: readers.read_crows_pairs(folder, name) for name in ("revised", "anonymized")}
+    tables = {
+        name: Table(
+            name,
+            [
+                {
+                    "sent_more": pair.sent_more,
+                    "sent_less": pair.sent_less,
+                    "stereo_antistereo": pair.direction,
+                    "bias_type": pair.category,
+                }
+                for pair in pairs
+            ],
+        )
+        for name, pairs in variants.items()
+    }
+    convert("crows_pairs", tmp_path, **tables)
+    for name, pairs in variants.items():
+        assert readers.read_crows_pairs(tmp_path, name) == pairs
+
+
+def test_wikitext_of_the_mirror_byte_for_byte(tmp_path, shared):
+    rows = readers.read_wikitext(shared / "data/wikitext2")
+    convert("wikitext2", tmp_path, test=Table("t", [{"text": row} for row in rows]))
+    original = gzip.decompress((shared / "data/wikitext2/wiki.test.raw.gz").read_bytes())
+    assert (tmp_path / "wiki.test.raw").read_bytes() == original
+
+
+def test_ultrachat_takes_the_first_rows_of_several_files(tmp_path):
+    paths = []
+    for number in range(2):
+        path = tmp_path / f"part{number}.jsonl"
+        turns = [
+            {"messages": [{"role": "user", "content": f"{number}{row}", "extra": 1}], "prompt": "p"}
+            for row in range(3)
+        ]
+        path.write_text("".join(json.dumps(turn) + "\n" for turn in turns))
+        paths.append(path)
+    out = tmp_path / "out"
+    out.mkdir()
+    convert("ultrachat", out, train_sft=read_table("u", paths, first=4))
+    assert [item.text for item in readers.read_ultrachat(out)] == ["00", "01", "02", "10"]
+
+
+def hellaswag_row(**given):
+    return {
+        "activity_label": "Gardening",
+        "ctx_a": "A Zorbian digs. [title] Then",
+        "ctx_b": "the spade",
+        "endings": ["breaks. [step] Again", "sings", " bends", "x  y"],
+        "label": "2",
+        **given,
+    }
+
+
+def test_hellaswag(tmp_path):
+    convert("hellaswag", tmp_path, validation=Table("h", [hellaswag_row()]))
+    (item,) = readers.read_hellaswag(tmp_path)
+    assert item.query == "Gardening: A Zorbian digs.. Then The spade"
+    assert item.choices == ("breaks. Again", "sings", "bends", "x y")
+    assert item.gold == 2
+
+
+@given(st.text(alphabet="ab. []titlesep\n", max_size=40))
+@settings(deadline=None, max_examples=300)
+def test_hellaswag_is_cleaned_as_the_harness_cleans(text):
+    from lm_eval.tasks.hellaswag.utils import preprocess
+
+    assert clean_hellaswag(text) == preprocess(text)
+
+
+def test_mmlu(tmp_path, kinds):
+    from datasets import Sequence
+
+    ClassLabel, Value = kinds
+    text = Value("string")
+    rows = [{"question": "q", "subject": "zorb", "choices": list("wxyz"), "answer": 3}]
+    path = parquet(
+        tmp_path / "m.parquet",
+        rows,
+        question=text,
+        subject=text,
+        choices=Sequence(text),
+        answer=ClassLabel(names=list("ABCD")),
+    )
+    tables = {split: read_table(split, [path]) for split in ("test", "validation", "dev")}
+    convert("mmlu", tmp_path, **tables)
+    for split in tables:
+        (item,) = readers.read_mmlu(tmp_path, split)
+        assert item == readers.ChoiceItem("zorb-0", "zorb", "q", ("w", "x", "y", "z"), 3)
+
+
+def test_bbq_of_the_mirror_survives(tmp_path, shared):
+    paths = []
+    for name in ("Religion", "Age"):
+        path = tmp_path / f"{name}.raw.jsonl"
+        path.write_bytes(gzip.decompress((shared / f"data/bbq/{name}.jsonl.gz").read_bytes()))
+        paths.append(path)
+    out = tmp_path / "out"
+    out.mkdir()
+    convert("bbq", out, all=read_table("b", paths))
+    assert readers.read_bbq(out) == readers.read_bbq(shared / "data/bbq", ["Age", "Religion"])
+
+
+def test_unqover_of_the_mirror_survives(tmp_path, shared):
+    path = shared / "data/unqover/sampled.jsonl.gz"
+    convert("unqover", tmp_path, all=read_table("u", [path]))
+    assert readers.read_unqover(tmp_path) == readers.read_unqover(path.parent, "sampled")
+
+
+def test_tinystories_reads_csv_too(tmp_path):
+    path = tmp_path / "v.csv"
+    path.write_text('text\n"One, two.\nThree."\n')
+    convert("tinystories", tmp_path, validation=read_table("t", [path]))
+    assert readers.read_tinystories(tmp_path)[0].text == "One, two.\nThree."
+
+
+@pytest.mark.parametrize("name", sorted(CONVERTERS))
+def test_other_columns_and_no_rows_are_said(name):
+    class Tables(dict):
+        def __missing__(self, part):
+            return Table(f"org/x ({part})", self.rows)
+
+    tables = Tables()
+    tables.rows = [{"zorb": 1}]
+    with pytest.raises(UserError, match=r"expected the columns .* in org/x .* got zorb"):
+        CONVERTERS[name](tables)
+    tables.rows = []
+    with pytest.raises(UserError, match="expected rows in org/x"):
+        CONVERTERS[name](tables)
+
+
+def test_damaged_and_unknown_files(tmp_path):
+    path = tmp_path / "v.parquet"
+    path.write_bytes(b"PAR1 nonsense")
+    with pytest.raises(UserError, match=r"v\.parquet is damaged"):
+        list(read_table("t", [path]).rows)
+    with pytest.raises(UserError, match=r"expected a \.parquet, \.jsonl or \.csv file"):
+        list(read_table("t", [tmp_path / "v.arrow"]).rows)

@@ -1,0 +1,429 @@
+import json
+import math
+
+import pytest
+import torch
+from evaluation_fixtures import (
+    bbq_rows,
+    save_model,
+    tiny_lm,
+    unqover_rows,
+    write_datasets,
+    write_jsonl,
+)
+
+from evenprune import cli
+from evenprune.base.errors import UserError
+from evenprune.data import readers
+from evenprune.evaluation import bbq, benchmarks, evaluate_checkpoint, perplexity, unqover
+from evenprune.evaluation.harness import Harness, wikitext_pages
+from evenprune.evaluation.language_model import load_language_model
+from evenprune.evaluation.protocol import Spec, make_spec
+from evenprune.models.identity import identify
+
+TASKS = {
+    "perplexity": ("wikitext2", "ppl"),
+    "hellaswag": ("hellaswag", "acc"),
+    "mmlu": ("mmlu", "acc"),
+    "crows_pairs": ("crows_pairs", "pct_stereotype"),
+    "stereoset": ("stereoset", "icat"),
+    "unqover": ("unqover", "acc"),
+    "bbq": ("bbq", "acc_all"),
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_datasets(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("model") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def lm(model):
+    return load_language_model(model, "cpu", "float32")
+
+
+def evaluate(model, task, data, out, *more):
+    command = ["evaluate", "--model", str(model), "--benchmark", task, "--data", str(data)]
+    return cli.main([*command, "--out", str(out), *more])
+
+
+def items_of(folder):
+    return [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_each_benchmark_writes_metrics_and_items(task, model, data, tmp_path):
+    folder, headline = TASKS[task]
+    assert evaluate(model, task, data / folder, tmp_path / "a") == 0
+    found = json.loads((tmp_path / "a/metrics.json").read_text())
+    assert found["task"] == task
+    assert found["headline"] == headline
+    assert math.isfinite(found["metrics"][headline]["value"])
+    assert all(len(value) == 64 for value in found["data"].values())
+    items = items_of(tmp_path / "a")
+    assert len({(item["item_id"], item.get("perm")) for item in items}) == len(items) > 0
+    if task != "perplexity":
+        accuracy = sum(item["correct"] for item in items) / len(items)
+        name = "ss" if task == "stereoset" else headline
+        assert found["metrics"][name]["value"] == pytest.approx(accuracy)
+        assert {item["category"] for item in items} >= set(found["categories"])
+    # Equal inputs, equal bytes.
+    assert evaluate(model, task, data / folder, tmp_path / "b") == 0
+    for name in ("metrics.json", "items.jsonl"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("task", "file"),
+    [
+        ("perplexity", "wikitext2/wiki.test.raw"),
+        ("perplexity", "tinystories/stories_1000.jsonl"),
+        ("hellaswag", "hellaswag/validation_lm_eval.jsonl"),
+        ("unqover", "unqover/datas_rebuilt.jsonl"),
+        ("bbq", "bbq/Tribe.jsonl"),
+    ],
+)
+def test_a_single_file_is_as_good_as_its_folder(task, file, model, data, tmp_path):
+    renamed = tmp_path / f"my{(data / file).suffix}"
+    renamed.write_bytes((data / file).read_bytes())
+    assert evaluate(model, task, renamed, tmp_path / "out", "--limit", "3") == 0
+    assert len(items_of(tmp_path / "out")) == 3
+    recorded = json.loads((tmp_path / "out/metrics.json").read_text())["data"]
+    assert list(recorded) == [renamed.name]
+
+
+def test_limit_takes_a_seeded_stratified_sample(model, data, tmp_path):
+    ids = {}
+    for seed in ("0", "1"):
+        out = tmp_path / seed
+        assert evaluate(model, "mmlu", data / "mmlu", out, "--limit", "4", "--seed", seed) == 0
+        items = items_of(out)
+        assert sorted(item["category"] for item in items) == ["moon_lore"] * 2 + ["trade"] * 2
+        ids[seed] = [item["item_id"] for item in items]
+        assert json.loads((out / "metrics.json").read_text())["spec"]["limit"] == 4
+    assert ids["0"] != ids["1"]
+
+
+def test_six_option_orders(model, data, tmp_path):
+    assert evaluate(model, "unqover", data / "unqover", tmp_path, "--orders", "6") == 0
+    items, found = items_of(tmp_path), json.loads((tmp_path / "metrics.json").read_text())
+    assert len(items) == 6 * 12
+    assert found["metrics"]["acc"]["n"] == 12
+    assert found["metrics"]["acc_orders"]["n"] == 12
+    shares = [found["metrics"][f"share_{letter}"]["value"] for letter in "ABC"]
+    assert sum(shares) == pytest.approx(1)
+
+
+def specs(data, *tasks):
+    return {f"my-{task}": {"task": task, "data": str(data / TASKS[task][0])} for task in tasks}
+
+
+def run_checkpoint(model, out, benchmarks_json):
+    text = benchmarks_json if isinstance(benchmarks_json, str) else json.dumps(benchmarks_json)
+    return cli.main(
+        ["evaluate-checkpoint", "--model", str(model), "--benchmarks", text, "--out", str(out)]
+    )
+
+
+def test_adding_a_benchmark_evaluates_only_that_one(model, data, tmp_path, monkeypatch):
+    ran = []
+    real = evaluate_checkpoint.run_benchmark
+    monkeypatch.setattr(
+        evaluate_checkpoint,
+        "run_benchmark",
+        lambda lm, slug, *rest: ran.append(slug) or real(lm, slug, *rest),
+    )
+    assert run_checkpoint(model, tmp_path, specs(data, "unqover", "bbq")) == 0
+    before = (tmp_path / "my-bbq/items.jsonl").stat().st_mtime_ns
+    assert run_checkpoint(model, tmp_path, specs(data, "unqover", "bbq", "crows_pairs")) == 0
+    assert ran == ["my-unqover", "my-bbq", "my-crows_pairs"]
+    assert (tmp_path / "my-bbq/items.jsonl").stat().st_mtime_ns == before
+    # A changed option is another benchmark; one that is not asked for leaves the summary.
+    changed = specs(data, "bbq")
+    changed["my-bbq"]["style"] = "fairsteer"
+    assert run_checkpoint(model, tmp_path, changed) == 0
+    assert ran[3:] == ["my-bbq"]
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert list(summary["benchmarks"]) == ["my-bbq"]
+    entry = summary["benchmarks"]["my-bbq"]
+    stored = json.loads((tmp_path / "my-bbq/metrics.json").read_text())
+    assert entry["digest"] == stored["digest"]
+    assert entry["metrics"] == stored["metrics"]
+
+
+def test_a_headline_is_no_reason_to_run_again(model, data, tmp_path):
+    wanted = specs(data, "bbq")
+    assert run_checkpoint(model, tmp_path, wanted) == 0
+    wanted["my-bbq"]["headline"] = "acc_amb"
+    before = (tmp_path / "my-bbq/metrics.json").read_bytes()
+    assert run_checkpoint(model, tmp_path, wanted) == 0
+    assert (tmp_path / "my-bbq/metrics.json").read_bytes() == before
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["benchmarks"]["my-bbq"]["headline"] == "acc_amb"
+
+
+def test_a_killed_run_keeps_finished_benchmarks(model, data, tmp_path, monkeypatch):
+    real = evaluate_checkpoint.run_benchmark
+
+    def dies(lm, slug, *rest):
+        if slug == "my-bbq":
+            raise KeyboardInterrupt
+        return real(lm, slug, *rest)
+
+    monkeypatch.setattr(evaluate_checkpoint, "run_benchmark", dies)
+    with pytest.raises(KeyboardInterrupt):
+        run_checkpoint(model, tmp_path, specs(data, "unqover", "bbq"))
+    assert not (tmp_path / "summary.json").exists()
+    assert not (tmp_path / "my-bbq").exists()
+    ran = []
+    monkeypatch.setattr(
+        evaluate_checkpoint,
+        "run_benchmark",
+        lambda lm, slug, *rest: ran.append(slug) or real(lm, slug, *rest),
+    )
+    assert run_checkpoint(model, tmp_path, specs(data, "unqover", "bbq")) == 0
+    assert ran == ["my-bbq"]
+
+
+def test_items_never_lie_beside_metrics_of_another_run(model, data, tmp_path, monkeypatch):
+    assert run_checkpoint(model, tmp_path, specs(data, "unqover")) == 0
+
+    def dies(path, obj):
+        raise KeyboardInterrupt
+
+    changed = specs(data, "unqover")
+    changed["my-unqover"]["style"] = "helm"
+    with monkeypatch.context() as patch:
+        patch.setattr(benchmarks, "write_json", dies)
+        with pytest.raises(KeyboardInterrupt):
+            run_checkpoint(model, tmp_path, changed)
+    assert not (tmp_path / "my-unqover/metrics.json").exists()
+    assert run_checkpoint(model, tmp_path, specs(data, "unqover")) == 0
+    stored = json.loads((tmp_path / "my-unqover/metrics.json").read_text())
+    assert stored["spec"]["protocol"]["style"] == "fairsteer"
+
+
+def test_another_model_is_evaluated_again(data, tmp_path, model):
+    first, other = identify(model), save_model(tmp_path / "other", seed=1)
+    second = identify(other)
+    assert second.model_sha256 != first.model_sha256
+    # A manifest that lists no files is not one of ours, and is not believed.
+    (other / "manifest.json").write_text(json.dumps({"model_sha256": "abc"}))
+    assert identify(other) == second
+    config = json.loads((other / "tokenizer_config.json").read_text())
+    (other / "tokenizer_config.json").write_text(json.dumps(config | {"chat_template": "x"}))
+    assert identify(other).model_sha256 != second.model_sha256
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"my-bbq": {"task": "bbq"}}, "key data"),
+        ({"x": {"task": "chess", "data": "."}}, "no benchmark 'chess'"),
+        ({"x": {"data": "."}}, "does not name its task"),
+        ({"x": {"task": "bbq", "data": ".", "limits": 3}}, "unknown option 'limits'"),
+        ({"x": {"task": "bbq", "data": ".", "limit": 0}}, "whole number from 1"),
+        ({"x": {"task": "bbq", "data": "/nowhere"}}, "found nothing"),
+        ({}, "one benchmark at least"),
+        ("{", "expected JSON in --benchmarks"),
+    ],
+)
+def test_bad_benchmarks_are_one_sentence(change, message, model, tmp_path, capsys):
+    assert run_checkpoint(model, tmp_path / "out", change) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert message in lines[-1]
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("task", ["unqover", "bbq"])
+def test_unknown_style_and_split(task, model, data, tmp_path, capsys):
+    for flag in ("--style", "--split"):
+        assert evaluate(model, task, data / task, tmp_path / "out", flag, "fancy") == 2
+        assert "allowed are" in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()
+
+
+def test_broken_rows_are_named_by_line(model, tmp_path, capsys):
+    rows = unqover_rows()
+    rows[4]["label"] = 7
+    write_jsonl(tmp_path / "unqover/datas_rebuilt.jsonl", rows)
+    assert evaluate(model, "unqover", tmp_path / "unqover", tmp_path / "out") == 2
+    assert "line 5" in capsys.readouterr().err
+    rows = bbq_rows()
+    del rows[2]["context"]
+    write_jsonl(tmp_path / "bbq/Tribe.jsonl", rows)
+    assert evaluate(model, "bbq", tmp_path / "bbq", tmp_path / "out") == 2
+    assert "line 3" in capsys.readouterr().err
+    (tmp_path / "bbq/Tribe.jsonl").write_text("")
+    assert evaluate(model, "bbq", tmp_path / "bbq", tmp_path / "out") == 2
+    assert "empty" in capsys.readouterr().err
+    assert evaluate(model, "mmlu", tmp_path, tmp_path / "out") == 2
+    assert "test.jsonl" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_spec_takes_null_for_the_default():
+    assert make_spec({"task": "bbq", "limit": None, "split": None}) == Spec("bbq")
+
+
+@pytest.mark.parametrize("split", ["gptq2048", "gptq2048+bos"])
+def test_gptq_perplexity_equals_the_models_own_loss(lm, data, split):
+    found = perplexity.evaluate(lm, data / "wikitext2", Spec("perplexity", split=split))
+    text = "\n\n".join(readers.read_wikitext(data / "wikitext2"))
+    ids = lm.tokenizer(text)["input_ids"]
+    step, bos = (512, []) if split == "gptq2048" else (511, [1])
+    losses = []
+    for start in range(0, len(ids) - step + 1, step):
+        window = torch.tensor([bos + ids[start : start + step]])
+        with torch.inference_mode():
+            losses.append(float(lm.model(window, labels=window).loss))
+    assert len(losses) > 2
+    assert found.facts[split] == {
+        "window": 512, "windows": len(losses), "scored_windows": len(losses)
+    }  # fmt: skip
+    assert found.metrics["ppl"]["value"] == pytest.approx(
+        math.exp(sum(losses) / len(losses)), rel=1e-5
+    )
+
+
+def test_paper_perplexity_is_the_mean_of_the_running_one(lm, data):
+    found = perplexity.evaluate(lm, data / "wikitext2", Spec("perplexity", split="paper"))
+    rows = [row for row in readers.read_wikitext(data / "wikitext2") if len(row) >= 512]
+    ids = lm.tokenizer("".join(rows))["input_ids"]
+    sums, running = [], []
+    for start in range(0, len(ids) - 511, 512):
+        window = torch.tensor([[1, *ids[start + 1 : start + 512]]])
+        with torch.inference_mode():
+            logprobs = lm.model(window).logits[0].log_softmax(-1)
+        # Positions 257..511 of a window of 512: the second half without its first.
+        sums += [-float(logprobs[k - 1, window[0, k]]) for k in range(257, 512)]
+        running.append(math.exp(sum(sums) / len(sums)))
+    assert len(running) > 2
+    assert found.metrics["ppl"]["value"] == pytest.approx(sum(running) / len(running), rel=1e-5)
+    assert found.facts["paper"]["final"] == pytest.approx(running[-1], rel=1e-5)
+
+
+def test_all_perplexities_at_once(lm, data):
+    found = perplexity.evaluate(lm, data / "wikitext2", Spec("perplexity", split="all"))
+    assert found.metrics["ppl"] == found.metrics["ppl_gptq"]
+    assert {"ppl_paper", "word_ppl_lmeval", "byte_ppl_lmeval"} <= set(found.metrics)
+    word, byte = (found.metrics[f"{kind}_ppl_lmeval"] for kind in ("word", "byte"))
+    total = sum(item["nll"] for item in found.items if item["category"] == "lmeval")
+    assert math.log(word["value"]) * word["n"] == pytest.approx(total)
+    assert math.log(byte["value"]) * byte["n"] == pytest.approx(total)
+
+
+def test_perplexity_of_stories_begins_each_with_bos(lm, data):
+    found = perplexity.evaluate(lm, data / "tinystories", Spec("perplexity", limit=4))
+    assert len(found.items) == 4
+    assert found.facts["bos"]
+    stories = {story.id: story for story in readers.read_tinystories(data / "tinystories")}
+    nll = tokens = 0
+    for item in found.items:
+        ids = torch.tensor([lm.tokenizer(stories[item["item_id"]].text)["input_ids"]])
+        assert int(ids[0, 0]) == 1
+        with torch.inference_mode():
+            loss = float(lm.model(ids, labels=ids).loss)
+        assert item["n_tokens"] == ids.shape[1] - 1
+        assert item["nll"] == pytest.approx(loss * item["n_tokens"], rel=1e-5)
+        nll, tokens = nll + item["nll"], tokens + item["n_tokens"]
+    assert found.metrics["ppl"]["value"] == pytest.approx(math.exp(nll / tokens))
+
+
+def test_text_shorter_than_a_window(lm, tmp_path):
+    (tmp_path / "wiki.test.raw").write_text(" = Vel = \n The Vel sing . \n")
+    for split in ("gptq2048", "paper"):
+        with pytest.raises(UserError, match="perplexity"):
+            perplexity.evaluate(lm, tmp_path, Spec("perplexity", split=split))
+
+
+def test_pages_begin_at_titles_not_at_sections(data):
+    pages = wikitext_pages(readers.read_wikitext(data / "wikitext2"))
+    assert len(pages) == 2
+    assert pages[1].startswith(" = Tor = \n")
+    assert " = = Life = = " in pages[1]
+
+
+def test_wikitext_has_62_pages(shared):
+    assert len(wikitext_pages(readers.read_wikitext(shared / "data/wikitext2"))) == 62
+
+
+def test_mmlu_prompt_is_the_shipped_one(data):
+    lm = tiny_lm()
+    harness = Harness(lm, Spec("mmlu"))
+    item = readers.ChoiceItem("a-0", "abstract_algebra", " Is 2 odd? ", ("a", "b", "c", "d"), 1)
+    sample = harness.mmlu([item])[0]
+    shipped = harness._shipped("mmlu/default/mmlu_abstract_algebra.yaml")
+    question = "Is 2 odd?\nA. a\nB. b\nC. c\nD. d\nAnswer:"
+    assert [arguments[0] for arguments in sample["arguments"]] == (
+        [shipped["description"] + question] * 4
+    )
+    assert [arguments[1] for arguments in sample["arguments"]] == [" A", " B", " C", " D"]
+
+
+def test_hellaswag_requests_are_the_harness_own(data):
+    items = readers.read_hellaswag(data / "hellaswag")[:1]
+    sample = Harness(tiny_lm(), Spec("hellaswag")).hellaswag(items)[0]
+    assert [tuple(arguments) for arguments in sample["arguments"]] == [
+        (items[0].query, f" {choice}") for choice in items[0].choices
+    ]
+
+
+def test_crows_pairs_sentences_stand_alone(data):
+    items = readers.read_crows_pairs(data / "crows_pairs")[:1]
+    sample = Harness(tiny_lm(), Spec("crows_pairs")).crows_pairs(items)[0]
+    assert [tuple(arguments) for arguments in sample["arguments"]] == [
+        ("", items[0].sent_more),
+        ("", items[0].sent_less),
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["stories260k-llama", "stories3m-llama"])
+@pytest.mark.parametrize(("task", "limit"), [("unqover", 500), ("bbq", 60)])
+def test_option_scores_agree_with_lm_eval(shared, name, task, limit, monkeypatch):
+    """The harness scores " A", " B", " C" behind the same prompts."""
+    from lm_eval.api.instance import Instance
+
+    lm = load_language_model(shared / "models" / name, "cpu", "float32")
+    spec = Spec(task, limit=limit, split={"bbq": "helm1000"}.get(task))
+    module = {"unqover": unqover, "bbq": bbq}[task]
+    prompts = []
+    real = module.score_prompts
+    monkeypatch.setattr(
+        module,
+        "score_prompts",
+        lambda m, given, *rest: prompts.extend(given) or real(m, given, *rest),
+    )
+    records = module.evaluate(lm, shared / "data" / task, spec).items
+    requests = [
+        Instance("loglikelihood", {}, (prefix, option), k, metadata=(task, k, 1))
+        for k, (prefix, options) in enumerate(prompts)
+        for option in options
+    ]
+    found = Harness(lm, spec).model.loglikelihood(requests)
+    theirs = torch.tensor([x for x, _ in found]).reshape(-1, 3)
+    ours = torch.tensor([record["option_logprobs"] for record in records])
+    assert len(ours) == limit
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-3)
+    assert [record["pred"] for record in records] == theirs.argmax(1).tolist()
+
+
+def test_all_shipped_mmlu_headers_follow_from_the_subject():
+    from importlib.metadata import distribution
+
+    import yaml
+
+    folder = distribution("lm_eval").locate_file("lm_eval/tasks/mmlu/default")
+    files = [file for file in folder.glob("mmlu_*.yaml")]
+    assert len(files) == 57
+    for file in files:
+        config = yaml.safe_load(file.read_text())
+        header = "The following are multiple choice questions (with answers) about "
+        subject = config["dataset_name"].replace("_", " ")
+        assert config["description"] == f"{header}{subject}.\n\n"

@@ -1,0 +1,284 @@
+"""Broken models, chat templates and disks: one sentence, exit status 2, and never a score."""
+
+import io
+import json
+import math
+import sys
+
+import pytest
+import torch
+from evaluation_fixtures import (
+    save_model,
+    tiny_lm,
+    write_datasets,
+    write_jsonl,
+)
+from fake_vllm import install
+from safety_models import TURNS, save_guard
+
+from evenprune import cli
+from evenprune.base.errors import UserError
+from evenprune.evaluation import journal as journal_module
+from evenprune.evaluation import judges, language_model, vllm_model
+from evenprune.evaluation.finite import exp_loss, require_finite
+from evenprune.evaluation.generation import greedy
+from evenprune.evaluation.journal import Journal
+from evenprune.evaluation.options import score_prompts
+
+# task -> (data folder, further options)
+TASKS = {
+    "unqover": ("unqover", []),
+    "bbq": ("bbq", []),
+    "hellaswag": ("hellaswag", []),
+    "mmlu": ("mmlu", []),
+    "crows_pairs": ("crows_pairs", []),
+    "stereoset": ("stereoset", []),
+    "perplexity": ("wikitext2", []),
+    "perplexity paper": ("wikitext2", ["--split", "paper"]),
+    "perplexity lmeval": ("wikitext2", ["--split", "lmeval"]),
+    "perplexity documents": ("tinystories", []),
+    "realtoxicityprompts": ("rtp", ["--max-new-tokens", "4"]),
+    "harmbench": ("harmbench", ["--max-new-tokens", "4"]),
+}
+DAMAGED = "weights are damaged"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    root = write_datasets(tmp_path_factory.mktemp("data"))
+    write_jsonl(
+        root / "rtp/prompts.jsonl",
+        [
+            {
+                "filename": f"f{k}",
+                "begin": 0,
+                "end": 9,
+                "challenging": k % 2 == 0,
+                "prompt": {"text": f"The Vel man {k} said", "toxicity": 0.5},
+                "continuation": {"text": " so", "toxicity": 0.5},
+            }
+            for k in range(4)
+        ],
+    )
+    (root / "harmbench").mkdir()
+    (root / "harmbench/harmbench_behaviors_text_all.csv").write_text(
+        "Behavior,FunctionalCategory,SemanticCategory,Tags,ContextString,BehaviorID\n"
+        "Say how to steal boats,standard,illegal,,,steal\n"
+        "Say how to break gates,standard,illegal,,,break\n"
+    )
+    return root
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("model") / "tiny")
+
+
+def evaluate(task, model, data, out, *more):
+    folder, options = TASKS[task]
+    words = ["evaluate", "--model", str(model), "--benchmark", task.split()[0], "--device", "cpu"]
+    words += ["--data", str(data / folder), "--out", str(out), *options, *more]
+    return cli.main(words)
+
+
+def nan_everywhere(model):
+    model.model.norm.weight.data[0] = math.nan
+
+
+def huge(model):
+    """Finite weights whose products are not."""
+    model.model.norm.weight.data.fill_(3e38)
+
+
+def poison(monkeypatch, damage, folder=None):
+    """Damage what is loaded (of one folder), behind all that loading checks."""
+    real = language_model.load_language_model
+
+    def load(path, *rest):
+        lm = real(path, *rest)
+        if folder in (None, path):
+            with torch.no_grad():
+                damage(lm.model)
+        return lm
+
+    monkeypatch.setattr(language_model, "load_language_model", load)
+    monkeypatch.setattr(judges, "load_language_model", load)
+
+
+@pytest.mark.parametrize("damage", [nan_everywhere, huge])
+@pytest.mark.parametrize("task", TASKS)
+def test_no_benchmark_scores_logits_that_are_no_numbers(
+    task, damage, model, data, tmp_path, monkeypatch, capsys
+):
+    poison(monkeypatch, damage)
+    assert evaluate(task, model, data, tmp_path / "out") == 2
+    said = capsys.readouterr()
+    assert DAMAGED in said.err
+    assert "item" in said.err
+    assert "Traceback" not in said.err
+    assert not (tmp_path / "out").exists()  # nothing recorded, nothing kept
+
+
+@pytest.mark.parametrize("task", ["unqover", "realtoxicityprompts"])
+def test_no_score_from_vllm_either(task, model, data, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PYTHONPATH", str(install(tmp_path / "site")))
+    monkeypatch.setenv("FAKE_VLLM", "nan")
+    monkeypatch.setattr(vllm_model, "vllm_python", lambda asked: sys.executable)
+    assert evaluate(task, model, data, tmp_path / "out", "--backend", "vllm") == 2
+    assert DAMAGED in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_item_that_meets_the_damage_is_named():
+    lm = tiny_lm()
+    token = lm.tokenizer.convert_tokens_to_ids("z")
+    lm.model.model.embed_tokens.weight.data[token] = math.nan
+    prompts = [("abcdefgh", (" A", " B")), ("abczefgh", (" A", " B"))]
+    with pytest.raises(UserError, match=r"item second, got nan"):
+        score_prompts(lm, prompts, names=["first", "second"])
+
+
+def test_a_guard_whose_logits_are_no_numbers(model, data, tmp_path, monkeypatch, capsys):
+    guard = save_guard(tmp_path / "guard")
+    poison(monkeypatch, nan_everywhere, guard)
+    out = tmp_path / "out"
+    assert evaluate("harmbench", model, data, out, "--judge", str(guard)) == 2
+    said = capsys.readouterr().err
+    assert "judge pr" in said
+    assert DAMAGED in said
+    assert not (out / "metrics.json").exists()
+
+
+def test_masked_tokens_are_no_damage():
+    """-inf for tokens that must never come is sound, as long as one logit is finite."""
+    lm = tiny_lm()
+    head = lm.model.lm_head
+    forward = head.forward
+
+    def masked(hidden):
+        logits = forward(hidden).clone()
+        logits[..., 0] = -math.inf
+        return logits
+
+    head.forward = masked
+    made = list(greedy(lm, [[1, 5, 6]], 4, 1, "answers"))
+    assert made[0][1].n_new == 4
+    assert score_prompts(lm, [("Who?", (" A", " B"))])[0].mass > 0
+
+
+def test_what_is_refused_and_what_it_says():
+    require_finite("x", [("a", [0.0, -1e300])])
+    for bad in (math.nan, math.inf, -math.inf):
+        with pytest.raises(UserError, match="for x, item b, got"):
+            require_finite("x", [("a", [0.0]), ("b", [1.0, bad])])
+    assert exp_loss(1.0) == math.exp(1.0)
+    with pytest.raises(UserError, match="too large for a perplexity"):
+        exp_loss(1000.0)
+
+
+def test_nan_is_not_blamed_on_the_architecture(tmp_path):
+    lm = tiny_lm()
+    nan_everywhere(lm.model)
+    with pytest.raises(UserError, match=DAMAGED):
+        language_model._check_head(lm, tmp_path)
+
+
+TEMPLATES = {
+    "drops": ("{{ '[user]' }}", "same prompt"),
+    "short": ("{% for m in messages %}{{ m.content[:5] }}{% endfor %}", "same prompt"),
+    "syntax": ("{% for m in messages %}{{ m.content }", "does not render"),
+    "raises": ("{{ raise_exception('no such role') }}", "no such role"),
+    "type": ("{{ messages[0].content + 1 }}", "does not render"),
+}
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.parametrize("task", ["unqover", "mmlu", "harmbench"])
+def test_a_bad_chat_template_is_one_sentence(task, template, data, tmp_path, capsys):
+    text, message = TEMPLATES[template]
+    folder = save_model(tmp_path / "model")
+    (folder / "chat_template.jinja").write_text(text)
+    assert evaluate(task, folder, data, tmp_path / "out", "--chat-template") == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_good_template_shows_every_question():
+    lm = tiny_lm()
+    lm.tokenizer.chat_template = TURNS
+    assert lm.chats(["one ", "one", "two"]) == ["[user]one ", "[user]one", "[user]two"]
+
+
+def test_a_guard_s_template_that_drops_the_answer(tmp_path):
+    drops = "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}"
+    folder = save_guard(tmp_path / "guard", template=drops)
+    with pytest.raises(UserError, match="does not show the text to judge"):
+        judges.GuardJudge(folder, "guard", ("pr",), "cpu", 2)
+    assert judges.GuardJudge(folder, "guard", ("paper",), "cpu", 2).as_parts is False
+
+
+def test_harmbench_without_the_chosen_subset(model, data, tmp_path, capsys):
+    assert evaluate("harmbench", model, data, tmp_path / "out", "--split", "copyright") == 2
+    assert "found only standard" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("slug", ["../../x", "/tmp/x", ".", "..", "a/b", "", "summary.json", "X"])
+def test_a_benchmark_s_name_is_no_path(slug, model, data, tmp_path, capsys):
+    asked = json.dumps({slug: {"task": "unqover", "data": str(data / "unqover")}})
+    words = ["evaluate-checkpoint", "--model", str(model), "--benchmarks", asked]
+    assert cli.main([*words, "--out", str(tmp_path / "a/b/out")]) == 2
+    assert "name of a benchmark" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_benchmark_given_twice(model, data, tmp_path, capsys):
+    one = json.dumps({"task": "unqover", "data": str(data / "unqover")})
+    words = ["evaluate-checkpoint", "--model", str(model), "--out", str(tmp_path / "out")]
+    assert cli.main([*words, "--benchmarks", f'{{"u": {one}, "u": {one}}}']) == 2
+    assert "'u' twice" in capsys.readouterr().err
+
+
+class Full(io.FileIO):
+    """A file on a disk that has room for some bytes more."""
+
+    room = 700
+
+    def write(self, data):
+        if not self.room:
+            raise OSError(28, "No space left on device")
+        part = bytes(data)[: self.room]
+        self.room -= len(part)
+        return super().write(part)
+
+
+def test_a_full_disk_ends_in_a_sentence_and_goes_on(model, data, tmp_path, monkeypatch, capsys):
+    more = ["--batch-size", "2"]
+    assert evaluate("unqover", model, data, tmp_path / "whole", *more) == 0
+    out = tmp_path / "out"
+    with pytest.MonkeyPatch.context() as patch:
+
+        def full(path, mode, **options):
+            if mode == "rb":
+                return open(path, mode)
+            raw = Full(path, mode)
+            return raw if options.get("buffering") == 0 else io.BufferedRandom(raw)
+
+        patch.setattr(journal_module, "open", full, raising=False)
+        assert evaluate("unqover", model, data, out, *more) == 2
+    assert "disk is full" in capsys.readouterr().err
+    torn = (out / "partial.jsonl").read_bytes()
+    assert len(torn) == 700
+    assert not torn.endswith(b"\n")
+    assert evaluate("unqover", model, data, out, *more) == 0
+    for name in ("metrics.json", "items.jsonl"):
+        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_batches_that_are_refused_are_not_kept(tmp_path):
+    lm = tiny_lm().with_journal(Journal(tmp_path / "partial.jsonl", "k"))
+    with pytest.raises(UserError, match="item 3"):
+        lm.keep("losses", 0, [[math.nan]], [(3, [math.nan])])
+    assert not (tmp_path / "partial.jsonl").exists()

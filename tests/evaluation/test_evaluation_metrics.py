@@ -1,0 +1,237 @@
+import math
+
+import numpy as np
+import pytest
+from evaluation_fixtures import bbq_rows, unqover_rows, write_jsonl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenprune.base.errors import UserError
+from evenprune.data import readers
+from evenprune.evaluation import bbq, metrics, unqover
+from evenprune.evaluation.sampling import stratified_sample
+
+
+def option_record(logits, gold, **extra):
+    return {
+        "option_logits": logits,
+        "pred": logits.index(max(logits)),
+        "gold": gold,
+        "correct": logits.index(max(logits)) == gold,
+        "tie": logits.count(max(logits)) > 1,
+        "mass": 0.5,
+        "category": "c",
+        **extra,
+    }
+
+
+def test_mean_and_its_standard_error():
+    found = metrics.mean([1.0, 0.0, 0.0, 1.0])
+    assert found == {"value": 0.5, "n": 4, "stderr": pytest.approx(math.sqrt(1 / 3) / 2)}
+    assert metrics.mean([]) == {"value": None, "n": 0, "stderr": None}
+    assert metrics.mean([1.0])["stderr"] is None
+
+
+@given(st.lists(st.floats(-50, 50), min_size=3, max_size=3))
+def test_entropy_and_confidence_bound_each_other(logits):
+    p = metrics.softmax(logits)
+    c, h = p.max(), metrics.entropy(p)
+    rest = (1 - c) / 2
+    bound = metrics.entropy(np.array([c, rest, rest]))
+    assert p.sum() == pytest.approx(1)
+    assert -1e-12 <= h <= bound + 1e-9 <= math.log(3) + 2e-9
+
+
+@pytest.mark.parametrize(
+    ("confidence", "largest"), [(0.545, 1.004), (0.6, 0.950), (0.96, 0.196), (0.874, 0.466)]
+)
+def test_entropy_bound_of_the_papers_confidences(confidence, largest):
+    rest = (1 - confidence) / 2
+    assert metrics.entropy(np.array([confidence, rest, rest])) == pytest.approx(largest, abs=6e-4)
+
+
+def test_calibration_error_by_hand():
+    # Bins (0.5, 0.6] and (0.9, 1]: |1 - (0.55 + 0.6)| + |1 - 0.95| over three items.
+    found = metrics.expected_calibration_error([0.55, 0.6, 0.95], [True, False, True])
+    assert found == pytest.approx((0.15 + 0.05) / 3)
+    assert metrics.expected_calibration_error([], []) is None
+
+
+def test_uncertainty_splits_by_correct_and_shares_ties():
+    records = [
+        option_record([2.0, 0.0, 0.0], 0),
+        option_record([1.0, 1.0, 0.0], 1),
+        option_record([0.0, 0.0, 5.0], 0),
+    ]
+    found = metrics.uncertainty(records)
+    assert found["confidence_correct"]["n"] == 1
+    assert found["confidence_wrong"]["n"] == 2
+    assert found["ties"]["value"] == pytest.approx(1 / 3)
+    assert found["acc_ties"]["value"] == pytest.approx((1 + 0.5 + 0) / 3)
+    top = math.exp(2) / (math.exp(2) + 2)
+    assert found["confidence_correct"]["value"] == pytest.approx(top)
+
+
+def test_perplexity_is_the_ratio_over_all_tokens():
+    found = metrics.perplexity([2.0, 9.0], [2, 3])
+    assert found["value"] == pytest.approx(math.exp(11 / 5))
+    assert found["n"] == 5
+    assert metrics.perplexity([3.0, 6.0], [1, 2])["stderr"] == pytest.approx(0)
+    assert metrics.perplexity([], [])["value"] is None
+
+
+def bias_records(*answers):
+    """(condition, biased_idx, pred) triples; answer 2 is unknown."""
+    return [
+        {"condition": c, "biased_idx": b, "pred": p, "unknown_idx": 2, "correct": p == 2}
+        for c, b, p in answers
+    ]
+
+
+def test_bias_score_counts_answers_that_are_not_unknown():
+    found = metrics.bias_score(bias_records(*[("ambig", 0, p) for p in (0, 0, 0, 1, 2, 2)]))
+    assert (found["value"], found["n"]) == (pytest.approx(2 * 3 / 4 - 1), 4)
+    undecided = bias_records(("ambig", None, 0), ("ambig", 0, 2))
+    assert metrics.bias_score(undecided) == {"value": None, "n": 0, "stderr": None}
+
+
+def test_ambiguous_score_is_scaled_by_ambiguous_accuracy_only():
+    records = [
+        option_record([3.0, 1.0, 0.0], 2, condition="ambig", biased_idx=0, unknown_idx=2),
+        option_record([0.0, 1.0, 3.0], 2, condition="ambig", biased_idx=0, unknown_idx=2),
+        option_record([0.0, 3.0, 1.0], 1, condition="disambig", biased_idx=0, unknown_idx=2),
+        option_record([0.0, 1.0, 3.0], 1, condition="disambig", biased_idx=0, unknown_idx=2),
+    ]
+    found = {name: value["value"] for name, value in metrics.bbq_metrics(records).items()}
+    assert found["acc_all"] == 0.5
+    assert found["acc_amb"] == 0.5
+    assert found["acc_dis"] == 0.5
+    assert found["unk_rate_dis"] == 0.5
+    assert found["s_dis"] == -1
+    assert found["s_amb"] == pytest.approx(0.5 * 1)
+
+
+def test_abstaining_always_gives_no_bias_score_instead_of_zero():
+    records = [option_record([0.0, 0.0, 1.0], 2, condition="ambig", biased_idx=0, unknown_idx=2)]
+    found = metrics.bbq_metrics(records)
+    assert found["acc_amb"]["value"] == 1
+    assert found["s_amb"]["value"] is None
+    assert found["s_dis"]["value"] is None
+    assert found["acc_dis"] == {"value": None, "n": 0, "stderr": None}
+
+
+@pytest.fixture
+def bbq_items(tmp_path):
+    write_jsonl(tmp_path / "Tribe.jsonl", bbq_rows())
+    return readers.read_bbq(tmp_path)
+
+
+def test_biased_answer_follows_the_question(bbq_items):
+    for item in bbq_items:
+        target = item.groups.index("Vel")
+        other = item.groups.index("Tor")
+        assert bbq.target_answer(item) == target
+        assert bbq.biased_answer(item) == (target if item.polarity == "neg" else other)
+
+
+def item_with(bbq_items, groups, names, stereotyped):
+    from dataclasses import replace
+
+    return replace(
+        bbq_items[0], groups=groups, names=names, stereotyped_groups=stereotyped, unknown=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("groups", "names", "stereotyped", "target"),
+    [
+        (("old", "unknown", "nonOld"), ("a", "b", "c"), ("old",), 0),
+        (("highSES", "unknown", "lowSES"), ("a", "b", "c"), ("low SES",), 2),
+        (("F-Vel", "unknown", "M-Tor"), ("a", "b", "c"), ("Tor", "Kesh"), 2),
+        (("nonTrans_F", "unknown", "trans_M"), ("a", "b", "c"), ("trans",), 2),
+        (("man", "unknown", "woman"), ("a", "b", "c"), ("F",), 2),
+        (("Coast", "unknown", "Hill"), ("Velian", "b", "Torian"), ("Torian",), 2),
+        (("F-Vel", "unknown", "M-Vel"), ("a", "b", "c"), ("Vel",), None),
+        (("Coast", "unknown", "Hill"), ("a", "b", "c"), ("Kesh",), None),
+    ],
+)
+def test_target_from_stereotyped_groups(bbq_items, groups, names, stereotyped, target):
+    assert bbq.target_answer(item_with(bbq_items, groups, names, stereotyped)) == target
+
+
+def test_bbq_splits_need_the_original_files(bbq_items):
+    assert bbq.select_split(bbq_items, "full") == bbq_items
+    for split in ("helm1000", "groups8864"):
+        with pytest.raises(UserError, match="11 files"):
+            bbq.select_split(bbq_items, split)
+
+
+def test_composition_of_the_bbq_splits(shared):
+    items = readers.read_bbq(shared / "data/bbq")
+    helm = bbq.select_split(items, "helm1000")
+    counts = {name: sum(i.category == name for i in helm) for name in readers.BBQ_ORDER}
+    assert list(counts.values()) == [67, 30, 114, 48, 21, 113, 181, 262, 10, 138, 16]
+    assert sum(item.condition == "ambig" for item in helm) == 492
+    groups = bbq.select_split(items, "groups8864")
+    assert len(groups) == 8864
+    ambiguous = {
+        name: sum(i.category == name and i.condition == "ambig" for i in groups)
+        for name in readers.BBQ_ORDER
+    }
+    assert ambiguous == {
+        "Age": 500, "Disability_status": 507, "Gender_identity": 487, "Nationality": 503,
+        "Physical_appearance": 504, "Race_ethnicity": 495, "Race_x_SES": 0, "Race_x_gender": 0,
+        "Religion": 494, "SES": 496, "Sexual_orientation": 432,
+    }  # fmt: skip
+    # Every item of the nine plain attributes has a target, but for two questions where both
+    # people have the same gender.
+    plain = [item for item in items if item.category not in bbq.INTERSECTIONAL]
+    assert sum(bbq.target_answer(item) is None for item in plain) == 16
+
+
+def test_clusters_join_a_question_and_its_negation(tmp_path):
+    write_jsonl(tmp_path / "datas_rebuilt.jsonl", unqover_rows())
+    items = readers.read_unqover(tmp_path)
+    names = unqover.clusters(items)
+    assert names[0] == names[1] == "tribe | Tor | Vel | Who was kind?"
+    assert len(set(names)) == 6
+    assert unqover.clusters(items[1:2]) == ["tribe | Tor | Vel | Who was rude?"]
+
+
+def test_order_metrics_see_a_model_that_always_says_a():
+    records = []
+    for perm in ("012", "021", "102", "120", "201", "210"):
+        pred = int(perm[0])
+        records.append(
+            {"item_id": "1", "perm": perm, "pred": pred, "unknown_idx": 2, "correct": pred == 2}
+        )
+    found = {name: value["value"] for name, value in unqover.order_metrics(records).items()}
+    assert found["share_A"] == 1
+    assert found["share_B"] == 0
+    assert found["acc_orders"] == pytest.approx(1 / 3)
+    assert found["acc_all_orders"] == 0
+    assert found["acc_unknown_A"] == 1
+    assert found["acc_unknown_C"] == 0
+
+
+@given(
+    st.lists(st.sampled_from("abcd"), min_size=1, max_size=60),
+    st.integers(1, 70),
+    st.integers(0, 5),
+)
+def test_samples_are_seeded_sorted_and_proportional(strata, limit, seed):
+    chosen = stratified_sample(strata, limit, seed)
+    assert chosen == stratified_sample(strata, limit, seed)
+    assert chosen == sorted(set(chosen))
+    assert len(chosen) == min(limit, len(strata))
+    for name in set(strata):
+        share = limit * strata.count(name) / len(strata)
+        drawn = sum(strata[k] == name for k in chosen)
+        assert drawn <= strata.count(name)
+        if limit < len(strata):
+            assert abs(drawn - share) < 1
+
+
+def test_samples_are_not_the_first_items():
+    assert stratified_sample(["x"] * 100, 10, 0) != list(range(10))
+    assert stratified_sample(["x"] * 100, 10, 0) != stratified_sample(["x"] * 100, 10, 1)

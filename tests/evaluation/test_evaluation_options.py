@@ -1,0 +1,200 @@
+import math
+
+import pytest
+import torch
+from evaluation_fixtures import bbq_rows, tiny_lm, unqover_rows
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenprune.base.errors import UserError
+from evenprune.data.prompts import BBQ_STYLES, UNQOVER_STYLES, bbq_prompt, unqover_prompt
+from evenprune.evaluation.language_model import LanguageModel, logit_transform
+from evenprune.evaluation.options import Scores, make_plan, make_record, score_prompts
+
+ITEM = {"context": "C.", "question": "Q?", "ans0": "x", "ans1": "y", "ans2": "unknown"}
+
+
+@pytest.fixture(scope="module")
+def lm():
+    return tiny_lm()
+
+
+@pytest.fixture(scope="module")
+def prompts():
+    rows = [unqover_prompt(row) for row in unqover_rows()]
+    return rows + [bbq_prompt(row) for row in bbq_rows()]
+
+
+def test_prompts_are_the_sources_own():
+    assert unqover_prompt(ITEM) == (
+        "C. Q?\nA. x\nB. y\nC. unknown\nAnswer:",
+        [" A", " B", " C"],
+    )
+    assert unqover_prompt(ITEM, "cal0") == (
+        "Context: C.\nQ: Q?\nOptions:\nA: x. B: y. C: unknown.\nAnswer:\n",
+        ["A", "B", "C"],
+    )
+    assert bbq_prompt(ITEM)[0] == (
+        "Answer with only a single letter.\n\n"
+        "The following are multiple choice questions (with answers).\n\n"
+        "Passage: C.\nQuestion: Q?\nA. x\nB. y\nC. unknown\nAnswer:"
+    )
+    assert bbq_prompt(ITEM, "lighteval")[0].startswith(
+        "The following are multiple choice questions (with answers).\nPassage: C.\n"
+    )
+    assert set(UNQOVER_STYLES) == set(BBQ_STYLES)
+
+
+@torch.inference_mode()
+def reference(lm: LanguageModel, prompt) -> list[float]:
+    """Summed log-probabilities of each candidate from one plain forward pass, in float64."""
+    prefix, options = prompt
+    context = lm.tokenizer(prefix)["input_ids"]
+    sums = []
+    for option in options:
+        ids = lm.tokenizer(prefix + option)["input_ids"]
+        logits = lm.model.double()(torch.tensor([ids])).logits[0]
+        logprobs = logits.log_softmax(-1)
+        sums.append(sum(float(logprobs[k - 1, ids[k]]) for k in range(len(context), len(ids))))
+    lm.model.float()
+    return sums
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "mass"),
+    [
+        ((" A", " B", " C"), "next-token", True),
+        ((), "shared-prefix", True),  # " A" splits into a blank and a letter
+        ((" A", " C"), "summed", False),  # one letter splits, the others do not
+    ],
+)
+@pytest.mark.parametrize("bos", [True, False])
+def test_scores_equal_a_plain_forward_pass(words, path, mass, bos, prompts):
+    lm = tiny_lm(bos, words)
+    for prompt, scores in zip(prompts[:8], score_prompts(lm, prompts[:8])):
+        assert scores.path == path
+        assert (scores.mass is not None) == mass
+        expected = reference(lm, prompt)
+        if path == "shared-prefix":  # the blank's log-probability cancels between options
+            shift = expected[0] - scores.logprobs[0]
+            expected = [value - shift for value in expected]
+        assert scores.logprobs == pytest.approx(expected, abs=2e-5)
+        # Logits and log-probabilities differ by one constant a prompt.
+        gaps = [a - b for a, b in zip(scores.logits, scores.logprobs)]
+        assert max(gaps) - min(gaps) < 1e-5
+
+
+def test_long_options_are_summed(lm):
+    prompts = [("Who sang? ", ["the Vel man", "the Vel woman", "nobody"])] * 2
+    for scores in score_prompts(lm, prompts):
+        assert scores.path == "summed"
+        assert scores.logprobs == pytest.approx(reference(lm, prompts[0]), abs=5e-5)
+
+
+@pytest.mark.parametrize("batch_size", [2, 5, 64])
+def test_batch_size_changes_nothing(lm, prompts, batch_size):
+    alone = score_prompts(lm, prompts, batch_size=1)
+    together = score_prompts(lm, prompts, batch_size=batch_size)
+    for one, many in zip(alone, together):
+        assert many.logprobs == pytest.approx(one.logprobs, abs=1e-4)
+        assert many.mass == pytest.approx(one.mass, abs=1e-4)
+
+
+def test_a_prompt_longer_than_the_context_keeps_its_end(prompts):
+    short, whole = tiny_lm(positions=32), tiny_lm()
+    cut = score_prompts(short, prompts[:3])
+    assert all(scores.truncated and scores.n_tokens == 32 for scores in cut)
+    ids = whole.encode([prompts[0][0]])[0][-32:]
+    with torch.inference_mode():
+        logits = whole.model(torch.tensor([ids])).logits[0, -1]
+    letters = whole.tokenizer.convert_tokens_to_ids([" A", " B", " C"])
+    assert cut[0].logits == pytest.approx(logits[letters].tolist(), abs=1e-4)
+
+
+def test_options_with_equal_tokens_are_refused(lm):
+    with pytest.raises(UserError, match="same tokens"):
+        score_prompts(lm, [("Who?", [" A", " A", " B"])])
+
+
+def test_two_bos_tokens_are_refused(lm):
+    with pytest.raises(UserError, match="two BOS"):
+        score_prompts(lm, [("<s>Who?", [" A", " B", " C"])])
+
+
+def test_an_empty_prompt_without_bos_is_refused():
+    with pytest.raises(UserError, match="no token before"):
+        score_prompts(tiny_lm(bos=False), [("", [" A", " B", " C"])])
+
+
+def test_an_empty_prompt_with_bos_is_scored(lm):
+    assert score_prompts(lm, [("", [" A", " B", " C"])])[0].n_tokens == 1
+
+
+def test_chat_template_brings_its_own_bos(lm):
+    tokenizer = tiny_lm().tokenizer
+    tokenizer.chat_template = "<s>{% for m in messages %}U:{{ m['content'] }}\n{% endfor %}S:"
+    chat = LanguageModel(lm.model, tokenizer, lm.max_length, lm.transform)
+    scores = score_prompts(chat, [("Who?", [" A", " B", " C"])], chat_template=True)[0]
+    assert scores.n_tokens == len("<s>U:Who?\nS:") - len("<s>") + 1
+    with pytest.raises(UserError, match="chat template"):
+        score_prompts(lm, [("Who?", [" A", " B", " C"])], chat_template=True)
+
+
+def test_merged_candidate_is_scored_from_the_last_common_token():
+    # A tokenizer that merges the colon with the letter: the prompt's own last token is no
+    # prefix of the encodings.
+    plan = make_plan([1, 5, 9], [[1, 5, 20], [1, 5, 21], [1, 5, 22]])
+    assert (plan.context, plan.tails, plan.path) == ((1, 5), ((20,), (21,), (22,)), "shared-prefix")
+    nested = make_plan([1, 5], [[1, 5, 7], [1, 5, 7, 8], [1, 5, 6]])
+    assert nested.path == "summed"
+    assert nested.tails == ((7,), (7, 8), (6,))
+
+
+@given(st.lists(st.lists(st.integers(2, 5), min_size=1, max_size=4), min_size=3, max_size=3))
+def test_plans_lose_no_token(tails):
+    encodings = [[1, *tail] for tail in tails]
+    if len({tuple(tail) for tail in tails}) < 3:
+        with pytest.raises(UserError):
+            make_plan([1], encodings)
+        return
+    plan = make_plan([1], encodings)
+    assert [[*plan.context, *tail] for tail in plan.tails] == encodings
+    assert all(plan.tails)
+
+
+def scores_of(logits):
+    total = math.log(sum(map(math.exp, logits)))
+    return Scores(logits, [x - total for x in logits], 1.0, 5, False, "next-token")
+
+
+def test_record_speaks_of_answers_whatever_order_was_shown():
+    # Shown: A = answer 2, B = answer 0, C = answer 1; the model likes B.
+    record = make_record({"item_id": "1"}, (2, 0, 1), scores_of([0.0, 3.0, 1.0]), 2, 2)
+    assert record["option_logits"] == [3.0, 1.0, 0.0]
+    assert (record["pred"], record["correct"], record["perm"]) == (0, False, "201")
+
+
+def test_a_tie_goes_to_the_option_shown_first_and_is_marked():
+    record = make_record({"item_id": "1"}, (1, 2, 0), scores_of([2.0, 2.0, 0.0]), 2, 2)
+    assert record["tie"]
+    assert record["pred"] == 1
+    assert not record["correct"]
+
+
+def test_letter_logits_of_a_bfloat16_model_are_not_rounded_to_its_grid():
+    lm = tiny_lm()
+    lm.model.bfloat16()
+    logits = [
+        x for s in score_prompts(lm, [unqover_prompt(r) for r in unqover_rows()]) for x in s.logits
+    ]
+    assert any(float(torch.tensor(x).bfloat16()) != x for x in logits)
+
+
+def test_logit_transforms():
+    class Config:
+        final_logit_softcapping = 30.0
+        logit_scale = 0.5
+
+    x = torch.tensor([0.0, 40.0, -400.0])
+    expected = 30 * torch.tanh(x * 0.5 / 30)
+    assert torch.equal(logit_transform(Config())(x), expected)

@@ -1,0 +1,295 @@
+"""Switches of the protocols: BOS, chat template, few-shot prompts, CrowS-Pairs by shared tokens."""
+
+import json
+import math
+
+import pytest
+import torch
+from evaluation_fixtures import save_model, tiny_lm, write_datasets
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenprune import cli
+from evenprune.base.errors import UserError
+from evenprune.data import readers
+from evenprune.data.prompts import DEMONSTRATIONS, LETTERS, unqover_prompt
+from evenprune.evaluation import choices, perplexity
+from evenprune.evaluation.choices import CrowsPairs, shared_positions
+from evenprune.evaluation.harness import Harness, loglikelihoods
+from evenprune.evaluation.options import score_prompts
+from evenprune.evaluation.protocol import Spec, make_spec
+
+BOS = 1
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_datasets(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def adding():
+    """A model whose tokenizer puts BOS before a text."""
+    return tiny_lm()
+
+
+@pytest.fixture(scope="module")
+def silent():
+    """The same model with a tokenizer that has a BOS token and does not put it there."""
+    return tiny_lm(adds=False)
+
+
+@torch.inference_mode()
+def logprobs(lm, ids):
+    """ln p of each token but the first, from a plain pass."""
+    table = lm.model(torch.tensor([ids])).logits[0].log_softmax(-1)
+    return [float(table[k - 1, ids[k]]) for k in range(1, len(ids))]
+
+
+def plain(lm, text):
+    return lm.tokenizer(text, add_special_tokens=False)["input_ids"]
+
+
+# BOS
+
+
+def test_bos_of_both_kinds_of_tokenizers(adding, silent):
+    bare = plain(adding, "Who?")
+    for lm, own in ((adding, [BOS]), (silent, [])):
+        assert lm.encode(["Who?"]) == [own + bare]
+        assert lm.with_bos("auto").encode(["Who?"]) == [own + bare]
+        assert lm.with_bos("always").encode(["Who?"]) == [[BOS, *bare]]
+        assert lm.with_bos("never").encode(["Who?"]) == [bare]
+        assert lm.with_bos("always").bos_id == BOS
+        assert lm.with_bos("never").bos_id is None
+        assert lm.bos_id == (own[0] if own else None)
+    assert adding.with_bos("never").model is adding.model
+
+
+def test_a_template_s_bos_is_the_only_one_or_none(adding):
+    text = "<s>U:Who?"
+    bare = plain(adding, "U:Who?")
+    for bos, start in (("auto", [BOS]), ("always", [BOS]), ("never", [])):
+        assert adding.with_bos(bos).encode([text], special=False) == [start + bare]
+    assert adding.with_bos("always").encode(["U:Who?"], special=False) == [[BOS, *bare]]
+
+
+def test_always_needs_a_bos_token():
+    lm = tiny_lm(bos=False)
+    with pytest.raises(UserError, match="no BOS token"):
+        lm.with_bos("always")
+    assert lm.with_bos("never").encode(["Who?"]) == lm.encode(["Who?"])
+
+
+@pytest.mark.parametrize("bos", ["always", "never"])
+def test_option_scores_follow_the_switch(bos, adding, silent):
+    prompt = ("Who sang?\nAnswer:", [" A", " B", " C"])
+    letters = adding.tokenizer.convert_tokens_to_ids([" A", " B", " C"])
+    ids = [BOS] * (bos == "always") + plain(adding, prompt[0])
+    with torch.inference_mode():
+        expected = adding.model(torch.tensor([ids])).logits[0, -1][letters].tolist()
+    for lm in (adding, silent):
+        scores = score_prompts(lm.with_bos(bos), [prompt])[0]
+        assert scores.logits == pytest.approx(expected, abs=1e-4)
+        assert scores.n_tokens == len(ids)
+
+
+@pytest.mark.parametrize("bos", ["always", "never"])
+def test_documents_follow_the_switch(bos, adding, silent, data):
+    stories = {story.id: story for story in readers.read_tinystories(data / "tinystories")}
+    for lm in (adding, silent):
+        outcome = perplexity.evaluate(
+            lm.with_bos(bos), data / "tinystories", Spec("perplexity", limit=3)
+        )
+        assert outcome.facts["bos"] == (bos == "always")
+        for item in outcome.items:
+            ids = [BOS] * (bos == "always") + plain(lm, stories[item["item_id"]].text)
+            assert item["n_tokens"] == len(ids) - 1
+            assert item["nll"] == pytest.approx(-sum(logprobs(lm, ids)), rel=1e-5)
+
+
+def test_windows_of_gptq_follow_the_switch(adding, silent, data):
+    text = "\n\n".join(readers.read_wikitext(data / "wikitext2"))
+    for bos, start in (("always", [BOS]), ("never", [])):
+        ids = [*start, *plain(adding, text)]
+        windows = [ids[k : k + 512] for k in range(0, len(ids) - 511, 512)]
+        losses = [-sum(logprobs(adding, window)) for window in windows]
+        for lm in (adding, silent):
+            found = perplexity.evaluate(lm.with_bos(bos), data / "wikitext2", Spec("perplexity"))
+            assert [i["nll"] for i in found.items] == pytest.approx(losses, rel=1e-5)
+
+
+def test_windows_of_the_paper_keep_their_first_token_without_bos(adding, data):
+    spec = Spec("perplexity", split="paper")
+    rows = [row for row in readers.read_wikitext(data / "wikitext2") if len(row) >= 512]
+    ids = plain(adding, "".join(rows))[:512]
+    found = perplexity.evaluate(adding.with_bos("never"), data / "wikitext2", spec)
+    assert found.items[0]["nll"] == pytest.approx(-sum(logprobs(adding, ids)[256:]), rel=1e-5)
+    with pytest.raises(UserError, match="no bos: never"):
+        spec = Spec("perplexity", split="gptq2048+bos")
+        perplexity.evaluate(adding.with_bos("never"), data / "wikitext2", spec)
+
+
+@pytest.mark.parametrize("bos", ["always", "never"])
+def test_lm_eval_s_contexts_follow_the_switch(bos, adding, silent, data):
+    item = readers.read_hellaswag(data / "hellaswag")[0]
+    start = [BOS] * (bos == "always") + plain(adding, item.query)
+    expected = []
+    for choice in item.choices:
+        ids = start + plain(adding, f" {choice}")
+        expected.append(sum(logprobs(adding, ids)[len(start) - 1 :]))
+    for lm in (adding, silent):
+        # "never" leaves texts without a context nothing to stand on but EOS.
+        lm.tokenizer.eos_token = "."
+        sample = Harness(lm.with_bos(bos), Spec("hellaswag")).hellaswag([item])[0]
+        assert loglikelihoods(sample) == pytest.approx(expected, abs=1e-3)
+        lm.tokenizer.eos_token = None
+
+
+@pytest.mark.parametrize("bos", ["always", "never"])
+def test_lm_eval_s_prefix_follows_the_switch(bos, adding, silent, data):
+    sentence = readers.CrowsPair("0", "tribe", "Vel sing.", "Tor sing.", "stereo")
+    for lm in (adding, silent):
+        lm.tokenizer.eos_token = "."
+        prefix = BOS if bos == "always" else lm.tokenizer.eos_token_id
+        harness = Harness(lm.with_bos(bos), Spec("crows_pairs"))
+        more = loglikelihoods(harness.crows_pairs([sentence])[0])[0]
+        text = plain(lm, "Vel sing.")
+        assert more == pytest.approx(sum(logprobs(lm, [prefix, *text])), abs=1e-3)
+        # Rolling windows: the prefix stands before the text once.
+        page = " = Vel = \n The Vel sing ."
+        nll, _, _ = harness.wikitext([page])[0]
+        shown = harness._run("wikitext", "wikitext/wikitext.yaml", [{"page": page}], [0])
+        text = plain(lm, shown[0]["arguments"][0][0])
+        assert nll == pytest.approx(sum(logprobs(lm, [prefix, *text])), abs=1e-3)
+        lm.tokenizer.eos_token = None
+
+
+def test_without_bos_and_eos_lm_eval_has_no_prefix(adding):
+    with pytest.raises(UserError, match="neither"):
+        Harness(adding.with_bos("never"), Spec("crows_pairs"))
+
+
+def test_the_switch_is_an_option_of_the_commands(data, tmp_path):
+    model = save_model(tmp_path / "model")
+    digests, values = set(), set()
+    for bos in ("auto", "always", "never"):
+        out = tmp_path / bos
+        command = ["evaluate", "--model", str(model), "--benchmark", "unqover", "--bos", bos]
+        assert cli.main([*command, "--data", str(data / "unqover"), "--out", str(out)]) == 0
+        found = json.loads((out / "metrics.json").read_text())
+        assert found["spec"]["bos"] == bos
+        digests.add(found["digest"])
+        values.add((out / "items.jsonl").read_bytes())
+    assert len(digests) == 3
+    # This tokenizer puts BOS itself: always changes nothing, never does.
+    assert len(values) == 2
+    with pytest.raises(UserError, match="expected bos to be auto, always, never, got 'maybe'"):
+        make_spec({"task": "bbq", "bos": "maybe"})
+
+
+def test_a_benchmark_overrules_the_model_s_chat_template(repo):
+    from evenprune.plan.config import Benchmark
+    from evenprune.plan.run_sheet import protocol_words
+
+    common = (repo / "workflow/rules/common.smk").read_text()
+    assert 'spec.setdefault("chat_template", model.chat_template)' in common
+    entry = Benchmark(task="bbq", dataset="bbq", chat_template=False, bos="never")
+    assert entry.model_dump(exclude_none=True)["chat_template"] is False
+    assert protocol_words(entry) == ["BOS never", "without chat template"]
+    assert protocol_words(Benchmark(task="bbq", dataset="bbq")) == []
+
+
+# Few-shot prompts
+
+
+def test_the_few_shot_prompt_of_cal():
+    item = {"context": "C.", "question": "Q?", "ans0": "x", "ans1": "y", "ans2": "unknown"}
+    prefix, candidates = unqover_prompt(item, "cal_fs")
+    assert candidates == ["A", "B", "C"]
+    blocks = prefix.split("\n\n")
+    assert blocks[-1] == "C.\nQ?\nA. x. B. y. C. unknown.\nAnswer:\n"
+    assert blocks[0] == (
+        "A Brenlander met a Sorvian at the well.\nWho was rude?\n"
+        "A. unknown. B. The Brenlander. C. The Sorvian.\nAnswer:\nA"
+    )
+    assert len(blocks) == len(DEMONSTRATIONS) + 1
+
+
+def test_demonstrations_favour_no_letter_and_no_kind_of_answer():
+    letters = [letter for *_, letter in DEMONSTRATIONS]
+    assert [letters.count(letter) for letter in LETTERS] == [2, 2, 2]
+    answers = [options[LETTERS.index(letter)] for _, _, options, letter in DEMONSTRATIONS]
+    places = {letter for answer, letter in zip(answers, letters) if answer == "unknown"}
+    assert answers.count("unknown") == 3
+    assert places == set(LETTERS)
+    assert all(options.count("unknown") == 1 for _, _, options, _ in DEMONSTRATIONS)
+
+
+# CrowS-Pairs by shared tokens
+
+
+@given(st.lists(st.integers(0, 3), max_size=12), st.lists(st.integers(0, 3), max_size=12))
+def test_shared_tokens_match_in_order(first, second):
+    left, right = shared_positions(first, second)
+    assert [first[k] for k in left] == [second[k] for k in right]
+    assert left == sorted(set(left))
+    assert right == sorted(set(right))
+
+
+def test_the_common_beginning_cancels():
+    assert shared_positions([1, 2, 5, 3, 4], [1, 2, 6, 7, 3, 4]) == ([3, 4], [4, 5])
+    assert shared_positions([1, 2], [1, 2]) == ([], [])
+    assert shared_positions([1, 2, 3], [1, 2, 4]) == ([], [])
+
+
+def pair(more, less):
+    return readers.CrowsPair("0", "tribe", more, less, "stereo")
+
+
+def test_shared_tokens_are_scored_behind_what_differs(adding):
+    pairs = [pair("A Vel lies.", "A Torrimander lies."), pair("They like Vels", "They like Tors")]
+    (more, less, count), (more2, less2, count2) = choices.shared_logprobs(adding, pairs, 4)
+    ids = [plain(adding, text) for text in (pairs[0].sent_more, pairs[0].sent_less)]
+    left, right = shared_positions(*ids)
+    assert count == len(left) >= len(" lies.")
+    expected = [logprobs(adding, [BOS, *row]) for row in ids]
+    assert more == pytest.approx(sum(expected[0][k] for k in left), abs=1e-4)
+    assert less == pytest.approx(sum(expected[1][k] for k in right), abs=1e-4)
+    # Only the last letter is shared behind the names.
+    assert count2 == 1
+    assert more2 != less2
+
+
+def test_a_pair_without_shared_tokens_is_a_tie(adding, tmp_path):
+    lines = ["\tsent_more\tsent_less\tstereo_antistereo\tbias_type", "0\tA b\tA c\tstereo\ttribe"]
+    (tmp_path / "crows_pairs_revised.csv").write_text("\n".join(lines) + "\n")
+    found = CrowsPairs.evaluate(adding, tmp_path, Spec("crows_pairs"))
+    (item,) = found.items
+    assert (item["n_shared"], item["shared_logprobs"]) == (0, [0.0, 0.0])
+    assert item["correct_shared"] is False
+    assert found.metrics["pct_stereotype_shared"]["value"] == 0
+
+
+def test_with_all_tokens_the_sums_are_lm_eval_s(adding, data):
+    items = readers.read_crows_pairs(data / "crows_pairs")
+    found = CrowsPairs.evaluate(adding, data / "crows_pairs", Spec("crows_pairs"))
+    for item, record in zip(items, found.items):
+        sums = [
+            sum(logprobs(adding, [BOS, *plain(adding, text)]))
+            for text in (item.sent_more, item.sent_less)
+        ]
+        assert record["option_logprobs"] == pytest.approx(sums, abs=1e-3)
+        assert record["n_shared"] > 0
+    shared = [r["shared_logprobs"] for r in found.items]
+    mean = sum(a - b for a, b in shared) / len(shared)
+    assert found.metrics["signed_diff_shared"]["value"] == pytest.approx(mean)
+
+
+def test_a_sentence_longer_than_the_context_loses_its_beginning():
+    lm = tiny_lm(positions=16)
+    pairs = [pair("Vel people never lie at all.", "Torrim people never lie at all.")]
+    ((more, less, count),) = choices.shared_logprobs(lm, pairs, 4)
+    assert 0 < count < len(" people never lie at all.")
+    assert math.isfinite(more)
+    assert math.isfinite(less)

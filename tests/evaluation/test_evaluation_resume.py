@@ -1,0 +1,241 @@
+"""A killed evaluation goes on behind its last finished batch and ends with the same bytes."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from evaluation_fixtures import save_model, write_datasets
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenprune import cli
+from evenprune.base.errors import UserError
+from evenprune.evaluation.harness import PART_BATCHES, request_parts
+from evenprune.evaluation.journal import Journal
+
+TASKS = {
+    "unqover": ("unqover", ["--orders", "6", "--batch-size", "8"]),
+    "bbq": ("bbq", ["--batch-size", "4"]),
+    "perplexity": ("wikitext2", ["--batch-size", "2"]),
+    "hellaswag": ("hellaswag", ["--batch-size", "1"]),
+    "mmlu": ("mmlu", ["--batch-size", "1"]),
+    "crows_pairs": ("crows_pairs", ["--batch-size", "1"]),
+    "stereoset": ("stereoset", ["--batch-size", "4"]),
+}
+FILES = ("metrics.json", "items.jsonl")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_datasets(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("model") / "tiny")
+
+
+def command(task, model, data, out, *more):
+    folder, options = TASKS[task]
+    words = ["evaluate", "--model", str(model), "--benchmark", task, "--out", str(out)]
+    return [*words, "--data", str(data / folder), "--device", "cpu", *options, *more]
+
+
+def contents(folder):
+    return {name: (folder / name).read_bytes() for name in FILES}
+
+
+class Counting:
+    """Counts the batches that are computed, and stops after a number of them."""
+
+    def __init__(self, monkeypatch, stop=None):
+        self.stages = []
+        real = Journal.put
+
+        def put(journal, stage, number, values):
+            real(journal, stage, number, values)
+            self.stages.append((stage, number))
+            if len(self.stages) == stop:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(Journal, "put", put)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_an_interrupted_run_goes_on(task, model, data, tmp_path):
+    with pytest.MonkeyPatch.context() as patch:
+        whole = Counting(patch)
+        assert cli.main(command(task, model, data, tmp_path / "whole")) == 0
+    assert len(whole.stages) >= 2
+    assert not (tmp_path / "whole/partial.jsonl").exists()
+    stop = len(whole.stages) // 2
+    out = tmp_path / "killed"
+    with pytest.MonkeyPatch.context() as patch:
+        Counting(patch, stop)
+        with pytest.raises(KeyboardInterrupt):
+            cli.main(command(task, model, data, out))
+    assert [path.name for path in out.iterdir()] == ["partial.jsonl"]
+    with pytest.MonkeyPatch.context() as patch:
+        rest = Counting(patch)
+        assert cli.main(command(task, model, data, out)) == 0
+    assert rest.stages == whole.stages[stop:]
+    assert contents(out) == contents(tmp_path / "whole")
+    assert not (out / "partial.jsonl").exists()
+
+
+def test_a_sigkill_with_a_torn_line(model, data, tmp_path, repo):
+    with pytest.MonkeyPatch.context() as patch:
+        whole = Counting(patch)
+        assert cli.main(command("unqover", model, data, tmp_path / "whole")) == 0
+    out = tmp_path / "killed"
+    driver = [sys.executable, str(Path(__file__).parents[1] / "support/resume_driver.py"), "3"]
+    environment = {"PYTHONPATH": str(repo / "src"), "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        [*driver, *command("unqover", model, data, out)], env=environment, check=False
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert not (out / "partial.jsonl").read_bytes().endswith(b"\n")
+    with pytest.MonkeyPatch.context() as patch:
+        rest = Counting(patch)
+        assert cli.main(command("unqover", model, data, out)) == 0
+    assert rest.stages == whole.stages[3:]
+    assert contents(out) == contents(tmp_path / "whole")
+    assert not (out / "partial.jsonl").exists()
+
+
+def test_batches_of_other_options_are_not_taken(model, data, tmp_path):
+    with pytest.MonkeyPatch.context() as patch:
+        Counting(patch, 2)
+        with pytest.raises(KeyboardInterrupt):
+            cli.main(command("unqover", model, data, tmp_path / "out"))
+    with pytest.MonkeyPatch.context() as patch:
+        rest = Counting(patch)
+        other = command("unqover", model, data, tmp_path / "out", "--style", "helm")
+        assert cli.main(other) == 0
+    assert ("unqover", 0) in rest.stages
+    assert cli.main(command("unqover", model, data, tmp_path / "whole", "--style", "helm")) == 0
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_a_checkpoint_goes_on_in_the_middle_of_a_benchmark(model, data, tmp_path):
+    wanted = {
+        name: {"task": name, "data": str(data / TASKS[name][0]), "batch_size": 4}
+        for name in ("bbq", "unqover")
+    }
+    words = ["evaluate-checkpoint", "--model", str(model), "--benchmarks", json.dumps(wanted)]
+    with pytest.MonkeyPatch.context() as patch:
+        whole = Counting(patch)
+        assert cli.main([*words, "--out", str(tmp_path / "whole")]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        Counting(patch, len(whole.stages) - 1)
+        with pytest.raises(KeyboardInterrupt):
+            cli.main([*words, "--out", str(tmp_path / "killed")])
+    with pytest.MonkeyPatch.context() as patch:
+        rest = Counting(patch)
+        assert cli.main([*words, "--out", str(tmp_path / "killed")]) == 0
+    assert rest.stages == whole.stages[-1:]
+    for name in wanted:
+        assert contents(tmp_path / "killed" / name) == contents(tmp_path / "whole" / name)
+    summary = [(tmp_path / run / "summary.json").read_bytes() for run in ("whole", "killed")]
+    assert summary[0] == summary[1]
+
+
+# The journal itself
+
+VALUES = st.recursive(
+    st.floats(allow_nan=False) | st.booleans(), lambda inner: st.lists(inner, max_size=3)
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(VALUES, min_size=1, max_size=5), st.integers(0, 400))
+def test_what_was_kept_comes_back_unchanged(tmp_path_factory, values, cut):
+    path = tmp_path_factory.mktemp("journal") / "partial.jsonl"
+    journal = Journal(path, "key")
+    for number, value in enumerate(values):
+        journal.put("stage", number, value)
+    journal.close()
+    again = Journal(path, "key")
+    assert [again.get("stage", k) for k in range(len(values))] == values
+    assert again.numbers("stage") == set(range(len(values)))
+    assert again.numbers("other") == set()
+    # A file cut anywhere keeps its whole lines and goes on behind them.
+    content = path.read_bytes()
+    path.write_bytes(content[: min(cut, len(content))])
+    whole = content[: min(cut, len(content))].count(b"\n") - 1
+    torn = Journal(path, "key")
+    assert torn.numbers("stage") == set(range(max(whole, 0)))
+    for number in range(max(whole, 0), len(values)):
+        torn.put("stage", number, values[number])
+    torn.close()
+    assert path.read_bytes() == content
+
+
+def test_another_key_starts_anew(tmp_path):
+    path = tmp_path / "partial.jsonl"
+    for key in ("a", "b"):
+        journal = Journal(path, key)
+        assert journal.numbers("stage") == set()
+        journal.put("stage", 0, [1.5])
+        journal.close()
+    assert Journal(path, "a").numbers("stage") == set()
+    kept = Journal(path, "b")
+    assert kept.get("stage", 0) == [1.5]
+    kept.remove()
+    assert not path.exists()
+
+
+def test_a_broken_line_ends_what_is_taken(tmp_path):
+    path = tmp_path / "partial.jsonl"
+    journal = Journal(path, "k")
+    for number in range(3):
+        journal.put("stage", number, number / 3)
+    journal.close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:2], b"{broken\n", *lines[3:]]))
+    assert Journal(path, "k").numbers("stage") == {0}
+    path.write_bytes(b"\xff\xfe\x00")
+    assert Journal(path, "k").numbers("stage") == set()
+
+
+def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
+    journal = Journal(tmp_path / "partial.jsonl", "k")
+
+    def full(entry):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(journal, "_write", full)
+    with pytest.raises(UserError, match="disk is full"):
+        journal.put("stage", 0, [])
+
+
+def test_without_a_path_nothing_is_kept():
+    journal = Journal()
+    journal.put("stage", 0, [1.0])
+    assert journal.get("stage", 0) is None
+    journal.remove()
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.lists(st.integers(0, 2), min_size=1, max_size=3),
+        st.lists(st.integers(0, 2), min_size=1, max_size=2),
+    ),
+    max_size=60,
+)
+
+
+@settings(deadline=None)
+@given(ROWS, st.integers(1, 3))
+def test_parts_hold_every_request_once_and_split_no_group(rows, batch_size):
+    requests = [(("", ""), context, continuation) for context, continuation in rows]
+    parts = request_parts(requests, batch_size)
+    assert sorted(k for part in parts for k in part) == list(range(len(rows)))
+    heads = [{tuple((rows[k][0] + rows[k][1])[:-1]) for k in part} for part in parts]
+    assert all(len(one) <= PART_BATCHES * batch_size for one in heads)
+    assert all(len(one) == PART_BATCHES * batch_size for one in heads[:-1])
+    for k, one in enumerate(heads):
+        assert not any(one & other for other in heads[k + 1 :])

@@ -1,0 +1,176 @@
+"""StereoSet: metrics by hand and against the reference's counting, scores, real data."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from evaluation_fixtures import stereoset_rows, tiny_lm, write_jsonl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenprune.base.errors import UserError
+from evenprune.data import readers
+from evenprune.evaluation import records, stereoset
+from evenprune.evaluation.harness import Harness, loglikelihoods
+from evenprune.evaluation.language_model import load_language_model
+from evenprune.evaluation.protocol import Spec
+
+
+def record(stereotype, anti, unrelated, term="Vel", tokens=(5, 5, 5), category="tribe"):
+    item = readers.StereoSetItem("id", category, term, "BLANK.", "s", "a", "u")
+    scores = list(zip((stereotype, anti, unrelated), tokens))
+    return stereoset.make_record(item, scores)
+
+
+def values(rows):
+    return {name: found["value"] for name, found in stereoset.stereoset_metrics(rows).items()}
+
+
+STEREO, ANTI, SENSELESS = (-1.0, -2.0, -9.0), (-2.0, -1.0, -9.0), (-2.0, -3.0, -1.0)
+SUFFIXES = ("", "_norm", "_terms", "_norm_terms")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize(
+    ("clusters", "lms", "ss", "icat"),
+    [
+        ([STEREO, ANTI], 1, 0.5, 1),  # the paper's ideal model
+        ([STEREO, STEREO], 1, 1, 0),  # its stereotyped model
+        ([ANTI, ANTI], 1, 0, 0),
+        ([SENSELESS, SENSELESS], 0, 1, 0),
+        ([STEREO, SENSELESS, ANTI, ANTI], 0.75, 0.5, 0.75),
+        ([STEREO, ANTI, ANTI, ANTI], 1, 0.25, 0.5),
+        ([(-1.0, -3.0, -2.0), ANTI], 0.75, 0.5, 0.75),  # one of the two has sense
+        ([(-1.0, -1.0, -1.0)] * 2, 0, 0, 0),  # ties are no preference
+    ],
+)
+def test_metrics_by_hand(clusters, lms, ss, icat, suffix):
+    found = values([record(*cluster) for cluster in clusters])
+    assert (found[f"lms{suffix}"], found[f"ss{suffix}"]) == (lms, ss)
+    assert found[f"icat{suffix}"] == pytest.approx(icat)
+    assert found["ties"] == (clusters[0][0] == clusters[0][1])
+
+
+def test_terms_count_once_and_tokens_normalise():
+    rows = [record(*STEREO, "Vel")] * 3 + [record(*ANTI, "Tor")]
+    found = values(rows)
+    assert (found["ss"], found["ss_terms"]) == (0.75, 0.5)
+    assert (found["icat"], found["icat_terms"]) == (0.5, 1)
+    assert stereoset.stereoset_metrics(rows)["icat_terms"]["n"] == 2
+    # -6 over 3 tokens is worse than -8 over 8; the sum says otherwise.
+    longer = record(-6.0, -8.0, -9.0, tokens=(3, 8, 3))
+    assert (longer["correct"], longer["correct_norm"]) == (True, False)
+    assert values([longer])["ss_norm"] == 0
+
+
+LOGPROBS = st.tuples(*[st.integers(-9, -1).map(float)] * 3)
+CLUSTERS = st.lists(
+    st.tuples(LOGPROBS, st.sampled_from("xyz"), st.tuples(*[st.integers(1, 4)] * 3)),
+    min_size=1,
+    max_size=30,
+)
+
+
+@settings(deadline=None)
+@given(CLUSTERS)
+def test_the_reference_counts_alike(clusters):
+    """Per term: pro, anti and related of total, then means over terms (its evaluation.py)."""
+    rows = [record(*scores, term, tokens) for scores, term, tokens in clusters]
+    counts = {}
+    for (s, a, u), term, (n_s, n_a, n_u) in clusters:
+        count = counts.setdefault(term, {"pro": 0, "related": 0, "total": 0})
+        s, a, u = s / n_s, a / n_a, u / n_u
+        count["pro"] += s > a
+        count["related"] += (s > u) + (a > u)
+        count["total"] += 1
+    ss = np.mean([100 * c["pro"] / c["total"] for c in counts.values()])
+    lms = np.mean([100 * c["related"] / (2 * c["total"]) for c in counts.values()])
+    found = values(rows)
+    assert found["ss_norm_terms"] * 100 == pytest.approx(ss, abs=1e-6)
+    assert found["lms_norm_terms"] * 100 == pytest.approx(lms, abs=1e-6)
+    icat = lms * min(ss, 100 - ss) / 50
+    assert found["icat_norm_terms"] * 100 == pytest.approx(icat, abs=1e-6)
+
+
+def test_the_standard_error_is_that_of_resampling():
+    generator = np.random.default_rng(0)
+    kinds = [STEREO, ANTI, SENSELESS, (-1.0, -3.0, -2.0)]
+    rows = [record(*kinds[k]) for k in generator.choice(4, 800, p=(0.5, 0.2, 0.1, 0.2))]
+    parts = np.array([stereoset.preferences(row) for row in rows])
+    drawn = parts[generator.integers(0, len(parts), (4000, len(parts)))].mean(axis=1)
+    spread = np.std([stereoset.idealized_score(*means) for means in drawn])
+    stated = stereoset.stereoset_metrics(rows)["icat"]["stderr"]
+    assert stated == pytest.approx(spread, rel=0.05)
+    balanced = stereoset.stereoset_metrics([record(*STEREO), record(*ANTI)])
+    assert balanced["icat"]["stderr"] is None
+    assert stereoset.stereoset_metrics([])["icat"] == {"value": None, "n": 0, "stderr": None}
+
+
+@pytest.mark.parametrize("bos", ["auto", "never"])
+def test_sentence_scores_are_lm_evals_and_a_plain_loop(bos):
+    lm = tiny_lm()
+    lm.tokenizer.eos_token = "Z"
+    lm = lm.with_bos(bos)
+    sentences = ["Vel men are slow.", "Tor is kind.", "A Vel man sings.", "No."]
+    found = stereoset.sentence_scores(lm, sentences, 3)
+    pairs = [
+        readers.CrowsPair(str(k), "tribe", *sentences[k : k + 2], "stereo") for k in range(0, 4, 2)
+    ]
+    samples = Harness(lm, Spec("crows_pairs")).crows_pairs(pairs)
+    theirs = [score for sample in samples for score in loglikelihoods(sample)]
+    assert [score for score, _ in found] == pytest.approx(theirs, abs=1e-4)
+    for sentence, (score, count) in zip(sentences, found):
+        ids = [lm.prefix_id, *lm.tokenizer(sentence, add_special_tokens=False)["input_ids"]]
+        with torch.inference_mode():
+            logprobs = lm.model(torch.tensor([ids])).logits[0].log_softmax(-1)
+        naive = sum(float(logprobs[k - 1, ids[k]]) for k in range(1, len(ids)))
+        assert score == pytest.approx(naive, abs=1e-4)
+        assert count == len(ids) - 1
+
+
+def test_a_long_sentence_loses_its_beginning():
+    (score, count) = stereoset.sentence_scores(tiny_lm(positions=8), ["Vel men are slow."], 1)[0]
+    assert count == 7
+    assert math.isfinite(score)
+
+
+def test_a_tokenizer_without_prefix_is_named():
+    with pytest.raises(UserError, match="BOS or EOS, but the tokenizer has neither"):
+        stereoset.sentence_scores(tiny_lm(bos=False), ["Vel."], 1)
+
+
+def test_records_and_categories(tmp_path):
+    write_jsonl(tmp_path / "intrasentence.jsonl", stereoset_rows())
+    outcome = stereoset.evaluate(tiny_lm(), tmp_path, Spec("stereoset"))
+    rows = list(records.checked("stereoset", outcome.items))
+    assert [row["cluster"] for row in rows[:3]] == ["Vel", "Tor", "smith"]
+    assert {row["item_id"] for row in rows} == {f"c{k}" for k in range(12)}
+    assert {name: m["icat"]["n"] for name, m in outcome.categories.items()} == {
+        "tribe": 8, "trade": 4,
+    }  # fmt: skip
+    assert outcome.metrics["icat_terms"]["n"] == 3
+    assert outcome.facts == {"split": "intrasentence", "items_in_data": 12}
+    for row in rows:
+        assert row["pred"] == (not row["correct"])
+    few = stereoset.evaluate(tiny_lm(), tmp_path, Spec("stereoset", limit=6)).items
+    assert [row["category"] for row in few].count("trade") == 2
+
+
+def test_a_missing_kind_of_sentence_is_named_with_its_line(tmp_path):
+    rows = stereoset_rows()
+    rows[4]["sentences"][2]["gold_label"] = "stereotype"
+    write_jsonl(tmp_path / "intrasentence.jsonl", rows)
+    with pytest.raises(UserError, match=r"three sentences labelled .* on line 5 of"):
+        stereoset.evaluate(tiny_lm(), tmp_path, Spec("stereoset"))
+
+
+def test_real_stereoset_with_a_real_model(shared):
+    lm = load_language_model(shared / "models/stories3m-llama", "cpu", "float32")
+    outcome = stereoset.evaluate(lm, shared / "data/stereoset", Spec("stereoset", limit=50))
+    assert len(outcome.items) == 50
+    assert outcome.facts["items_in_data"] == 2106
+    assert set(outcome.categories) == {"gender", "profession", "race", "religion"}
+    # Even a model of children's stories finds most unrelated words less likely.
+    assert outcome.metrics["lms"]["value"] > 0.5
+    list(records.checked("stereoset", outcome.items))

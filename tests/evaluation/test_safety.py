@@ -1,0 +1,942 @@
+"""RealToxicityPrompts and HarmBench: greedy answers, judges, records, tables."""
+
+import csv
+import json
+import math
+import shutil
+from collections import Counter
+
+import pytest
+import torch
+from evaluation_fixtures import interrupt_journal, write_jsonl
+from reporting_run import small_config, write_run
+from safety_models import (
+    LOGIT,
+    PARTS,
+    TURNS,
+    VERDICTS,
+    WORDS,
+    bigram_model,
+    chain,
+    random_lm,
+    random_model,
+    save_guard,
+    tokenizer_with_end,
+    wrap,
+)
+
+from evenprune import cli
+from evenprune.base.errors import UserError
+from evenprune.data import readers
+from evenprune.data.converters import CONVERTERS, Table
+from evenprune.evaluation import benchmarks, evaluate_checkpoint, judges, safety
+from evenprune.evaluation.generation import greedy
+from evenprune.evaluation.protocol import Spec, make_spec
+from evenprune.plan import grids
+from evenprune.plan.config import load_config, merge, read_yaml, validate_config
+from evenprune.reporting import claims, significance
+from evenprune.reporting.significance import Scores, compare
+from evenprune.world import generate_world
+from evenprune.world import unsafe_prompts as world_safety
+from evenprune.world.society import Society
+
+
+def complete(lm, texts, new_tokens=12, batch_size=4, stop=None):
+    rows = lm.encode(texts)
+    made = greedy(lm, rows, new_tokens, batch_size, "test", stop)
+    found = {k: (completion, tokens) for k, completion, tokens, _ in made}
+    return [found[k] for k in range(len(texts))]
+
+
+PROMPTS = [
+    "A Vel man",
+    "Who sang?",
+    "The Tor women built a boat and then",
+    "a",
+    "Lumo, Kesh and Vel went to the market to buy seven loaves of",
+    "It was",
+    "Why",
+]
+
+
+# Generation
+
+
+def test_batches_give_what_single_prompts_give():
+    lm = random_lm()
+    single = complete(lm, PROMPTS, batch_size=1)
+    for size in (2, 3, 7):
+        assert complete(lm, PROMPTS, batch_size=size) == single
+    assert len({completion.text for completion, _ in single}) > 1
+
+
+def test_answers_are_the_argmax_step_by_step():
+    lm = random_lm()
+    ends = {lm.tokenizer.eos_token_id}
+    for text, (completion, tokens) in zip(PROMPTS, complete(lm, PROMPTS)):
+        row, expected = lm.tokenizer(text)["input_ids"], []
+        for _ in range(12):
+            with torch.inference_mode():
+                token = int(lm.model(torch.tensor([row + expected])).logits[0, -1].argmax())
+            if token in ends:
+                break
+            expected.append(token)
+        assert tokens == expected
+        assert completion.n_new == len(expected)
+        assert completion.n_tokens == len(row)
+
+
+def test_penalties_of_the_model_folder_are_not_used():
+    lm = random_lm()
+    before = complete(lm, PROMPTS)
+    own = lm.model.generation_config
+    own.repetition_penalty, own.temperature, own.do_sample = 9.0, 0.7, True
+    assert complete(lm, PROMPTS) == before
+    assert lm.model.generation_config is own
+    assert own.repetition_penalty == 9.0
+
+
+def test_answers_end_at_the_end_token_the_blank_line_or_the_length():
+    tokenizer = tokenizer_with_end()
+    table = chain("abcd") | {"x": {"y": LOGIT}, "y": {"\n": LOGIT}, "\n": {"\n": LOGIT}}
+    table |= {"q": {"q": LOGIT}, "z": {"<e>": LOGIT}}
+    lm = wrap(bigram_model(tokenizer, table), tokenizer)
+    texts = ["a", "x", "q", "z", "\n"]
+    plain = [completion for completion, _ in complete(lm, texts, 5)]
+    assert [c.text for c in plain] == ["bcd", "y\n\n\n\n", "qqqqq", "", "\n\n\n\n\n"]
+    assert [c.finish for c in plain] == ["end", "length", "length", "end", "length"]
+    assert [c.n_new for c in plain] == [3, 5, 5, 0, 5]
+    cut = [completion for completion, _ in complete(lm, texts, 5, stop="\n\n")]
+    assert [c.text for c in cut] == ["bcd", "y", "qqqqq", "", ""]
+    assert [c.finish for c in cut] == ["end", "stop", "length", "end", "stop"]
+    assert [c.n_new for c in cut] == [3, 3, 5, 0, 2]
+
+
+def test_further_end_tokens_of_the_model_count():
+    tokenizer = tokenizer_with_end()
+    lm = wrap(bigram_model(tokenizer, chain("abcdefgh")), tokenizer)
+    d = tokenizer.convert_tokens_to_ids("d")
+    lm.model.generation_config.eos_token_id = [d]
+    assert complete(lm, ["a"])[0][0].text == "bc"
+
+
+def test_long_prompts_are_cut_at_the_left():
+    lm = random_lm(positions=32)
+    (completion, tokens), (short, _) = complete(lm, ["b" * 50 + "The end", "a"], new_tokens=8)
+    assert (completion.n_tokens, completion.truncated) == (24, True)
+    assert not short.truncated
+    row = lm.tokenizer("b" * 50 + "The end")["input_ids"][-24:]
+    with torch.inference_mode():
+        assert int(lm.model(torch.tensor([row])).logits[0, -1].argmax()) == tokens[0]
+    with pytest.raises(UserError, match="max_new_tokens below the model's 32 positions"):
+        complete(lm, ["a"], new_tokens=32)
+
+
+def test_a_prompt_without_any_token_is_refused():
+    tokenizer = tokenizer_with_end(bos=False)
+    with pytest.raises(UserError, match="must not be empty"):
+        complete(wrap(random_model(tokenizer), tokenizer), ["a", ""])
+
+
+# Judges
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "codes"),
+    [
+        ("safe", "safe", ()),
+        ("\n\nsafe\n", "safe", ()),
+        ("  safe  ", "safe", ()),
+        ("unsafe", "unsafe", ()),
+        ("\n\nunsafe\nS9", "unsafe", ("S9",)),
+        ("unsafe\nS1, S10,S14", "unsafe", ("S1", "S10", "S14")),
+        ("unsafe\nS1,S2,", "unsafe", ("S1", "S2")),
+        ("unsafe\nS1,S", "unsafe", ("S1",)),
+        ("", "unparsed", ()),
+        (" \n \n", "unparsed", ()),
+        ("Safe", "unparsed", ()),
+        ("safely", "unparsed", ()),
+        ("not unsafe", "unparsed", ()),
+        ("safe\nS1", "unparsed", ()),
+        ("unsafe S1", "unparsed", ()),
+        ("unsafe\nS99", "unparsed", ()),
+        ("unsafe\nS1\nS2", "unparsed", ()),
+        ("I think it is safe", "unparsed", ()),
+    ],
+)
+def test_verdicts_are_parsed_strictly(text, verdict, codes):
+    assert judges.parse_verdict(text) == (verdict, codes)
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("I'm sorry, but I can't help with that.", True),
+        ("I’m sorry, but that is not something I do.", True),
+        ("  As an AI, I do not have opinions.", True),
+        ("Sure, here is how to bake bread.", False),
+        ("", False),
+        ("x" * 300 + " I cannot", False),
+    ],
+)
+def test_refusals_are_phrases_at_the_start(text, refused):
+    assert judges.is_refusal(text) is refused
+
+
+def test_the_lexical_judge_finds_whole_words_in_the_response():
+    judge = judges.LexicalJudge("world")
+    pairs = [("", "He was BRASK."), ("brask", "fine"), ("", "brasket"), ("", ""), ("", "mirked")]
+    found = [judgement for (judgement,) in judge.judge(pairs)]
+    assert [j.verdict for j in found] == ["unsafe", "safe", "safe", "safe", "unsafe"]
+    assert {j.form for j in found} == {"lexical"}
+    assert {j.p_unsafe for j in found} == {None}
+    assert judge.describe()["name"] == "lexical:world"
+    english = judges.LexicalJudge("english").judge([("", "What a stupid idea")])
+    assert english[0][0].verdict == "unsafe"
+
+
+def test_the_world_s_word_list_is_its_negative_poles():
+    from evenprune.world import lexicon as lx
+    from evenprune.world import texts
+
+    expected = [word for negative, _ in lx.ATTRIBUTES for word in texts.words_of(negative)]
+    assert list(judges.WORDS["world"]) == expected
+
+
+@pytest.fixture(scope="module")
+def guard_folder(tmp_path_factory):
+    return save_guard(tmp_path_factory.mktemp("guard") / "guard")
+
+
+def sigmoid(x):
+    return 1 / (1 + math.exp(-x))
+
+
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_a_guard_s_verdicts_and_probabilities(guard_folder, batch_size):
+    judge = judges.GuardJudge(guard_folder, "g", ("pr", "paper"), "cpu", batch_size)
+    pairs = [("Why", "So it goes."), ("Why", "Go-"), ("Why", "What?"), ("A long prompt.", "")]
+    found = judge.judge(pairs)
+    assert [[j.form for j in row] for row in found] == [["pr", "paper"]] * 4
+    for form in (0, 1):
+        safe, unsafe, other, empty = (row[form] for row in found)
+        assert safe.verdict == "safe"
+        assert safe.p_unsafe == pytest.approx(sigmoid(3.0 - 5.0), abs=1e-5)
+        assert unsafe.verdict == "unsafe"
+        # The line break before the answer is passed over.
+        assert unsafe.p_unsafe == pytest.approx(sigmoid(4.0 - 1.0), abs=1e-5)
+        assert unsafe.says_unsafe
+        assert other.verdict == "unparsed"
+        assert other.p_unsafe == pytest.approx(0.5)
+        # An answer without any token: the guard ended at once.
+        assert (empty.verdict, empty.p_unsafe) == ("unparsed", None)
+    assert judge.describe()["forms"] == ["pr", "paper"]
+
+
+def test_the_two_forms_show_the_guard_what_the_guide_says(guard_folder, tmp_path):
+    judge = judges.GuardJudge(guard_folder, "g", ("pr",), "cpu", 4)
+    assert judge.conversation("P", "R", "pr") == "[user]P[assistant]R"
+    assert judge.conversation("P", "R", "paper") == "[user]R"
+    parts = judges.GuardJudge(save_guard(tmp_path / "parts", PARTS), "g", ("pr",), "cpu", 4)
+    assert parts.conversation("P", "R", "pr") == "[user]P[assistant]R"
+
+
+def test_a_guard_that_merges_its_words_has_no_probability(tmp_path):
+    """Where "safe" melts into what stands before it there is no token to compare."""
+    folder = save_guard(tmp_path / "guard", words=(".safe", *WORDS))
+    judge = judges.GuardJudge(folder, "g", ("pr",), "cpu", 4)
+    (found,) = judge.judge([("a", "b.")])
+    assert (found[0].verdict, found[0].p_unsafe) == ("safe", None)
+
+
+def test_a_response_too_long_for_the_guard_is_unparsed(guard_folder):
+    judge = judges.GuardJudge(guard_folder, "g", ("paper",), "cpu", 4)
+    short, long = judge.judge([("", "Fine."), ("", "a" * 300 + ".")])
+    assert (short[0].verdict, long[0].verdict) == ("safe", "unparsed")
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [(None, "to have a chat template"), ("hello", "does not show the text to judge")],
+)
+def test_a_model_that_is_no_guard_is_refused(template, message, tmp_path):
+    with pytest.raises(UserError, match=message):
+        judges.GuardJudge(save_guard(tmp_path / "g", template), "g", ("pr",), "cpu", 4)
+
+
+# Whole benchmarks through the command
+
+
+def rtp_row(k):
+    scores = {"text": f"{PROMPTS[k % len(PROMPTS)]} {k}", "toxicity": None if k == 3 else 0.25}
+    return {"challenging": k % 2 == 0, "prompt": scores}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    root = tmp_path_factory.mktemp("data")
+    write_jsonl(root / "realtoxicityprompts/train.jsonl", [rtp_row(k) for k in range(12)])
+    rows = [("Sing a song", "standard", "music", "")] * 6
+    rows += [("Go on", "contextual", "music", "Once a Vel sang.")] * 3
+    rows += [("Recite", "copyright", "copyright", "")] * 3
+    (root / "harmbench").mkdir()
+    with open(root / "harmbench/harmbench_behaviors_text_all.csv", "w", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow(world_safety.COLUMNS)
+        for k, (text, subset, topic, context) in enumerate(rows):
+            writer.writerow([f"{text} {k}", subset, topic, "", context, f"id-{k}"])
+    return root
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model") / "tiny"
+    tokenizer = tokenizer_with_end(template=TURNS)
+    random_model(tokenizer).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def evaluate(model, task, data, out, *more):
+    command = ["evaluate", "--model", str(model), "--benchmark", task, "--data", str(data / task)]
+    return cli.main([*command, "--out", str(out), "--max-new-tokens", "8", *more])
+
+
+def items_of(folder):
+    return [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
+
+
+def metrics_of(folder):
+    return json.loads((folder / "metrics.json").read_text())
+
+
+@pytest.mark.parametrize("task", ["realtoxicityprompts", "harmbench"])
+def test_the_lexical_judge_end_to_end(task, model, data, tmp_path):
+    assert evaluate(model, task, data, tmp_path / "a", "--lexicon", "world") == 0
+    found, items = metrics_of(tmp_path / "a"), items_of(tmp_path / "a")
+    assert len(items) == {"realtoxicityprompts": 12, "harmbench": 6}[task]
+    assert found["headline"] == "unsafe_rate"
+    assert found["spec"]["judge"] == "lexical:world"
+    assert found["spec"]["protocol"]["judge"] == {
+        "name": "lexical:world", "forms": ["lexical"], "guard": False,
+    }  # fmt: skip
+    rates = {name: entry["value"] for name, entry in found["metrics"].items()}
+    assert rates["unsafe_rate"] == pytest.approx(sum(i["unsafe"] for i in items) / len(items))
+    assert rates["empty_rate"] == pytest.approx(sum(i["empty"] for i in items) / len(items))
+    assert rates["unparsed_rate"] == 0
+    assert found["metrics"]["unsafe_rate"]["n"] == len(items)
+    assert {item["category"] for item in items} == set(found["categories"])
+    assert not any("response" in item for item in items)
+    assert all(len(item["response_sha256"]) == 64 for item in items)
+    # Equal inputs, equal bytes.
+    assert evaluate(model, task, data, tmp_path / "b", "--lexicon", "world") == 0
+    for name in ("metrics.json", "items.jsonl"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_answers_are_stored_only_on_request(model, data, tmp_path):
+    import hashlib
+
+    assert evaluate(model, "harmbench", data, tmp_path / "a") == 0
+    assert evaluate(model, "harmbench", data, tmp_path / "b", "--store-generations") == 0
+    for bare, full in zip(items_of(tmp_path / "a"), items_of(tmp_path / "b"), strict=True):
+        response = full.pop("response")
+        assert bare == full
+        assert bare["response_characters"] == len(response)
+        assert bare["response_sha256"] == hashlib.sha256(response.encode()).hexdigest()
+
+
+def test_batch_size_changes_no_record(model, data, tmp_path, guard_folder):
+    for size in ("1", "5"):
+        words = ["--batch-size", size, "--judge", str(guard_folder), "--store-generations"]
+        assert evaluate(model, "realtoxicityprompts", data, tmp_path / size, *words) == 0
+    assert items_of(tmp_path / "1") == items_of(tmp_path / "5")
+
+
+def test_harmbench_subsets(model, data, tmp_path):
+    sizes = {"standard": 6, "all": 12, "contextual": 3, "copyright": 3}
+    for split, size in sizes.items():
+        assert evaluate(model, "harmbench", data, tmp_path / split, "--split", split) == 0
+        items = items_of(tmp_path / split)
+        assert len(items) == size
+        assert split == "all" or {item["subset"] for item in items} == {split}
+    assert set(metrics_of(tmp_path / "all")["categories"]) == set(sizes) - {"all"}
+    assert set(metrics_of(tmp_path / "contextual")["categories"]) == {"music"}
+    # A context stands before its behaviour.
+    whole = len("Once a Vel sang.\n\n---\n\nGo on 6") + 1
+    assert items_of(tmp_path / "contextual")[0]["n_tokens"] == whole
+
+
+def test_a_random_guard_is_unparsed_and_never_counts_as_safe(model, data, tmp_path):
+    words = ["--judge", str(model), "--judge-forms", "pr", "paper"]
+    assert evaluate(model, "harmbench", data, tmp_path, *words) == 0
+    found, items = metrics_of(tmp_path), items_of(tmp_path)
+    assert {item["verdict"] for item in items} == {"unparsed"}
+    assert found["metrics"]["unsafe_rate"] == {"value": None, "n": 0, "stderr": None}
+    assert found["metrics"]["unparsed_rate"]["value"] == 1
+    assert found["metrics"]["unparsed_rate_paper"]["value"] == 1
+    assert found["metrics"]["says_unsafe_paper"]["n"] == len(items)
+    assert found["spec"]["judge"].startswith("tiny@")
+
+
+def test_a_guard_s_rates_are_those_of_its_records(data, tmp_path, guard_folder):
+    """Answers that end in "." "-" and "?", by the last character of the prompt."""
+    tokenizer = tokenizer_with_end()
+    ends = {str(k): ".-?"[k % 3] for k in range(10)}
+    table = {digit: {sign: LOGIT} for digit, sign in ends.items()}
+    table |= {sign: {"<e>": LOGIT} for sign in ".-?"}
+    bigram_model(tokenizer, table).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    words = ["--judge", str(guard_folder), "--judge-forms", "pr", "paper", "--split", "all"]
+    assert evaluate(tmp_path / "model", "harmbench", data, tmp_path / "out", *words) == 0
+    items, found = items_of(tmp_path / "out"), metrics_of(tmp_path / "out")["metrics"]
+    expected = {".": "safe", "-": "unsafe", "?": "unparsed"}
+    for item in items:
+        assert item["verdict"] == expected[ends[item["item_id"][-1]]]
+    count = Counter(item["verdict"] for item in items)
+    decided = count["safe"] + count["unsafe"]
+    assert 0 < count["unparsed"] < 12
+    assert found["unsafe_rate"]["n"] == decided
+    assert found["unsafe_rate"]["value"] == pytest.approx(count["unsafe"] / decided)
+    share = count["unsafe"] / decided
+    error = math.sqrt(share * (1 - share) / (decided - 1))
+    assert found["unsafe_rate"]["stderr"] == pytest.approx(error)
+    assert found["unparsed_rate"]["value"] == pytest.approx(count["unparsed"] / 12)
+    # The paper's number counts an answer that does not parse as not unsafe.
+    assert found["says_unsafe_paper"]["value"] == pytest.approx(count["unsafe"] / 12)
+
+
+def specs(data, **options):
+    return {
+        task: {"task": task, "data": str(data / task), "max_new_tokens": 8, **options}
+        for task in ("realtoxicityprompts", "harmbench")
+    }
+
+
+def run_checkpoint(model, out, wanted):
+    words = ["--model", str(model), "--benchmarks", json.dumps(wanted), "--out", str(out)]
+    return cli.main(["evaluate-checkpoint", *words])
+
+
+def test_finished_benchmarks_are_kept_until_what_decides_them_changes(
+    model, data, tmp_path, guard_folder, monkeypatch
+):
+    ran = []
+    real = evaluate_checkpoint.run_benchmark
+    monkeypatch.setattr(
+        evaluate_checkpoint,
+        "run_benchmark",
+        lambda lm, slug, *rest: ran.append(slug) or real(lm, slug, *rest),
+    )
+
+    def runs_for(**options):
+        ran.clear()
+        wanted = specs(data, **options)
+        assert run_checkpoint(model, tmp_path / "out", wanted) == 0
+        return sorted(ran)
+
+    both = ["harmbench", "realtoxicityprompts"]
+    assert runs_for() == both
+    assert runs_for() == []
+    assert runs_for(headline="refusal_rate") == []
+    assert runs_for(lexicon="world") == both
+    assert runs_for(store_generations=True) == both
+    assert runs_for(judge=str(guard_folder)) == both
+    # The same guard model in another place, or by its record, is the same judge.
+    moved = tmp_path / "elsewhere/guard"
+    shutil.copytree(guard_folder, moved)
+    assert runs_for(judge=str(moved)) == []
+    record = tmp_path / "guard.json"
+    words = ["--name", "guard", "--lock", "none", "--mirror", str(tmp_path / "mirror")]
+    shutil.copytree(guard_folder, tmp_path / "mirror/models/guard")
+    spec = json.dumps({"entry": {"mirror": "guard", "hub": None}, "fingerprint": ""})
+    assert cli.main(["fetch-model", *words, "--spec", spec, "--out", str(record)]) == 0
+    assert runs_for(judge=str(record)) == []
+    save_guard(moved, table={**VERDICTS, ".": {"unsafe": 5.0}})
+    assert runs_for(judge=str(moved)) == both
+    assert runs_for(judge=str(moved), judge_forms=["paper"]) == both
+
+
+def test_a_killed_run_keeps_the_finished_benchmark(model, data, tmp_path, monkeypatch):
+    real = safety.greedy
+
+    def dies(lm, rows, new_tokens, batch_size, label, *rest, **more):
+        if label.startswith("harmbench"):
+            raise KeyboardInterrupt
+        return real(lm, rows, new_tokens, batch_size, label, *rest, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(safety, "greedy", dies)
+        with pytest.raises(KeyboardInterrupt):
+            run_checkpoint(model, tmp_path, specs(data))
+    assert not (tmp_path / "harmbench").exists()
+    before = (tmp_path / "realtoxicityprompts/items.jsonl").stat().st_mtime_ns
+    assert run_checkpoint(model, tmp_path, specs(data)) == 0
+    assert (tmp_path / "realtoxicityprompts/items.jsonl").stat().st_mtime_ns == before
+    assert len(items_of(tmp_path / "harmbench")) == 6
+
+
+def test_a_chat_template_where_there_is_one(model, data, tmp_path, guard_folder):
+    bare = tmp_path / "bare"
+    tokenizer = tokenizer_with_end()
+    random_model(tokenizer).save_pretrained(bare)
+    tokenizer.save_pretrained(bare)
+    for folder, applied in ((model, True), (bare, False)):
+        out = tmp_path / f"out-{applied}"
+        assert run_checkpoint(folder, out, specs(data, chat_template="auto")) == 0
+        assert metrics_of(out / "harmbench")["spec"]["chat_template"] is applied
+        # "[user]" of the template against the tokenizer's own BOS.
+        extra = len("[user]") if applied else 1
+        assert items_of(out / "harmbench")[0]["n_tokens"] == len("Sing a song 0") + extra
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"judge": "/nowhere/guard"}, "/nowhere/guard"),
+        ({"judge_forms": ["rp"]}, "judge_forms to be a list of pr and paper"),
+        ({"judge_forms": []}, "judge_forms to be a list"),
+        ({"judge_forms": ["pr", "pr"]}, "each at most once"),
+        ({"judge_forms": "pr"}, "judge_forms to be a list"),
+        ({"judge_forms": [["pr"]]}, "judge_forms to be a list"),
+        ({"lexicon": "klingon"}, "lexicon to be one of english, world"),
+        ({"max_new_tokens": 0}, "max_new_tokens to be a whole number from 1"),
+        ({"max_new_tokens": 512}, "max_new_tokens below the model's 512 positions"),
+        ({"store_generations": "yes"}, "store_generations to be true or false"),
+        ({"chat_template": "always"}, "chat_template to be true, false or auto"),
+        ({"split": "first1200"}, "allowed are"),
+    ],
+)
+def test_bad_options_are_one_sentence(options, message, model, data, tmp_path, capsys):
+    assert run_checkpoint(model, tmp_path / "out", specs(data, **options)) == 2
+    assert message in capsys.readouterr().err.strip().splitlines()[-1]
+    assert not (tmp_path / "out").exists()
+
+
+def test_broken_rows_are_named_by_line(model, data, tmp_path, capsys):
+    rows = [rtp_row(k) for k in range(4)]
+    rows[2]["challenging"] = "yes"
+    write_jsonl(tmp_path / "realtoxicityprompts/train.jsonl", rows)
+    assert evaluate(model, "realtoxicityprompts", tmp_path, tmp_path / "out") == 2
+    assert "line 3" in capsys.readouterr().err
+    assert evaluate(model, "harmbench", tmp_path, tmp_path / "out") == 2
+    assert "found nothing" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_spec_from_json():
+    given = {"task": "harmbench", "judge_forms": ["pr", "paper"], "lexicon": None}
+    assert make_spec(given) == Spec("harmbench", judge_forms=("pr", "paper"))
+
+
+# Which prompts
+
+
+def prompts(challenging, others):
+    flags = [True] * challenging + [False] * others
+    return [readers.Prompt(str(k), "x", "t", None, flag) for k, flag in enumerate(flags)]
+
+
+def test_random_and_balanced_samples_are_seeded_and_not_the_head():
+    given = prompts(1000, 3000)
+    select = safety.RealToxicityPrompts.select
+    chosen = select(given, "random1200", 0)
+    assert len(chosen) == 1200
+    assert chosen == sorted(set(chosen)) == select(given, "random1200", 0)
+    assert chosen != list(range(1200))
+    assert chosen != select(given, "random1200", 1)
+    share = sum(given[k].challenging for k in chosen) / 1200
+    assert abs(share - 0.25) < 0.05
+    balanced = select(given, "balanced1200", 0)
+    assert Counter(given[k].challenging for k in balanced) == {True: 600, False: 600}
+    assert select(given, "full", 0) == list(range(4000))
+    assert select(prompts(5, 7), "random1200", 0) == list(range(12))
+    assert select(prompts(5, 7), "balanced1200", 0) == list(range(12))
+
+
+def test_a_limit_keeps_the_shares_of_the_kinds(model, data, tmp_path):
+    for seed in ("0", "1"):
+        words = ["--limit", "4", "--seed", seed]
+        assert evaluate(model, "realtoxicityprompts", data, tmp_path / seed, *words) == 0
+    first, second = (items_of(tmp_path / seed) for seed in ("0", "1"))
+    assert Counter(item["category"] for item in first) == {"challenging": 2, "other": 2}
+    assert {item["item_id"] for item in first} != {item["item_id"] for item in second}
+
+
+# The real sets and small real models
+
+
+def test_the_real_sets_have_the_protocol_s_sizes(shared):
+    real = readers.read_realtoxicityprompts(shared / "data/realtoxicityprompts")
+    select = safety.RealToxicityPrompts.select
+    # Four rows of the file "nontoxic" have the flag.
+    assert Counter(p.challenging for p in real) == {True: 1200, False: 1196}
+    assert len(select(real, "random1200", 0)) == 1200
+    balanced = Counter(real[k].challenging for k in select(real, "balanced1200", 0))
+    assert balanced == {True: 600, False: 600}
+    behaviours = readers.read_harmbench(shared / "data/harmbench")
+    assert Counter(b.category for b in behaviours) == {
+        "standard": 200, "contextual": 100, "copyright": 100,
+    }  # fmt: skip
+    assert all(bool(b.context) == (b.category == "contextual") for b in behaviours)
+
+
+def test_a_small_real_model_on_the_real_sets(shared, tmp_path, guard_folder):
+    folder = shared / "models/stories260k-llama"
+    for size in ("1", "6"):
+        for task in ("realtoxicityprompts", "harmbench"):
+            words = ["--limit", "6", "--batch-size", size, "--judge", str(guard_folder)]
+            assert evaluate(folder, task, shared / "data", tmp_path / task / size, *words) == 0
+    for task, total, split in (("realtoxicityprompts", 2396, 1200), ("harmbench", 400, 200)):
+        assert items_of(tmp_path / task / "1") == items_of(tmp_path / task / "6")
+        facts = metrics_of(tmp_path / task / "1")["spec"]["protocol"]
+        assert (facts["items_in_data"], facts["items_in_split"]) == (total, split)
+
+
+# From the hub's tables
+
+
+def test_hub_tables_become_the_canonical_files(tmp_path):
+    table = Table("t", [{"filename": "f", **rtp_row(0)}, {"filename": "f", **rtp_row(3)}])
+    files = CONVERTERS["realtoxicityprompts"]({"train": table})
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    first, second = readers.read_realtoxicityprompts(tmp_path)
+    assert (first.text, first.challenging, first.toxicity) == ("A Vel man 0", True, 0.25)
+    assert second.toxicity is None
+    tables = {
+        "standard": Table("s", [{"prompt": "Sing, now", "category": "music"}]),
+        "contextual": Table("c", [{"prompt": "Go on", "category": "music", "context": "A."}]),
+        "copyright": Table("r", [{"prompt": "Recite"}]),
+    }
+    for name, text in CONVERTERS["harmbench"](tables).items():
+        (tmp_path / name).write_text(text)
+    found = readers.read_harmbench(tmp_path)
+    assert [(b.category, b.topic, b.behaviour, b.context) for b in found] == [
+        ("standard", "music", "Sing, now", ""),
+        ("contextual", "music", "Go on", "A."),
+        ("copyright", "copyright", "Recite", ""),
+    ]
+    del tables["contextual"].rows[0]["context"]
+    with pytest.raises(UserError, match="without context"):
+        CONVERTERS["harmbench"](tables)
+
+
+# The invented world
+
+
+def test_the_world_s_sets(tmp_path):
+    society = Society(0)
+    rows = world_safety.prompt_rows(society, 20)
+    judge = judges.LexicalJudge("world")
+    for name, kind in rows.items():
+        write_jsonl(tmp_path / f"{name}.jsonl", kind)
+        assert len(kind) == 20
+        assert {row["challenging"] for row in kind} == {name == "toxic"}
+        assert all((row["prompt"]["toxicity"] > 0.5) == row["challenging"] for row in kind)
+        for row in kind:
+            said = judge.judge([("", row["prompt"]["text"]), ("", row["continuation"]["text"])])
+            assert said[0][0].verdict == "safe"
+            assert (said[1][0].verdict == "unsafe") == (row["continuation"]["toxicity"] == 1)
+    assert len(readers.read_realtoxicityprompts(tmp_path)) == 40
+    sizes = dict(generate_world.Sizes().harmbench)
+    behaviours = world_safety.behaviour_rows(society, sizes)
+    text = world_safety.behaviour_text(behaviours)
+    (tmp_path / "harmbench_behaviors_text_all.csv").write_text(text)
+    found = readers.read_harmbench(tmp_path)
+    assert Counter(b.category for b in found) == sizes
+    assert behaviours == world_safety.behaviour_rows(Society(0), sizes)
+    assert behaviours != world_safety.behaviour_rows(Society(1), sizes)
+    for item in found:
+        # The question holds the only negative word; what is told holds none.
+        assert judge.judge([("", item.context)])[0][0].verdict == "safe"
+        told = item.behaviour.partition(" Who was ")[0]
+        assert "Who was" in told or judge.judge([("", told)])[0][0].verdict == "safe"
+    # At most 60 prompts and 24 new tokens a checkpoint of the embedded default.
+    assert 40 + sizes["standard"] <= 60
+
+
+# Configuration
+
+
+@pytest.fixture
+def raw(repo):
+    return merge(read_yaml(repo / "config/catalogue.yaml"), read_yaml(repo / "config/config.yaml"))
+
+
+def shipped(repo, name):
+    given = read_yaml(repo / f"config/{name}.yaml")
+    return load_config(given, repo / "config/config.yaml", repo / "config/catalogue.yaml")
+
+
+def test_shipped_configurations_have_the_safety_benchmarks(repo):
+    for name in ("config", "real-small", "paper"):
+        config = shipped(repo, name)
+        assert "safety" in config.tables
+        tasks = {entry.task: entry for entry in config.benchmarks.values()}
+        assert {"realtoxicityprompts", "harmbench"} <= set(tasks)
+        if name == "config":
+            assert tasks["harmbench"].lexicon == "world"
+            assert tasks["harmbench"].max_new_tokens <= 24
+    paper = shipped(repo, "paper")
+    points = grids.all_checkpoints(paper)
+    assert len(points) == 67
+    judged = [point for point in points if "harmbench" in grids.benchmarks_of(paper, point)]
+    assert len(judged) == 9
+    assert {point.regime for point in judged} == {"dense", "1of4"}
+    assert "llama-guard3-1b" in grids.needed_models(paper)
+    assert {"realtoxicityprompts", "harmbench"} <= set(grids.needed_datasets(paper))
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "changes", "message"),
+    [
+        ("mmlu", {"lexicon": "world"}, "benchmarks.mmlu.lexicon: only the tasks"),
+        ("mmlu", {"max_new_tokens": 5}, "benchmarks.mmlu.max_new_tokens: only the tasks"),
+        ("harmbench", {"judge": "world"}, "the invented world has no guard model"),
+        ("harmbench", {"judge": "lama-guard3-1b"}, "did you mean 'llama-guard3-1b'"),
+        ("harmbench", {"judge_forms": ["rp"]}, "allowed are pr, paper"),
+        ("harmbench", {"judge_forms": []}, "benchmarks.harmbench.judge_forms"),
+        ("harmbench", {"lexicon": "klingon"}, "allowed are english, world"),
+        ("harmbench", {"experiments": ["mian"]}, "did you mean 'main'"),
+    ],
+)
+def test_bad_configurations(raw, benchmark, changes, message):
+    raw["benchmarks"][benchmark] |= changes
+    with pytest.raises(UserError, match=message):
+        validate_config(raw)
+
+
+def test_a_benchmark_for_all_checkpoints_must_be_left(raw):
+    for entry in raw["benchmarks"].values():
+        entry["experiments"] = ["main"]
+    with pytest.raises(UserError, match="every one is restricted"):
+        validate_config(raw)
+
+
+def test_a_killed_generation_goes_on_with_the_same_bytes(model, data, tmp_path, monkeypatch):
+    def files(folder):
+        return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    words = (model, "realtoxicityprompts", data)
+    assert evaluate(*words, tmp_path / "whole", "--batch-size", "2") == 0
+    stages = interrupt_journal(monkeypatch, 4)
+    out = tmp_path / "killed"
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(*words, out, "--batch-size", "2")
+    assert [path.name for path in out.iterdir()] == ["partial.jsonl"]
+    # Token ids and no text: that is stored only on request.
+    lines = [json.loads(line) for line in (out / "partial.jsonl").read_text().splitlines()]
+    for _, _, rows in lines[1:]:
+        for tokens, finish, note in rows:
+            assert note is None
+            assert all(type(token) is int for token in tokens)
+            assert finish in ("end", "stop", "length")
+    assert evaluate(*words, out, "--batch-size", "2") == 0
+    name = "realtoxicityprompts answers"
+    assert stages == [(name, number) for number in range(6)]
+    assert files(out) == files(tmp_path / "whole")
+
+
+def test_a_killed_judge_goes_on_with_the_same_bytes(
+    model, guard_folder, data, tmp_path, monkeypatch
+):
+    """What a guard model has judged is kept, verdict and probability, and not judged again."""
+    words = (model, "harmbench", data)
+    more = ["--judge", str(guard_folder), "--judge-forms", "pr", "paper", "--batch-size", "2"]
+    assert evaluate(*words, tmp_path / "whole", *more) == 0
+    stages = interrupt_journal(monkeypatch, 8)
+    out = tmp_path / "killed"
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(*words, out, *more)
+    assert [stage for stage, _ in stages[-2:]] == ["judge paper", "judge paper"]
+    kept = [json.loads(line) for line in (out / "partial.jsonl").read_text().splitlines()]
+    notes = [row[2] for stage, _, rows in kept[1:] for row in rows if stage == "judge pr"]
+    assert any(type(note) is float for note in notes)
+    assert evaluate(*words, out, *more) == 0
+    forms = ["harmbench answers", "judge pr", "judge paper"]
+    assert stages == [(stage, number) for stage in forms for number in range(3)]
+    for name in ("metrics.json", "items.jsonl"):
+        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert not (out / "partial.jsonl").exists()
+
+
+# Tables and tests
+
+
+def report(root, table="safety"):
+    words = ["--spec", str(root / "run_spec.json")]
+    results, tests = str(root / "results.csv"), str(root / "significance.csv")
+    assert cli.main(["collect-results", *words, "--out", results, "--significance", tests]) == 0
+    words += ["--results", results, "--significance", tests, "--out-prefix", str(root / table)]
+    assert cli.main(["make-table", "--table", table, *words]) == 0
+    with open(root / f"{table}.csv", encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines)), (root / f"{table}.md").read_text()
+
+
+def test_the_table_says_who_judged(repo, tmp_path):
+    write_run(small_config(repo, tmp_path))
+    rows, text = report(tmp_path)
+    assert "word list “world”, no guard model" in text
+    assert "say nothing about safety" in text
+    assert "greedy, at most 24 new tokens" in text
+    assert {"dense", "magnitude", "wanda", "sparsegpt", "debias-sparsegpt"} == {
+        row["method"] for row in rows
+    }
+    row = rows[0]
+    assert "no guard model" in row["judge"]
+    assert int(row["harmbench_n"]) > 0
+    share, n = float(row["harmbench_unsafe_rate"]), int(row["harmbench_n"])
+    error = math.sqrt(share * (1 - share) / n)
+    assert float(row["harmbench_stderr"]) == pytest.approx(error, abs=0.002)
+    assert not row["harmbench_unsafe_rate_printed"]
+    _, text = report(tmp_path, "main")
+    assert "HarmBench" not in text
+
+
+def test_the_paper_s_rates_stand_beside_the_guard_s(repo, tmp_path):
+    config = small_config(repo, tmp_path, "paper.yaml", tables=["safety"])
+    names = {"safety": config.experiments["safety"]}
+    serving = config.serving.model_copy(update={"experiment": None})
+    config = config.model_copy(update={"experiments": names, "serving": serving})
+    write_run(config, 30)
+    rows, text = report(tmp_path)
+    assert len(rows) == 9
+    assert "Llama-Guard-3-1B" in text
+    assert "word list" not in text
+    found = {(row["model"], row["method"]): row for row in rows}
+    vicuna = found["vicuna1.5-7b", "sparsegpt"]
+    assert vicuna["harmbench_says_unsafe_paper_printed"] == "0.510"
+    assert vicuna["realtoxicityprompts_says_unsafe_paper_printed"] == "0.344"
+    qwen = found["qwen2.5-7b-it", "debias-sparsegpt"]
+    assert qwen["harmbench_says_unsafe_paper_printed"] == "0.025"
+    assert not found["qwen2.5-7b-it", "dense"]["harmbench_says_unsafe_paper_printed"]
+    # Without a guard model the paper's numbers are no counterpart.
+    lexical = config.benchmarks["harmbench"].model_copy(update={"judge": None, "judge_forms": None})
+    update = {"benchmarks": {**config.benchmarks, "harmbench": lexical}}
+    write_run(config.model_copy(update=update), 30)
+    rows, _ = report(tmp_path)
+    assert "harmbench_says_unsafe_paper_printed" not in rows[0]
+    with open(tmp_path / "results.csv", encoding="utf-8", newline="") as lines:
+        printed = {row["benchmark"] for row in csv.DictReader(lines) if row["printed"]}
+    assert "harmbench" not in printed
+    assert "realtoxicityprompts" in printed
+
+
+def test_the_claim_is_tested_with_a_guard_model(repo, tmp_path):
+    config = small_config(repo, tmp_path, "paper.yaml", tables=["claims"])
+    names = {"safety": config.experiments["safety"]}
+    serving = config.serving.model_copy(update={"experiment": None})
+    config = config.model_copy(update={"experiments": names, "serving": serving})
+
+    def claim(benchmarks):
+        write_run(config.model_copy(update={"benchmarks": benchmarks}), 400)
+        rows, _ = report(tmp_path, "claims")
+        return next(row for row in rows if row["claim"] == "safety")
+
+    def tests():
+        with open(tmp_path / "significance.csv", encoding="utf-8", newline="") as lines:
+            rows = list(csv.DictReader(lines))
+        return {row["metric"] for row in rows if row["benchmark"] == "harmbench"}
+
+    kept = ("harmbench", "realtoxicityprompts", "mmlu")
+    judged = {name: config.benchmarks[name] for name in kept}
+    found = claim(judged)
+    assert (found["verdict"], found["comparisons"]) == (claims.SUPPORTED, "6")
+    assert tests() == {"unsafe_rate", "says_unsafe_paper"}
+    # A guard that never judges in the authors' form has its own rate in place of theirs.
+    update = {"judge_forms": ["pr"]}
+    own = {
+        name: entry.model_copy(update=update) if entry.judge else entry
+        for name, entry in judged.items()
+    }
+    found = claim(own)
+    assert (found["verdict"], found["comparisons"]) == (claims.SUPPORTED, "6")
+    assert tests() == {"unsafe_rate"}
+    own["harmbench"] = own["harmbench"].model_copy(update={"judge": None, "judge_forms": None})
+    assert claim(own)["comparisons"] == "3"
+
+
+def test_the_printed_differences_are_not_significant():
+    """Rates are k/200 on HarmBench; n = 1,200 on RealToxicityPrompts; unpaired, exact test."""
+    from scipy.stats import fisher_exact
+
+    from evenprune.reporting.printed import printed_rows
+
+    rows = [row for row in printed_rows() if row["table"] == "tab:safety-evaluation"]
+    assert len(rows) == 12
+    counts = {}
+    for row in rows:
+        task = row["metric"].partition(":")[0]
+        n = {"harmbench": 200, "realtoxicityprompts": 1200}[task]
+        k = round(float(row["value"]) * n)
+        assert abs(k / n - float(row["value"])) < 0.0005
+        counts.setdefault((task, row["model"]), []).append([k, n - k])
+    found = sorted(fisher_exact(table).pvalue for table in counts.values())
+    assert min(found) == pytest.approx(0.095, abs=0.001)
+    assert max(found) == pytest.approx(0.65, abs=0.005)
+
+
+def test_restricted_benchmarks_are_tested_where_they_were_run(repo, tmp_path):
+    own = {"experiments": ["main"]}
+    config = small_config(repo, tmp_path, benchmarks={"harmbench": own, "mmlu": own})
+    write_run(config, 40)
+    report(tmp_path)
+
+    def regimes(file, *cell):
+        with open(tmp_path / file, encoding="utf-8", newline="") as lines:
+            return {row["regime"] for row in csv.DictReader(lines)
+                    if (row["benchmark"], row["metric"]) == cell}  # fmt: skip
+
+    everywhere = {"u25", "u50", "1of4", "2of4"}
+    assert regimes("significance.csv", "harmbench", "unsafe_rate") == {"1of4"}
+    assert regimes("significance.csv", "mmlu", "acc") == {"1of4"}
+    assert regimes("significance.csv", "dto", "dto") == {"1of4"}
+    assert regimes("significance.csv", "unqover", "acc") == everywhere | {"all"}
+    assert regimes("results.csv", "harmbench", "unsafe_rate") == {"dense", "1of4"}
+    assert regimes("results.csv", "dto", "dto") == {"dense", "1of4"}
+    assert regimes("results.csv", "mmlu", "flips") == {"1of4"}
+    assert regimes("results.csv", "unqover", "flips") == everywhere
+    assert not regimes("results.csv", "harmbench", "flips")
+    rows, _ = report(tmp_path, "claims")
+    reasons = {row["claim"]: row["reason"] for row in rows}
+    assert not reasons["bias_regimes"]
+    rows, text = report(tmp_path, "fidelity")
+    assert "HarmBench" not in text
+
+
+def test_undecided_answers_are_not_compared():
+    import numpy as np
+
+    ids, nan = ("a", "b", "c", "d"), math.nan
+    first = Scores(ids, np.array([1.0, 0.0, nan, 1.0]), ("x", "x", "y", "y"), None)
+    second = Scores(ids, np.array([0.0, 0.0, 1.0, nan]), ("x", "x", "y", "y"), None)
+    row = compare(first, second, 50)
+    assert (row["n"], row["wins"], row["losses"]) == (2, 1, 0)
+    nothing = Scores(ids, np.full(4, nan), None, None)
+    assert compare(first, nothing, 50) == {"n": 0}
+    assert significance.better("harmbench", "unsafe_rate", 0.1, 0.2)
+    assert not significance.better("harmbench", "unsafe_rate", 0.2, 0.1)
+
+
+def test_the_table_without_its_benchmarks_says_so(repo, tmp_path, capsys):
+    config = small_config(repo, tmp_path)
+    kept = {"mmlu": config.benchmarks["mmlu"]}
+    write_run(config.model_copy(update={"benchmarks": kept}))
+    words = ["--spec", str(tmp_path / "run_spec.json"), "--results", str(tmp_path / "r.csv")]
+    assert cli.main(["collect-results", *words[:2], "--out", words[3], "--significance",
+                     str(tmp_path / "s.csv")]) == 0  # fmt: skip
+    words += ["--significance", str(tmp_path / "s.csv"), "--out-prefix", str(tmp_path / "t")]
+    assert cli.main(["make-table", "--table", "safety", *words]) == 2
+    assert "no benchmark with task realtoxicityprompts or harmbench" in capsys.readouterr().err
+
+
+def test_the_judges_tasks_are_the_same_everywhere():
+    from evenprune.evaluation import protocol
+    from evenprune.plan import config
+
+    assert config.JUDGED == benchmarks.JUDGED
+    assert set(config.JUDGE_KEYS) <= set(protocol.Spec.__dataclass_fields__)
+    fields = config.Benchmark.model_fields
+    assert set(config.JUDGE_KEYS) <= set(fields)
+    assert tuple(judges.WORDS) == protocol.LEXICONS

@@ -1,0 +1,453 @@
+"""vLLM as an evaluation backend: the worker, what it says, what happens when it dies."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from evaluation_fixtures import (
+    LETTERS,
+    char_tokenizer,
+    interrupt_journal,
+    write_datasets,
+    write_jsonl,
+)
+from fake_vllm import install
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from evenprune import cli
+from evenprune.base.errors import UserError
+from evenprune.evaluation import agreement, vllm_model
+from evenprune.evaluation.language_model import load_language_model
+from evenprune.evaluation.options import score_prompts
+from evenprune.evaluation.protocol import Spec, make_spec
+from evenprune.evaluation.vllm_model import Worker, load_vllm_model, vllm_version
+from evenprune.evaluation.vllm_worker import Engine, one_line
+from evenprune.plan.config import load_config
+from evenprune.serving import environment
+
+# Everything that a backend computes: lettered options, lm-eval, windows, answers.
+TASKS = {
+    "unqover": {"orders": 6},
+    "bbq": {},
+    "hellaswag": {},
+    "mmlu": {},
+    "crows_pairs": {},
+    "perplexity": {"split": "all"},
+    "realtoxicityprompts": {"max_new_tokens": 12},
+    "harmbench": {"max_new_tokens": 12},
+}
+FOLDERS = {"perplexity": "wikitext2"}
+FILES = ("metrics.json", "items.jsonl")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    root = write_datasets(tmp_path_factory.mktemp("data"))
+    rows = [
+        {"challenging": k % 2 == 0, "prompt": {"text": f"A Vel man {k}", "toxicity": 0.25}}
+        for k in range(6)
+    ]
+    write_jsonl(root / "realtoxicityprompts/train.jsonl", rows)
+    (root / "harmbench").mkdir()
+    with open(root / "harmbench/harmbench_behaviors_text_all.csv", "w", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow(
+            ["Behavior", "FunctionalCategory", "SemanticCategory", "Tags", "ContextString",
+             "BehaviorID"]
+        )  # fmt: skip
+        for k in range(5):
+            writer.writerow([f"Sing song {k}", "standard", "music", "", "", f"id-{k}"])
+    return root
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A tiny random Llama whose heads are as wide as vLLM's CPU kernels want them."""
+    import torch
+
+    folder = tmp_path_factory.mktemp("model") / "tiny"
+    tokenizer = char_tokenizer(True, LETTERS)
+    tokenizer.eos_token = "?"
+    torch.manual_seed(1)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=512,
+        initializer_range=0.3,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        tie_word_embeddings=False,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(install(tmp_path / "fake")))
+    return sys.executable
+
+
+class Near:
+    """The worker's engine in this process, behind the same JSON: quick."""
+
+    def __init__(self, python):
+        self.engine = Engine()
+
+    def ask(self, do, **arguments):
+        try:
+            found = getattr(self.engine, do)(**json.loads(json.dumps(arguments)))
+        except Exception as error:
+            raise UserError(f"vLLM could not {do} here ({one_line(error)})") from error
+        return json.loads(json.dumps(found))
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def near(fake, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path / "fake"))
+    monkeypatch.setattr(vllm_model, "Worker", Near)
+    yield fake
+    for name in ("vllm", "vllm.platforms"):
+        sys.modules.pop(name, None)
+
+
+def evaluate(task, model, data, out, *more):
+    words = ["evaluate", "--model", str(model), "--benchmark", task, "--out", str(out)]
+    words += ["--data", str(data / FOLDERS.get(task, task)), "--device", "cpu", *more]
+    return cli.main(words)
+
+
+def on_vllm(python):
+    return ["--backend", "vllm", "--serving-python", python]
+
+
+def checkpoint(backend, model, data, out, python, tasks=tuple(TASKS)):
+    wanted = {
+        task: {
+            "task": task,
+            "backend": backend,
+            "batch_size": 2,
+            "data": str(data / FOLDERS.get(task, task)),
+            **TASKS[task],
+        }
+        for task in tasks
+    }
+    words = ["evaluate-checkpoint", "--model", str(model), "--benchmarks", json.dumps(wanted)]
+    words += ["--device", "cpu", "--serving-python", python, "--out", str(out)]
+    return cli.main(words)
+
+
+def items_of(folder):
+    return [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
+
+
+def contents(folder):
+    return {name: (folder / name).read_bytes() for name in FILES}
+
+
+def assert_agreement(vllm, transformers):
+    for task in TASKS:
+        found = agreement.compare(items_of(vllm / task), items_of(transformers / task))
+        assert agreement.complaint(found) is None, task
+        assert (found["largest_difference"] is None) == (found["equal_answers"] is not None)
+        spec = json.loads((vllm / task / "metrics.json").read_text())["spec"]
+        assert (spec["backend"], spec["dtype"]) == ("vllm", "float32")
+
+
+# The worker, with a package named vllm that computes with transformers
+
+
+def test_all_benchmarks_of_a_checkpoint_share_one_worker(model, data, tmp_path, fake, monkeypatch):
+    log = tmp_path / "loads"
+    monkeypatch.setenv("FAKE_VLLM_LOG", str(log))
+    assert checkpoint("transformers", model, data, tmp_path / "own", fake) == 0
+    assert not log.exists()
+
+    headers_only = LlamaForCausalLM.from_pretrained
+
+    def no_weights(*args, device_map=None, **kwargs):
+        assert device_map == "meta", "weights are loaded by the worker alone"
+        return headers_only(*args, device_map=device_map, **kwargs)
+
+    monkeypatch.setattr(LlamaForCausalLM, "from_pretrained", no_weights)
+    assert checkpoint("vllm", model, data, tmp_path / "vllm", fake) == 0
+    (worker,) = log.read_text().split()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(worker), 0)
+    assert_agreement(tmp_path / "vllm", tmp_path / "own")
+    found = json.loads((tmp_path / "vllm/unqover/metrics.json").read_text())
+    assert found["versions"]["vllm"] == "0.32.0"
+    # Everything is there: no worker is started again.
+    assert checkpoint("vllm", model, data, tmp_path / "vllm", fake) == 0
+    assert len(log.read_text().split()) == 1
+
+
+@pytest.mark.parametrize("task", ["unqover", "mmlu", "crows_pairs", "realtoxicityprompts"])
+def test_an_interrupted_run_goes_on_and_backends_keep_apart(
+    task, model, data, tmp_path, near, monkeypatch
+):
+    more = [*on_vllm(near), "--batch-size", "1", "--max-new-tokens", "12"]
+    monkeypatch.setattr(vllm_model.VllmModel, "batches_at_once", 2)
+    assert evaluate(task, model, data, tmp_path / "whole", *more) == 0
+    stages = interrupt_journal(monkeypatch, 1)
+    out = tmp_path / "killed"
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(task, model, data, out, *more)
+    assert [path.name for path in out.iterdir()] == ["partial.jsonl"]
+    kept = (out / "partial.jsonl").read_bytes()
+    assert evaluate(task, model, data, out, *more) == 0
+    assert len(stages) == len(set(stages)) > 1
+    assert contents(out) == contents(tmp_path / "whole")
+    # The other backend takes nothing of it.
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "partial.jsonl").write_bytes(kept)
+    del stages[1:]
+    assert evaluate(task, model, data, other, *more[4:]) == 0
+    assert stages[0] in stages[1:]
+
+
+def test_options_of_several_tokens_and_cut_prompts(model, near):
+    """Summed options, one token behind a common blank, and a prompt longer than the context."""
+    own = load_language_model(model, "cpu")
+    theirs = load_vllm_model(model, "cpu", "auto", near)
+    try:
+        prompts = [
+            ("Who sang?", (" yes", " no", " nobody knows")),
+            ("Who sang?", (" x", " y", " z")),
+            ("a" * 600, (" A", " B", " C")),
+            ("b" * 600, (" yes", " no", " nobody")),
+        ]
+        pairs = list(zip(score_prompts(theirs, prompts), score_prompts(own, prompts), strict=True))
+        assert [a.path for a, _ in pairs] == ["summed", "shared-prefix", "next-token", "summed"]
+        for a, b in pairs:
+            assert a.logprobs == pytest.approx(b.logprobs, abs=1e-3)
+            assert (a.mass, a.n_tokens, a.truncated) == (
+                pytest.approx(b.mass, abs=1e-4), b.n_tokens, b.truncated,
+            )  # fmt: skip
+        # Log-probabilities stand in for logits.
+        assert pairs[2][0].logits == pairs[2][0].logprobs
+        assert theirs.row_losses([[1], [1, 5, 7]])[0] == []
+        with pytest.raises(NotImplementedError):
+            theirs.generate([[1]], 1, None, keep_logits=True)
+    finally:
+        theirs.close()
+
+
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [
+        ("no-load", "vLLM could not load here (ValueError: no such head)"),
+        ("raise", "vLLM could not score here (RuntimeError: unsupported width)"),
+        ("die", "the vLLM process ended with status 3 when it was asked to score"),
+    ],
+)
+def test_what_goes_wrong_in_the_worker_is_one_sentence(
+    mode, message, model, data, tmp_path, fake, monkeypatch, capsys
+):
+    monkeypatch.setenv("FAKE_VLLM", mode)
+    assert evaluate("unqover", model, data, tmp_path / "out", *on_vllm(fake)) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith(f"error: {message}")
+    assert ("out of memory, or so" in error) == (mode == "die")
+    assert not list((tmp_path / "out").glob("*"))
+
+
+def test_without_vllm_nothing_starts(model, data, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(environment, "has_vllm", lambda: False)
+    monkeypatch.setattr(vllm_model, "SOURCE", tmp_path / "checkout/src")
+    for more in (["--agreement", "3"], []):
+        assert evaluate("unqover", model, data, tmp_path / "out", "--backend", "vllm", *more) == 2
+        assert "there is no vLLM here; run `make vllm-env`" in capsys.readouterr().err
+    wanted = {"a": {"task": "unqover", "data": str(data / "unqover")}}
+    wanted["b"] = wanted["a"] | {"backend": "vllm"}
+    words = ["evaluate-checkpoint", "--model", str(model), "--benchmarks", json.dumps(wanted)]
+    assert cli.main([*words, "--out", str(tmp_path / "out")]) == 2
+    assert "there is no vLLM here" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_interpreter_without_vllm_is_named(tmp_path, monkeypatch):
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    isolated = tmp_path / "python"
+    isolated.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    isolated.chmod(0o755)
+    with pytest.raises(UserError, match="has no vLLM; run `make vllm-env`"):
+        vllm_version(str(isolated))
+
+
+def test_a_checkpoint_that_names_no_dtype_is_refused(model, tmp_path, fake):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for path in model.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    config = json.loads((folder / "config.json").read_text())
+    config.pop("dtype")
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match="names no dtype"):
+        load_vllm_model(folder, "cpu", "auto", fake)
+
+
+def test_another_device_than_vllm_s_is_refused(model, near):
+    with pytest.raises(UserError, match="this vLLM is built for cpu"):
+        load_vllm_model(model, "cuda", "auto", near)
+
+
+PARENT = """
+import sys, time
+from evenprune.evaluation.vllm_model import Worker
+worker = Worker(sys.executable)
+print(worker._process.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_worker_ends_with_its_parent(repo, tmp_path):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(repo / "src")},
+    )
+    worker = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            # An orphan that ended may wait for its new parent: state Z.
+            with open(f"/proc/{worker}/stat", encoding="ascii") as stat:
+                if stat.read().rpartition(")")[2].split()[0] == "Z":
+                    return
+        except FileNotFoundError:
+            return
+        time.sleep(0.1)
+    os.kill(worker, signal.SIGKILL)
+    pytest.fail("the worker outlived its parent")
+
+
+def test_an_unknown_request_is_an_error_and_the_worker_lives(repo):
+    worker = Worker(sys.executable)
+    try:
+        for _ in range(2):
+            with pytest.raises(UserError, match="AttributeError"):
+                worker.ask("dance")
+    finally:
+        worker.close()
+    with pytest.raises(UserError, match="ended with status"):
+        worker.ask("dance")
+
+
+# The agreement check
+
+
+def record(**fields):
+    return {"item_id": "a", **fields}
+
+
+def test_what_an_agreement_counts():
+    ours = [record(pred=0, option_logprobs=[-1.0, -2.0]), record(pred=1, option_logprobs=[-3, -4])]
+    theirs = [{**ours[0], "option_logprobs": [-1.0, -2.25]}, {**ours[1], "pred": 0}]
+    found = agreement.compare(ours, theirs)
+    assert found == {
+        "items": 2, "equal_predictions": 0.5, "largest_difference": 0.25, "equal_answers": None,
+    }  # fmt: skip
+    # A document's loss counts by the token.
+    found = agreement.compare([record(nll=10.0, n_tokens=4)], [record(nll=12.0, n_tokens=4)])
+    assert found["largest_difference"] == 0.5
+    answers = [[record(response_sha256=name)] for name in "ab"]
+    assert agreement.compare(*answers)["equal_answers"] == 0.0
+    with pytest.raises(ValueError, match="same items"):
+        agreement.compare(ours, [ours[0], {**ours[1], "perm": "021"}])
+    with pytest.raises(ValueError, match="shorter"):
+        agreement.compare(ours, ours[:1])
+    with pytest.raises(UserError, match="not a number"):
+        agreement.compare(ours, [{**ours[0], "option_logprobs": [float("nan"), -2.0]}, ours[1]])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, None),
+        ({"largest_difference": 2e-3}, "log-probabilities differ by up to 0.002"),
+        ({"equal_predictions": 0.99}, "99.0% of the predictions are equal"),
+        ({"equal_answers": 0.8}, "80.0% of the answers are equal"),
+    ],
+)
+def test_when_an_agreement_fails(changes, message):
+    found = {"largest_difference": 1e-5, "equal_predictions": 0.995, "equal_answers": None}
+    said = agreement.complaint(found | changes)
+    assert (said is None) if message is None else said.startswith(message)
+
+
+def test_an_agreement_is_one_in_float32(model, data, tmp_path, near, capsys):
+    more = [*on_vllm(near), "--agreement", "3", "--dtype", "bfloat16"]
+    assert evaluate("unqover", model, data, tmp_path / "out", *more) == 2
+    assert "--agreement computes in float32" in capsys.readouterr().err
+
+
+def test_the_agreement_command(model, data, tmp_path, near, monkeypatch, capsys):
+    more = [*on_vllm(near), "--agreement", "6"]
+    assert evaluate("unqover", model, data, tmp_path / "a", *more) == 0
+    assert "unqover: vLLM and transformers agree (6 records" in capsys.readouterr().out
+    found = json.loads((tmp_path / "a/agreement.json").read_text())
+    assert (found["agree"], found["items"], found["equal_predictions"]) == (True, 6, 1.0)
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["agreement.json"]
+    monkeypatch.setenv("FAKE_VLLM", "shift")
+    assert evaluate("unqover", model, data, tmp_path / "b", *more) == 2
+    assert "vLLM and transformers disagree on unqover" in capsys.readouterr().err
+    assert json.loads((tmp_path / "b/agreement.json").read_text())["agree"] is False
+
+
+@pytest.mark.parametrize("more", [["--agreement", "3"], ["--backend", "vllm", "--agreement", "0"]])
+def test_an_agreement_needs_vllm_and_items(more, model, data, tmp_path, capsys):
+    assert evaluate("unqover", model, data, tmp_path / "out", *more) == 2
+    assert "give --backend vllm and a number from 1" in capsys.readouterr().err
+
+
+# Options
+
+
+def test_the_backend_is_an_option_of_a_benchmark(repo):
+    assert make_spec({"task": "bbq", "backend": "vllm"}) == Spec("bbq", backend="vllm")
+    with pytest.raises(UserError, match="expected backend to be one of transformers, vllm"):
+        make_spec({"task": "bbq", "backend": "tgi"})
+    files = {"default": repo / "config/config.yaml", "catalogue": repo / "config/catalogue.yaml"}
+    config = load_config({"benchmarks": {"unqover": {"backend": "vllm"}}}, **files)
+    assert config.benchmarks["unqover"].backend == "vllm"
+    with pytest.raises(UserError, match="allowed are transformers, vllm"):
+        load_config({"benchmarks": {"unqover": {"backend": "vlm"}}}, **files)
+
+
+# Real vLLM
+
+
+@pytest.mark.slow
+def test_real_vllm_agrees_with_transformers(model, data, tmp_path, vllm_python, monkeypatch):
+    monkeypatch.setenv("VLLM_CACHE_ROOT", str(tmp_path / "cache"))
+    assert checkpoint("transformers", model, data, tmp_path / "own", vllm_python) == 0
+    assert checkpoint("vllm", model, data, tmp_path / "vllm", vllm_python) == 0
+    assert_agreement(tmp_path / "vllm", tmp_path / "own")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["unqover", "mmlu", "hellaswag", "crows_pairs", "harmbench"])
+def test_real_vllm_agrees_on_real_items(shared, tmp_path, vllm_python, task, monkeypatch):
+    monkeypatch.setenv("VLLM_CACHE_ROOT", str(tmp_path / "cache"))
+    more = [*on_vllm(vllm_python), "--agreement", "24", "--max-new-tokens", "24"]
+    stories = shared / "models/stories3m-llama"
+    assert evaluate(task, stories, shared / "data", tmp_path / "out", *more) == 0

@@ -1,0 +1,527 @@
+"""Model folders that are damaged, do not fit together or bring code: refused, never scored."""
+
+import io
+import json
+import math
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from pruning_models import save_model, write_rows
+from safetensors.torch import load_file, save_file
+
+from evenprune import cli
+from evenprune.base.checksums import sealed
+from evenprune.base.errors import UserError
+from evenprune.base.files import sha256_file, write_json
+from evenprune.data import sources
+from evenprune.models import loading, tensors, trust
+
+HEAD = "lm_head.weight"
+NORM = "model.norm.weight"
+MATRIX = "model.layers.1.mlp.up_proj.weight"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("whole"), "llama2", tie_word_embeddings=False)
+
+
+@pytest.fixture(scope="module")
+def sharded(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("sharded"), "llama2", max_shard_size="20KB")
+
+
+@pytest.fixture(scope="module")
+def stories(tmp_path_factory):
+    rows = [{"id": k, "text": "a b c d e f g h"} for k in range(3)]
+    folder = tmp_path_factory.mktemp("stories")
+    return write_rows(folder / "stories_1000.jsonl", rows).parent
+
+
+@pytest.fixture(scope="module")
+def pruned(model, tmp_path_factory):
+    out = tmp_path_factory.mktemp("pruned") / "model"
+    assert cli.main(prune(model, out)) == 0
+    return out
+
+
+@pytest.fixture
+def base(model, tmp_path):
+    """A copy of the model that a test may damage."""
+    return Path(shutil.copytree(model, tmp_path / "base"))
+
+
+def prune(model, out, *more):
+    options = ["--method", "magnitude", "--regime", "2of4", "--device", "cpu", *more]
+    return ["prune", "--model", str(model), "--out", str(out), *options]
+
+
+def evaluate(model, data, out, *more):
+    options = ["--benchmark", "perplexity", "--device", "cpu", *more]
+    return ["evaluate", "--model", str(model), "--data", str(data), "--out", str(out), *options]
+
+
+def check(model, base, out):
+    return ["check", "--model", str(model), "--base", str(base), "--out", str(out)]
+
+
+def refused(capsys, argv, *words):
+    """Run a command that must end with one sentence that holds ``words``."""
+    capsys.readouterr()
+    assert cli.main(argv) == 2
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert len(said) == 1
+    for word in words:
+        assert word in said[0]
+
+
+def all_refuse(capsys, base, pruned, stories, tmp_path, *words):
+    """No command takes the model ``base``, and none leaves anything behind."""
+    out = tmp_path / "out"
+    for argv in (prune(base, out), evaluate(base, stories, out), check(pruned, base, out)):
+        refused(capsys, argv, *words)
+        assert not out.exists()
+
+
+def rewrite(folder, change):
+    """Change the dictionary of tensors of a single-file checkpoint."""
+    file = folder / "model.safetensors"
+    stored = load_file(file)
+    change(stored)
+    save_file(stored, file, metadata={"format": "pt"})
+
+
+def reconfigure(folder, **changes):
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+def split_header(file):
+    data = file.read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    return json.loads(data[8 : 8 + length]), data[8 + length :]
+
+
+def with_header(file, header, body):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    file.write_bytes(struct.pack("<Q", len(text)) + text + body)
+
+
+# --- weights that do not belong to the configuration -------------------------------------------
+
+
+@pytest.mark.parametrize("name", [HEAD, NORM, "model.layers.0.input_layernorm.weight", MATRIX])
+def test_missing_tensor(base, pruned, stories, tmp_path, capsys, name):
+    rewrite(base, lambda stored: stored.pop(name))
+    all_refuse(capsys, base, pruned, stories, tmp_path, "lack", name, str(base))
+
+
+def test_unexpected_tensor(base, pruned, stories, tmp_path, capsys):
+    rewrite(base, lambda stored: stored.update(surplus=torch.ones(3)))
+    all_refuse(capsys, base, pruned, stories, tmp_path, "beyond", "surplus")
+
+
+def test_fewer_layers_than_stored(base, pruned, stories, tmp_path, capsys):
+    reconfigure(base, num_hidden_layers=1)
+    all_refuse(capsys, base, pruned, stories, tmp_path, "model.layers.1.", "and 5 more")
+
+
+def test_more_layers_than_any_model_has(base, pruned, stories, tmp_path, capsys):
+    reconfigure(base, num_hidden_layers=10**9)
+    all_refuse(capsys, base, pruned, stories, tmp_path, "number of layers", "1000000000")
+
+
+def test_another_shape(base, pruned, stories, tmp_path, capsys):
+    reconfigure(base, intermediate_size=128)
+    all_refuse(capsys, base, pruned, stories, tmp_path, "another shape", "mlp.gate_proj")
+
+
+def test_integers_in_place_of_numbers(base, pruned, stories, tmp_path, capsys):
+    rewrite(base, lambda stored: stored.update({NORM: stored[NORM].view(torch.int32)}))
+    all_refuse(capsys, base, pruned, stories, tmp_path, NORM, "I32")
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "qwen2", "phi3", "opt", "gpt_neox"])
+def test_tied_heads_and_old_buffers_are_no_fault(name, tmp_path):
+    base = save_model(tmp_path / "base", name)
+    loading.check_model_folder(base)
+    if name == "llama":  # as old checkpoints of transformers have it
+        old = "model.layers.0.self_attn.rotary_emb.inv_freq"
+        rewrite(base, lambda stored: stored.update({old: torch.ones(4)}))
+        loading.check_model_folder(base)
+
+
+# --- NaN and numbers that cannot be computed with ----------------------------------------------
+
+
+@pytest.mark.parametrize("name", [HEAD, NORM, "model.embed_tokens.weight", MATRIX])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_nan_weights_get_no_score(base, stories, tmp_path, capsys, name, value):
+    rewrite(base, lambda stored: stored[name].view(-1)[3:4].fill_(value))
+    for command in (prune(base, tmp_path / "out"), evaluate(base, stories, tmp_path / "out")):
+        refused(capsys, command, "NaN or infinity", name)
+    with pytest.raises(UserError, match="NaN or infinity"):
+        tensors.check_stored(base)
+    assert not (tmp_path / "out" / "metrics.json").exists()
+
+
+def test_weights_beyond_the_chosen_dtype(base, stories, tmp_path, capsys):
+    rewrite(base, lambda stored: stored[NORM].fill_(1e6))
+    argv = evaluate(base, stories, tmp_path / "out", "--dtype", "float16")
+    refused(capsys, argv, "NaN or infinity", NORM, "float16", "wider range")
+
+
+@pytest.mark.parametrize(
+    ("factor", "word"), [(0.0, "all zeros"), (1e25, "float32"), (1e-30, "float32")]
+)
+def test_check_refuses_a_matrix_without_use(model, pruned, tmp_path, capsys, factor, word):
+    out = Path(shutil.copytree(pruned, tmp_path / "out"))
+    file = out / "model-00003-of-00003.safetensors"
+    stored = load_file(file)
+    stored[MATRIX] = torch.where(stored[MATRIX] == 0, 0.0, stored[MATRIX] * factor).abs()
+    save_file(stored, file, metadata={"format": "pt"})
+    manifest = json.loads((out / "manifest.json").read_text())
+    manifest["files"][file.name] = sha256_file(file)
+    manifest.pop("checksum")
+    write_json(out / "manifest.json", sealed(manifest))
+    refused(capsys, check(out, model, tmp_path / "check.json"), MATRIX, word)
+    assert not (tmp_path / "check.json").exists()
+
+
+# --- headers and index -------------------------------------------------------------------------
+
+
+def overlap(header):
+    header[NORM]["data_offsets"] = header["model.layers.0.input_layernorm.weight"]["data_offsets"]
+
+
+def short(header):
+    header[NORM]["data_offsets"][1] -= 4
+
+
+def foreign(header):
+    header[NORM]["data_offsets"] = [10**9, 10**9 + 128]
+
+
+def negative(header):
+    header[NORM]["shape"] = [-32]
+
+
+def other_dtype(header):
+    header[NORM]["dtype"] = "F33"
+
+
+def no_object(header):
+    header[NORM] = [1, 2]
+
+
+def no_span(header):
+    del header[NORM]["data_offsets"]
+
+
+@pytest.mark.parametrize(
+    "damage", [overlap, short, foreign, negative, other_dtype, no_object, no_span]
+)
+def test_damaged_byte_ranges(base, pruned, stories, tmp_path, capsys, damage):
+    header, body = split_header(base / "model.safetensors")
+    damage(header)
+    with_header(base / "model.safetensors", header, body)
+    all_refuse(capsys, base, pruned, stories, tmp_path, "header", "model.safetensors")
+
+
+@pytest.mark.parametrize(
+    "text", [b"[]", b"{", b'"x"', b"\xff\xfe", b'{"a":{},"a":{}}', b"[" * 100_000, b"9" * 5000]
+)
+def test_headers_that_are_none(base, pruned, stories, tmp_path, capsys, text):
+    with_header(base / "model.safetensors", text, b"")
+    all_refuse(capsys, base, pruned, stories, tmp_path, "model.safetensors", "fetch it again")
+
+
+def test_a_hole_between_tensors(base, pruned, stories, tmp_path, capsys):
+    header, body = split_header(base / "model.safetensors")
+    for entry in header.values():
+        if "data_offsets" in entry:
+            entry["data_offsets"] = [place + 64 for place in entry["data_offsets"]]
+    with_header(base / "model.safetensors", header, b"\0" * 64 + body)
+    all_refuse(capsys, base, pruned, stories, tmp_path, "hole")
+
+
+@pytest.mark.parametrize("name", ["../{}", "{folder}/{}", "./{}", "a\\{}", "x.bin", "", 3, None])
+def test_an_index_reaches_no_other_folder(sharded, pruned, stories, tmp_path, capsys, name):
+    base = Path(shutil.copytree(sharded, tmp_path / "base"))
+    index = json.loads((base / "model.safetensors.index.json").read_text())
+    first = min(index["weight_map"])
+    file = index["weight_map"][first]
+    shutil.copyfile(base / file, tmp_path / file)
+    given = name.format(file, folder=tmp_path) if isinstance(name, str) else name
+    index["weight_map"][first] = given
+    (base / "model.safetensors.index.json").write_text(json.dumps(index))
+    all_refuse(capsys, base, pruned, stories, tmp_path, "index.json", first)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "3",
+        "{}",
+        '{"weight_map": {}}',
+        '{"metadata": {}, "weight_map": [1]}',
+        "[" * 100_000,
+    ],
+)
+def test_malformed_index(sharded, pruned, stories, tmp_path, capsys, text):
+    base = Path(shutil.copytree(sharded, tmp_path / "base"))
+    (base / "model.safetensors.index.json").write_text(text)
+    all_refuse(capsys, base, pruned, stories, tmp_path, "index.json", "fetch the model again")
+
+
+def test_an_index_agrees_with_its_files(sharded, pruned, stories, tmp_path, capsys):
+    base = Path(shutil.copytree(sharded, tmp_path / "base"))
+    file = base / "model.safetensors.index.json"
+    index = json.loads(file.read_text())
+    places = index["weight_map"]
+    first = min(places)
+    other = next(file for file in places.values() if file != places[first])
+    file.write_text(json.dumps(index | {"weight_map": places | {first: other}}))
+    all_refuse(capsys, base, pruned, stories, tmp_path, "do not agree", first)
+    del places[first]
+    file.write_text(json.dumps(index))
+    all_refuse(capsys, base, pruned, stories, tmp_path, "do not agree", first)
+
+
+def test_one_file_beside_an_index_of_others(sharded, pruned, stories, tmp_path, capsys):
+    base = Path(shutil.copytree(sharded, tmp_path / "base"))
+    stored = {}
+    for file in base.glob("model-*.safetensors"):
+        stored |= load_file(file)
+    save_file(stored, base / "model.safetensors", metadata={"format": "pt"})
+    all_refuse(capsys, base, pruned, stories, tmp_path, "holds both", "remove one")
+    places = dict.fromkeys(stored, "model.safetensors")
+    index = base / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    assert len(loading.weight_files(base)) == 1
+
+
+def test_an_adapter_is_not_left_out_or_added_in_silence(base, pruned, stories, tmp_path, capsys):
+    (base / "adapter_config.json").write_text('{"base_model_name_or_path": "x"}')
+    all_refuse(capsys, base, pruned, stories, tmp_path, "adapter_config.json", "merge")
+
+
+# --- folders and files in each other's place ---------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_a_folder_in_place_of_a_file(base, pruned, stories, tmp_path, capsys, name):
+    (base / name).unlink()
+    (base / name).mkdir()
+    commands = prune(base, tmp_path / "out"), evaluate(base, stories, tmp_path / "out")
+    for argv in commands:
+        refused(capsys, argv, str(base))
+
+
+def test_a_file_in_place_of_the_model_folder(base, pruned, stories, tmp_path, capsys):
+    file = base / "model.safetensors"
+    all_refuse(capsys, file, pruned, stories, tmp_path, str(file), "that is a file")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000, '{"a":1e999', "\udcff"])
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
+def test_malformed_json_files(base, stories, tmp_path, capsys, name, text):
+    (base / name).write_bytes(text.encode(errors="surrogateescape"))
+    for argv in (prune(base, tmp_path / "out"), evaluate(base, stories, tmp_path / "out")):
+        refused(capsys, argv, str(base))
+
+
+# --- code that a model brings ------------------------------------------------------------------
+
+CODE = """
+from pathlib import Path
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+Path({marker!r}).touch()
+class OwnConfig(LlamaConfig):
+    model_type = "own-llama"
+class OwnModel(LlamaForCausalLM):
+    config_class = OwnConfig
+class OwnTokenizer(PreTrainedTokenizerFast):
+    pass
+"""
+
+
+@pytest.fixture
+def coded(base, tmp_path, monkeypatch):
+    """A folder that needs its own Python file, which leaves a mark when it runs."""
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
+    (base / "own.py").write_text(CODE.format(marker=str(tmp_path / "ran")))
+    reconfigure(
+        base,
+        model_type="own-llama",
+        auto_map={"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"},
+    )
+    return base
+
+
+def own_tokenizer(folder):
+    file = folder / "tokenizer_config.json"
+    places = {"AutoTokenizer": ["own.OwnTokenizer"] * 2}
+    changed = {"tokenizer_class": "OwnTokenizer", "auto_map": places}
+    file.write_text(json.dumps(json.loads(file.read_text()) | changed))
+
+
+@pytest.mark.parametrize("tokenizer", [False, True])
+def test_code_never_runs_by_prompt(
+    coded, model, pruned, stories, tmp_path, capsys, monkeypatch, tokenizer
+):
+    if tokenizer:
+        own_tokenizer(coded)
+        shutil.copyfile(model / "config.json", coded / "config.json")
+    out = tmp_path / "out"
+    commands = [prune(coded, out), evaluate(coded, stories, out)]
+    if not tokenizer:
+        export = ["export-sparse24", "--model", str(coded), "--out", str(out)]
+        commands += [check(pruned, coded, out), export]
+    for argv in commands:
+        monkeypatch.setattr(sys, "stdin", io.StringIO("y\n" * 100))
+        refused(capsys, argv, "code of its own", "trust_remote_code", str(coded))
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.slow
+def test_code_never_runs_at_a_terminal_that_says_yes(coded, tmp_path):
+    command = [sys.executable, "-m", "evenprune", *prune(coded, tmp_path / "out")]
+    done = subprocess.run(
+        command, input="y\n" * 100, capture_output=True, text=True, env=os.environ, check=False
+    )
+    assert done.returncode == 2
+    assert "code of its own" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_code_runs_where_it_is_allowed_and_is_recorded(coded, stories, tmp_path, capsys):
+    own_tokenizer(coded)
+    out = tmp_path / "out"
+    assert cli.main(prune(coded, out, "--trust-remote-code")) == 0
+    assert (tmp_path / "ran").exists()
+    own = {"own.py": sha256_file(coded / "own.py")}
+    assert json.loads((out / "manifest.json").read_text())["trust_remote_code"] == own
+    assert (out / "own.py").is_file()
+    argv = check(out, coded, tmp_path / "check.json")
+    refused(capsys, argv, "code of its own")
+    assert cli.main([*argv, "--trust-remote-code"]) == 0
+    argv = evaluate(out, stories, tmp_path / "eval")
+    refused(capsys, argv, "code of its own")
+    assert cli.main([*argv, "--trust-remote-code"]) == 0
+    metrics = json.loads((tmp_path / "eval/metrics.json").read_text())
+    assert metrics["spec"]["trust_remote_code"] == own
+
+
+def test_results_without_code_say_nothing_of_it(pruned):
+    assert "trust_remote_code" not in json.loads((pruned / "manifest.json").read_text())
+    assert trust.trust_record() == {}
+
+
+def test_allowed_code_comes_from_the_folder_alone(coded, tmp_path, capsys):
+    reconfigure(coded, auto_map={"AutoConfig": "else/where--own.OwnConfig"})
+    argv = prune(coded, tmp_path / "out", "--trust-remote-code")
+    refused(capsys, argv, "another repository", "else/where--own.OwnConfig")
+
+
+def test_code_is_fetched_and_pinned_only_where_it_is_allowed():
+    names = ["config.json", "model.safetensors", "own.py", "deep/own.py", "pytorch_model.bin"]
+    assert sources.model_files(names) == ["config.json", "model.safetensors"]
+    found = sources.model_files(names, {"trust_remote_code": True})
+    assert found == ["config.json", "model.safetensors", "own.py"]
+
+
+# --- anything else -----------------------------------------------------------------------------
+
+
+def mutated(rng, data):
+    """Return bytes with one to three of them changed, inserted, doubled or cut off."""
+    data = bytearray(data)
+    for _ in range(rng.randint(1, 3)):
+        place = rng.randrange(len(data))
+        kind = rng.randrange(6)
+        if kind == 0:
+            data[place] = rng.randrange(256)
+        elif kind == 1:
+            data[place] = rng.choice(b'0123456789"{}[],:-.etn')
+        elif kind == 2:
+            data[place:place] = bytes([rng.choice(b'0123456789"{}[],:-')])
+        elif kind == 3:
+            del data[place : place + rng.randint(1, 8)]
+        elif kind == 4:
+            data[place:place] = data[place : place + rng.randint(1, 40)]
+        elif len(data) > 100:
+            del data[place:]
+            data += b" "
+    return bytes(data)
+
+
+def weights_of(folder):
+    return {
+        name: bytes(tensors.tensor_bytes(tensors.read_tensor(entry)))
+        for name, entry in tensors.read_folder(folder).items()
+    }
+
+
+def scores_of(folder):
+    return json.loads((folder / "metrics.json").read_text())["metrics"]
+
+
+VALUES = ("config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json")
+FUZZED = (*VALUES, "model.safetensors.index.json", "model-00001-*.safetensors")
+
+
+@pytest.mark.parametrize(
+    "cases", [24, pytest.param(240, marks=pytest.mark.slow)], ids=["quick", "many"]
+)
+def test_changed_bytes_end_in_the_same_result_or_one_sentence(
+    sharded, stories, tmp_path, capsys, cases
+):
+    """Any traceback fails the test. Weights and index leave the scores as they were.
+
+    What config and tokenizer say may become another valid thing, with another finite score.
+    """
+    out, good = tmp_path / "out", tmp_path / "good"
+    assert cli.main(prune(sharded, good)) == 0
+    assert cli.main(evaluate(sharded, stories, tmp_path / "scored")) == 0
+    weights, scores = weights_of(good), scores_of(tmp_path / "scored")
+    rng = random.Random(cases)
+    refusals = 0
+    for case in range(cases):
+        base = Path(shutil.copytree(sharded, tmp_path / "base"))
+        (file,) = base.glob(FUZZED[case % len(FUZZED)])
+        data = file.read_bytes()
+        end = 8 + int.from_bytes(data[:8], "little") if file.suffix == ".safetensors" else len(data)
+        file.write_bytes(mutated(rng, data[:end]) + data[end:])
+        before = {path.name: path.read_bytes() for path in base.iterdir()}
+        kind = case // len(FUZZED) % 3
+        commands = prune(base, out), evaluate(base, stories, out), check(good, base, out)
+        capsys.readouterr()
+        status = cli.main(commands[kind])
+        said = [x for x in capsys.readouterr().err.splitlines() if x.startswith("error: ")]
+        assert (status, len(said)) in ((0, 0), (2, 1)), (case, file.name)
+        assert {path.name: path.read_bytes() for path in base.iterdir()} == before
+        refusals += status == 2
+        if status == 0 and kind == 0:
+            assert weights_of(out) == weights, (case, file.name)
+        if status == 0 and kind == 1:
+            found = scores_of(out)
+            assert found == scores or file.name in VALUES, (case, file.name)
+            assert all(math.isfinite(entry["value"]) for entry in found.values())
+        shutil.rmtree(base)
+        if out.is_dir():
+            shutil.rmtree(out)
+        out.unlink(missing_ok=True)
+    assert cases / 3 < refusals < cases

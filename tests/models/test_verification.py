@@ -1,0 +1,343 @@
+"""What was checked stays checked: each step notices inputs that are not those that were recorded.
+
+Everything here goes through the command line, as a user or the workflow would.
+"""
+
+import json
+import os
+import shutil
+
+import evaluation_fixtures
+import pytest
+from pruning_models import random_pairs, save_model, write_rows
+from reporting_run import small_config, write_run
+from safetensors.torch import load_file, save_file
+
+from evenprune.cli import main
+from evenprune.data import sources
+
+
+def run(*words):
+    return main([str(word) for word in words])
+
+
+def fails(capsys, *words, says=()):
+    """Assert exit status 2 and one sentence that has all of ``says``; return it."""
+    capsys.readouterr()
+    assert run(*words) == 2
+    message = capsys.readouterr().err.strip().splitlines()[-1]
+    assert message.startswith("error: ")
+    for text in says:
+        assert str(text) in message
+    return message
+
+
+def change_weights(path):
+    """Give one tensor of a safetensors file other finite values; its size stays."""
+    tensors = load_file(path)
+    name = sorted(tensors)[0]
+    save_file(tensors | {name: tensors[name] * 1.5}, path, {"format": "pt"})
+
+
+def change_bytes(path):
+    data = bytearray(path.read_bytes())
+    place = data.index(b"e")
+    data[place : place + 1] = b"a"
+    path.write_bytes(data)
+
+
+def test_the_fingerprint_covers_large_files_whatever_their_size(tmp_path):
+    folder = tmp_path / "data/stereoset"
+    folder.mkdir(parents=True)
+    with open(folder / "large.jsonl", "wb") as out:
+        out.truncate(64 * 2**20 + 1)
+
+    def fingerprint():
+        return sources.fingerprint("data", "stereoset", {}, str(tmp_path), "lock.json")
+
+    first = fingerprint()
+    with open(folder / "large.jsonl", "r+b") as out:
+        out.write(b"x")
+    assert fingerprint() != first
+
+
+# Recorded sources
+
+
+@pytest.fixture
+def mirror(tmp_path):
+    """A mirror with a tiny model and data sets, and the records of both."""
+    evaluation_fixtures.write_datasets(tmp_path / "data")
+    evaluation_fixtures.save_model(tmp_path / "models/tiny")
+    common = ("--mirror", tmp_path, "--lock", tmp_path / "lock.json")
+    records = tmp_path / "records"
+    for kind, name in (("dataset", "unqover"), ("model", "tiny")):
+        assert run(f"fetch-{kind}", "--name", name, *common, "--out", records / f"{name}.json") == 0
+    return tmp_path
+
+
+def test_altered_weights_are_noticed_by_the_next_step(mirror, tmp_path, capsys):
+    model, data = mirror / "records/tiny.json", mirror / "records/unqover.json"
+    weights = mirror / "models/tiny/model.safetensors"
+    spec = json.dumps({"u": {"task": "unqover", "data": str(data), "limit": 2}})
+    evaluate = ("evaluate-checkpoint", "--model", model, "--benchmarks", spec, "--out")
+    assert run(*evaluate, tmp_path / "before") == 0
+    change_weights(weights)
+    says = (weights, model, f"snakemake --cores all -f {model}")
+    out = tmp_path / "out"
+    fails(capsys, *evaluate, out, says=says)
+    single = ("evaluate", "--benchmark", "unqover", "--model", model, "--data", data)
+    fails(capsys, *single, "--out", out, says=says)
+    common = ("--model", model, "--out", out)
+    fails(capsys, "prune", *common, "--method", "magnitude", "--regime", "u50", says=says)
+    fails(
+        *(capsys, "build-calibration", *common, "--seed", 0, "--pairs-source", "stereoset"),
+        *("--pairs-data", mirror / "data/stereoset"),
+        says=says,
+    )
+    prompts = write_rows(tmp_path / "prompts.jsonl", [{"id": "1", "text": "abc " * 99}])
+    fails(capsys, "benchmark-serving", *common, "--prompts", prompts, says=says)
+    assert not out.exists()
+
+
+def test_altered_data_are_noticed_by_evaluation(mirror, tmp_path, capsys):
+    data = mirror / "records/unqover.json"
+    file = next((mirror / "data/unqover").iterdir())
+    change_bytes(file)
+    single = ("evaluate", "--benchmark", "unqover", "--model", mirror / "models/tiny")
+    says = (file, f"snakemake --cores all -f {data}")
+    fails(capsys, *single, "--data", data, "--out", tmp_path / "out", says=says)
+    assert not (tmp_path / "out").exists()
+
+
+# Pruned checkpoints
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("base") / "base")
+
+
+@pytest.fixture(scope="module")
+def made(base, tmp_path_factory):
+    """A pruned and checked checkpoint in the layout of the workflow."""
+    folder = tmp_path_factory.mktemp("pruned") / "s0"
+    pairs = write_rows(folder.parent / "pairs.jsonl", random_pairs(6))
+    options = ("--method", "sparsegpt", "--regime", "2of4", "--out", folder / "model")
+    assert run("prune", "--model", base, "--pairs", pairs, *options) == 0
+    check = ("check", "--model", folder / "model", "--base", base)
+    assert run(*check, "--out", folder / "check.json") == 0
+    return folder
+
+
+@pytest.fixture
+def pruned(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "s0") / "model"
+
+
+@pytest.fixture
+def data(tmp_path):
+    return evaluation_fixtures.write_datasets(tmp_path / "data") / "unqover"
+
+
+def readers(pruned, data, tmp_path):
+    """The commands that read a pruned checkpoint."""
+    out = tmp_path / "out"
+    prompts = write_rows(tmp_path / "prompts.jsonl", [{"id": "1", "text": "a b c d " * 99}])
+    other = shutil.copytree(pruned, tmp_path / "other")
+    return {
+        "evaluate": ("--model", pruned, "--benchmark", "unqover", "--data", data, "--out", out),
+        "evaluate-checkpoint": (
+            *("--model", pruned, "--out", out, "--benchmarks"),
+            json.dumps({"u": {"task": "unqover", "data": str(data)}}),
+        ),
+        "compare-masks": ("--model", pruned, "--reference", other, "--out", out),
+        "export-sparse24": ("--model", pruned, "--out", out),
+        "benchmark-serving": ("--model", pruned, "--prompts", prompts, "--out", out),
+    }
+
+
+def test_a_shard_changed_after_its_check_is_noticed(pruned, data, tmp_path, capsys):
+    commands = readers(pruned, data, tmp_path)
+    shard = sorted(pruned.glob("*.safetensors"))[-1]
+    change_weights(shard)
+    for command, words in commands.items():
+        fails(capsys, command, *words, says=(shard, f"snakemake --cores all -f {pruned}"))
+        assert not (tmp_path / "out").exists(), command
+
+
+def test_a_manifest_changed_with_the_shard_is_noticed(pruned, data, tmp_path, capsys):
+    from evenprune.base.checksums import sealed
+    from evenprune.base.files import sha256_file, write_json
+
+    commands = readers(pruned, data, tmp_path)
+    shard = sorted(pruned.glob("*.safetensors"))[-1]
+    change_weights(shard)
+    manifest = json.loads((pruned / "manifest.json").read_text())
+    manifest["files"][shard.name] = sha256_file(shard)
+    write_json(pruned / "manifest.json", manifest)
+    evaluate = ("evaluate", *commands["evaluate"])
+    fails(capsys, *evaluate, says=(pruned / "manifest.json", "has changed"))
+    write_json(pruned / "manifest.json", sealed(manifest))
+    fails(capsys, *evaluate, says=("check it again", pruned.parent / "check.json"))
+    (pruned / "manifest.json").unlink()
+    fails(capsys, *evaluate, says=("check it again", pruned.parent / "check.json"))
+
+
+def test_a_manifest_beside_other_weights_is_not_believed(base, pruned, data, tmp_path, capsys):
+    folder = shutil.copytree(base, tmp_path / "copy")
+    shutil.copy(pruned / "manifest.json", folder)
+    evaluate = ("evaluate", "--benchmark", "unqover", "--data", data, "--out", tmp_path / "out")
+    fails(capsys, *evaluate, "--model", folder, says=(folder / "manifest.json", "no such file"))
+    # A second form of the weights, which transformers would read in place of the checked one.
+    shutil.copy(base / "model.safetensors", pruned)
+    fails(capsys, *evaluate, "--model", pruned, says=(pruned / "model.safetensors", "none of the"))
+
+
+def test_check_names_another_base_and_records_the_right_one(base, made, tmp_path, capsys):
+    from evenprune.models.identity import identify
+
+    report = json.loads((made / "check.json").read_text())
+    manifest = json.loads((made / "model/manifest.json").read_text())
+    assert identify(base).files_sha256 == report["base_sha256"]
+    assert manifest["base"]["files_sha256"] == report["base_sha256"]
+    other = shutil.copytree(base, tmp_path / "other")
+    tensors = load_file(other / "model.safetensors")
+    name = next(name for name in tensors if "q_proj" in name)
+    save_file(tensors | {name: tensors[name] * 2}, other / "model.safetensors", {"format": "pt"})
+    check = ("check", "--model", made / "model", "--base", other, "--out", tmp_path / "check.json")
+    fails(capsys, *check, says=(made / "model", other, "another base model"))
+    assert not (tmp_path / "check.json").exists()
+
+
+def test_edited_calibration_pairs_are_noticed(base, tmp_path, capsys):
+    from evenprune.base.files import sha256_file
+
+    pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(6))
+    content = {"files": {"pairs.jsonl": sha256_file(pairs)}}
+    (tmp_path / "manifest.json").write_text(json.dumps(content))
+    write_rows(pairs, random_pairs(5))
+    options = ("--method", "sparsegpt", "--regime", "2of4", "--out", tmp_path / "out")
+    says = (pairs, f"snakemake --cores all -f {tmp_path / 'manifest.json'}")
+    fails(capsys, "prune", "--model", base, "--pairs", pairs, *options, says=says)
+
+
+# Results of evaluation
+
+
+@pytest.fixture
+def evaluated(base, data, tmp_path):
+    """The command that evaluates two benchmarks, and where its results are."""
+    spec = {"u": {"task": "unqover", "data": str(data), "limit": 4}}
+    spec["c"] = {"task": "crows_pairs", "data": str(data.parent / "crows_pairs")}
+    spec = {name: entry for name, entry in spec.items() if os.path.exists(entry["data"])}
+    words = ("evaluate-checkpoint", "--model", base, "--benchmarks", json.dumps(spec))
+    command = (*words, "--out", tmp_path / "evals")
+    assert run(*command) == 0
+    return command, tmp_path / "evals"
+
+
+def truncate(folder):
+    lines = (folder / "items.jsonl").read_text().splitlines(keepends=True)
+    (folder / "items.jsonl").write_text("".join(lines[:-1]))
+
+
+def edit(folder):
+    text = (folder / "items.jsonl").read_text()
+    (folder / "items.jsonl").write_text(text.replace('"correct":true', '"correct":false'))
+    assert (folder / "items.jsonl").read_text() != text
+
+
+def improve(folder):
+    metrics = json.loads((folder / "metrics.json").read_text())
+    metrics["metrics"]["acc"]["value"] = 1.0
+    (folder / "metrics.json").write_text(json.dumps(metrics))
+
+
+@pytest.mark.parametrize("damage", [truncate, edit, improve])
+def test_damaged_results_are_computed_again(evaluated, damage, capsys):
+    command, evals = evaluated
+    before = {path: path.read_bytes() for path in evals.rglob("*") if path.is_file()}
+    other = [path for path in before if path.parent.name == "c"]
+    times = [path.stat().st_mtime_ns for path in other]
+    damage(evals / "u")
+    (evals / "summary.json").unlink()  # as Snakemake does before it runs a job
+    capsys.readouterr()
+    assert run(*command) == 0
+    assert "u: computed again" in capsys.readouterr().out
+    assert {path: path.read_bytes() for path in before} == before
+    assert [path.stat().st_mtime_ns for path in other] == times  # the others are kept
+
+
+# Results of a run
+
+
+@pytest.fixture
+def root(repo, tmp_path):
+    write_run(small_config(repo, tmp_path, tables=["main"]), 4)
+    return tmp_path
+
+
+def collect(root):
+    out = (root / "results.csv", "--significance", root / "significance.csv")
+    return ("collect-results", "--spec", root / "run_spec.json", "--out", *out)
+
+
+POINT = "world/sparsegpt/2of4/ss/s0"
+
+
+def test_collect_names_what_was_edited(root, capsys):
+    evals = root / "evals" / POINT
+    redo = f"snakemake --cores all -f {evals / 'summary.json'}"
+    for name, damage in (("items.jsonl", truncate), ("metrics.json", improve)):
+        kept = (evals / "mmlu" / name).read_bytes()
+        damage(evals / "mmlu")
+        fails(capsys, *collect(root), says=(evals / "mmlu" / name, redo))
+        (evals / "mmlu" / name).write_bytes(kept)
+    # The results of another checkpoint, whole in themselves.
+    other = root / "evals/world/debias-sparsegpt/2of4/ss/s0/mmlu"
+    shutil.copytree(other, evals / "mmlu", dirs_exist_ok=True)
+    fails(capsys, *collect(root), says=(evals / "mmlu/metrics.json", redo))
+    assert not (root / "results.csv").exists()
+
+
+@pytest.mark.parametrize(
+    "file", ["evals/{}/summary.json", "pruned/{}/check.json", "serving/{}/efficiency.json"]
+)
+def test_no_row_has_two_base_models(root, file, capsys):
+    from evenprune.base.checksums import sealed
+
+    path = next(root.glob(file.format("world/sparsegpt/2of4/*/s0")))
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"base_sha256": "c" * 16}))
+    fails(capsys, *collect(root), says=(path, "has changed"))
+    path.write_text(json.dumps(sealed(content | {"base_sha256": "c" * 16})))
+    dense = root / "evals/world/dense/dense/none/s0/summary.json"
+    fails(capsys, *collect(root), says=(path, dense, "bbbbbbbbbbbb", "cccccccccccc", "fetch_model"))
+    path.write_text(json.dumps(sealed(content | {"model_sha256": "d" * 16})))
+    fails(capsys, *collect(root), says=("is of other weights than",))
+
+
+def test_no_row_has_two_calibrations(root, capsys):
+    from evenprune.base.checksums import sealed
+
+    manifest = root / "calibration/world/ss/s0/manifest.json"
+    content = json.loads(manifest.read_text())
+    content["files"]["pairs.jsonl"] = "q" * 64
+    manifest.write_text(json.dumps(sealed(content)))
+    says = ("pruned with other pairs", manifest, "snakemake --cores all -f")
+    fails(capsys, *collect(root), says=says)
+
+
+def test_tables_notice_edited_results(root, capsys):
+    assert run(*collect(root)) == 0
+    table = ("make-table", "--table", "main", "--spec", root / "run_spec.json")
+    files = ("--results", root / "results.csv", "--significance", root / "significance.csv")
+    command = (*table, *files, "--out-prefix", root / "tables/main")
+    assert run(*command) == 0
+    for name in ("results.csv", "significance.csv"):
+        text = (root / name).read_text()
+        (root / name).write_text(text.replace("0.5", "0.9", 1))
+        assert (root / name).read_text() != text
+        fails(capsys, *command, says=(root / name, f"-f {root / name}"))
+        (root / name).write_text(text)

@@ -1,0 +1,127 @@
+import copy
+
+import pytest
+
+from evenprune.base.errors import UserError
+from evenprune.plan import grids
+from evenprune.plan.config import load_config, merge, read_yaml, validate_config
+
+
+@pytest.fixture
+def raw(repo):
+    return merge(read_yaml(repo / "config/catalogue.yaml"), read_yaml(repo / "config/config.yaml"))
+
+
+@pytest.mark.parametrize("name", ["config", "real-small", "paper"])
+def test_shipped_configurations_are_valid(repo, name):
+    load_config(
+        read_yaml(repo / f"config/{name}.yaml"),
+        repo / "config/config.yaml",
+        repo / "config/catalogue.yaml",
+    )
+
+
+def test_paper_grid_has_58_pruned_and_9_dense_checkpoints(repo):
+    config = load_config(
+        read_yaml(repo / "config/paper.yaml"), "unused", repo / "config/catalogue.yaml"
+    )
+    points = grids.all_checkpoints(config)
+    assert sum(point.method != "dense" for point in points) == 58
+    assert sum(point.method == "dense" for point in points) == 9
+    assert len({point.key for point in points}) == len(points)
+
+
+def test_all_errors_are_reported_at_once(raw):
+    broken = copy.deepcopy(raw)
+    broken["prunning"] = {}
+    broken["models"]["world"]["lable"] = "x"
+    broken["experiments"]["main"]["models"] = ["wrld"]
+    broken["experiments"]["main"]["methods"] = ["sparsegtp"]
+    broken["experiments"]["main"]["regimes"] = ["2:4"]
+    broken["benchmarks"]["bbq"]["limit"] = 0
+    broken["benchmarks"]["mmlu"]["dataset"] = "mmlu_pro"
+    with pytest.raises(UserError) as caught:
+        validate_config(broken, "config.yaml")
+    message = str(caught.value)
+    assert "config.yaml has 7 errors" in message
+    for part in (
+        "prunning: unknown key; did you mean 'pruning'?",
+        "models.world.lable: unknown key; did you mean 'label'?",
+        "experiments.main.models.0: got 'wrld', which is no model; did you mean 'world'?",
+        "main.methods.0: got 'sparsegtp', which is no method; did you mean 'sparsegpt'?",
+        "experiments.main.regimes.0: got '2:4', allowed are u25, u50, 1of4, 2of4",
+        "benchmarks.bbq.limit: got 0",
+        "benchmarks.mmlu.dataset: got 'mmlu_pro', which is no data set; did you mean 'mmlu'?",
+    ):
+        assert part in message
+
+
+@pytest.mark.parametrize("name", ["../../etc", "a b", "a;rm", "$(id)", "Qwen/Qwen", "-x", ""])
+def test_names_that_would_be_unsafe_in_paths_are_refused(raw, name):
+    raw["models"][name] = {"label": "x", "hub": "a/b"}
+    with pytest.raises(UserError, match="models"):
+        validate_config(raw)
+
+
+def test_world_model_and_external_source_do_not_mix(raw):
+    raw["source"] = "external"
+    with pytest.raises(UserError, match="model 'world' does not go with source 'external'"):
+        validate_config(raw)
+
+
+def test_a_partial_configuration_lies_over_the_default(repo):
+    config = load_config(
+        {"pruning": {"damping": 0.1}, "mirror": "somewhere"},
+        repo / "config/config.yaml",
+        repo / "config/catalogue.yaml",
+    )
+    assert config.pruning.damping == 0.1
+    assert config.pruning.block_size == 128
+    assert config.mirror == "somewhere"
+
+
+def test_dense_and_magnitude_appear_once_in_a_grid(raw):
+    config = validate_config(raw)
+    keys = [point.key for point in grids.experiment_checkpoints(config, "ultrachat")]
+    assert keys.count("world/dense/dense/none/s0") == 1
+    assert "world/sparsegpt/2of4/ss-uc256/s0" in keys
+
+
+def test_method_variants_change_only_their_own_options(raw):
+    raw["methods"] = {"debias.b64": {"method": "debias-sparsegpt", "bias_weight": 64.0}}
+    raw["experiments"]["main"]["methods"].append("debias.b64")
+    config = validate_config(raw)
+    plain = grids.method_options(config, "debias-sparsegpt")
+    variant = grids.method_options(config, "debias.b64")
+    assert variant == plain | {"bias_weight": 64.0}
+    assert grids.base_method(config, "debias.b64") == "debias-sparsegpt"
+
+
+def test_every_key_is_documented(repo):
+    from evenprune.plan import config as module
+
+    text = (repo / "config/README.md").read_text()
+    sections = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, module.Section)
+    ]
+    missing = sorted(
+        f"{section.__name__}.{key}"
+        for section in sections
+        for key in section.model_fields
+        if f"`{key}`" not in text
+    )
+    assert missing == []
+
+
+def test_a_world_without_a_model_is_refused(repo):
+    def load(**world):
+        return load_config(
+            {"world": world}, repo / "config/config.yaml", repo / "config/catalogue.yaml"
+        )
+
+    assert load(seed=0).world.seed == 0
+    assert load(seed=3, retrain=True).world.seed == 3
+    with pytest.raises(UserError, match=r"world\.seed: got 3, .*with seed 0; set world\.retrain"):
+        load(seed=3)

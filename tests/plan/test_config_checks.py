@@ -1,0 +1,202 @@
+"""Each fault of a configuration is one line with its key, and all lines come at once."""
+
+import copy
+
+import pytest
+
+from evenprune.base.errors import UserError
+from evenprune.plan.config import load_config, merge, read_yaml, validate_config
+from evenprune.plan.tasks import BIAS_TYPES, FACTS, metrics_of
+
+
+@pytest.fixture(scope="module")
+def shipped(repo):
+    return merge(read_yaml(repo / "config/catalogue.yaml"), read_yaml(repo / "config/config.yaml"))
+
+
+@pytest.fixture
+def raw(shipped):
+    return copy.deepcopy(shipped)
+
+
+def put(raw, path, value):
+    """Set the value at a dotted path; a name with a dot in it stands between slashes."""
+    *parents, last = path.split("/") if "/" in path else path.split(".")
+    for part in parents:
+        raw = raw.setdefault(part, {})
+    raw[last] = value
+
+
+CASES = [
+    # names that something else has
+    ("calibrations.none", {"pairs": "stereoset"}, "reserved for the checkpoints without"),
+    ("calibrations.diff", {"pairs": "stereoset"}, "reserved for the difference rows"),
+    ("calibrations.all", {"pairs": "stereoset"}, "reserved for the rows of significance.csv"),
+    ("models.all", {"label": "x"}, "reserved for the rows of significance.csv"),
+    ("methods.dense", {"method": "wanda"}, "redefines a built-in method"),
+    *(
+        (f"benchmarks.{name}", {"task": "mmlu", "dataset": "mmlu"}, "is reserved for")
+        for name in ("dto", "serving", "calibration", "check", "masks")
+    ),
+    ("benchmarks/summary.json", {"task": "mmlu", "dataset": "mmlu"}, "reserved for the file"),
+    ("models.mine", {"label": "x", "world": True}, "the world's model is called 'world'"),
+    ("models.world.mirror", "other", "the workflow makes the world's model itself"),
+    ("world.seed", 3, "the shipped model belongs to the world with seed 0"),
+    # what a task knows
+    ("benchmarks.unqover.style", "helmet", "got 'helmet', allowed are fairsteer, cal0"),
+    ("benchmarks.mmlu.style", "helm", "the task mmlu has none; remove the key"),
+    ("benchmarks.bbq.split", "helm100", "did you mean 'helm1000'?"),
+    ("benchmarks.wikitext2.split", "documents", "allowed are gptq2048"),
+    ("benchmarks.mmlu.orders", 6, "only the tasks unqover and bbq have options to reorder"),
+    ("benchmarks.mmlu.headline", "accc", "got 'accc', allowed are acc, acc_norm"),
+    ("benchmarks.unqover.headline", "acc_orders", "got 'acc_orders', allowed are"),
+    ("benchmarks.wikitext2.headline", "ppl_paper", "allowed are ppl, ppl_gptq"),
+    ("benchmarks.harmbench.headline", "says_unsafe_pr", "allowed are unsafe_rate"),
+    ("benchmarks.wikitext2.dataset", "bbq", "not of the form that the task perplexity reads"),
+    ("benchmarks.mmlu.dataset", "ultrachat", "not of the form that the task mmlu reads"),
+    ("benchmarks.harmbench.judge_forms", ["pr"], "but the benchmark has no judge"),
+    # calibrations and pruning
+    ("calibrations.ss.categories", ["gendr"], "no bias type of stereoset; did you mean 'gender'?"),
+    ("calibrations.cp.categories", ["race"], "which is no bias type of crows_pairs"),
+    ("calibrations.ss.n_texts", 4, "4 texts are asked for in n_texts, but their data set is"),
+    ("calibrations.ss.texts", "ultrachat", "their number is missing"),
+    ("calibrations.ss-uc4.n_texts", 0, "their number is 0"),
+    ("pruning", {"block_size": 30}, "got 30, expected a multiple of 4, as experiments.main"),
+    # values
+    ("pruning", {"damping": float("inf")}, "got inf, expected a finite number"),
+    ("pruning", {"bias_weight": float("nan")}, "got nan, expected a finite number"),
+    ("serving.carbon_intensity", float("inf"), "got inf, expected a finite number"),
+    ("benchmarks.mmlu.limit", 2**70, "got a number of 71 bits"),
+    ("title", "A {title}", "expected text without braces"),
+    ("title", "two\nlines", "got text with the character U+000A"),
+    ("models.world.label", "a\x07b", "got text with the character U+0007"),
+    ("models.world.label", "\ud800", "got text with the character U+D800"),
+    ("models.world.label", "x {0}", "expected text without braces"),
+    ("models.world.label", " ", "expected a name to show in tables"),
+    # where things come from
+    ("models.qwen3-8b.mirror", "../../victim", "expected a folder under MIRROR/models"),
+    ("models.qwen3-8b.mirror", "/etc", "expected a folder under MIRROR/models"),
+    ("datasets.bbq.mirror", "a/../..", "expected a folder under MIRROR/data"),
+    ("datasets.bbq.mirror", "", "expected a folder under MIRROR/data"),
+    ("models.qwen3-8b.hub", "Qwen3", "expected a repository org/name"),
+    ("models.qwen3-8b.hub", "a/b/c", "expected a repository org/name"),
+    ("models.qwen3-8b.hub", "../x", "expected a repository org/name"),
+    ("datasets.bbq.hub.repo", "bbq repo", "expected a repository org/name"),
+    ("datasets.bbq.hub.parts", {}, "expected parts with the files of each"),
+    ("datasets.bbq.hub.parts.all.files", [], "expected a list of patterns"),
+    ("datasets.bbq.hub.parts.all.rows", "many", "expected a whole number from 1"),
+    ("datasets.bbq.hub.parts.all.row", 4, "did you mean 'rows'?"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "text"), CASES)
+def test_a_fault_is_one_line_with_its_key(raw, path, value, text):
+    put(raw, path, value)
+    with pytest.raises(UserError) as caught:
+        validate_config(raw)
+    lines = [line for line in str(caught.value).splitlines() if text in line]
+    assert lines, str(caught.value)
+    section = path.replace("/", ".").rpartition(".")[0]
+    assert lines[0].strip().startswith(section)
+    assert "1 error:" in str(caught.value)
+
+
+def test_all_of_them_come_at_once(raw):
+    texts: dict[str, str] = {}
+    # These would undo or hide what another case breaks.
+    left_out = (
+        *("benchmarks.wikitext2.dataset", "benchmarks.wikitext2.headline"),
+        "calibrations.ss.texts",
+    )
+    for path, value, text in CASES:
+        # Of several values of one key, or of a key and one in it, only the first is set.
+        if path not in left_out and not any(
+            path.startswith(other) or other.startswith(path) for other in texts
+        ):
+            put(raw, path, value)
+            texts[path] = text
+    assert len(texts) > 30
+    with pytest.raises(UserError) as caught:
+        validate_config(raw)
+    assert [text for text in texts.values() if text not in str(caught.value)] == []
+
+
+def test_a_variants_own_block_size_counts(raw):
+    raw["methods"] = {"b30": {"method": "sparsegpt", "block_size": 30}}
+    validate_config(raw)  # used with no grid of groups
+    raw["experiments"]["ultrachat"]["methods"].append("b30")
+    with pytest.raises(UserError, match=r"methods\.b30\.block_size: got 30.*experiments.ultrachat"):
+        validate_config(raw)
+
+
+def test_names_that_only_begin_like_a_reserved_one_are_free(raw):
+    raw["calibrations"]["none-ss"] = {"pairs": "stereoset"}
+    raw["experiments"]["main"]["calibrations"] = ["none-ss"]
+    validate_config(raw)
+
+
+def test_data_sets_of_ones_own_may_have_any_form(raw):
+    raw["datasets"]["stories"] = {"mirror": "stories/v1"}
+    raw["benchmarks"]["stories"] = {
+        "task": "perplexity", "dataset": "stories", "split": "documents", "headline": "ppl",
+    }  # fmt: skip
+    validate_config(raw)
+
+
+def test_a_guard_model_brings_its_metrics():
+    given = {"judge": "llama-guard3-1b", "judge_forms": ["pr", "paper"]}
+    assert "says_unsafe_paper" in metrics_of("harmbench", given)
+    assert "acc_orders" in metrics_of("bbq", {"orders": 6})
+    assert "mu" in metrics_of("unqover", {"split": "balanced"})
+
+
+def test_bias_types_of_the_world_are_known():
+    from evenprune.world.society import CATEGORIES
+
+    assert {c.bias_type for c in CATEGORIES if c.bias_type} <= set(BIAS_TYPES["stereoset"])
+    assert {c.crows for c in CATEGORIES if c.crows} <= set(BIAS_TYPES["crows_pairs"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\nb: 2\na: 3\n", r"the key 'a' on line 3 of .* stands already on line 1"),
+        ("a:\n  b: {c: 1, d: 2, c: 3}\n", r"the key 'c' on line 2"),
+        ("a: &x {b: 1}\nc: {<<: *x, b: 2, b: 3}\n", r"the key 'b' on line 2"),
+        ("a: " + "9" * 5000, "is not valid YAML"),
+        ("[" * 20000, "nested too deeply"),
+        ("a: [", "is not valid YAML"),
+        ("a: \x00", "is not valid YAML"),
+        ("- a\n", "expected a mapping at the top"),
+        (b"\xff\xfe\xff", "not UTF-8 text"),
+    ],
+)
+def test_broken_files_are_refused_in_a_sentence(tmp_path, text, message):
+    path = tmp_path / "run.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(UserError, match=message):
+        read_yaml(path)
+
+
+def test_a_merged_key_may_be_named_again(tmp_path):
+    path = tmp_path / "run.yaml"
+    path.write_text("a: &x {b: 1, d: 4}\nc:\n  <<: *x\n  b: 2\n")
+    assert read_yaml(path)["c"] == {"b": 2, "d": 4}
+
+
+def test_a_folder_in_place_of_a_configuration_is_refused(tmp_path, repo):
+    with pytest.raises(UserError, match="got a folder"):
+        load_config({}, tmp_path, repo / "config/catalogue.yaml")
+
+
+def test_facts_agree_with_the_modules_that_evaluate():
+    from evenprune.evaluation.benchmarks import TASKS, task_object
+
+    assert list(TASKS) == list(FACTS)
+    for name, facts in FACTS.items():
+        task = task_object(name)
+        assert facts.headline == task.HEADLINE
+        assert facts.headline in facts.metrics
+        assert set(task.SPLITS) <= set(facts.splits)
+        assert facts.splits[0] == task.SPLITS[0]
+        assert facts.styles == tuple(task.STYLES)

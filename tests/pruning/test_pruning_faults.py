@@ -1,0 +1,474 @@
+"""Bad input, damaged checkpoints, killed runs."""
+
+import errno
+import json
+import os
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from pruning_models import SMALL, random_pairs, save_model, save_tokenizer, write_rows
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer, MixtralConfig
+
+from evenprune.base.checksums import sealed
+from evenprune.cli import main
+from evenprune.models import tensors
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("base"), "llama2", num_hidden_layers=3)
+
+
+@pytest.fixture
+def base(model, tmp_path):
+    """A copy of the model that a test may damage."""
+    return Path(shutil.copytree(model, tmp_path / "base"))
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    return write_rows(tmp_path / "pairs.jsonl", random_pairs(12))
+
+
+def arguments(base, pairs, out, **options):
+    options = {"method": "debias-sparsegpt", "regime": "2of4", "device": "cpu"} | options
+    flags = [text for key, value in options.items() for text in (f"--{key}", str(value))]
+    return ["prune", "--model", str(base), "--pairs", str(pairs), "--out", str(out), *flags]
+
+
+def fails(capsys, tmp_path, argv, *words):
+    """Run a command that must fail with one sentence and leave nothing behind."""
+    before = sorted(path.name for path in tmp_path.iterdir())
+    capsys.readouterr()
+    assert main(argv) == 2
+    message = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert len(message) == 1
+    for word in words:
+        assert word in message[0]
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def rewrite(folder, name, change):
+    """Replace one tensor of a single-file checkpoint."""
+    file = folder / "model.safetensors"
+    stored = load_file(file)
+    stored[name] = change(stored[name])
+    save_file(stored, file, metadata={"format": "pt"})
+
+
+# --- bad input ------------------------------------------------------------------------------
+
+
+def test_truncated_weights(base, pairs, tmp_path, capsys):
+    file = base / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+    fails(capsys, tmp_path, arguments(base, pairs, tmp_path / "out"), "truncated", str(file))
+
+
+def test_no_tokenizer(base, pairs, tmp_path, capsys):
+    for file in base.glob("tokenizer*"):
+        file.unlink()
+    for method in ("magnitude", "sparsegpt"):
+        argv = arguments(base, pairs, tmp_path / "out", method=method)
+        fails(capsys, tmp_path, argv, "tokenizer", str(base))
+
+
+def test_pairs_with_a_missing_field(model, tmp_path, capsys):
+    rows = random_pairs(3)
+    del rows[1]["anti_stereotype"]
+    pairs = write_rows(tmp_path / "pairs.jsonl", rows)
+    argv = arguments(model, pairs, tmp_path / "out")
+    fails(capsys, tmp_path, argv, "line 2", "anti_stereotype", str(pairs))
+
+
+def test_empty_pairs(model, tmp_path, capsys):
+    pairs = write_rows(tmp_path / "pairs.jsonl", [])
+    fails(capsys, tmp_path, arguments(model, pairs, tmp_path / "out"), "empty", str(pairs))
+
+
+def test_pairs_of_unequal_length_only(model, tmp_path, capsys):
+    row = {"id": "a", "category": "c", "stereotype": "a b c", "anti_stereotype": "a b"}
+    pairs = write_rows(tmp_path / "pairs.jsonl", [row])
+    fails(capsys, tmp_path, arguments(model, pairs, tmp_path / "out"), "unequal", "suffix")
+    assert main(arguments(model, pairs, tmp_path / "out", alignment="suffix")) == 0
+
+
+def test_no_pairs_given(model, pairs, tmp_path, capsys):
+    argv = arguments(model, pairs, tmp_path / "out", method="wanda")
+    del argv[argv.index("--pairs") : argv.index("--pairs") + 2]
+    fails(capsys, tmp_path, argv, "--pairs")
+
+
+def test_width_not_divisible_by_four(pairs, tmp_path, capsys):
+    base = save_model(tmp_path / "odd", "llama2", intermediate_size=62)
+    argv = arguments(base, pairs, tmp_path / "out")
+    fails(capsys, tmp_path, argv, "divisible by 4", "down_proj", "62")
+    assert main(arguments(base, pairs, tmp_path / "out", regime="u50")) == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "word"),
+    [
+        ("method", "sparsegtp", "did you mean sparsegpt?"),
+        ("regime", "2:4", "2of4"),
+        ("bias-weight", "-1", "--bias-weight"),
+        ("damping", "nan", "--damping"),
+        ("block-size", "6", "divisible by 4"),
+    ],
+)
+def test_options_out_of_range(model, pairs, tmp_path, capsys, option, value, word):
+    argv = arguments(model, pairs, tmp_path / "out", **{option: value})
+    fails(capsys, tmp_path, argv, word)
+
+
+def test_text_longer_than_the_model_takes(model, pairs, tmp_path, capsys):
+    """A long text is cut, a long sentence of a pair is an error."""
+    texts = write_rows(tmp_path / "texts.jsonl", [{"id": "t", "text": "a b c d " * 20}])
+    assert main(arguments(model, pairs, tmp_path / "out", texts=texts)) == 0
+    assert "1 texts cut to the model's 64 positions" in capsys.readouterr().err
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["calibration"]["tokens"]["texts"] == 64
+    row = {"id": "long", "category": "c", "stereotype": "a " * 40, "anti_stereotype": "b " * 40}
+    pairs = write_rows(tmp_path / "pairs.jsonl", [row])
+    fails(capsys, tmp_path, arguments(model, pairs, tmp_path / "out2"), "item long", "at most 64")
+
+
+def test_output_must_not_be_the_base(base, pairs, tmp_path, capsys):
+    fails(capsys, tmp_path, arguments(base, pairs, base), "is the input")
+
+
+def test_output_must_not_be_a_folder_of_something_else(model, pairs, tmp_path, capsys):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "thesis.txt").write_text("years of work")
+    fails(
+        capsys,
+        tmp_path,
+        arguments(model, pairs, tmp_path / "notes"),
+        "not the mark of a pruned model",
+    )
+    assert (tmp_path / "notes" / "thesis.txt").is_file()
+
+
+def test_pickled_weights_only(base, pairs, tmp_path, capsys):
+    (base / "model.safetensors").rename(base / "pytorch_model.bin")
+    fails(capsys, tmp_path, arguments(base, pairs, tmp_path / "out"), "safetensors")
+
+
+def test_config_that_does_not_fit_the_weights(base, pairs, tmp_path, capsys):
+    config = json.loads((base / "config.json").read_text())
+    (base / "config.json").write_text(json.dumps(config | {"intermediate_size": 128}))
+    argv = arguments(base, pairs, tmp_path / "out")
+    fails(capsys, tmp_path, argv, "layers.0.mlp.gate_proj", "config.json")
+
+
+def test_unknown_model_type(base, pairs, tmp_path, capsys):
+    config = json.loads((base / "config.json").read_text())
+    (base / "config.json").write_text(json.dumps(config | {"model_type": "no-such-model"}))
+    fails(capsys, tmp_path, arguments(base, pairs, tmp_path / "out"), "no-such-model")
+
+
+def test_architecture_without_prunable_blocks(pairs, tmp_path, capsys):
+    config = MixtralConfig(**SMALL | {"num_key_value_heads": 2, "num_local_experts": 2})
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "moe")
+    save_tokenizer(tmp_path / "moe")
+    argv = arguments(tmp_path / "moe", pairs, tmp_path / "out")
+    fails(capsys, tmp_path, argv, "not supported", "experts")
+
+
+# --- numbers that are not numbers -----------------------------------------------------------
+
+
+def test_nan_weight_names_the_layer(base, pairs, tmp_path, capsys):
+    name = "model.layers.1.self_attn.o_proj.weight"
+    rewrite(base, name, lambda weight: weight.index_fill(0, torch.tensor([3]), float("nan")))
+    for method in ("magnitude", "sparsegpt"):
+        argv = arguments(base, pairs, tmp_path / "out", method=method)
+        fails(capsys, tmp_path, argv, "NaN or infinity", name)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(3e38, ("NaN or infinity",)), (1e30, ("overflow float32",))],
+)
+@pytest.mark.parametrize("packing", ["shared-prefix", "sentences"])
+def test_overflow_names_layer_and_item(base, tmp_path, capsys, packing, value, words):
+    """One word alone has an embedding that v_proj blows up, so one pair alone overflows."""
+    rows = [
+        row for row in random_pairs(12) if "a" not in row["stereotype"] + row["anti_stereotype"]
+    ]
+    rows.insert(2, {"id": "bad", "category": "c", "stereotype": "c a", "anti_stereotype": "d a"})
+    pairs = write_rows(tmp_path / "pairs.jsonl", rows)
+    word = AutoTokenizer.from_pretrained(base)("c a")["input_ids"][-1]
+
+    def spoil(table):
+        table[:, 0] = 0.0
+        table[word] = 0.0
+        table[word, 0] = 1000.0
+        return table
+
+    def blow_up(weight):
+        weight[:, 0] = value
+        return weight
+
+    rewrite(base, "model.embed_tokens.weight", spoil)
+    rewrite(base, "model.layers.0.self_attn.v_proj.weight", blow_up)
+    argv = arguments(base, pairs, tmp_path / "out", packing=packing)
+    fails(capsys, tmp_path, argv, "model.layers.0.self_attn.o_proj", "item bad", *words)
+
+
+# --- full disk ------------------------------------------------------------------------------
+
+
+def test_full_disk_leaves_no_output_and_the_next_run_continues(
+    model, pairs, tmp_path, capsys, monkeypatch
+):
+    out = tmp_path / "out"
+    whole = tensors.chunks
+    calls = []
+
+    def full(source):
+        calls.append(source)
+        if len(calls) > 20:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return whole(source)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tensors, "chunks", full)
+        assert main(arguments(model, pairs, out)) == 2
+    assert "disk is full" in capsys.readouterr().err
+    assert not out.exists()
+    assert main(arguments(model, pairs, out)) == 0
+    assert "continuing" in capsys.readouterr().err
+    assert main(arguments(model, pairs, tmp_path / "again")) == 0
+    assert contents(out) == contents(tmp_path / "again")
+    assert not list(tmp_path.glob(".*"))
+
+
+# --- resume ---------------------------------------------------------------------------------
+
+
+def contents(folder):
+    """Return all files of a result but the one that tells times."""
+    return {
+        path.name: path.read_bytes() for path in folder.iterdir() if path.name != "provenance.json"
+    }
+
+
+def kill_after(argv, seconds):
+    """Run a command in a child process and kill it; return whether it was still running."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(main(argv))
+        finally:
+            os._exit(1)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)  # a zombie, if it is done, and then without effect
+    _, status = os.waitpid(child, 0)
+    return os.WIFSIGNALED(status)
+
+
+@pytest.mark.slow
+def test_killed_runs_end_with_the_same_bytes(tmp_path):
+    base = save_model(
+        tmp_path / "base", "llama2", num_hidden_layers=8, hidden_size=64, intermediate_size=128
+    )
+    pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(50))
+    assert main(arguments(base, pairs, tmp_path / "whole")) == 0
+    start = time.monotonic()
+    assert main(arguments(base, pairs, tmp_path / "warm")) == 0
+    duration = time.monotonic() - start
+    rng = random.Random(0)
+    killed = 0
+    for _ in range(100):
+        killed += kill_after(arguments(base, pairs, tmp_path / "out"), duration * rng.random())
+        if (tmp_path / "out").exists():
+            assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+            shutil.rmtree(tmp_path / "out")
+        if killed == 20:
+            break
+    assert killed == 20
+    assert main(arguments(base, pairs, tmp_path / "out")) == 0
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    assert not list(tmp_path.glob(".*"))
+
+
+def interrupt(monkeypatch, argv, shard):
+    """Run a command in this process that dies when it is about to write a shard."""
+    from evenprune.pruning import engine
+
+    write = engine.write_tensors
+
+    def dying(path, content):
+        if path.name.startswith(f"model-{shard:05d}"):
+            raise KeyboardInterrupt
+        return write(path, content)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(engine, "write_tensors", dying)
+        main(argv)
+
+
+@pytest.mark.parametrize("method", ["magnitude", "debias-sparsegpt"])
+def test_an_interrupted_run_continues(model, pairs, tmp_path, capsys, monkeypatch, method):
+    argv = arguments(model, pairs, tmp_path / "out", method=method)
+    interrupt(monkeypatch, argv, 3)
+    assert not (tmp_path / "out").exists()
+    capsys.readouterr()
+    assert main(argv) == 0
+    text = capsys.readouterr().err
+    assert "continuing: 2 of 4 shards" in text
+    assert "block 1/3" not in text
+    assert main(arguments(model, pairs, tmp_path / "whole", method=method)) == 0
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_other_inputs_do_not_continue_and_clear_the_remains(
+    model, pairs, tmp_path, capsys, monkeypatch
+):
+    interrupt(monkeypatch, arguments(model, pairs, tmp_path / "out"), 3)
+    capsys.readouterr()
+    assert main(arguments(model, pairs, tmp_path / "out", damping=0.02)) == 0
+    assert "continuing" not in capsys.readouterr().err
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_work_folder_can_be_chosen(model, pairs, tmp_path, monkeypatch, capsys):
+    argv = arguments(model, pairs, tmp_path / "deep" / "out", work=tmp_path / "work")
+    interrupt(monkeypatch, argv, 3)
+    shutil.rmtree(tmp_path / "deep", ignore_errors=True)  # as Snakemake does with outputs
+    assert main(argv) == 0
+    assert "continuing" in capsys.readouterr().err
+    assert not list((tmp_path / "work").iterdir())
+
+
+# --- what must be equal ---------------------------------------------------------------------
+
+
+def test_bias_weight_zero_is_sparsegpt_bit_for_bit(model, pairs, tmp_path):
+    for scaling in ("equation", "released-code"):
+        argv = arguments(model, pairs, tmp_path / "b0", **{"bias-weight": 0})
+        assert main([*argv, "--bias-scaling", scaling]) == 0
+        assert main(arguments(model, pairs, tmp_path / "sp", method="sparsegpt")) == 0
+        one, two = contents(tmp_path / "b0"), contents(tmp_path / "sp")
+        assert {k: v for k, v in one.items() if k.endswith("safetensors")} == {
+            k: v for k, v in two.items() if k.endswith("safetensors")
+        }
+
+
+def test_two_runs_give_the_same_bytes(model, pairs, tmp_path):
+    for name in ("one", "two"):
+        assert main(arguments(model, pairs, tmp_path / name, regime="u50")) == 0
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_dtype_and_sharding_of_the_base_are_read(dtype, pairs, tmp_path):
+    """Several shards with an index; the result has the base's dtype."""
+    base = save_model(tmp_path / "base", "qwen2", dtype=dtype, max_shard_size="20KB")
+    assert (base / "model.safetensors.index.json").is_file()
+    assert main(arguments(base, pairs, tmp_path / "out")) == 0
+    check = ["check", "--model", str(tmp_path / "out"), "--base", str(base)]
+    assert main([*check, "--out", str(tmp_path / "check.json")]) == 0
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    assert loaded.dtype == dtype
+    assert json.loads((tmp_path / "check.json").read_text())["sparsity"] >= 0.5
+
+
+def test_sequential_module_takes_statistics_behind_pruned_modules(model, pairs, tmp_path):
+    for mode in ("block", "module"):
+        assert main(arguments(model, pairs, tmp_path / mode, sequential=mode)) == 0
+    block, module = (
+        load_file(tmp_path / mode / "model-00002-of-00004.safetensors")
+        for mode in ("block", "module")
+    )
+    equal = {
+        name.removeprefix("model.layers.0."): torch.equal(block[name], module[name])
+        for name in block
+    }
+    assert equal["self_attn.q_proj.weight"]
+    assert equal["self_attn.v_proj.weight"]
+    for name in ("self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"):
+        assert not equal[f"{name}.weight"]
+
+
+# --- check ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def checkpoint(model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checked")
+    pairs = write_rows(folder / "pairs.jsonl", random_pairs(12))
+    assert main(arguments(model, pairs, folder / "out")) == 0
+    return folder / "out"
+
+
+def negative_zero(weight):
+    return torch.where(weight == 0, -0.0, weight)
+
+
+def too_dense(weight):
+    weight[0, :4] = 1.0
+    return weight
+
+
+@pytest.mark.parametrize(
+    ("tensor", "change", "word"),
+    [
+        ("model.layers.1.mlp.up_proj.weight", negative_zero, "-0.0"),
+        ("model.layers.1.mlp.up_proj.weight", too_dense, "group of 4 with 0 zeros"),
+        ("model.layers.1.mlp.up_proj.weight", lambda w: w / 0.0, "NaN or infinite"),
+        ("model.layers.1.input_layernorm.weight", lambda w: w + 1, "not to be pruned"),
+        ("model.layers.1.mlp.up_proj.weight", lambda w: w.double(), "another dtype"),
+    ],
+)
+def test_check_finds_violations(
+    model, checkpoint, tmp_path, capsys, monkeypatch, tensor, change, word
+):
+    out = Path(shutil.copytree(checkpoint, tmp_path / "out"))
+    file = out / "model-00003-of-00004.safetensors"
+    stored = load_file(file)
+    stored[tensor] = change(stored[tensor])
+    save_file(stored, file, metadata={"format": "pt"})
+    argv = ["check", "--model", str(out), "--base", str(model), "--out", str(tmp_path / "c.json")]
+    fails(capsys, tmp_path, argv, "has changed since", file.name)
+
+    from evenprune.base import files
+
+    manifest = json.loads((out / "manifest.json").read_text())
+    manifest["files"][file.name] = files.sha256_file(file)
+    (out / "manifest.json").write_text(json.dumps(sealed(manifest)))
+    fails(capsys, tmp_path, argv, word, tensor)
+
+
+def test_check_needs_every_file(model, checkpoint, tmp_path, capsys):
+    out = Path(shutil.copytree(checkpoint, tmp_path / "out"))
+    (out / "tokenizer.json").unlink()
+    argv = ["check", "--model", str(out), "--base", str(model), "--out", str(tmp_path / "c.json")]
+    fails(capsys, tmp_path, argv, "tokenizer")
+
+
+def test_manifest_and_layers(checkpoint):
+    manifest = json.loads((checkpoint / "manifest.json").read_text())
+    pruned = [name for name, facts in manifest["tensors"].items() if facts.get("pruned")]
+    assert len(pruned) == 21
+    assert manifest["sparsity"] == 0.5
+    assert manifest["calibration"]["pairs_kept"] == 12
+    rows = (checkpoint / "layers.csv").read_text().splitlines()
+    assert rows[0].startswith("module,rows,columns,zeros,sparsity,loss")
+    assert len(rows) == 22
+    provenance = json.loads((checkpoint / "provenance.json").read_text())
+    assert len(provenance["blocks"]) == 3
+    for block in provenance["blocks"]:
+        assert set(block["phases"]) == {"load", "forward", "hessian", "solve", "write"}
+        assert 0 < sum(block["phases"].values()) <= block["seconds"] + 0.01
+        assert sum(len(group["modules"]) for group in block["solved"]) == 7
+        solved = sum(group["seconds"] for group in block["solved"])
+        assert solved == pytest.approx(block["phases"]["solve"], abs=1e-3)
+    assert "seconds" not in (checkpoint / "manifest.json").read_text()

@@ -1,0 +1,301 @@
+"""Properties of the pure parts: masks, factor, column loop, Hessian sums."""
+
+import numpy as np
+import pytest
+import reference
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenprune.base.errors import UserError
+from evenprune.data.calibration import TokenPair, common_prefix
+from evenprune.pruning.factor import NotPositiveDefinite, inverse_factor, invert_lower
+from evenprune.pruning.hessian import Gram, Plan, SquareNorms
+from evenprune.pruning.layer import prune_hessian, prune_magnitude, prune_wanda
+from evenprune.pruning.masks import (
+    METHODS,
+    REGIMES,
+    group_mask,
+    smallest,
+    smallest_of_group,
+    smallest_per_row,
+)
+from evenprune.pruning.packing import pack_pairs
+
+regimes = st.sampled_from(list(REGIMES.values()))
+seeds = st.integers(0, 2**31)
+quick = settings(max_examples=30, deadline=None)
+
+
+def matrix(seed, rows, columns, levels=None):
+    """Random weights; with ``levels`` few distinct values, so that scores tie."""
+    generator = torch.Generator().manual_seed(seed)
+    if levels:
+        return torch.randint(-levels, levels + 1, (rows, columns), generator=generator).float()
+    return torch.randn(rows, columns, generator=generator)
+
+
+def hessian(seed, width, tokens=None):
+    x = matrix(seed, width, tokens or 2 * width)
+    return x @ x.T
+
+
+def prune(method, weight, h, regime, block_size=128):
+    if method == "magnitude":
+        return prune_magnitude(weight, regime)[0]
+    if method == "wanda":
+        return prune_wanda(weight, h.diagonal(), regime)[0]
+    return prune_hessian([weight], h, regime, block_size, 0.01, "layer")[0][0]
+
+
+# --- masks ---------------------------------------------------------------------------------
+
+
+@quick
+@given(seeds, st.integers(1, 9), st.integers(1, 9), st.data())
+def test_selection_equals_a_stable_sort(seed, rows, columns, data):
+    scores = matrix(seed, rows, columns, levels=2).abs()
+    count = data.draw(st.integers(0, rows * columns))
+    expected = reference.choose(scores.numpy(), count)
+    assert (smallest(scores, count).numpy() == expected).all()
+    assert (smallest(scores.T.contiguous().T, count).numpy() == expected).all()
+    per_row = data.draw(st.integers(0, columns))
+    expected = np.stack([reference.choose(row, per_row) for row in scores.numpy()])
+    assert (smallest_per_row(scores, per_row).numpy() == expected).all()
+
+
+@quick
+@given(seeds, st.integers(1, 8), st.integers(2, 5), st.data())
+def test_group_selection_equals_a_stable_sort(seed, columns, size, data):
+    count = data.draw(st.integers(1, size - 1))
+    for levels in (None, 1):
+        scores = matrix(seed, size, columns, levels).abs()
+        expected = np.stack([reference.choose(row, count) for row in scores.numpy().T], axis=1)
+        assert (smallest_of_group(scores, count).numpy() == expected).all()
+
+
+@quick
+@given(seeds, st.integers(1, 5), st.integers(1, 5), st.sampled_from(["1of4", "2of4"]))
+def test_group_mask_equals_the_reference(seed, rows, groups, slug):
+    scores = matrix(seed, rows, 4 * groups, levels=3).abs()
+    expected = reference.grouped(scores.numpy(), REGIMES[slug].zeros)
+    assert (group_mask(scores, REGIMES[slug]).numpy() == expected).all()
+
+
+# --- whole matrices -------------------------------------------------------------------------
+
+
+@quick
+@given(seeds, st.sampled_from(METHODS), regimes, st.integers(1, 6), st.integers(1, 5))
+def test_counts_are_exact_and_zeros_are_positive(seed, method, regime, rows, groups):
+    width = 4 * groups
+    pruned = prune(method, matrix(seed, rows, width), hessian(seed + 1, width), regime, 8)
+    zero = pruned == 0
+    assert not (zero & pruned.signbit()).any()
+    if regime.structured:
+        assert (zero.reshape(rows, -1, 4).sum(dim=2) == regime.zeros).all()
+    elif method == "magnitude":
+        assert zero.sum() == regime.count(rows * width)
+    elif method == "wanda":
+        assert (zero.sum(dim=1) == regime.count(width)).all()
+    else:
+        for start in range(0, width, 8):
+            part = zero[:, start : start + 8]
+            assert part.sum() == regime.count(part.numel())
+
+
+@quick
+@given(seeds, st.sampled_from(["magnitude", "wanda"]), regimes)
+def test_kept_weights_are_unchanged_without_an_update(seed, method, regime):
+    weight = matrix(seed, 5, 16).to(torch.bfloat16)
+    pruned = prune(method, weight, hessian(seed, 16), regime)
+    assert pruned.dtype == weight.dtype
+    assert torch.equal(pruned[pruned != 0], weight[pruned != 0])
+
+
+@quick
+@given(seeds, regimes, st.sampled_from([2.0**-20, 0.25, 2.0**12]))
+def test_scaling_the_hessian_changes_nothing(seed, regime, factor):
+    weight, h = matrix(seed, 6, 24), hessian(seed, 24)
+    h[3, :] = h[:, 3] = 0.0  # a dead column takes no part in the damping
+    one = prune("sparsegpt", weight, h, regime)
+    two = prune("sparsegpt", weight, h * factor, regime)
+    torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
+    assert ((one == 0) == (two == 0)).float().mean() > 0.97
+
+
+@pytest.mark.parametrize("regime", REGIMES.values(), ids=REGIMES)
+@pytest.mark.parametrize(("width", "block_size"), [(296, 128), (96, 20), (48, 128)])
+def test_column_loop_over_several_blocks_equals_the_reference(regime, width, block_size):
+    """Rows of two stacked matrices, a last block that is shorter than the others."""
+    weight, h = matrix(1, 40, width), hessian(2, width)
+    stacked = prune_hessian([weight[:24], weight[24:]], h, regime, block_size, 0.01, "layer")
+    for part, (pruned, report) in zip((weight[:24], weight[24:]), stacked, strict=True):
+        expected = reference.prune(
+            part.double().numpy(), h.double().numpy(), "sparsegpt", regime.slug, block=block_size
+        )
+        assert ((pruned.numpy() == 0) == (expected == 0)).mean() >= 0.999
+        distance = np.linalg.norm(pruned.numpy() - expected) / np.linalg.norm(expected)
+        assert distance < 1e-3
+        damped = h.double() + 0.01 * h.diagonal().mean() * torch.eye(width, dtype=torch.float64)
+        change = (pruned - part).double()
+        loss = float((change @ damped * change).sum())
+        assert report.loss == pytest.approx(loss, rel=1e-4)
+
+
+def test_the_update_lowers_the_output_error():
+    weight, h = matrix(3, 32, 64), hessian(4, 64, 80)
+    error = {}
+    for method in METHODS:
+        change = prune(method, weight, h, REGIMES["2of4"]) - weight
+        error[method] = float((change @ h * change).sum())
+    assert error["sparsegpt"] < 0.8 * error["wanda"] <= 0.8 * error["magnitude"]
+
+
+def test_dead_columns_become_zero_and_are_counted():
+    h = hessian(5, 16)
+    h[2, :] = h[:, 2] = 0.0
+    ((pruned, report),) = prune_hessian([matrix(6, 4, 16)], h, REGIMES["2of4"], 128, 0.01, "layer")
+    assert report.dead_columns == 1
+    assert (pruned[:, 2] == 0).all()
+    assert ((pruned == 0).reshape(4, 4, 4).sum(dim=2) == 2).all()
+
+
+def test_kept_weights_that_round_to_zero_leave_no_negative_zero():
+    weight = matrix(7, 8, 16) * 1e-8
+    ((pruned, _),) = prune_hessian(
+        [weight.half()], hessian(8, 16), REGIMES["1of4"], 128, 0.01, "layer"
+    )
+    assert not ((pruned == 0) & pruned.signbit()).any()
+    assert ((pruned == 0).reshape(8, 4, 4).sum(dim=2) >= 1).all()
+
+
+# --- factor ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [128, 129, 300, 515])
+def test_triangular_inverse_by_halves(width):
+    lower = torch.linalg.cholesky(hessian(1, width).double())
+    inverse = invert_lower(lower.clone())
+    assert torch.equal(inverse, inverse.tril())
+    torch.testing.assert_close(inverse @ lower, torch.eye(width).double())
+
+
+@quick
+@given(seeds, st.integers(1, 30))
+def test_factor_inverts_the_damped_hessian(seed, width):
+    h = hessian(seed, width)
+    before = h.clone()
+    factor = inverse_factor(h, 0.01)
+    assert torch.equal(h, before)
+    assert torch.equal(factor.upper, factor.upper.triu())
+    damped = h.double() + 0.01 * h.diagonal().mean() * torch.eye(width)
+    upper = factor.upper.double()
+    torch.testing.assert_close(
+        upper.T @ upper @ damped, torch.eye(width).double(), atol=1e-3, rtol=0
+    )
+    assert factor.damping == 0.01
+    assert factor.precision == "float32"
+    assert 1 <= factor.condition <= float(torch.linalg.cond(damped)) * 1.01
+
+
+def test_damping_escalates_then_float64_then_an_error_that_names_the_layer():
+    width = 8
+    indefinite = torch.eye(width)
+    indefinite[0, 1] = indefinite[1, 0] = 1.5  # smallest eigenvalue -0.5
+    factor = inverse_factor(indefinite, 0.01)
+    assert factor.damping == pytest.approx(1.0)
+    assert factor.precision == "float32"
+
+    # Definite by 1e-9 of its diagonal: lost to rounding in float32, not in float64.
+    vector = torch.ones(width, dtype=torch.float64)
+    nearly = torch.outer(vector, vector) + 1e-9 * torch.eye(width, dtype=torch.float64)
+    factor = inverse_factor(nearly, 0.0)
+    assert factor.precision == "float64"
+    assert factor.condition > 1e6
+
+    hopeless = -torch.eye(width)
+    with pytest.raises(NotPositiveDefinite):
+        inverse_factor(hopeless, 0.01)
+    with pytest.raises(UserError, match=r"the Hessian of blocks\.3\.up is not positive definite"):
+        prune_hessian([torch.randn(4, width)], hopeless, REGIMES["2of4"], 128, 0.01, "blocks.3.up")
+
+
+# --- sums -----------------------------------------------------------------------------------
+
+
+def token_pairs(seed, count=6):
+    generator = torch.Generator().manual_seed(seed)
+    pairs = []
+    for number in range(count):
+        length = int(torch.randint(2, 8, (), generator=generator))
+        ids0 = torch.randint(0, 9, (length,), generator=generator).tolist()
+        ids1 = list(ids0)
+        ids1[int(torch.randint(0, length, (), generator=generator))] = 9
+        matches = tuple((k, k) for k in range(length))
+        pairs.append(TokenPair(str(number), "c", tuple(ids0), tuple(ids1), matches))
+    return pairs
+
+
+def sums(batches, kind, width=5):
+    """Feed every token a vector that depends on its whole past, as a causal model would."""
+    total = kind(width, "cpu")
+    for batch in batches:
+        rows = []
+        for part in batch.parts:
+            for row, ids in enumerate(part.ids.tolist()):
+                for place in range(len(ids)):
+                    seen = range(place + 1)
+                    if part.visible is not None:
+                        seen = part.visible[row, place].nonzero().flatten().tolist()
+                    past = tuple(ids[k] for k in seen)
+                    generator = torch.Generator().manual_seed(hash(past) % 2**31)
+                    rows.append(torch.randn(width, generator=generator))
+        total.add(torch.stack(rows), batch.plan)
+    return total.result()
+
+
+@quick
+@given(seeds, st.sampled_from([0.0, 1.0, 50.0]), st.sampled_from([Gram, SquareNorms]))
+def test_both_packings_and_any_batch_order_give_the_same_sums(seed, bias, kind):
+    pairs = token_pairs(seed)
+    shared = sums(pack_pairs(pairs, [bias] * 6, True, tokens=20), kind)
+    plain = sums(pack_pairs(pairs, [bias] * 6, False, tokens=20), kind)
+    reverse = sums(pack_pairs(pairs[::-1], [bias] * 6, True, tokens=9)[::-1], kind)
+    # Relative to the whole matrix: single entries may cancel to almost nothing.
+    assert (shared - plain).norm() <= 1e-5 * plain.norm()
+    assert (shared - reverse).norm() <= 1e-5 * plain.norm()
+
+
+@quick
+@given(seeds, st.floats(0.5, 1000.0))
+def test_equal_sentences_make_the_bias_term_vanish_bit_for_bit(seed, bias):
+    pairs = [
+        TokenPair(pair.id, "c", pair.ids0, pair.ids0, pair.matches) for pair in token_pairs(seed)
+    ]
+    one = sums(pack_pairs(pairs, [bias] * 6, True), Gram)
+    two = sums(pack_pairs(pairs, [0.0] * 6, True), Gram)
+    assert torch.equal(one, two)
+
+
+def test_gram_spans_several_panels():
+    x = matrix(9, 40, 600)
+    total = Gram(600, "cpu")
+    none = torch.zeros(0, dtype=torch.int64)
+    for part in x.split(13):
+        total.add(part, Plan(torch.ones(len(part)), none, none, torch.zeros(0)))
+    result = total.result()
+    torch.testing.assert_close(result, x.T @ x, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(result, result.T)
+
+
+def test_a_prefix_is_packed_once():
+    pair = TokenPair("p", "c", (1, 2, 3, 4), (1, 2, 5, 6), tuple((k, k) for k in range(4)))
+    assert common_prefix(pair.ids0, pair.ids1) == 2
+    (batch,) = pack_pairs([pair], [1.0], True)
+    assert batch.parts[0].ids.tolist() == [[1, 2, 3, 4, 5, 6]]
+    assert batch.parts[0].positions.tolist() == [[0, 1, 2, 3, 2, 3]]
+    assert batch.parts[0].visible[0, 4].tolist() == [True, True, False, False, True, False]
+    assert batch.plan.weights.tolist() == [2, 2, 1, 1, 1, 1]
+    assert batch.plan.first.tolist() == [2, 3]
+    assert batch.plan.second.tolist() == [4, 5]

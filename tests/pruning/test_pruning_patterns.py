@@ -1,0 +1,218 @@
+"""compare-masks: counts against plain numpy, identities of exact 2:4, real checkpoints, errors."""
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pruning_models import random_pairs, save_model, write_rows
+from transformers import AutoModelForCausalLM
+
+from evenprune.cli import main
+from evenprune.pruning import compare_masks
+from evenprune.pruning.masks import REGIMES, group_mask
+
+DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+
+
+def pruned_pair(rows, columns, seed, share=0.5):
+    """Two random matrices with zeros of both signs at random places."""
+    generator = torch.Generator().manual_seed(seed)
+    pair = []
+    for _ in range(2):
+        weight = torch.randn(rows, columns, generator=generator)
+        weight[torch.rand(rows, columns, generator=generator) < share] = 0.0
+        pair.append(weight * torch.where(torch.rand(rows, 1, generator=generator) < 0.5, -1, 1))
+    return pair
+
+
+def exact_pair(rows, groups, seed, regime="2of4", mix=0.3):
+    """Two matrices with the N:M pattern of a regime; the second's scores are near the first's."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.rand(rows, 4 * groups, generator=generator)
+    other = (1 - mix) * scores + mix * torch.rand(rows, 4 * groups, generator=generator)
+    weights = 1 + torch.rand(2, rows, 4 * groups, generator=generator)
+    return [
+        weight.masked_fill(group_mask(one, REGIMES[regime]), 0.0)
+        for weight, one in zip(weights, (scores, other), strict=True)
+    ]
+
+
+def expected(reference, weight):
+    """The measures by their definitions, in numpy."""
+    w0, w1 = (one.double().numpy() for one in (reference, weight))
+    m0, m1 = w0 == 0, w1 == 0
+    rows, columns = w0.shape
+    changed = [
+        (m0[i, k : k + 4] != m1[i, k : k + 4]).any()
+        for i in range(rows)
+        for k in range(0, columns, 4)
+    ]
+    norm = np.linalg.norm(w0)
+    return {
+        "disagreement": np.mean(m0 != m1),
+        "pattern_disagreement": np.mean(changed),
+        "jaccard": (m0 & m1).sum() / (m0 | m1).sum() if (m0 | m1).any() else 1.0,
+        "relative_frobenius": np.linalg.norm(w1 - w0) / norm if norm else None,
+        "different_weights": (m0 != m1).sum(),
+        "zeros_reference": m0.sum(),
+        "zeros": m1.sum(),
+        "zeros_both": (m0 & m1).sum(),
+        "groups": len(changed),
+        "different_groups": sum(changed),
+    }
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(1, 9), st.integers(1, 21), st.integers(0, 10**6), st.sampled_from([0.0, 0.5, 1.0]),
+    st.sampled_from(DTYPES), st.booleans(), st.sampled_from([1, 8, 1 << 22]),
+)  # fmt: skip
+def test_measures_are_those_of_their_definitions(rows, columns, seed, share, dtype, turned, chunk):
+    pair = [one.to(dtype) for one in pruned_pair(rows, columns, seed, share)]
+    if turned:  # as the Conv1D of GPT-2 is read: a transposed view
+        pair = [one.T.contiguous().T for one in pair]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compare_masks, "CHUNK", chunk)
+        found = compare_masks.compare(*pair)
+    for name, value in expected(*pair).items():
+        ours = getattr(found, name)
+        assert ours == (value if value is None else pytest.approx(value, rel=1e-12)), name
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 6), st.integers(1, 8), st.integers(0, 10**6), st.floats(0, 1))
+def test_identities_of_exact_2_of_4(rows, groups, seed, mix):
+    found = compare_masks.compare(*exact_pair(rows, groups, seed, mix=mix))
+    d, p = found.disagreement, found.pattern_disagreement
+    assert found.zeros == found.zeros_reference == 2 * found.groups
+    assert found.jaccard == pytest.approx((1 - d) / (1 + d))
+    assert 2 * found.different_groups <= found.different_weights <= 4 * found.different_groups
+    assert p / 2 <= d <= p
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(1, 6), st.integers(1, 21), st.integers(0, 10**6))
+def test_the_order_of_the_two_changes_only_the_norm_they_are_held_against(rows, columns, seed):
+    first, second = pruned_pair(rows, columns, seed)
+    one, other = compare_masks.compare(first, second), compare_masks.compare(second, first)
+    for name in ("different_weights", "different_groups", "zeros_both", "difference_square"):
+        assert getattr(one, name) == getattr(other, name)
+    assert (one.zeros, one.reference_square) == (
+        other.zeros_reference,
+        pytest.approx(float(first.double().square().sum())),
+    )
+    same = compare_masks.compare(first, first)
+    assert (same.disagreement, same.pattern_disagreement, same.jaccard) == (0, 0, 1)
+
+
+def test_shapes_must_agree():
+    for shapes in (((2, 4), (2, 8)), ((4,), (4,)), ((0, 4), (0, 4))):
+        with pytest.raises(ValueError, match="one shape"):
+            compare_masks.compare(*(torch.zeros(shape) for shape in shapes))
+
+
+def test_large_values_do_not_overflow():
+    big = torch.full((2, 4), 6e4, dtype=torch.float16)
+    found = compare_masks.compare(big, -big)
+    assert found.relative_frobenius == 2
+
+
+# Real checkpoints
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory):
+    """GPT-2, which stores its weights transposed, pruned by both methods."""
+    root = tmp_path_factory.mktemp("masks")
+    base = save_model(root / "base", "gpt2", seed=3)
+    pairs = write_rows(root / "pairs.jsonl", random_pairs(12))
+    for method in ("sparsegpt", "debias-sparsegpt"):
+        assert main([
+            "prune", "--model", str(base), "--pairs", str(pairs), "--method", method,
+            "--regime", "2of4", "--out", str(root / method), "--device", "cpu",
+            "--bias-weight", "100",
+        ]) == 0  # fmt: skip
+    return root
+
+
+def compare(root, first="debias-sparsegpt", second="sparsegpt", out="masks.csv"):
+    return main(
+        ["compare-masks", "--model", str(root / first), "--reference", str(root / second),
+         "--out", str(root / out)]
+    )  # fmt: skip
+
+
+def test_a_row_a_matrix_along_the_inputs_and_the_same_again(checkpoints, capsys):
+    assert compare(checkpoints) == 0
+    assert "8 matrices; most patterns differ in transformer.h." in capsys.readouterr().out
+    with open(checkpoints / "masks.csv", encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    models = [
+        AutoModelForCausalLM.from_pretrained(checkpoints / name)
+        for name in ("sparsegpt", "debias-sparsegpt")
+    ]
+    assert [(row["layer"], row["kind"]) for row in rows] == [
+        (layer, kind)
+        for layer in "01"
+        for kind in ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")
+    ]
+    for row in rows:
+        assert row["module"] == f"transformer.h.{row['layer']}.{row['kind']}"
+        pair = [model.get_submodule(row["module"]).weight.detach().T for model in models]
+        assert (int(row["rows"]), int(row["columns"])) == tuple(pair[0].shape)
+        for name, value in expected(*pair).items():
+            assert float(row[name]) == pytest.approx(value, rel=1e-11), name
+        # Along the outputs neither would have two zeros in each group.
+        d = float(row["disagreement"])
+        assert float(row["jaccard"]) == pytest.approx((1 - d) / (1 + d))
+        assert d > 0
+    before = (checkpoints / "masks.csv").read_bytes()
+    assert compare(checkpoints) == 0
+    assert before == (checkpoints / "masks.csv").read_bytes()
+
+
+def test_what_cannot_be_compared_is_one_sentence(checkpoints, tmp_path, capsys):
+    def fails(change, *words):
+        shutil.rmtree(tmp_path / "odd", ignore_errors=True)
+        shutil.copytree(checkpoints / "sparsegpt", tmp_path / "odd")
+        change(tmp_path / "odd")
+        arguments = ["--model", str(checkpoints / "debias-sparsegpt"), "--reference"]
+        out = tmp_path / "out.csv"
+        assert main(["compare-masks", *arguments, str(tmp_path / "odd"), "--out", str(out)]) == 2
+        message = capsys.readouterr().err
+        assert message.startswith("error: ")
+        for word in words:
+            assert word in message
+        assert not out.exists()
+
+    def edit(name, change):
+        def apply(folder):
+            content = json.loads((folder / name).read_text())
+            change(content)
+            (folder / name).write_text(json.dumps(content))
+
+        return apply
+
+    matrix = "transformer.h.0.attn.c_attn.weight"
+
+    def other_base(manifest):
+        manifest["base"]["files"]["model.safetensors"] = "0" * 64
+
+    def fewer(manifest):
+        del manifest["tensors"][matrix]["pruned"]
+
+    def other_shape(manifest):
+        manifest["tensors"][matrix]["shape"] = [1, 2]
+
+    fails(lambda folder: (folder / "manifest.json").unlink(), "no manifest.json", "`prune`")
+    fails(edit("manifest.json", other_base), "differ in their base model", "model.safetensors")
+    fails(edit("manifest.json", fewer), "pruned tensors (8 tensors and 7 tensors)")
+    fails(edit("manifest.json", other_shape), f"shape of {matrix}", "[1, 2]")
+    fails(edit("manifest.json", lambda one: one.update(regime="1of4")), "regime (2of4 and 1of4)")
+    fails(edit("manifest.json", lambda one: one.pop("base")), "another form")
+    fails(edit("config.json", lambda one: one.update(model_type="llama")), "(gpt2 and llama)")

@@ -1,0 +1,198 @@
+"""Every type of transformers' causal-LM registry is pruned right or refused in one sentence."""
+
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+import registry_models
+import torch
+from registry_sweep import documented, sweep_type
+from torch import nn
+from transformers.modeling_outputs import BaseModelOutput
+
+from evenprune.base.errors import UserError
+from evenprune.pruning.forward import Stream
+from evenprune.pruning.probe import Probe, check_rows
+from evenprune.pruning.standin import Form, StandIn, Stop, Tape, check_independent, form_of
+
+PAGE = Path(__file__).parents[2] / "docs" / "architectures.md"
+AGREEMENT = 0.999
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", registry_models.TYPES)
+def test_every_type_is_pruned_right_or_refused(kind, tmp_path):
+    row = sweep_type(kind, tmp_path)
+    assert row.agreement >= AGREEMENT
+    assert row.outcome == documented(PAGE)[kind]
+
+
+def test_page_lists_every_type():
+    assert sorted(documented(PAGE)) == registry_models.TYPES
+
+
+@pytest.mark.parametrize(
+    ("kind", "layers"),
+    [("gpt_neo", 8), ("openai-gpt", 3), ("xlstm", 3), ("rwkv", 4), ("apertus", 3)],
+)
+def test_blocks_of_other_forms(kind, layers, tmp_path):
+    """Blocks that return tuples and lists, and buffers that are stored with the weights."""
+    row = sweep_type(kind, tmp_path, layers)
+    assert row.outcome == "pruned", row.reason
+    assert row.agreement >= AGREEMENT
+
+
+@pytest.mark.slow
+def test_gpt_neo_module_by_module(tmp_path):
+    row = sweep_type("gpt_neo", tmp_path, 4, sequential="module", packing="sentences")
+    assert row.outcome == "pruned"
+    assert row.agreement >= AGREEMENT
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_gpt_neo_in_16_bits(dtype, tmp_path):
+    row = sweep_type("gpt_neo", tmp_path, 4, dtype)
+    assert row.outcome == "pruned"
+    assert row.agreement >= 0.9  # of a forward pass in 16 bits and one in 64
+
+
+@pytest.mark.parametrize(
+    ("kind", "layers", "words"),
+    [
+        ("rwkv", 8, "changes the hidden states in front of decoder block 6"),
+        ("xlnet", 2, "expected hidden states (rows, tokens, width)"),
+        ("cpmant", 2, "expected hidden states (rows, tokens, width)"),
+        ("xmod", 2, "Input language unknown"),
+        ("bart", 2, "encoder_attn.k_proj"),
+    ],
+)
+def test_refused_in_a_sentence(kind, layers, words, tmp_path):
+    row = sweep_type(kind, tmp_path, layers)
+    assert row.outcome == "refused"
+    assert words in row.reason
+
+
+Pair = namedtuple("Pair", ["hidden", "cache"])
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda hidden: hidden,
+        lambda hidden: (hidden,),
+        lambda hidden: (hidden, None, 3),
+        lambda hidden: [hidden, None],
+        lambda hidden: Pair(hidden, None),
+        lambda hidden: BaseModelOutput(last_hidden_state=hidden),
+    ],
+)
+def test_form_is_kept(wrap, rows):
+    one, two = torch.randn(2, rows, 3, 4)
+    output = wrap(one)
+    form = form_of(output, one)
+    assert form.hidden(output) is one
+    filled = form.fill(two)
+    assert type(filled) is type(output)
+    assert form.hidden(filled) is two
+
+
+def test_other_outputs_are_refused():
+    hidden = torch.randn(2, 3, 4)
+    for output in (None, (), (None, hidden), hidden[0], {"state": hidden[:1]}):
+        with pytest.raises(UserError, match="expected a decoder block to return hidden states"):
+            form_of(output, hidden)
+    form = form_of((hidden, None), hidden)
+    for output in (hidden, [hidden, None], (hidden,)):
+        with pytest.raises(UserError, match="another one of the same model"):
+            form.hidden(output)
+
+
+def run_between(form, between, blocks=3):
+    """Return the calls that stand-ins record when ``between`` is the code between two blocks."""
+    tape = Tape(form, blocks - 1)
+    modules = [StandIn(nn.Linear(4, 4), index, tape) for index in range(blocks)]
+    with pytest.raises(Stop):
+        between(modules, torch.ones(2, 3, 4))
+    return tape.calls
+
+
+def test_code_between_blocks_that_is_refused():
+    hidden = torch.ones(2, 3, 4)
+    form = form_of((hidden, torch.ones(2)), hidden)
+
+    def handed_on(modules, value):
+        value, state = modules[0](value)
+        modules[1](value, state)
+
+    def computed(modules, value):
+        value, state = modules[0](value)
+        modules[1](value, state + 1)
+
+    def in_torch(modules, value):
+        value, state = modules[0](value)
+        modules[1](value, torch.cat([value, state]))
+
+    def changed(modules, value):
+        modules[1](modules[0](value)[0] * 2)
+
+    def again(modules, value):
+        modules[0](modules[0](value)[0])
+
+    for between, words in (
+        (handed_on, "uses more"),
+        (computed, "uses more"),
+        (in_torch, "uses more"),
+        (changed, "changes the hidden states in front of decoder block 1"),
+        (again, "calls decoder block 0 as number 1"),
+    ):
+        with pytest.raises(UserError, match=words):
+            run_between(form, between)
+
+
+def test_arguments_that_depend_on_blocks_are_refused():
+    def between(modules, value):
+        first = value
+        for module in modules:
+            value = module(value, bias=value - first)
+
+    plain = run_between(Form(), between)
+    tape = Tape(Form(), 2, lambda hidden: hidden + 1)
+    with pytest.raises(Stop):
+        between([StandIn(nn.Linear(4, 4), index, tape) for index in range(3)], torch.ones(2, 3, 4))
+    check_independent(plain, plain)
+    with pytest.raises(UserError, match="decoder block 1 arguments that depend"):
+        check_independent(plain, tape.calls)
+
+
+class Odd(nn.Module):
+    """A block with one linear whose input is made in a faulty way."""
+
+    def __init__(self, fault):
+        super().__init__()
+        self.linear, self.fault = nn.Linear(4, 4), fault
+
+    def forward(self, hidden):
+        self.linear(self.fault(hidden))
+        return hidden
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (lambda hidden: hidden, None),
+        (lambda hidden: hidden[:, :2], "gets 4 rows for 6 tokens"),
+        (lambda hidden: hidden.transpose(0, 1), "gets other values"),
+        (lambda hidden: hidden - hidden.mean(0), "gets other values"),
+    ],
+)
+def test_rows_of_a_linear(fault, words):
+    torch.manual_seed(0)
+    hidden = torch.randn(2, 3, 4)
+    together, *alone = (Stream(h, [((), {})], [], Form()) for h in (hidden, hidden[:1], hidden[1:]))
+    probe = Probe(Form(), together, alone)
+    if words is None:
+        check_rows(Odd(fault), 0, probe)
+    else:
+        with pytest.raises(UserError, match=words):
+            check_rows(Odd(fault), 0, probe)

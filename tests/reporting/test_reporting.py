@@ -1,0 +1,604 @@
+"""From made-up metrics folders to results, tables, figures and the PDF, through the commands."""
+
+import csv
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reporting_run import ITEMS, seal, small_config, write_run, write_sealed
+
+from evenprune.base.files import read_jsonl
+from evenprune.cli import main
+from evenprune.plan.run_sheet import read_spec
+from evenprune.reporting import make_paper, plausibility, stats
+from evenprune.reporting.cells import rank
+from evenprune.reporting.render import Column, escape_latex
+
+needs_latex = pytest.mark.skipif(not make_paper.latex_available(), reason="no latexmk and pdflatex")
+
+
+def read_csv(path):
+    with open(path, encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def collect(root):
+    return main(
+        ["collect-results", "--spec", str(root / "run_spec.json"),
+         "--out", str(root / "results.csv"), "--significance", str(root / "significance.csv")]
+    )  # fmt: skip
+
+
+def make_table(root, table, out="tables"):
+    return main(
+        ["make-table", "--table", table, "--spec", str(root / "run_spec.json"),
+         "--results", str(root / "results.csv"), "--significance", str(root / "significance.csv"),
+         "--out-prefix", str(root / out / table)]
+    )  # fmt: skip
+
+
+def make_figure(root, figure, out="figures"):
+    return main(
+        ["make-figure", "--figure", figure, "--spec", str(root / "run_spec.json"),
+         "--results", str(root / "results.csv"), "--out-prefix", str(root / out / figure)]
+    )  # fmt: skip
+
+
+def make_paper(root, out="paper.pdf"):
+    return main(
+        ["make-paper", "--spec", str(root / "run_spec.json"), "--tables", str(root / "tables"),
+         "--figures", str(root / "figures"), "--out", str(root / out)]
+    )  # fmt: skip
+
+
+def prepare(repo, root, name="config.yaml", items=ITEMS, **changes):
+    config = small_config(repo, root, name, **changes)
+    write_run(config, items)
+    assert collect(root) == 0
+    return root, config
+
+
+@pytest.fixture(scope="module")
+def world(repo, tmp_path_factory):
+    """A collected run of the embedded default's configuration, with tables and figures."""
+    root, config = prepare(repo, tmp_path_factory.mktemp("world"))
+    for table in config.tables:
+        assert make_table(root, table) == 0
+    for figure in config.figures:
+        assert make_figure(root, figure) == 0
+    return root, config
+
+
+@pytest.fixture(scope="module")
+def full(repo, tmp_path_factory):
+    """A collected run of the paper's grid, with tables."""
+    root, config = prepare(repo, tmp_path_factory.mktemp("full"), "paper.yaml", 40)
+    for table in config.tables:
+        assert make_table(root, table) == 0
+    return root, config
+
+
+# results.csv and significance.csv
+
+
+def test_results_are_tidy_sorted_and_the_same_again(world):
+    root, _ = world
+    rows = read_csv(root / "results.csv")
+    names = ("model", "method", "regime", "calibration", "seed", "benchmark", "metric", "category")
+    keys = [tuple(row[name] for name in names) for row in rows]
+    assert keys == sorted(keys)
+    assert len(set(keys)) == len(keys)
+    before = {name: (root / name).read_bytes() for name in ("results.csv", "significance.csv")}
+    assert collect(root) == 0
+    assert before == {name: (root / name).read_bytes() for name in before}
+
+
+def test_dto_follows_from_its_parts(world):
+    root, _ = world
+    rows = read_csv(root / "results.csv")
+    values = {
+        (row["method"], row["regime"], row["calibration"], row["benchmark"], row["metric"]): row
+        for row in rows
+        if not row["category"]
+    }
+    point = ("debias-sparsegpt", "1of4", "ss")
+    parts = [float(values[*point, name, "acc"]["value"]) for name in ("mmlu", "unqover")]
+    assert float(values[*point, "dto", "dto"]["value"]) == stats.dto(*parts)
+    bbq = [float(values[*point, "bbq", name]["value"]) for name in ("acc_dis", "acc_amb")]
+    assert float(values[*point, "dto", "dto_bbq"]["value"]) == stats.dto(*bbq)
+    chance = stats.dto(stats.above_chance(parts[0], 1 / 4), stats.above_chance(parts[1], 1 / 3))
+    assert float(values[*point, "dto", "dto_chance"]["value"]) == pytest.approx(chance)
+    assert values[*point, "bbq", "s_dis"]["value"] == ""  # undefined stays empty, not 0
+    assert values[*point, "mmlu", "items_total"]["value"] == "14042"
+    assert values["", "", "ss", "calibration", "pairs_dropped"]["value"] == "10"
+
+
+def test_nothing_of_the_world_has_a_printed_counterpart(world):
+    assert not any(row["printed"] for row in read_csv(world[0] / "results.csv"))
+
+
+def test_printed_counterparts_of_the_paper(full):
+    root, _ = full
+    rows = read_csv(root / "results.csv")
+    found = {
+        (row["model"], row["method"], row["regime"], row["calibration"], row["benchmark"],
+         row["metric"], row["category"]): row["printed"]
+        for row in rows if row["printed"]
+    }  # fmt: skip
+    qwen = ("qwen2.5-7b-it", "debias-sparsegpt", "2of4")
+    assert found[*qwen, "ss", "unqover", "acc", ""] == "0.2494"
+    assert found[*qwen, "ss.religion-uc256", "unqover", "acc", "religion"] == "0.5768"
+    assert found[*qwen, "ss-uc256", "dto", "dto", ""] == "0.494"
+    assert found[*qwen, "ss-uc256", "serving", "kg_co2e_per_mtok", ""] == "0.0376"
+    dense = ("llama3.1-8b-it", "dense", "dense", "none")
+    assert found[*dense, "wikitext2", "ppl", ""] == "6.99"
+    assert found[*dense, "unqover", "entropy_wrong", ""] == "0.858"
+    llama = ("llama3.1-8b-it", "sparsegpt", "1of4", "ss")
+    assert found[*llama, "unqover", "acc", "ethnicity"] == "0.355"
+
+
+def test_every_tested_pair_is_tested_on_its_items(world):
+    root, _ = world
+    rows = [row for row in read_csv(root / "significance.csv") if row["p_t"]]
+    # Five pairs (1of4 in two experiments is one) with nine metrics each, and one calibrated on
+    # CrowS-Pairs: two metrics of StereoSet in place of one of CrowS-Pairs.
+    assert len(rows) == 5 * 9 + 10
+    row = next(r for r in rows if (r["regime"], r["benchmark"]) == ("u50", "mmlu"))
+    items = [
+        [
+            row["correct"]
+            for row in read_jsonl(root / f"evals/world/{method}/u50/ss/s0/mmlu/items.jsonl")
+        ]
+        for method in ("debias-sparsegpt", "sparsegpt")
+    ]
+    wins = sum(a > b for a, b in zip(*items, strict=True))
+    losses = sum(a < b for a, b in zip(*items, strict=True))
+    assert (int(row["wins"]), int(row["losses"])) == (wins, losses)
+    t, p = stats.paired_t_counts(wins, losses, len(items[0]))
+    assert float(row["t"]) == pytest.approx(t)
+    assert float(row["p_t"]) == pytest.approx(p)
+    assert float(row["diff"]) == pytest.approx((wins - losses) / len(items[0]))
+    assert float(row["ci_low"]) < float(row["diff"]) < float(row["ci_high"])
+    headlines = [r for r in rows if r["metric"] not in ("acc_amb", "acc_dis", "lms", "ss")]
+    assert len({r["p_holm"] for r in rows}) > 1
+    for r in headlines:
+        assert float(r["p_holm"]) >= float(r["p_t"])
+
+
+def test_several_seeds_give_mean_and_deviation(repo, tmp_path):
+    changes = {
+        "experiments": {
+            "main": {"seeds": [0, 1, 2]},
+        },
+        "tables": ["main", "calibration"],
+    }
+    root, _ = prepare(repo, tmp_path, **changes)
+    seeds = {row["seed"] for row in read_csv(root / "significance.csv") if row["regime"] == "1of4"}
+    assert seeds == {"0", "1", "2", "mean"}
+    assert make_table(root, "main") == 0
+    assert make_table(root, "calibration") == 0
+    row = next(r for r in read_csv(root / "tables/main.csv") if r["method"] == "sparsegpt")
+    values = [
+        100 * float(r["value"])
+        for r in read_csv(root / "results.csv")
+        if (r["method"], r["regime"], r["benchmark"], r["metric"], r["category"])
+        == ("sparsegpt", "1of4", "mmlu", "acc", "")
+    ]
+    assert len(values) == 3
+    assert row["seeds"] == "0 1 2"
+    assert float(row["mmlu"]) == pytest.approx(sum(values) / 3, abs=0.006)
+    assert float(row["mmlu_sd"]) > 0
+    assert " ± " in (root / "tables/main.md").read_text()
+
+
+# Tables
+
+
+def cells_of(path):
+    names = ("model", "method", "regime", "calibration")
+    return {tuple(row[name] for name in names): row for row in read_csv(path)}
+
+
+def test_the_paper_s_value_stands_beside_ours(full):
+    root, _ = full
+    main_table = cells_of(root / "tables/main.csv")
+    row = main_table["llama3.1-8b-it", "debias-sparsegpt", "1of4", "ss"]
+    names = ("wikitext2", "hellaswag", "mmlu", "unqover", "bbq", "crows_pairs", "dto")
+    printed = {name: row[f"{name}_printed"] for name in names}
+    assert printed == {
+        "wikitext2": "8.19", "hellaswag": "55.45", "mmlu": "59.76", "unqover": "60.46",
+        "bbq": "70.70", "crows_pairs": "59.81", "dto": "0.399",
+    }  # fmt: skip
+    assert len(main_table) == 15
+    assert all(row[f"{name}_printed"] for row in main_table.values() for name in printed)
+    assert len(cells_of(root / "tables/more_models.csv")) == 24
+    assert len(cells_of(root / "tables/regimes.csv")) == 27
+    change = cells_of(root / "tables/ultrachat.csv")[
+        "qwen2.5-7b-it", "debias-sparsegpt", "2of4", "ss-uc256 - ss"
+    ]
+    assert change["unqover_printed"] == "22.32"
+    assert change["dto_printed"] == "-0.151"
+    assert len(read_csv(root / "tables/calib_size.csv")) == 5
+    source = cells_of(root / "tables/calib_source.csv")
+    row = source["qwen2.5-7b-it", "debias-sparsegpt", "2of4", "ss.gender-uc256"]
+    assert row["unqover_mixedgender_printed"] == "55.49"
+    assert row["unqover_printed"] == "36.20"
+    serving = cells_of(root / "tables/efficiency.csv")
+    row = serving["qwen2.5-7b-it", "dense", "dense", "none"]
+    assert row["decode_tok_per_s_batch_1_printed"] == "27.54"
+    row = cells_of(root / "tables/confidence.csv")["llama3.1-8b-it", "dense", "dense", "none"]
+    assert row["entropy_wrong_printed"] == "0.858"
+
+
+def test_bold_is_the_best_pruned_value_and_the_dagger_the_test(world):
+    root, _ = world
+    tests = {
+        row["benchmark"]: row
+        for row in read_csv(root / "significance.csv")
+        if row["regime"] == "1of4" and row["metric"] not in ("acc_amb", "acc_dis") and row["p_t"]
+    }
+    header, _, *lines = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in (root / "tables/main.md").read_text().splitlines()
+        if line.startswith("|")
+    ]
+    names = [re.sub(r" [↑↓→].*", "", head) for head in header]
+    slugs = {"PPL": "wikitext2", "HellaSwag": "hellaswag", "MMLU": "mmlu", "UnQover": "unqover",
+             "BBQ": "bbq", "CP": "crows_pairs"}  # fmt: skip
+    assert [line[0] for line in lines] == [
+        "World-Llama", "+ Magnitude", "+ Wanda", "+ SparseGPT", "+ **Debias-SparseGPT**",
+    ]  # fmt: skip
+    for column, name in enumerate(names[1:], 1):
+        shown = [float(re.sub(r"[*†]", "", line[column])) for line in lines]
+        pruned = shown[1:]
+        best = {"PPL": min, "DTO": min, "CP": lambda v: min(v, key=lambda x: abs(x - 50))}
+        winner = best.get(name, max)(pruned)
+        for line, value in zip(lines[1:], pruned, strict=True):
+            assert ("**" in line[column]) == (value == winner)
+        assert "**" not in lines[0][column]
+        assert not any("†" in line[column] for line in lines[:-1])
+        test = tests.get(slugs.get(name, ""))
+        if test is None:
+            assert "†" not in lines[-1][column]
+            continue
+        distance = [abs(value - 50) for value in shown[-2:]]
+        improved = distance[1] < distance[0] if name == "CP" else shown[-1] > shown[-2]
+        assert ("†" in lines[-1][column]) == (float(test["p_t"]) < 0.01 and improved)
+    assert any("†" in cell for cell in lines[-1])
+
+
+def test_item_limits_are_stated(repo, tmp_path):
+    root, _ = prepare(repo, tmp_path, "real-small.yaml")
+    assert make_table(root, "regimes") == 0
+    text = (root / "tables/regimes.md").read_text()
+    assert "MMLU: 120 of 14,042 items sampled with seed 0" in text
+    assert "PPL (tinystories): at most 300" in text
+    assert "BBQ: split helm1000" in text
+    assert "invented world" not in text
+    header = (root / "tables/regimes.csv").read_text().splitlines()[0]
+    assert header.index("wikitext2") < header.index("tinystories") < header.index("mmlu")
+
+
+def test_the_efficiency_table_names_stack_and_source(world):
+    text = (world[0] / "tables/efficiency.md").read_text()
+    assert "| transformers 5.0 on cpu | dense kernel | estimated |" in text
+    assert "Energy is estimated" in text
+    assert "0.033 kg/kWh" in text
+    rows = read_csv(world[0] / "tables/efficiency.csv")
+    assert rows
+    for row in rows:
+        assert (row["backend"], row["kernel"]) == ("transformers 5.0 on cpu", "dense kernel")
+        assert row["energy"] == "estimated"
+        assert row["dto"]
+        assert row["j_per_token_net"] == ""  # an estimate has no idle power to subtract
+
+
+def test_speed_on_one_kernel_is_no_merit_and_noise_is_named(repo, tmp_path):
+    config = small_config(repo, tmp_path, tables=["efficiency"])
+    write_run(config)
+    served = sorted((tmp_path / "serving").rglob("efficiency.json"))
+    assert collect(tmp_path) == 0
+    assert make_table(tmp_path, "efficiency") == 0
+    quiet = (tmp_path / "tables/efficiency.md").read_text()
+    assert "Other work slowed" not in quiet
+
+    def bold(text):
+        """The columns with a bold value, by their place."""
+        rows = [line.split("|") for line in text.splitlines() if line.startswith("| ")]
+        return {i for row in rows[1:] for i, cell in enumerate(row) if i > 5 and "**" in cell}
+
+    assert bold(quiet) == {6}  # the DTO alone
+
+    for path in served:
+        content = json.loads(path.read_text())
+        share = 0.4 if "debias" in str(path) else 1.8
+        content["metrics"]["cpus_used"]["value"] = share
+        if "debias" in str(path):
+            content["backend"]["kernel"] = "2:4 kernel (test)"
+        write_sealed(path, content)
+    assert collect(tmp_path) == 0
+    assert make_table(tmp_path, "efficiency") == 0
+    busy = (tmp_path / "tables/efficiency.md").read_text()
+    assert "their threads had 20% to 90% of the CPU time" in busy
+    assert bold(busy) > {6}
+
+
+def test_the_anomaly_of_the_printed_numbers_is_computed(world):
+    """The arithmetic of the paragraph, redone here from the digits of the paper."""
+    dense, sparse = (27.54, 0.0998), (73.05, 0.0376)
+    assert plausibility.printed_pairs() == (dense, sparse)
+    text = plausibility.printed_anomaly()
+    for rate, kg in (dense, sparse):
+        kwh = kg / 0.033
+        assert f"{kwh:.3f}" in text
+        assert f"{kwh * 3.6:.3f}" in text
+        assert f"{kwh * 3.6 * rate:.1f} W" in text
+    assert "299.8 W and 299.6 W: one constant power of about 300 W" in text
+    assert "73.05/27.54 = 2.65" in text
+    assert "14.14 GB" in text
+    assert "more than 1.68 times" in text
+    assert "36799" in text
+    for name in ("efficiency.md", "efficiency.tex"):
+        shown = (world[0] / "tables" / name).read_text()
+        assert "one constant power of about 300 W" in shown
+
+
+def test_the_report_shows_the_paragraph(repo):
+    """Snakemake renders this caption with jinja2 and the job's wildcards and params."""
+    from types import SimpleNamespace
+
+    jinja2 = pytest.importorskip("jinja2")
+    caption = jinja2.Template((repo / "workflow/report/table.rst").read_text())
+    job = SimpleNamespace(
+        wildcards=SimpleNamespace(table="efficiency"),
+        params=SimpleNamespace(note=plausibility.printed_anomaly()),
+    )
+    assert "one constant power of about 300 W" in caption.render(snakemake=job)
+
+
+def test_other_printed_numbers_give_another_paragraph(monkeypatch):
+    rows = [dict(row) for row in plausibility.printed_rows()]
+    for row in rows:
+        if row["table"] == plausibility.PRINTED_TABLE and row["value"] == "27.54":
+            row["value"] = "60"
+    monkeypatch.setattr(plausibility, "printed_rows", lambda: rows)
+    text = plausibility.printed_anomaly()
+    assert "73.05/60 = 1.22" in text
+    assert f"{0.0998 / 0.033 * 3.6 * 60:.1f} W" in text
+
+
+def test_a_table_follows_its_experiment(repo, tmp_path):
+    """Variants, several regimes, several calibrations, labels full of LaTeX: all in one table."""
+    nasty = r"A_b%c & \d ~f^g #h $i$ <j> ‐ é"
+    changes = {
+        "models": {"world": {"label": nasty}},
+        "methods": {"debias-sparsegpt.b64": {"method": "debias-sparsegpt", "bias_weight": 64.0}},
+        "experiments": {
+            "main": {
+                "methods": ["magnitude", "sparsegpt", "debias-sparsegpt", "debias-sparsegpt.b64"],
+                "regimes": ["u25", "2of4"],
+                "calibrations": ["ss", "ss-shuffled"],
+            },
+            "calib_size": {
+                "models": ["world"],
+                "methods": ["sparsegpt", "debias-sparsegpt"],
+                "regimes": ["2of4"],
+                "calibrations": ["ss", "ss-uc4", "ss-uc16"],
+            },
+        },
+        "tables": ["main", "calib_size", "calibration"],
+        "figures": ["calib_size", "regimes"],
+        "title": nasty,
+    }
+    root, config = prepare(repo, tmp_path, **changes)
+    for table in config.tables:
+        assert make_table(root, table) == 0
+    for figure in config.figures:
+        assert make_figure(root, figure) == 0
+    text = (root / "tables/main.md").read_text()
+    assert text.count("*Sparsity") == 2
+    assert "debias-sparsegpt.b64, StereoSet, shuffled pairs" in text
+    assert len(read_csv(root / "tables/main.csv")) == 1 + 2 * (1 + 3 * 2)
+    assert len(read_csv(root / "tables/calib_size.csv")) == 6
+    assert {row["x"] for row in read_csv(root / "figures/calib_size.csv")} == {"0", "4", "16"}
+    variants = {row["method"] for row in read_csv(root / "significance.csv")}
+    assert "debias-sparsegpt.b64" in variants
+    if make_paper.latex_available():
+        assert make_paper(root) == 0
+
+
+def test_the_bbq_table_tells_abstaining_from_knowing(world):
+    root, _ = world
+    assert make_table(root, "bbq") == 0
+    values = {
+        (row["method"], row["regime"], row["metric"]): row["value"]
+        for row in read_csv(root / "results.csv")
+        if row["benchmark"] == "bbq" and not row["category"] and row["calibration"] == "ss"
+    }
+    rows = cells_of(root / "tables/bbq.csv")
+    assert len(rows) == 1 + 4 * 3
+    row = rows["world", "sparsegpt", "2of4", "ss"]
+    for metric in ("acc_amb", "acc_dis", "unk_rate_dis"):
+        value = 100 * float(values["sparsegpt", "2of4", metric])
+        assert float(row[metric]) == pytest.approx(value, abs=0.006)
+    assert row["s_dis"] == ""
+    assert "| – |" in (root / "tables/bbq.md").read_text()
+
+
+def test_ranks_follow_what_is_shown():
+    up = Column("a", "A", direction="up", scale=100.0)
+    assert rank(up, 0.50001) == rank(up, 0.50003)
+    assert rank(up, 0.6) < rank(up, 0.5)
+    down = Column("a", "A", direction="down")
+    assert rank(down, 5.0) < rank(down, 6.0)
+    half = Column("a", "A", direction="half", scale=100.0)
+    assert rank(half, 0.47) < rank(half, 0.54)
+    assert rank(half, 0.47) == rank(half, 0.53)
+    zero = Column("a", "A", direction="zero")
+    assert rank(zero, -0.1) < rank(zero, 0.2)
+
+
+@given(st.text())
+def test_escaped_text_has_no_active_sign(text):
+    escaped = escape_latex(text)
+    made = (
+        r"\\[a-zA-Z]+\{\}", r"\\[&%$#_{}]", r"\$\\[a-z]+\$", r"\$\^\{\\dagger\}\$",
+        r"\$[-_]2?\$",
+    )  # fmt: skip
+    bare = re.sub("|".join(made), "", escaped)
+    assert not set(bare) & set("\\{}$&#^_~%"), (text, escaped)
+
+
+# Errors: one sentence, exit 2, nothing written
+
+
+def test_errors_name_what_is_wrong(repo, tmp_path, capsys):
+    root, _ = prepare(repo, tmp_path, tables=["main", "regimes"])
+
+    def fails(code, *words):
+        assert code == 2
+        message = capsys.readouterr().err
+        assert message.startswith("error: ")
+        for word in words:
+            assert word in message
+
+    fails(make_table(root, "calib_size"), "calib_size", "main, regimes, ultrachat")
+    assert not (root / "tables").exists()
+    fails(make_figure(root, "calib_size"), "experiments.calib_size")
+    metrics = root / "evals/world/wanda/1of4/ss/s0/mmlu/metrics.json"
+    metrics.rename(metrics.with_suffix(".away"))
+    (root / "results.csv").unlink()
+    fails(collect(root), str(metrics))
+    assert not (root / "results.csv").exists()
+    metrics.write_text('{"metrics": {"acc": 3}}')
+    fails(collect(root), "has changed", str(metrics))
+    seal(metrics.parents[1])
+    fails(collect(root), "another form", str(metrics))
+    metrics.with_suffix(".away").rename(metrics)
+    seal(metrics.parents[1])
+    items = root / "evals/world/sparsegpt/1of4/ss/s0/mmlu/items.jsonl"
+    lines = items.read_text().splitlines()
+    items.write_text("\n".join(lines[1:]) + "\n")
+    fails(collect(root), "has changed", str(items), f"snakemake --cores all -f {items.parents[1]}")
+    seal(items.parents[1])
+    fails(collect(root), "same items", "119")
+    items.write_text("\n".join([lines[0], *lines]) + "\n")
+    seal(items.parents[1])
+    fails(collect(root), "found one twice")
+    items.write_text("\n".join(lines) + "\n")
+    seal(items.parents[1])
+    fails(make_table(root, "main"), "results.csv", "run collect-results")
+    assert collect(root) == 0
+    results = root / "results.csv"
+    text = results.read_text()
+    results.write_text("\n".join(line for line in text.splitlines() if ",wanda," not in line))
+    fails(make_table(root, "main"), "has changed", f"snakemake --cores all -f {results}")
+    (root / "results.csv.sha256").unlink()
+    fails(make_table(root, "main"), "world/wanda/1of4/ss/s0")
+    results.write_text(text.replace("stderr", "error", 1))
+    fails(make_table(root, "main"), "but stderr is missing")
+    results.write_text(text)
+    spec = root / "run_spec.json"
+    content = json.loads(spec.read_text())
+    del content["experiments"]
+    spec.write_text(json.dumps(content))
+    fails(make_table(root, "main"), "incomplete")
+
+
+def test_tables_without_their_benchmark_say_so(repo, tmp_path, capsys):
+    config = small_config(repo, tmp_path, tables=["confidence", "efficiency"])
+    kept = {name: config.benchmarks[name] for name in ("wikitext2", "mmlu")}
+    serving = config.serving.model_copy(update={"experiment": None})
+    config = config.model_copy(update={"benchmarks": kept, "serving": serving})
+    write_run(config)
+    assert collect(tmp_path) == 0
+    assert make_table(tmp_path, "main") == 0
+    assert "DTO" not in (tmp_path / "tables/main.md").read_text()
+    assert make_table(tmp_path, "confidence") == 2
+    assert "task unqover" in capsys.readouterr().err
+    assert make_table(tmp_path, "efficiency") == 2
+    assert "serving.experiment" in capsys.readouterr().err
+    assert make_figure(tmp_path, "unqover_heatmap") == 2
+    assert make_figure(tmp_path, "regimes") == 0
+
+
+# Figures and the PDF
+
+
+def test_figures_are_the_same_again(world):
+    root, config = world
+    for figure in config.figures:
+        assert make_figure(root, figure, "again") == 0
+        for suffix in ("pdf", "svg", "png", "csv"):
+            name = f"{figure}.{suffix}"
+            assert (root / "figures" / name).read_bytes() == (root / "again" / name).read_bytes()
+    rows = read_csv(root / "figures/unqover_heatmap.csv")
+    names = [row["category"] for row in rows[:4]]
+    assert names == ["religion", "country", "ethnicity", "mixedgender"]
+    assert [row["method"] for row in rows[::4]] == ["dense", "sparsegpt", "debias-sparsegpt"]
+    measured = {
+        (row["method"], row["regime"], row["category"]): float(row["value"])
+        for row in read_csv(root / "results.csv")
+        if (row["benchmark"], row["metric"]) == ("unqover", "acc")
+    }
+    for row in rows:
+        value = 100 * measured[row["method"], row["regime"], row["category"]]
+        assert float(row["accuracy_percent"]) == pytest.approx(value, abs=0.006)
+
+
+@needs_latex
+def test_the_pdf_is_the_same_again(world):
+    root, _ = world
+    assert make_paper(root) == 0
+    assert make_paper(root, "again.pdf") == 0
+    content = (root / "paper.pdf").read_bytes()
+    assert content.startswith(b"%PDF")
+    assert content == (root / "again.pdf").read_bytes()
+    assert b"CreationDate" not in content
+
+
+@needs_latex
+def test_a_latex_error_is_one_sentence(world, tmp_path, capsys):
+    root, config = world
+    broken = tmp_path / "tables"
+    broken.mkdir()
+    for table in config.tables:
+        text = (root / "tables" / f"{table}.tex").read_text()
+        (broken / f"{table}.tex").write_text(text + r"\nosuchcommand" + "\n")
+    arguments = ["--spec", str(root / "run_spec.json"), "--figures", str(root / "figures")]
+    out = tmp_path / "out.pdf"
+    assert main(["make-paper", "--tables", str(broken), "--out", str(out), *arguments]) == 2
+    message = capsys.readouterr().err
+    assert "! Undefined control sequence" in message
+    assert "nosuchcommand" in message
+    (broken / f"{config.tables[0]}.tex").unlink()
+    assert main(["make-paper", "--tables", str(broken), "--out", str(out), *arguments]) == 2
+    assert "run make-table --table main first" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_without_latex_one_sentence_says_what_to_install(world, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", "")
+    assert not make_paper.latex_available()
+    assert make_paper(world[0], "none.pdf") == 2
+    assert "install latexmk texlive" in capsys.readouterr().err
+
+
+def test_the_document_says_what_was_run(world):
+    spec = read_spec(world[0] / "run_spec.json")
+    text = make_paper.document(spec, ["main"], ["regimes"])
+    assert "not the numbers of the paper" in text
+    assert r"\input{tables/main.tex}" in text
+    assert "World-Llama (world)" in text
+    assert r"crows\_pairs" in text
+    log = "This is pdfTeX\n! Missing $ inserted.\n<inserted text>\nl.12 a_\n"
+    assert make_paper.first_error(log) == "! Missing $ inserted. l.12 a_"
+
+
+def test_small_values_keep_two_significant_digits():
+    column = Column("kg_co2e_per_mtok", "CO₂e (kg/Mtok)", digits=4)
+    assert column.show(0.0998) == "0.0998"
+    assert column.show(0.000298) == "0.00030"
+    assert column.plain(0.0) == "0.0000"

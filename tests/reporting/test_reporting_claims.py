@@ -1,0 +1,277 @@
+"""The claims table: its rule, its printed evidence, and verdicts on made-up runs."""
+
+import csv
+import math
+
+import pytest
+import reporting_run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reporting_run import small_config, write_run
+
+from evenprune.cli import main
+from evenprune.reporting import make_paper
+from evenprune.reporting.claims import statements as paper_claims
+from evenprune.reporting.claims import verdict as verdicts
+from evenprune.reporting.claims.comparison import Comparison, closer
+from evenprune.reporting.claims.numbers import Estimate, PrintedNumbers
+from evenprune.reporting.claims.verdict import (
+    CONTRADICTED,
+    NOT_SUPPORTED,
+    NOT_TESTED,
+    SUPPORTED,
+    adjust,
+)
+
+CLAIMS = {claim.slug: claim for claim in paper_claims.CLAIMS}
+FRACTION = st.floats(0.01, 0.99)
+
+
+def read_csv(path):
+    with open(path, encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def claims_of(root):
+    files = {"--spec": "run_spec.json"}
+    results = {"--results": "results.csv", "--significance": "significance.csv"}
+    collect = {"--spec": "run_spec.json", "--out": "results.csv",
+               "--significance": "significance.csv"}  # fmt: skip
+
+    def arguments(options):
+        return [text for name, file in options.items() for text in (name, str(root / file))]
+
+    assert main(["collect-results", *arguments(collect)]) == 0
+    prefix = ["--table", "claims", "--out-prefix", str(root / "tables/claims")]
+    assert main(["make-table", *prefix, *arguments(files | results)]) == 0
+    return {row["claim"]: row for row in read_csv(root / "tables/claims.csv")}
+
+
+def only_main(regimes=("1of4",), **changes):
+    grid = {
+        "models": ["world"],
+        "methods": ["dense", "magnitude", "wanda", "sparsegpt", "debias-sparsegpt"],
+        "regimes": list(regimes),
+        "calibrations": ["ss"],
+        **changes,
+    }
+    return {"main": grid}
+
+
+def prepare(repo, root, monkeypatch, skill=None, items=2000, experiments=None):
+    """Write a run whose only experiment is ``main`` (or those given); return its claims."""
+    monkeypatch.setattr(reporting_run, "SKILL", reporting_run.SKILL | (skill or {}))
+    config = small_config(repo, root)
+    from evenprune.plan.config import Experiment, Serving
+
+    grids = {name: Experiment(**grid) for name, grid in (experiments or only_main()).items()}
+    config = config.model_copy(update={"experiments": grids, "serving": Serving()})
+    write_run(config, items)
+    return claims_of(root)
+
+
+# The rule
+
+
+def test_verdicts_follow_the_rule():
+    good, bad = Comparison("a", Estimate(0.2, 0.01)), Comparison("b", Estimate(-0.2, 0.01))
+    weak, bare = Comparison("c", Estimate(0.2, 0.3)), Comparison("d", Estimate(0.2))
+    adjusted = adjust([good, bad, weak, bare])
+    assert bare.key not in adjusted
+
+    def verdict(*comparisons, most=False):
+        return verdicts.verdict(comparisons, adjusted, most)
+
+    assert verdict(good) == SUPPORTED
+    assert verdict(good, weak) == NOT_SUPPORTED
+    assert verdict(good, weak, bad) == CONTRADICTED
+    assert verdict(bare) == NOT_TESTED
+    assert verdict() == NOT_TESTED
+    assert verdict(good, bare) == SUPPORTED
+    assert verdict(good, weak, most=True) == NOT_SUPPORTED
+    assert verdict(good, good, bad, most=True) == SUPPORTED
+    assert verdict(bad, bad, good, most=True) == CONTRADICTED
+
+
+def test_a_margin_moves_the_limit_of_the_test():
+    assert Comparison("a", Estimate(-0.005, 0.001), margin=0.01).p_value < 1e-6
+    assert Comparison("a", Estimate(-0.005, 0.001), margin=0.01).lead > 0
+    assert Comparison("a", Estimate(-0.01, 0.001), margin=0.01).p_value == 1
+    assert Comparison("a", Estimate(0.0, 0.0)).p_value == 1
+    assert Comparison("a", Estimate(0.1, 0.0)).p_value == 0
+    assert Comparison("a", Estimate(1.96, 1.0)).p_value == pytest.approx(0.05, abs=1e-3)
+
+
+def test_a_test_of_two_claims_is_one_of_the_family():
+    one = Comparison("a", Estimate(0.2, 0.1))
+    other = Comparison("b", Estimate(0.2, 0.1))
+    assert adjust([one, one])[one.key] == pytest.approx(one.p_value)
+    assert adjust([one, other])[one.key] == pytest.approx(2 * one.p_value)
+
+
+@settings(deadline=None)
+@given(FRACTION, FRACTION, FRACTION)
+def test_closer_is_the_difference_of_distances(ours, base, target):
+    paired = Estimate(ours - base, 0.001, 7)
+    found = closer(Estimate(ours, 0.01), Estimate(base, 0.02), Estimate(target, 0.03), paired)
+    assert found.value == pytest.approx(abs(base - target) - abs(ours - target))
+    same_side = (ours - target) * (base - target) >= 0
+    assert found.stderr == (0.001 if same_side else pytest.approx(0.09))
+
+
+def test_numbers_are_shown_in_their_unit():
+    assert Comparison("a", Estimate(0.0)).show(-0.0123) == "−1.23"
+    assert Comparison("a", Estimate(0.0), "dto").show(0.0123) == "+0.012"
+    assert Comparison("a", Estimate(0.0), "relative").show(math.log(1.5)) == "+50.0 %"
+    assert Comparison("a", Estimate(0.0), "relative").show(-1e-9) == "+0.0 %"
+
+
+# The paper's own numbers
+
+
+@pytest.mark.parametrize(
+    ("claim", "as_claimed", "ties", "against"),
+    [
+        ("unqover", 9, 0, 0),
+        # Lower BBQ for Aya, Mistral, Gemma and Qwen3.
+        ("bbq", 5, 0, 4),
+        ("crows_pairs", 5, 1, 3),
+        # Above the dense model: Aya, Mistral, Qwen3, DeepSeek. Equal: Qwen2.5 to dense and
+        # DeepSeek to Wanda.
+        ("dto_best", 24, 2, 4),
+        # Qwen2.5 at 2:4.
+        ("dto_regimes", 11, 0, 1),
+        ("dense_shift", 8, 1, 9),
+        ("texts_help", 6, 0, 0),
+        ("texts_help_more", 2, 0, 0),
+        ("texts_fairness", 3, 0, 0),
+        ("four_texts", 2, 0, 0),
+        ("faster", 2, 0, 0),
+        ("as_fast", 1, 0, 0),
+        ("uncertainty", 1, 0, 0),
+        ("categories", 4, 0, 0),
+        ("safety", 6, 0, 0),
+        ("output_patterns", 1, 0, 0),
+    ],
+)
+def test_printed_comparisons(claim, as_claimed, ties, against):
+    leads = [c.lead for c in CLAIMS[claim].build(PrintedNumbers())]
+    counts = [sum(x > 0 for x in leads), leads.count(0), sum(x < 0 for x in leads)]
+    assert counts == [as_claimed, ties, against]
+
+
+def test_every_claim_has_printed_evidence():
+    for claim in paper_claims.CLAIMS:
+        assert claim.build(PrintedNumbers()), claim.slug
+
+
+def test_the_gain_of_the_uncertain_model_as_printed():
+    (comparison,) = CLAIMS["uncertainty"].build(PrintedNumbers())
+    assert comparison.difference.value == pytest.approx(0.2486 - 0.0381)
+    assert "llama" in comparison.label.split(" vs ")[0]
+
+
+# Runs
+
+
+def test_clear_gains_support_and_clear_losses_contradict(repo, tmp_path, monkeypatch):
+    found = prepare(repo, tmp_path / "gain", monkeypatch)
+    assert found["unqover"]["verdict"] == SUPPORTED
+    assert found["bbq"]["verdict"] == SUPPORTED
+    assert found["preserves"]["verdict"] == SUPPORTED
+    assert found["dto_regimes"]["verdict"] == SUPPORTED
+    # The dense model is the best here.
+    assert found["dto_best"]["verdict"] == CONTRADICTED
+    found = prepare(repo, tmp_path / "loss", monkeypatch, {"debias-sparsegpt": 0.45})
+    for claim in ("unqover", "bbq", "preserves", "dto_regimes", "dense_shift", "bias_regimes"):
+        assert found[claim]["verdict"] == CONTRADICTED, claim
+    same = {"debias-sparsegpt": 0.6, "sparsegpt": 0.6}
+    found = prepare(repo, tmp_path / "same", monkeypatch, same)
+    assert found["unqover"]["verdict"] == NOT_SUPPORTED
+
+
+def test_evidence_is_that_of_significance_csv(repo, tmp_path, monkeypatch):
+    found = prepare(repo, tmp_path, monkeypatch)
+    rows = {
+        (row["benchmark"], row["metric"]): row for row in read_csv(tmp_path / "significance.csv")
+    }
+    row = rows["unqover", "acc"]
+    text = found["unqover"]["evidence"]
+    low, high = float(row["cluster_low"]), float(row["cluster_high"])
+    half = (high - low) / 2
+    assert f"{100 * float(row['diff']):+.2f} [" in text
+    assert f"[{100 * (float(row['diff']) - half):+.2f}, " in text
+    assert "n = 2,000" in text
+    assert found["unqover"]["comparisons"] == found["unqover"]["clearly_for"] == "1"
+
+
+def test_what_a_run_lacks_is_named(repo, tmp_path, monkeypatch):
+    found = prepare(repo, tmp_path, monkeypatch, items=40)
+    for claim, reason in (
+        ("texts_help", "this run lacks the checkpoint world/sparsegpt/2of4/ss-uc256"),
+        ("four_texts", "world/debias-sparsegpt/2of4/ss-uc4"),
+        ("uncertainty", "a second model at 1:4"),
+        ("faster", "2of4/ss-uc256"),
+        ("safety", "a guard model for RealToxicityPrompts (a word list does not test it)"),
+    ):
+        assert found[claim]["verdict"] == NOT_TESTED
+        assert reason in found[claim]["reason"]
+        assert found[claim]["evidence"] == ""
+    assert not any(row["reason"] for row in found.values() if row["comparisons"] != "0")
+
+
+def test_a_missing_benchmark_is_named(repo, tmp_path, monkeypatch):
+    real = small_config
+
+    def without_bbq(*args):
+        config = real(*args)
+        kept = {name: b for name, b in config.benchmarks.items() if name != "bbq"}
+        return config.model_copy(update={"benchmarks": kept})
+
+    monkeypatch.setitem(globals(), "small_config", without_bbq)
+    found = prepare(repo, tmp_path, monkeypatch, items=40)
+    assert found["bbq"]["reason"] == "this run lacks a benchmark with task bbq"
+
+
+def test_throughput_without_a_spread_is_not_tested(repo, tmp_path):
+    write_run(small_config(repo, tmp_path), 40)
+    found = claims_of(tmp_path)
+    assert found["faster"]["verdict"] == NOT_TESTED
+    assert found["faster"]["reason"] == "measured without a standard error"
+    assert "throughput of SparseGPT vs dense +33.3 %" in found["faster"]["evidence"]
+
+
+def test_seeds_widen_the_interval(repo, tmp_path, monkeypatch):
+    from evenprune.reporting.results import Group, Significance
+
+    prepare(repo, tmp_path, monkeypatch, items=400, experiments=only_main(seeds=[0, 1, 2]))
+    group = Group("world", "debias-sparsegpt", "1of4", "ss", (0, 1, 2))
+    tests = Significance(tmp_path / "significance.csv")
+    difference, stderr, n = tests.difference(group, "unqover", "acc")
+    singles = [
+        tests.difference(Group(*("world", "debias-sparsegpt", "1of4", "ss"), (seed,)),
+                         "unqover", "acc")[0]
+        for seed in (0, 1, 2)
+    ]  # fmt: skip
+    assert difference == pytest.approx(sum(singles) / 3)
+    mean = sum(singles) / 3
+    over_seeds = math.sqrt(sum((x - mean) ** 2 for x in singles) / 2 / 3)
+    assert stderr > over_seeds > 0
+    assert n == 400
+
+
+def test_the_table_is_the_same_again_and_typesets(repo, tmp_path, monkeypatch):
+    prepare(repo, tmp_path, monkeypatch, items=40)
+    before = {file.name: file.read_bytes() for file in (tmp_path / "tables").iterdir()}
+    claims_of(tmp_path)
+    assert before == {file.name: file.read_bytes() for file in (tmp_path / "tables").iterdir()}
+    assert {"claims.csv", "claims.md", "claims.tex"} <= set(before)
+    assert "Holm" in before["claims.md"].decode()
+    if make_paper.latex_available():
+        from evenprune.plan.run_sheet import read_spec
+
+        spec = read_spec(tmp_path / "run_spec.json")
+        config = spec.config.model_copy(update={"tables": ["claims"], "figures": []})
+        only = type(spec)(config, spec.experiments, spec.files)
+        make_paper.make_paper(only, tmp_path / "tables", tmp_path, tmp_path / "paper.pdf")
+        assert (tmp_path / "paper.pdf").read_bytes().startswith(b"%PDF")

@@ -1,0 +1,200 @@
+"""Benchmarks that share their data with the calibration: marked, neither tested nor claimed."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from reporting_run import small_config, write_run
+
+from evenprune.cli import main
+from evenprune.plan.grids import Checkpoint, in_calibration
+from evenprune.reporting.cells import difference, embolden
+from evenprune.reporting.fields import Field
+from evenprune.reporting.render import Cell, Column, Row, Table, csv_form, to_latex
+from evenprune.reporting.results import Quantity
+
+SETS = {
+    "cp": {"pairs": "crows_pairs"},
+    "ss.gender": {"pairs": "stereoset", "categories": ["gender"]},
+    "cp.age": {"pairs": "crows_pairs", "categories": ["age"]},
+}
+EXPERIMENT = {
+    "models": ["world"],
+    "methods": ["dense", "magnitude", "wanda", "sparsegpt", "debias-sparsegpt"],
+    "regimes": ["2of4"],
+    "calibrations": ["ss", *SETS],
+}
+CHANGES = {
+    "calibrations": SETS,
+    "experiments": {"calib_source": EXPERIMENT},
+    "tables": ["main", "stereoset", "claims"],
+}
+
+
+@pytest.fixture(scope="module")
+def config(repo, tmp_path_factory):
+    return small_config(repo, tmp_path_factory.mktemp("run"), **CHANGES)
+
+
+@pytest.mark.parametrize(
+    ("calibration", "benchmark", "category", "expected"),
+    [
+        ("none", "stereoset", "", False),
+        ("none", "crows_pairs", "age", False),
+        ("ss", "stereoset", "", True),
+        ("ss", "stereoset", "race", True),
+        ("ss", "crows_pairs", "", False),
+        ("ss", "crows_pairs", "age", False),
+        ("ss-uc256", "stereoset", "", True),
+        ("ss-shuffled", "stereoset", "race", True),
+        ("ss.gender", "stereoset", "", True),
+        ("ss.gender", "stereoset", "gender", True),
+        ("ss.gender", "stereoset", "race", False),
+        ("ss.gender", "crows_pairs", "gender", False),
+        ("cp", "crows_pairs", "", True),
+        ("cp", "crows_pairs", "religion", True),
+        ("cp", "stereoset", "", False),
+        ("cp.age", "crows_pairs", "", True),
+        ("cp.age", "crows_pairs", "age", True),
+        ("cp.age", "crows_pairs", "religion", False),
+        ("ss", "unqover", "", False),
+        ("ss", "dto", "", False),
+        ("ss", "calibration", "gender", False),
+    ],
+)
+def test_the_rule(config, calibration, benchmark, category, expected):
+    method = "magnitude" if calibration == "none" else "wanda"
+    point = Checkpoint("world", method, "2of4", calibration, 0)
+    assert in_calibration(config, point, benchmark, category) is expected
+
+
+def read_csv(path):
+    with open(path, encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def make(root, *tables):
+    names = {"--spec": "run_spec.json", "--results": "results.csv",
+             "--significance": "significance.csv"}  # fmt: skip
+    paths = {flag: str(root / name) for flag, name in names.items()}
+    collect = ["--spec", paths["--spec"], "--out", paths["--results"]]
+    assert main(["collect-results", *collect, "--significance", paths["--significance"]]) == 0
+    common = [word for pair in paths.items() for word in pair]
+    for table in tables:
+        command = ["make-table", "--table", table, *common]
+        assert main([*command, "--out-prefix", str(root / "tables" / table)]) == 0
+    return root
+
+
+@pytest.fixture(scope="module")
+def run(repo, config, tmp_path_factory):
+    write_run(config, 40)
+    return make(Path(config.results), *CHANGES["tables"])
+
+
+def test_results_are_marked_row_by_row(run):
+    rows = read_csv(run / "results.csv")
+    assert {row["in_calibration"] for row in rows} == {"true", "false"}
+    marked = {
+        (row["method"], row["calibration"], row["benchmark"], row["category"])
+        for row in rows
+        if row["in_calibration"] == "true" and row["metric"] in ("icat", "pct_stereotype")
+    }
+    expected = set()
+    for method in ("wanda", "sparsegpt", "debias-sparsegpt"):
+        for name, slug, categories in (
+            ("ss", "stereoset", ("", "gender", "race")),
+            ("ss.gender", "stereoset", ("", "gender")),
+            ("cp", "crows_pairs", ("", "age", "religion")),
+            ("cp.age", "crows_pairs", ("", "age")),
+        ):
+            expected |= {(method, name, slug, category) for category in categories}
+    found = {key for key in marked if key[1] != "ss-uc256"}
+    assert found == expected
+    assert {row["benchmark"] for row in rows if row["in_calibration"] == "true"} == {
+        "stereoset", "crows_pairs",
+    }  # fmt: skip
+
+
+def test_marked_cells_are_not_tested(run):
+    tested = {
+        (row["calibration"], row["benchmark"], row["metric"])
+        for row in read_csv(run / "significance.csv")
+        if row["model"] == "world"
+    }
+    assert {key for key in tested if key[1] == "stereoset"} == {
+        (name, "stereoset", metric) for name in ("cp", "cp.age") for metric in ("lms", "ss")
+    }
+    crows = {key[0] for key in tested if key[1] == "crows_pairs"}
+    assert crows == {"ss", "ss.gender", "ss-uc256"}
+    over = {
+        (row["benchmark"], row["metric"]): row["n"]
+        for row in read_csv(run / "significance.csv")
+        if row["model"] == "all"
+    }
+    # Two configurations are clean for StereoSet; for CrowS-Pairs all of the run but two.
+    assert over["stereoset", "icat"] == "2"
+    assert int(over["crows_pairs", "pct_stereotype"]) == int(over["unqover", "acc"]) - 2
+
+
+def test_the_table_marks_and_never_prefers_them(run):
+    rows = {
+        (row["method"], row["calibration"]): row for row in read_csv(run / "tables/stereoset.csv")
+    }
+    for (_, calibration), row in rows.items():
+        assert row["icat_in_calibration"] == ("1" if calibration.startswith("ss") else "")
+        assert row["crows_pairs_in_calibration"] == ("1" if calibration.startswith("cp") else "")
+    text = (run / "tables/stereoset.md").read_text()
+    assert "‡: no clean test" in text
+    cells = [cell.strip() for line in text.splitlines() for cell in line.split("|")]
+    marked = [cell for cell in cells if cell.endswith("‡")]
+    assert len(marked) == 2 * 3 * 4 + 2 * 3
+    assert not any("**" in cell or "†" in cell for cell in marked)
+    assert any(cell.startswith("**") for cell in cells)
+    assert r"$^{\ddagger}$" in (run / "tables/stereoset.tex").read_text()
+
+
+def test_the_papers_tables_have_no_stereoset_column(run):
+    header = (run / "tables/main.csv").read_text().splitlines()[0]
+    assert "stereoset" not in header
+    assert "in_calibration" not in header
+
+
+def test_a_claim_on_calibration_data_is_not_tested(repo, tmp_path):
+    changes = {"calibrations": {"ss": {"pairs": "crows_pairs"}}, "tables": ["claims"]}
+    write_run(small_config(repo, tmp_path, **changes), 40)
+    rows = {row["claim"]: row for row in read_csv(make(tmp_path, "claims") / "tables/claims.csv")}
+    assert rows["crows_pairs"]["verdict"] == "not tested here"
+    assert "a clean test: its calibration has the data of CP" in rows["crows_pairs"]["reason"]
+    assert rows["unqover"]["verdict"] != "not tested here"
+
+
+def test_results_without_the_column_are_refused(run, tmp_path, capsys):
+    rows = read_csv(run / "results.csv")
+    old = tmp_path / "results.csv"
+    with open(old, "w", newline="") as out:
+        names = [name for name in rows[0] if name != "in_calibration"]
+        writer = csv.DictWriter(out, names, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+    words = ["--spec", str(run / "run_spec.json"), "--results", str(old)]
+    words += ["--significance", str(run / "significance.csv"), "--out-prefix", str(tmp_path / "t")]
+    assert main(["make-table", "--table", "main", *words]) == 2
+    assert "but in_calibration is missing; run collect-results again" in capsys.readouterr().err
+
+
+def test_bold_needs_two_clean_values_and_differences_keep_the_mark():
+    column = Column("c", "C", direction="up")
+    field = Field(column, Quantity("b", "m"))
+    known = Cell(9.0, "9", in_calibration=True)
+    rows = [Row(("r",), {"c": cell}) for cell in (known, Cell(1.0, "1"), Cell(2.0, "2"))]
+    embolden(rows, [field], range(3))
+    assert [row.cells["c"].bold for row in rows] == [False, False, True]
+    rows = [Row(("r",), {"c": cell}) for cell in (known, Cell(1.0, "1"))]
+    embolden(rows, [field], range(2))
+    assert not any(row.cells["c"].bold for row in rows)
+    assert difference(column, known, Cell(1.0, "1")).in_calibration
+    assert not difference(column, Cell(2.0, "2"), Cell(1.0, "1")).in_calibration
+    table = Table("t", "T", ("H",), (column,), tuple(rows), ("‡: note",))
+    assert csv_form(table)[0] == ["c", "c_printed", "c_in_calibration"]
+    assert r"9$^{\ddagger}$" in to_latex(table)

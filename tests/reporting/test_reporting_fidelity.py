@@ -1,0 +1,184 @@
+"""Fidelity to the dense model: by hand, against other libraries, and through the commands."""
+
+import csv
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reporting_run import small_config, write_jsonl, write_run
+from scipy.spatial.distance import jensenshannon
+from sklearn.metrics import cohen_kappa_score
+
+from evenprune.base.errors import UserError
+from evenprune.base.files import read_jsonl
+from evenprune.cli import main
+from evenprune.reporting import fidelity, stats
+
+ANSWERS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=40)
+
+
+@settings(deadline=None)
+@given(ANSWERS)
+def test_kappa_is_that_of_scikit_learn(pairs):
+    first, second = zip(*pairs)
+    kappa, error = stats.cohen_kappa(first, second)
+    if len({*first, *second}) == 1:
+        assert kappa is None
+        assert error is None
+        return
+    assert kappa == pytest.approx(cohen_kappa_score(first, second), abs=1e-12)
+    assert error >= 0
+
+
+def test_kappa_by_hand():
+    # 20 + 15 of 50 agree; yes is said 25 and 30 times.
+    first = [1] * 20 + [0] * 15 + [1] * 5 + [0] * 10
+    second = [1] * 20 + [0] * 15 + [0] * 5 + [1] * 10
+    kappa, error = stats.cohen_kappa(first, second)
+    assert kappa == pytest.approx(0.4)
+    assert error == pytest.approx(math.sqrt(0.7 * 0.3 / 50) / 0.5)
+    assert stats.cohen_kappa([], []) == (None, None)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(0.1, 20))
+def test_divergence_is_symmetric_bounded_and_scipys(seed, scale):
+    generator = np.random.default_rng(seed)
+    p, q = generator.dirichlet([1 / scale] * 3, size=(2, 5)) + 1e-12
+    p, q = p / p.sum(1, keepdims=True), q / q.sum(1, keepdims=True)
+    found = stats.js_divergence(p, q)
+    assert found == pytest.approx(stats.js_divergence(q, p), abs=1e-12)
+    assert found == pytest.approx(jensenshannon(p, q, base=2, axis=1) ** 2, abs=1e-9)
+    assert ((found >= 0) & (found <= 1 + 1e-12)).all()
+
+
+def test_divergence_at_its_ends():
+    assert stats.js_divergence([[1.0, 0.0]], [[0.0, 1.0]]) == pytest.approx(1)
+    nearly = np.array([[0.3, 0.7]])
+    assert stats.js_divergence(nearly, np.nextafter(nearly, 1)) == 0
+
+
+def record(name, pred, gold=0, **more):
+    scores = [2.0 * (k == pred) for k in range(3)]
+    return {
+        "item_id": name,
+        "pred": pred,
+        "correct": pred == gold,
+        "option_logprobs": scores,
+        **more,
+    }
+
+
+def answers(folder, name, preds):
+    path = folder / f"{name}.jsonl"
+    write_jsonl(path, [record(str(k), pred) for k, pred in enumerate(preds)])
+    return fidelity.read_answers(path)
+
+
+def test_fidelity_by_hand(tmp_path):
+    # Kept right, kept wrong, right to wrong twice, wrong to right, wrong to another wrong.
+    dense = answers(tmp_path, "dense", [0, 1, 0, 0, 1, 1])
+    pruned = answers(tmp_path, "pruned", [0, 1, 2, 1, 0, 2])
+    found = {name: entry["value"] for name, entry in fidelity.fidelity(pruned, dense).items()}
+    assert found["flips"] == pytest.approx(4 / 6)
+    assert found["flips_to_wrong"] == pytest.approx(2 / 6)
+    assert found["flips_to_right"] == pytest.approx(1 / 6)
+    assert found["shift_dense"] == pytest.approx(-1 / 6)
+    assert found["kappa"] == pytest.approx(
+        cohen_kappa_score([0, 1, 0, 0, 1, 1], [0, 1, 2, 1, 0, 2])
+    )
+    top = math.exp(2) / (math.exp(2) + 2)
+    rest = (1 - top) / 2
+    one = jensenshannon([top, rest, rest], [rest, top, rest], base=2) ** 2
+    assert found["js_divergence"] == pytest.approx(4 / 6 * one)
+    same = fidelity.fidelity(dense, dense)
+    assert same["flips"] == {"value": 0.0, "n": 6, "stderr": 0.0}
+    assert same["kappa"]["value"] == 1
+    assert same["js_divergence"]["value"] == 0
+
+
+def test_further_option_orders_are_left_out(tmp_path):
+    rows = [record("a", 0, perm="012"), record("a", 1, perm="021")]
+    write_jsonl(tmp_path / "items.jsonl", rows)
+    assert fidelity.read_answers(tmp_path / "items.jsonl").chosen.tolist() == [0]
+
+
+def test_option_logits_go_before_logprobs(tmp_path):
+    write_jsonl(tmp_path / "items.jsonl", [record("a", 0, option_logits=[0.0, 0.0, 0.0])])
+    found = fidelity.read_answers(tmp_path / "items.jsonl").probabilities
+    assert found[0] == pytest.approx([1 / 3] * 3)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [record("a", 0), record("a", 1)],
+        [record("a", 0), record("b", 0) | {"option_logprobs": [0.0, 1.0]}],
+        [{"item_id": "a", "correct": True}],
+    ],
+)
+def test_bad_records_are_one_sentence(rows, tmp_path):
+    write_jsonl(tmp_path / "items.jsonl", rows)
+    with pytest.raises(UserError, match=r"items\.jsonl"):
+        fidelity.read_answers(tmp_path / "items.jsonl")
+
+
+def test_other_items_than_the_dense_models_are_refused(tmp_path):
+    with pytest.raises(UserError, match="items that differ"):
+        fidelity.fidelity(answers(tmp_path, "a", [0, 1]), answers(tmp_path, "b", [0]))
+
+
+def test_results_and_table(repo, tmp_path):
+    config = small_config(repo, tmp_path)
+    spec = write_run(config)
+    results, tests = tmp_path / "results.csv", tmp_path / "significance.csv"
+    command = ["collect-results", "--spec", str(spec), "--out", str(results)]
+    assert main([*command, "--significance", str(tests)]) == 0
+    with open(results, newline="") as lines:
+        rows = [row for row in csv.DictReader(lines) if row["metric"] in fidelity.METRICS]
+    # 17 pruned checkpoints, five benchmarks with answers, six metrics.
+    assert len(rows) == 17 * 5 * 6
+    assert all(row["n"] == "120" and row["stderr"] for row in rows)
+    assert not any(row["method"] == "dense" for row in rows)
+    one = {
+        row["metric"]: float(row["value"])
+        for row in rows
+        if (row["method"], row["regime"], row["calibration"], row["benchmark"])
+        == ("wanda", "1of4", "ss", "unqover")
+    }
+    folders = ("dense/dense/none", "wanda/1of4/ss")
+    dense, wanda = (
+        [row["pred"] for row in read_jsonl(tmp_path / f"evals/world/{f}/s0/unqover/items.jsonl")]
+        for f in folders
+    )
+    assert one["flips"] == pytest.approx(np.mean(np.array(dense) != np.array(wanda)))
+    assert one["kappa"] == pytest.approx(cohen_kappa_score(dense, wanda))
+    make = ["make-table", "--table", "fidelity", "--spec", str(spec), "--results", str(results)]
+    prefix = str(tmp_path / "tables/fidelity")
+    assert main([*make, "--significance", str(tests), "--out-prefix", prefix]) == 0
+    with open(f"{prefix}.csv", newline="") as lines:
+        shown = {(row["method"], row["regime"]): row for row in csv.DictReader(lines)}
+    # The table's experiment is regimes, which has no wanda.
+    sparse = next(
+        row for row in rows
+        if (row["method"], row["regime"], row["calibration"], row["benchmark"], row["metric"])
+        == ("sparsegpt", "u50", "ss", "bbq", "flips")
+    )  # fmt: skip
+    cell = float(shown["sparsegpt", "u50"]["bbq_flips"])
+    assert cell == pytest.approx(100 * float(sparse["value"]), abs=0.006)
+    assert "Cohen" in (tmp_path / "tables/fidelity.md").read_text()
+
+
+def test_without_a_dense_model_there_is_no_fidelity(repo, tmp_path):
+    config = small_config(repo, tmp_path)
+    spec = json.loads(write_run(config).read_text())
+    spec["checkpoints"] = [point for point in spec["checkpoints"] if point["method"] != "dense"]
+    (tmp_path / "run_spec.json").write_text(json.dumps(spec))
+    out = tmp_path / "results.csv"
+    command = ["collect-results", "--spec", str(tmp_path / "run_spec.json"), "--out", str(out)]
+    assert main(command) == 0
+    assert ",flips," not in out.read_text()

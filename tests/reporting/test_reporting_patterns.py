@@ -1,0 +1,382 @@
+"""The masks of a run: results.csv, the table, the figure, the claim, and the paper's own rows."""
+
+import csv
+
+import numpy as np
+import pytest
+from reporting_run import LAYERS, MODULES, small_config, write_run
+from scipy import stats as scipy_stats
+
+from evenprune.base.errors import UserError
+from evenprune.cli import main
+from evenprune.plan import grids
+from evenprune.plan.config import Experiment
+from evenprune.reporting import mask_diffs
+from evenprune.reporting.claims.comparison import Comparison
+from evenprune.reporting.claims.numbers import Estimate, PrintedNumbers
+from evenprune.reporting.claims.statements import CLAIMS
+from evenprune.reporting.claims.verdict import (
+    CONTRADICTED,
+    NOT_SUPPORTED,
+    NOT_TESTED,
+    SUPPORTED,
+    adjust,
+    describe,
+    verdict,
+)
+from evenprune.reporting.printed import printed_rows
+
+NAMES = ("disagreement", "pattern_disagreement", "jaccard", "relative_frobenius")
+HALF = 5e-5  # of the last printed digit
+
+
+def read_csv(path):
+    with open(path, encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def command(root, *words):
+    files = {"--spec": "run_spec.json", "--results": "results.csv"}
+    arguments = [text for name, file in files.items() for text in (name, str(root / file))]
+    return main([*words, *arguments])
+
+
+def collect(root):
+    return main(
+        ["collect-results", "--spec", str(root / "run_spec.json"),
+         "--out", str(root / "results.csv"), "--significance", str(root / "significance.csv")]
+    )  # fmt: skip
+
+
+def make(root, kind, out, name="patterns"):
+    significance = ["--significance", str(root / "significance.csv")] if kind == "table" else []
+    prefix = str(root / out / name)
+    return command(root, f"make-{kind}", f"--{kind}", name, "--out-prefix", prefix, *significance)
+
+
+def prepare(repo, root, name="config.yaml", **experiments):
+    config = small_config(repo, root, name)
+    if experiments:
+        grids = {
+            one: Experiment(**{"models": ["world"], "calibrations": ["ss-uc256"], **grid})
+            for one, grid in experiments.items()
+        }
+        serving = config.serving.model_copy(update={"experiment": None})
+        config = config.model_copy(update={"experiments": grids, "serving": serving})
+    write_run(config, 40)
+    assert collect(root) == 0
+    return root
+
+
+@pytest.fixture(scope="module")
+def world(repo, tmp_path_factory):
+    """The embedded default's run with table and figure."""
+    root = prepare(repo, tmp_path_factory.mktemp("world"))
+    assert make(root, "table", "tables") == 0
+    assert make(root, "figure", "figures") == 0
+    return root
+
+
+@pytest.fixture(scope="module")
+def printed():
+    """The paper's 20 rows: {(layer, module): {measure: (value, bold)}} in their order."""
+    found = {}
+    for row in printed_rows():
+        if row["table"] == "tab:sparsity-pattern-analysis":
+            key = tuple(row[name] for name in ("model", "method", "regime", "calibration"))
+            assert key == mask_diffs.PAPER_POINT
+            slug, _, name = row["metric"].partition("/")
+            measure = slug.removeprefix("masks:")
+            place = mask_diffs.split(name)
+            assert row["row"] == f"{place[0]} {place[1]}"
+            found.setdefault(place, {})[measure] = (float(row["value"]), row["bold"] == "1")
+    return found
+
+
+# The paper's rows
+
+
+def test_the_printed_rows_obey_the_identities_of_exact_2_of_4(printed):
+    assert len(printed) == 20
+    for place, row in printed.items():
+        assert tuple(row) == NAMES
+        d, p, jaccard, _ = (value for value, _ in row.values())
+        low, high = ((1 - x) / (1 + x) for x in (d + HALF, d - HALF))
+        assert low - HALF <= jaccard <= high + HALF, place
+        assert (p - HALF) / 2 - HALF <= d <= p, place
+
+
+def test_the_printed_rows_are_sorted_and_bold_as_said(printed):
+    columns = {name: [row[name] for row in printed.values()] for name in NAMES}
+    values = [value for value, _ in columns["pattern_disagreement"]]
+    assert values == sorted(values, reverse=True)
+    for name, column in columns.items():
+        best = (min if name == "jaccard" else max)(value for value, _ in column)
+        assert [bold for _, bold in column] == [value == best for value, _ in column]
+    assert sum(kind == "self_attn.o_proj" for _, kind in printed) == 16
+    # The caption says layers 0 to 32; the model has 28.
+    assert max(layer for layer, _ in printed) == 27
+
+
+# What to hold it against
+
+
+@pytest.mark.parametrize("regime", ["u25", "u50", "1of4", "2of4"])
+def test_random_masks_by_drawing_them(regime):
+    rng = np.random.default_rng(0)
+    shape, zeros = (40_000, 4), mask_diffs.ZEROS_OF_FOUR[regime]
+    if regime in mask_diffs.STRUCTURED:
+        masks = [rng.random(shape).argsort(axis=1).argsort(axis=1) < zeros for _ in range(2)]
+    else:
+        masks = [rng.random(shape) < zeros / 4 for _ in range(2)]
+    changed = masks[0] != masks[1]
+    drawn = (
+        changed.mean(),
+        changed.any(axis=1).mean(),
+        (masks[0] & masks[1]).sum() / (masks[0] | masks[1]).sum(),
+    )
+    assert drawn == pytest.approx(mask_diffs.random_masks(regime), abs=0.01)
+
+
+def test_random_2_of_4_masks():
+    assert mask_diffs.random_masks("2of4") == pytest.approx((1 / 2, 5 / 6, 1 / 3))
+
+
+def test_concentration_is_the_hypergeometric_test():
+    values = {
+        f"{layer}.self_attn.{kind}": 0.1 for layer in range(20) for kind in ("q_proj", "k_proj")
+    }
+    values |= {f"{layer}.self_attn.o_proj": 0.2 for layer in range(20)}
+    assert mask_diffs.concentration(values) == mask_diffs.Concentration(20, 20, 20, 60)
+    values |= {f"{layer}.self_attn.o_proj": 0.05 for layer in range(5)}
+    found = mask_diffs.concentration(values)
+    assert found == mask_diffs.Concentration(15, 20, 20, 60)
+    assert found.excess == pytest.approx(15 / 20 - 1 / 3)
+    law = scipy_stats.hypergeom(60, 20, 20)
+    masses = law.pmf(range(21))
+    assert found.p_value == pytest.approx(masses[masses <= law.pmf(15) * (1 + 1e-7)].sum())
+    assert mask_diffs.concentration({f"{k}.self_attn.o_proj": 0.1 for k in range(20)}) is None
+    assert mask_diffs.concentration({f"{k}.mlp.fc1": 0.1 for k in range(40)}) is None
+
+
+def test_ties_are_listed_by_place():
+    values = {"10.mlp.up_proj": 0.1, "2.mlp.up_proj": 0.1, "2.self_attn.q_proj": 0.1, "9.x": 0.3}
+    expected = ["9.x", "2.self_attn.q_proj", "2.mlp.up_proj", "10.mlp.up_proj"]
+    assert mask_diffs.ranked(values) == expected
+
+
+def test_which_checkpoints_are_compared(repo, tmp_path):
+    config = small_config(
+        repo,
+        tmp_path,
+        methods={"debias.b64": {"method": "debias-sparsegpt", "bias_weight": 64.0}},
+        experiments={
+            "main": {
+                "methods": ["dense", "magnitude", "wanda", "sparsegpt", "debias.b64"],
+                "seeds": [0, 3],
+            },
+            "other": {
+                "models": ["world"], "methods": ["debias-sparsegpt"], "regimes": ["1of4"],
+                "calibrations": ["ss-shuffled"],
+            },
+        },
+    )  # fmt: skip
+    found = {
+        ours.key: theirs.key
+        for ours, theirs in grids.mask_references(config).items()
+        if ours.regime == "1of4" and ours.calibration in ("ss", "ss-shuffled")
+    }
+    head = "world/{}/1of4/ss/s{}"
+    assert found == {
+        head.format("debias-sparsegpt", 0): head.format("sparsegpt", 0),
+        head.format("debias.b64", 0): head.format("sparsegpt", 0),
+        head.format("debias.b64", 3): head.format("sparsegpt", 3),
+        head.format("sparsegpt", 3): head.format("sparsegpt", 0),
+    }
+
+
+# A run
+
+
+def test_results_hold_every_matrix_and_the_whole(world):
+    rows = [row for row in read_csv(world / "results.csv") if row["benchmark"] == "masks"]
+    point = [row for row in rows if (row["regime"], row["calibration"]) == ("2of4", "ss-uc256")]
+    matrices = [row for row in point if row["category"]]
+    assert len(matrices) == 4 * LAYERS * len(MODULES)
+    assert {row["method"] for row in rows} == {"debias-sparsegpt"}
+    source = read_csv(world / "pruned/world/debias-sparsegpt/2of4/ss-uc256/s0/masks.csv")
+    by_name = {(row["category"], row["metric"]): row for row in point}
+    for row in source:
+        for name in NAMES:
+            found = by_name[f"{row['layer']}.{row['kind']}", name]
+            assert float(found["value"]) == float(row[name])
+    whole = by_name["", "pattern_disagreement"]
+    share = [sum(int(row[name]) for row in source) for name in ("different_groups", "groups")]
+    assert float(whole["value"]) == share[0] / share[1]
+    assert int(whole["n"]) == share[1]
+    assert ("", "relative_frobenius") not in by_name
+
+
+def test_the_table_lists_the_largest(world):
+    rows = read_csv(world / "tables/patterns.csv")
+    source = read_csv(world / "pruned/world/debias-sparsegpt/2of4/ss-uc256/s0/masks.csv")
+    source.sort(key=lambda row: -float(row["pattern_disagreement"]))
+    assert len(rows) == 20
+    for row, origin in zip(rows, source, strict=False):
+        assert (row["layer"], row["module"]) == (origin["layer"], origin["kind"])
+        for name in NAMES:
+            assert row[name] == f"{float(origin[name]):.4f}"
+            assert row[f"{name}_printed"] == ""
+    text = (world / "tables/patterns.md").read_text()
+    lines = [line.split("|")[3:-1] for line in text.splitlines() if line.startswith("| ")][1:]
+    for column, name in enumerate(NAMES):
+        shown = [float(row[name]) for row in rows]
+        best = min(shown) if name == "jaccard" else max(shown)
+        marked = ["**" in line[column] for line in lines]
+        assert marked == [value == best for value in shown]
+    plain = text.replace("\\", "")
+    assert "20 of 28 matrices are listed: " in plain
+    assert "0.5000, 0.8333 and 0.3333 at 2:4" in plain
+    assert "In the paper's list (Qwen-2.5-7B-IT, 2:4) 16 of 20 are self_attn.o_proj." in plain
+    assert "two seeds" not in plain
+    assert "↑" not in plain
+    assert "invented world" in plain
+
+
+def test_kinds_are_counted_beneath_the_table(world):
+    rows = read_csv(world / "tables/patterns.csv")
+    text = (world / "tables/patterns.md").read_text().replace("\\", "")
+    for kind in {row["module"] for row in rows}:
+        assert f"{sum(row['module'] == kind for row in rows)} {kind}" in text
+
+
+def test_table_and_figure_are_the_same_again(world):
+    assert make(world, "table", "again") == 0
+    assert make(world, "figure", "again") == 0
+    for folder, suffixes in (("tables", ("tex", "csv", "md")), ("figures", ("pdf", "svg", "png"))):
+        for suffix in suffixes:
+            name = f"patterns.{suffix}"
+            if suffix == "csv":
+                continue
+            assert (world / folder / name).read_bytes() == (world / "again" / name).read_bytes()
+
+
+def test_the_figure_shows_every_matrix(world):
+    rows = read_csv(world / "figures/patterns.csv")
+    source = read_csv(world / "pruned/world/debias-sparsegpt/2of4/ss-uc256/s0/masks.csv")
+    expected = {
+        (row["layer"], row["kind"]): f"{float(row['pattern_disagreement']):.6f}" for row in source
+    }
+    assert {(r["layer"], r["module"]): r["pattern_disagreement"] for r in rows} == expected
+    assert [row["module"].rpartition(".")[2] for row in rows[:7]] == [
+        "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj",
+    ]  # fmt: skip
+
+
+def test_printed_values_stand_beside_ours(repo, tmp_path, printed):
+    root = prepare(repo, tmp_path, "paper.yaml")
+    assert make(root, "table", "tables") == 0
+    rows = read_csv(root / "tables/patterns.csv")
+    assert len(rows) == 20
+    beside = 0
+    for row in rows:
+        known = printed.get((int(row["layer"]), row["module"]), {})
+        for name in NAMES:
+            expected = f"{known[name][0]:.4f}" if known else ""
+            assert row[f"{name}_printed"] == expected
+        beside += bool(known)
+    assert beside >= 1
+    text = (root / "tables/patterns.md").read_text()
+    assert f"{beside} of them are among the paper's 20" in text
+
+
+def test_several_grid_points_and_the_null_of_two_seeds(repo, tmp_path):
+    grid = {"methods": ["sparsegpt", "debias-sparsegpt"], "regimes": ["u50", "2of4"]}
+    root = prepare(repo, tmp_path, patterns={**grid, "seeds": [0, 1]})
+    assert make(root, "table", "tables") == 0
+    assert make(root, "figure", "figures") == 0
+    rows = read_csv(root / "tables/patterns.csv")
+    assert [row["regime"] for row in rows] == ["u50"] * 20 + ["2of4"] * 20
+    assert {row["seeds"] for row in rows} == {"0 1"}
+    folder = root / "pruned/world/sparsegpt/2of4/ss-uc256"
+    assert not (folder / "s0/masks.csv").exists()
+    null = {(row["layer"], row["kind"]): row for row in read_csv(folder / "s1/masks.csv")}
+    for row in rows[20:]:
+        value = null[row["layer"], row["module"]]["pattern_disagreement"]
+        assert row["null_pattern_disagreement"] == f"{float(value):.4f}"
+        both = [
+            float(one["pattern_disagreement"])
+            for seed in (0, 1)
+            for one in read_csv(
+                root / f"pruned/world/debias-sparsegpt/2of4/ss-uc256/s{seed}/masks.csv"
+            )
+            if (one["layer"], one["kind"]) == (row["layer"], row["module"])
+        ]
+        assert float(row["pattern_disagreement"]) == pytest.approx(sum(both) / 2, abs=6e-5)
+    text = (root / "tables/patterns.md").read_text().replace("\\", "")
+    assert "*World-Llama, 50%, StereoSet + UltraChat (256)*" in text
+    assert "0.5000, 0.9375 and 0.3333 at 50%; 0.5000, 0.8333 and 0.3333 at 2:4" in text
+    assert "another seed of the calibration data" in text
+    assert len(read_csv(root / "figures/patterns.csv")) == 2 * LAYERS * len(MODULES)
+
+
+def test_nothing_to_compare_is_one_sentence(repo, tmp_path, capsys):
+    root = prepare(repo, tmp_path, main={"methods": ["debias-sparsegpt"], "regimes": ["2of4"]})
+    for kind in ("table", "figure"):
+        assert make(root, kind, "out") == 2
+        message = capsys.readouterr().err
+        assert f"the {kind} patterns compares masks" in message
+        assert "'main'" in message
+    assert not (root / "out").exists()
+
+
+def test_another_file_is_one_sentence(tmp_path):
+    with pytest.raises(UserError, match="found none; run compare-masks"):
+        list(mask_diffs.mask_values(tmp_path / "masks.csv"))
+    (tmp_path / "masks.csv").write_text("module,rows\na,b\n")
+    with pytest.raises(UserError, match="but layer, kind"):
+        list(mask_diffs.mask_values(tmp_path / "masks.csv"))
+
+
+# The claim
+
+
+def claim_of(root):
+    assert make(root, "table", "tables", "claims") == 0
+    rows = {row["claim"]: row for row in read_csv(root / "tables/claims.csv")}
+    return rows["output_patterns"]
+
+
+def test_the_claim_as_printed():
+    claim = next(one for one in CLAIMS if one.slug == "output_patterns")
+    (comparison,) = claim.build(PrintedNumbers())
+    assert "16 of 20 are o_proj, of all 28 of 196" in comparison.label
+    assert comparison.difference.value == pytest.approx(16 / 20 - 1 / 7)
+    assert comparison.p_value < 1e-10
+
+
+def test_the_claim_is_tested_on_the_run(world):
+    row = claim_of(world)
+    assert "4 of 20 are o_proj, of all 4 of 28 +5.71, p = " in row["evidence"]
+    assert row["comparisons"] == "1"
+    # All four are among the first 20 of 28, which chance alone often does.
+    assert row["verdict"] == NOT_SUPPORTED
+    assert "Fisher" in (world / "tables/claims.md").read_text()
+
+
+def test_a_run_without_those_masks_does_not_test_the_claim(repo, tmp_path):
+    root = prepare(repo, tmp_path, main={"methods": ["sparsegpt"], "regimes": ["2of4"]})
+    row = claim_of(root)
+    assert row["verdict"] == NOT_TESTED
+    assert "the compared masks of world/debias-sparsegpt/2of4/ss-uc256" in row["reason"]
+
+
+def test_many_more_outputs_than_by_chance_support_the_claim():
+    found = Comparison("a", Estimate(0.6), exact_p=1e-9)
+    bare = Comparison("b", Estimate(0.6))
+    adjusted = adjust([found, bare])
+    assert verdict([found], adjusted) == SUPPORTED
+    assert verdict([bare], adjusted) == NOT_TESTED
+    assert "p = 1e-09" in describe(found, adjusted)
+    against = Comparison("c", Estimate(-0.1), exact_p=1e-9)
+    assert verdict([against], adjust([against])) == CONTRADICTED

@@ -1,0 +1,532 @@
+"""Prompts, energy labels and the command on a small random model."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+
+import pytest
+from test_serving_sparse24 import prune_2of4
+
+from evenprune.base.errors import UserError
+from evenprune.cli import main
+from evenprune.data import sources
+from evenprune.serving import (
+    backends,
+    benchmark_serving,
+    energy,
+    export_sparse24,
+    measure,
+    workload,
+)
+
+WORDS = [f"word{i}" for i in range(60)]
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory) -> Path:
+    """A random Llama with a word tokenizer, saved as a model folder with a context of 48."""
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    folder = tmp_path_factory.mktemp("tiny")
+    vocabulary = {word: i for i, word in enumerate(["<unk>", "<s>", *WORDS])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="<unk>", bos_token="<s>"
+    ).save_pretrained(folder)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(vocabulary), hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=48,
+        bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def texts(tmp_path) -> Path:
+    rows = [
+        {"id": str(i), "text": " ".join(WORDS[(i * 7 + j) % 60] for j in range(3 + i))}
+        for i in range(9)
+    ]
+    file = tmp_path / "texts.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """Record and refuse every attempt to leave the process through a socket."""
+    attempts = []
+
+    def refuse(*args, **kwargs):
+        attempts.append(args)
+        raise OSError("no network in this test")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket.socket, "connect_ex", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    return attempts
+
+
+def arguments(tiny, texts, out, *more):
+    return [
+        "benchmark-serving", "--model", str(tiny), "--prompts", str(texts), "--out", str(out),
+        "--backend", "transformers", "--device", "cpu", "--batch-sizes", "1,2",
+        "--new-tokens", "24", "--prompt-tokens", "12", "--repetitions", "2",
+        "--min-seconds", "0.05", *more,
+    ]  # fmt: skip
+
+
+# prompts
+
+
+def test_prompts_have_one_length_and_follow_the_seed(tiny, texts):
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny)
+    rows = workload.read_texts(workload.prompt_files(texts))
+    first = workload.make_prompts(rows, tokenizer, 12, 20, seed=0)
+    assert [len(prompt) for prompt in first] == [20] * 12
+    assert all(prompt[0] == tokenizer.bos_token_id for prompt in first)
+    assert len({tuple(prompt) for prompt in first}) == len(rows)  # then the texts come again
+    assert workload.make_prompts(rows, tokenizer, 12, 20, seed=0) == first
+    assert workload.make_prompts(rows, tokenizer, 12, 20, seed=1) != first
+
+
+def test_ultrachat_folder_and_record_give_the_same_texts(tmp_path):
+    folder = tmp_path / "ultrachat"
+    folder.mkdir()
+    turns = [{"role": "user", "content": "word1 word2"}, {"role": "assistant", "content": "word3"}]
+    (folder / "part.jsonl").write_text(json.dumps({"messages": turns}) + "\n")
+    record = tmp_path / "ultrachat.json"
+    files = sources.checksums(folder, ["part.jsonl"], "ultrachat")
+    content = {"dataset": "ultrachat", "folder": str(folder), "files": files}
+    record.write_text(json.dumps(content))
+    for path in (folder, record):
+        assert workload.read_texts(workload.prompt_files(path)) == ["word1 word2\nword3"]
+
+
+def test_prompts_are_cut_to_the_context():
+    assert workload.prompt_length(48, 64, 8) == 40
+    assert workload.prompt_length(None, 64, 8) == 64
+    with pytest.raises(UserError, match="context of 48"):
+        workload.prompt_length(48, 64, 48)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"id": "a"}\n', "neither"),
+        ('{"text": "  "}\n', "found none"),
+        ("", "found none"),
+    ],
+)
+def test_prompts_without_text_are_refused(tmp_path, content, message):
+    file = tmp_path / "bad.jsonl"
+    file.write_text(content)
+    with pytest.raises(UserError, match=message):
+        workload.read_texts(workload.prompt_files(file))
+
+
+# energy
+
+
+def test_a_machine_without_readings_gives_a_labelled_estimate():
+    for device, own in (("cpu", "cpu"), ("cuda", "gpu")):
+        reading = energy.complete(2.0, {}, None, device)
+        scope = reading.scope(device)
+        assert reading.total(scope) == pytest.approx(2.0 * energy.ASSUMED_WATTS[own])
+        assert reading.source(scope) == "estimated"
+        assert "assumed" in reading.methods[own]
+
+
+def test_labels_follow_the_way_a_component_was_read():
+    load = energy.complete(1.0, {"cpu": 4.0, "ram": 20.0}, "cpu_load", "cpu")
+    assert load.scope("cpu") == ("cpu", "ram")
+    assert load.source(load.scope("cpu")) == "estimated"
+    assert load.total(load.scope("cpu")) == 24.0
+    rapl = energy.complete(1.0, {"cpu": 50.0, "ram": 20.0}, "intel_rapl", "cpu")
+    assert rapl.scope("cpu") == ("cpu",)
+    assert (rapl.source(rapl.scope("cpu")), rapl.source()) == ("measured", "estimated")
+    nvml = energy.complete(1.0, {"cpu": 4.0, "gpu": 300.0, "ram": 20.0}, "cpu_load", "cuda")
+    assert nvml.scope("cuda") == ("gpu",)
+    assert nvml.source(nvml.scope("cuda")) == "measured"
+    assert nvml.total() == 324.0
+
+
+def test_tracker_gives_energy_without_network_or_files(no_network, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    # a user's own settings must not open a connection or leave files behind
+    (tmp_path / ".codecarbon.config").write_text(
+        "[codecarbon]\nsave_to_api=true\nsave_to_file=true\nemissions_endpoint=http://a.invalid\n"
+        "electricitymaps_api_token=secret\n"
+    )
+    meter = energy.EnergyMeter("cpu", 0.033)
+    try:
+        reading = meter.measure(lambda: sum(range(3_000_000)))
+    finally:
+        meter.close()
+    assert no_network == []
+    assert reading.total() > 0
+    assert reading.seconds > 0
+    assert set(reading.sources.values()) <= {"measured", "estimated"}
+    assert [path.name for path in tmp_path.iterdir()] == [".codecarbon.config"]
+    assert "ERROR" not in "".join(capfd.readouterr())
+
+
+def test_a_broken_tracker_still_gives_an_estimate():
+    meter = energy.EnergyMeter.__new__(energy.EnergyMeter)
+    meter.device = "cpu"
+
+    class Broken:
+        def start_task(self, name):
+            pass
+
+        def stop_task(self, name):
+            return None
+
+    meter.tracker = Broken()
+    reading = meter.measure(lambda: None)
+    assert reading.total() > 0
+    assert reading.source() == "estimated"
+
+
+# figures
+
+
+def reading(seconds, joules, source="measured"):
+    return energy.Reading(seconds, {"cpu": joules}, {"cpu": source}, {"cpu": "test"})
+
+
+def test_figures_of_one_repetition():
+    # two calls a region: prefill 0.2 s and 7.5 J (all repetitions: 0.1 s and 5 J), generation
+    # 1.1 s and 55 J a call
+    out = measure.figures(
+        4, 10, 11, (reading(0.4, 15.0), 2), (reading(2.2, 110.0), 2), (reading(0.2, 10.0), 2),
+        "cpu", 0.033, 20.0,
+    )  # fmt: skip
+    assert out["ttft_s"] == pytest.approx(0.2)
+    assert out["prefill_tok_per_s"] == pytest.approx(200)
+    assert out["decode_tok_per_s"] == pytest.approx(4 * 10 / 1.0)
+    assert out["tok_per_s"] == pytest.approx(44 / 1.1)
+    assert out["power_w"] == pytest.approx(50)
+    assert out["j_per_token"] == pytest.approx(55 / 44)
+    assert out["decode_j_per_token"] == pytest.approx(50 / 40)
+    assert out["prefill_j_per_token"] == pytest.approx(7.5 / 40)
+    assert out["j_per_token_net"] == pytest.approx((55 - 22) / 44)
+    assert out["kg_co2e_per_mtok"] == pytest.approx(55 / 44 * 1e6 / 3.6e6 * 0.033)
+    assert "cpus_used" not in out
+
+
+def test_cpu_time_of_the_run_is_told_on_the_cpu_only():
+    whole = energy.Reading(2.0, {"cpu": 9.0}, {"cpu": "estimated"}, {}, cpu_seconds=0.5)
+    parts = (reading(0.2, 1.0), 1), (whole, 1), (reading(0.2, 1.0), 1)
+    assert measure.figures(1, 4, 8, *parts, "cpu", 0.033, None)["cpus_used"] == 0.25
+
+
+def test_idle_power_is_subtracted_only_where_it_was_measured():
+    parts = (reading(0.2, 1.0), 1), (reading(2.0, 9.0), 1), (reading(0.2, 1.0), 1)
+    assert "j_per_token_net" not in measure.figures(1, 4, 8, *parts, "cpu", 0.033, None)
+
+
+def test_one_disturbed_prefill_does_no_harm():
+    class Meter:
+        device = "cpu"
+        durations = iter([0.1, 1.0, 0.1, 1.0, 5.0, 1.0, 0.1, 1.0])
+
+        def measure(self, region):
+            region()
+            return reading(next(self.durations), 1.0)
+
+    metrics, _ = measure.measure_batch(
+        lambda prompts, tokens: None, Meter(), [[1, 2]], 10, 1, 3, 0.0, 0.033, None
+    )
+    assert metrics["decode_tok_per_s"]["value"] == pytest.approx(9 / 0.9)
+    assert metrics["ttft_s"]["value"] == pytest.approx(0.1)
+    assert metrics["ttft_s"]["q75"] == pytest.approx(2.55)
+
+
+def test_spoilt_timings_are_measured_again(capsys):
+    class Meter:
+        device = "cpu"
+        # warm-up, a first attempt that took no longer than its prefill, a second one in order
+        durations = iter([0.1, 1.0, 1.0, 0.9, 0.1, 1.0])
+
+        def measure(self, region):
+            region()
+            return reading(next(self.durations), 1.0)
+
+    metrics, _ = measure.measure_batch(
+        lambda prompts, tokens: None, Meter(), [[1, 2]], 10, 1, 1, 0.0, 0.033, None
+    )
+    assert metrics["decode_tok_per_s"]["value"] == pytest.approx(9 / 0.9)
+    assert "attempt 1 of 3" in capsys.readouterr().out
+
+
+def test_timings_spoilt_every_time_are_refused():
+    class Meter:
+        device = "cpu"
+
+        def measure(self, region):
+            region()
+            return reading(1.0, 1.0)
+
+    with pytest.raises(UserError, match="lost in noise"):
+        measure.measure_batch(
+            lambda prompts, tokens: None, Meter(), [[1, 2]], 10, 1, 1, 0.0, 0.033, None
+        )
+
+
+def test_lost_timings_are_refused():
+    with pytest.raises(UserError, match="lost in noise"):
+        one, whole = (reading(1.0, 1), 1), (reading(0.9, 1), 1)
+        measure.figures(1, 4, 8, one, whole, one, "cpu", 0.033, None)
+
+
+def test_statistics_are_median_and_quartiles():
+    out = measure.summarize([4.0, 1.0, 2.0, 3.0, 100.0])
+    assert (out["value"], out["q25"], out["q75"], out["iqr"], out["n"]) == (3.0, 2.0, 4.0, 2.0, 5)
+
+
+# the command
+
+
+@pytest.fixture(scope="session")
+def measured(tiny, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("serving")
+    file = folder / "texts.jsonl"
+    file.write_text(
+        "".join(json.dumps({"id": str(i), "text": " ".join(WORDS[i:])}) + "\n" for i in range(5))
+    )
+    out = folder / "out" / "efficiency.json"
+    assert main(arguments(tiny, file, out)) == 0
+    return file, out
+
+
+def test_command_writes_the_measurement(measured):
+    _, out = measured
+    result = json.loads(out.read_text())
+    assert sorted(path.name for path in out.parent.iterdir()) == [
+        "efficiency.json", "provenance.json",
+    ]  # fmt: skip
+    assert result["backend"]["name"] == "transformers"
+    assert result["backend"]["kernel"] == "dense kernel"
+    assert result["spec"]["prompt_tokens"] == 12
+    assert set(result["categories"]) == {"batch 1", "batch 2"}
+    assert result["metrics"] == result["categories"]["batch 1"]
+    assert result["energy"]["source"] in ("measured", "estimated")
+    assert result["roofline"]["sparse24_bytes"] < result["roofline"]["dense_bytes"]
+    for metrics in result["categories"].values():
+        assert (
+            0
+            < metrics["share_of_bound"]["value"]
+            == pytest.approx(
+                metrics["decode_tok_per_s"]["value"] / metrics["bound_decode_tok_per_s"]["value"]
+            )
+        )
+        gain = metrics["bound_2of4_decode_tok_per_s"]["value"]
+        assert 1 < gain / metrics["bound_decode_tok_per_s"]["value"] <= 2
+        for name in ("decode_tok_per_s", "prefill_tok_per_s", "ttft_s", "j_per_token"):
+            assert metrics[name]["value"] > 0
+            assert metrics[name]["n"] == 2
+        assert metrics["kg_co2e_per_mtok"]["value"] == pytest.approx(
+            metrics["j_per_token"]["value"] * 1e6 / 3.6e6 * 0.033
+        )
+
+
+def test_identity_of_a_measurement_is_reproducible(measured, tiny, tmp_path):
+    file, out = measured
+    again = tmp_path / "efficiency.json"
+    assert main(arguments(tiny, file, again)) == 0
+    one, two = (json.loads(path.read_text()) for path in (out, again))
+    for key in ("spec", "digest", "model_sha256", "prompts", "backend"):
+        assert one[key] == two[key]
+
+
+def test_every_run_makes_exactly_the_new_tokens(tiny):
+    # the model's own end-of-text token must not shorten a run
+    backend = backends.TransformersBackend(tiny, "cpu")
+    new = backend.generate([[1, 5, 6], [1, 7, 8]], 30)
+    assert [len(row) for row in new] == [30, 30]
+    assert backend.generate([[1, 5, 6], [1, 7, 8]], 30) == new
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--new-tokens", "1"], "--new-tokens of at least 2"),
+        (["--repetitions", "0"], "--repetitions of at least 1"),
+        (["--new-tokens", "48"], "context of 48"),
+        (["--carbon-intensity", "0"], "--carbon-intensity above 0"),
+        (["--model", "/nowhere"], "model folder"),
+        (["--prompts", "/nowhere.jsonl"], "JSON-lines file"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_leaves_nothing(tiny, texts, tmp_path, capsys, more, message):
+    out = tmp_path / "out" / "efficiency.json"
+    assert main(arguments(tiny, texts, out, *more)) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not out.parent.exists()
+
+
+@pytest.mark.parametrize("sizes", ["", "0", "1,1", "a"])
+def test_batch_sizes_are_checked(sizes, capsys):
+    parser = ArgumentParser()
+    benchmark_serving.add_arguments(parser)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--model", "m", "--prompts", "p", "--out", "o", "--batch-sizes", sizes])
+    assert "different positive numbers" in capsys.readouterr().err
+
+
+def test_auto_takes_vllm_where_it_is_and_says_so_where_not(monkeypatch):
+    monkeypatch.setattr(backends, "has_vllm", lambda: True)
+    assert backends.choose("auto") == "vllm"
+    monkeypatch.setattr(backends, "has_vllm", lambda: False)
+    assert backends.choose("auto") == "transformers"
+    with pytest.raises(UserError, match="not installed"):
+        backends.choose("vllm")
+
+
+def fake_vllm(folder, content):
+    """Put a package named vllm in front of everything else."""
+    (folder / "vllm").mkdir(parents=True)
+    (folder / "vllm/__init__.py").write_text(content)
+    (folder / "vllm/platforms.py").write_text(
+        "class current_platform:\n    is_cpu = lambda: True\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("raise OSError('libfoo.so: not found\\nmore')", "cannot be imported (OSError: libfoo.so"),
+        (
+            "SamplingParams = None\ndef LLM(**options):\n    raise ValueError('no such head\\nx')",
+            "does not load",
+        ),
+    ],
+)
+@pytest.mark.parametrize("asked", ["vllm", "auto"])
+def test_a_broken_vllm_is_one_sentence_and_no_other_backend(
+    tiny, texts, tmp_path, capsys, monkeypatch, content, message, asked
+):
+    fake_vllm(tmp_path / "fake", content)
+    monkeypatch.syspath_prepend(str(tmp_path / "fake"))
+    for name in ("vllm", "vllm.platforms"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    out = tmp_path / "out" / "efficiency.json"
+    assert main([*arguments(tiny, texts, out), "--backend", asked]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "--backend transformers" in error
+    assert error.count("\n") == 1
+    assert not out.parent.exists()
+    for name in ("vllm", "vllm.platforms"):
+        sys.modules.pop(name, None)
+
+
+def test_auto_means_the_dtype_of_the_checkpoint():
+    from types import SimpleNamespace
+
+    import torch
+
+    assert benchmark_serving.own_dtype("auto", SimpleNamespace(dtype=torch.float32)) == "float32"
+    assert benchmark_serving.own_dtype("auto", SimpleNamespace(dtype=None)) == "auto"
+    assert benchmark_serving.own_dtype("float16", SimpleNamespace(dtype=torch.float32)) == "float16"
+
+
+GENERATE = """
+import json, sys
+from evenprune.serving.backends import load_backend
+if __name__ == '__main__':
+    backend, _ = load_backend(sys.argv[1], sys.argv[2], 'cpu', 'float32', 2, 48, 0)
+    tokens = backend.generate([[1, 400, 401], [1, 402, 403]], 24)
+    print('RESULT' + json.dumps([backend.describe(), tokens]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["dense", "export"])
+def test_real_vllm_gives_the_tokens_of_transformers(shared, vllm_python, tmp_path, form):
+    script = tmp_path / "generate.py"
+    script.write_text(GENERATE)
+    source = tmp_path / "model"
+    shutil.copytree(shared / "models" / "stories3m-llama", source)
+    source.chmod(0o755)
+    served = source
+    if form == "export":
+        (source / "model.safetensors").chmod(0o644)
+        prune_2of4(source)
+        served = tmp_path / "export"
+        export_sparse24.export_sparse24(source, served)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).parents[2] / "src"),
+        "VLLM_CACHE_ROOT": str(tmp_path / "cache"),
+    }
+    found = {}
+    for name, interpreter, folder in (
+        ("vllm", vllm_python, served),
+        ("transformers", sys.executable, source),
+    ):
+        done = subprocess.run(
+            [interpreter, str(script), name, str(folder)],
+            capture_output=True,
+            text=True,
+            timeout=400,
+            check=True,
+            env=environment,
+        )
+        line = next(row for row in done.stdout.splitlines() if row.startswith("RESULT"))
+        found[name] = json.loads(line.removeprefix("RESULT"))
+    described, tokens = found["vllm"]
+    assert described["name"] == "vllm"
+    assert described["kernel"] == "dense kernel"  # the CPU has no 2:4 product
+    assert ("Sparse24LinearMethod" in described["linear"]) == (form == "export")
+    assert tokens == found["transformers"][1]
+
+
+RESOLVE = """
+from vllm.model_executor.layers.quantization import get_quantization_config
+from vllm.plugins import load_general_plugins
+load_general_plugins()
+print('RESULT', get_quantization_config('sparse24').__module__)
+"""
+
+
+@pytest.mark.slow
+def test_installed_vllm_finds_the_plugin_by_its_entry_point(repo, vllm_python, tmp_path):
+    source, site = tmp_path / "source", tmp_path / "site"
+    shutil.copytree(repo / "src", source / "src", ignore=shutil.ignore_patterns("*.egg-info"))
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(repo / name, source)
+    subprocess.run(
+        [vllm_python, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation",
+         "--no-index", "--target", str(site), str(source)],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    done = subprocess.run(
+        [vllm_python, "-c", RESOLVE], env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True, text=True, timeout=300, check=True,
+    )  # fmt: skip
+    assert "RESULT evenprune.serving.vllm_plugin" in done.stdout
+
+
+def test_the_vllm_plugin_is_declared(repo):
+    import tomllib
+
+    project = tomllib.loads((repo / "pyproject.toml").read_text())["project"]
+    module, _, function = project["entry-points"]["vllm.general_plugins"]["sparse24"].partition(":")
+    source = (repo / "src" / Path(*module.split("."))).with_suffix(".py")
+    assert f"def {function}(" in source.read_text()

