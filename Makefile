@@ -1,6 +1,7 @@
 # make demo   set up, run the embedded default, say where the results lie
 # make controls   the bias term against its negative controls, in three worlds trained anew
-# make test   set up if needed, run the tests
+# make test   set up if needed, run the fast tests
+# make test-all   the slow ones too
 # make vllm-env   the serving environment: vLLM in .venv-vllm, found by the workflow
 # make lint   ruff, snakefmt, snakemake --lint
 # make lock   resolve requirements/*.lock again, then environment.yml (needs uv)
@@ -25,7 +26,7 @@ VLLM_STAMP := $(VLLM)/.installed-$(VARIANT)
 export PYTHONPATH := src
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: demo controls test lint env vllm-env lock lock-torch clean
+.PHONY: demo controls test test-slow test-all lint env vllm-env lock lock-torch clean
 .DEFAULT_GOAL := demo
 
 demo: $(STAMP)
@@ -49,8 +50,15 @@ controls: $(STAMP)
 	done
 	$(BIN)/python -m evenprune report-controls $(WORLDS:%=--run results/controls/w%) --out results/controls/report
 
+PYTEST := PATH="$(abspath $(BIN)):$$PATH" OMP_NUM_THREADS=1 python -m pytest -n 2 --dist worksteal
+
 test: $(STAMP)
-	PATH="$(abspath $(BIN)):$$PATH" OMP_NUM_THREADS=1 python -m pytest -n 2 --dist worksteal $(ARGS)
+	$(PYTEST) $(if $(ARGS),,-m "not slow") $(ARGS)
+
+test-slow: $(STAMP)
+	$(PYTEST) -m slow $(ARGS)
+
+test-all: test test-slow
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
