@@ -23,7 +23,7 @@ STAMP := $(VENV)/.installed-$(VARIANT)
 # The workflow looks for this folder; an environment elsewhere is named with serving.python.
 VLLM := .venv-vllm
 VLLM_STAMP := $(VLLM)/.installed-$(VARIANT)
-export PYTHONPATH := src
+export PYTHONPATH := $(abspath src)
 export HF_HUB_DISABLE_TELEMETRY := 1
 
 .PHONY: demo controls test test-slow test-all lint env vllm-env lock lock-torch clean

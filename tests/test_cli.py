@@ -11,14 +11,14 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from evaluation_fixtures import save_model, write_datasets
+from pruning_models import random_pairs, write_rows
+from reporting_run import seal, write_run
+
 from evenprune import cli
 from evenprune.base.errors import UserError
 from evenprune.plan import grids
 from evenprune.plan.config import Config, load_config, read_yaml
-from pruning_models import random_pairs, write_rows
-from reporting_run import seal, write_run
 
 
 def deep(levels: int = 100_000) -> bytes:
@@ -402,7 +402,7 @@ def test_ctrl_c_ends_the_process_with_one_line():
     code = (
         "import builtins, os, signal, sys; from evenprune import cli\n"
         "def run(args): os.kill(os.getpid(), signal.SIGINT); signal.pause()\n"
-        "from evenprune.world import shipped; shipped_world_model.run = run\n"
+        "from evenprune.world import shipped_world_model as step; step.run = run\n"
         "sys.exit(cli.entry(['shipped-world-model', '--world=a', '--out=b']))"
     )
     done = subprocess.run(
@@ -414,8 +414,9 @@ def test_ctrl_c_ends_the_process_with_one_line():
 
 def test_a_terminal_that_takes_ascii_only():
     code = (
-        "import sys; from evenprune import cli; from evenprune.world import shipped\n"
-        "shipped.run = lambda args: print('0.5 ± 0.1 →')\n"
+        "import sys; from evenprune import cli\n"
+        "from evenprune.world import shipped_world_model as step\n"
+        "step.run = lambda args: print('0.5 ± 0.1 →')\n"
         "sys.exit(cli.entry(['shipped-world-model', '--world=a', '--out=b']))"
     )
     env = {**os.environ, "PYTHONIOENCODING": "ascii"}
@@ -435,8 +436,9 @@ def test_a_terminal_that_takes_ascii_only():
 )
 def test_closed_and_full_streams(redirect, status, message):
     code = (
-        "import sys; from evenprune import cli; from evenprune.world import shipped; "
-        "shipped.run = lambda args: print('x' * 200000); "
+        "import sys; from evenprune import cli; "
+        "from evenprune.world import shipped_world_model as step; "
+        "step.run = lambda args: print('x' * 200000); "
         "sys.exit(cli.entry(['shipped-world-model', '--world=a', '--out=b']))"
     )
     command = f'set -o pipefail; {sys.executable} -c "{code}" {redirect}'

@@ -52,11 +52,11 @@ def test_digest_follows_the_code_of_the_import_closure(package, file, text, chan
 
 # Of these steps, which ones each data file changes.
 STEPS = {
-    "reporting/printed.csv": ("reporting.collect", "reporting.tables.claims"),
-    "reporting/preamble.tex": ("reporting.paper",),
+    "reporting/printed.csv": ("reporting.collect_results", "reporting.tables.claims"),
+    "reporting/preamble.tex": ("reporting.make_paper",),
     "reporting/figures.mplstyle": ("reporting.make_figure", "reporting.figures.regimes"),
-    "world/weights/model.safetensors": ("world.shipped",),
-    "world/weights/training.json": ("world.shipped",),
+    "world/weights/model.safetensors": ("world.shipped_world_model",),
+    "world/weights/training.json": ("world.shipped_world_model",),
 }
 
 

@@ -188,7 +188,9 @@ def test_an_input_is_never_replaced(tmp_path):
     for given in ("deep/out", "deep/out/a", "alias", "alias/a", "deep/out/missing"):
         with pytest.raises(UserError, match=r"is the input .* or holds it"):
             check_folder(tmp_path / "deep/out", "world", [None, tmp_path / given])
-    check_folder(tmp_path / "deep/out", "world", [tmp_path, tmp_path / "deep/other"])
+    with pytest.raises(UserError, match="into the input folder"):
+        check_folder(tmp_path / "deep/out", "world", [tmp_path])
+    check_folder(tmp_path / "deep/out", "world", [tmp_path / "deep/other"])
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path, monkeypatch):

@@ -262,7 +262,7 @@ def test_broken_rows_are_named_by_line(model, tmp_path, capsys):
     (tmp_path / "bbq/Tribe.jsonl").write_text("")
     assert evaluate(model, "bbq", tmp_path / "bbq", tmp_path / "out") == 2
     assert "empty" in capsys.readouterr().err
-    assert evaluate(model, "mmlu", tmp_path, tmp_path / "out") == 2
+    assert evaluate(model, "mmlu", tmp_path / "bbq", tmp_path / "out") == 2
     assert "test.jsonl" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 

@@ -34,7 +34,8 @@ from evenprune.evaluation.generation import greedy
 from evenprune.evaluation.protocol import Spec, make_spec
 from evenprune.plan import grids
 from evenprune.plan.config import load_config, merge, read_yaml, validate_config
-from evenprune.reporting import claims, significance
+from evenprune.reporting import significance
+from evenprune.reporting.claims import verdict as claims
 from evenprune.reporting.significance import Scores, compare
 from evenprune.world import generate_world
 from evenprune.world import unsafe_prompts as world_safety

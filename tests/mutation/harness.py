@@ -293,7 +293,7 @@ class Session:
             return "something gone", "", str(gone[:3])
         if outcome.status == 2:
             # argparse says the program's name before "error: "
-            said = [x for x in outcome.err.splitlines() if x.startswith(("error: ", "debias_sp"))]
+            said = [x for x in outcome.err.splitlines() if x.startswith(("error: ", "evenprune"))]
             if len(said) != 1 or "Traceback" in outcome.err or "error: " not in said[0]:
                 return "not one sentence", "", repr(outcome.err[-300:])
             # An empty work folder, and benchmarks that were finished before, stay by design.

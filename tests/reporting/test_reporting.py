@@ -12,11 +12,12 @@ from reporting_run import ITEMS, seal, small_config, write_run, write_sealed
 from evenprune.base.files import read_jsonl
 from evenprune.cli import main
 from evenprune.plan.run_sheet import read_spec
-from evenprune.reporting import make_paper, plausibility, stats
+from evenprune.reporting import make_paper as paper
+from evenprune.reporting import plausibility, stats
 from evenprune.reporting.cells import rank
 from evenprune.reporting.render import Column, escape_latex
 
-needs_latex = pytest.mark.skipif(not make_paper.latex_available(), reason="no latexmk and pdflatex")
+needs_latex = pytest.mark.skipif(not paper.latex_available(), reason="no latexmk and pdflatex")
 
 
 def read_csv(path):
@@ -405,7 +406,7 @@ def test_a_table_follows_its_experiment(repo, tmp_path):
     assert {row["x"] for row in read_csv(root / "figures/calib_size.csv")} == {"0", "4", "16"}
     variants = {row["method"] for row in read_csv(root / "significance.csv")}
     assert "debias-sparsegpt.b64" in variants
-    if make_paper.latex_available():
+    if paper.latex_available():
         assert make_paper(root) == 0
 
 
@@ -581,20 +582,20 @@ def test_a_latex_error_is_one_sentence(world, tmp_path, capsys):
 
 def test_without_latex_one_sentence_says_what_to_install(world, monkeypatch, capsys):
     monkeypatch.setenv("PATH", "")
-    assert not make_paper.latex_available()
+    assert not paper.latex_available()
     assert make_paper(world[0], "none.pdf") == 2
     assert "install latexmk texlive" in capsys.readouterr().err
 
 
 def test_the_document_says_what_was_run(world):
     spec = read_spec(world[0] / "run_spec.json")
-    text = make_paper.document(spec, ["main"], ["regimes"])
+    text = paper.document(spec, ["main"], ["regimes"])
     assert "not the numbers of the paper" in text
     assert r"\input{tables/main.tex}" in text
     assert "World-Llama (world)" in text
     assert r"crows\_pairs" in text
     log = "This is pdfTeX\n! Missing $ inserted.\n<inserted text>\nl.12 a_\n"
-    assert make_paper.first_error(log) == "! Missing $ inserted. l.12 a_"
+    assert paper.first_error(log) == "! Missing $ inserted. l.12 a_"
 
 
 def test_small_values_keep_two_significant_digits():

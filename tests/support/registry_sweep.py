@@ -181,7 +181,8 @@ Real models differ from these in size: there a convolution may be smaller than e
 so that a type refused below for it is pruned.
 
 transformers {version}: {counts}. `python tests/support/registry_sweep.py docs/architectures.md`
-writes this page again; the slow test `tests/pruning/test_pruning_registry.py` holds it to what happens.
+writes this page again; the slow test `tests/pruning/test_pruning_registry.py` holds it to what
+happens.
 
 | type | outcome | matrices | agreement | reason |
 | --- | --- | --- | --- | --- |

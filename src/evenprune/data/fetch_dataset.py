@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> None:
     """Write the record; raise UserError when the data set is in neither place."""
     entry = entry_of(args.spec)
     check_file(args.out, [args.lock, mirror_folder("data", args.name, entry, args.mirror)])
-    check_ours(args.out, ("dataset", "folder", "files"))
+    check_ours(args.out, ("folder", "files"))
     record = resolve_dataset(
         args.name,
         entry,

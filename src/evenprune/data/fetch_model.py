@@ -21,6 +21,6 @@ def run(args: argparse.Namespace) -> None:
     """Write the record; raise UserError when the model is in neither place."""
     entry = entry_of(args.spec)
     check_file(args.out, [args.lock, mirror_folder("models", args.name, entry, args.mirror)])
-    check_ours(args.out, ("model", "folder", "files"))
+    check_ours(args.out, ("folder", "files"))
     record = resolve_model(args.name, entry, mirror=args.mirror, lock_path=args.lock)
     write_json(args.out, record)
