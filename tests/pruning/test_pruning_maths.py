@@ -24,6 +24,7 @@ from evenprune.pruning.packing import pack_pairs
 
 regimes = st.sampled_from(list(REGIMES.values()))
 seeds = st.integers(0, 2**31)
+STRUCTURED = [slug for slug, regime in REGIMES.items() if regime.structured]
 quick = settings(max_examples=30, deadline=None)
 
 
@@ -79,12 +80,7 @@ def test_group_selection_equals_a_stable_sort(seed, columns, size, data):
 
 
 @quick
-@given(
-    seeds,
-    st.integers(1, 5),
-    st.integers(1, 5),
-    st.sampled_from([r.slug for r in REGIMES.values() if r.structured]),
-)
+@given(seeds, st.integers(1, 5), st.integers(1, 5), st.sampled_from(STRUCTURED))
 def test_group_mask_equals_the_reference(seed, rows, groups, slug):
     scores = matrix(seed, rows, 4 * groups, levels=3).abs()
     expected = reference.grouped(scores.numpy(), REGIMES[slug].zeros)

@@ -31,6 +31,7 @@ try:
     )
     from evenprune.base.errors import UserError
     from evenprune.base.files import canonical_json, digest as text_digest
+    from evenprune.pruning.methods import module_of
     from evenprune.reporting.make_paper import latex_available
     from evenprune.reporting.plausibility import printed_anomaly
     from evenprune.serving.environment import OWN, serving_python
@@ -354,6 +355,16 @@ def prune_flags(wildcards):
         regime=wildcards.regime,
         **options,
     )
+
+
+def method_code(step):
+    """A parameter that changes with a step's code and that of the job's own method."""
+
+    def found(wildcards):
+        method = module_of(grids.base_method(CONFIG, wildcards.method))
+        return f"{code_digest(step)},{package_digest(method)}"
+
+    return found
 
 
 def texts_flag(wildcards):
