@@ -40,8 +40,9 @@ def test_options_that_a_method_does_not_use_are_none(name):
 @each
 def test_a_method_keeps_to_its_own_code(name):
     """Another method's module decides nothing of this one's result, but what it is built on."""
-    closure = import_closure(methods.module_of(name))
-    engine = import_closure("evenprune.pruning.engine")
+    closure = import_closure(methods.module_of(name), methods.FACTS)
+    engine = import_closure("evenprune.pruning.engine", methods.FACTS)
+    assert "evenprune.plan.facts" not in {*closure, *engine}
     assert not [module for module in engine if "pruning.methods." in module]
     assert "evenprune.pruning.solver" not in engine
     others = {module for module in closure if "pruning.methods." in module}

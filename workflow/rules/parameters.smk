@@ -63,7 +63,7 @@ def steps():
         ),
         "check_pruned": (
             lambda w: [method_code("pruning.check")(w)],
-            {point.method: point_job(point) for point in pruned},
+            {f"{point.method}/{point.regime}": point_job(point) for point in pruned},
         ),
         "compare_masks": (lambda w: [code_digest("pruning.compare_masks")], once),
         "evaluate_checkpoint": (

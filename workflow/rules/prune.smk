@@ -75,7 +75,7 @@ rule check_pruned:
     input:
         model="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/model",
         base="<results>/sources/models/{model}.json",
-        parameters=parameters("check_pruned", "method"),
+        parameters=parameters("check_pruned", "method", "regime"),
     output:
         check="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/check.json",
     log:

@@ -39,7 +39,7 @@ from .forward import (
 from .hessian import Gram, Plan, SquareNorms
 from .masks import REGIMES
 from .method import Report
-from .methods import find, module_of
+from .methods import FACTS, find, module_of
 from .options import Options
 from .packing import Batch, pack_pairs, pack_texts
 from .probe import Probe, check_rows, probe_blocks
@@ -76,7 +76,8 @@ def prune_model(
             "summary": text.summary(),
             "device": torch.device(device).type,
             "implementation": find(options.method).implementation(torch.device(device)),
-            "code": [code_digest(module_of(options.method)), code_digest(__name__)],
+            "regime": asdict(REGIMES[options.regime]),
+            "code": [code_digest(name, FACTS) for name in (module_of(options.method), __name__)],
             "versions": [torch.__version__, transformers.__version__],
         }
     )

@@ -12,6 +12,8 @@ from ...plan.facts import METHODS
 if TYPE_CHECKING:
     from ..method import Method
 
+# Not part of a pruning's code: it has its own method's and regime's facts as values.
+FACTS = ("evenprune.plan.facts",)
 NAMES = tuple(name for name in METHODS if name != "dense")
 
 
