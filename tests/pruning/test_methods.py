@@ -12,9 +12,9 @@ from evenprune.pruning import methods, plain_loop
 from evenprune.pruning.card import regime_text
 from evenprune.pruning.masks import REGIMES
 from evenprune.pruning.method import Method
-from evenprune.pruning.options import Options
+from evenprune.pruning.options import PRUNING_METHODS, Options
 
-each = pytest.mark.parametrize("name", methods.NAMES)
+each = pytest.mark.parametrize("name", PRUNING_METHODS)
 
 
 @each
@@ -85,7 +85,7 @@ def test_pair_weights_of_both_scalings():
     assert weights(Options("debias-sparsegpt", "u50", bias_weight=2.0), 3) == [2.0] * 3
     released = Options("debias-sparsegpt", "u50", bias_weight=2.0, bias_scaling="released-code")
     assert weights(released, 3) == [2.0, 4.0, 6.0]
-    for name in set(methods.NAMES) - {"debias-sparsegpt"}:
+    for name in set(PRUNING_METHODS) - {"debias-sparsegpt"}:
         assert methods.find(name).pair_weights(released, 3) == [0.0] * 3
 
 
@@ -95,7 +95,7 @@ def test_the_options_are_known_without_torch():
 
 
 def test_comparison_groups_cover_a_matrix():
-    for name in methods.NAMES:
+    for name in PRUNING_METHODS:
         options = Options(name, "u25", block_size=7)
         assert sum(methods.find(name).comparison_groups((5, 24), options)) == 5 * 24
     least = methods.find("sparsegpt").least_zeros((5, 24), REGIMES["u25"], options)

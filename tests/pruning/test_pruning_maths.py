@@ -18,8 +18,8 @@ from evenprune.pruning.masks import (
     smallest_of_group,
     smallest_per_row,
 )
-from evenprune.pruning.methods import NAMES, find
-from evenprune.pruning.options import Options
+from evenprune.pruning.methods import find
+from evenprune.pruning.options import PRUNING_METHODS, Options
 from evenprune.pruning.packing import pack_pairs
 
 regimes = st.sampled_from(list(REGIMES.values()))
@@ -91,7 +91,7 @@ def test_group_mask_equals_the_reference(seed, rows, groups, slug):
 
 
 @quick
-@given(seeds, st.sampled_from(NAMES), regimes, st.integers(1, 6), st.integers(1, 5))
+@given(seeds, st.sampled_from(PRUNING_METHODS), regimes, st.integers(1, 6), st.integers(1, 5))
 def test_counts_are_exact_and_zeros_are_positive(seed, method, regime, rows, groups):
     width = 4 * groups
     pruned = prune(method, matrix(seed, rows, width), hessian(seed + 1, width), regime, 8)

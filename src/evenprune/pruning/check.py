@@ -1,6 +1,6 @@
 """Verify a pruned checkpoint before anything is measured on it.
 
-Checks every tensor against the manifest and the base model: the N:M pattern or the number of
+Checks every tensor against the manifest and the base model: the N:M groups or the number of
 zeros, finite values that float32 can compute with, no -0.0 in pruned matrices and none of zeros
 alone, untouched tensors equal byte for byte, files as recorded, tokenizer present.
 """

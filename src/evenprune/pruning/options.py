@@ -9,8 +9,8 @@ from typing import Any
 from ..base.errors import UserError
 from ..data.calibration import ALIGNMENTS
 from ..plan.facts import METHODS, REGIMES
-from .methods import NAMES
 
+PRUNING_METHODS = tuple(name for name in METHODS if name != "dense")
 BIAS_SCALINGS = ("equation", "released-code")
 SEQUENTIALS = ("block", "module")
 PACKINGS = ("shared-prefix", "sentences")
@@ -54,7 +54,7 @@ class Options:
     def check(self) -> None:
         """Raise UserError for a value outside its range."""
         for name, value, allowed in (
-            ("--method", self.method, NAMES),
+            ("--method", self.method, PRUNING_METHODS),
             ("--regime", self.regime, tuple(REGIMES)),
             ("--bias-scaling", self.bias_scaling, BIAS_SCALINGS),
             ("--alignment", self.alignment, ALIGNMENTS),

@@ -12,21 +12,21 @@ from pathlib import Path
 from ..data.calibration import ALIGNMENTS
 from ..models.trust import add_trust_argument
 from ..plan.facts import METHODS, REGIMES
-from .methods import NAMES
-from .options import BIAS_SCALINGS, PACKINGS, SEQUENTIALS, Options
+from .options import BIAS_SCALINGS, PACKINGS, PRUNING_METHODS, SEQUENTIALS, Options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``prune``."""
     add, default = parser.add_argument, Options
     add("--model", type=Path, required=True, metavar="DIR", help="folder of the base model")
-    without = " or ".join(name for name in NAMES if not METHODS[name].calibrated)
+    without = " or ".join(name for name in PRUNING_METHODS if not METHODS[name].calibrated)
     add(
         "--pairs", type=Path, metavar="FILE", help=f"sentence pairs, JSON lines (not for {without})"
     )
     add("--texts", type=Path, metavar="FILE", help="further calibration texts, JSON lines")
     add("--out", type=Path, required=True, metavar="DIR", help="folder of the pruned model")
-    add("--method", required=True, help=f"{', '.join(NAMES[:-1])} or {NAMES[-1]}")
+    *first, last = PRUNING_METHODS
+    add("--method", required=True, help=f"{', '.join(first)} or {last}")
     add("--regime", required=True, help=regimes_help())
     add("--bias-weight", type=float, default=default.bias_weight, metavar="B",
         help="weight of the bias term")  # fmt: skip
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def regimes_help() -> str:
-    """Return the regimes in words: those without a pattern, then those with zeros of a group."""
+    """Return the regimes in words: unstructured ones, then those of N:M groups."""
     free = ", ".join(name for name, regime in REGIMES.items() if not regime.structured)
     *first, last = [name for name, regime in REGIMES.items() if regime.structured]
     return f"{free} (unstructured), {', '.join(first)} or {last} (zeros of a group of inputs)"

@@ -19,13 +19,13 @@ from ..base.errors import UserError
 from . import plain_loop
 from .masks import Regime, smallest
 
-COLUMN_LOOP = "EVENPRUNE_SPARSEGPT_COLUMN_LOOP"  # environment variable: plain or triton
+COLUMN_LOOP = "EVENPRUNE_COLUMN_LOOP"  # environment variable: plain or triton
 
 
 def column_loop(device: torch.device) -> str:
     """Return which form of the loop within a block runs on a device: ``plain`` or ``triton``.
 
-    The environment variable ``EVENPRUNE_SPARSEGPT_COLUMN_LOOP`` decides where it is set. Otherwise
+    The environment variable ``EVENPRUNE_COLUMN_LOOP`` decides where it is set. Otherwise
     CUDA takes the kernel, or says once that Triton is not installed, and the CPU the plain one.
 
     Raises UserError for another value, and for ``triton`` where it is not installed.

@@ -7,19 +7,18 @@ A method ``some-name`` is ``METHOD`` of the module ``some_name`` here, and has i
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ...plan.facts import METHODS
+from ..options import PRUNING_METHODS
 
 if TYPE_CHECKING:
     from ..method import Method
 
 # Not part of a pruning's code: it has its own method's and regime's facts as values.
 FACTS = ("evenprune.plan.facts",)
-NAMES = tuple(name for name in METHODS if name != "dense")
 
 
 def module_of(name: str) -> str:
     """Return the full name of a method's module; KeyError for a name that is no method's."""
-    if name not in NAMES:
+    if name not in PRUNING_METHODS:
         raise KeyError(name)
     return f"{__name__}.{name.replace('-', '_')}"
 
