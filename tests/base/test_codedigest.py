@@ -50,6 +50,19 @@ def test_digest_follows_the_code_of_the_import_closure(package, file, text, chan
     assert (digest() != before) is changes
 
 
+def test_a_module_that_is_given_by_values_is_left_out(package):
+    def found():
+        clear()
+        return codedigest.code_digest("evenprune.solver", ("evenprune.masks",))
+
+    before = found()
+    assert before != digest()
+    (package / "masks.py").write_text("def cut(x):\n    return x + 2\n")
+    assert found() == before
+    (package / "solver.py").write_text("A = 1\n")
+    assert found() != before
+
+
 # Of these steps, which ones each data file changes.
 STEPS = {
     "reporting/printed.csv": ("reporting.collect_results", "reporting.tables.claims"),

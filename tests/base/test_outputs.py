@@ -384,7 +384,7 @@ def test_a_pruned_model_is_replaced_unless_it_was_extended(commands, tmp_path, c
 
 
 def test_a_finished_model_whose_place_was_taken_is_kept(commands, tmp_path, capsys, monkeypatch):
-    from evenprune.pruning import engine
+    from evenprune.pruning import assemble
 
     def taken(*_args):
         (tmp_path / "out").mkdir()
@@ -393,7 +393,7 @@ def test_a_finished_model_whose_place_was_taken_is_kept(commands, tmp_path, caps
 
     argv = [*commands["prune"], "--out", tmp_path / "out"]
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "provenance", taken)
+        patch.setattr(assemble, "provenance", taken)
         refused(capsys, argv, "not the mark")
     assert tree(tmp_path / "out") == {"mine.txt": b"mine"}
     shutil.rmtree(tmp_path / "out")

@@ -13,11 +13,12 @@ from evenprune.cli import main
 from evenprune.data.calibration import tokenize_pairs
 from evenprune.pruning.base_model import BaseModel
 from evenprune.pruning.check import check_model
-from evenprune.pruning.forward import collect, input_groups, record_inputs, tree_objection
+from evenprune.pruning.forward import collect, input_groups, record_inputs
 from evenprune.pruning.hessian import Gram
 from evenprune.pruning.masks import REGIMES
 from evenprune.pruning.packing import pack_pairs
 from evenprune.pruning.probe import probe_blocks
+from evenprune.pruning.shared_prefix import tree_objection
 
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)

@@ -16,8 +16,9 @@ import torch
 
 from evenprune.base.errors import UserError
 from evenprune.pruning import solver
-from evenprune.pruning.layer import prune_hessian
 from evenprune.pruning.masks import REGIMES
+from evenprune.pruning.methods import find
+from evenprune.pruning.options import Options
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -66,7 +67,8 @@ def both(monkeypatch, weights, h, regime, block_size):
     results = []
     for form in ("plain", "triton"):
         monkeypatch.setenv(solver.COLUMN_LOOP, form)
-        pairs = prune_hessian(weights, h, regime, block_size, 0.01, "layer")
+        options = Options("sparsegpt", regime.slug, block_size=block_size)
+        pairs = find("sparsegpt").prune(weights, h, regime, options, "layer")
         results.append([(pruned.cpu(), report) for pruned, report in pairs])
     return results
 
@@ -199,4 +201,6 @@ def test_a_kernel_that_fails_stops_the_run(monkeypatch):
     monkeypatch.setattr(kernel, "_columns", Broken())
     monkeypatch.setenv(solver.COLUMN_LOOP, "triton")
     with pytest.raises(RuntimeError, match="cannot compile"):
-        prune_hessian([matrix(6, 3, 8)], hessian(7, 8), REGIMES["2of4"], 128, 0.01, "layer")
+        find("sparsegpt").prune(
+            [matrix(6, 3, 8)], hessian(7, 8), REGIMES["2of4"], Options("sparsegpt", "2of4"), "layer"
+        )

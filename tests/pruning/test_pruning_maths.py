@@ -11,19 +11,20 @@ from evenprune.base.errors import UserError
 from evenprune.data.calibration import TokenPair, common_prefix
 from evenprune.pruning.factor import NotPositiveDefinite, inverse_factor, invert_lower
 from evenprune.pruning.hessian import Gram, Plan, SquareNorms
-from evenprune.pruning.layer import prune_hessian, prune_magnitude, prune_wanda
 from evenprune.pruning.masks import (
-    METHODS,
     REGIMES,
     group_mask,
     smallest,
     smallest_of_group,
     smallest_per_row,
 )
+from evenprune.pruning.methods import find
+from evenprune.pruning.options import PRUNING_METHODS, Options
 from evenprune.pruning.packing import pack_pairs
 
 regimes = st.sampled_from(list(REGIMES.values()))
 seeds = st.integers(0, 2**31)
+STRUCTURED = [slug for slug, regime in REGIMES.items() if regime.structured]
 quick = settings(max_examples=30, deadline=None)
 
 
@@ -40,12 +41,16 @@ def hessian(seed, width, tokens=None):
     return x @ x.T
 
 
+def prune_all(method, weights, h, regime, block_size=128):
+    """Return (pruned, report) of matrices with one input, whose H a method may see all of."""
+    kind = find(method).statistic
+    statistic = {None: None, Gram: h, SquareNorms: h.diagonal()}[kind]
+    options = Options(method, regime.slug, block_size=block_size)
+    return find(method).prune(weights, statistic, regime, options, "layer")
+
+
 def prune(method, weight, h, regime, block_size=128):
-    if method == "magnitude":
-        return prune_magnitude(weight, regime)[0]
-    if method == "wanda":
-        return prune_wanda(weight, h.diagonal(), regime)[0]
-    return prune_hessian([weight], h, regime, block_size, 0.01, "layer")[0][0]
+    return prune_all(method, [weight], h, regime, block_size)[0][0]
 
 
 # --- masks ---------------------------------------------------------------------------------
@@ -75,7 +80,7 @@ def test_group_selection_equals_a_stable_sort(seed, columns, size, data):
 
 
 @quick
-@given(seeds, st.integers(1, 5), st.integers(1, 5), st.sampled_from(["1of4", "2of4"]))
+@given(seeds, st.integers(1, 5), st.integers(1, 5), st.sampled_from(STRUCTURED))
 def test_group_mask_equals_the_reference(seed, rows, groups, slug):
     scores = matrix(seed, rows, 4 * groups, levels=3).abs()
     expected = reference.grouped(scores.numpy(), REGIMES[slug].zeros)
@@ -86,19 +91,19 @@ def test_group_mask_equals_the_reference(seed, rows, groups, slug):
 
 
 @quick
-@given(seeds, st.sampled_from(METHODS), regimes, st.integers(1, 6), st.integers(1, 5))
+@given(seeds, st.sampled_from(PRUNING_METHODS), regimes, st.integers(1, 6), st.integers(1, 5))
 def test_counts_are_exact_and_zeros_are_positive(seed, method, regime, rows, groups):
     width = 4 * groups
     pruned = prune(method, matrix(seed, rows, width), hessian(seed + 1, width), regime, 8)
     zero = pruned == 0
     assert not (zero & pruned.signbit()).any()
+    options = Options(method, regime.slug, block_size=8)
+    assert zero.sum() == find(method).least_zeros((rows, width), regime, options)
     if regime.structured:
-        assert (zero.reshape(rows, -1, 4).sum(dim=2) == regime.zeros).all()
-    elif method == "magnitude":
-        assert zero.sum() == regime.count(rows * width)
+        assert (zero.reshape(rows, -1, regime.of).sum(dim=2) == regime.zeros).all()
     elif method == "wanda":
         assert (zero.sum(dim=1) == regime.count(width)).all()
-    else:
+    elif method in ("sparsegpt", "debias-sparsegpt"):
         for start in range(0, width, 8):
             part = zero[:, start : start + 8]
             assert part.sum() == regime.count(part.numel())
@@ -129,7 +134,7 @@ def test_scaling_the_hessian_changes_nothing(seed, regime, factor):
 def test_column_loop_over_several_blocks_equals_the_reference(regime, width, block_size):
     """Rows of two stacked matrices, a last block that is shorter than the others."""
     weight, h = matrix(1, 40, width), hessian(2, width)
-    stacked = prune_hessian([weight[:24], weight[24:]], h, regime, block_size, 0.01, "layer")
+    stacked = prune_all("sparsegpt", [weight[:24], weight[24:]], h, regime, block_size)
     for part, (pruned, report) in zip((weight[:24], weight[24:]), stacked, strict=True):
         expected = reference.prune(
             part.double().numpy(), h.double().numpy(), "sparsegpt", regime.slug, block=block_size
@@ -146,7 +151,7 @@ def test_column_loop_over_several_blocks_equals_the_reference(regime, width, blo
 def test_the_update_lowers_the_output_error():
     weight, h = matrix(3, 32, 64), hessian(4, 64, 80)
     error = {}
-    for method in METHODS:
+    for method in ("magnitude", "wanda", "sparsegpt"):
         change = prune(method, weight, h, REGIMES["2of4"]) - weight
         error[method] = float((change @ h * change).sum())
     assert error["sparsegpt"] < 0.8 * error["wanda"] <= 0.8 * error["magnitude"]
@@ -155,7 +160,7 @@ def test_the_update_lowers_the_output_error():
 def test_dead_columns_become_zero_and_are_counted():
     h = hessian(5, 16)
     h[2, :] = h[:, 2] = 0.0
-    ((pruned, report),) = prune_hessian([matrix(6, 4, 16)], h, REGIMES["2of4"], 128, 0.01, "layer")
+    ((pruned, report),) = prune_all("sparsegpt", [matrix(6, 4, 16)], h, REGIMES["2of4"])
     assert report.dead_columns == 1
     assert (pruned[:, 2] == 0).all()
     assert ((pruned == 0).reshape(4, 4, 4).sum(dim=2) == 2).all()
@@ -163,9 +168,7 @@ def test_dead_columns_become_zero_and_are_counted():
 
 def test_kept_weights_that_round_to_zero_leave_no_negative_zero():
     weight = matrix(7, 8, 16) * 1e-8
-    ((pruned, _),) = prune_hessian(
-        [weight.half()], hessian(8, 16), REGIMES["1of4"], 128, 0.01, "layer"
-    )
+    pruned = prune("sparsegpt", weight.half(), hessian(8, 16), REGIMES["1of4"])
     assert not ((pruned == 0) & pruned.signbit()).any()
     assert ((pruned == 0).reshape(8, 4, 4).sum(dim=2) >= 1).all()
 
@@ -217,8 +220,8 @@ def test_damping_escalates_then_float64_then_an_error_that_names_the_layer():
     hopeless = -torch.eye(width)
     with pytest.raises(NotPositiveDefinite):
         inverse_factor(hopeless, 0.01)
-    with pytest.raises(UserError, match=r"the Hessian of blocks\.3\.up is not positive definite"):
-        prune_hessian([torch.randn(4, width)], hopeless, REGIMES["2of4"], 128, 0.01, "blocks.3.up")
+    with pytest.raises(UserError, match="the Hessian of layer is not positive definite"):
+        prune("sparsegpt", torch.randn(4, width), hopeless, REGIMES["2of4"])
 
 
 # --- sums -----------------------------------------------------------------------------------

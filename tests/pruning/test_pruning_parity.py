@@ -15,8 +15,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.pytorch_utils import Conv1D
 
 from evenprune.data.calibration import tokenize_pairs
-from evenprune.pruning.engine import Options, Text, prune_model
-from evenprune.pruning.masks import METHODS, REGIMES
+from evenprune.pruning.calibration_text import Text
+from evenprune.pruning.engine import prune_model
+from evenprune.pruning.masks import REGIMES
+from evenprune.pruning.options import Options
 
 TEXTS = [f"{WORDS[k]} {WORDS[k + 1]} {WORDS[2 * k]} x y" for k in range(6)]
 
@@ -81,7 +83,7 @@ def compare(folder, out, text, method, regime, hessian):
 
 
 @pytest.mark.parametrize("regime", REGIMES)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", reference.METHODS)
 def test_engine_agrees_with_the_reference(case, tmp_path, method, regime):
     folder, text = case
     prune_model(folder, Options(method, regime), text, tmp_path / "out")

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from transformers.pytorch_utils import Conv1D
 
-ZEROS = {"u25": 0.25, "u50": 0.5, "1of4": 0.25, "2of4": 0.5}
+METHODS = ("magnitude", "wanda", "sparsegpt", "debias-sparsegpt")
 
 
 def linear_inputs(block, run, sentences):
@@ -78,7 +78,8 @@ def grouped(scores, count):
 def prune(weight, h, method, regime, damping=0.01, block=128):
     """Return the pruned W (n, d) float64 for a Hessian (d, d)."""
     weight = weight.copy()
-    structured, share = "of" in regime, ZEROS[regime]
+    structured = "of" in regime
+    share = int(regime[0]) / 4 if structured else int(regime[1:]) / 100
     if method == "magnitude":
         scores = np.abs(weight)
         if structured:

@@ -25,7 +25,9 @@ from transformers.pytorch_utils import Conv1D
 
 from evenprune.base.errors import UserError
 from evenprune.data.calibration import TokenizedPairs, TokenPair
-from evenprune.pruning.engine import Options, Text, prune_model
+from evenprune.pruning.calibration_text import Text
+from evenprune.pruning.engine import prune_model
+from evenprune.pruning.options import Options
 
 LAYERS = 4
 REGIME = "u50"

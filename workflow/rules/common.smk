@@ -16,7 +16,7 @@ if (REPO / "src").is_dir():
 
 try:
     from evenprune.data import sources
-    from evenprune.plan import grids
+    from evenprune.plan import facts, grids
     from evenprune.base.codedigest import (
         code_digest as package_digest,
         package_versions,
@@ -31,6 +31,7 @@ try:
     )
     from evenprune.base.errors import UserError
     from evenprune.base.files import canonical_json, digest as text_digest
+    from evenprune.pruning.methods import FACTS, module_of
     from evenprune.reporting.make_paper import latex_available
     from evenprune.reporting.plausibility import printed_anomaly
     from evenprune.serving.environment import OWN, serving_python
@@ -354,6 +355,18 @@ def prune_flags(wildcards):
         regime=wildcards.regime,
         **options,
     )
+
+
+def method_code(step):
+    """A parameter that changes with a step's code, the job's own method and its regime."""
+
+    def found(wildcards):
+        method = module_of(grids.base_method(CONFIG, wildcards.method))
+        regime = dataclasses.astuple(facts.REGIMES[wildcards.regime])
+        codes = [package_digest(name, FACTS) for name in (f"evenprune.{step}", method)]
+        return ",".join([*codes, *map(str, regime)])
+
+    return found
 
 
 def texts_flag(wildcards):

@@ -56,12 +56,15 @@ def steps():
             lambda w: [
                 prune_flags(w),
                 DEVICE_FLAGS,
-                code_digest("pruning.prune"),
+                method_code("pruning.prune")(w),
                 model,
             ],
             by_options,
         ),
-        "check_pruned": (lambda w: [code_digest("pruning.check")], once),
+        "check_pruned": (
+            lambda w: [method_code("pruning.check")(w)],
+            {f"{point.method}/{point.regime}": point_job(point) for point in pruned},
+        ),
         "compare_masks": (lambda w: [code_digest("pruning.compare_masks")], once),
         "evaluate_checkpoint": (
             lambda w: [

@@ -33,7 +33,7 @@ rule prune_model:
         texts=texts_flag,
         device=DEVICE_FLAGS,
         work=f"{RESULTS}/.partial",
-        code=code_digest("pruning.prune"),
+        code=method_code("pruning.prune"),
     shell:
         "python -m evenprune prune --model {input.model:q} --pairs {input.pairs:q}"
         " {params.texts} {params.flags} {params.trust} --seed {wildcards.seed} {params.device}"
@@ -63,7 +63,7 @@ rule prune_uncalibrated:
         trust=trust_flag,
         device=DEVICE_FLAGS,
         work=f"{RESULTS}/.partial",
-        code=code_digest("pruning.prune"),
+        code=method_code("pruning.prune"),
     shell:
         "python -m evenprune prune --model {input.model:q} {params.flags}"
         " {params.trust} --seed {wildcards.seed} {params.device} --work {params.work:q}"
@@ -75,7 +75,7 @@ rule check_pruned:
     input:
         model="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/model",
         base="<results>/sources/models/{model}.json",
-        parameters=parameters("check_pruned"),
+        parameters=parameters("check_pruned", "method", "regime"),
     output:
         check="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/check.json",
     log:
@@ -87,7 +87,7 @@ rule check_pruned:
         runtime=60,
     params:
         trust=trust_flag,
-        code=code_digest("pruning.check"),
+        code=method_code("pruning.check"),
     shell:
         "python -m evenprune check --model {input.model:q} --base {input.base:q}"
         " {params.trust} --out {output.check:q} 2>&1 | tee {log:q}"

@@ -11,6 +11,7 @@ folder stands for all files in it.
 import ast
 import functools
 import hashlib
+from collections.abc import Collection
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -91,27 +92,31 @@ def _parse(module: str) -> tuple[str, frozenset[str]]:
     return code, frozenset(own - IGNORED)
 
 
-def import_closure(module: str) -> list[str]:
-    """Return ``module`` and all modules of this package that it imports, sorted."""
+def import_closure(module: str, given: Collection[str] = ()) -> list[str]:
+    """Return ``module`` and all modules of this package that it imports, sorted.
+
+    Without those of ``given`` and what only they import.
+    """
     seen: set[str] = set()
     todo = [module]
     while todo:
         name = todo.pop()
         if name not in seen:
             seen.add(name)
-            todo.extend(_parse(name)[1])
+            todo.extend(_parse(name)[1].difference(given))
     return sorted(seen)
 
 
 @functools.cache
-def code_digest(module: str) -> str:
+def code_digest(module: str, given: tuple[str, ...] = ()) -> str:
     """Return 16 hex digits for the code of ``module`` and its import closure.
 
-    ``module`` is the full name, e.g. ``evenprune.pruning.prune``. The value
-    depends on the Python minor version, whose syntax trees differ.
+    ``module`` is the full name, e.g. ``evenprune.pruning.prune``; ``given`` are those of modules
+    of which the caller holds what counts, as values of its own. The value depends on the Python
+    minor version, whose syntax trees differ.
     """
     total = hashlib.sha256()
-    for name in import_closure(module):
+    for name in import_closure(module, given):
         total.update(f"{name}\n{_parse(name)[0]}\n".encode())
     return total.hexdigest()[:16]
 

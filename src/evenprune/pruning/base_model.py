@@ -22,7 +22,7 @@ from ..models.architecture import (
 )
 from ..models.loading import all_finite, check_model_folder
 from ..models.tensors import Entry, read_folder, read_header, read_rows, read_tensor
-from .masks import Regime
+from .masks import REGIMES, Regime
 
 # Not part of a model folder that is to be carried over: other forms of the weights, and files
 # that describe a checkpoint of ours.
@@ -31,6 +31,8 @@ WEIGHT_SUFFIXES = (
     ".msgpack", ".gguf", ".onnx", ".ckpt",
 )  # fmt: skip
 OWN_FILES = {"README.md", "manifest.json", "provenance.json", "layers.csv"}
+
+UNSTRUCTURED = [slug for slug, regime in REGIMES.items() if not regime.structured]
 
 
 class BaseModel:
@@ -92,7 +94,7 @@ class BaseModel:
             if regime.structured and columns % regime.of:
                 raise UserError(
                     f"regime {regime.slug} needs input widths divisible by {regime.of}, "
-                    f"but {full} has {columns}; use regime u25 or u50"
+                    f"but {full} has {columns}; use regime {' or '.join(UNSTRUCTURED)}"
                 )
             dtypes.append(entry.torch_dtype)
         return dtypes[0]

@@ -2,19 +2,18 @@
 
 from typing import Any
 
-METHOD_TEXT = {
-    "magnitude": "the smallest weights by absolute value, no weight update",
-    "wanda": "the smallest weights by |w| times the norm of their input, no weight update",
-    "sparsegpt": "SparseGPT: second-order scores and weight update",
-    "debias-sparsegpt": "Debias-SparseGPT: SparseGPT on a Hessian with a term for the difference "
-    "between the two sentences of a pair",
-}
-REGIME_TEXT = {
-    "u25": "25 % of the weights of each comparison group, unstructured",
-    "u50": "50 % of the weights of each comparison group, unstructured",
-    "1of4": "1 zero in each aligned group of 4 inputs",
-    "2of4": "2 zeros in each aligned group of 4 inputs",
-}
+from ..plan.facts import REGIMES
+from .methods import description
+
+
+def regime_text(slug: str) -> str:
+    """Return in words which weights a regime zeroes."""
+    regime = REGIMES[slug]
+    if regime.structured:
+        plural = "" if regime.zeros == 1 else "s"
+        return f"{regime.zeros} zero{plural} in each aligned group of {regime.of} inputs"
+    share = 100 * regime.zeros / regime.of
+    return f"{share:g} % of the weights of each comparison group, unstructured"
 
 
 def model_card(manifest: dict[str, Any]) -> str:
@@ -27,8 +26,8 @@ def model_card(manifest: dict[str, Any]) -> str:
     lines = [
         "# Pruned causal language model",
         "",
-        f"Method: `{manifest['method']}`: {METHOD_TEXT[manifest['method']]}.",
-        f"Regime: `{manifest['regime']}`: {REGIME_TEXT[manifest['regime']]}.",
+        f"Method: `{manifest['method']}`: {description(manifest['method'])}.",
+        f"Regime: `{manifest['regime']}`: {regime_text(manifest['regime'])}.",
         f"Zeros in the pruned matrices: {manifest['sparsity']:.4%}.",
         f"Calibration: {calibration['pairs_kept']} sentence pairs "
         f"({calibration['pairs_dropped']} dropped), {calibration['tokens']['pairs']} tokens in "

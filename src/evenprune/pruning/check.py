@@ -1,6 +1,6 @@
 """Verify a pruned checkpoint before anything is measured on it.
 
-Checks every tensor against the manifest and the base model: the N:M pattern or the number of
+Checks every tensor against the manifest and the base model: the N:M groups or the number of
 zeros, finite values that float32 can compute with, no -0.0 in pruned matrices and none of zeros
 alone, untouched tensors equal byte for byte, files as recorded, tokenizer present.
 """
@@ -56,6 +56,8 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
     from ..models.tensors import read_folder, read_tensor, tensor_bytes
     from .base_model import BaseModel
     from .masks import REGIMES
+    from .methods import find
+    from .options import Options
 
     manifest = own_manifest(folder)
     if manifest is None:
@@ -63,10 +65,10 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
         raise UserError(f"{folder / MANIFEST} is not one that `prune` wrote; prune again")
     check_pruned(folder, manifest, verify=True)
     with expected_form("what prune writes", folder / MANIFEST, "prune again"):
-        regime = REGIMES[manifest["regime"]]
-        dict(manifest["options"]), str(manifest["method"]), str(manifest["model_sha256"])
+        options = Options.of(manifest)
+        regime, method = REGIMES[options.regime], find(options.method)
+        str(manifest["model_sha256"])
         pruned = {name for name, facts in manifest["tensors"].items() if facts.get("pruned")}
-        int(manifest["options"]["block_size"] or 1)
     load_tokenizer(folder)
     original = BaseModel(base, regime, "cpu")
     targets = {
@@ -116,7 +118,7 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
                 fail(
                     name, f"has a group of {regime.of} with {int(least)} zeros, not {regime.zeros}"
                 )
-        asked = _least_zeros(manifest, regime, rows.shape)
+        asked = method.least_zeros(rows.shape, regime, options)
         zeros = int(zero.sum())
         if zeros < asked:
             fail(name, f"has {zeros} zeros, expected at least {asked}")
@@ -148,14 +150,3 @@ def _odd_size(tensor: "Tensor") -> str:
             f"({SMALLEST:g} to {LARGEST:g})"
         )
     return ""
-
-
-def _least_zeros(manifest: dict, regime: Any, shape: tuple[int, int]) -> int:
-    """Return the zeros that the regime asks for in a matrix of shape (n, d)."""
-    rows, columns = shape
-    if regime.structured or manifest["method"] == "magnitude":
-        return regime.count(rows * columns)
-    if manifest["method"] == "wanda":
-        return rows * regime.count(columns)
-    step = manifest["options"]["block_size"]
-    return sum(regime.count(rows * min(step, columns - k)) for k in range(0, columns, step))

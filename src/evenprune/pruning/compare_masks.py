@@ -1,4 +1,4 @@
-"""Compare the zeros of two pruned checkpoints of one base model, matrix by matrix.
+"""Compare the masks of two pruned checkpoints of one base model, matrix by matrix.
 
 Writes a CSV with a row a matrix: the share of weights pruned in only one of the two, the share of
 aligned groups of four inputs with any such weight, the Jaccard index of the pruned weights and
@@ -23,7 +23,7 @@ from ..models.trust import add_trust_argument
 if TYPE_CHECKING:
     from torch import Tensor
 
-GROUP = 4  # inputs that are compared as one pattern, aligned
+GROUP = 4  # inputs whose part of the mask is compared as one, aligned
 CHUNK = 1 << 22  # weights compared at a time, so that memory holds little beside the matrices
 COLUMNS = (
     "module", "layer", "kind", "rows", "columns", "disagreement", "pattern_disagreement",
@@ -71,7 +71,7 @@ class Comparison:
 
     @property
     def pattern_disagreement(self) -> float:
-        """The share of groups whose zeros are not at the same places."""
+        """The share of groups whose masks are not equal."""
         return self.different_groups / self.groups
 
     @property

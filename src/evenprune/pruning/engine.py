@@ -6,13 +6,9 @@ leaves them behind; the next run with the same inputs continues there and ends w
 bytes.
 """
 
-import difflib
-import math
-import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +16,17 @@ import torch
 import transformers
 from torch import Tensor
 
-from ..base.checksums import sealed
 from ..base.codedigest import code_digest
 from ..base.errors import UserError
-from ..base.files import digest, disk_errors, sha256_file, write_csv, write_json, write_text
+from ..base.files import digest
 from ..base.outputs import PRUNED, check_folder
 from ..base.progress import format_seconds
-from ..data.calibration import ALIGNMENTS, TokenizedPairs, common_prefix
 from ..models.architecture import find_linears, max_positions, rows_of
-from ..models.identity import files_digest
 from ..models.loading import release_memory, tame_heap
 from ..models.tensors import Entry, write_tensors
-from ..models.trust import trust_record
+from .assemble import assemble
 from .base_model import BaseModel
-from .card import model_card
+from .calibration_text import Text
 from .forward import (
     Calibration,
     Stream,
@@ -42,149 +35,17 @@ from .forward import (
     collect,
     input_groups,
     record_inputs,
-    tree_deviation,
-    tree_objection,
 )
 from .hessian import Gram, Plan, SquareNorms
-from .layer import Report, prune_hessian, prune_magnitude, prune_wanda
-from .masks import METHODS, REGIMES
+from .masks import REGIMES
+from .method import Report
+from .methods import FACTS, find, module_of
+from .options import Options
 from .packing import Batch, pack_pairs, pack_texts
 from .probe import Probe, check_rows, probe_blocks
-from .provenance import Stopwatch, provenance
-from .solver import column_loop
+from .provenance import Stopwatch
+from .shared_prefix import shared_prefix_objection
 from .workspace import Workspace, check_work, workspace
-
-LAYER_COLUMNS = [
-    "module", "rows", "columns", "zeros", "sparsity", "loss", "dead_columns", "damping",
-    "precision", "condition",
-]  # fmt: skip
-
-# Far above what float32 (24 bits) tells apart beside the plain term, far below its overflow.
-MAX_BIAS_WEIGHT = 1e12
-
-# Rounding between the two packings stays far below, an ignored mask lies far above.
-TREE_TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 5e-2, torch.float16: 1e-2}
-
-
-@dataclass(frozen=True)
-class Options:
-    """Everything that decides the result, beside model and text.
-
-    bias_weight is b of the Hessian, or α with bias_scaling ``released-code``. packing is
-    ``shared-prefix`` or ``sentences``.
-    """
-
-    method: str
-    regime: str
-    bias_weight: float = 1.0
-    bias_scaling: str = "equation"
-    block_size: int = 128
-    damping: float = 0.01
-    alignment: str = "equal-length"
-    sequential: str = "block"
-    packing: str = "shared-prefix"
-    seed: int = 0
-
-    def check(self) -> None:
-        """Raise UserError for a value outside its range."""
-        for name, value, allowed in (
-            ("--method", self.method, METHODS),
-            ("--regime", self.regime, tuple(REGIMES)),
-            ("--bias-scaling", self.bias_scaling, ("equation", "released-code")),
-            ("--alignment", self.alignment, ALIGNMENTS),
-            ("--sequential", self.sequential, ("block", "module")),
-            ("--packing", self.packing, ("shared-prefix", "sentences")),
-        ):
-            if value not in allowed:
-                close = difflib.get_close_matches(str(value), allowed, 1)
-                hint = f"; did you mean {close[0]}?" if close else ""
-                raise UserError(f"{name} must be one of {', '.join(allowed)}, got {value!r}{hint}")
-        for name, number in (("--bias-weight", self.bias_weight), ("--damping", self.damping)):
-            if not (math.isfinite(number) and number >= 0):
-                raise UserError(f"{name} must be a finite number of at least 0, got {number}")
-        if self.bias_weight > MAX_BIAS_WEIGHT:
-            raise UserError(
-                f"--bias-weight must be at most {MAX_BIAS_WEIGHT:g}, got {self.bias_weight:g}: the "
-                "Hessian is summed in float32, where nothing but the bias term would be left of it"
-            )
-        group = REGIMES[self.regime].of
-        if self.block_size < 1 or (REGIMES[self.regime].structured and self.block_size % group):
-            raise UserError(
-                f"--block-size must be positive and, for regime {self.regime}, divisible by "
-                f"{group}, got {self.block_size}"
-            )
-
-    def relevant(self) -> dict[str, Any]:
-        """Return the options, None for those that the method does not use."""
-        values = asdict(self)
-        unused: list[str] = []
-        if self.method != "debias-sparsegpt":
-            unused += ["bias_weight", "bias_scaling"]
-        if self.method not in ("sparsegpt", "debias-sparsegpt"):
-            unused += ["block_size", "damping"]
-        if self.method == "magnitude":
-            unused += ["alignment", "sequential", "packing"]
-        return values | dict.fromkeys(unused)
-
-    def bias_of_pairs(self, count: int) -> list[float]:
-        """Return the bias weight of each pair in file order.
-
-        ``equation``: b for all. ``released-code``: the authors' running mean
-        ``H ← H (n-2)/n + (2/n)(X0X0ᵀ + X1X1ᵀ) + 2 α ΔΔᵀ`` with n = 2k sentences seen gives
-        the k-th pair the weight ``α k``, up to a common factor that damping cancels.
-        """
-        if self.method != "debias-sparsegpt":
-            return [0.0] * count
-        if self.bias_scaling == "released-code":
-            return [self.bias_weight * (k + 1) for k in range(count)]
-        return [self.bias_weight] * count
-
-
-@dataclass(frozen=True)
-class Text:
-    """Tokenised calibration text and the digests of the files it came from.
-
-    texts: (id, token ids) of the unpaired ones.
-    """
-
-    pairs: TokenizedPairs | None = None
-    texts: Sequence[tuple[str, Sequence[int]]] = ()
-    pairs_sha256: str | None = None
-    texts_sha256: str | None = None
-
-    def summary(self) -> dict[str, Any]:
-        """Return the entry ``calibration`` of the manifest."""
-        pairs = self.pairs.pairs if self.pairs else []
-        return {
-            "pairs_sha256": self.pairs_sha256,
-            "texts_sha256": self.texts_sha256,
-            "pairs_kept": len(pairs),
-            "pairs_dropped": self.pairs.dropped if self.pairs else 0,
-            "categories": self.pairs.counts if self.pairs else {},
-            "tokens": {
-                "pairs": sum(len(pair.ids0) + len(pair.ids1) for pair in pairs),
-                "texts": sum(len(ids) for _, ids in self.texts),
-            },
-        }
-
-    def token_digest(self) -> str:
-        """Return a digest of the token ids, their order and their matches."""
-        pairs = self.pairs.pairs if self.pairs else []
-        rows = [[list(p.ids0), list(p.ids1), [list(m) for m in p.matches]] for p in pairs]
-        return digest([rows, [list(ids) for _, ids in self.texts]])
-
-    def lengths(self) -> Iterator[tuple[str, int]]:
-        """Yield the id of every item and the number of tokens of its longest sequence."""
-        for pair in self.pairs.pairs if self.pairs else []:
-            yield pair.id, max(len(pair.ids0), len(pair.ids1))
-        for name, ids in self.texts:
-            yield name, len(ids)
-
-    def token_ids(self) -> Tensor:
-        """Return all token ids in one tensor."""
-        pairs = self.pairs.pairs if self.pairs else []
-        ids = [k for pair in pairs for k in (*pair.ids0, *pair.ids1)]
-        return torch.tensor(ids + [k for _, text in self.texts for k in text])
 
 
 def prune_model(
@@ -214,8 +75,9 @@ def prune_model(
             "text": text.token_digest(),
             "summary": text.summary(),
             "device": torch.device(device).type,
-            "column_loop": column_loop(torch.device(device)),
-            "code": code_digest("evenprune.pruning.engine"),
+            "implementation": find(options.method).implementation(torch.device(device)),
+            "regime": asdict(REGIMES[options.regime]),
+            "code": [code_digest(name, FACTS) for name in (module_of(options.method), __name__)],
             "versions": [torch.__version__, transformers.__version__],
         }
     )
@@ -235,6 +97,7 @@ class Run:
         self.text = text
         self.place = place
         self.regime = REGIMES[options.regime]
+        self.method = find(options.method)
         self.shards = base.shard_names()
         self.packing: str | None = None
         self.probe: Probe | None = None
@@ -274,7 +137,9 @@ class Run:
                 records[index + 1] = record
                 self.place.finish(self.shard_file(index + 1).name, record)
                 self._report(index, count, record, start, index + 2 - done)
-        return self._assemble(records, base_files, time.monotonic() - start)
+        shards = [self.shard_file(shard) for shard in range(count + 1)]
+        seconds = time.monotonic() - start
+        return assemble(shards, records, self.base, base_files, self.options, self.text, seconds)
 
     def _replay_block(self, index: int, calibration: Calibration) -> None:
         """Run the calibration text through a block that an earlier process has pruned."""
@@ -298,7 +163,7 @@ class Run:
 
     def _calibration(self) -> Calibration | None:
         """Return the activations in front of the first block; None for a method without text."""
-        if self.options.method == "magnitude":
+        if self.method.statistic is None:
             return None
         base = self.base
         limit = max_positions(base.folder)
@@ -321,44 +186,19 @@ class Run:
     def _pack_pairs(self) -> list[Batch]:
         """Return the batches of pairs; sets ``self.packing`` to the packing that was possible.
 
-        Expects the first block loaded, like ``_tree_objection``.
+        Expects the first block loaded, and the base model outside its blocks.
         """
         if self.text.pairs is None:
             return []
         pairs = self.text.pairs.pairs
         self.packing = self.options.packing
         if self.packing == "shared-prefix":
-            objection = self._tree_objection()
+            objection = shared_prefix_objection(self.base, pairs, self.probe.form)
             if objection:
                 self.packing = "sentences"
                 print(f"no shared-prefix packing: {objection}", file=sys.stderr)
         shared = self.packing == "shared-prefix"
-        return pack_pairs(pairs, self.options.bias_of_pairs(len(pairs)), shared)
-
-    def _tree_objection(self) -> str | None:
-        """Return why this model cannot take shared-prefix batches, or None after trying one."""
-        base, pairs = self.base, self.text.pairs.pairs
-        packed = {
-            pair.id: len(pair.ids0) + len(pair.ids1) - common_prefix(pair.ids0, pair.ids1)
-            for pair in pairs
-        }
-        objection = tree_objection(base.model, max(packed.values()))
-        if objection:
-            return objection
-        # One pair with a prefix and two suffixes, of which the model must show no trace.
-        pair = max(pairs, key=lambda pair: packed[pair.id] - max(len(pair.ids0), len(pair.ids1)))
-        try:
-            deviation = tree_deviation(base.model, base.blocks, pair, base.device, self.probe.form)
-        except (UserError, torch.OutOfMemoryError):
-            raise
-        except Exception as error:  # the model's code, which has run on plain sentences before
-            return f"{type(base.model).__name__} fails on it ({type(error).__name__})"
-        if deviation > TREE_TOLERANCE[base.compute_dtype]:
-            return (
-                f"{type(base.model).__name__} does not keep two suffixes of one prefix apart "
-                f"(relative deviation {deviation:.1e})"
-            )
-        return None
+        return pack_pairs(pairs, self.method.pair_weights(self.options, len(pairs)), shared)
 
     def _prune_block(self, index: int, calibration: Calibration | None) -> dict[str, Any]:
         """Prune one block, write its shard, advance the activations; return its record."""
@@ -404,9 +244,9 @@ class Run:
     def _statistics(
         self, index: int, calibration: Calibration, groups: list[list[str]]
     ) -> dict[str, Tensor]:
-        """Return the Hessian, or for wanda the squared norms, of each group's input."""
+        """Return the method's statistic of each group's input."""
         block, name = self.base.blocks[index], self.base.block_name(index)
-        kind = SquareNorms if self.options.method == "wanda" else Gram
+        kind = self.method.statistic
         leaders = [group[0] for group in groups]
         sums: dict[str, Gram | SquareNorms] = {}
 
@@ -431,7 +271,8 @@ class Run:
             if not torch.isfinite(diagonal).all():
                 collect(block, index, calibration, leaders, locate)
                 value, item = largest[leader]
-                heavy = max(self.options.bias_of_pairs(len(self.text.pairs.pairs)), default=0.0)
+                weights = self.method.pair_weights(self.options, len(self.text.pairs.pairs))
+                heavy = max(weights, default=0.0)
                 raise UserError(
                     f"the sums of squares of the input of {name}.{leader} overflow float32: up to "
                     f"{value:.1e} for calibration item {item}"
@@ -445,16 +286,8 @@ class Run:
         self, name: str, matrices: list[Tensor], statistic: Tensor | None
     ) -> list[tuple[Tensor, Report]]:
         """Prune the matrices (n, d) of one input group on the device; results on the CPU."""
-        options, regime = self.options, self.regime
         matrices = [matrix.to(self.base.device) for matrix in matrices]
-        if statistic is None:
-            results = [prune_magnitude(matrix, regime) for matrix in matrices]
-        elif options.method == "wanda":
-            results = [prune_wanda(matrix, statistic, regime) for matrix in matrices]
-        else:
-            results = prune_hessian(
-                matrices, statistic, regime, options.block_size, options.damping, name
-            )
+        results = self.method.prune(matrices, statistic, self.regime, self.options, name)
         return [(pruned.cpu(), report) for pruned, report in results]
 
     def _write_block(
@@ -482,51 +315,3 @@ class Run:
             "pruned": sorted(stored.values()),
             "packing": self.packing,
         }
-
-    def _assemble(
-        self, records: list[dict], base_files: dict[str, str], seconds: float
-    ) -> dict[str, Any]:
-        """Write index, carried files, manifest, layer table, provenance and card."""
-        place, base = self.place, self.base
-        tensors: dict[str, dict] = {}
-        weight_map: dict[str, str] = {}
-        files: dict[str, str] = {}
-        for shard, item in enumerate(records):
-            file = self.shard_file(shard)
-            files[file.name] = item["tensors"].pop("")["sha256"]
-            for name, facts in item["tensors"].items():
-                tensors[name] = facts | ({"pruned": True} if name in item["pruned"] else {})
-                weight_map[name] = file.name
-        total = sum(entry.size for entry in base.stored.values())
-        index = place.model / "model.safetensors.index.json"
-        write_json(index, {"metadata": {"total_size": total}, "weight_map": weight_map})
-        files[index.name] = sha256_file(index)
-        with disk_errors(place.model):
-            for file in base.carried_files():
-                shutil.copyfile(file, place.model / file.name)
-                files[file.name] = base_files[file.name]
-        layers = [row for item in records for row in item["layers"]]
-        write_csv(place.model / "layers.csv", LAYER_COLUMNS, layers)
-        files["layers.csv"] = sha256_file(place.model / "layers.csv")
-        size = sum(row["rows"] * row["columns"] for row in layers)
-        options = self.options.relevant()
-        options["dtype"] = str(base.dtype).removeprefix("torch.")
-        options["packing"] = records[1]["packing"]  # the one in use, whatever was asked for
-        manifest = {
-            "method": options.pop("method"),
-            "regime": options.pop("regime"),
-            "options": options,
-            "base": {"files": base_files, "files_sha256": files_digest(base_files)},
-            **trust_record(),
-            "calibration": self.text.summary(),
-            "tensors": tensors,
-            "sparsity": sum(row["zeros"] for row in layers) / size,
-            "files": files,
-            "model_sha256": digest({name: facts["sha256"] for name, facts in tensors.items()}),
-        }
-        write_text(place.model / "README.md", model_card(manifest))
-        files["README.md"] = sha256_file(place.model / "README.md")
-        manifest = sealed(manifest)
-        write_json(place.model / "manifest.json", manifest)
-        write_json(place.model / "provenance.json", provenance(base.device, records, seconds))
-        return manifest

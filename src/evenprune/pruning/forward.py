@@ -5,7 +5,6 @@ once per batch by running the model with its blocks replaced by recorders, and e
 later called with exactly the arguments that the model gave to it.
 """
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +14,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ..base.errors import UserError
-from ..data.calibration import TokenPair, common_prefix
 from ..models.architecture import find_linears
 from ..models.tensors import all_finite
 from .hessian import Plan
-from .packing import Batch, Part, pack_pairs
+from .packing import Batch, Part
 from .standin import Call, Form, StandIn, Stop, Tape
 
 
@@ -52,46 +50,6 @@ class Calibration:
     def streams(self) -> list[Stream]:
         """Return all streams in order."""
         return [stream for streams, _ in self.batches for stream in streams]
-
-
-def tree_objection(model: PreTrainedModel, longest: int) -> str | None:
-    """Return why a model cannot be given shared-prefix batches, or None.
-
-    Needs explicit positions and masks, and no sliding window shorter than the ``longest``
-    packed sequence: a 4-D mask replaces the window's own.
-    """
-    taken = inspect.signature(model.base_model.forward).parameters
-    for name in ("attention_mask", "position_ids"):
-        if name not in taken:
-            return f"{type(model).__name__} takes no {name}"
-    window = getattr(model.config.get_text_config(), "sliding_window", None)
-    if window is not None and longest > window:
-        return f"its sliding window of {window} tokens is shorter than a pair of {longest}"
-    return None
-
-
-@torch.no_grad()
-def tree_deviation(
-    model: PreTrainedModel, blocks: nn.ModuleList, pair: TokenPair, device: str, form: Form
-) -> float:
-    """Return how far shared-prefix packing changes the first block's output for one pair.
-
-    The largest absolute difference over the tokens of both sentences, relative to the largest
-    output. Far above rounding, it means that the attention ignores the 4-D mask or the
-    positions. Expects the first block loaded, and the base model outside its blocks.
-    """
-    shared, plain = (
-        record_inputs(model, blocks, pack_pairs([pair], [0.0], choice), device, form).streams()
-        for choice in (True, False)
-    )
-    packed = shared[0].run(blocks[0], 0)[0]
-    alone = [row for stream in plain for row in stream.run(blocks[0], 0)]
-    prefix, one = common_prefix(pair.ids0, pair.ids1), len(pair.ids0)
-    difference = max(
-        (packed[:one] - alone[0]).abs().max(),
-        (packed[one:] - alone[1][prefix:]).abs().max() if packed[one:].numel() else 0.0,
-    )
-    return float(difference / alone[0].abs().max())
 
 
 @torch.no_grad()

@@ -2,7 +2,7 @@
 
 Rows of W are independent within a block of columns, so each program takes a tile of rows
 through all columns. It holds the tile in registers and does what the plain loop in
-``solver.py`` does, in the same order: rank-1 updates within a group of columns, one product
+``plain_loop.py`` does, in the same order: rank-1 updates within a group of columns, one product
 from the group to the rest of the block.
 """
 
@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from .masks import Regime
-from .solver import GROUP
+from .plain_loop import GROUP
 
 MAX_COLUMNS = 128  # of one launch; what a program can hold
 ROWS = 32  # of one program
@@ -82,7 +82,7 @@ def prune_block(
 ) -> None:
     """Run the column loop within one block (c, n) with its factor (c, c), all of it float32.
 
-    Does what ``solver._prune_block`` does: prunes ``block`` in place and fills ``error`` (c, n);
+    Does what ``plain_loop.prune_block`` does: prunes ``block`` in place and fills ``error`` (c, n);
     inverse: (c, 1), 1 / U_jj. ``mask`` (c, n) is read for an unstructured regime and left alone
     for N:M. Up to ``MAX_COLUMNS`` columns are one launch, a wider block is several with a
     matrix product between them.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-METHODS = ("magnitude", "wanda", "sparsegpt", "debias-sparsegpt")
+from ..plan import facts
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,7 @@ class Regime:
 
 
 REGIMES = {
-    "u25": Regime("u25", 1, 4, False),
-    "u50": Regime("u50", 1, 2, False),
-    "1of4": Regime("1of4", 1, 4, True),
-    "2of4": Regime("2of4", 2, 4, True),
+    slug: Regime(slug, one.zeros, one.of, one.structured) for slug, one in facts.REGIMES.items()
 }
 
 
@@ -105,23 +102,3 @@ def group_mask(scores: Tensor, regime: Regime) -> Tensor:
     groups = scores.reshape(rows, columns // regime.of, regime.of).permute(2, 0, 1)
     mask = smallest_of_group(groups, regime.zeros)
     return mask.permute(1, 2, 0).reshape(rows, columns)
-
-
-def magnitude_mask(weight: Tensor, regime: Regime) -> Tensor:
-    """Return the mask of weights to zero by ``|w|``: per N:M group, or over the whole matrix."""
-    scores = weight.abs()
-    if regime.structured:
-        return group_mask(scores, regime)
-    return smallest(scores, regime.count(scores.numel()))
-
-
-def wanda_mask(weight: Tensor, square_norms: Tensor, regime: Regime) -> Tensor:
-    """Return the mask of weights to zero by ``|w| * ||X_j||`` (Sun et al. 2024, Eq. 1).
-
-    ``weight`` is (n, d), ``square_norms`` (d,) holds ``||X_j||²``. Compared per N:M group, or
-    within each row.
-    """
-    scores = weight.abs() * square_norms.sqrt()
-    if regime.structured:
-        return group_mask(scores, regime)
-    return smallest_per_row(scores, regime.count(scores.shape[1]))

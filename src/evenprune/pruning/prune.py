@@ -6,36 +6,55 @@ with manifest.json, provenance.json and layers.csv. A killed run continues when 
 
 import argparse
 import sys
+from dataclasses import fields
 from pathlib import Path
 
+from ..data.calibration import ALIGNMENTS
 from ..models.trust import add_trust_argument
+from ..plan.facts import METHODS, REGIMES
+from .options import BIAS_SCALINGS, PACKINGS, PRUNING_METHODS, SEQUENTIALS, Options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``prune``."""
-    add = parser.add_argument
+    add, default = parser.add_argument, Options
     add("--model", type=Path, required=True, metavar="DIR", help="folder of the base model")
-    add("--pairs", type=Path, metavar="FILE", help="sentence pairs, JSON lines (not for magnitude)")
+    without = " or ".join(name for name in PRUNING_METHODS if not METHODS[name].calibrated)
+    add(
+        "--pairs", type=Path, metavar="FILE", help=f"sentence pairs, JSON lines (not for {without})"
+    )
     add("--texts", type=Path, metavar="FILE", help="further calibration texts, JSON lines")
     add("--out", type=Path, required=True, metavar="DIR", help="folder of the pruned model")
-    add("--method", required=True, help="magnitude, wanda, sparsegpt or debias-sparsegpt")
-    add("--regime", required=True, help="u25, u50 (unstructured), 1of4 or 2of4 (zeros of 4)")
-    add("--bias-weight", type=float, default=1.0, metavar="B", help="weight of the bias term")
+    *first, last = PRUNING_METHODS
+    add("--method", required=True, help=f"{', '.join(first)} or {last}")
+    add("--regime", required=True, help=regimes_help())
+    add("--bias-weight", type=float, default=default.bias_weight, metavar="B",
+        help="weight of the bias term")  # fmt: skip
     add(
         "--bias-scaling",
-        choices=("equation", "released-code"),
-        default="equation",
+        choices=BIAS_SCALINGS,
+        default=default.bias_scaling,
         help="the paper's equation, or the authors' code, where pair k weighs B·k",
     )
-    add("--block-size", type=int, default=128, metavar="N", help="columns between two products")
-    add("--damping", type=float, default=0.01, metavar="D", help="share of the mean diagonal")
-    add("--alignment", choices=("equal-length", "pad", "suffix"), default="equal-length")
-    add("--sequential", choices=("block", "module"), default="block")
-    add("--packing", choices=("shared-prefix", "sentences"), default="shared-prefix")
-    add("--seed", type=int, default=0, help="recorded; pruning itself draws no random numbers")
+    add("--block-size", type=int, default=default.block_size, metavar="N",
+        help="columns between two products")  # fmt: skip
+    add("--damping", type=float, default=default.damping, metavar="D",
+        help="share of the mean diagonal")  # fmt: skip
+    add("--alignment", choices=ALIGNMENTS, default=default.alignment)
+    add("--sequential", choices=SEQUENTIALS, default=default.sequential)
+    add("--packing", choices=PACKINGS, default=default.packing)
+    add("--seed", type=int, default=default.seed,
+        help="recorded; pruning itself draws no random numbers")  # fmt: skip
     add("--device", choices=("cpu", "cuda"), help="default: cuda where there is a GPU")
     add("--work", type=Path, metavar="DIR", help="where unfinished results lie, kept when killed")
     add_trust_argument(parser)
+
+
+def regimes_help() -> str:
+    """Return the regimes in words: unstructured ones, then those of N:M groups."""
+    free = ", ".join(name for name, regime in REGIMES.items() if not regime.structured)
+    *first, last = [name for name, regime in REGIMES.items() if regime.structured]
+    return f"{free} (unstructured), {', '.join(first)} or {last} (zeros of a group of inputs)"
 
 
 def run(args: argparse.Namespace) -> None:
@@ -48,21 +67,11 @@ def run(args: argparse.Namespace) -> None:
     from ..models.architecture import max_positions
     from ..models.identity import identify
     from ..models.loading import limit_threads, load_tokenizer, pick_device
-    from .engine import Options, Text, prune_model
+    from .calibration_text import Text
+    from .engine import prune_model
     from .workspace import check_work
 
-    options = Options(
-        method=args.method,
-        regime=args.regime,
-        bias_weight=args.bias_weight,
-        bias_scaling=args.bias_scaling,
-        block_size=args.block_size,
-        damping=args.damping,
-        alignment=args.alignment,
-        sequential=args.sequential,
-        packing=args.packing,
-        seed=args.seed,
-    )
+    options = Options(**{one.name: getattr(args, one.name) for one in fields(Options)})
     options.check()
     record, args.model = args.model, source_folder(args.model)
     inputs = [args.model, record, args.pairs, args.texts]
@@ -71,9 +80,9 @@ def run(args: argparse.Namespace) -> None:
     identify(args.model)
     tokenizer = load_tokenizer(args.model)
     text = Text()
-    if args.method == "magnitude":
+    if not METHODS[args.method].calibrated:
         if args.pairs or args.texts:
-            print("magnitude uses no text: --pairs and --texts are ignored", file=sys.stderr)
+            print(f"{args.method} uses no text: --pairs and --texts are ignored", file=sys.stderr)
     elif args.pairs is None:
         raise UserError(f"method {args.method} needs calibration text: give --pairs FILE")
     else:

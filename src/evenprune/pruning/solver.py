@@ -3,7 +3,7 @@
 Works on ``Wᵀ``, so that the column that the loop is at is contiguous in memory, and in two
 levels: rank-1 updates within a group of columns, one matrix product to the rest of the block,
 one to the rest of the matrix. Weights that share their input may be stacked side by side.
-On a GPU a Triton kernel runs the loop within a block; the loop here is its reference.
+On a GPU a Triton kernel (`kernel.py`) runs the loop within a block, on a CPU `plain_loop.py`.
 """
 
 import functools
@@ -16,16 +16,16 @@ import torch
 from torch import Tensor
 
 from ..base.errors import UserError
-from .masks import Regime, smallest, smallest_of_group
+from . import plain_loop
+from .masks import Regime, smallest
 
-GROUP = 16  # columns between two products within a block; a multiple of every N:M group
-COLUMN_LOOP = "EVENPRUNE_SPARSEGPT_COLUMN_LOOP"  # environment variable: plain or triton
+COLUMN_LOOP = "EVENPRUNE_COLUMN_LOOP"  # environment variable: plain or triton
 
 
 def column_loop(device: torch.device) -> str:
     """Return which form of the loop within a block runs on a device: ``plain`` or ``triton``.
 
-    The environment variable ``EVENPRUNE_SPARSEGPT_COLUMN_LOOP`` decides where it is set. Otherwise
+    The environment variable ``EVENPRUNE_COLUMN_LOOP`` decides where it is set. Otherwise
     CUDA takes the kernel, or says once that Triton is not installed, and the CPU the plain one.
 
     Raises UserError for another value, and for ``triton`` where it is not installed.
@@ -71,7 +71,7 @@ def prune_columns(
     """
     width, rows = weight_t.shape
     inverses = upper.diagonal().reciprocal().unsqueeze(1)
-    prune_block = _prune_block
+    prune_block = plain_loop.prune_block
     if column_loop(weight_t.device) == "triton":
         from .kernel import prune_block  # imports Triton, which a CPU environment has not
     loss = torch.zeros(rows, dtype=weight_t.dtype, device=weight_t.device)
@@ -99,32 +99,3 @@ def _block_mask(block: Tensor, inverse: Tensor, regime: Regime, heights: Sequenc
         for part in scores.split(list(heights), dim=1)
     ]
     return torch.cat(masks, dim=1)
-
-
-def _prune_block(
-    block: Tensor, factor: Tensor, inverse: Tensor, regime: Regime, mask: Tensor, error: Tensor
-) -> None:
-    """Run the column loop within one block (c, n) with its factor (c, c).
-
-    inverse: (c, 1), 1 / U_jj. ``mask`` (c, n) is read, or filled group by group for an N:M
-    regime; ``error`` (c, n) is filled with ``w / U_jj`` where a weight was pruned, 0 elsewhere.
-    """
-    size = len(block)
-    if not regime.structured:
-        torch.mul(mask, inverse, out=error)
-    for start in range(0, size, GROUP):
-        stop = min(start + GROUP, size)
-        for column in range(start, stop):
-            if regime.structured and column % regime.of == 0:
-                group = slice(column, column + regime.of)
-                scores = (block[group] * inverse[group]).abs_()
-                mask[group] = smallest_of_group(scores, regime.zeros)
-                torch.mul(mask[group], inverse[group], out=error[group])
-            error[column].mul_(block[column])
-            if column + 1 < stop:
-                block[column + 1 : stop].addr_(
-                    factor[column, column + 1 : stop], error[column], alpha=-1
-                )
-        if stop < size:
-            block[stop:].addmm_(factor[start:stop, stop:].T, error[start:stop], alpha=-1)
-    block.masked_fill_(mask, 0.0)

@@ -1,0 +1,79 @@
+"""The files beside the shards of a pruned model: index, carried files, manifest, tables, card."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..base.checksums import sealed
+from ..base.files import digest, disk_errors, sha256_file, write_csv, write_json, write_text
+from ..models.identity import files_digest
+from ..models.trust import trust_record
+from .base_model import BaseModel
+from .calibration_text import Text
+from .card import model_card
+from .options import Options
+from .provenance import provenance
+
+LAYER_COLUMNS = [
+    "module", "rows", "columns", "zeros", "sparsity", "loss", "dead_columns", "damping",
+    "precision", "condition",
+]  # fmt: skip
+
+
+def assemble(
+    shards: Sequence[Path],
+    records: list[dict],
+    base: BaseModel,
+    base_files: dict[str, str],
+    options: Options,
+    text: Text,
+    seconds: float,
+) -> dict[str, Any]:
+    """Write all that a model folder holds beside its finished ``shards``; return the manifest.
+
+    records: the workspace's, one a shard; base_files: SHA-256 by name; seconds: the wall time of
+    this process.
+    """
+    folder = shards[0].parent
+    tensors: dict[str, dict] = {}
+    weight_map: dict[str, str] = {}
+    files: dict[str, str] = {}
+    for file, item in zip(shards, records, strict=True):
+        files[file.name] = item["tensors"].pop("")["sha256"]
+        for name, facts in item["tensors"].items():
+            tensors[name] = facts | ({"pruned": True} if name in item["pruned"] else {})
+            weight_map[name] = file.name
+    total = sum(entry.size for entry in base.stored.values())
+    index = folder / "model.safetensors.index.json"
+    write_json(index, {"metadata": {"total_size": total}, "weight_map": weight_map})
+    files[index.name] = sha256_file(index)
+    with disk_errors(folder):
+        for file in base.carried_files():
+            shutil.copyfile(file, folder / file.name)
+            files[file.name] = base_files[file.name]
+    layers = [row for item in records for row in item["layers"]]
+    write_csv(folder / "layers.csv", LAYER_COLUMNS, layers)
+    files["layers.csv"] = sha256_file(folder / "layers.csv")
+    size = sum(row["rows"] * row["columns"] for row in layers)
+    used = options.relevant()
+    used["dtype"] = str(base.dtype).removeprefix("torch.")
+    used["packing"] = records[1]["packing"]  # the one in use, whatever was asked for
+    manifest = {
+        "method": used.pop("method"),
+        "regime": used.pop("regime"),
+        "options": used,
+        "base": {"files": base_files, "files_sha256": files_digest(base_files)},
+        **trust_record(),
+        "calibration": text.summary(),
+        "tensors": tensors,
+        "sparsity": sum(row["zeros"] for row in layers) / size,
+        "files": files,
+        "model_sha256": digest({name: facts["sha256"] for name, facts in tensors.items()}),
+    }
+    write_text(folder / "README.md", model_card(manifest))
+    files["README.md"] = sha256_file(folder / "README.md")
+    manifest = sealed(manifest)
+    write_json(folder / "manifest.json", manifest)
+    write_json(folder / "provenance.json", provenance(base.device, records, seconds))
+    return manifest

@@ -1,0 +1,58 @@
+"""The tokenised calibration text of one run."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..base.files import digest
+from ..data.calibration import TokenizedPairs
+
+
+@dataclass(frozen=True)
+class Text:
+    """Tokenised calibration text and the digests of the files it came from.
+
+    texts: (id, token ids) of the unpaired ones.
+    """
+
+    pairs: TokenizedPairs | None = None
+    texts: Sequence[tuple[str, Sequence[int]]] = ()
+    pairs_sha256: str | None = None
+    texts_sha256: str | None = None
+
+    def summary(self) -> dict[str, Any]:
+        """Return the entry ``calibration`` of the manifest."""
+        pairs = self.pairs.pairs if self.pairs else []
+        return {
+            "pairs_sha256": self.pairs_sha256,
+            "texts_sha256": self.texts_sha256,
+            "pairs_kept": len(pairs),
+            "pairs_dropped": self.pairs.dropped if self.pairs else 0,
+            "categories": self.pairs.counts if self.pairs else {},
+            "tokens": {
+                "pairs": sum(len(pair.ids0) + len(pair.ids1) for pair in pairs),
+                "texts": sum(len(ids) for _, ids in self.texts),
+            },
+        }
+
+    def token_digest(self) -> str:
+        """Return a digest of the token ids, their order and their matches."""
+        pairs = self.pairs.pairs if self.pairs else []
+        rows = [[list(p.ids0), list(p.ids1), [list(m) for m in p.matches]] for p in pairs]
+        return digest([rows, [list(ids) for _, ids in self.texts]])
+
+    def lengths(self) -> Iterator[tuple[str, int]]:
+        """Yield the id of every item and the number of tokens of its longest sequence."""
+        for pair in self.pairs.pairs if self.pairs else []:
+            yield pair.id, max(len(pair.ids0), len(pair.ids1))
+        for name, ids in self.texts:
+            yield name, len(ids)
+
+    def token_ids(self) -> Tensor:
+        """Return all token ids in one tensor."""
+        pairs = self.pairs.pairs if self.pairs else []
+        ids = [k for pair in pairs for k in (*pair.ids0, *pair.ids1)]
+        return torch.tensor(ids + [k for _, text in self.texts for k in text])

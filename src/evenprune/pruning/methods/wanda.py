@@ -1,0 +1,56 @@
+"""Method `wanda`: the smallest weights by |w| times the norm of their input, no weight update.
+
+Sun et al. 2024, "A Simple and Effective Pruning Approach for Large Language Models".
+"""
+
+from collections.abc import Iterable, Sequence
+
+from torch import Tensor
+
+from ..hessian import SquareNorms
+from ..masks import Regime, group_mask, smallest_per_row
+from ..method import Method, Report
+from ..options import Options
+
+
+def wanda_mask(weight: Tensor, square_norms: Tensor, regime: Regime) -> Tensor:
+    """Return the mask of weights to zero by ``|w| * ||X_j||`` (Sun et al. 2024, Eq. 1).
+
+    ``weight`` is (n, d), ``square_norms`` (d,) holds ``||X_j||²``. Compared per N:M group, or
+    within each row.
+    """
+    scores = weight.abs() * square_norms.sqrt()
+    if regime.structured:
+        return group_mask(scores, regime)
+    return smallest_per_row(scores, regime.count(scores.shape[1]))
+
+
+class Wanda(Method):
+    """The loss is ``Σ (|w| ‖X_j‖)²``."""
+
+    statistic = SquareNorms
+
+    def prune(
+        self,
+        matrices: Sequence[Tensor],
+        statistic: Tensor | None,
+        regime: Regime,
+        options: Options,
+        name: str,
+    ) -> list[tuple[Tensor, Report]]:
+        """Prune each matrix on its own; ``statistic`` holds ``‖X_j‖²``."""
+        assert statistic is not None
+        dead = int((statistic == 0).sum())
+        results = []
+        for weight in matrices:
+            mask = wanda_mask(weight.float(), statistic, regime)
+            loss = (weight.float().square() * statistic)[mask].sum()
+            results.append((weight.masked_fill(mask, 0.0), Report(float(loss), dead)))
+        return results
+
+    def comparison_groups(self, shape: tuple[int, int], options: Options) -> Iterable[int]:
+        """Return the length of each row."""
+        return [shape[1]] * shape[0]
+
+
+METHOD = Wanda()

@@ -1,0 +1,104 @@
+"""What holds for every method and regime, also for one that is added."""
+
+import subprocess
+import sys
+
+import pytest
+
+from evenprune.base.codedigest import import_closure
+from evenprune.plan import facts
+from evenprune.plan.config import Pruning
+from evenprune.pruning import methods, plain_loop
+from evenprune.pruning.card import regime_text
+from evenprune.pruning.masks import REGIMES
+from evenprune.pruning.method import Method
+from evenprune.pruning.options import PRUNING_METHODS, Options
+
+each = pytest.mark.parametrize("name", PRUNING_METHODS)
+
+
+@each
+def test_facts_and_module_agree(name):
+    method, declared = methods.find(name), facts.METHODS[name]
+    assert isinstance(method, Method)
+    assert declared.calibrated == (method.statistic is not None)
+    assert set(declared.options) <= set(Pruning.model_fields)
+    assert f"`{name}`: " in sys.modules[methods.module_of(name)].__doc__
+    assert methods.description(name)
+
+
+@each
+def test_options_that_a_method_does_not_use_are_none(name):
+    used = Options(name, "2of4").relevant()
+    declared = set(facts.METHODS[name].options)
+    for option in Pruning.model_fields:
+        assert (used[option] is not None) == (option in declared), option
+    assert (used["packing"] is not None) == facts.METHODS[name].calibrated
+    assert Options.of({"method": name, "regime": "2of4", "options": used}) == Options(name, "2of4")
+
+
+@each
+def test_a_method_keeps_to_its_own_code(name):
+    """Another method's module decides nothing of this one's result, but what it is built on."""
+    closure = import_closure(methods.module_of(name), methods.FACTS)
+    engine = import_closure("evenprune.pruning.engine", methods.FACTS)
+    assert "evenprune.plan.facts" not in {*closure, *engine}
+    assert not [module for module in engine if "pruning.methods." in module]
+    assert "evenprune.pruning.solver" not in engine
+    others = {module for module in closure if "pruning.methods." in module}
+    base = {"debias-sparsegpt": {"evenprune.pruning.methods.sparsegpt"}}.get(name, set())
+    assert others == base | {methods.module_of(name)}
+
+
+@pytest.mark.parametrize("regime", REGIMES.values(), ids=REGIMES)
+def test_regimes_fit_the_column_loop(regime):
+    assert 0 < regime.zeros < regime.of
+    if regime.structured:
+        assert plain_loop.GROUP % regime.of == 0
+    assert regime_text(regime.slug)
+
+
+def test_no_other_names_are_methods():
+    for name in ("dense", "__init__", "sparsegtp", ""):
+        with pytest.raises(KeyError):
+            methods.find(name)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"options": []}, TypeError),
+        ({"options": {}}, KeyError),
+        ({"options": Options("sparsegpt", "u50").relevant() | {"block_size": 0}}, ValueError),
+        ({"options": Options("sparsegpt", "u50").relevant() | {"block_size": "x"}}, ValueError),
+    ],
+)
+def test_options_of_a_manifest_of_another_form(change, error):
+    good = {"method": "sparsegpt", "regime": "u50"}
+    manifest = good | {"options": Options("sparsegpt", "u50").relevant()} | change
+    with pytest.raises(error):
+        Options.of(manifest)
+
+
+def test_pair_weights_of_both_scalings():
+    weights = methods.find("debias-sparsegpt").pair_weights
+    assert weights(Options("debias-sparsegpt", "u50", bias_weight=2.0), 3) == [2.0] * 3
+    released = Options("debias-sparsegpt", "u50", bias_weight=2.0, bias_scaling="released-code")
+    assert weights(released, 3) == [2.0, 4.0, 6.0]
+    for name in set(PRUNING_METHODS) - {"debias-sparsegpt"}:
+        assert methods.find(name).pair_weights(released, 3) == [0.0] * 3
+
+
+def test_the_options_are_known_without_torch():
+    code = "import sys, evenprune.pruning.prune as p; p.Options; assert 'torch' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_comparison_groups_cover_a_matrix():
+    for name in PRUNING_METHODS:
+        options = Options(name, "u25", block_size=7)
+        assert sum(methods.find(name).comparison_groups((5, 24), options)) == 5 * 24
+    least = methods.find("sparsegpt").least_zeros((5, 24), REGIMES["u25"], options)
+    assert least == 3 * (5 * 7 // 4) + 5 * 3 // 4
+    assert methods.find("wanda").least_zeros((5, 6), REGIMES["u25"], options) == 5 * 1
+    assert methods.find("magnitude").least_zeros((5, 6), REGIMES["u25"], options) == 7
