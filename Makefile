@@ -15,8 +15,6 @@ VARIANT ?= $(shell nvidia-smi -L >/dev/null 2>&1 && echo cuda || echo cpu)
 # Package index that has PyTorch's CPU builds; only asked where pip itself knows no such build.
 TORCH_INDEX ?=
 TORCH := 2.13.0
-# Seeds of the worlds that `make controls` compares.
-WORLDS ?= 0 1 2
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-$(VARIANT)
@@ -41,14 +39,7 @@ demo: $(STAMP)
 	@echo "values  results/results.csv"
 
 controls: $(STAMP)
-	@mkdir -p results/controls
-	@# Snakemake reads nested values of --config as text, so that a world's seed comes in a file.
-	set -e; export PATH="$(abspath $(BIN)):$$PATH"; for w in $(WORLDS); do \
-	  printf 'results: results/controls/w%s\nworld: {seed: %s}\n' $$w $$w > results/controls/w$$w.yaml; \
-	  snakemake --cores $(CORES) --configfile config/controls.yaml results/controls/w$$w.yaml \
-	    -- evals results/controls/w$$w/run_spec.json; \
-	done
-	$(BIN)/python -m evenprune report-controls $(WORLDS:%=--run results/controls/w%) --out results/controls/report
+	PATH="$(abspath $(BIN)):$$PATH" snakemake --cores $(CORES) controls --configfile config/controls.yaml
 
 PYTEST := PATH="$(abspath $(BIN)):$$PATH" OMP_NUM_THREADS=1 python -m pytest -n 2 --dist worksteal
 

@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from reporting_run import seal, small_config, write_json, write_jsonl, write_run
 
 from evenprune.cli import main
-from evenprune.controls import report_controls
-from evenprune.controls.report_controls import METRICS, Contrast, Effect, World
+from evenprune.controls import bootstrap
+from evenprune.controls.contrasts import Contrast, control_of
+from evenprune.controls.effects import Effect, effects
+from evenprune.controls.runs import WorldSums
+from evenprune.controls.sums import METRICS, SUMS, read_sums
 from evenprune.evaluation.metrics import bbq_metrics, unqover_metrics
 from evenprune.plan import grids
 from evenprune.plan.config import load_config
@@ -125,10 +128,10 @@ def values_of(rows):
 @given(st.integers(0, 10**6), st.integers(1, 60), st.sampled_from([0.0, 0.5, 1.0]))
 def test_metrics_of_sums_are_the_evaluations_own(seed, items, skill):
     rows = records(random.Random(seed), items, skill)
-    sums = np.array([report_controls.SUMS["bbq"][1](row) for row in rows], float).sum(axis=0)
+    sums = np.array([SUMS["bbq"][1](row) for row in rows], float).sum(axis=0)
     for name, value in values_of(rows).items():
         assert BY_NAME[name].compute(sums) == pytest.approx(value, abs=1e-9, nan_ok=True)
-    right = np.array([report_controls.SUMS["unqover"][1](row) for row in rows], float).sum(axis=0)
+    right = np.array([SUMS["unqover"][1](row) for row in rows], float).sum(axis=0)
     assert BY_NAME["acc"].compute(right) == pytest.approx(unqover_metrics(rows)["acc"]["value"])
 
 
@@ -142,7 +145,7 @@ def test_bootstrap_is_that_of_item_lists(tmp_path):
         for k in range(2):
             rows = records(random.Random(f"{world} {k}"), 60, 0.5 + 0.2 * k, clusters=5 + world)
             write_jsonl(tmp_path / "items.jsonl", rows)
-            ids, clusters, one = report_controls.read_sums(tmp_path / "items.jsonl", "bbq")
+            ids, clusters, one = read_sums(tmp_path / "items.jsonl", "bbq")
             assert ids == tuple(row["item_id"] for row in rows)
             parts.append(one)
             names = sorted(set(clusters))
@@ -150,13 +153,13 @@ def test_bootstrap_is_that_of_item_lists(tmp_path):
         sums = np.zeros((len(names), 2, 8))
         np.add.at(sums, [names.index(name) for name in clusters], np.stack(parts, axis=1))
         other = np.ones((2, 2, 2))
-        worlds.append(World(world, {"bbq": sums, "unqover": other, "perplexity": other}, {}))
+        worlds.append(WorldSums(world, {"bbq": sums, "unqover": other, "perplexity": other}, {}))
         lists.append(by_cluster)
 
     naive = {name: np.zeros((resamples, 2)) for name in values_of([])}
     sizes = [len(world.sums["bbq"]) for world in worlds]
     seen = np.zeros(resamples)
-    for _, world, samples, counts in report_controls.draws(sizes, resamples, seed):
+    for _, world, samples, counts in bootstrap.draws(sizes, resamples, seed):
         for sample, times in zip(samples, counts, strict=True):
             seen[sample] += 1
             assert times.sum() == sizes[world]
@@ -168,7 +171,7 @@ def test_bootstrap_is_that_of_item_lists(tmp_path):
     assert (seen == 3).all()
 
     wanted = [Contrast("dense", point[1], point[0])]
-    for one in report_controls.effects(worlds, point, wanted, resamples, seed):
+    for one in effects(worlds, point, wanted, resamples, seed):
         if one.metric.task != "bbq":
             continue
         name = one.metric.name
@@ -186,16 +189,16 @@ def test_bootstrap_is_that_of_item_lists(tmp_path):
 def test_worlds_and_clusters_are_both_drawn():
     """One cluster a world: the spread of worlds. Equal worlds: the spread of clusters."""
     several = [np.array([[[float(value), 1.0]]]) for value in (0, 1, 5)]
-    means = report_controls.resampled_sums(several, 20_000)[..., 0].mean(axis=(0, 2))
+    means = bootstrap.resampled_sums(several, 20_000)[..., 0].mean(axis=(0, 2))
     assert means.mean() == pytest.approx(2, abs=0.05)
     assert means.std() == pytest.approx(np.std([0, 1, 5]) / math.sqrt(3), rel=0.03)
     equal = [np.array([[[0.0, 1.0]], [[1.0, 1.0]], [[5.0, 1.0]], [[6.0, 1.0]]])] * 4
-    means = report_controls.resampled_sums(equal, 20_000)[..., 0].mean(axis=(0, 2)) / 4
+    means = bootstrap.resampled_sums(equal, 20_000)[..., 0].mean(axis=(0, 2)) / 4
     assert means.std() == pytest.approx(np.std([0, 1, 5, 6]) / math.sqrt(16), rel=0.03)
 
 
 def test_student_interval():
-    found = report_controls.student_interval(np.array([1.0, 2.0, 3.0]))
+    found = bootstrap.student_interval(np.array([1.0, 2.0, 3.0]))
     half = 4.302652729911275 / math.sqrt(3)  # the 0.975 quantile with two degrees of freedom
     assert (found.low, found.high) == pytest.approx((2 - half, 2 + half))
 
@@ -236,10 +239,10 @@ def test_controls_are_matched_with_what_they_control(repo):
         "experiments": {"x": {**experiment, "calibrations": ["ss"]}},
     }
     config = load_config(given, repo / "config/config.yaml", repo / "config/catalogue.yaml")
-    assert report_controls.control_of(config, "ss-shuffled") == "ss"
-    assert report_controls.control_of(config, "ss-random") == "ss"
-    assert report_controls.control_of(config, "ss") is None
-    assert report_controls.control_of(config, "none") is None
+    assert control_of(config, "ss-shuffled") == "ss"
+    assert control_of(config, "ss-random") == "ss"
+    assert control_of(config, "ss") is None
+    assert control_of(config, "none") is None
 
 
 # The report

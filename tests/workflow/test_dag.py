@@ -39,19 +39,6 @@ def test_dry_run_of_the_paper_lists_its_67_checkpoints(clone):
     print(f"dry run of the paper: {time.monotonic() - start:.1f} s")
 
 
-def test_dry_run_of_the_controls_in_another_world(clone):
-    (clone / "w1.yaml").write_text("results: results/w1\nworld: {seed: 1}\n")
-    files = ("--configfile", "config/controls.yaml", "w1.yaml")
-    targets = ("evals", "results/w1/run_spec.json")
-    done = snakemake(clone, "-n", "-p", "--cores", "2", *files, "--", *targets)
-    assert done.returncode == 0, done.stderr
-    jobs = counts(done.stdout)
-    # Four methods and dense, eight variants and six controls at two regimes.
-    assert jobs["evaluate_checkpoint"] == 1 + 4 * 4 + 8 * 2 + 6 * 2
-    assert jobs["build_calibration"] == 3
-    assert "train-world --seed 1" in done.stdout
-
-
 def test_slurm_profile_parses_and_dry_runs(clone):
     done = snakemake(
         clone, "-n", "--profile", "profiles/slurm", "--configfile", "config/paper.yaml"

@@ -135,6 +135,7 @@ rule prefetch:
     """Fetch everything this configuration needs, so that the rest can run offline."""
     log:
         "<results>/logs/prefetch.log",
+    localrule: True
     conda:
         "../../environment.yml"
     resources:

@@ -13,6 +13,7 @@ if NEW_PARAMETERS:
             touch(NEW_PARAMETERS),
         log:
             "<results>/logs/record_parameters.log",
+        localrule: True
         conda:
             "../../environment.yml"
         params:
@@ -29,6 +30,7 @@ rule write_run_spec:
         spec="<results>/run_spec.json",
     log:
         "<results>/logs/write_run_spec.log",
+    localrule: True
     conda:
         "../../environment.yml"
     params:

@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+)
 
 from ..base.errors import UserError
 from ..base.yamlfile import merge, read_yaml
@@ -69,6 +76,29 @@ class World(Section):
 
     seed: int = Field(0, ge=0, description="seed of the generator and of the training")
     retrain: bool = Field(False, description="train the model instead of taking the shipped one")
+
+
+class Controls(Section):
+    """Several invented worlds: the target ``controls`` makes the run in each and compares."""
+
+    worlds: list[Annotated[int, Field(ge=0)]] = Field(
+        [], description="their seeds, in place of world.seed; at least two; []: no such target"
+    )
+
+    @field_validator("worlds", mode="before")
+    @classmethod
+    def _from_text(cls, worlds: Any) -> Any:
+        """Take ``--config 'controls={worlds: [0, 1]}'``, which Snakemake hands on as text."""
+        if not isinstance(worlds, list):
+            return worlds
+        return [int(one) if str(one).isdecimal() else one for one in worlds]
+
+    @field_validator("worlds")
+    @classmethod
+    def _several(cls, worlds: list[int]) -> list[int]:
+        if len(worlds) == 1 or len(set(worlds)) < len(worlds):
+            raise ValueError("expected at least two seeds, each once, as in [0, 1, 2]")
+        return worlds
 
 
 class ModelEntry(Section):
@@ -219,6 +249,7 @@ class Config(Section):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     threads: int = Field(1, ge=1, description="threads of one pruning or evaluation job")
     world: World = World()
+    controls: Controls = Controls()
     models: dict[Slug, ModelEntry]
     datasets: dict[Slug, DatasetEntry]
     calibrations: dict[Slug, Calibration]

@@ -1,0 +1,115 @@
+"""Read the runs that are compared: one results folder a world, everything but the world equal."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import UserError
+from ..base.progress import Progress
+from ..plan.finished import result_folder
+from ..plan.grids import Checkpoint
+from ..plan.run_sheet import Spec, read_spec
+from .contrasts import control_of
+from .sums import SUMS, Array, read_sums
+
+
+@dataclass(frozen=True)
+class WorldSums:
+    """One run: its seed, and by task the sums (clusters, checkpoints, columns) and item count."""
+
+    seed: int
+    sums: dict[str, Array]
+    items: dict[str, int]
+
+
+def read_world(run: Path, spec: Spec, points: Sequence[Checkpoint]) -> WorldSums:
+    """Return the sums of one run's records; the items must be the same for all checkpoints."""
+    sums, items = {}, {}
+    progress = Progress(len(SUMS) * len(points), f"records of {run}")
+    for task in SUMS:
+        slug = spec.primary(task)
+        if slug is None:
+            raise UserError(
+                f"expected a benchmark with the task {task} in {run}, found none; run "
+                "config/controls.yaml, which has it"
+            )
+        first: tuple[tuple[str, ...], ...] = ()
+        parts = []
+        for point in points:
+            path = result_folder(run / "evals" / point.key, slug) / "items.jsonl"
+            ids, clusters, one = read_sums(path, task)
+            first = first or (ids, clusters)
+            if (ids, clusters) != first:
+                raise UserError(
+                    f"expected in {path} the items of {points[0].key}, found others; evaluate "
+                    "both again with the same options"
+                )
+            parts.append(one)
+            progress.update()
+        _, index = np.unique(np.asarray(first[1]), return_inverse=True)
+        every = np.stack(parts, axis=1)
+        total = np.zeros((index.max() + 1, *every.shape[1:]))
+        np.add.at(total, index, every)
+        sums[task], items[task] = total, len(every)
+    return WorldSums(spec.config.world.seed, sums, items)
+
+
+def read_runs(runs: Sequence[Path]) -> tuple[Spec, list[Checkpoint], list[WorldSums]]:
+    """Return the runs' common specification, its checkpoints and every run's sums.
+
+    Raises UserError for fewer than two runs, a run outside the invented world, two runs of one
+    world, runs that differ in more than world, folder and title, a run without a dense model or
+    with several models, calibration seeds or calibrations (their controls aside).
+    """
+    if len(runs) < 2:
+        raise UserError(
+            f"expected at least two runs (--run), each another world, got {len(runs)}: one world "
+            "cannot show what differs between worlds; `make controls` makes three"
+        )
+    specs = [read_spec(run / "run_spec.json") for run in runs]
+    seeds: dict[int, Path] = {}
+    for run, spec in zip(runs, specs, strict=True):
+        if spec.config.source != "world":
+            raise UserError(
+                f"expected runs of the invented world, but source is {spec.config.source!r} in "
+                f"{run}; run config/controls.yaml"
+            )
+        other = seeds.setdefault(spec.config.world.seed, run)
+        if other is not run:
+            raise UserError(
+                f"expected another world in every run, but {other} and {run} both have "
+                f"world.seed {spec.config.world.seed}; leave one out"
+            )
+        if _comparable(spec) != _comparable(specs[0]):
+            raise UserError(
+                f"expected runs that differ in nothing but world.seed, but the configurations of "
+                f"{runs[0]} and {run} differ; run both again with one configuration"
+            )
+    points = sorted(specs[0].files)
+    if not any(point.regime == "dense" for point in points):
+        raise UserError(f"expected a dense model in {runs[0]}, found none; add dense to methods")
+    plain = {
+        point.calibration
+        for point in points
+        if point.calibration != "none" and control_of(specs[0].config, point.calibration) is None
+    }
+    for what, names in (
+        ("model", {point.model for point in points}),
+        ("calibration seed", {str(point.seed) for point in points}),
+        ("calibration beside its controls", plain),
+    ):
+        if len(names) > 1:
+            raise UserError(
+                f"expected one {what} in {runs[0]}, got {', '.join(sorted(names))}; compare them "
+                "in runs of their own"
+            )
+    worlds = [read_world(run, spec, points) for run, spec in zip(runs, specs, strict=True)]
+    return specs[0], points, worlds
+
+
+def _comparable(spec: Spec) -> tuple[dict[str, Any], list[Checkpoint]]:
+    config = spec.config.model_dump(exclude={"results": True, "title": True, "world": {"seed"}})
+    return config, sorted(spec.files)

@@ -1,0 +1,38 @@
+"""The runs behind ``snakemake controls``: one configuration for every world, equal else."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..base.errors import UserError
+from ..plan.config import Config
+
+
+def world_configs(given: Mapping[str, Any], config: Config) -> dict[str, dict[str, Any]]:
+    """Return what the run in each of ``controls.worlds`` is given, by its name, ``w<seed>``.
+
+    ``given`` is what Snakemake was handed and ``config`` what it means. A run has
+    ``<results>/<name>`` as results, its own ``world.seed`` and no worlds to compare. Empty where
+    the configuration names no worlds. Raises UserError where the source is not the world.
+    """
+    if config.controls.worlds and config.source != "world":
+        raise UserError(
+            "controls.worlds: runs are compared across invented worlds, but source is "
+            f"{config.source!r}; set source to 'world' or leave controls out"
+        )
+    own = {key: value for key, value in given.items() if key != "controls"}
+    return {
+        f"w{seed}": {
+            **own,
+            "results": f"{config.results}/w{seed}",
+            "world": {**own.get("world", {}), "seed": seed},
+        }
+        for seed in config.controls.worlds
+    }
+
+
+def unasked(wildcards: Any) -> list[str]:
+    """Raise UserError: the input of ``controls`` where the configuration names no worlds."""
+    raise UserError(
+        "expected the worlds to compare under controls.worlds, but the configuration names none; "
+        "run `snakemake --cores all controls --configfile config/controls.yaml`"
+    )

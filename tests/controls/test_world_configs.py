@@ -1,0 +1,65 @@
+"""The configurations of the worlds that are compared."""
+
+import pytest
+
+from evenprune.base.errors import UserError
+from evenprune.controls.world_configs import unasked, world_configs
+from evenprune.plan.config import load_config, read_yaml
+
+
+@pytest.fixture
+def load(repo):
+    def loaded(given):
+        return load_config(given, repo / "config/config.yaml", repo / "config/catalogue.yaml")
+
+    return loaded
+
+
+def test_worlds_differ_in_seed_and_results_only(repo, load):
+    given = read_yaml(repo / "config/controls.yaml")
+    before = str(given)
+    found = world_configs(given, load(given))
+    assert str(given) == before
+    assert list(found) == ["w0", "w1", "w2"]
+    whole = load({key: value for key, value in given.items() if key != "controls"})
+    for seed, (name, config) in enumerate(found.items()):
+        one = load(config)
+        assert one.results == f"results/controls/{name}"
+        assert one.world.seed == seed
+        assert one.world.retrain
+        assert world_configs(config, one) == {}
+        changes = {"results": whole.results, "world": whole.world}
+        assert one.model_copy(update=changes) == whole
+
+
+def test_no_worlds_no_configurations(load):
+    assert world_configs({}, load({})) == {}
+    with pytest.raises(UserError, match="snakemake --cores all controls"):
+        unasked(None)
+
+
+@pytest.mark.parametrize("worlds", [[3], [1, 1], [0, -1], [0, "x"], "0 1", [0, 1.0], [True, False]])
+def test_worlds_are_several_seeds(load, worlds):
+    with pytest.raises(UserError, match=r"controls\.worlds"):
+        load({"controls": {"worlds": worlds}})
+
+
+def test_worlds_from_the_command_line(load):
+    """Snakemake hands on nested values of --config as text."""
+    given = {"controls": {"worlds": ["3", "14"]}, "world": {"retrain": True}}
+    assert list(world_configs(given, load(given))) == ["w3", "w14"]
+
+
+def test_other_sources_have_no_worlds(repo, load):
+    grid = {"models": ["tiny"], "methods": ["dense"], "regimes": ["2of4"], "calibrations": ["ss"]}
+    given = {
+        "source": "external",
+        "mirror": "m",
+        "controls": {"worlds": [0, 1]},
+        "models": {"tiny": {"mirror": "tiny", "label": "Tiny"}},
+        "benchmarks": {"unqover": {"task": "unqover", "dataset": "unqover"}},
+        "experiments": {"main": grid},
+        "tables": ["main"],
+    }
+    with pytest.raises(UserError, match="source is 'external'"):
+        world_configs(given, load(given))

@@ -1,0 +1,85 @@
+"""The same run in several invented worlds, and the page that compares them.
+
+REQUIRED INPUTS: none; each world is made, with a model of its own.
+OUTPUTS: w<seed>/ (a whole run each), report/ (the page, its figures and numbers).
+"""
+
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+from evenprune.base.codedigest import code_digest as package_digest
+from evenprune.base.errors import UserError
+from evenprune.controls.world_configs import unasked, world_configs
+
+try:
+    WORLDS = world_configs(config, CONFIG)
+except UserError as error:
+    raise WorkflowError(str(error)) from None
+
+# A world is this workflow once more, with a configuration of its own: its rules are w0_prune_model
+# and so on, its results lie below results/controls/w0.
+for world_name, world_config in WORLDS.items():
+    one_world = f"{world_name}_"
+
+    module:
+        name: one_world
+        snakefile:
+            "../Snakefile"
+        config:
+            world_config
+
+    use rule * from one_world as one_world*
+
+
+# What the target evals of every world asks for: summaries, and the files of new parameters.
+EVALUATED = [
+    path for world in WORLDS for path in getattr(rules, f"{world}_evals").input
+]
+
+if WORLDS:
+
+    rule report_controls:
+        """Compare methods and bias weights with dense, SparseGPT and negative controls."""
+        input:
+            specs=[f"{CONFIG.results}/{world}/run_spec.json" for world in WORLDS],
+            evals=[path for path in EVALUATED if Path(path).name == "summary.json"],
+        output:
+            page=report(
+                "<results>/report/controls.html",
+                caption="../report/controls.rst",
+                category="Controls",
+                labels={"file": "page"},
+            ),
+            csv=report(
+                "<results>/report/controls.csv",
+                caption="../report/controls.rst",
+                category="Controls",
+                labels={"file": "values"},
+            ),
+            md="<results>/report/controls.md",
+            figures=expand(
+                "<results>/report/controls_{figure}.{ext}",
+                figure=["regimes", "sweep"],
+                ext=["png", "svg"],
+            ),
+        log:
+            "<results>/logs/report_controls.log",
+        conda:
+            "../../environment.yml"
+        resources:
+            mem_mb=lambda wildcards, attempt: 2000 * attempt,
+            runtime=30,
+        params:
+            runs=" ".join(f"--run {CONFIG.results}/{world}" for world in WORLDS),
+            out=subpath(output.page, parent=True),
+            code=package_digest("evenprune.controls.report_controls"),
+        shell:
+            "python -m evenprune report-controls {params.runs} --out {params.out:q}"
+            " 2>&1 | tee {log:q}"
+
+
+rule controls:
+    """The bias term against its negative controls, in every world of controls.worlds."""
+    input:
+        [rules.report_controls.output.page, *EVALUATED] if WORLDS else unasked,
