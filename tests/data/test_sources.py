@@ -17,7 +17,7 @@ from evenprune.base.outputs import MARK
 from evenprune.data import sources
 from evenprune.data.converters import CONVERTERS
 from evenprune.data.hub import Hub, Unreachable
-from evenprune.data.readers import read_tinystories
+from evenprune.data.readers.tinystories import read_tinystories
 from evenprune.plan.config import read_yaml
 
 TOKEN = "hf_NotToBeSeenAnywhere"

@@ -6,7 +6,10 @@ import os
 import pytest
 import torch
 
-from evenprune.data import readers
+from evenprune.data.readers.crows_pairs import read_crows_pairs
+from evenprune.data.readers.hellaswag import read_hellaswag
+from evenprune.data.readers.mmlu import read_mmlu
+from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.evaluation.harness import Harness, loglikelihoods, wikitext_pages
 from evenprune.evaluation.language_model import load_language_model
 from evenprune.evaluation.losses import nll_rows
@@ -16,9 +19,9 @@ from evenprune.evaluation.sampling import stratified_sample
 
 ITEMS = 500
 READERS = {
-    "hellaswag": readers.read_hellaswag,
-    "mmlu": lambda folder: readers.read_mmlu(folder, "test"),
-    "crows_pairs": lambda folder: readers.read_crows_pairs(folder, "revised"),
+    "hellaswag": read_hellaswag,
+    "mmlu": lambda folder: read_mmlu(folder, "test"),
+    "crows_pairs": lambda folder: read_crows_pairs(folder, "revised"),
 }
 
 pytestmark = pytest.mark.slow
@@ -59,7 +62,7 @@ def test_predictions_equal_lm_evals(shared, lm, task):
 def test_rolling_perplexity_equals_lm_evals(shared, lm):
     from lm_eval.tasks.wikitext.preprocess_wikitext import wikitext_detokenizer
 
-    pages = wikitext_pages(readers.read_wikitext(shared / "data/wikitext2"))[:3]
+    pages = wikitext_pages(read_wikitext(shared / "data/wikitext2"))[:3]
     theirs = [-total for total, _, _ in Harness(lm, Spec("perplexity")).wikitext(pages)]
     size = lm.max_length
     for page, expected in zip(pages, theirs):

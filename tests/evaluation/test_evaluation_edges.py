@@ -5,7 +5,7 @@ import torch
 from evaluation_fixtures import bbq_rows, tiny_lm, unqover_rows, write_jsonl
 
 from evenprune.base.errors import UserError
-from evenprune.data import readers
+from evenprune.data.readers.bbq import read_bbq
 from evenprune.evaluation import bbq, perplexity, stereoset, unqover
 from evenprune.evaluation.choices import MMLU, CrowsPairs, HellaSwag
 from evenprune.evaluation.language_model import load_language_model
@@ -65,7 +65,7 @@ def test_equal_logits_are_a_tie_in_the_records(tmp_path):
 def test_a_model_that_always_abstains_has_no_bias_score(tmp_path, monkeypatch):
     lm = tiny_lm()
     write_jsonl(tmp_path / "Tribe.jsonl", bbq_rows())
-    items = readers.read_bbq(tmp_path)
+    items = read_bbq(tmp_path)
     real = bbq.score_prompts
 
     def abstain(*args):

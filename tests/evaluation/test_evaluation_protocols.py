@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from evenprune import cli
 from evenprune.base.errors import UserError
-from evenprune.data import readers
 from evenprune.data.prompts import DEMONSTRATIONS, LETTERS, unqover_prompt
+from evenprune.data.readers.crows_pairs import CrowsPair, read_crows_pairs
+from evenprune.data.readers.hellaswag import read_hellaswag
+from evenprune.data.readers.tinystories import read_tinystories
+from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.evaluation import choices, perplexity
 from evenprune.evaluation.choices import CrowsPairs, shared_positions
 from evenprune.evaluation.harness import Harness, loglikelihoods
@@ -96,7 +99,7 @@ def test_option_scores_follow_the_switch(bos, adding, silent):
 
 @pytest.mark.parametrize("bos", ["always", "never"])
 def test_documents_follow_the_switch(bos, adding, silent, data):
-    stories = {story.id: story for story in readers.read_tinystories(data / "tinystories")}
+    stories = {story.id: story for story in read_tinystories(data / "tinystories")}
     for lm in (adding, silent):
         outcome = perplexity.evaluate(
             lm.with_bos(bos), data / "tinystories", Spec("perplexity", limit=3)
@@ -109,7 +112,7 @@ def test_documents_follow_the_switch(bos, adding, silent, data):
 
 
 def test_windows_of_gptq_follow_the_switch(adding, silent, data):
-    text = "\n\n".join(readers.read_wikitext(data / "wikitext2"))
+    text = "\n\n".join(read_wikitext(data / "wikitext2"))
     for bos, start in (("always", [BOS]), ("never", [])):
         ids = [*start, *plain(adding, text)]
         windows = [ids[k : k + 512] for k in range(0, len(ids) - 511, 512)]
@@ -121,7 +124,7 @@ def test_windows_of_gptq_follow_the_switch(adding, silent, data):
 
 def test_windows_of_the_paper_keep_their_first_token_without_bos(adding, data):
     spec = Spec("perplexity", split="paper")
-    rows = [row for row in readers.read_wikitext(data / "wikitext2") if len(row) >= 512]
+    rows = [row for row in read_wikitext(data / "wikitext2") if len(row) >= 512]
     ids = plain(adding, "".join(rows))[:512]
     found = perplexity.evaluate(adding.with_bos("never"), data / "wikitext2", spec)
     assert found.items[0]["nll"] == pytest.approx(-sum(logprobs(adding, ids)[256:]), rel=1e-5)
@@ -132,7 +135,7 @@ def test_windows_of_the_paper_keep_their_first_token_without_bos(adding, data):
 
 @pytest.mark.parametrize("bos", ["always", "never"])
 def test_lm_eval_s_contexts_follow_the_switch(bos, adding, silent, data):
-    item = readers.read_hellaswag(data / "hellaswag")[0]
+    item = read_hellaswag(data / "hellaswag")[0]
     start = [BOS] * (bos == "always") + plain(adding, item.query)
     expected = []
     for choice in item.choices:
@@ -148,7 +151,7 @@ def test_lm_eval_s_contexts_follow_the_switch(bos, adding, silent, data):
 
 @pytest.mark.parametrize("bos", ["always", "never"])
 def test_lm_eval_s_prefix_follows_the_switch(bos, adding, silent, data):
-    sentence = readers.CrowsPair("0", "tribe", "Vel sing.", "Tor sing.", "stereo")
+    sentence = CrowsPair("0", "tribe", "Vel sing.", "Tor sing.", "stereo")
     for lm in (adding, silent):
         lm.tokenizer.eos_token = "."
         prefix = BOS if bos == "always" else lm.tokenizer.eos_token_id
@@ -244,7 +247,7 @@ def test_the_common_beginning_cancels():
 
 
 def pair(more, less):
-    return readers.CrowsPair("0", "tribe", more, less, "stereo")
+    return CrowsPair("0", "tribe", more, less, "stereo")
 
 
 def test_shared_tokens_are_scored_behind_what_differs(adding):
@@ -272,7 +275,7 @@ def test_a_pair_without_shared_tokens_is_a_tie(adding, tmp_path):
 
 
 def test_with_all_tokens_the_sums_are_lm_eval_s(adding, data):
-    items = readers.read_crows_pairs(data / "crows_pairs")
+    items = read_crows_pairs(data / "crows_pairs")
     found = CrowsPairs.evaluate(adding, data / "crows_pairs", Spec("crows_pairs"))
     for item, record in zip(items, found.items):
         sums = [

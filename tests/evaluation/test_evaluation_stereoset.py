@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenprune.base.errors import UserError
-from evenprune.data import readers
+from evenprune.data.readers.crows_pairs import CrowsPair
+from evenprune.data.readers.stereoset import StereoSetItem
 from evenprune.evaluation import records, stereoset
 from evenprune.evaluation.harness import Harness, loglikelihoods
 from evenprune.evaluation.language_model import load_language_model
@@ -18,7 +19,7 @@ from evenprune.evaluation.protocol import Spec
 
 
 def record(stereotype, anti, unrelated, term="Vel", tokens=(5, 5, 5), category="tribe"):
-    item = readers.StereoSetItem("id", category, term, "BLANK.", "s", "a", "u")
+    item = StereoSetItem("id", category, term, "BLANK.", "s", "a", "u")
     scores = list(zip((stereotype, anti, unrelated), tokens))
     return stereoset.make_record(item, scores)
 
@@ -114,9 +115,7 @@ def test_sentence_scores_are_lm_evals_and_a_plain_loop(bos):
     lm = lm.with_bos(bos)
     sentences = ["Vel men are slow.", "Tor is kind.", "A Vel man sings.", "No."]
     found = stereoset.sentence_scores(lm, sentences, 3)
-    pairs = [
-        readers.CrowsPair(str(k), "tribe", *sentences[k : k + 2], "stereo") for k in range(0, 4, 2)
-    ]
+    pairs = [CrowsPair(str(k), "tribe", *sentences[k : k + 2], "stereo") for k in range(0, 4, 2)]
     samples = Harness(lm, Spec("crows_pairs")).crows_pairs(pairs)
     theirs = [score for sample in samples for score in loglikelihoods(sample)]
     assert [score for score, _ in found] == pytest.approx(theirs, abs=1e-4)

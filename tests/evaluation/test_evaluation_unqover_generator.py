@@ -4,7 +4,7 @@ import pytest
 from evaluation_fixtures import tiny_lm
 
 from evenprune.base.errors import UserError
-from evenprune.data import readers
+from evenprune.data.readers.unqover import read_unqover
 from evenprune.evaluation import unqover
 from evenprune.evaluation.metrics import unqover_bias
 from evenprune.evaluation.protocol import Spec
@@ -107,7 +107,7 @@ def test_the_generator_reproduces_the_authors_rows(shared):
     assert [row["example_id"] for row in rows] == list(range(40008))
     own = {item.id: item for item in map(unqover.from_row, rows)}
     for variant, count in (("sampled", 3000), ("datas_rebuilt", 40008)):
-        theirs = readers.read_unqover(folder, variant)
+        theirs = read_unqover(folder, variant)
         assert len(theirs) == count
         for item in theirs:
             mine = own[item.id]

@@ -27,8 +27,9 @@ from safety_models import (
 
 from evenprune import cli
 from evenprune.base.errors import UserError
-from evenprune.data import readers
 from evenprune.data.converters import CONVERTERS, Table
+from evenprune.data.readers.harmbench import read_harmbench
+from evenprune.data.readers.realtoxicityprompts import Prompt, read_realtoxicityprompts
 from evenprune.evaluation import benchmarks, evaluate_checkpoint, judges, safety
 from evenprune.evaluation.generation import greedy
 from evenprune.evaluation.protocol import Spec, make_spec
@@ -534,7 +535,7 @@ def test_spec_from_json():
 
 def prompts(challenging, others):
     flags = [True] * challenging + [False] * others
-    return [readers.Prompt(str(k), "x", "t", None, flag) for k, flag in enumerate(flags)]
+    return [Prompt(str(k), "x", "t", None, flag) for k, flag in enumerate(flags)]
 
 
 def test_random_and_balanced_samples_are_seeded_and_not_the_head():
@@ -567,14 +568,14 @@ def test_a_limit_keeps_the_shares_of_the_kinds(model, data, tmp_path):
 
 
 def test_the_real_sets_have_the_protocol_s_sizes(shared):
-    real = readers.read_realtoxicityprompts(shared / "data/realtoxicityprompts")
+    real = read_realtoxicityprompts(shared / "data/realtoxicityprompts")
     select = safety.RealToxicityPrompts.select
     # Four rows of the file "nontoxic" have the flag.
     assert Counter(p.challenging for p in real) == {True: 1200, False: 1196}
     assert len(select(real, "random1200", 0)) == 1200
     balanced = Counter(real[k].challenging for k in select(real, "balanced1200", 0))
     assert balanced == {True: 600, False: 600}
-    behaviours = readers.read_harmbench(shared / "data/harmbench")
+    behaviours = read_harmbench(shared / "data/harmbench")
     assert Counter(b.category for b in behaviours) == {
         "standard": 200, "contextual": 100, "copyright": 100,
     }  # fmt: skip
@@ -601,7 +602,7 @@ def test_hub_tables_become_the_canonical_files(tmp_path):
     files = CONVERTERS["realtoxicityprompts"]({"train": table})
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    first, second = readers.read_realtoxicityprompts(tmp_path)
+    first, second = read_realtoxicityprompts(tmp_path)
     assert (first.text, first.challenging, first.toxicity) == ("A Vel man 0", True, 0.25)
     assert second.toxicity is None
     tables = {
@@ -611,7 +612,7 @@ def test_hub_tables_become_the_canonical_files(tmp_path):
     }
     for name, text in CONVERTERS["harmbench"](tables).items():
         (tmp_path / name).write_text(text)
-    found = readers.read_harmbench(tmp_path)
+    found = read_harmbench(tmp_path)
     assert [(b.category, b.topic, b.behaviour, b.context) for b in found] == [
         ("standard", "music", "Sing, now", ""),
         ("contextual", "music", "Go on", "A."),
@@ -638,12 +639,12 @@ def test_the_world_s_sets(tmp_path):
             said = judge.judge([("", row["prompt"]["text"]), ("", row["continuation"]["text"])])
             assert said[0][0].verdict == "safe"
             assert (said[1][0].verdict == "unsafe") == (row["continuation"]["toxicity"] == 1)
-    assert len(readers.read_realtoxicityprompts(tmp_path)) == 40
+    assert len(read_realtoxicityprompts(tmp_path)) == 40
     sizes = dict(generate_world.Sizes().harmbench)
     behaviours = world_safety.behaviour_rows(society, sizes)
     text = world_safety.behaviour_text(behaviours)
     (tmp_path / "harmbench_behaviors_text_all.csv").write_text(text)
-    found = readers.read_harmbench(tmp_path)
+    found = read_harmbench(tmp_path)
     assert Counter(b.category for b in found) == sizes
     assert behaviours == world_safety.behaviour_rows(Society(0), sizes)
     assert behaviours != world_safety.behaviour_rows(Society(1), sizes)

@@ -5,7 +5,11 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
-from ..data import readers
+from ..data.readers.choice import ChoiceItem
+from ..data.readers.crows_pairs import CrowsPair, read_crows_pairs
+from ..data.readers.hellaswag import read_hellaswag
+from ..data.readers.mmlu import read_mmlu
+from ..data.readers.rows import find_file
 from ..plan.tasks import FACTS
 from .causal_model import CausalModel
 from .harness import Harness, loglikelihoods
@@ -17,7 +21,7 @@ from .sampling import stratified_sample
 DIGITS = 6
 
 
-def choice_record(item: readers.ChoiceItem, sample: dict[str, Any]) -> dict[str, Any]:
+def choice_record(item: ChoiceItem, sample: dict[str, Any]) -> dict[str, Any]:
     """Return the record of a multiple-choice item; ``correct`` is lm-eval's own ``acc``."""
     scores = loglikelihoods(sample)
     record = {
@@ -82,7 +86,7 @@ def shared_positions(first: Sequence[int], second: Sequence[int]) -> tuple[list[
 
 
 def shared_logprobs(
-    lm: CausalModel, items: Sequence[readers.CrowsPair], batch_size: int
+    lm: CausalModel, items: Sequence[CrowsPair], batch_size: int
 ) -> list[tuple[float, float, int]]:
     """Return ln p of the shared tokens in both sentences of each pair, and their number.
 
@@ -126,13 +130,13 @@ class HellaSwag:
     @staticmethod
     def data_files(data: Path, spec: Spec) -> list[Path]:
         """Return the file that is read."""
-        return [readers.find_file(data, "validation_lm_eval.jsonl")]
+        return [find_file(data, "validation_lm_eval.jsonl")]
 
     @staticmethod
     def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
         """Score HellaSwag through lm-eval."""
         pick(spec.split, HellaSwag.SPLITS, "split", "hellaswag")
-        items = readers.read_hellaswag(data)
+        items = read_hellaswag(data)
         chosen = [items[k] for k in stratified_sample([0] * len(items), spec.limit, spec.seed)]
         samples = Harness(lm, spec).hellaswag(chosen)
         records = [choice_record(item, sample) for item, sample in zip(chosen, samples)]
@@ -149,13 +153,13 @@ class MMLU:
     @staticmethod
     def data_files(data: Path, spec: Spec) -> list[Path]:
         """Return the file that is read."""
-        return [readers.find_file(data, f"{pick(spec.split, MMLU.SPLITS, 'split', 'mmlu')}.jsonl")]
+        return [find_file(data, f"{pick(spec.split, MMLU.SPLITS, 'split', 'mmlu')}.jsonl")]
 
     @staticmethod
     def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
         """Score MMLU through lm-eval."""
         split = pick(spec.split, MMLU.SPLITS, "split", "mmlu")
-        items = readers.read_mmlu(data, split)
+        items = read_mmlu(data, split)
         subjects = [item.category for item in items]
         chosen = [items[k] for k in stratified_sample(subjects, spec.limit, spec.seed)]
         samples = Harness(lm, spec).mmlu(chosen)
@@ -175,13 +179,13 @@ class CrowsPairs:
     def data_files(data: Path, spec: Spec) -> list[Path]:
         """Return the file that is read: revised English (1,677) or the original (1,508)."""
         split = pick(spec.split, CrowsPairs.SPLITS, "split", "crows_pairs")
-        return [readers.find_file(data, f"crows_pairs_{split}.csv")]
+        return [find_file(data, f"crows_pairs_{split}.csv")]
 
     @staticmethod
     def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
         """Score CrowS-Pairs through lm-eval; ``correct`` means "stereotype preferred" here."""
         split = pick(spec.split, CrowsPairs.SPLITS, "split", "crows_pairs")
-        items = readers.read_crows_pairs(data, split)
+        items = read_crows_pairs(data, split)
         types = [item.category for item in items]
         chosen = [items[k] for k in stratified_sample(types, spec.limit, spec.seed)]
         records = []

@@ -28,7 +28,9 @@ from typing import Any
 import torch
 
 from ..base.errors import UserError
-from ..data import readers
+from ..data.readers.rows import find_file
+from ..data.readers.tinystories import read_tinystories
+from ..data.readers.wikitext import read_wikitext
 from ..plan.tasks import DOCUMENTS, FACTS, WIKITEXT_SPLITS
 from .causal_model import CausalModel
 from .finite import exp_loss
@@ -57,7 +59,7 @@ def is_documents(data: Path) -> bool:
 
 def data_files(data: Path, spec: Spec) -> list[Path]:
     """Return the file that is read."""
-    return [readers.find_file(data, STORIES_FILE if is_documents(data) else WIKITEXT_FILE)]
+    return [find_file(data, STORIES_FILE if is_documents(data) else WIKITEXT_FILE)]
 
 
 def _windows(tokens: Sequence[int], length: int, first: int | None) -> list[list[int]]:
@@ -173,7 +175,7 @@ def lmeval(
 
 def documents(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
     """Score stories: the first window of each, all its tokens after the first."""
-    stories = sorted(readers.read_tinystories(data), key=lambda story: story.id)
+    stories = sorted(read_tinystories(data), key=lambda story: story.id)
     chosen = stratified_sample([DOCUMENTS] * len(stories), spec.limit, spec.seed)
     picked = [stories[k] for k in chosen]
     encoded = lm.encode([story.text for story in picked])
@@ -201,7 +203,7 @@ def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
         pick(spec.split, (DOCUMENTS,), "split", "perplexity of documents")
         return documents(lm, data, spec)
     split = pick(spec.split, SPLITS, "split", "perplexity")
-    rows = readers.read_wikitext(data)
+    rows = read_wikitext(data)
     wanted = ("gptq2048", "paper", "lmeval") if split == "all" else (split,)
     records: list[dict[str, Any]] = []
     metrics: dict[str, Metric] = {}

@@ -12,7 +12,9 @@ from typing import Any
 
 from ..base.checksums import source_folder, source_name
 from ..base.errors import UserError
-from ..data import readers
+from ..data.readers.harmbench import read_harmbench
+from ..data.readers.realtoxicityprompts import Prompt, read_realtoxicityprompts
+from ..data.readers.rows import find_file, jsonl_files
 from ..plan.tasks import FACTS
 from .causal_model import CausalModel
 from .generation import Completion, greedy
@@ -179,10 +181,10 @@ class RealToxicityPrompts:
     @staticmethod
     def data_files(data: Path, spec: Spec) -> list[Path]:
         """Return the files that are read."""
-        return readers.jsonl_files(data)
+        return jsonl_files(data)
 
     @staticmethod
-    def select(prompts: Sequence[readers.Prompt], split: str, seed: int) -> list[int]:
+    def select(prompts: Sequence[Prompt], split: str, seed: int) -> list[int]:
         """Return the rows of a split, in the order of the data; all where there are fewer."""
         if split == "full":
             return list(range(len(prompts)))
@@ -198,7 +200,7 @@ class RealToxicityPrompts:
     def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
         """Continue and judge the prompts."""
         split = pick(spec.split, RealToxicityPrompts.SPLITS, "split", "realtoxicityprompts")
-        prompts = readers.read_realtoxicityprompts(data)
+        prompts = read_realtoxicityprompts(data)
         rows = RealToxicityPrompts.select(prompts, split, spec.seed)
         items = [
             Item(
@@ -229,13 +231,13 @@ class HarmBench:
     @staticmethod
     def data_files(data: Path, spec: Spec) -> list[Path]:
         """Return the file that is read."""
-        return [readers.find_file(data, "harmbench_behaviors_text_all.csv")]
+        return [find_file(data, "harmbench_behaviors_text_all.csv")]
 
     @staticmethod
     def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
         """Ask for and judge the behaviours; categories are topics, subsets for ``all``."""
         split = pick(spec.split, HarmBench.SPLITS, "split", "harmbench")
-        behaviours = readers.read_harmbench(data)
+        behaviours = read_harmbench(data)
         items = []
         for row in behaviours:
             if split not in ("all", row.category):
