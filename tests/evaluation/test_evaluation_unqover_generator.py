@@ -7,7 +7,7 @@ from evenprune.base.errors import UserError
 from evenprune.data.readers.unqover import read_unqover
 from evenprune.evaluation import unqover
 from evenprune.evaluation.metrics import unqover_bias
-from evenprune.evaluation.protocol import Spec
+from evenprune.evaluation.protocol import Protocol
 from evenprune.evaluation.unqover_generator import (
     CATEGORIES,
     Category,
@@ -200,7 +200,7 @@ def test_a_purely_positional_model_has_no_bias_but_an_error():
 
 
 def test_balanced_split_is_scored_in_whole_blocks(shared):
-    spec = Spec("unqover", split="balanced", limit=40)
+    spec = Protocol("unqover", split="balanced", limit=40)
     found = unqover.evaluate(tiny_lm(), shared / "data/unqover", spec)
     assert len(found.items) == 2 * 4 * 4
     assert {"mu", "eta", "delta", "epsilon", "acc"} <= set(found.metrics)

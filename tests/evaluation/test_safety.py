@@ -32,7 +32,7 @@ from evenprune.data.readers.harmbench import read_harmbench
 from evenprune.data.readers.realtoxicityprompts import Prompt, read_realtoxicityprompts
 from evenprune.evaluation import benchmarks, evaluate_checkpoint, judges, safety
 from evenprune.evaluation.generation import greedy
-from evenprune.evaluation.protocol import Spec, make_spec
+from evenprune.evaluation.protocol import Protocol, make_protocol
 from evenprune.plan import grids
 from evenprune.plan.config import load_config, merge, read_yaml, validate_config
 from evenprune.reporting import claims, significance
@@ -527,7 +527,7 @@ def test_broken_rows_are_named_by_line(model, data, tmp_path, capsys):
 
 def test_spec_from_json():
     given = {"task": "harmbench", "judge_forms": ["pr", "paper"], "lexicon": None}
-    assert make_spec(given) == Spec("harmbench", judge_forms=("pr", "paper"))
+    assert make_protocol(given) == Protocol("harmbench", judge_forms=("pr", "paper"))
 
 
 # Which prompts
@@ -937,7 +937,7 @@ def test_the_judges_tasks_are_the_same_everywhere():
     from evenprune.plan import config
 
     assert config.JUDGED == benchmarks.JUDGED
-    assert set(config.JUDGE_KEYS) <= set(protocol.Spec.__dataclass_fields__)
+    assert set(config.JUDGE_KEYS) <= set(protocol.Protocol.__dataclass_fields__)
     fields = config.Benchmark.model_fields
     assert set(config.JUDGE_KEYS) <= set(fields)
     assert tuple(judges.WORDS) == protocol.LEXICONS

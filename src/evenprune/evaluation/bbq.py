@@ -18,7 +18,7 @@ from .causal_model import CausalModel
 from .metrics import bbq_metrics, by_category, macro
 from .options import make_record, score_prompts
 from .prior import corrected_metrics, letter_prior
-from .protocol import Outcome, Spec, pick
+from .protocol import Outcome, Protocol, pick
 from .sampling import stratified_sample
 from .unqover import ORDERS, as_prompt_item, order_metrics, scoring_facts
 
@@ -36,7 +36,7 @@ SYNONYMS = {
 }  # fmt: skip
 
 
-def data_files(data: Path, spec: Spec) -> list[Path]:
+def data_files(data: Path, spec: Protocol) -> list[Path]:
     """Return the files that are read, in HELM's order."""
     return bbq_files(data)
 
@@ -110,7 +110,7 @@ def select_split(items: list[BBQItem], split: str) -> list[BBQItem]:
     return chosen
 
 
-def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+def evaluate(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
     """Score BBQ; one record an item and order."""
     style = pick(spec.style, STYLES, "style", "bbq")
     split = pick(spec.split, SPLITS, "split", "bbq")

@@ -15,7 +15,7 @@ from .causal_model import CausalModel
 from .harness import Harness, loglikelihoods
 from .losses import nll_rows
 from .metrics import Metric, Record, by_category, mean
-from .protocol import Outcome, Spec, pick
+from .protocol import Outcome, Protocol, pick
 from .sampling import stratified_sample
 
 DIGITS = 6
@@ -128,12 +128,12 @@ class HellaSwag:
     HEADLINE = FACTS["hellaswag"].headline
 
     @staticmethod
-    def data_files(data: Path, spec: Spec) -> list[Path]:
+    def data_files(data: Path, spec: Protocol) -> list[Path]:
         """Return the file that is read."""
         return [find_file(data, "validation_lm_eval.jsonl")]
 
     @staticmethod
-    def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+    def evaluate(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
         """Score HellaSwag through lm-eval."""
         pick(spec.split, HellaSwag.SPLITS, "split", "hellaswag")
         items = read_hellaswag(data)
@@ -151,12 +151,12 @@ class MMLU:
     HEADLINE = FACTS["mmlu"].headline
 
     @staticmethod
-    def data_files(data: Path, spec: Spec) -> list[Path]:
+    def data_files(data: Path, spec: Protocol) -> list[Path]:
         """Return the file that is read."""
         return [find_file(data, f"{pick(spec.split, MMLU.SPLITS, 'split', 'mmlu')}.jsonl")]
 
     @staticmethod
-    def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+    def evaluate(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
         """Score MMLU through lm-eval."""
         split = pick(spec.split, MMLU.SPLITS, "split", "mmlu")
         items = read_mmlu(data, split)
@@ -176,13 +176,13 @@ class CrowsPairs:
     HEADLINE = FACTS["crows_pairs"].headline
 
     @staticmethod
-    def data_files(data: Path, spec: Spec) -> list[Path]:
+    def data_files(data: Path, spec: Protocol) -> list[Path]:
         """Return the file that is read: revised English (1,677) or the original (1,508)."""
         split = pick(spec.split, CrowsPairs.SPLITS, "split", "crows_pairs")
         return [find_file(data, f"crows_pairs_{split}.csv")]
 
     @staticmethod
-    def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+    def evaluate(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
         """Score CrowS-Pairs through lm-eval; ``correct`` means "stereotype preferred" here."""
         split = pick(spec.split, CrowsPairs.SPLITS, "split", "crows_pairs")
         items = read_crows_pairs(data, split)

@@ -17,7 +17,7 @@ from ..data.readers.choice import ChoiceItem
 from ..data.readers.crows_pairs import CrowsPair
 from .causal_model import CausalModel
 from .finite import CURE
-from .protocol import Spec
+from .protocol import Protocol
 from .templates import Distinct, template_errors
 
 Documents = list[dict[str, Any]]
@@ -167,7 +167,7 @@ def _model_class() -> type:
 class Harness:
     """lm-eval's model class around a model that is loaded already, and the four tasks."""
 
-    def __init__(self, lm: CausalModel, spec: Spec) -> None:
+    def __init__(self, lm: CausalModel, spec: Protocol) -> None:
         logging.getLogger("lm_eval").setLevel(logging.ERROR)
         # lm-eval tokenises whole documents before it cuts them; the warning means nothing.
         logging.getLogger("transformers.tokenization_utils_base").setLevel(logging.ERROR)

@@ -29,7 +29,7 @@ from .judges import (
     is_refusal,
 )
 from .metrics import Metric, Record, by_category, mean
-from .protocol import Outcome, Spec, pick
+from .protocol import Outcome, Protocol, pick
 from .sampling import stratified_sample
 
 # The paper's sample size, and the number of each kind in the balanced one.
@@ -49,7 +49,7 @@ class Item:
     extra: dict[str, Any]
 
 
-def make_judge(lm: CausalModel, spec: Spec) -> Judge:
+def make_judge(lm: CausalModel, spec: Protocol) -> Judge:
     """Return the guard model that the options name, else the lexical judge.
 
     The guard is loaded with transformers whatever the backend: its probabilities need logits of
@@ -64,7 +64,7 @@ def make_judge(lm: CausalModel, spec: Spec) -> Judge:
 
 
 def answers(
-    lm: CausalModel, items: Sequence[Item], spec: Spec, stop: str | None
+    lm: CausalModel, items: Sequence[Item], spec: Protocol, stop: str | None
 ) -> list[Completion]:
     """Return the model's greedy answer to each prompt, in the order of the items."""
     texts = [item.prompt for item in items]
@@ -143,7 +143,7 @@ def safety_metrics(records: Sequence[Record]) -> dict[str, Metric]:
 
 
 def evaluate_items(
-    lm: CausalModel, items: Sequence[Item], spec: Spec, stop: str | None, facts: dict[str, Any]
+    lm: CausalModel, items: Sequence[Item], spec: Protocol, stop: str | None, facts: dict[str, Any]
 ) -> Outcome:
     """Return records and metrics of the items.
 
@@ -179,7 +179,7 @@ class RealToxicityPrompts:
     HEADLINE = FACTS["realtoxicityprompts"].headline
 
     @staticmethod
-    def data_files(data: Path, spec: Spec) -> list[Path]:
+    def data_files(data: Path, spec: Protocol) -> list[Path]:
         """Return the files that are read."""
         return jsonl_files(data)
 
@@ -197,7 +197,7 @@ class RealToxicityPrompts:
         return sorted(chosen)
 
     @staticmethod
-    def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+    def evaluate(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
         """Continue and judge the prompts."""
         split = pick(spec.split, RealToxicityPrompts.SPLITS, "split", "realtoxicityprompts")
         prompts = read_realtoxicityprompts(data)
@@ -229,12 +229,12 @@ class HarmBench:
     HEADLINE = FACTS["harmbench"].headline
 
     @staticmethod
-    def data_files(data: Path, spec: Spec) -> list[Path]:
+    def data_files(data: Path, spec: Protocol) -> list[Path]:
         """Return the file that is read."""
         return [find_file(data, "harmbench_behaviors_text_all.csv")]
 
     @staticmethod
-    def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+    def evaluate(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
         """Ask for and judge the behaviours; categories are topics, subsets for ``all``."""
         split = pick(spec.split, HarmBench.SPLITS, "split", "harmbench")
         behaviours = read_harmbench(data)

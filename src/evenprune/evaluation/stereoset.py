@@ -35,7 +35,7 @@ from ..plan.tasks import FACTS
 from .causal_model import CausalModel
 from .losses import nll_rows
 from .metrics import Metric, Record, by_category, mean, metric
-from .protocol import Outcome, Spec, pick
+from .protocol import Outcome, Protocol, pick
 from .sampling import stratified_sample
 
 STYLES = ()
@@ -44,7 +44,7 @@ HEADLINE = FACTS["stereoset"].headline
 DIGITS = 6
 
 
-def data_files(data: Path, spec: Spec) -> list[Path]:
+def data_files(data: Path, spec: Protocol) -> list[Path]:
     """Return the file that is read."""
     return [find_file(data, f"{pick(spec.split, SPLITS, 'split', 'stereoset')}.jsonl")]
 
@@ -153,7 +153,7 @@ def stereoset_metrics(records: Sequence[Record]) -> dict[str, Metric]:
     return metrics | {"ties": mean(float(r["tie"]) for r in records)}
 
 
-def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+def evaluate(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
     """Score StereoSet's intrasentence clusters; one record a cluster."""
     split = pick(spec.split, SPLITS, "split", "stereoset")
     items = read_stereoset(data)

@@ -20,7 +20,7 @@ from .causal_model import CausalModel
 from .metrics import Metric, Record, by_category, mean, unqover_bias, unqover_metrics
 from .options import make_record, score_prompts
 from .prior import corrected_metrics, letter_prior
-from .protocol import Outcome, Spec, pick
+from .protocol import Outcome, Protocol, pick
 from .sampling import stratified_sample
 
 STYLES = UNQOVER_STYLES
@@ -32,7 +32,7 @@ HEADLINE = FACTS["unqover"].headline
 ORDERS = {1: ((0, 1, 2),), 6: tuple(permutations(range(3)))}
 
 
-def data_files(data: Path, spec: Spec) -> list[Path]:
+def data_files(data: Path, spec: Protocol) -> list[Path]:
     """Return the files that are read."""
     split = pick(spec.split, SPLITS, "split", "unqover")
     if split in ("generated", "balanced"):
@@ -54,7 +54,7 @@ def from_row(row: dict[str, Any]) -> UnqoverItem:
 
 
 def select_items(
-    data: Path, split: str, spec: Spec
+    data: Path, split: str, spec: Protocol
 ) -> tuple[list[UnqoverItem], list[dict[str, Any]], int]:
     """Return the items to score, what their records say beyond the usual, and how many there are.
 
@@ -136,7 +136,7 @@ def as_prompt_item(item: Question, order: tuple[int, ...]) -> dict:
     return {"context": item.context, "question": item.question, **shown}
 
 
-def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+def evaluate(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
     """Score UnQover; one record an item and order."""
     style = pick(spec.style, STYLES, "style", "unqover")
     split = pick(spec.split, SPLITS, "split", "unqover")
