@@ -195,7 +195,7 @@ def test_the_switch_is_an_option_of_the_commands(data, tmp_path):
 
 def test_a_benchmark_overrules_the_model_s_chat_template(repo):
     from evenprune.plan.config import Benchmark
-    from evenprune.plan.run_sheet import protocol_words
+    from evenprune.reporting.labels import protocol_words
 
     common = (repo / "workflow/rules/common.smk").read_text()
     assert 'spec.setdefault("chat_template", model.chat_template)' in common

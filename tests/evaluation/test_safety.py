@@ -35,7 +35,7 @@ from evenprune.evaluation.generation import greedy
 from evenprune.evaluation.protocol import Protocol, make_protocol
 from evenprune.plan import grids
 from evenprune.plan.config import load_config, merge, read_yaml, validate_config
-from evenprune.reporting import claims, significance
+from evenprune.reporting import claims, directions
 from evenprune.reporting.significance import Scores, compare
 from evenprune.world import generate_world
 from evenprune.world import unsafe_prompts as world_safety
@@ -916,8 +916,8 @@ def test_undecided_answers_are_not_compared():
     assert (row["n"], row["wins"], row["losses"]) == (2, 1, 0)
     nothing = Scores(ids, np.full(4, nan), None, None)
     assert compare(first, nothing, 50) == {"n": 0}
-    assert significance.better("harmbench", "unsafe_rate", 0.1, 0.2)
-    assert not significance.better("harmbench", "unsafe_rate", 0.2, 0.1)
+    assert directions.better("harmbench", "unsafe_rate", 0.1, 0.2)
+    assert not directions.better("harmbench", "unsafe_rate", 0.2, 0.1)
 
 
 def test_the_table_without_its_benchmarks_says_so(repo, tmp_path, capsys):

@@ -19,8 +19,9 @@ from matplotlib.figure import Figure
 from ..base.files import atomic_path, write_text
 from ..plan.config import METHODS
 from ..plan.grids import Checkpoint
-from ..plan.run_sheet import REGIME_LABELS, Spec
-from ..reporting.plots import COLORS, MARKERS, METADATA, STYLE, WIDTH
+from ..plan.run_sheet import RunSheet
+from ..reporting.labels import COLORS, MARKERS, REGIME_LABELS, calibration_label, method_label
+from ..reporting.plots import METADATA, STYLE, WIDTH
 from ..reporting.render import escape_markdown
 from .report_controls import METRICS, RESAMPLES, RULE, Effect, Metric, World, bias_of, control_of
 
@@ -68,7 +69,7 @@ def effect_text(one: Effect) -> str:
     return f"{shown(one.effect, one.metric)} [{ends}] {MARKS.get(one.verdict, '')}".strip()
 
 
-def weight_key(spec: Spec, method: str) -> Key:
+def weight_key(spec: RunSheet, method: str) -> Key:
     """Return what bias weights are sorted by, those of the released code last."""
     weight, scaling = bias_of(spec.config, method)
     return scaling == "released-code", weight or 0.0
@@ -82,7 +83,7 @@ def weight_label(key: Key) -> str:
     return "released code" if weight == 1 else f"released code × {weight:g}"
 
 
-def _order(spec: Spec, one: Effect) -> tuple[Any, ...]:
+def _order(spec: RunSheet, one: Effect) -> tuple[Any, ...]:
     point = one.contrast.candidate
     regime = REGIME_ORDER.index(point.regime)
     if one.contrast.kind == "dense":
@@ -90,7 +91,9 @@ def _order(spec: Spec, one: Effect) -> tuple[Any, ...]:
     return (regime, weight_key(spec, point.method), one.contrast.reference.calibration, point)
 
 
-def select(spec: Spec, found: Sequence[Effect], kind: str, name: str | None = None) -> list[Effect]:
+def select(
+    spec: RunSheet, found: Sequence[Effect], kind: str, name: str | None = None
+) -> list[Effect]:
     """Return one kind's effects (of one metric) in the order of the tables.
 
     Against dense only the five methods themselves are shown, without variants and controls.
@@ -105,20 +108,20 @@ def select(spec: Spec, found: Sequence[Effect], kind: str, name: str | None = No
     return sorted(chosen, key=lambda one: _order(spec, one))
 
 
-def _is_plain(spec: Spec, point: Checkpoint) -> bool:
+def _is_plain(spec: RunSheet, point: Checkpoint) -> bool:
     return point.method in METHODS and control_of(spec.config, point.calibration) is None
 
 
 # The answer
 
 
-def _place(spec: Spec, one: Effect) -> str:
+def _place(spec: RunSheet, one: Effect) -> str:
     point = one.contrast.candidate
     label = weight_label(weight_key(spec, point.method))
     return f"{one.metric.label} at {REGIME_LABELS[point.regime]}, weight {label}"
 
 
-def _count(spec: Spec, chosen: Sequence[Effect]) -> str:
+def _count(spec: RunSheet, chosen: Sequence[Effect]) -> str:
     said = [one.verdict for one in chosen]
     return (
         f"Of {len(said)} comparisons, {said.count('better')} are better, {said.count('worse')} "
@@ -127,7 +130,7 @@ def _count(spec: Spec, chosen: Sequence[Effect]) -> str:
     )
 
 
-def answer(spec: Spec, found: Sequence[Effect]) -> list[str]:
+def answer(spec: RunSheet, found: Sequence[Effect]) -> list[str]:
     """Return in sentences whether the bias term beats its controls, and what it does at all."""
     judged = [one for one in found if one.metric.good and one.metric.task != "perplexity"]
     lines = []
@@ -175,7 +178,7 @@ def answer(spec: Spec, found: Sequence[Effect]) -> list[str]:
 
 
 def _table(
-    spec: Spec, chosen: Sequence[Effect], heads: Sequence[str], labels: Any
+    spec: RunSheet, chosen: Sequence[Effect], heads: Sequence[str], labels: Any
 ) -> list[list[str]]:
     lines = [[*heads, *(metric.label for metric in METRICS)]]
     for contrast in dict.fromkeys(one.contrast for one in chosen):
@@ -203,7 +206,7 @@ def dense_table(points: Sequence[Checkpoint], worlds: Sequence[World]) -> list[l
 
 
 def blocks(
-    spec: Spec, points: Sequence[Checkpoint], worlds: Sequence[World], found: Sequence[Effect]
+    spec: RunSheet, points: Sequence[Checkpoint], worlds: Sequence[World], found: Sequence[Effect]
 ) -> Iterator[Block]:
     """Yield the page."""
     seeds = ", ".join(str(world.seed) for world in worlds)
@@ -223,7 +226,7 @@ def blocks(
             ("regime", "method"),
             lambda c: (
                 REGIME_LABELS[c.candidate.regime],
-                spec.method_label(c.candidate.method),
+                method_label(spec, c.candidate.method),
             ),
         ),
     )
@@ -238,7 +241,7 @@ def blocks(
             lambda c: (
                 REGIME_LABELS[c.candidate.regime],
                 weight_label(weight_key(spec, c.candidate.method)),
-                spec.calibration_label(c.candidate.calibration),
+                calibration_label(spec, c.candidate.calibration),
             ),
         ),
     )
@@ -253,7 +256,7 @@ def blocks(
                 lambda c: (
                     REGIME_LABELS[c.candidate.regime],
                     weight_label(weight_key(spec, c.candidate.method)),
-                    spec.calibration_label(c.reference.calibration),
+                    calibration_label(spec, c.reference.calibration),
                 ),
             ),
         )
@@ -281,7 +284,7 @@ def blocks(
 # Figures
 
 
-def regimes_figure(spec: Spec, found: Sequence[Effect]) -> Figure:
+def regimes_figure(spec: RunSheet, found: Sequence[Effect]) -> Figure:
     """Return the effects against dense by regime and method, with every world as a dot."""
     figure = Figure(figsize=(WIDTH, 4.6))
     axes = figure.subplots(2, 2, sharex=True).ravel()
@@ -293,7 +296,7 @@ def regimes_figure(spec: Spec, found: Sequence[Effect]) -> Figure:
             shift = 0.18 * (index - (len(lines) - 1) / 2)
             mine = [one for one in chosen if one.contrast.candidate.method == method]
             places = [order.index(one.contrast.candidate.regime) + shift for one in mine]
-            _bars(axis, places, mine, COLORS[method], MARKERS[method], spec.method_label(method))
+            _bars(axis, places, mine, COLORS[method], MARKERS[method], method_label(spec, method))
             for place, one in zip(places, mine):
                 axis.plot(
                     [place + 0.05] * len(one.by_world),
@@ -309,7 +312,7 @@ def regimes_figure(spec: Spec, found: Sequence[Effect]) -> Figure:
     return figure
 
 
-def sweep_figure(spec: Spec, found: Sequence[Effect]) -> Figure:
+def sweep_figure(spec: RunSheet, found: Sequence[Effect]) -> Figure:
     """Return the effects against SparseGPT over the bias weight, the controls as bands."""
     every = select(spec, found, "sparsegpt")
     count = {
@@ -333,7 +336,7 @@ def sweep_figure(spec: Spec, found: Sequence[Effect]) -> Figure:
                 places = [
                     keys.index(weight_key(spec, one.contrast.candidate.method)) for one in mine
                 ]
-                label = spec.calibration_label(calibration)
+                label = calibration_label(spec, calibration)
                 if calibration in bands:
                     color = BAND_COLORS[bands.index(calibration) % len(BAND_COLORS)]
                     _band(axis, places, mine, color, f"control: {label}")
@@ -455,7 +458,7 @@ def to_html(page: Sequence[Block], folder: Path) -> str:
 
 
 def write_page(
-    spec: Spec,
+    spec: RunSheet,
     points: Sequence[Checkpoint],
     worlds: Sequence[World],
     found: Sequence[Effect],

@@ -32,7 +32,7 @@ from ..base.reading import expected_form
 from ..plan.config import Config
 from ..plan.finished import result_folder
 from ..plan.grids import Checkpoint, base_method, method_options
-from ..plan.run_sheet import Spec, read_spec
+from ..plan.run_sheet import RunSheet, read_spec
 from ..reporting.scores import OWN_ORDER
 from ..reporting.stats import Interval, percentile_interval
 
@@ -138,7 +138,7 @@ def read_sums(path: Path, task: str) -> tuple[tuple[str, ...], tuple[str, ...], 
         return ids, clusters, np.array([summands(row) for row in rows], dtype=np.float64)
 
 
-def read_world(run: Path, spec: Spec, points: Sequence[Checkpoint]) -> World:
+def read_world(run: Path, spec: RunSheet, points: Sequence[Checkpoint]) -> World:
     """Return the sums of one run's records; the items must be the same for all checkpoints."""
     sums, items = {}, {}
     progress = Progress(len(SUMS) * len(points), f"records of {run}")
@@ -170,7 +170,7 @@ def read_world(run: Path, spec: Spec, points: Sequence[Checkpoint]) -> World:
     return World(spec.config.world.seed, sums, items)
 
 
-def read_runs(runs: Sequence[Path]) -> tuple[Spec, list[Checkpoint], list[World]]:
+def read_runs(runs: Sequence[Path]) -> tuple[RunSheet, list[Checkpoint], list[World]]:
     """Return the runs' common specification, its checkpoints and every run's sums.
 
     Raises UserError for fewer than two runs, a run outside the invented world, two runs of one
@@ -223,7 +223,7 @@ def read_runs(runs: Sequence[Path]) -> tuple[Spec, list[Checkpoint], list[World]
     return specs[0], points, worlds
 
 
-def _comparable(spec: Spec) -> tuple[dict[str, Any], list[Checkpoint]]:
+def _comparable(spec: RunSheet) -> tuple[dict[str, Any], list[Checkpoint]]:
     config = spec.config.model_dump(exclude={"results": True, "title": True, "world": {"seed"}})
     return config, sorted(spec.files)
 
