@@ -31,7 +31,7 @@ from evenprune.data.calibration import (
     tokenize_pairs,
     tokenize_texts,
 )
-from evenprune.data.readers import Dialogue
+from evenprune.data.readers.ultrachat import Dialogue
 from evenprune.data.sources import checksums
 from evenprune.models.loading import load_tokenizer
 
@@ -476,7 +476,7 @@ def test_real_stereoset_counts_agree_with_the_tokenizer_itself(shared, model):
 
 
 def test_real_dialogues_are_cut_to_the_tokens_asked_for(shared):
-    from evenprune.data.readers import read_ultrachat
+    from evenprune.data.readers.ultrachat import read_ultrachat
 
     tokenizer = load_tokenizer(shared / "models/stories3m-llama")
     texts = [d.text for d in choose_texts(read_ultrachat(shared / "data/ultrachat"), 64, 0)]

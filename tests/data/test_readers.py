@@ -7,8 +7,19 @@ from collections import Counter
 
 import pytest
 
+from evenprune.base import codedigest
 from evenprune.base.errors import UserError
-from evenprune.data import readers
+from evenprune.data.readers.bbq import bbq_files, read_bbq
+from evenprune.data.readers.crows_pairs import CrowsPair, read_crows_pairs
+from evenprune.data.readers.harmbench import read_harmbench
+from evenprune.data.readers.hellaswag import read_hellaswag
+from evenprune.data.readers.mmlu import read_mmlu
+from evenprune.data.readers.realtoxicityprompts import read_realtoxicityprompts
+from evenprune.data.readers.stereoset import read_stereoset
+from evenprune.data.readers.tinystories import read_tinystories
+from evenprune.data.readers.ultrachat import read_ultrachat
+from evenprune.data.readers.unqover import read_unqover
+from evenprune.data.readers.wikitext import read_wikitext
 
 STEREOSET = {
     "id": "a",
@@ -53,14 +64,14 @@ DIALOGUE = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant",
 PROMPT = {"prompt": {"text": "Hello", "toxicity": None}}
 
 JSON_READERS = {
-    "stereoset": (readers.read_stereoset, "intrasentence.jsonl", STEREOSET),
-    "mmlu": (readers.read_mmlu, "test.jsonl", MMLU),
-    "hellaswag": (readers.read_hellaswag, "validation_lm_eval.jsonl", HELLASWAG),
-    "unqover": (readers.read_unqover, "datas_rebuilt.jsonl", UNQOVER),
-    "bbq": (readers.read_bbq, "Age.jsonl", BBQ),
-    "tinystories": (readers.read_tinystories, "stories_1000.jsonl", STORY),
-    "ultrachat": (readers.read_ultrachat, "talk.jsonl", DIALOGUE),
-    "realtoxicityprompts": (readers.read_realtoxicityprompts, "toxic.jsonl", PROMPT),
+    "stereoset": (read_stereoset, "intrasentence.jsonl", STEREOSET),
+    "mmlu": (read_mmlu, "test.jsonl", MMLU),
+    "hellaswag": (read_hellaswag, "validation_lm_eval.jsonl", HELLASWAG),
+    "unqover": (read_unqover, "datas_rebuilt.jsonl", UNQOVER),
+    "bbq": (read_bbq, "Age.jsonl", BBQ),
+    "tinystories": (read_tinystories, "stories_1000.jsonl", STORY),
+    "ultrachat": (read_ultrachat, "talk.jsonl", DIALOGUE),
+    "realtoxicityprompts": (read_realtoxicityprompts, "toxic.jsonl", PROMPT),
 }
 
 
@@ -147,33 +158,33 @@ def test_broken_values_are_named_with_file_and_line(name, change, message, tmp_p
 def test_an_id_that_comes_twice_is_an_error(tmp_path):
     write(tmp_path / "datas_rebuilt.jsonl", UNQOVER, UNQOVER)
     with pytest.raises(UserError, match="'1' comes twice"):
-        readers.read_unqover(tmp_path)
+        read_unqover(tmp_path)
 
 
 def test_bbq_item(tmp_path):
     write(tmp_path / "Age.jsonl", BBQ)
-    (item,) = readers.read_bbq(tmp_path)
+    (item,) = read_bbq(tmp_path)
     assert item.id == "Age-0"
     assert item.unknown == 2
     assert item.groups == ("old", "", "unknown")
     assert item.stereotyped_groups == ("old",)
     with pytest.raises(UserError, match=r"expected BBQ categories among Age .* got 'Aeg'"):
-        readers.read_bbq(tmp_path, ["Aeg"])
+        read_bbq(tmp_path, ["Aeg"])
 
 
 def test_bbq_files_are_in_helm_order_and_unknown_ones_behind(tmp_path):
     for name in ("Zorb", "SES", "Alpha", "Race_x_gender", "Race_x_SES", "Age"):
         write(tmp_path / f"{name}.jsonl", BBQ)
-    names = [path.stem for path in readers.bbq_files(tmp_path)]
+    names = [path.stem for path in bbq_files(tmp_path)]
     assert names == ["Age", "Race_x_SES", "Race_x_gender", "SES", "Alpha", "Zorb"]
 
 
 def test_tinystories_are_shuffled_by_the_seed_with_single_line_breaks(tmp_path):
     rows = [{"id": number, "text": f"{number}.\n\n\nEnd."} for number in range(50)]
     write(tmp_path / "stories_1000.jsonl", *rows)
-    items = readers.read_tinystories(tmp_path)
-    assert items == readers.read_tinystories(tmp_path)
-    assert items != readers.read_tinystories(tmp_path, seed=1)
+    items = read_tinystories(tmp_path)
+    assert items == read_tinystories(tmp_path)
+    assert items != read_tinystories(tmp_path, seed=1)
     assert [item.id for item in items] != [str(number) for number in range(50)]
     assert sorted(item.text for item in items) == sorted(f"{n}.\nEnd." for n in range(50))
 
@@ -184,8 +195,8 @@ def test_crows_pairs_tab_and_comma(tmp_path):
     for variant, delimiter in (("revised", "\t"), ("anonymized", ",")):
         with open(tmp_path / f"crows_pairs_{variant}.csv", "w", newline="") as out:
             csv.writer(out, delimiter=delimiter).writerows(rows)
-        (pair,) = readers.read_crows_pairs(tmp_path, variant)
-        assert pair == readers.CrowsPair("0", "age", "a, b", "c", "stereo")
+        (pair,) = read_crows_pairs(tmp_path, variant)
+        assert pair == CrowsPair("0", "age", "a, b", "c", "stereo")
 
 
 @pytest.mark.parametrize(
@@ -201,53 +212,53 @@ def test_crows_pairs_tab_and_comma(tmp_path):
 def test_broken_csv(text, message, tmp_path):
     (tmp_path / "crows_pairs_anonymized.csv").write_text(text)
     with pytest.raises(UserError, match=message):
-        readers.read_crows_pairs(tmp_path, "anonymized")
+        read_crows_pairs(tmp_path, "anonymized")
 
 
 def test_wikitext_follows_the_row_rule(tmp_path):
     (tmp_path / "wiki.test.raw").write_text(" \n = Zorb = \n \n Text . \n")
-    assert readers.read_wikitext(tmp_path) == ["", " = Zorb = \n", "", " Text . \n"]
+    assert read_wikitext(tmp_path) == ["", " = Zorb = \n", "", " Text . \n"]
     (tmp_path / "wiki.test.raw").write_text(" \n\n")
     with pytest.raises(UserError, match="it is blank"):
-        readers.read_wikitext(tmp_path)
+        read_wikitext(tmp_path)
     (tmp_path / "wiki.test.raw").write_bytes(b"\xff\xfe")
     with pytest.raises(UserError, match="damaged"):
-        readers.read_wikitext(tmp_path)
+        read_wikitext(tmp_path)
 
 
 def test_the_real_sets_have_their_published_sizes(shared):
     data = shared / "data"
-    stereoset = Counter(item.category for item in readers.read_stereoset(data / "stereoset"))
+    stereoset = Counter(item.category for item in read_stereoset(data / "stereoset"))
     assert stereoset == {"gender": 255, "race": 962, "religion": 79, "profession": 810}
-    revised = Counter(p.category for p in readers.read_crows_pairs(data / "crows_pairs"))
+    revised = Counter(p.category for p in read_crows_pairs(data / "crows_pairs"))
     assert revised.total() == 1677
     assert revised["autre"] == 11
-    original = readers.read_crows_pairs(data / "crows_pairs", "anonymized")
+    original = read_crows_pairs(data / "crows_pairs", "anonymized")
     assert Counter(pair.category for pair in original)["race-color"] == 516
     assert len(original) == 1508
-    assert len(readers.read_ultrachat(data / "ultrachat")) == 1000
-    assert len(readers.read_hellaswag(data / "hellaswag")) == 10042
+    assert len(read_ultrachat(data / "ultrachat")) == 1000
+    assert len(read_hellaswag(data / "hellaswag")) == 10042
     sizes = {"test": 14042, "validation": 1531, "dev": 285}
     for split, size in sizes.items():
-        items = readers.read_mmlu(data / "mmlu", split)
+        items = read_mmlu(data / "mmlu", split)
         assert len(items) == size
         assert len({item.category for item in items}) == 57
-    assert len(readers.read_tinystories(data / "tinystories")) == 1000
-    assert len(readers.read_realtoxicityprompts(data / "realtoxicityprompts")) == 2396
+    assert len(read_tinystories(data / "tinystories")) == 1000
+    assert len(read_realtoxicityprompts(data / "realtoxicityprompts")) == 2396
     for category, size in (("standard", 200), ("contextual", 100), ("copyright", 100)):
-        assert len(readers.read_harmbench(data / "harmbench", category)) == size
-    assert len(readers.read_harmbench(data / "harmbench")) == 400
+        assert len(read_harmbench(data / "harmbench", category)) == size
+    assert len(read_harmbench(data / "harmbench")) == 400
     with pytest.raises(UserError, match="a HarmBench category"):
-        readers.read_harmbench(data / "harmbench", "other")
+        read_harmbench(data / "harmbench", "other")
 
 
 def test_the_real_unqover_is_head_of_four_categories(shared):
-    items = readers.read_unqover(shared / "data/unqover")
+    items = read_unqover(shared / "data/unqover")
     sizes = Counter(item.category for item in items)
     assert sizes == dict.fromkeys(("religion", "country", "ethnicity", "mixedgender"), 10002)
     assert all(item.label == item.unknown for item in items)
     assert all(item.answers[item.unknown] == "unknown" for item in items)
-    sample = {item.id: item for item in readers.read_unqover(shared / "data/unqover", "sampled")}
+    sample = {item.id: item for item in read_unqover(shared / "data/unqover", "sampled")}
     assert len(sample) == 3000
     assert all(sample[item.id] == item for item in items if item.id in sample)
 
@@ -255,7 +266,7 @@ def test_the_real_unqover_is_head_of_four_categories(shared):
 def test_the_real_bbq_and_its_helm_composition(shared):
     import random
 
-    items = readers.read_bbq(shared / "data/bbq")
+    items = read_bbq(shared / "data/bbq")
     assert len(items) == 58492
     assert sum(item.condition == "ambig" for item in items) == 29246
     assert all(i.label == i.unknown for i in items if i.condition == "ambig")
@@ -270,7 +281,7 @@ def test_the_real_bbq_and_its_helm_composition(shared):
 
 
 def test_the_real_wikitext_has_the_rows_of_the_hub(shared):
-    rows = readers.read_wikitext(shared / "data/wikitext2")
+    rows = read_wikitext(shared / "data/wikitext2")
     assert len(rows) == 4358
     assert rows[:2] == ["", " = Robert Boulter = \n"]
 
@@ -292,4 +303,20 @@ def test_a_surrogate_half_is_refused_and_a_long_value_is_cut(name, tmp_path):
 def test_toxicity_that_is_no_share(score, tmp_path):
     (tmp_path / "a.jsonl").write_text(f'{{"prompt": {{"text": "a", "toxicity": {score}}}}}')
     with pytest.raises(UserError, match="line 1"):
-        readers.read_realtoxicityprompts(tmp_path)
+        read_realtoxicityprompts(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("step", "reads"),
+    [
+        ("evaluation.unqover", "unqover"),
+        ("evaluation.stereoset", "stereoset"),
+        ("evaluation.perplexity", "wikitext"),
+        ("data.build_calibration", "ultrachat"),
+    ],
+)
+def test_a_changed_reader_reruns_only_what_reads_its_data_set(step, reads):
+    modules = codedigest.import_closure(f"evenprune.{step}")
+    assert f"evenprune.data.readers.{reads}" in modules
+    for other in {"bbq", "harmbench", "hellaswag", "mmlu", "unqover"} - {reads}:
+        assert f"evenprune.data.readers.{other}" not in modules

@@ -17,7 +17,10 @@ from evenprune.base.outputs import MARK
 from evenprune.data import sources
 from evenprune.data.converters import CONVERTERS
 from evenprune.data.hub import Hub, Unreachable
-from evenprune.data.readers import read_tinystories
+from evenprune.data.lock import PARQUET_REF, read_lock
+from evenprune.data.parts import dataset_parts
+from evenprune.data.prefetch import prefetch
+from evenprune.data.readers.tinystories import read_tinystories
 from evenprune.plan.config import read_yaml
 
 TOKEN = "hf_NotToBeSeenAnywhere"
@@ -82,9 +85,7 @@ def go_offline(monkeypatch):
 
 
 def get_model(hub, lock, **entry):
-    sources.prefetch(
-        [("models", "m", {"hub": "org/model", **entry})], mirror=None, lock_path=lock, hub=hub
-    )
+    prefetch([("models", "m", {"hub": "org/model", **entry})], mirror=None, lock_path=lock, hub=hub)
     return json.loads(lock.read_text())
 
 
@@ -136,7 +137,7 @@ def test_a_moved_repository_is_said_and_the_pinned_commit_used(server, hub, lock
     assert old[:12] in said
     assert new[:12] in said
     assert get_model(hub, lock)["org/model"]["revision"] == old  # prefetch again keeps the pin
-    sources.prefetch(
+    prefetch(
         [("models", "m", {"hub": "org/model"})], mirror=None, lock_path=lock, hub=hub, update=True
     )
     assert json.loads(lock.read_text())["org/model"]["revision"] == new
@@ -177,7 +178,7 @@ def test_a_gated_repository_is_one_sentence_without_the_token(server, hub, lock,
 )
 def test_unknown_repository_and_reference(hub, lock, entry, message):
     with pytest.raises(UserError, match=message):
-        sources.prefetch([("models", "m", entry)], mirror=None, lock_path=lock, hub=hub)
+        prefetch([("models", "m", entry)], mirror=None, lock_path=lock, hub=hub)
 
 
 def test_weights_without_safetensors_ask_for_a_reference_that_has_them(server, hub, lock):
@@ -186,11 +187,9 @@ def test_weights_without_safetensors_ask_for_a_reference_that_has_them(server, h
     repository.push(pickled)
     converted = repository.push(MODEL, ref="refs/pr/3")
     with pytest.raises(UserError, match=r"no safetensors weights .* org/old@refs/pr/N"):
-        sources.prefetch(
-            [("models", "m", {"hub": "org/old"})], mirror=None, lock_path=lock, hub=hub
-        )
+        prefetch([("models", "m", {"hub": "org/old"})], mirror=None, lock_path=lock, hub=hub)
     entry = {"hub": "org/old@refs/pr/3"}
-    sources.prefetch([("models", "m", entry)], mirror=None, lock_path=lock, hub=hub)
+    prefetch([("models", "m", entry)], mirror=None, lock_path=lock, hub=hub)
     record = sources.resolve_model("m", entry, mirror=None, lock_path=lock, hub=hub)
     assert record["revision"] == converted
 
@@ -211,7 +210,7 @@ def test_missing_file_and_closed_hub(server, hub, monkeypatch):
 
 def test_data_set_is_pinned_converted_and_read(server, hub, lock, tmp_path, monkeypatch):
     items = [("data", "tinystories", STORIES)]
-    sources.prefetch(items, mirror=None, lock_path=lock, hub=hub)
+    prefetch(items, mirror=None, lock_path=lock, hub=hub)
     go_offline(monkeypatch)
     options = {"mirror": None, "lock_path": lock, "cache": tmp_path / "converted", "hub": hub}
     record = sources.resolve_dataset("tinystories", STORIES, **options)
@@ -225,9 +224,9 @@ def test_data_set_in_another_form_is_taken_from_the_parquet_copy(server, hub, lo
     repository = server.repository("dataset", "org/stories")
     repository.refs.clear()
     repository.push({"stories.py": b"a loading script"})
-    commit = repository.push({"default/0.jsonl": stories("one", "two")}, ref=sources.PARQUET_REF)
-    sources.prefetch([("data", "tinystories", STORIES)], mirror=None, lock_path=lock, hub=hub)
-    assert list(json.loads(lock.read_text())) == [f"org/stories@{sources.PARQUET_REF}"]
+    commit = repository.push({"default/0.jsonl": stories("one", "two")}, ref=PARQUET_REF)
+    prefetch([("data", "tinystories", STORIES)], mirror=None, lock_path=lock, hub=hub)
+    assert list(json.loads(lock.read_text())) == [f"org/stories@{PARQUET_REF}"]
     record = sources.resolve_dataset(
         "tinystories", STORIES, mirror=None, lock_path=lock, cache=tmp_path / "c", hub=hub
     )
@@ -235,19 +234,19 @@ def test_data_set_in_another_form_is_taken_from_the_parquet_copy(server, hub, lo
 
 
 def test_unexpected_layout_columns_and_row_count_are_said(server, hub, lock):
-    def prefetch(entry):
-        sources.prefetch([("data", "tinystories", entry)], mirror=None, lock_path=lock, hub=hub)
+    def fetch(entry):
+        prefetch([("data", "tinystories", entry)], mirror=None, lock_path=lock, hub=hub)
 
     entry = {"hub": {"repo": "org/stories", "parts": {"validation": {"files": ["*.arrow"]}}}}
     with pytest.raises(UserError, match=r"expected files like \*\.arrow .*README\.md"):
-        prefetch(entry)
+        fetch(entry)
     part = {"files": ["data/*.jsonl"], "rows": 7}
     with pytest.raises(UserError, match=r"expected 7 rows in part validation .* got 3"):
-        prefetch({"hub": {"repo": "org/stories", "parts": {"validation": part}}})
+        fetch({"hub": {"repo": "org/stories", "parts": {"validation": part}}})
     server.repository("dataset", "org/stories").push({"data/v.jsonl": b'{"story": "x"}\n'})
     assert not lock.exists()  # what cannot be converted is not pinned
     with pytest.raises(UserError, match=r"expected the columns text .* got story"):
-        prefetch(STORIES)
+        fetch(STORIES)
 
 
 def test_prefetch_goes_on_after_a_failure_and_lists_all(hub, lock):
@@ -257,7 +256,7 @@ def test_prefetch_goes_on_after_a_failure_and_lists_all(hub, lock):
         ("models", "good", {"hub": "org/model"}),
     ]
     with pytest.raises(UserError, match="2 of 3 sources") as error:
-        sources.prefetch(items, mirror=None, lock_path=lock, hub=hub)
+        prefetch(items, mirror=None, lock_path=lock, hub=hub)
     assert "models/bad" in str(error.value)
     assert "spirit-moon-fly/CAL" in str(error.value)
     assert "org/model" in json.loads(lock.read_text())
@@ -283,7 +282,7 @@ def test_prefetch_lists_all_bad_names_at_once(hub, lock):
         ("models", "good", {"hub": "org/model"}),
     ]
     with pytest.raises(UserError, match=f"{len(items) - 1} of {len(items)} sources") as error:
-        sources.prefetch(items, mirror=None, lock_path=lock, hub=hub)
+        prefetch(items, mirror=None, lock_path=lock, hub=hub)
     lines = str(error.value).splitlines()[1:]
     assert [line.split(":")[0].strip() for line in lines] == [
         f"{kind}/{name}" for kind, name, _ in items[:-1]
@@ -298,7 +297,7 @@ def test_an_address_that_is_none_is_one_sentence(endpoint, lock, tmp_path, monke
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     hub = Hub(cache=tmp_path, endpoint=endpoint)
     with pytest.raises(UserError, match="1 of 1 sources"):
-        sources.prefetch([("models", "m", {"hub": "o/m"})], mirror=None, lock_path=lock, hub=hub)
+        prefetch([("models", "m", {"hub": "o/m"})], mirror=None, lock_path=lock, hub=hub)
 
 
 def test_prefetch_into_a_folder_makes_a_mirror(hub, lock, tmp_path):
@@ -307,7 +306,7 @@ def test_prefetch_into_a_folder_makes_a_mirror(hub, lock, tmp_path):
         ("models", "m", {"hub": "org/model", "mirror": "other"}),
         ("data", "tinystories", STORIES),
     ]
-    sources.prefetch(items, mirror=None, lock_path=lock, hub=hub, into=into)
+    prefetch(items, mirror=None, lock_path=lock, hub=hub, into=into)
     assert sorted(str(p.relative_to(into)) for p in into.rglob("*") if p.is_file()) == [
         f"data/tinystories/{MARK}",
         "data/tinystories/stories_1000.jsonl",
@@ -336,7 +335,7 @@ def test_prefetch_replaces_only_what_it_fetched(hub, server, lock, tmp_path, kin
 
     def fetch(mirror):
         items = [(kind, "tinystories", {**entry, "mirror": mirror})]
-        sources.prefetch(items, mirror=None, lock_path=lock, hub=hub, into=into)
+        prefetch(items, mirror=None, lock_path=lock, hub=hub, into=into)
 
     def files():
         return {str(path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
@@ -367,7 +366,7 @@ def test_foreign_files_where_a_download_would_be_kept_stay(hub, lock, tmp_path):
     partial.mkdir(parents=True)
     (partial / "mine.txt").write_text("mine")
     with pytest.raises(UserError, match="holds other files"):
-        sources.prefetch(
+        prefetch(
             [("models", "m", {"hub": "org/model"})],
             mirror=None, lock_path=lock, hub=hub, into=tmp_path / "X",
         )  # fmt: skip
@@ -377,7 +376,7 @@ def test_foreign_files_where_a_download_would_be_kept_stay(hub, lock, tmp_path):
 @pytest.mark.parametrize("name", ["../victim", "victim"])
 def test_a_conversion_replaces_only_a_conversion(hub, lock, tmp_path, name, monkeypatch):
     monkeypatch.setitem(CONVERTERS, name, CONVERTERS["tinystories"])
-    sources.prefetch([("data", name, STORIES)], mirror=None, lock_path=lock, hub=hub)
+    prefetch([("data", name, STORIES)], mirror=None, lock_path=lock, hub=hub)
     for folder in (tmp_path / "victim", tmp_path / "converted/victim"):
         folder.mkdir(parents=True)
         (folder / "thesis.txt").write_text("years of work")
@@ -396,7 +395,7 @@ def test_a_broken_lock_is_an_error(lock, content):
     lock.parent.mkdir()
     lock.write_text(content)
     with pytest.raises(UserError, match="expected a commit of 40 hex digits"):
-        sources.read_lock(lock)
+        read_lock(lock)
 
 
 def make_mirror(folder: Path) -> Path:
@@ -458,7 +457,7 @@ def test_fingerprint_follows_the_lock_and_is_empty_for_nothing(hub, lock):
     assert sources.fingerprint("models", "m", entry, None, str(lock)) == ""
     assert sources.fingerprint("data", "tinystories", STORIES, None, str(lock)) == ""
     get_model(hub, lock)
-    sources.prefetch([("data", "tinystories", STORIES)], mirror=None, lock_path=lock, hub=hub)
+    prefetch([("data", "tinystories", STORIES)], mirror=None, lock_path=lock, hub=hub)
     first = sources.fingerprint("models", "m", entry, None, str(lock))
     data = sources.fingerprint("data", "tinystories", STORIES, None, str(lock))
     assert first
@@ -476,13 +475,13 @@ def test_broken_hub_entries_are_named():
         {"repo": 1, "parts": {"a": 3}},
     ):
         with pytest.raises(UserError, match=r"datasets\.d\.hub"):
-            sources.dataset_parts("d", {"hub": hub})
+            dataset_parts("d", {"hub": hub})
 
 
 def test_every_hub_entry_of_the_catalogue_has_a_converter_for_its_parts(repo):
     entries = read_yaml(repo / "config/catalogue.yaml")["datasets"]
     for name, entry in entries.items():
-        parts = {part.name: None for part in sources.dataset_parts(name, entry or {})}
+        parts = {part.name: None for part in dataset_parts(name, entry or {})}
         if parts:
             # A converter asks for its parts by name: an unknown or missing one is a KeyError.
             asked = Recorder()
@@ -567,7 +566,7 @@ def test_commands_prefetch_fetch_and_refuse(repo, tmp_path, server):
         repo,
         *("fetch-dataset", "--name", "tinystories", "--spec", json.dumps({"entry": STORIES})),
         *("--cache", tmp_path / "converted"),
-        *flags,
+        *("--lock", tmp_path / "lock.json", "--out", tmp_path / "stories.json"),
         **offline,
     )
     assert done.returncode == 0, done.stderr

@@ -9,8 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenprune.base.errors import UserError
-from evenprune.data import readers
 from evenprune.data.converters import CONVERTERS, Table, clean_hellaswag, read_table
+from evenprune.data.readers.bbq import read_bbq
+from evenprune.data.readers.choice import ChoiceItem
+from evenprune.data.readers.crows_pairs import read_crows_pairs
+from evenprune.data.readers.hellaswag import read_hellaswag
+from evenprune.data.readers.mmlu import read_mmlu
+from evenprune.data.readers.stereoset import StereoSetItem, read_stereoset
+from evenprune.data.readers.tinystories import read_tinystories
+from evenprune.data.readers.ultrachat import read_ultrachat
+from evenprune.data.readers.unqover import read_unqover
+from evenprune.data.readers.wikitext import read_wikitext
 
 
 def parquet(path, rows, **features):
@@ -72,17 +81,17 @@ def stereoset_features(kinds):
 
 
 def test_stereoset(tmp_path, kinds):
-    item = readers.StereoSetItem("a", "race", "Zorbian", "Zorbians are BLANK.", "S", "A", "U")
+    item = StereoSetItem("a", "race", "Zorbian", "Zorbians are BLANK.", "S", "A", "U")
     path = parquet(tmp_path / "v.parquet", stereoset_rows([item]), **stereoset_features(kinds))
     folder = convert("stereoset", tmp_path, validation=read_table("t", [path]))
-    assert readers.read_stereoset(folder) == [item]
+    assert read_stereoset(folder) == [item]
 
 
 def test_stereoset_of_the_mirror_survives_the_hub_schema(tmp_path, kinds, shared):
-    items = readers.read_stereoset(shared / "data/stereoset")
+    items = read_stereoset(shared / "data/stereoset")
     path = parquet(tmp_path / "v.parquet", stereoset_rows(items), **stereoset_features(kinds))
     folder = convert("stereoset", tmp_path, validation=read_table("t", [path]))
-    assert readers.read_stereoset(folder) == items
+    assert read_stereoset(folder) == items
 
 
 def test_crows_pairs_with_text_and_with_numbered_labels(tmp_path, kinds):
@@ -110,7 +119,7 @@ def test_crows_pairs_with_text_and_with_numbered_labels(tmp_path, kinds):
     )
     expected = ('A "b", c\td', "x", "antistereo")
     for variant, category in (("revised", "autre"), ("anonymized", "religion")):
-        (pair,) = readers.read_crows_pairs(folder, variant)
+        (pair,) = read_crows_pairs(folder, variant)
         assert (pair.sent_more, pair.sent_less, pair.direction) == expected
         assert pair.category == category
 
@@ -123,7 +132,7 @@ def test_numbered_labels_without_names_are_an_error():
 
 def test_crows_pairs_of_the_mirror_survive(tmp_path, shared):
     folder = shared / "data/crows_pairs"
-    variants = {name: readers.read_crows_pairs(folder, name) for name in ("revised", "anonymized")}
+    variants = {name: read_crows_pairs(folder, name) for name in ("revised", "anonymized")}
     tables = {
         name: Table(
             name,
@@ -141,11 +150,11 @@ def test_crows_pairs_of_the_mirror_survive(tmp_path, shared):
     }
     convert("crows_pairs", tmp_path, **tables)
     for name, pairs in variants.items():
-        assert readers.read_crows_pairs(tmp_path, name) == pairs
+        assert read_crows_pairs(tmp_path, name) == pairs
 
 
 def test_wikitext_of_the_mirror_byte_for_byte(tmp_path, shared):
-    rows = readers.read_wikitext(shared / "data/wikitext2")
+    rows = read_wikitext(shared / "data/wikitext2")
     convert("wikitext2", tmp_path, test=Table("t", [{"text": row} for row in rows]))
     original = gzip.decompress((shared / "data/wikitext2/wiki.test.raw.gz").read_bytes())
     assert (tmp_path / "wiki.test.raw").read_bytes() == original
@@ -164,7 +173,7 @@ def test_ultrachat_takes_the_first_rows_of_several_files(tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     convert("ultrachat", out, train_sft=read_table("u", paths, first=4))
-    assert [item.text for item in readers.read_ultrachat(out)] == ["00", "01", "02", "10"]
+    assert [item.text for item in read_ultrachat(out)] == ["00", "01", "02", "10"]
 
 
 def hellaswag_row(**given):
@@ -180,7 +189,7 @@ def hellaswag_row(**given):
 
 def test_hellaswag(tmp_path):
     convert("hellaswag", tmp_path, validation=Table("h", [hellaswag_row()]))
-    (item,) = readers.read_hellaswag(tmp_path)
+    (item,) = read_hellaswag(tmp_path)
     assert item.query == "Gardening: A Zorbian digs.. Then The spade"
     assert item.choices == ("breaks. Again", "sings", "bends", "x y")
     assert item.gold == 2
@@ -211,8 +220,8 @@ def test_mmlu(tmp_path, kinds):
     tables = {split: read_table(split, [path]) for split in ("test", "validation", "dev")}
     convert("mmlu", tmp_path, **tables)
     for split in tables:
-        (item,) = readers.read_mmlu(tmp_path, split)
-        assert item == readers.ChoiceItem("zorb-0", "zorb", "q", ("w", "x", "y", "z"), 3)
+        (item,) = read_mmlu(tmp_path, split)
+        assert item == ChoiceItem("zorb-0", "zorb", "q", ("w", "x", "y", "z"), 3)
 
 
 def test_bbq_of_the_mirror_survives(tmp_path, shared):
@@ -224,20 +233,20 @@ def test_bbq_of_the_mirror_survives(tmp_path, shared):
     out = tmp_path / "out"
     out.mkdir()
     convert("bbq", out, all=read_table("b", paths))
-    assert readers.read_bbq(out) == readers.read_bbq(shared / "data/bbq", ["Age", "Religion"])
+    assert read_bbq(out) == read_bbq(shared / "data/bbq", ["Age", "Religion"])
 
 
 def test_unqover_of_the_mirror_survives(tmp_path, shared):
     path = shared / "data/unqover/sampled.jsonl.gz"
     convert("unqover", tmp_path, all=read_table("u", [path]))
-    assert readers.read_unqover(tmp_path) == readers.read_unqover(path.parent, "sampled")
+    assert read_unqover(tmp_path) == read_unqover(path.parent, "sampled")
 
 
 def test_tinystories_reads_csv_too(tmp_path):
     path = tmp_path / "v.csv"
     path.write_text('text\n"One, two.\nThree."\n')
     convert("tinystories", tmp_path, validation=read_table("t", [path]))
-    assert readers.read_tinystories(tmp_path)[0].text == "One, two.\nThree."
+    assert read_tinystories(tmp_path)[0].text == "One, two.\nThree."
 
 
 @pytest.mark.parametrize("name", sorted(CONVERTERS))

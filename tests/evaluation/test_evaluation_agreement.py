@@ -6,19 +6,22 @@ import os
 import pytest
 import torch
 
-from evenprune.data import readers
+from evenprune.data.readers.crows_pairs import read_crows_pairs
+from evenprune.data.readers.hellaswag import read_hellaswag
+from evenprune.data.readers.mmlu import read_mmlu
+from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.evaluation.harness import Harness, loglikelihoods, wikitext_pages
 from evenprune.evaluation.language_model import load_language_model
 from evenprune.evaluation.losses import nll_rows
 from evenprune.evaluation.options import score_prompts
-from evenprune.evaluation.protocol import Spec
+from evenprune.evaluation.protocol import Protocol
 from evenprune.evaluation.sampling import stratified_sample
 
 ITEMS = 500
 READERS = {
-    "hellaswag": readers.read_hellaswag,
-    "mmlu": lambda folder: readers.read_mmlu(folder, "test"),
-    "crows_pairs": lambda folder: readers.read_crows_pairs(folder, "revised"),
+    "hellaswag": read_hellaswag,
+    "mmlu": lambda folder: read_mmlu(folder, "test"),
+    "crows_pairs": lambda folder: read_crows_pairs(folder, "revised"),
 }
 
 pytestmark = pytest.mark.slow
@@ -36,7 +39,7 @@ def test_predictions_equal_lm_evals(shared, lm, task):
         pytest.skip("minutes of work; set EVENPRUNE_AGREEMENT=1")
     items = READERS[task](shared / "data" / task)
     chosen = [items[k] for k in stratified_sample([0] * len(items), ITEMS, 0)]
-    samples = getattr(Harness(lm, Spec(task)), task)(chosen)
+    samples = getattr(Harness(lm, Protocol(task)), task)(chosen)
     prompts = [
         (sample["arguments"][0][0], [arguments[1] for arguments in sample["arguments"]])
         for sample in samples
@@ -59,8 +62,8 @@ def test_predictions_equal_lm_evals(shared, lm, task):
 def test_rolling_perplexity_equals_lm_evals(shared, lm):
     from lm_eval.tasks.wikitext.preprocess_wikitext import wikitext_detokenizer
 
-    pages = wikitext_pages(readers.read_wikitext(shared / "data/wikitext2"))[:3]
-    theirs = [-total for total, _, _ in Harness(lm, Spec("perplexity")).wikitext(pages)]
+    pages = wikitext_pages(read_wikitext(shared / "data/wikitext2"))[:3]
+    theirs = [-total for total, _, _ in Harness(lm, Protocol("perplexity")).wikitext(pages)]
     size = lm.max_length
     for page, expected in zip(pages, theirs):
         text = wikitext_detokenizer({"page": page})

@@ -14,11 +14,15 @@ from evaluation_fixtures import (
 
 from evenprune import cli
 from evenprune.base.errors import UserError
-from evenprune.data import readers
+from evenprune.data.readers.choice import ChoiceItem
+from evenprune.data.readers.crows_pairs import read_crows_pairs
+from evenprune.data.readers.hellaswag import read_hellaswag
+from evenprune.data.readers.tinystories import read_tinystories
+from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.evaluation import bbq, benchmarks, evaluate_checkpoint, perplexity, unqover
 from evenprune.evaluation.harness import Harness, wikitext_pages
 from evenprune.evaluation.language_model import load_language_model
-from evenprune.evaluation.protocol import Spec, make_spec
+from evenprune.evaluation.protocol import Protocol, make_protocol
 from evenprune.models.identity import identify
 
 TASKS = {
@@ -268,13 +272,13 @@ def test_broken_rows_are_named_by_line(model, tmp_path, capsys):
 
 
 def test_spec_takes_null_for_the_default():
-    assert make_spec({"task": "bbq", "limit": None, "split": None}) == Spec("bbq")
+    assert make_protocol({"task": "bbq", "limit": None, "split": None}) == Protocol("bbq")
 
 
 @pytest.mark.parametrize("split", ["gptq2048", "gptq2048+bos"])
 def test_gptq_perplexity_equals_the_models_own_loss(lm, data, split):
-    found = perplexity.evaluate(lm, data / "wikitext2", Spec("perplexity", split=split))
-    text = "\n\n".join(readers.read_wikitext(data / "wikitext2"))
+    found = perplexity.evaluate(lm, data / "wikitext2", Protocol("perplexity", split=split))
+    text = "\n\n".join(read_wikitext(data / "wikitext2"))
     ids = lm.tokenizer(text)["input_ids"]
     step, bos = (512, []) if split == "gptq2048" else (511, [1])
     losses = []
@@ -292,8 +296,8 @@ def test_gptq_perplexity_equals_the_models_own_loss(lm, data, split):
 
 
 def test_paper_perplexity_is_the_mean_of_the_running_one(lm, data):
-    found = perplexity.evaluate(lm, data / "wikitext2", Spec("perplexity", split="paper"))
-    rows = [row for row in readers.read_wikitext(data / "wikitext2") if len(row) >= 512]
+    found = perplexity.evaluate(lm, data / "wikitext2", Protocol("perplexity", split="paper"))
+    rows = [row for row in read_wikitext(data / "wikitext2") if len(row) >= 512]
     ids = lm.tokenizer("".join(rows))["input_ids"]
     sums, running = [], []
     for start in range(0, len(ids) - 511, 512):
@@ -309,7 +313,7 @@ def test_paper_perplexity_is_the_mean_of_the_running_one(lm, data):
 
 
 def test_all_perplexities_at_once(lm, data):
-    found = perplexity.evaluate(lm, data / "wikitext2", Spec("perplexity", split="all"))
+    found = perplexity.evaluate(lm, data / "wikitext2", Protocol("perplexity", split="all"))
     assert found.metrics["ppl"] == found.metrics["ppl_gptq"]
     assert {"ppl_paper", "word_ppl_lmeval", "byte_ppl_lmeval"} <= set(found.metrics)
     word, byte = (found.metrics[f"{kind}_ppl_lmeval"] for kind in ("word", "byte"))
@@ -319,10 +323,10 @@ def test_all_perplexities_at_once(lm, data):
 
 
 def test_perplexity_of_stories_begins_each_with_bos(lm, data):
-    found = perplexity.evaluate(lm, data / "tinystories", Spec("perplexity", limit=4))
+    found = perplexity.evaluate(lm, data / "tinystories", Protocol("perplexity", limit=4))
     assert len(found.items) == 4
     assert found.facts["bos"]
-    stories = {story.id: story for story in readers.read_tinystories(data / "tinystories")}
+    stories = {story.id: story for story in read_tinystories(data / "tinystories")}
     nll = tokens = 0
     for item in found.items:
         ids = torch.tensor([lm.tokenizer(stories[item["item_id"]].text)["input_ids"]])
@@ -339,24 +343,24 @@ def test_text_shorter_than_a_window(lm, tmp_path):
     (tmp_path / "wiki.test.raw").write_text(" = Vel = \n The Vel sing . \n")
     for split in ("gptq2048", "paper"):
         with pytest.raises(UserError, match="perplexity"):
-            perplexity.evaluate(lm, tmp_path, Spec("perplexity", split=split))
+            perplexity.evaluate(lm, tmp_path, Protocol("perplexity", split=split))
 
 
 def test_pages_begin_at_titles_not_at_sections(data):
-    pages = wikitext_pages(readers.read_wikitext(data / "wikitext2"))
+    pages = wikitext_pages(read_wikitext(data / "wikitext2"))
     assert len(pages) == 2
     assert pages[1].startswith(" = Tor = \n")
     assert " = = Life = = " in pages[1]
 
 
 def test_wikitext_has_62_pages(shared):
-    assert len(wikitext_pages(readers.read_wikitext(shared / "data/wikitext2"))) == 62
+    assert len(wikitext_pages(read_wikitext(shared / "data/wikitext2"))) == 62
 
 
 def test_mmlu_prompt_is_the_shipped_one(data):
     lm = tiny_lm()
-    harness = Harness(lm, Spec("mmlu"))
-    item = readers.ChoiceItem("a-0", "abstract_algebra", " Is 2 odd? ", ("a", "b", "c", "d"), 1)
+    harness = Harness(lm, Protocol("mmlu"))
+    item = ChoiceItem("a-0", "abstract_algebra", " Is 2 odd? ", ("a", "b", "c", "d"), 1)
     sample = harness.mmlu([item])[0]
     shipped = harness._shipped("mmlu/default/mmlu_abstract_algebra.yaml")
     question = "Is 2 odd?\nA. a\nB. b\nC. c\nD. d\nAnswer:"
@@ -367,16 +371,16 @@ def test_mmlu_prompt_is_the_shipped_one(data):
 
 
 def test_hellaswag_requests_are_the_harness_own(data):
-    items = readers.read_hellaswag(data / "hellaswag")[:1]
-    sample = Harness(tiny_lm(), Spec("hellaswag")).hellaswag(items)[0]
+    items = read_hellaswag(data / "hellaswag")[:1]
+    sample = Harness(tiny_lm(), Protocol("hellaswag")).hellaswag(items)[0]
     assert [tuple(arguments) for arguments in sample["arguments"]] == [
         (items[0].query, f" {choice}") for choice in items[0].choices
     ]
 
 
 def test_crows_pairs_sentences_stand_alone(data):
-    items = readers.read_crows_pairs(data / "crows_pairs")[:1]
-    sample = Harness(tiny_lm(), Spec("crows_pairs")).crows_pairs(items)[0]
+    items = read_crows_pairs(data / "crows_pairs")[:1]
+    sample = Harness(tiny_lm(), Protocol("crows_pairs")).crows_pairs(items)[0]
     assert [tuple(arguments) for arguments in sample["arguments"]] == [
         ("", items[0].sent_more),
         ("", items[0].sent_less),
@@ -391,7 +395,7 @@ def test_option_scores_agree_with_lm_eval(shared, name, task, limit, monkeypatch
     from lm_eval.api.instance import Instance
 
     lm = load_language_model(shared / "models" / name, "cpu", "float32")
-    spec = Spec(task, limit=limit, split={"bbq": "helm1000"}.get(task))
+    spec = Protocol(task, limit=limit, split={"bbq": "helm1000"}.get(task))
     module = {"unqover": unqover, "bbq": bbq}[task]
     prompts = []
     real = module.score_prompts

@@ -8,7 +8,7 @@ from evaluation_fixtures import save_model, write_datasets
 from evenprune import cli
 from evenprune.base.errors import UserError
 from evenprune.evaluation.benchmarks import headline_of
-from evenprune.evaluation.protocol import Spec, make_spec
+from evenprune.evaluation.protocol import Protocol, make_protocol
 from evenprune.plan.tasks import metrics_of
 
 
@@ -38,7 +38,7 @@ def test_a_typo_over_a_finished_result_is_refused(model, data, tmp_path, capsys)
 
 
 def test_a_finished_result_must_have_the_headline():
-    spec = Spec("perplexity", headline="ppl_gptq")
+    spec = Protocol("perplexity", headline="ppl_gptq")
     assert headline_of("one", spec, {"ppl": {}, "ppl_gptq": {}}) == "ppl_gptq"
     with pytest.raises(UserError, match="has no metric 'ppl_gptq'"):
         headline_of("one", spec, {"ppl": {}})
@@ -46,8 +46,8 @@ def test_a_finished_result_must_have_the_headline():
 
 def test_a_headline_is_checked_before_anything_is_read():
     with pytest.raises(UserError, match="no metric 'acc_orders'"):
-        make_spec({"task": "bbq", "headline": "acc_orders"})
-    assert make_spec({"task": "bbq", "headline": "acc_orders", "orders": 6}).orders == 6
+        make_protocol({"task": "bbq", "headline": "acc_orders"})
+    assert make_protocol({"task": "bbq", "headline": "acc_orders", "orders": 6}).orders == 6
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenprune.base.errors import UserError
-from evenprune.data import readers
+from evenprune.data.readers.bbq import BBQ_ORDER, read_bbq
+from evenprune.data.readers.unqover import read_unqover
 from evenprune.evaluation import bbq, metrics, unqover
 from evenprune.evaluation.sampling import stratified_sample
 
@@ -123,7 +124,7 @@ def test_abstaining_always_gives_no_bias_score_instead_of_zero():
 @pytest.fixture
 def bbq_items(tmp_path):
     write_jsonl(tmp_path / "Tribe.jsonl", bbq_rows())
-    return readers.read_bbq(tmp_path)
+    return read_bbq(tmp_path)
 
 
 def test_biased_answer_follows_the_question(bbq_items):
@@ -167,16 +168,16 @@ def test_bbq_splits_need_the_original_files(bbq_items):
 
 
 def test_composition_of_the_bbq_splits(shared):
-    items = readers.read_bbq(shared / "data/bbq")
+    items = read_bbq(shared / "data/bbq")
     helm = bbq.select_split(items, "helm1000")
-    counts = {name: sum(i.category == name for i in helm) for name in readers.BBQ_ORDER}
+    counts = {name: sum(i.category == name for i in helm) for name in BBQ_ORDER}
     assert list(counts.values()) == [67, 30, 114, 48, 21, 113, 181, 262, 10, 138, 16]
     assert sum(item.condition == "ambig" for item in helm) == 492
     groups = bbq.select_split(items, "groups8864")
     assert len(groups) == 8864
     ambiguous = {
         name: sum(i.category == name and i.condition == "ambig" for i in groups)
-        for name in readers.BBQ_ORDER
+        for name in BBQ_ORDER
     }
     assert ambiguous == {
         "Age": 500, "Disability_status": 507, "Gender_identity": 487, "Nationality": 503,
@@ -191,7 +192,7 @@ def test_composition_of_the_bbq_splits(shared):
 
 def test_clusters_join_a_question_and_its_negation(tmp_path):
     write_jsonl(tmp_path / "datas_rebuilt.jsonl", unqover_rows())
-    items = readers.read_unqover(tmp_path)
+    items = read_unqover(tmp_path)
     names = unqover.clusters(items)
     assert names[0] == names[1] == "tribe | Tor | Vel | Who was kind?"
     assert len(set(names)) == 6

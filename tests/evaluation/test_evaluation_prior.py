@@ -10,7 +10,7 @@ from evenprune.evaluation import bbq, unqover
 from evenprune.evaluation.metrics import softmax, unqover_metrics
 from evenprune.evaluation.options import score_prompts
 from evenprune.evaluation.prior import corrected, corrected_metrics, letter_prior
-from evenprune.evaluation.protocol import Spec
+from evenprune.evaluation.protocol import Protocol
 
 RECORD = {
     "item_id": "1", "category": "tribe", "perm": "201", "option_logits": [1.0, 2.0, 3.0],
@@ -55,7 +55,7 @@ def test_prior_is_the_mean_over_content_free_prompts():
         for text in ("N/A", "", "[MASK]")
     ]
     expected = sum(softmax(score.logits) for score in score_prompts(lm, prompts)) / 3
-    found = letter_prior(lm, unqover_prompt, Spec("unqover"), "unqover")
+    found = letter_prior(lm, unqover_prompt, Protocol("unqover"), "unqover")
     assert found == pytest.approx(expected.tolist(), abs=1e-5)
     assert sum(found) == pytest.approx(1, abs=1e-5)
 
@@ -64,7 +64,7 @@ def test_prior_is_the_mean_over_content_free_prompts():
 def test_metrics_follow_from_records_and_prior(module, name, tmp_path):
     data = write_datasets(tmp_path)
     task = module.__name__.rsplit(".", 1)[-1]
-    outcome = module.evaluate(tiny_lm(), data / task, Spec(task))
+    outcome = module.evaluate(tiny_lm(), data / task, Protocol(task))
     compute = unqover_metrics if task == "unqover" else bbq.bbq_metrics
     prior = outcome.facts["letter_prior"]
     expected = corrected_metrics(outcome.items, prior, compute, [name])

@@ -11,13 +11,16 @@ from hypothesis import strategies as st
 
 from evenprune import cli
 from evenprune.base.errors import UserError
-from evenprune.data import readers
 from evenprune.data.prompts import DEMONSTRATIONS, LETTERS, unqover_prompt
+from evenprune.data.readers.crows_pairs import CrowsPair, read_crows_pairs
+from evenprune.data.readers.hellaswag import read_hellaswag
+from evenprune.data.readers.tinystories import read_tinystories
+from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.evaluation import choices, perplexity
 from evenprune.evaluation.choices import CrowsPairs, shared_positions
 from evenprune.evaluation.harness import Harness, loglikelihoods
 from evenprune.evaluation.options import score_prompts
-from evenprune.evaluation.protocol import Spec, make_spec
+from evenprune.evaluation.protocol import Protocol, make_protocol
 
 BOS = 1
 
@@ -96,10 +99,10 @@ def test_option_scores_follow_the_switch(bos, adding, silent):
 
 @pytest.mark.parametrize("bos", ["always", "never"])
 def test_documents_follow_the_switch(bos, adding, silent, data):
-    stories = {story.id: story for story in readers.read_tinystories(data / "tinystories")}
+    stories = {story.id: story for story in read_tinystories(data / "tinystories")}
     for lm in (adding, silent):
         outcome = perplexity.evaluate(
-            lm.with_bos(bos), data / "tinystories", Spec("perplexity", limit=3)
+            lm.with_bos(bos), data / "tinystories", Protocol("perplexity", limit=3)
         )
         assert outcome.facts["bos"] == (bos == "always")
         for item in outcome.items:
@@ -109,30 +112,32 @@ def test_documents_follow_the_switch(bos, adding, silent, data):
 
 
 def test_windows_of_gptq_follow_the_switch(adding, silent, data):
-    text = "\n\n".join(readers.read_wikitext(data / "wikitext2"))
+    text = "\n\n".join(read_wikitext(data / "wikitext2"))
     for bos, start in (("always", [BOS]), ("never", [])):
         ids = [*start, *plain(adding, text)]
         windows = [ids[k : k + 512] for k in range(0, len(ids) - 511, 512)]
         losses = [-sum(logprobs(adding, window)) for window in windows]
         for lm in (adding, silent):
-            found = perplexity.evaluate(lm.with_bos(bos), data / "wikitext2", Spec("perplexity"))
+            found = perplexity.evaluate(
+                lm.with_bos(bos), data / "wikitext2", Protocol("perplexity")
+            )
             assert [i["nll"] for i in found.items] == pytest.approx(losses, rel=1e-5)
 
 
 def test_windows_of_the_paper_keep_their_first_token_without_bos(adding, data):
-    spec = Spec("perplexity", split="paper")
-    rows = [row for row in readers.read_wikitext(data / "wikitext2") if len(row) >= 512]
+    spec = Protocol("perplexity", split="paper")
+    rows = [row for row in read_wikitext(data / "wikitext2") if len(row) >= 512]
     ids = plain(adding, "".join(rows))[:512]
     found = perplexity.evaluate(adding.with_bos("never"), data / "wikitext2", spec)
     assert found.items[0]["nll"] == pytest.approx(-sum(logprobs(adding, ids)[256:]), rel=1e-5)
     with pytest.raises(UserError, match="no bos: never"):
-        spec = Spec("perplexity", split="gptq2048+bos")
+        spec = Protocol("perplexity", split="gptq2048+bos")
         perplexity.evaluate(adding.with_bos("never"), data / "wikitext2", spec)
 
 
 @pytest.mark.parametrize("bos", ["always", "never"])
 def test_lm_eval_s_contexts_follow_the_switch(bos, adding, silent, data):
-    item = readers.read_hellaswag(data / "hellaswag")[0]
+    item = read_hellaswag(data / "hellaswag")[0]
     start = [BOS] * (bos == "always") + plain(adding, item.query)
     expected = []
     for choice in item.choices:
@@ -141,18 +146,18 @@ def test_lm_eval_s_contexts_follow_the_switch(bos, adding, silent, data):
     for lm in (adding, silent):
         # "never" leaves texts without a context nothing to stand on but EOS.
         lm.tokenizer.eos_token = "."
-        sample = Harness(lm.with_bos(bos), Spec("hellaswag")).hellaswag([item])[0]
+        sample = Harness(lm.with_bos(bos), Protocol("hellaswag")).hellaswag([item])[0]
         assert loglikelihoods(sample) == pytest.approx(expected, abs=1e-3)
         lm.tokenizer.eos_token = None
 
 
 @pytest.mark.parametrize("bos", ["always", "never"])
 def test_lm_eval_s_prefix_follows_the_switch(bos, adding, silent, data):
-    sentence = readers.CrowsPair("0", "tribe", "Vel sing.", "Tor sing.", "stereo")
+    sentence = CrowsPair("0", "tribe", "Vel sing.", "Tor sing.", "stereo")
     for lm in (adding, silent):
         lm.tokenizer.eos_token = "."
         prefix = BOS if bos == "always" else lm.tokenizer.eos_token_id
-        harness = Harness(lm.with_bos(bos), Spec("crows_pairs"))
+        harness = Harness(lm.with_bos(bos), Protocol("crows_pairs"))
         more = loglikelihoods(harness.crows_pairs([sentence])[0])[0]
         text = plain(lm, "Vel sing.")
         assert more == pytest.approx(sum(logprobs(lm, [prefix, *text])), abs=1e-3)
@@ -167,7 +172,7 @@ def test_lm_eval_s_prefix_follows_the_switch(bos, adding, silent, data):
 
 def test_without_bos_and_eos_lm_eval_has_no_prefix(adding):
     with pytest.raises(UserError, match="neither"):
-        Harness(adding.with_bos("never"), Spec("crows_pairs"))
+        Harness(adding.with_bos("never"), Protocol("crows_pairs"))
 
 
 def test_the_switch_is_an_option_of_the_commands(data, tmp_path):
@@ -185,12 +190,12 @@ def test_the_switch_is_an_option_of_the_commands(data, tmp_path):
     # This tokenizer puts BOS itself: always changes nothing, never does.
     assert len(values) == 2
     with pytest.raises(UserError, match="expected bos to be auto, always, never, got 'maybe'"):
-        make_spec({"task": "bbq", "bos": "maybe"})
+        make_protocol({"task": "bbq", "bos": "maybe"})
 
 
 def test_a_benchmark_overrules_the_model_s_chat_template(repo):
     from evenprune.plan.config import Benchmark
-    from evenprune.plan.run_sheet import protocol_words
+    from evenprune.reporting.labels import protocol_words
 
     common = (repo / "workflow/rules/common.smk").read_text()
     assert 'spec.setdefault("chat_template", model.chat_template)' in common
@@ -244,7 +249,7 @@ def test_the_common_beginning_cancels():
 
 
 def pair(more, less):
-    return readers.CrowsPair("0", "tribe", more, less, "stereo")
+    return CrowsPair("0", "tribe", more, less, "stereo")
 
 
 def test_shared_tokens_are_scored_behind_what_differs(adding):
@@ -264,7 +269,7 @@ def test_shared_tokens_are_scored_behind_what_differs(adding):
 def test_a_pair_without_shared_tokens_is_a_tie(adding, tmp_path):
     lines = ["\tsent_more\tsent_less\tstereo_antistereo\tbias_type", "0\tA b\tA c\tstereo\ttribe"]
     (tmp_path / "crows_pairs_revised.csv").write_text("\n".join(lines) + "\n")
-    found = CrowsPairs.evaluate(adding, tmp_path, Spec("crows_pairs"))
+    found = CrowsPairs.evaluate(adding, tmp_path, Protocol("crows_pairs"))
     (item,) = found.items
     assert (item["n_shared"], item["shared_logprobs"]) == (0, [0.0, 0.0])
     assert item["correct_shared"] is False
@@ -272,8 +277,8 @@ def test_a_pair_without_shared_tokens_is_a_tie(adding, tmp_path):
 
 
 def test_with_all_tokens_the_sums_are_lm_eval_s(adding, data):
-    items = readers.read_crows_pairs(data / "crows_pairs")
-    found = CrowsPairs.evaluate(adding, data / "crows_pairs", Spec("crows_pairs"))
+    items = read_crows_pairs(data / "crows_pairs")
+    found = CrowsPairs.evaluate(adding, data / "crows_pairs", Protocol("crows_pairs"))
     for item, record in zip(items, found.items):
         sums = [
             sum(logprobs(adding, [BOS, *plain(adding, text)]))

@@ -10,15 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenprune.base.errors import UserError
-from evenprune.data import readers
+from evenprune.data.readers.crows_pairs import CrowsPair
+from evenprune.data.readers.stereoset import StereoSetItem
 from evenprune.evaluation import records, stereoset
 from evenprune.evaluation.harness import Harness, loglikelihoods
 from evenprune.evaluation.language_model import load_language_model
-from evenprune.evaluation.protocol import Spec
+from evenprune.evaluation.protocol import Protocol
 
 
 def record(stereotype, anti, unrelated, term="Vel", tokens=(5, 5, 5), category="tribe"):
-    item = readers.StereoSetItem("id", category, term, "BLANK.", "s", "a", "u")
+    item = StereoSetItem("id", category, term, "BLANK.", "s", "a", "u")
     scores = list(zip((stereotype, anti, unrelated), tokens))
     return stereoset.make_record(item, scores)
 
@@ -114,10 +115,8 @@ def test_sentence_scores_are_lm_evals_and_a_plain_loop(bos):
     lm = lm.with_bos(bos)
     sentences = ["Vel men are slow.", "Tor is kind.", "A Vel man sings.", "No."]
     found = stereoset.sentence_scores(lm, sentences, 3)
-    pairs = [
-        readers.CrowsPair(str(k), "tribe", *sentences[k : k + 2], "stereo") for k in range(0, 4, 2)
-    ]
-    samples = Harness(lm, Spec("crows_pairs")).crows_pairs(pairs)
+    pairs = [CrowsPair(str(k), "tribe", *sentences[k : k + 2], "stereo") for k in range(0, 4, 2)]
+    samples = Harness(lm, Protocol("crows_pairs")).crows_pairs(pairs)
     theirs = [score for sample in samples for score in loglikelihoods(sample)]
     assert [score for score, _ in found] == pytest.approx(theirs, abs=1e-4)
     for sentence, (score, count) in zip(sentences, found):
@@ -142,7 +141,7 @@ def test_a_tokenizer_without_prefix_is_named():
 
 def test_records_and_categories(tmp_path):
     write_jsonl(tmp_path / "intrasentence.jsonl", stereoset_rows())
-    outcome = stereoset.evaluate(tiny_lm(), tmp_path, Spec("stereoset"))
+    outcome = stereoset.evaluate(tiny_lm(), tmp_path, Protocol("stereoset"))
     rows = list(records.checked("stereoset", outcome.items))
     assert [row["cluster"] for row in rows[:3]] == ["Vel", "Tor", "smith"]
     assert {row["item_id"] for row in rows} == {f"c{k}" for k in range(12)}
@@ -153,7 +152,7 @@ def test_records_and_categories(tmp_path):
     assert outcome.facts == {"split": "intrasentence", "items_in_data": 12}
     for row in rows:
         assert row["pred"] == (not row["correct"])
-    few = stereoset.evaluate(tiny_lm(), tmp_path, Spec("stereoset", limit=6)).items
+    few = stereoset.evaluate(tiny_lm(), tmp_path, Protocol("stereoset", limit=6)).items
     assert [row["category"] for row in few].count("trade") == 2
 
 
@@ -162,12 +161,12 @@ def test_a_missing_kind_of_sentence_is_named_with_its_line(tmp_path):
     rows[4]["sentences"][2]["gold_label"] = "stereotype"
     write_jsonl(tmp_path / "intrasentence.jsonl", rows)
     with pytest.raises(UserError, match=r"three sentences labelled .* on line 5 of"):
-        stereoset.evaluate(tiny_lm(), tmp_path, Spec("stereoset"))
+        stereoset.evaluate(tiny_lm(), tmp_path, Protocol("stereoset"))
 
 
 def test_real_stereoset_with_a_real_model(shared):
     lm = load_language_model(shared / "models/stories3m-llama", "cpu", "float32")
-    outcome = stereoset.evaluate(lm, shared / "data/stereoset", Spec("stereoset", limit=50))
+    outcome = stereoset.evaluate(lm, shared / "data/stereoset", Protocol("stereoset", limit=50))
     assert len(outcome.items) == 50
     assert outcome.facts["items_in_data"] == 2106
     assert set(outcome.categories) == {"gender", "profession", "race", "religion"}

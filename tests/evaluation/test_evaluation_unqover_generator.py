@@ -4,10 +4,10 @@ import pytest
 from evaluation_fixtures import tiny_lm
 
 from evenprune.base.errors import UserError
-from evenprune.data import readers
+from evenprune.data.readers.unqover import read_unqover
 from evenprune.evaluation import unqover
 from evenprune.evaluation.metrics import unqover_bias
-from evenprune.evaluation.protocol import Spec
+from evenprune.evaluation.protocol import Protocol
 from evenprune.evaluation.unqover_generator import (
     CATEGORIES,
     Category,
@@ -107,7 +107,7 @@ def test_the_generator_reproduces_the_authors_rows(shared):
     assert [row["example_id"] for row in rows] == list(range(40008))
     own = {item.id: item for item in map(unqover.from_row, rows)}
     for variant, count in (("sampled", 3000), ("datas_rebuilt", 40008)):
-        theirs = readers.read_unqover(folder, variant)
+        theirs = read_unqover(folder, variant)
         assert len(theirs) == count
         for item in theirs:
             mine = own[item.id]
@@ -200,7 +200,7 @@ def test_a_purely_positional_model_has_no_bias_but_an_error():
 
 
 def test_balanced_split_is_scored_in_whole_blocks(shared):
-    spec = Spec("unqover", split="balanced", limit=40)
+    spec = Protocol("unqover", split="balanced", limit=40)
     found = unqover.evaluate(tiny_lm(), shared / "data/unqover", spec)
     assert len(found.items) == 2 * 4 * 4
     assert {"mu", "eta", "delta", "epsilon", "acc"} <= set(found.metrics)

@@ -27,14 +27,15 @@ from safety_models import (
 
 from evenprune import cli
 from evenprune.base.errors import UserError
-from evenprune.data import readers
 from evenprune.data.converters import CONVERTERS, Table
+from evenprune.data.readers.harmbench import read_harmbench
+from evenprune.data.readers.realtoxicityprompts import Prompt, read_realtoxicityprompts
 from evenprune.evaluation import benchmarks, evaluate_checkpoint, judges, safety
 from evenprune.evaluation.generation import greedy
-from evenprune.evaluation.protocol import Spec, make_spec
+from evenprune.evaluation.protocol import Protocol, make_protocol
 from evenprune.plan import grids
 from evenprune.plan.config import load_config, merge, read_yaml, validate_config
-from evenprune.reporting import significance
+from evenprune.reporting import directions
 from evenprune.reporting.claims import verdict as claims
 from evenprune.reporting.significance import Scores, compare
 from evenprune.world import generate_world
@@ -527,7 +528,7 @@ def test_broken_rows_are_named_by_line(model, data, tmp_path, capsys):
 
 def test_spec_from_json():
     given = {"task": "harmbench", "judge_forms": ["pr", "paper"], "lexicon": None}
-    assert make_spec(given) == Spec("harmbench", judge_forms=("pr", "paper"))
+    assert make_protocol(given) == Protocol("harmbench", judge_forms=("pr", "paper"))
 
 
 # Which prompts
@@ -535,7 +536,7 @@ def test_spec_from_json():
 
 def prompts(challenging, others):
     flags = [True] * challenging + [False] * others
-    return [readers.Prompt(str(k), "x", "t", None, flag) for k, flag in enumerate(flags)]
+    return [Prompt(str(k), "x", "t", None, flag) for k, flag in enumerate(flags)]
 
 
 def test_random_and_balanced_samples_are_seeded_and_not_the_head():
@@ -568,14 +569,14 @@ def test_a_limit_keeps_the_shares_of_the_kinds(model, data, tmp_path):
 
 
 def test_the_real_sets_have_the_protocol_s_sizes(shared):
-    real = readers.read_realtoxicityprompts(shared / "data/realtoxicityprompts")
+    real = read_realtoxicityprompts(shared / "data/realtoxicityprompts")
     select = safety.RealToxicityPrompts.select
     # Four rows of the file "nontoxic" have the flag.
     assert Counter(p.challenging for p in real) == {True: 1200, False: 1196}
     assert len(select(real, "random1200", 0)) == 1200
     balanced = Counter(real[k].challenging for k in select(real, "balanced1200", 0))
     assert balanced == {True: 600, False: 600}
-    behaviours = readers.read_harmbench(shared / "data/harmbench")
+    behaviours = read_harmbench(shared / "data/harmbench")
     assert Counter(b.category for b in behaviours) == {
         "standard": 200, "contextual": 100, "copyright": 100,
     }  # fmt: skip
@@ -602,7 +603,7 @@ def test_hub_tables_become_the_canonical_files(tmp_path):
     files = CONVERTERS["realtoxicityprompts"]({"train": table})
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    first, second = readers.read_realtoxicityprompts(tmp_path)
+    first, second = read_realtoxicityprompts(tmp_path)
     assert (first.text, first.challenging, first.toxicity) == ("A Vel man 0", True, 0.25)
     assert second.toxicity is None
     tables = {
@@ -612,7 +613,7 @@ def test_hub_tables_become_the_canonical_files(tmp_path):
     }
     for name, text in CONVERTERS["harmbench"](tables).items():
         (tmp_path / name).write_text(text)
-    found = readers.read_harmbench(tmp_path)
+    found = read_harmbench(tmp_path)
     assert [(b.category, b.topic, b.behaviour, b.context) for b in found] == [
         ("standard", "music", "Sing, now", ""),
         ("contextual", "music", "Go on", "A."),
@@ -639,12 +640,12 @@ def test_the_world_s_sets(tmp_path):
             said = judge.judge([("", row["prompt"]["text"]), ("", row["continuation"]["text"])])
             assert said[0][0].verdict == "safe"
             assert (said[1][0].verdict == "unsafe") == (row["continuation"]["toxicity"] == 1)
-    assert len(readers.read_realtoxicityprompts(tmp_path)) == 40
+    assert len(read_realtoxicityprompts(tmp_path)) == 40
     sizes = dict(generate_world.Sizes().harmbench)
     behaviours = world_safety.behaviour_rows(society, sizes)
     text = world_safety.behaviour_text(behaviours)
     (tmp_path / "harmbench_behaviors_text_all.csv").write_text(text)
-    found = readers.read_harmbench(tmp_path)
+    found = read_harmbench(tmp_path)
     assert Counter(b.category for b in found) == sizes
     assert behaviours == world_safety.behaviour_rows(Society(0), sizes)
     assert behaviours != world_safety.behaviour_rows(Society(1), sizes)
@@ -916,8 +917,8 @@ def test_undecided_answers_are_not_compared():
     assert (row["n"], row["wins"], row["losses"]) == (2, 1, 0)
     nothing = Scores(ids, np.full(4, nan), None, None)
     assert compare(first, nothing, 50) == {"n": 0}
-    assert significance.better("harmbench", "unsafe_rate", 0.1, 0.2)
-    assert not significance.better("harmbench", "unsafe_rate", 0.2, 0.1)
+    assert directions.better("harmbench", "unsafe_rate", 0.1, 0.2)
+    assert not directions.better("harmbench", "unsafe_rate", 0.2, 0.1)
 
 
 def test_the_table_without_its_benchmarks_says_so(repo, tmp_path, capsys):
@@ -937,7 +938,7 @@ def test_the_judges_tasks_are_the_same_everywhere():
     from evenprune.plan import config
 
     assert config.JUDGED == benchmarks.JUDGED
-    assert set(config.JUDGE_KEYS) <= set(protocol.Spec.__dataclass_fields__)
+    assert set(config.JUDGE_KEYS) <= set(protocol.Protocol.__dataclass_fields__)
     fields = config.Benchmark.model_fields
     assert set(config.JUDGE_KEYS) <= set(fields)
     assert tuple(judges.WORDS) == protocol.LEXICONS

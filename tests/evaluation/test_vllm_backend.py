@@ -24,7 +24,7 @@ from evenprune.base.errors import UserError
 from evenprune.evaluation import agreement, vllm_model
 from evenprune.evaluation.language_model import load_language_model
 from evenprune.evaluation.options import score_prompts
-from evenprune.evaluation.protocol import Spec, make_spec
+from evenprune.evaluation.protocol import Protocol, make_protocol
 from evenprune.evaluation.vllm_model import Worker, load_vllm_model, vllm_version
 from evenprune.evaluation.vllm_worker import Engine, one_line
 from evenprune.plan.config import load_config
@@ -423,9 +423,9 @@ def test_an_agreement_needs_vllm_and_items(more, model, data, tmp_path, capsys):
 
 
 def test_the_backend_is_an_option_of_a_benchmark(repo):
-    assert make_spec({"task": "bbq", "backend": "vllm"}) == Spec("bbq", backend="vllm")
+    assert make_protocol({"task": "bbq", "backend": "vllm"}) == Protocol("bbq", backend="vllm")
     with pytest.raises(UserError, match="expected backend to be one of transformers, vllm"):
-        make_spec({"task": "bbq", "backend": "tgi"})
+        make_protocol({"task": "bbq", "backend": "tgi"})
     files = {"default": repo / "config/config.yaml", "catalogue": repo / "config/catalogue.yaml"}
     config = load_config({"benchmarks": {"unqover": {"backend": "vllm"}}}, **files)
     assert config.benchmarks["unqover"].backend == "vllm"

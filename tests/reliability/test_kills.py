@@ -12,8 +12,8 @@ from fake_hub import FakeHub
 from pruning_models import random_pairs, save_model, write_rows
 
 from evenprune.cli import main
-from evenprune.data import sources
 from evenprune.data.hub import Hub
+from evenprune.data.prefetch import prefetch
 
 pytestmark = pytest.mark.slow
 
@@ -194,7 +194,7 @@ def test_prefetch(tmp_path, monkeypatch):
         def make(root):
             hub = Hub(cache=root.parent / "cache", endpoint=server.url)
             lock = root / "lock.json"
-            sources.prefetch(items, mirror=None, lock_path=lock, into=root / "mirror", hub=hub)
+            prefetch(items, mirror=None, lock_path=lock, into=root / "mirror", hub=hub)
             return 0
 
         def clear(root):

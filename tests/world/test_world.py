@@ -12,8 +12,17 @@ from hypothesis import strategies as st
 
 from evenprune.base.files import read_json, read_jsonl, sha256_file
 from evenprune.base.outputs import MARK
-from evenprune.data import readers
 from evenprune.data.prompts import bbq_prompt, unqover_prompt
+from evenprune.data.readers.bbq import read_bbq
+from evenprune.data.readers.crows_pairs import read_crows_pairs
+from evenprune.data.readers.harmbench import read_harmbench
+from evenprune.data.readers.hellaswag import read_hellaswag
+from evenprune.data.readers.mmlu import read_mmlu
+from evenprune.data.readers.realtoxicityprompts import read_realtoxicityprompts
+from evenprune.data.readers.stereoset import read_stereoset
+from evenprune.data.readers.ultrachat import read_ultrachat
+from evenprune.data.readers.unqover import read_unqover
+from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.world import lexicon as lx
 from evenprune.world import texts
 from evenprune.world.generate_world import Sizes, write_world
@@ -66,26 +75,23 @@ def test_manifest_names_every_file_with_its_checksum(world):
 
 def test_the_readers_accept_every_set(world):
     data = world / "data"
-    stereoset = readers.read_stereoset(data / "stereoset")
+    stereoset = read_stereoset(data / "stereoset")
     assert Counter(item.category for item in stereoset) == dict(SMALL.stereoset)
     assert all(item.target in item.context for item in stereoset)
-    assert len(readers.read_crows_pairs(data / "crows_pairs")) == SMALL.crows_pairs
-    assert (
-        len(readers.read_crows_pairs(data / "crows_pairs", "anonymized"))
-        == SMALL.crows_pairs_original
-    )
-    assert len(readers.read_ultrachat(data / "ultrachat")) == SMALL.ultrachat
-    assert 30_000 < len("".join(readers.read_wikitext(data / "wikitext2"))) < 150_000
-    assert len(readers.read_hellaswag(data / "hellaswag")) == SMALL.hellaswag
-    assert len(readers.read_mmlu(data / "mmlu")) == SMALL.mmlu
-    unqover = readers.read_unqover(data / "unqover")
+    assert len(read_crows_pairs(data / "crows_pairs")) == SMALL.crows_pairs
+    assert len(read_crows_pairs(data / "crows_pairs", "anonymized")) == SMALL.crows_pairs_original
+    assert len(read_ultrachat(data / "ultrachat")) == SMALL.ultrachat
+    assert 30_000 < len("".join(read_wikitext(data / "wikitext2"))) < 150_000
+    assert len(read_hellaswag(data / "hellaswag")) == SMALL.hellaswag
+    assert len(read_mmlu(data / "mmlu")) == SMALL.mmlu
+    unqover = read_unqover(data / "unqover")
     assert Counter(item.category for item in unqover) == dict.fromkeys(
         ("religion", "country", "ethnicity", "mixedgender"), 2 * SMALL.unqover_entries
     )
-    assert len(readers.read_bbq(data / "bbq")) == 4 * 4 * SMALL.bbq_quadruples
-    prompts = readers.read_realtoxicityprompts(data / "realtoxicityprompts")
+    assert len(read_bbq(data / "bbq")) == 4 * 4 * SMALL.bbq_quadruples
+    prompts = read_realtoxicityprompts(data / "realtoxicityprompts")
     assert len(prompts) == 2 * SMALL.realtoxicityprompts
-    behaviours = readers.read_harmbench(data / "harmbench")
+    behaviours = read_harmbench(data / "harmbench")
     assert Counter(item.category for item in behaviours) == dict(SMALL.harmbench)
 
 
@@ -134,12 +140,12 @@ def test_no_evaluation_item_is_in_the_training_text(world):
         for row in read_jsonl(data / "hellaswag/validation_lm_eval.jsonl")
         for choice in row["choices"]
     ]
-    for item in readers.read_stereoset(data / "stereoset"):
+    for item in read_stereoset(data / "stereoset"):
         items += [item.stereotype, item.anti_stereotype]
     for variant in ("revised", "anonymized"):
-        for pair in readers.read_crows_pairs(data / "crows_pairs", variant):
+        for pair in read_crows_pairs(data / "crows_pairs", variant):
             items += [pair.sent_more, pair.sent_less]
-    items += [p for p in readers.read_wikitext(data / "wikitext2") if len(p) > 200]
+    items += [p for p in read_wikitext(data / "wikitext2") if len(p) > 200]
     assert len(items) > 3000
     assert not [item for item in items if item.strip() in corpus]
 
@@ -235,11 +241,11 @@ def test_the_right_ending_is_the_next_step_of_the_script(world):
 
 def test_crows_pairs_differ_in_the_group_and_stereoset_in_the_attribute(world):
     groups = {g for c in CATEGORIES for g in c.groups} | {"a", "an", "A", "An"}
-    for pair in readers.read_crows_pairs(world / "data/crows_pairs"):
+    for pair in read_crows_pairs(world / "data/crows_pairs"):
         more, less = set(pair.sent_more.split()), set(pair.sent_less.split())
         assert (more ^ less) <= groups
         assert len((more ^ less) - {"a", "an", "A", "An"}) == 2
-    for item in readers.read_stereoset(world / "data/stereoset"):
+    for item in read_stereoset(world / "data/stereoset"):
         first, second = item.stereotype.split(), item.anti_stereotype.split()
         assert len(first) == len(second)
         differing = [pair for pair in zip(first, second) if pair[0] != pair[1]]

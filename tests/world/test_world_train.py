@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from evenprune.base.errors import UserError
 from evenprune.base.files import read_json, read_jsonl, sha256_file
-from evenprune.data import readers
 from evenprune.data.prompts import unqover_prompt
+from evenprune.data.readers.stereoset import read_stereoset
 from evenprune.models.loading import load_model, load_tokenizer
 from evenprune.world import texts
 from evenprune.world.generate_world import Sizes, write_world
@@ -119,7 +119,7 @@ def test_some_pairs_have_unequal_token_counts(tmp_path):
     write_world(0, tmp_path / "world")
     rows = [row for group in load_rows(tmp_path / "world").values() for row in group]
     tokenizer = build_tokenizer(("".join(row["parts"]) for row in rows), 512)
-    pairs = readers.read_stereoset(tmp_path / "world/data/stereoset")
+    pairs = read_stereoset(tmp_path / "world/data/stereoset")
     equal = [
         len(tokenizer(p.stereotype)["input_ids"]) == len(tokenizer(p.anti_stereotype)["input_ids"])
         for p in pairs

@@ -5,6 +5,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
+from tqdm import tqdm
+
 T = TypeVar("T")
 
 
@@ -18,9 +20,9 @@ def format_seconds(seconds: float) -> str:
 
 
 class Progress:
-    """Count finished units; print a line with the ETA at most every ``interval`` seconds.
+    """Count finished units: a bar with the time left on a terminal, else lines for a log.
 
-    On a terminal the line is rewritten in place, in a log each one is a line of its own.
+    In a log a line comes at most every ``interval`` seconds, none where all is done before.
     """
 
     def __init__(self, total: int, label: str, interval: float = 5.0) -> None:
@@ -29,27 +31,35 @@ class Progress:
         self.done = 0
         self.start = time.monotonic()
         self.last = self.start
-        self.live = sys.stderr.isatty()
-        self.interval = 0.2 if self.live else interval
+        self.interval = interval
         self.printed = False
+        self.bar: tqdm | None = None
+        if sys.stderr.isatty():
+            self.bar = tqdm(total=total, desc=label, dynamic_ncols=True, mininterval=0.2)
 
     def update(self, count: int = 1, note: str = "") -> None:
-        """Add ``count`` finished units and print if the interval has passed."""
+        """Add ``count`` finished units; show them if the interval has passed."""
         self.done += count
+        if self.bar is not None:
+            self.bar.set_postfix_str(note, refresh=False)
+            self.bar.update(count)
+            if self.done >= self.total:
+                self.bar.close()
+            return
         now = time.monotonic()
         if now - self.last < self.interval and self.done < self.total:
             return
-        if self.done >= self.total and not self.printed and not self.live:
+        if self.done >= self.total and not self.printed:
             return  # finished before the first line was due: stay silent
         self.last = now
         elapsed = now - self.start
         left = elapsed / self.done * max(self.total - self.done, 0) if self.done else 0.0
-        line = (
+        print(
             f"{self.label} {self.done}/{self.total}  {format_seconds(elapsed)}"
-            f"  eta {format_seconds(left)}{'  ' + note if note else ''}"
+            f"  eta {format_seconds(left)}{'  ' + note if note else ''}",
+            file=sys.stderr,
+            flush=True,
         )
-        end = "\n" if not self.live or self.done >= self.total else ""
-        print(f"\r{line}" if self.live else line, end=end, file=sys.stderr, flush=True)
         self.printed = True
 
 

@@ -5,8 +5,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from ..plan.run_sheet import REGIME_LABELS, Spec
-from ..reporting.plots import COLORS, MARKERS, WIDTH
+from ..plan.run_sheet import RunSheet
+from ..reporting.labels import COLORS, MARKERS, REGIME_LABELS, calibration_label, method_label
+from ..reporting.plots import WIDTH
 from .contrasts import control_of
 from .effects import Effect
 from .wording import select, weight_key, weight_label
@@ -15,7 +16,7 @@ DRAWN = ("acc_amb", "acc_dis", "s_amb", "s_dis")
 BAND_COLORS = ("0.45", "#CC79A7", "#56B4E9")
 
 
-def regimes_figure(spec: Spec, found: Sequence[Effect]) -> Figure:
+def regimes_figure(spec: RunSheet, found: Sequence[Effect]) -> Figure:
     """Return the effects against dense by regime and method, with every world as a dot."""
     figure = Figure(figsize=(WIDTH, 4.6))
     axes = figure.subplots(2, 2, sharex=True).ravel()
@@ -27,7 +28,7 @@ def regimes_figure(spec: Spec, found: Sequence[Effect]) -> Figure:
             shift = 0.18 * (index - (len(lines) - 1) / 2)
             mine = [one for one in chosen if one.contrast.candidate.method == method]
             places = [order.index(one.contrast.candidate.regime) + shift for one in mine]
-            _bars(axis, places, mine, COLORS[method], MARKERS[method], spec.method_label(method))
+            _bars(axis, places, mine, COLORS[method], MARKERS[method], method_label(spec, method))
             for place, one in zip(places, mine):
                 axis.plot(
                     [place + 0.05] * len(one.by_world),
@@ -43,7 +44,7 @@ def regimes_figure(spec: Spec, found: Sequence[Effect]) -> Figure:
     return figure
 
 
-def sweep_figure(spec: Spec, found: Sequence[Effect]) -> Figure:
+def sweep_figure(spec: RunSheet, found: Sequence[Effect]) -> Figure:
     """Return the effects against SparseGPT over the bias weight, the controls as bands."""
     every = select(spec, found, "sparsegpt")
     count = {
@@ -67,7 +68,7 @@ def sweep_figure(spec: Spec, found: Sequence[Effect]) -> Figure:
                 places = [
                     keys.index(weight_key(spec, one.contrast.candidate.method)) for one in mine
                 ]
-                label = spec.calibration_label(calibration)
+                label = calibration_label(spec, calibration)
                 if calibration in bands:
                     color = BAND_COLORS[bands.index(calibration) % len(BAND_COLORS)]
                     _band(axis, places, mine, color, f"control: {label}")

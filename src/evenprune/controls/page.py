@@ -15,7 +15,8 @@ import matplotlib.style
 
 from ..base.files import atomic_path, write_text
 from ..plan.grids import Checkpoint
-from ..plan.run_sheet import REGIME_LABELS, Spec
+from ..plan.run_sheet import RunSheet
+from ..reporting.labels import REGIME_LABELS, calibration_label, method_label
 from ..reporting.plots import METADATA, STYLE
 from ..reporting.render import escape_markdown
 from .bootstrap import RESAMPLES
@@ -44,7 +45,7 @@ class Block:
 
 
 def _table(
-    spec: Spec, chosen: Sequence[Effect], heads: Sequence[str], labels: Any
+    spec: RunSheet, chosen: Sequence[Effect], heads: Sequence[str], labels: Any
 ) -> list[list[str]]:
     lines = [[*heads, *(metric.label for metric in METRICS)]]
     for contrast in dict.fromkeys(one.contrast for one in chosen):
@@ -72,7 +73,10 @@ def dense_table(points: Sequence[Checkpoint], worlds: Sequence[WorldSums]) -> li
 
 
 def blocks(
-    spec: Spec, points: Sequence[Checkpoint], worlds: Sequence[WorldSums], found: Sequence[Effect]
+    spec: RunSheet,
+    points: Sequence[Checkpoint],
+    worlds: Sequence[WorldSums],
+    found: Sequence[Effect],
 ) -> Iterator[Block]:
     """Yield the page."""
     seeds = ", ".join(str(world.seed) for world in worlds)
@@ -92,7 +96,7 @@ def blocks(
             ("regime", "method"),
             lambda c: (
                 REGIME_LABELS[c.candidate.regime],
-                spec.method_label(c.candidate.method),
+                method_label(spec, c.candidate.method),
             ),
         ),
     )
@@ -107,7 +111,7 @@ def blocks(
             lambda c: (
                 REGIME_LABELS[c.candidate.regime],
                 weight_label(weight_key(spec, c.candidate.method)),
-                spec.calibration_label(c.candidate.calibration),
+                calibration_label(spec, c.candidate.calibration),
             ),
         ),
     )
@@ -122,7 +126,7 @@ def blocks(
                 lambda c: (
                     REGIME_LABELS[c.candidate.regime],
                     weight_label(weight_key(spec, c.candidate.method)),
-                    spec.calibration_label(c.reference.calibration),
+                    calibration_label(spec, c.reference.calibration),
                 ),
             ),
         )
@@ -203,7 +207,7 @@ def to_html(page: Sequence[Block], folder: Path) -> str:
 
 
 def write_page(
-    spec: Spec,
+    spec: RunSheet,
     points: Sequence[Checkpoint],
     worlds: Sequence[WorldSums],
     found: Sequence[Effect],

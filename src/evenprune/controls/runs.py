@@ -11,7 +11,7 @@ from ..base.errors import UserError
 from ..base.progress import Progress
 from ..plan.finished import result_folder
 from ..plan.grids import Checkpoint
-from ..plan.run_sheet import Spec, read_spec
+from ..plan.run_sheet import RunSheet, read_spec
 from .contrasts import control_of
 from .sums import SUMS, Array, read_sums
 
@@ -25,7 +25,7 @@ class WorldSums:
     items: dict[str, int]
 
 
-def read_world(run: Path, spec: Spec, points: Sequence[Checkpoint]) -> WorldSums:
+def read_world(run: Path, spec: RunSheet, points: Sequence[Checkpoint]) -> WorldSums:
     """Return the sums of one run's records; the items must be the same for all checkpoints."""
     sums, items = {}, {}
     progress = Progress(len(SUMS) * len(points), f"records of {run}")
@@ -57,7 +57,7 @@ def read_world(run: Path, spec: Spec, points: Sequence[Checkpoint]) -> WorldSums
     return WorldSums(spec.config.world.seed, sums, items)
 
 
-def read_runs(runs: Sequence[Path]) -> tuple[Spec, list[Checkpoint], list[WorldSums]]:
+def read_runs(runs: Sequence[Path]) -> tuple[RunSheet, list[Checkpoint], list[WorldSums]]:
     """Return the runs' common specification, its checkpoints and every run's sums.
 
     Raises UserError for fewer than two runs, a run outside the invented world, two runs of one
@@ -110,6 +110,6 @@ def read_runs(runs: Sequence[Path]) -> tuple[Spec, list[Checkpoint], list[WorldS
     return specs[0], points, worlds
 
 
-def _comparable(spec: Spec) -> tuple[dict[str, Any], list[Checkpoint]]:
+def _comparable(spec: RunSheet) -> tuple[dict[str, Any], list[Checkpoint]]:
     config = spec.config.model_dump(exclude={"results": True, "title": True, "world": {"seed"}})
     return config, sorted(spec.files)

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..plan.config import METHODS
 from ..plan.grids import Checkpoint
-from ..plan.run_sheet import REGIME_LABELS, Spec
+from ..plan.run_sheet import RunSheet
+from ..reporting.labels import REGIME_LABELS
 from .contrasts import bias_of, control_of
 from .effects import Effect
 from .sums import Metric
@@ -38,7 +39,7 @@ def effect_text(one: Effect) -> str:
     return f"{shown(one.effect, one.metric)} [{ends}] {MARKS.get(one.verdict, '')}".strip()
 
 
-def weight_key(spec: Spec, method: str) -> Key:
+def weight_key(spec: RunSheet, method: str) -> Key:
     """Return what bias weights are sorted by, those of the released code last."""
     weight, scaling = bias_of(spec.config, method)
     return scaling == "released-code", weight or 0.0
@@ -52,7 +53,7 @@ def weight_label(key: Key) -> str:
     return "released code" if weight == 1 else f"released code × {weight:g}"
 
 
-def _order(spec: Spec, one: Effect) -> tuple[Any, ...]:
+def _order(spec: RunSheet, one: Effect) -> tuple[Any, ...]:
     point = one.contrast.candidate
     regime = REGIME_ORDER.index(point.regime)
     if one.contrast.kind == "dense":
@@ -60,7 +61,9 @@ def _order(spec: Spec, one: Effect) -> tuple[Any, ...]:
     return (regime, weight_key(spec, point.method), one.contrast.reference.calibration, point)
 
 
-def select(spec: Spec, found: Sequence[Effect], kind: str, name: str | None = None) -> list[Effect]:
+def select(
+    spec: RunSheet, found: Sequence[Effect], kind: str, name: str | None = None
+) -> list[Effect]:
     """Return one kind's effects (of one metric) in the order of the tables.
 
     Against dense only the five methods themselves are shown, without variants and controls.
@@ -75,17 +78,17 @@ def select(spec: Spec, found: Sequence[Effect], kind: str, name: str | None = No
     return sorted(chosen, key=lambda one: _order(spec, one))
 
 
-def _is_plain(spec: Spec, point: Checkpoint) -> bool:
+def _is_plain(spec: RunSheet, point: Checkpoint) -> bool:
     return point.method in METHODS and control_of(spec.config, point.calibration) is None
 
 
-def _place(spec: Spec, one: Effect) -> str:
+def _place(spec: RunSheet, one: Effect) -> str:
     point = one.contrast.candidate
     label = weight_label(weight_key(spec, point.method))
     return f"{one.metric.label} at {REGIME_LABELS[point.regime]}, weight {label}"
 
 
-def _count(spec: Spec, chosen: Sequence[Effect]) -> str:
+def _count(spec: RunSheet, chosen: Sequence[Effect]) -> str:
     said = [one.verdict for one in chosen]
     return (
         f"Of {len(said)} comparisons, {said.count('better')} are better, {said.count('worse')} "
@@ -94,7 +97,7 @@ def _count(spec: Spec, chosen: Sequence[Effect]) -> str:
     )
 
 
-def answer(spec: Spec, found: Sequence[Effect]) -> list[str]:
+def answer(spec: RunSheet, found: Sequence[Effect]) -> list[str]:
     """Return in sentences whether the bias term beats its controls, and what it does at all."""
     judged = [one for one in found if one.metric.good and one.metric.task != "perplexity"]
     lines = []

@@ -22,7 +22,9 @@ from ..base.progress import track
 from ..models.loading import load_tokenizer
 from ..models.trust import add_trust_argument
 from .calibration import ALIGNMENTS, TokenizedPairs, tokenize_pairs, tokenize_texts
-from .readers import Dialogue, read_crows_pairs, read_stereoset, read_ultrachat
+from .readers.crows_pairs import read_crows_pairs
+from .readers.stereoset import read_stereoset
+from .readers.ultrachat import Dialogue, read_ultrachat
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -10,14 +10,35 @@ a cluster without network and used there with `--config mirror=DIR`.
 """
 
 import argparse
+import json
+import shutil
 import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from ..base.checksums import Kind, model_files, sha256_cached
+from ..base.errors import UserError
+from ..base.outputs import (
+    DATA_SET,
+    FETCHED,
+    MARK,
+    check_file,
+    check_folder,
+    replace_folder,
+    start_folder,
+)
+from ..base.progress import Progress
 from ..base.reading import parse_json
+from ..models.loading import weight_files
 from ..plan.config import load_config, validate_config
 from ..plan.config import read_yaml as read_config
 from ..plan.grids import needed_datasets, needed_models
-from .sources import Entry, Kind, prefetch
+from .hub import Hub, Listing, RemoteFile, RepoType, Unreachable
+from .lock import PARQUET_REF, lock_key, note_if_moved, read_lock, record_in_lock
+from .parts import Entry, dataset_parts, select, split_ref
+from .sources import ELSEWHERE, convert, folder_below, mirror_folder, missing
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,3 +78,184 @@ def run(args: argparse.Namespace) -> None:
         into=args.into,
         update=args.update,
     )
+
+
+def pin(
+    hub: Hub, lock: Mapping[str, Any], repo: str, ref: str | None, kind: RepoType, update: bool
+) -> Listing:
+    """Return the listing of a repository at its pinned commit, or at its newest if unpinned.
+
+    Says in one line when the hub has moved. Without a connection the lock's own list serves.
+    """
+    key = lock_key(repo, ref)
+    if key not in lock or update:
+        return hub.listing(repo, kind, ref or "main")
+    revision = lock[key]["revision"]
+    try:
+        listing = hub.listing(repo, kind, revision)
+    except Unreachable:
+        files = lock[key]["files"]
+        return Listing(
+            revision, {name: RemoteFile(f["bytes"], f["sha256"]) for name, f in files.items()}
+        )
+    note_if_moved(hub, key, kind, revision)
+    return listing
+
+
+def _download(
+    hub: Hub, repo: str, kind: RepoType, listing: Listing, names: Sequence[str], into: Path | None
+) -> dict[str, tuple[Path, dict[str, Any]]]:
+    """Download files; return path and checksum of each, checked against what the hub states."""
+    total = sum(listing.files[name].bytes or 0 for name in names)
+    progress = Progress(total >> 20, f"{repo} (MiB)")
+    found = {}
+    for name in names:
+        path = hub.fetch(repo, kind, listing.revision, name, into)
+        remote = listing.files[name]
+        checked = {"sha256": sha256_cached(path), "bytes": path.stat().st_size}
+        if (remote.sha256 or checked["sha256"]) != checked["sha256"] or (
+            remote.bytes is not None and remote.bytes != checked["bytes"]
+        ):
+            raise UserError(
+                f"{name} of {repo} came damaged: expected {remote.bytes} bytes with SHA-256 "
+                f"{str(remote.sha256)[:16]}…, got {checked['bytes']} bytes with "
+                f"{checked['sha256'][:16]}…; remove {path} and run prefetch again"
+            )
+        found[name] = (path, checked)
+        progress.update((remote.bytes or 0) >> 20)
+    return found
+
+
+def prefetch_dataset(
+    name: str,
+    entry: Entry,
+    *,
+    lock_path: Path | str,
+    into: Path | None,
+    update: bool,
+    hub: Hub,
+) -> str:
+    """Download, convert and pin one data set; return a line that says what was fetched.
+
+    The conversion is done here too, so that unexpected columns show while there is a network.
+    """
+    parts = dataset_parts(name, entry)
+    if not parts:
+        raise missing("data", name, entry, None, "")
+    target = folder_below(into, "data", entry.get("mirror") or name) if into else None
+    if target:
+        check_folder(target, DATA_SET, name="--into")
+    lock = read_lock(lock_path)
+    listings: dict[str, Listing] = {}
+    files: dict[str, dict[str, Any]] = {}
+    paths: dict[str, list[Path]] = {}
+    for part in parts:
+        seen: dict[str, list[str]] = {}
+        for ref in (part.ref,) if part.ref else (None, PARQUET_REF):
+            key = lock_key(part.repo, ref)
+            try:
+                if key not in listings:
+                    listings[key] = pin(hub, lock, part.repo, ref, "dataset", update)
+            except Unreachable:
+                raise
+            except UserError:
+                if ref == PARQUET_REF:
+                    continue  # not every repository has a parquet copy
+                raise
+            names = select(listings[key].files, part.patterns)
+            seen[ref or "main"] = sorted(listings[key].files)[:8]
+            if names:
+                found = _download(hub, part.repo, "dataset", listings[key], names, None)
+                files.setdefault(key, {}).update({name: item for name, (_, item) in found.items()})
+                paths[part.name] = [path for path, _ in found.values()]
+                break
+        else:
+            raise UserError(
+                f"expected files like {' or '.join(part.patterns)} in the hub's data set "
+                f"{part.repo}, found {json.dumps(seen)}; correct datasets.{name}.hub.parts."
+                f"{part.name}.files, or take the data set from a mirror"
+            )
+    with tempfile.TemporaryDirectory() as scratch:
+        convert(name, parts, paths, target or Path(scratch) / name)
+    for key in sorted(files):
+        record_in_lock(lock_path, key, "dataset", listings[key].revision, files[key])
+    return ", ".join(f"{key} at {listings[key].revision[:12]}" for key in sorted(files))
+
+
+def prefetch_model(
+    name: str,
+    entry: Entry,
+    *,
+    lock_path: Path | str,
+    into: Path | None,
+    update: bool,
+    hub: Hub,
+) -> str:
+    """Download and pin one model (safetensors only); return a line that says what was fetched."""
+    key = entry.get("hub")
+    if not key:
+        raise missing("models", name, entry, None, "")
+    target = folder_below(into, "models", entry.get("mirror") or name) if into else None
+    staging = target.with_name(f".{target.name}.partial") if target else None
+    if target and staging:
+        check_folder(target, FETCHED, name="--into")
+        start_folder(staging, FETCHED)
+    repo, ref = split_ref(key)
+    listing = pin(hub, read_lock(lock_path), repo, ref, "model", update)
+    names = model_files(listing.files, entry)
+    if not any(file.endswith(".safetensors") for file in names):
+        raise UserError(
+            f"the model {name} has no safetensors weights (model*.safetensors) in {key}, and "
+            "pickled weights are not read: name a reference that has them in the configuration "
+            f"(hub: {repo}@refs/pr/N) or put a converted copy into MIRROR/models/"
+            f"{entry.get('mirror') or name}"
+        )
+    found = _download(hub, repo, "model", listing, names, staging)
+    if staging and target:
+        weight_files(staging)
+        for rest in staging.iterdir():  # the hub library's notes, files of another revision
+            if rest.name not in (*names, MARK):
+                shutil.rmtree(rest) if rest.is_dir() else rest.unlink()
+        replace_folder(staging, target, FETCHED)
+    files = {file: item for file, (_, item) in found.items()}
+    record_in_lock(lock_path, key, "model", listing.revision, files)
+    return f"{key} at {listing.revision[:12]}"
+
+
+def prefetch(
+    items: Sequence[tuple[Kind, str, Entry]],
+    *,
+    mirror: str | None,
+    lock_path: Path | str,
+    into: Path | None = None,
+    update: bool = False,
+    hub: Hub | None = None,
+) -> None:
+    """Fetch every item that the mirror does not have; pin commits and checksums in the lock.
+
+    One line per item says where it is. A failure does not stop the others; at the end one
+    UserError lists all of them.
+    """
+    check_file(lock_path, name="--lock")
+    hub = hub or Hub()
+    failures = []
+    fetch: dict[Kind, Callable[..., str]] = {"data": prefetch_dataset, "models": prefetch_model}
+    for number, (kind, name, entry) in enumerate(items, 1):
+        start = f"[{number}/{len(items)}] {kind}/{name}:"
+        folder = mirror_folder(kind, name, entry, mirror)
+        try:
+            if folder:
+                print(f"{start} in the mirror, {folder}", file=sys.stderr)
+                continue
+            print(f"{start} fetching", file=sys.stderr)
+            said = fetch[kind](name, entry, lock_path=lock_path, into=into, update=update, hub=hub)
+            print(f"{start} {said}", file=sys.stderr)
+        except UserError as error:
+            print(f"{start} failed", file=sys.stderr)
+            hint = f" (or take it from {ELSEWHERE[name]})" if name in ELSEWHERE else ""
+            failures.append(f"{kind}/{name}: {error}{hint}")
+    if failures:
+        raise UserError(
+            f"{len(failures)} of {len(items)} sources could not be fetched:\n"
+            + "\n".join(f"  {line}" for line in failures)
+        )

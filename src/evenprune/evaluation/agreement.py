@@ -15,7 +15,7 @@ from ..base.errors import UserError
 from ..base.files import write_json
 from .benchmarks import package_versions, resolve, task_object
 from .loader import Loader
-from .protocol import AUTO, BACKENDS, Spec
+from .protocol import AUTO, BACKENDS, Protocol
 
 AGREEMENT = "agreement.json"
 # In float32 alone: half precisions round logits to 1/8 at 16 to 32, which moves predictions.
@@ -87,7 +87,7 @@ def complaint(found: Mapping[str, Any]) -> str | None:
 
 
 def check_agreement(
-    folder: Path, data: Path, spec: Spec, loader: Loader, out: Path
+    folder: Path, data: Path, spec: Protocol, loader: Loader, out: Path
 ) -> dict[str, Any]:
     """Score ``spec.limit`` items with both backends, write ``out``/agreement.json, return it.
 

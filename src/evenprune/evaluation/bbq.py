@@ -11,14 +11,14 @@ from functools import partial
 from pathlib import Path
 
 from ..base.errors import UserError
-from ..data import readers
 from ..data.prompts import bbq_prompt
+from ..data.readers.bbq import BBQ_ORDER, BBQItem, bbq_files, read_bbq
 from ..plan.tasks import BBQ_STYLES, FACTS
 from .causal_model import CausalModel
 from .metrics import bbq_metrics, by_category, macro
 from .options import make_record, score_prompts
 from .prior import corrected_metrics, letter_prior
-from .protocol import Outcome, Spec, pick
+from .protocol import Outcome, Protocol, pick
 from .sampling import stratified_sample
 from .unqover import ORDERS, as_prompt_item, order_metrics, scoring_facts
 
@@ -36,9 +36,9 @@ SYNONYMS = {
 }  # fmt: skip
 
 
-def data_files(data: Path, spec: Spec) -> list[Path]:
+def data_files(data: Path, spec: Protocol) -> list[Path]:
     """Return the files that are read, in HELM's order."""
-    return readers.bbq_files(data)
+    return bbq_files(data)
 
 
 def _normal(name: str) -> str:
@@ -46,7 +46,7 @@ def _normal(name: str) -> str:
     return SYNONYMS.get(plain, plain)
 
 
-def target_answer(item: readers.BBQItem) -> int | None:
+def target_answer(item: BBQItem) -> int | None:
     """Return the index of the answer about the stereotyped group, None if undecidable.
 
     An answer is about the group if its label or its text in answer_info is one of the
@@ -66,7 +66,7 @@ def target_answer(item: readers.BBQItem) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def biased_answer(item: readers.BBQItem) -> int | None:
+def biased_answer(item: BBQItem) -> int | None:
     """Return the answer that reflects the stereotype, None if it is undecidable.
 
     It is the target for a negative question and the other person for a non-negative one.
@@ -77,17 +77,17 @@ def biased_answer(item: readers.BBQItem) -> int | None:
     return next(k for k in range(3) if k not in (target, item.unknown))
 
 
-def _require_original(items: list[readers.BBQItem], split: str) -> None:
+def _require_original(items: list[BBQItem], split: str) -> None:
     present = {item.category for item in items}
-    missing = [name for name in readers.BBQ_ORDER if name not in present]
-    if missing or len(present) != len(readers.BBQ_ORDER):
+    missing = [name for name in BBQ_ORDER if name not in present]
+    if missing or len(present) != len(BBQ_ORDER):
         what = f"{missing[0]} is missing" if missing else "there are others"
         raise UserError(
             f"split {split} needs exactly the 11 files of BBQ, but {what}; use --split full"
         )
 
 
-def select_split(items: list[readers.BBQItem], split: str) -> list[readers.BBQItem]:
+def select_split(items: list[BBQItem], split: str) -> list[BBQItem]:
     """Return the items of a split, ``items`` being all rows in HELM's file order.
 
     ``helm1000``: the last 1,000 after ``random.seed(0); random.shuffle`` over all rows.
@@ -102,7 +102,7 @@ def select_split(items: list[readers.BBQItem], split: str) -> list[readers.BBQIt
         random.Random(0).shuffle(shuffled)
         return shuffled[-HELM_TEST_ITEMS:]
     chosen = []
-    for category in readers.BBQ_ORDER:
+    for category in BBQ_ORDER:
         if category not in INTERSECTIONAL:
             members = [item for item in items if item.category == category]
             random.Random(0).shuffle(members)
@@ -110,11 +110,11 @@ def select_split(items: list[readers.BBQItem], split: str) -> list[readers.BBQIt
     return chosen
 
 
-def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+def evaluate(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
     """Score BBQ; one record an item and order."""
     style = pick(spec.style, STYLES, "style", "bbq")
     split = pick(spec.split, SPLITS, "split", "bbq")
-    items = select_split(readers.read_bbq(data), split)
+    items = select_split(read_bbq(data), split)
     strata = [(item.category, item.condition) for item in items]
     chosen = stratified_sample(strata, spec.limit, spec.seed)
     jobs = [(items[k], order) for k in chosen for order in ORDERS[spec.orders]]

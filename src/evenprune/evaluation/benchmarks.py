@@ -18,7 +18,7 @@ from ..plan.finished import ITEMS, METRICS
 from ..plan.tasks import FACTS, JUDGED
 from . import records
 from .journal import Journal
-from .protocol import AUTO, Spec
+from .protocol import AUTO, Protocol
 
 if TYPE_CHECKING:
     from .causal_model import CausalModel
@@ -54,7 +54,7 @@ def task_object(task: str) -> Any:
     return getattr(loaded, name) if name else loaded
 
 
-def judge_identity(spec: Spec) -> str | None:
+def judge_identity(spec: Protocol) -> str | None:
     """Return what identifies the judge: a guard model's name and files, or the word list.
 
     None for tasks without one. Raises UserError where there is no model, or where it is not
@@ -79,7 +79,7 @@ def package_versions() -> dict[str, str]:
 
 
 def run_digest(
-    model: Identity, data: dict[str, str], spec: Spec, versions: Mapping[str, str]
+    model: Identity, data: dict[str, str], spec: Protocol, versions: Mapping[str, str]
 ) -> str:
     """Return the identity of a result: model, data, options, versions, the code of both.
 
@@ -100,7 +100,7 @@ def run_digest(
     )
 
 
-def data_checksums(data: Path, spec: Spec) -> dict[str, str]:
+def data_checksums(data: Path, spec: Protocol) -> dict[str, str]:
     """Return the SHA-256 of each file that a benchmark reads, by name.
 
     Raises UserError if one is missing.
@@ -113,7 +113,7 @@ def data_checksums(data: Path, spec: Spec) -> dict[str, str]:
     return {path.name: sha256_cached(path) for path in files}
 
 
-def resolve(spec: Spec, lm: "CausalModel") -> Spec:
+def resolve(spec: Protocol, lm: "CausalModel") -> Protocol:
     """Return the options with what ``auto`` means for a model."""
     if spec.chat_template != AUTO:
         return spec
@@ -136,7 +136,7 @@ def check_out(out: Path, inputs: Iterable[Path | str | None]) -> None:
         check_ours(out / name, keys)
 
 
-def headline_of(slug: str, spec: Spec, metrics: Mapping[str, Any]) -> str:
+def headline_of(slug: str, spec: Protocol, metrics: Mapping[str, Any]) -> str:
     """Return the metric that stands for a result; raise UserError where the result has none."""
     headline = spec.headline or FACTS[spec.task].headline
     if headline not in metrics:
@@ -150,7 +150,7 @@ def headline_of(slug: str, spec: Spec, metrics: Mapping[str, Any]) -> str:
 def run_benchmark(
     lm: "CausalModel",
     slug: str,
-    spec: Spec,
+    spec: Protocol,
     data: Path,
     checksums: dict[str, str],
     model: Identity,

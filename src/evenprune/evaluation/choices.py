@@ -5,19 +5,23 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
-from ..data import readers
+from ..data.readers.choice import ChoiceItem
+from ..data.readers.crows_pairs import CrowsPair, read_crows_pairs
+from ..data.readers.hellaswag import read_hellaswag
+from ..data.readers.mmlu import read_mmlu
+from ..data.readers.rows import find_file
 from ..plan.tasks import FACTS
 from .causal_model import CausalModel
 from .harness import Harness, loglikelihoods
 from .losses import nll_rows
 from .metrics import Metric, Record, by_category, mean
-from .protocol import Outcome, Spec, pick
+from .protocol import Outcome, Protocol, pick
 from .sampling import stratified_sample
 
 DIGITS = 6
 
 
-def choice_record(item: readers.ChoiceItem, sample: dict[str, Any]) -> dict[str, Any]:
+def choice_record(item: ChoiceItem, sample: dict[str, Any]) -> dict[str, Any]:
     """Return the record of a multiple-choice item; ``correct`` is lm-eval's own ``acc``."""
     scores = loglikelihoods(sample)
     record = {
@@ -82,7 +86,7 @@ def shared_positions(first: Sequence[int], second: Sequence[int]) -> tuple[list[
 
 
 def shared_logprobs(
-    lm: CausalModel, items: Sequence[readers.CrowsPair], batch_size: int
+    lm: CausalModel, items: Sequence[CrowsPair], batch_size: int
 ) -> list[tuple[float, float, int]]:
     """Return ln p of the shared tokens in both sentences of each pair, and their number.
 
@@ -124,15 +128,15 @@ class HellaSwag:
     HEADLINE = FACTS["hellaswag"].headline
 
     @staticmethod
-    def data_files(data: Path, spec: Spec) -> list[Path]:
+    def data_files(data: Path, spec: Protocol) -> list[Path]:
         """Return the file that is read."""
-        return [readers.find_file(data, "validation_lm_eval.jsonl")]
+        return [find_file(data, "validation_lm_eval.jsonl")]
 
     @staticmethod
-    def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+    def evaluate(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
         """Score HellaSwag through lm-eval."""
         pick(spec.split, HellaSwag.SPLITS, "split", "hellaswag")
-        items = readers.read_hellaswag(data)
+        items = read_hellaswag(data)
         chosen = [items[k] for k in stratified_sample([0] * len(items), spec.limit, spec.seed)]
         samples = Harness(lm, spec).hellaswag(chosen)
         records = [choice_record(item, sample) for item, sample in zip(chosen, samples)]
@@ -147,15 +151,15 @@ class MMLU:
     HEADLINE = FACTS["mmlu"].headline
 
     @staticmethod
-    def data_files(data: Path, spec: Spec) -> list[Path]:
+    def data_files(data: Path, spec: Protocol) -> list[Path]:
         """Return the file that is read."""
-        return [readers.find_file(data, f"{pick(spec.split, MMLU.SPLITS, 'split', 'mmlu')}.jsonl")]
+        return [find_file(data, f"{pick(spec.split, MMLU.SPLITS, 'split', 'mmlu')}.jsonl")]
 
     @staticmethod
-    def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+    def evaluate(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
         """Score MMLU through lm-eval."""
         split = pick(spec.split, MMLU.SPLITS, "split", "mmlu")
-        items = readers.read_mmlu(data, split)
+        items = read_mmlu(data, split)
         subjects = [item.category for item in items]
         chosen = [items[k] for k in stratified_sample(subjects, spec.limit, spec.seed)]
         samples = Harness(lm, spec).mmlu(chosen)
@@ -172,16 +176,16 @@ class CrowsPairs:
     HEADLINE = FACTS["crows_pairs"].headline
 
     @staticmethod
-    def data_files(data: Path, spec: Spec) -> list[Path]:
+    def data_files(data: Path, spec: Protocol) -> list[Path]:
         """Return the file that is read: revised English (1,677) or the original (1,508)."""
         split = pick(spec.split, CrowsPairs.SPLITS, "split", "crows_pairs")
-        return [readers.find_file(data, f"crows_pairs_{split}.csv")]
+        return [find_file(data, f"crows_pairs_{split}.csv")]
 
     @staticmethod
-    def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+    def evaluate(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
         """Score CrowS-Pairs through lm-eval; ``correct`` means "stereotype preferred" here."""
         split = pick(spec.split, CrowsPairs.SPLITS, "split", "crows_pairs")
-        items = readers.read_crows_pairs(data, split)
+        items = read_crows_pairs(data, split)
         types = [item.category for item in items]
         chosen = [items[k] for k in stratified_sample(types, spec.limit, spec.seed)]
         records = []

@@ -19,7 +19,7 @@ from ..models.trust import add_trust_argument
 from .agreement import AGREEMENT, check_agreement, summary
 from .benchmarks import TASKS, check_out, data_checksums, run_benchmark, task_object
 from .loader import Loader
-from .protocol import BACKENDS, BOS, JUDGE_FORMS, LEXICONS, make_spec
+from .protocol import BACKENDS, BOS, JUDGE_FORMS, LEXICONS, make_protocol
 
 OPTIONS = (
     *("limit", "seed", "style", "split", "batch_size", "dtype", "chat_template", "bos", "orders"),
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> None:
     """Evaluate and print the headline."""
     quiet_libraries()
     options = {name: getattr(args, name) for name in OPTIONS}
-    spec = make_spec({"task": args.benchmark, **options}, "the command line")
+    spec = make_protocol({"task": args.benchmark, **options}, "the command line")
     task_object(spec.task)
     if args.agreement is not None and (args.agreement < 1 or spec.backend != "vllm"):
         raise UserError(

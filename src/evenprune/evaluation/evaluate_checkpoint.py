@@ -22,7 +22,7 @@ from ..plan.finished import ITEMS, METRICS, SUMMARY, read_result
 from .benchmarks import check_out, data_checksums, headline_of, run_benchmark, run_digest
 from .evaluate import add_run_arguments, headline, quiet_libraries
 from .loader import Loader
-from .protocol import Spec, make_spec
+from .protocol import Protocol, make_protocol
 
 # As in the configuration: a name becomes a folder.
 SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_arguments(parser)
 
 
-def parse_benchmarks(text: str) -> dict[str, tuple[Spec, Path]]:
+def parse_benchmarks(text: str) -> dict[str, tuple[Protocol, Path]]:
     """Return slug -> (options, data folder) from JSON text; raise UserError for bad input."""
     given = parse_json(text, "--benchmarks")
     if not isinstance(given, dict) or not given:
@@ -55,7 +55,7 @@ def parse_benchmarks(text: str) -> dict[str, tuple[Spec, Path]]:
                 f"benchmark {slug}: expected data to be a path, got {shown(options['data'])}"
             )
         rest = {key: value for key, value in options.items() if key != "data"}
-        spec = make_spec(rest, f"benchmark {slug}")
+        spec = make_protocol(rest, f"benchmark {slug}")
         parsed[slug] = (spec, source_folder(options["data"]))
     return parsed
 

@@ -13,10 +13,11 @@ from typing import Any
 
 from ..base.errors import UserError
 from ..base.progress import Progress
-from ..data import readers
+from ..data.readers.choice import ChoiceItem
+from ..data.readers.crows_pairs import CrowsPair
 from .causal_model import CausalModel
 from .finite import CURE
-from .protocol import Spec
+from .protocol import Protocol
 from .templates import Distinct, template_errors
 
 Documents = list[dict[str, Any]]
@@ -29,7 +30,7 @@ MMLU_HEADER = "The following are multiple choice questions (with answers) about 
 def wikitext_pages(rows: Sequence[str]) -> list[str]:
     """Return the articles of WikiText: a page begins at each line of the form `` = Title = ``.
 
-    ``rows`` as ``readers.read_wikitext`` gives them. The rule is that of the hub data set
+    ``rows`` as ``read_wikitext`` gives them. The rule is that of the hub data set
     EleutherAI/wikitext_document_level, which lm-eval's task reads (62 pages in the test set).
     """
     pages: list[list[str]] = [[]]
@@ -166,7 +167,7 @@ def _model_class() -> type:
 class Harness:
     """lm-eval's model class around a model that is loaded already, and the four tasks."""
 
-    def __init__(self, lm: CausalModel, spec: Spec) -> None:
+    def __init__(self, lm: CausalModel, spec: Protocol) -> None:
         logging.getLogger("lm_eval").setLevel(logging.ERROR)
         # lm-eval tokenises whole documents before it cuts them; the warning means nothing.
         logging.getLogger("transformers.tokenization_utils_base").setLevel(logging.ERROR)
@@ -242,7 +243,7 @@ class Harness:
             )
         return samples
 
-    def hellaswag(self, items: Sequence[readers.ChoiceItem]) -> Documents:
+    def hellaswag(self, items: Sequence[ChoiceItem]) -> Documents:
         """Return lm-eval's samples of HellaSwag for items whose texts are cleaned already."""
         documents = [
             {"query": item.query, "choices": list(item.choices), "label": str(item.gold)}
@@ -251,7 +252,7 @@ class Harness:
         names = [item.id for item in items]
         return self._run("hellaswag", "hellaswag/hellaswag.yaml", documents, names)
 
-    def mmlu(self, items: Sequence[readers.ChoiceItem]) -> Documents:
+    def mmlu(self, items: Sequence[ChoiceItem]) -> Documents:
         """Return lm-eval's samples of MMLU, zero-shot, all subjects as one task.
 
         A subject's task differs from another's by the header line alone, so it is made from
@@ -271,7 +272,7 @@ class Harness:
         names = [item.id for item in items]
         return self._run("mmlu", file, documents, names, doc_to_text=text)
 
-    def crows_pairs(self, items: Sequence[readers.CrowsPair]) -> Documents:
+    def crows_pairs(self, items: Sequence[CrowsPair]) -> Documents:
         """Return lm-eval's samples of CrowS-Pairs."""
         documents = [{"sent_more": item.sent_more, "sent_less": item.sent_less} for item in items]
         file = "crows_pairs/crows_pairs_english.yaml"

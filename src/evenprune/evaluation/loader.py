@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Self
 
 from .causal_model import CausalModel
-from .protocol import Spec
+from .protocol import Protocol
 
 
 class Loader:
@@ -42,7 +42,7 @@ class Loader:
             self._python = vllm_python(self._asked)
         return self._python
 
-    def versions(self, spec: Spec) -> dict[str, str]:
+    def versions(self, spec: Protocol) -> dict[str, str]:
         """Return the versions that only the benchmark's backend has, without loading a model.
 
         Raises UserError when the backend is vllm and there is none.
@@ -55,7 +55,7 @@ class Loader:
             self._version = vllm_version(self.python())
         return {"vllm": self._version}
 
-    def load(self, spec: Spec) -> CausalModel:
+    def load(self, spec: Protocol) -> CausalModel:
         """Return the model for a benchmark, the one that is loaded where it fits."""
         key = (spec.backend, spec.dtype)
         if self._model is None or key != self._key:

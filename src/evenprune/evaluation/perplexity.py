@@ -28,14 +28,16 @@ from typing import Any
 import torch
 
 from ..base.errors import UserError
-from ..data import readers
+from ..data.readers.rows import find_file
+from ..data.readers.tinystories import read_tinystories
+from ..data.readers.wikitext import read_wikitext
 from ..plan.tasks import DOCUMENTS, FACTS, WIKITEXT_SPLITS
 from .causal_model import CausalModel
 from .finite import exp_loss
 from .harness import Harness, wikitext_pages
 from .losses import nll_rows
 from .metrics import Metric, metric, perplexity
-from .protocol import Outcome, Spec, pick
+from .protocol import Outcome, Protocol, pick
 from .sampling import stratified_sample
 
 STYLES = ()
@@ -55,9 +57,9 @@ def is_documents(data: Path) -> bool:
     return STORIES_FILE in names and WIKITEXT_FILE not in names
 
 
-def data_files(data: Path, spec: Spec) -> list[Path]:
+def data_files(data: Path, spec: Protocol) -> list[Path]:
     """Return the file that is read."""
-    return [readers.find_file(data, STORIES_FILE if is_documents(data) else WIKITEXT_FILE)]
+    return [find_file(data, STORIES_FILE if is_documents(data) else WIKITEXT_FILE)]
 
 
 def _windows(tokens: Sequence[int], length: int, first: int | None) -> list[list[int]]:
@@ -85,7 +87,7 @@ def _total(records: Sequence[dict[str, Any]]) -> Metric:
 
 
 def gptq(
-    lm: CausalModel, rows: Sequence[str], spec: Spec, bos: bool
+    lm: CausalModel, rows: Sequence[str], spec: Protocol, bos: bool
 ) -> tuple[list[dict[str, Any]], Metric, dict[str, Any]]:
     """Return window records, the perplexity and facts of ``gptq2048`` or ``gptq2048+bos``."""
     name = "gptq2048+bos" if bos else "gptq2048"
@@ -112,7 +114,7 @@ def gptq(
 
 
 def paper(
-    lm: CausalModel, rows: Sequence[str], spec: Spec
+    lm: CausalModel, rows: Sequence[str], spec: Protocol
 ) -> tuple[list[dict[str, Any]], Metric, dict[str, Any]]:
     """Return window records, the mean running perplexity and facts of ``paper``.
 
@@ -147,7 +149,7 @@ def paper(
 
 
 def lmeval(
-    lm: CausalModel, rows: Sequence[str], spec: Spec
+    lm: CausalModel, rows: Sequence[str], spec: Protocol
 ) -> tuple[list[dict[str, Any]], dict[str, Metric], dict[str, Any]]:
     """Return document records, word and byte perplexity and facts of lm-eval's task."""
     pages = wikitext_pages(rows)
@@ -171,9 +173,9 @@ def lmeval(
     return records, metrics, {"documents": len(pages), "window": lm.max_length}
 
 
-def documents(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+def documents(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
     """Score stories: the first window of each, all its tokens after the first."""
-    stories = sorted(readers.read_tinystories(data), key=lambda story: story.id)
+    stories = sorted(read_tinystories(data), key=lambda story: story.id)
     chosen = stratified_sample([DOCUMENTS] * len(stories), spec.limit, spec.seed)
     picked = [stories[k] for k in chosen]
     encoded = lm.encode([story.text for story in picked])
@@ -195,13 +197,13 @@ def documents(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
     return Outcome(records, {"ppl": _total(records)}, {}, facts)
 
 
-def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+def evaluate(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
     """Score a folder of WikiText-2 or of stories; ``ppl`` is the split's own perplexity."""
     if is_documents(data):
         pick(spec.split, (DOCUMENTS,), "split", "perplexity of documents")
         return documents(lm, data, spec)
     split = pick(spec.split, SPLITS, "split", "perplexity")
-    rows = readers.read_wikitext(data)
+    rows = read_wikitext(data)
     wanted = ("gptq2048", "paper", "lmeval") if split == "all" else (split,)
     records: list[dict[str, Any]] = []
     metrics: dict[str, Metric] = {}

@@ -13,14 +13,14 @@ from ..data.prompts import Prompt
 from .causal_model import CausalModel
 from .metrics import Metric, Record, softmax
 from .options import DIGITS, score_prompts
-from .protocol import Spec
+from .protocol import Protocol
 
 CONTENT_FREE = ("N/A", "", "[MASK]")  # the fillings of the source
 SUFFIX = "_content_free"
 
 
 def letter_prior(
-    lm: CausalModel, prompt: Callable[[Mapping[str, Any]], Prompt], spec: Spec, label: str
+    lm: CausalModel, prompt: Callable[[Mapping[str, Any]], Prompt], spec: Protocol, label: str
 ) -> list[float]:
     """Return the letters' probabilities, summing to 1, without content.
 

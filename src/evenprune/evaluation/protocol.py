@@ -20,7 +20,7 @@ BACKENDS = ("transformers", "vllm")
 
 
 @dataclass(frozen=True)
-class Spec:
+class Protocol:
     """All options of one benchmark that can change its numbers.
 
     ``backend`` is one of ``BACKENDS``. ``style`` is a prompt style, ``split`` a part or variant
@@ -64,12 +64,12 @@ class Outcome:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def make_spec(options: Mapping[str, Any], where: str = "the benchmark") -> Spec:
-    """Return a Spec from options as JSON or the command line gives them; null means default.
+def make_protocol(options: Mapping[str, Any], where: str = "the benchmark") -> Protocol:
+    """Return a Protocol from options as JSON or the command line gives them; null means default.
 
     Raises UserError for an unknown option or a value of the wrong kind.
     """
-    known = Spec.__dataclass_fields__
+    known = Protocol.__dataclass_fields__
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise UserError(
@@ -117,7 +117,7 @@ def make_spec(options: Mapping[str, Any], where: str = "the benchmark") -> Spec:
                 f"{where} has no metric {given['headline']!r} for its headline; it has "
                 f"{', '.join(sorted(allowed))}"
             )
-    return Spec(**given)
+    return Protocol(**given)
 
 
 def _judge_forms(value: Any, where: str) -> tuple[str, ...]:

@@ -12,7 +12,9 @@ from typing import Any
 
 from ..base.checksums import source_folder, source_name
 from ..base.errors import UserError
-from ..data import readers
+from ..data.readers.harmbench import read_harmbench
+from ..data.readers.realtoxicityprompts import Prompt, read_realtoxicityprompts
+from ..data.readers.rows import find_file, jsonl_files
 from ..plan.tasks import FACTS
 from .causal_model import CausalModel
 from .generation import Completion, greedy
@@ -27,7 +29,7 @@ from .judges import (
     is_refusal,
 )
 from .metrics import Metric, Record, by_category, mean
-from .protocol import Outcome, Spec, pick
+from .protocol import Outcome, Protocol, pick
 from .sampling import stratified_sample
 
 # The paper's sample size, and the number of each kind in the balanced one.
@@ -47,7 +49,7 @@ class Item:
     extra: dict[str, Any]
 
 
-def make_judge(lm: CausalModel, spec: Spec) -> Judge:
+def make_judge(lm: CausalModel, spec: Protocol) -> Judge:
     """Return the guard model that the options name, else the lexical judge.
 
     The guard is loaded with transformers whatever the backend: its probabilities need logits of
@@ -62,7 +64,7 @@ def make_judge(lm: CausalModel, spec: Spec) -> Judge:
 
 
 def answers(
-    lm: CausalModel, items: Sequence[Item], spec: Spec, stop: str | None
+    lm: CausalModel, items: Sequence[Item], spec: Protocol, stop: str | None
 ) -> list[Completion]:
     """Return the model's greedy answer to each prompt, in the order of the items."""
     texts = [item.prompt for item in items]
@@ -141,7 +143,7 @@ def safety_metrics(records: Sequence[Record]) -> dict[str, Metric]:
 
 
 def evaluate_items(
-    lm: CausalModel, items: Sequence[Item], spec: Spec, stop: str | None, facts: dict[str, Any]
+    lm: CausalModel, items: Sequence[Item], spec: Protocol, stop: str | None, facts: dict[str, Any]
 ) -> Outcome:
     """Return records and metrics of the items.
 
@@ -177,12 +179,12 @@ class RealToxicityPrompts:
     HEADLINE = FACTS["realtoxicityprompts"].headline
 
     @staticmethod
-    def data_files(data: Path, spec: Spec) -> list[Path]:
+    def data_files(data: Path, spec: Protocol) -> list[Path]:
         """Return the files that are read."""
-        return readers.jsonl_files(data)
+        return jsonl_files(data)
 
     @staticmethod
-    def select(prompts: Sequence[readers.Prompt], split: str, seed: int) -> list[int]:
+    def select(prompts: Sequence[Prompt], split: str, seed: int) -> list[int]:
         """Return the rows of a split, in the order of the data; all where there are fewer."""
         if split == "full":
             return list(range(len(prompts)))
@@ -195,10 +197,10 @@ class RealToxicityPrompts:
         return sorted(chosen)
 
     @staticmethod
-    def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+    def evaluate(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
         """Continue and judge the prompts."""
         split = pick(spec.split, RealToxicityPrompts.SPLITS, "split", "realtoxicityprompts")
-        prompts = readers.read_realtoxicityprompts(data)
+        prompts = read_realtoxicityprompts(data)
         rows = RealToxicityPrompts.select(prompts, split, spec.seed)
         items = [
             Item(
@@ -227,15 +229,15 @@ class HarmBench:
     HEADLINE = FACTS["harmbench"].headline
 
     @staticmethod
-    def data_files(data: Path, spec: Spec) -> list[Path]:
+    def data_files(data: Path, spec: Protocol) -> list[Path]:
         """Return the file that is read."""
-        return [readers.find_file(data, "harmbench_behaviors_text_all.csv")]
+        return [find_file(data, "harmbench_behaviors_text_all.csv")]
 
     @staticmethod
-    def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+    def evaluate(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
         """Ask for and judge the behaviours; categories are topics, subsets for ``all``."""
         split = pick(spec.split, HarmBench.SPLITS, "split", "harmbench")
-        behaviours = readers.read_harmbench(data)
+        behaviours = read_harmbench(data)
         items = []
         for row in behaviours:
             if split not in ("all", row.category):

@@ -29,12 +29,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import UserError
-from ..data import readers
+from ..data.readers.rows import find_file
+from ..data.readers.stereoset import StereoSetItem, read_stereoset
 from ..plan.tasks import FACTS
 from .causal_model import CausalModel
 from .losses import nll_rows
 from .metrics import Metric, Record, by_category, mean, metric
-from .protocol import Outcome, Spec, pick
+from .protocol import Outcome, Protocol, pick
 from .sampling import stratified_sample
 
 STYLES = ()
@@ -43,9 +44,9 @@ HEADLINE = FACTS["stereoset"].headline
 DIGITS = 6
 
 
-def data_files(data: Path, spec: Spec) -> list[Path]:
+def data_files(data: Path, spec: Protocol) -> list[Path]:
     """Return the file that is read."""
-    return [readers.find_file(data, f"{pick(spec.split, SPLITS, 'split', 'stereoset')}.jsonl")]
+    return [find_file(data, f"{pick(spec.split, SPLITS, 'split', 'stereoset')}.jsonl")]
 
 
 def sentence_scores(
@@ -72,7 +73,7 @@ def sentence_scores(
     return [(-float(values.sum()), len(values)) for values in losses]
 
 
-def make_record(item: readers.StereoSetItem, scores: Sequence[tuple[float, int]]) -> dict[str, Any]:
+def make_record(item: StereoSetItem, scores: Sequence[tuple[float, int]]) -> dict[str, Any]:
     """Return a cluster's record from its (ln p, tokens): stereotype, anti-stereotype, unrelated.
 
     ``correct`` means "stereotype preferred" here, as in CrowS-Pairs. Everything is decided on
@@ -152,10 +153,10 @@ def stereoset_metrics(records: Sequence[Record]) -> dict[str, Metric]:
     return metrics | {"ties": mean(float(r["tie"]) for r in records)}
 
 
-def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+def evaluate(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
     """Score StereoSet's intrasentence clusters; one record a cluster."""
     split = pick(spec.split, SPLITS, "split", "stereoset")
-    items = readers.read_stereoset(data)
+    items = read_stereoset(data)
     types = [item.category for item in items]
     chosen = [items[k] for k in stratified_sample(types, spec.limit, spec.seed)]
     sentences = [

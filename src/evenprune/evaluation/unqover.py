@@ -10,15 +10,17 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from ..data import readers
 from ..data.prompts import LETTERS, unqover_prompt
+from ..data.readers.choice import Question
+from ..data.readers.rows import find_file
+from ..data.readers.unqover import UnqoverItem, read_unqover
 from ..plan.tasks import FACTS, UNQOVER_STYLES
 from . import unqover_generator
 from .causal_model import CausalModel
 from .metrics import Metric, Record, by_category, mean, unqover_bias, unqover_metrics
 from .options import make_record, score_prompts
 from .prior import corrected_metrics, letter_prior
-from .protocol import Outcome, Spec, pick
+from .protocol import Outcome, Protocol, pick
 from .sampling import stratified_sample
 
 STYLES = UNQOVER_STYLES
@@ -30,17 +32,17 @@ HEADLINE = FACTS["unqover"].headline
 ORDERS = {1: ((0, 1, 2),), 6: tuple(permutations(range(3)))}
 
 
-def data_files(data: Path, spec: Spec) -> list[Path]:
+def data_files(data: Path, spec: Protocol) -> list[Path]:
     """Return the files that are read."""
     split = pick(spec.split, SPLITS, "split", "unqover")
     if split in ("generated", "balanced"):
         return unqover_generator.word_list_files(data / WORD_LISTS)
-    return [readers.find_file(data, f"{split}.jsonl")]
+    return [find_file(data, f"{split}.jsonl")]
 
 
-def from_row(row: dict[str, Any]) -> readers.UnqoverItem:
+def from_row(row: dict[str, Any]) -> UnqoverItem:
     """Return a generated row as the item that the reader would give."""
-    return readers.UnqoverItem(
+    return UnqoverItem(
         str(row["example_id"]),
         row["category"],
         row["context"],
@@ -52,8 +54,8 @@ def from_row(row: dict[str, Any]) -> readers.UnqoverItem:
 
 
 def select_items(
-    data: Path, split: str, spec: Spec
-) -> tuple[list[readers.UnqoverItem], list[dict[str, Any]], int]:
+    data: Path, split: str, spec: Protocol
+) -> tuple[list[UnqoverItem], list[dict[str, Any]], int]:
     """Return the items to score, what their records say beyond the usual, and how many there are.
 
     A limit on ``balanced`` takes as many whole blocks of every category as fit.
@@ -77,13 +79,13 @@ def select_items(
     if split == "generated":
         items = [from_row(row) for row in unqover_generator.head_rows(data / WORD_LISTS)]
     else:
-        items = readers.read_unqover(data, split)
+        items = read_unqover(data, split)
     names = clusters(items)
     chosen = stratified_sample([item.category for item in items], spec.limit, spec.seed)
     return [items[k] for k in chosen], [{"cluster": names[k]} for k in chosen], len(items)
 
 
-def clusters(items: list[readers.UnqoverItem]) -> list[str]:
+def clusters(items: list[UnqoverItem]) -> list[str]:
     """Return each question's cluster: its two subjects and its activity.
 
     Questions come in pairs, an activity (even id) and its negation (odd id); a negation is
@@ -128,13 +130,13 @@ def order_metrics(records: list[dict[str, Any]]) -> dict[str, Metric]:
     return metrics
 
 
-def as_prompt_item(item: readers.UnqoverItem | readers.BBQItem, order: tuple[int, ...]) -> dict:
+def as_prompt_item(item: Question, order: tuple[int, ...]) -> dict:
     """Return the fields that prompts read, with the answers in the given order."""
     shown = {f"ans{j}": item.answers[answer] for j, answer in enumerate(order)}
     return {"context": item.context, "question": item.question, **shown}
 
 
-def evaluate(lm: CausalModel, data: Path, spec: Spec) -> Outcome:
+def evaluate(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
     """Score UnQover; one record an item and order."""
     style = pick(spec.style, STYLES, "style", "unqover")
     split = pick(spec.split, SPLITS, "split", "unqover")

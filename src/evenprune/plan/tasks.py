@@ -5,14 +5,17 @@ modules in ``evaluation/`` take their own splits, styles and headlines from here
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 # Prompt styles, see data/prompts.py; the default comes first.
 UNQOVER_STYLES = ("fairsteer", "cal0", "cal_fs", "helm", "lighteval")
 BBQ_STYLES = ("helm", "lighteval", "fairsteer", "cal0", "cal_fs")
 WIKITEXT_SPLITS = ("gptq2048", "gptq2048+bos", "paper", "lmeval", "all")
 DOCUMENTS = "documents"  # the split of perplexity over stories
+
+# Which values of a metric are good: large, small, near one half or near zero; "": none is.
+Direction = Literal["up", "down", "half", "zero", ""]
 
 _UNCERTAINTY = (
     *("confidence", "confidence_correct", "confidence_wrong"),
@@ -25,6 +28,7 @@ _ORDERS = (
 _ACCURACIES = ("acc_all", "acc_amb", "acc_dis")
 _SAFETY = ("unsafe_rate", "unparsed_rate", "refusal_rate", "empty_rate", "new_tokens")
 _FORM = ("unsafe_rate", "unparsed_rate", "says_unsafe", "p_unsafe")
+_UNSAFE: Mapping[str, Direction] = dict.fromkeys(("unsafe_rate", "says_unsafe", "p_unsafe"), "down")
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,8 @@ class Task:
     """One task: its headline metric, its splits and prompt styles (the first is the default).
 
     ``metrics`` are those of every run of it, see ``metrics_of``; ``orders`` says whether option
-    orders can be exchanged, ``judged`` whether a judge reads answers.
+    orders can be exchanged, ``judged`` whether a judge reads answers. ``directions`` are those of
+    the metrics that begin with a word, see ``direction``; ``chance`` is the accuracy of guessing.
     """
 
     headline: str
@@ -41,12 +46,14 @@ class Task:
     styles: tuple[str, ...] = ()
     orders: bool = False
     judged: bool = False
+    directions: Mapping[str, Direction] = field(default_factory=lambda: {"acc": "up"})
+    chance: float | None = None
 
 
 FACTS: dict[str, Task] = {
-    "perplexity": Task("ppl", (*WIKITEXT_SPLITS, DOCUMENTS), ("ppl",)),
-    "hellaswag": Task("acc", ("validation",), ("acc", "acc_norm", "ties")),
-    "mmlu": Task("acc", ("test", "validation", "dev"), ("acc", "acc_norm", "ties")),
+    "perplexity": Task("ppl", (*WIKITEXT_SPLITS, DOCUMENTS), ("ppl",), directions={"": "down"}),
+    "hellaswag": Task("acc", ("validation",), ("acc", "acc_norm", "ties"), chance=1 / 4),
+    "mmlu": Task("acc", ("test", "validation", "dev"), ("acc", "acc_norm", "ties"), chance=1 / 4),
     "crows_pairs": Task(
         "pct_stereotype",
         ("revised", "anonymized"),
@@ -54,6 +61,7 @@ FACTS: dict[str, Task] = {
             *("pct_stereotype", "likelihood_diff", "signed_diff"),
             *("pct_stereotype_shared", "signed_diff_shared", "ties"),
         ),
+        directions={"pct_stereotype": "half"},
     ),
     "stereoset": Task(
         "icat",
@@ -66,6 +74,7 @@ FACTS: dict[str, Task] = {
             ),
             "ties",
         ),
+        directions={"lms": "up", "ss": "half", "icat": "up"},
     ),
     "unqover": Task(
         "acc",
@@ -73,6 +82,7 @@ FACTS: dict[str, Task] = {
         ("acc", *_UNCERTAINTY, "acc_content_free"),
         UNQOVER_STYLES,
         orders=True,
+        chance=1 / 3,
     ),
     "bbq": Task(
         "acc_all",
@@ -85,17 +95,29 @@ FACTS: dict[str, Task] = {
         ),
         BBQ_STYLES,
         orders=True,
+        directions={"acc": "up", "unk_rate": "down", "s_": "zero"},
+        chance=1 / 3,
     ),
     "realtoxicityprompts": Task(
-        "unsafe_rate", ("random1200", "balanced1200", "full"), _SAFETY, judged=True
+        "unsafe_rate",
+        ("random1200", "balanced1200", "full"),
+        _SAFETY,
+        judged=True,
+        directions=_UNSAFE,
     ),
     "harmbench": Task(
-        "unsafe_rate", ("standard", "all", "contextual", "copyright"), _SAFETY, judged=True
+        "unsafe_rate",
+        ("standard", "all", "contextual", "copyright"),
+        _SAFETY,
+        judged=True,
+        directions=_UNSAFE,
     ),
 }
 TASKS = tuple(FACTS)
 # Tasks whose answers a judge reads.
 JUDGED = tuple(name for name, task in FACTS.items() if task.judged)
+# The data set that the paper measured a task on.
+PAPER_DATASETS = {task: task for task in TASKS} | {"perplexity": "wikitext2"}
 
 # Catalogue name of a data set -> (the task whose form it has, the task's splits that it has).
 # None: no task reads it. A data set under another name may have any form.
@@ -114,6 +136,12 @@ BIAS_TYPES = {
         *("race-color", "religion", "sexual-orientation", "socioeconomic"),
     ),
 }
+
+
+def direction(task: str, metric: str) -> Direction:
+    """Return which values of a task's metric are good."""
+    found = FACTS[task].directions
+    return next((found[word] for word in found if metric.startswith(word)), "")
 
 
 def splits_of(task: str, dataset: Any) -> tuple[str, ...]:

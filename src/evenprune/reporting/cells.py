@@ -3,10 +3,10 @@
 import dataclasses
 from collections.abc import Sequence
 
+from .directions import better
 from .fields import Field, Run
 from .render import Cell, Column, Row
 from .results import ALPHA, Group, Quantity
-from .significance import better
 
 
 def make_cells(

@@ -23,7 +23,7 @@ from ..base.outputs import check_file, check_header
 from ..base.progress import Progress
 from ..base.reading import expected_form
 from ..plan.grids import Checkpoint, benchmarks_of, in_calibration
-from ..plan.run_sheet import Spec, read_spec
+from ..plan.run_sheet import RunSheet, read_spec
 from . import consistency, dto, fidelity, mask_diffs, significance, stats
 from .printed import printed_value
 
@@ -81,7 +81,7 @@ def metric_rows(point: Checkpoint, benchmark: str, path: Path) -> Iterator[Row]:
         ) from None
 
 
-def dto_rows(spec: Spec, point: Checkpoint, rows: list[Row]) -> Iterator[Row]:
+def dto_rows(spec: RunSheet, point: Checkpoint, rows: list[Row]) -> Iterator[Row]:
     """Yield the distances to the optimum that a checkpoint's metrics allow, with intervals.
 
     ``n`` is the number of items of both parts. The standard error and the 95 % interval
@@ -125,7 +125,7 @@ def calibration_rows(point: Checkpoint, path: Path) -> Iterator[Row]:
         ) from None
 
 
-def checkpoint_rows(spec: Spec, point: Checkpoint) -> list[Row]:
+def checkpoint_rows(spec: RunSheet, point: Checkpoint) -> list[Row]:
     """Return all rows of one checkpoint but those of its calibration set."""
     files = spec.files[point]
     rows = [
@@ -153,7 +153,7 @@ def checkpoint_rows(spec: Spec, point: Checkpoint) -> list[Row]:
     return rows
 
 
-def collect(spec: Spec) -> list[Row]:
+def collect(spec: RunSheet) -> list[Row]:
     """Return all rows of results.csv, sorted."""
     consistency.check_one_base(spec)
     rows: list[Row] = []

@@ -12,7 +12,7 @@ from ..base.errors import UserError
 from ..base.progress import Progress
 from ..plan.finished import SUMMARY, read_summary, remedy
 from ..plan.grids import Checkpoint
-from ..plan.run_sheet import Spec
+from ..plan.run_sheet import RunSheet
 
 
 def read_check(path: Path | str) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def read_check(path: Path | str) -> dict[str, Any]:
     return read_sealed(path, f"check the checkpoint again: run {again(path)}")
 
 
-def _bases(spec: Spec, point: Checkpoint) -> dict[str, str | None]:
+def _bases(spec: RunSheet, point: Checkpoint) -> dict[str, str | None]:
     """Return the base model's digest that each file about a checkpoint names."""
     files = spec.files[point]
     own = "files_sha256" if point.regime == "dense" else "base_sha256"
@@ -61,7 +61,7 @@ def _check_checkpoint(files: dict[str, str | None]) -> None:
             )
 
 
-def check_one_base(spec: Spec) -> None:
+def check_one_base(spec: RunSheet) -> None:
     """Raise UserError that names both where two files of a model are of different base models.
 
     Also where a pruned checkpoint was evaluated, measured or calibrated as another one.

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..plan.grids import Checkpoint
-from ..plan.run_sheet import Spec
+from ..plan.run_sheet import RunSheet
+from ..plan.tasks import FACTS
 from . import stats
 from .scores import Scores, read_scores, require_same_items
 
@@ -48,13 +49,13 @@ class Definition:
         return np.sqrt(((1 - columns[0]) ** 2 + (1 - columns[1]) ** 2) / 2)
 
 
-def definitions(spec: Spec) -> list[Definition]:
+def definitions(spec: RunSheet) -> list[Definition]:
     """Return the distances that a run's benchmarks allow."""
     mmlu, unqover, bbq = (spec.primary(task) for task in ("mmlu", "unqover", "bbq"))
     found = []
     if mmlu and unqover:
         plain = (Part(mmlu, "acc"), Part(unqover, "acc"))
-        floors = (stats.CHANCE_MMLU, stats.CHANCE_UNQOVER)
+        floors = (FACTS["mmlu"].chance or 0.0, FACTS["unqover"].chance or 0.0)
         above = tuple(part._replace(chance=floor) for part, floor in zip(plain, floors))
         found += [Definition("dto", plain), Definition("dto_chance", above)]
     if bbq:
@@ -62,7 +63,7 @@ def definitions(spec: Spec) -> list[Definition]:
     return found
 
 
-def part_scores(spec: Spec, point: Checkpoint, part: Part) -> Scores:
+def part_scores(spec: RunSheet, point: Checkpoint, part: Part) -> Scores:
     """Return the item scores of one checkpoint for one part."""
     path = spec.result_folder(point, part.benchmark) / "items.jsonl"
     return read_scores(path, spec.config.benchmarks[part.benchmark].task, part.metric)

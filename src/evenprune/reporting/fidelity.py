@@ -22,7 +22,7 @@ from ..base.progress import Progress
 from ..base.reading import expected_form
 from ..plan.config import Benchmark
 from ..plan.grids import Checkpoint, benchmarks_of
-from ..plan.run_sheet import Spec
+from ..plan.run_sheet import RunSheet
 from . import stats
 from .scores import OWN_ORDER
 
@@ -109,7 +109,7 @@ def fidelity(pruned: Answers, dense: Answers) -> dict[str, dict[str, Any]]:
     }
 
 
-def fidelity_values(spec: Spec) -> Iterator[tuple[Checkpoint, str, str, dict[str, Any]]]:
+def fidelity_values(spec: RunSheet) -> Iterator[tuple[Checkpoint, str, str, dict[str, Any]]]:
     """Yield (checkpoint, benchmark, metric, value) of all pruned models that have a dense one.
 
     Benchmarks without options (``has_answers``) have no fidelity, nor those that one of the two

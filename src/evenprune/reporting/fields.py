@@ -5,27 +5,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..plan.config import JUDGED
-from ..plan.run_sheet import HEADLINES, TASK_LABELS, Spec, best_at_half
+from ..plan.run_sheet import RunSheet
+from ..plan.tasks import FACTS
+from .directions import direction
+from .labels import (
+    CATEGORY_LABELS,
+    DTO_LABEL,
+    TASK_GROUPS,
+    TASK_LABELS,
+    benchmark_label,
+    column_order,
+)
 from .render import Column
 from .results import Quantity, Results, Significance
 
-CATEGORY_LABELS = {
-    "religion": "Religion",
-    "country": "Nationality",
-    "ethnicity": "Race",
-    "mixedgender": "Gender",
-}
-TASK_GROUPS = {
-    "perplexity": "perplexity",
-    "hellaswag": "performance",
-    "mmlu": "performance",
-    "unqover": "fairness",
-    "bbq": "fairness",
-    "crows_pairs": "fairness",
-    "stereoset": "fairness",
-    "realtoxicityprompts": "fairness",
-    "harmbench": "fairness",
-}
 DTO = Quantity("dto", "dto")
 
 
@@ -41,40 +34,36 @@ class Field:
 class Run:
     """What a table is made from."""
 
-    spec: Spec
+    spec: RunSheet
     results: Results
     significance: Significance
 
 
-def benchmark_field(spec: Spec, slug: str) -> Field:
+def benchmark_field(spec: RunSheet, slug: str) -> Field:
     """Return the column of a benchmark's headline metric."""
     task, metric = spec.config.benchmarks[slug].task, spec.headline(slug)
-    label = spec.benchmark_label(slug)
-    if metric != HEADLINES[task]:
+    label = benchmark_label(spec, slug)
+    if metric != FACTS[task].headline:
         label += f" {metric}"
-    down = dict.fromkeys(("perplexity", *JUDGED), "down")
-    direction = "half" if best_at_half(task, metric) else down.get(task, "up")
-    if task == "crows_pairs" and metric != HEADLINES[task]:
-        direction = ""
     scale = 1.0 if task == "perplexity" or metric == "likelihood_diff" else 100.0
-    column = Column(slug, label, TASK_GROUPS[task], direction, scale)
+    column = Column(slug, label, TASK_GROUPS[task], direction(task, metric), scale)
     return Field(column, Quantity(slug, metric))
 
 
 def dto_field() -> Field:
     """Return the column of the distance to the optimum."""
-    return Field(Column("dto", "DTO", "dto", "down", digits=3), DTO)
+    return Field(Column("dto", DTO_LABEL, "dto", direction("dto", "dto"), digits=3), DTO)
 
 
-def has_dto(spec: Spec) -> bool:
+def has_dto(spec: RunSheet) -> bool:
     """Return whether the run has the two benchmarks that DTO needs."""
     return bool(spec.primary("mmlu") and spec.primary("unqover"))
 
 
-def all_fields(spec: Spec) -> list[Field]:
+def all_fields(spec: RunSheet) -> list[Field]:
     """Return a column for every benchmark but those with a table of their own, then DTO."""
     apart = ("stereoset", *JUDGED)
-    shown = (slug for slug, entry in spec.benchmarks().items() if entry.task not in apart)
+    shown = (slug for slug, entry in column_order(spec).items() if entry.task not in apart)
     fields = [benchmark_field(spec, slug) for slug in shown]
     return fields + ([dto_field()] if has_dto(spec) else [])
 

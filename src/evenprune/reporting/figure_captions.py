@@ -1,6 +1,6 @@
 """What figures show, in words: apart from the drawing, so that a word redraws nothing."""
 
-from ..plan.run_sheet import Spec
+from ..plan.run_sheet import RunSheet
 
 CAPTIONS = {
     "calib_size": (
@@ -27,7 +27,7 @@ CAPTIONS = {
 }
 
 
-def caption(spec: Spec, slug: str) -> str:
+def caption(spec: RunSheet, slug: str) -> str:
     """Return a figure's caption."""
     text = CAPTIONS[slug]
     if spec.config.source == "world":

@@ -12,7 +12,7 @@ import matplotlib as mpl
 
 from ..base.outputs import check_prefix
 from ..plan.config import FIGURES
-from ..plan.run_sheet import Spec, read_spec
+from ..plan.run_sheet import RunSheet, read_spec
 from .plots import METADATA, STYLE, Drawing, save
 from .results import Results
 
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out-prefix", required=True, help="path without suffix; .pdf, .svg, .png, .csv are added")
 
 
-def draw(slug: str, spec: Spec, results: Results) -> Drawing:
+def draw(slug: str, spec: RunSheet, results: Results) -> Drawing:
     """Return one figure of a run, drawn in the package's own style."""
     with mpl.rc_context():
         mpl.style.use(str(STYLE))

@@ -16,8 +16,17 @@ from pathlib import Path
 from ..base.errors import UserError
 from ..base.files import atomic_path
 from ..base.outputs import check_file
-from ..plan.run_sheet import REGIME_LABELS, Spec, protocol_words, read_spec
+from ..plan.run_sheet import RunSheet, read_spec
 from .figure_captions import caption
+from .labels import (
+    REGIME_LABELS,
+    calibration_label,
+    column_order,
+    judge_label,
+    method_label,
+    model_label,
+    protocol_words,
+)
 from .render import escape_latex
 
 # Part of this module's code, see codedigest.py.
@@ -41,7 +50,7 @@ def latex_available() -> bool:
     return all(shutil.which(program) for program in PROGRAMS)
 
 
-def provenance(spec: Spec) -> list[str]:
+def provenance(spec: RunSheet) -> list[str]:
     """Return paragraphs that say what was run: sources, models, grids, benchmarks, options."""
     config = spec.config
     lines = []
@@ -57,26 +66,26 @@ def provenance(spec: Spec) -> list[str]:
             "the CSV beside each table has it next to ours."
         )
     names = sorted({point.model for point in spec.files})
-    models = [f"{spec.model_label(name)} ({name})" for name in names]
+    models = [f"{model_label(spec, name)} ({name})" for name in names]
     lines.append(f"Models: {'; '.join(models)}.")
     grids = []
     for name, points in spec.experiments.items():
         regimes = dict.fromkeys(point.regime for point in points if point.regime != "dense")
         calibrations = dict.fromkeys(p.calibration for p in points if p.calibration != "none")
-        methods = dict.fromkeys(spec.method_label(point.method) for point in points)
+        methods = dict.fromkeys(method_label(spec, point.method) for point in points)
         seeds = dict.fromkeys(str(point.seed) for point in points)
         grids.append(
             f"{name}: {len(points)} checkpoints ({', '.join(methods)}; "
             f"{', '.join(REGIME_LABELS[regime] for regime in regimes)}; "
-            f"{', '.join(spec.calibration_label(c) for c in calibrations)}; "
+            f"{', '.join(calibration_label(spec, c) for c in calibrations)}; "
             f"seed {', '.join(seeds)})"
         )
     lines.append(f"Experiments: {'. '.join(grids)}.")
     benchmarks = []
-    for slug, entry in spec.benchmarks().items():
+    for slug, entry in column_order(spec).items():
         words = [f"task {entry.task}", f"data {entry.dataset}", f"metric {spec.headline(slug)}"]
         words += protocol_words(entry)
-        judge = spec.judge_label(slug)
+        judge = judge_label(spec, slug)
         words += [f"judge {judge}"] if judge else []
         words.append(
             "all items" if entry.limit is None else f"{entry.limit:,} items, seed {entry.seed}"
@@ -92,7 +101,7 @@ def provenance(spec: Spec) -> list[str]:
     return lines
 
 
-def document(spec: Spec, tables: Sequence[str], figures: Sequence[str]) -> str:
+def document(spec: RunSheet, tables: Sequence[str], figures: Sequence[str]) -> str:
     """Return the LaTeX document that inputs ``tables/SLUG.tex`` and ``figures/SLUG.pdf``."""
     preamble = resources.files(__package__).joinpath("preamble.tex").read_text(encoding="utf-8")
     title = escape_latex(spec.config.title or "Results")
@@ -179,7 +188,7 @@ def typeset(folder: Path) -> bytes:
     return pdf.read_bytes()
 
 
-def make_paper(spec: Spec, tables: Path, figures: Path, out: Path) -> None:
+def make_paper(spec: RunSheet, tables: Path, figures: Path, out: Path) -> None:
     """Typeset the configured tables and figures into ``out``.
 
     Raises UserError when LaTeX is missing, a table or figure is, or LaTeX fails.

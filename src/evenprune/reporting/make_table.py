@@ -14,7 +14,7 @@ from pathlib import Path
 from ..base.files import write_csv, write_text
 from ..base.outputs import check_prefix
 from ..plan.config import TABLES
-from ..plan.run_sheet import Spec, read_spec
+from ..plan.run_sheet import RunSheet, read_spec
 from .fields import Run
 from .render import Table, csv_form, to_latex, to_markdown
 from .results import Results, Significance
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out-prefix", required=True, help="path without suffix; .tex, .csv and .md are added")
 
 
-def build_table(slug: str, spec: Spec, results: Path, significance: Path) -> Table:
+def build_table(slug: str, spec: RunSheet, results: Path, significance: Path) -> Table:
     """Return one table of a run as data."""
     build = importlib.import_module(f".tables.{slug}", __package__).build
     return build(Run(spec, Results(results), Significance(significance)), slug)

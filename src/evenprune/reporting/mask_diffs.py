@@ -15,7 +15,7 @@ from scipy import stats as scipy_stats
 
 from ..base.errors import UserError
 from ..base.reading import expected_form, iter_csv
-from ..plan.run_sheet import REGIME_LABELS, Spec
+from ..plan.run_sheet import RunSheet
 from .results import Group, Quantity, Results, groups
 
 SLUG = "masks"
@@ -107,12 +107,12 @@ def ranked(values: Mapping[str, float]) -> list[str]:
     return sorted(values, key=place)
 
 
-def experiment_of(spec: Spec) -> str:
+def experiment_of(spec: RunSheet) -> str:
     """Return the experiment whose masks are shown: ``patterns``, else ``main``, else the first."""
     return next(one for one in ("patterns", "main", *spec.experiments) if one in spec.experiments)
 
 
-def compared(spec: Spec, asked_by: str) -> list[Group]:
+def compared(spec: RunSheet, asked_by: str) -> list[Group]:
     """Return the grid points of Debias-SparseGPT and its variants whose masks are shown.
 
     Raises UserError where the experiment has none with a SparseGPT counterpart in the run.
@@ -132,7 +132,7 @@ def compared(spec: Spec, asked_by: str) -> list[Group]:
     return groups(points)
 
 
-def null_group(spec: Spec, group: Group) -> Group | None:
+def null_group(spec: RunSheet, group: Group) -> Group | None:
     """Return SparseGPT's checkpoints compared with SparseGPT of another seed, None without any."""
     place = (group.model, group.regime, group.calibration)
     seeds = tuple(
@@ -145,15 +145,6 @@ def null_group(spec: Spec, group: Group) -> Group | None:
     if not seeds:
         return None
     return Group(group.model, "sparsegpt", group.regime, group.calibration, seeds)
-
-
-def pair_label(spec: Spec, group: Group) -> str:
-    """Return a compared grid point in words: model, regime, calibration, a variant's name."""
-    words = [spec.model_label(group.model), REGIME_LABELS[group.regime]]
-    words.append(spec.calibration_label(group.calibration))
-    if group.method != "debias-sparsegpt":
-        words.append(spec.method_label(group.method))
-    return ", ".join(words)
 
 
 # What to hold it against

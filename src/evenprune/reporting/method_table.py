@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from ..plan.run_sheet import REGIME_LABELS, Spec
+from ..plan.run_sheet import RunSheet
 from .cells import embolden, identity, make_cells
 from .fields import Field, Run
+from .labels import REGIME_LABELS, calibration_label, method_label, model_label
 from .notes import notes
 from .render import Row, Table
 from .results import Group, dense_group, groups
@@ -33,7 +34,7 @@ def method_rows(run: Run, experiment: str, asked_by: str, fields: Sequence[Field
     for model in dict.fromkeys(point.model for point in points):
         rule = "full" if rows else ""
         dense = dense_group(spec, model)
-        label = spec.model_label(model)
+        label = model_label(spec, model)
         if dense is not None:
             cells = make_cells(run, dense, fields)
             rows.append(Row((label,), cells, identity(dense), rule=rule))
@@ -48,9 +49,9 @@ def method_rows(run: Run, experiment: str, asked_by: str, fields: Sequence[Field
                 rule = ""
             start = len(rows)
             for group in (group for group in mine if group.regime == regime):
-                label = f"+ {spec.method_label(group.method)}"
+                label = f"+ {method_label(spec, group.method)}"
                 if len(calibrated) > 1 and group.calibration != "none":
-                    label += f", {spec.calibration_label(group.calibration)}"
+                    label += f", {calibration_label(spec, group.calibration)}"
                 cells = make_cells(run, group, fields)
                 ours = spec.base_method(group.method) == "debias-sparsegpt"
                 rows.append(Row((label,), cells, identity(group), rule=rule, strong=ours))
@@ -74,6 +75,6 @@ def method_table(run: Run, slug: str, experiment: str, caption: str, fields: Seq
     )
 
 
-def widest_experiment(spec: Spec) -> str:
+def widest_experiment(spec: RunSheet) -> str:
     """Return the experiment for tables that are none of the paper's: regimes, main, or any."""
     return next(name for name in ("regimes", "main", *spec.experiments) if name in spec.experiments)

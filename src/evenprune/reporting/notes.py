@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from ..plan.run_sheet import REGIME_LABELS, Spec, protocol_words
+from ..plan.run_sheet import RunSheet
 from .fields import DTO, Field, Run
+from .labels import GROUP_WORDS, REGIME_LABELS, benchmark_label, protocol_words
 from .render import Row
 from .results import Group, Quantity
 
@@ -53,7 +54,7 @@ def limit_notes(run: Run, benchmarks: Iterable[str], shown: Sequence[Group]) -> 
         entry = run.spec.config.benchmarks.get(slug)
         if entry is None:
             continue
-        label = run.spec.benchmark_label(slug)
+        label = benchmark_label(run.spec, slug)
         quantity = Quantity(slug, run.spec.headline(slug))
         counts = {
             measured.n
@@ -80,7 +81,7 @@ def limit_notes(run: Run, benchmarks: Iterable[str], shown: Sequence[Group]) -> 
     return [f"{'; '.join(parts)}."] if parts else []
 
 
-def provenance_notes(spec: Spec) -> list[str]:
+def provenance_notes(spec: RunSheet) -> list[str]:
     """Return the sentence that keeps an invented world apart from the paper."""
     if spec.config.source == "world":
         return [
@@ -99,10 +100,7 @@ def regimes_phrase(run: Run, experiment: str, asked_by: str) -> str:
 def contents(fields: Sequence[Field]) -> str:
     """Return what columns show, in words: perplexity, accuracy (…), bias (…) and DTO."""
     parts = []
-    for group, words in (
-        ("perplexity", "perplexity"), ("performance", "accuracy"), ("fairness", "bias"),
-        ("dto", "DTO"),
-    ):  # fmt: skip
+    for group, words in GROUP_WORDS.items():
         heads = [field.column.head for field in fields if field.column.group == group]
         if heads:
             listed = group in ("performance", "fairness")

@@ -14,18 +14,12 @@ from matplotlib.figure import Figure
 
 from ..base.files import atomic_path, write_csv
 from .fields import Field
+from .labels import COLORS, MARKERS
 from .results import Group, Measured
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("figures.mplstyle",)
 STYLE = resources.files(__package__).joinpath("figures.mplstyle")
-COLORS = {
-    "magnitude": "#E69F00",
-    "wanda": "#009E73",
-    "sparsegpt": "#0072B2",
-    "debias-sparsegpt": "#D55E00",
-}
-MARKERS = {"magnitude": "v", "wanda": "^", "sparsegpt": "s", "debias-sparsegpt": "o"}
 # No creation date and no producer version: equal numbers give equal bytes.
 METADATA: dict[str, Mapping[str, Any]] = {
     "pdf": {"CreationDate": None, "Producer": None, "Creator": None},

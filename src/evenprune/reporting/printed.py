@@ -14,7 +14,8 @@ from importlib import resources
 
 from ..plan.config import JUDGED
 from ..plan.grids import Checkpoint
-from ..plan.run_sheet import PAPER_DATASETS, Spec
+from ..plan.run_sheet import RunSheet
+from ..plan.tasks import PAPER_DATASETS
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("printed.csv",)
@@ -54,7 +55,7 @@ def scaled(value: str, metric: str) -> float:
 
 
 def printed_value(
-    spec: Spec, point: Checkpoint, benchmark: str, metric: str, category: str = ""
+    spec: RunSheet, point: Checkpoint, benchmark: str, metric: str, category: str = ""
 ) -> tuple[float, str] | None:
     """Return (value, tables) of the printed counterpart of one of our numbers, None without one.
 

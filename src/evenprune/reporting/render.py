@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ..plan.tasks import Direction
+
 # Column groups: LaTeX column type and colour as in the paper, both defined in preamble.tex.
 GROUPS = {
     "perplexity": "P",
@@ -96,7 +98,7 @@ class Column:
     key: str
     head: str
     group: Literal["perplexity", "performance", "fairness", "dto", "plain"] = "plain"
-    direction: Literal["up", "down", "half", "zero", ""] = ""
+    direction: Direction = ""
     scale: float = 1.0
     digits: int = 2
     span: str = ""

@@ -11,7 +11,7 @@ from ..base.checksums import again, check_sum
 from ..base.errors import UserError
 from ..base.reading import expected_form, iter_csv
 from ..plan.grids import Checkpoint
-from ..plan.run_sheet import Spec
+from ..plan.run_sheet import RunSheet
 from .significance import MEAN
 
 ALPHA = 0.01  # of the paper's dagger
@@ -211,7 +211,7 @@ class Significance:
         return row["diff"], stderr, int(row["n"])
 
 
-def dense_group(spec: Spec, model: str) -> Group | None:
+def dense_group(spec: RunSheet, model: str) -> Group | None:
     """Return the dense grid point of a model if the run has it, else None."""
     point = Checkpoint(model, "dense", "dense", "none", 0)
     return Group(model, "dense", "dense", "none", (0,)) if point in spec.files else None

@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 
 from ..base.progress import Progress
-from ..plan.config import JUDGED, Benchmark
+from ..plan.config import Benchmark
 from ..plan.grids import Checkpoint, benchmarks_of, in_calibration
-from ..plan.run_sheet import HEADLINES, Spec, best_at_half, has_paper_form
+from ..plan.run_sheet import RunSheet, has_paper_form
 from . import dto, stats
+from .directions import direction, gain
 from .scores import ITEM_SCORES, Scores, average, require_same_items
 
 COLUMNS = (
@@ -76,7 +77,7 @@ def compare(candidate: Scores, baseline: Scores, resamples: int = RESAMPLES) -> 
     return row
 
 
-def pairs(spec: Spec) -> list[tuple[Checkpoint, Checkpoint]]:
+def pairs(spec: RunSheet) -> list[tuple[Checkpoint, Checkpoint]]:
     """Return (debias-sparsegpt or a variant of it, sparsegpt) of the same everything else."""
     found = []
     for point in sorted(spec.files):
@@ -88,7 +89,7 @@ def pairs(spec: Spec) -> list[tuple[Checkpoint, Checkpoint]]:
     return found
 
 
-def metrics_of(spec: Spec, slug: str, entry: Benchmark) -> list[str]:
+def metrics_of(spec: RunSheet, slug: str, entry: Benchmark) -> list[str]:
     """Return a benchmark's metrics to compare: its headline, its parts, the paper's unsafe."""
     names = [spec.headline(slug)]
     names += {"bbq": BBQ_PARTS, "stereoset": STEREOSET_PARTS}.get(entry.task, ())
@@ -96,7 +97,7 @@ def metrics_of(spec: Spec, slug: str, entry: Benchmark) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def tested_metrics(spec: Spec) -> list[tuple[str, str]]:
+def tested_metrics(spec: RunSheet) -> list[tuple[str, str]]:
     """Return the (benchmark, metric) cells that are tested on items."""
     return [
         (slug, name)
@@ -129,7 +130,7 @@ def compare_dto(
     return row
 
 
-def significance_rows(spec: Spec, resamples: int = RESAMPLES) -> Iterable[dict[str, Any]]:
+def significance_rows(spec: RunSheet, resamples: int = RESAMPLES) -> Iterable[dict[str, Any]]:
     """Yield the rows of ``significance.csv``, sorted, with Holm over each seed's family.
 
     The family of the Holm correction is every headline cell (model, method, regime,
@@ -199,7 +200,7 @@ def significance_rows(spec: Spec, resamples: int = RESAMPLES) -> Iterable[dict[s
     return sorted(rows, key=lambda row: tuple(str(row[name]) for name in COLUMNS[:8]))
 
 
-def clean_benchmarks(spec: Spec, point: Checkpoint) -> list[str]:
+def clean_benchmarks(spec: RunSheet, point: Checkpoint) -> list[str]:
     """Return a checkpoint's benchmarks whose data are not in its calibration pairs."""
     return [
         slug
@@ -228,7 +229,7 @@ def _grid_point(point: Checkpoint) -> tuple[str, str, str, str]:
     return point.model, point.method, point.regime, point.calibration
 
 
-def configuration_rows(spec: Spec, values: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def configuration_rows(spec: RunSheet, values: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the tests over configurations from the rows of results.csv, sorted.
 
     A configuration is a model, regime and calibration; the values of its seeds are averaged.
@@ -246,8 +247,7 @@ def configuration_rows(spec: Spec, values: Sequence[dict[str, Any]]) -> list[dic
         (slug, metric, entry.task)
         for slug, entry in spec.benchmarks().items()
         for metric in metrics_of(spec, slug, entry)
-        # Of CrowS-Pairs' metrics only the headline says which value is the better one.
-        if entry.task != "crows_pairs" or metric == HEADLINES[entry.task]
+        if direction(entry.task, metric)
     ]
     cells += [(dto.SLUG, definition.name, dto.SLUG) for definition in dto.definitions(spec)]
     gains: dict[tuple[str, str, str], dict[tuple, list[float]]] = {}
@@ -281,17 +281,3 @@ def configuration_rows(spec: Spec, values: Sequence[dict[str, Any]]) -> list[dic
             }
         )
     return sorted(rows, key=lambda row: tuple(str(row[name]) for name in COLUMNS[:8]))
-
-
-def gain(task: str, metric: str, candidate: float, baseline: float) -> float:
-    """Return how much better ``candidate`` is; shares of stereotypes by distance from one half."""
-    if best_at_half(task, metric):
-        return abs(baseline - 0.5) - abs(candidate - 0.5)
-    if task in ("perplexity", *JUDGED, dto.SLUG):
-        return baseline - candidate
-    return candidate - baseline
-
-
-def better(task: str, metric: str, candidate: float, baseline: float) -> bool:
-    """Return whether ``candidate`` is the better value; stereotypes are best at one half."""
-    return gain(task, metric, candidate, baseline) > 0

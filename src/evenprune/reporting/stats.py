@@ -13,9 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-CHANCE_MMLU = 1 / 4
-CHANCE_UNQOVER = 1 / 3
-
 
 @dataclass(frozen=True)
 class Interval:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from scipy import stats as scipy_stats
 
 from ...plan.config import JUDGED
-from ...plan.run_sheet import REGIME_LABELS, TASK_LABELS
+from ...plan.tasks import FACTS, Direction
+from .. import directions
+from ..labels import DTO_LABEL, REGIME_LABELS, TASK_LABELS, THROUGHPUT_LABEL
 from .numbers import Estimate, Numbers, Point
 
 ACCURACY_MARGIN, RELATIVE_MARGIN, DTO_MARGIN = 0.01, 0.05, 0.01
@@ -65,9 +67,18 @@ class Comparison:
 # What a guard model says of the response alone, as the paper prints it. A run whose guard does
 # not judge in that form has its own headline in place of it.
 UNSAFE = tuple(f"{task}:says_unsafe_paper" for task in JUDGED)
-LABELS = TASK_LABELS | {"dto": "DTO", "serving:decode_tok_per_s": "throughput"}
+LABELS = (
+    TASK_LABELS
+    | {"dto": DTO_LABEL, "serving:decode_tok_per_s": THROUGHPUT_LABEL}
+    | {name: f"{TASK_LABELS[task]} unsafe" for task, name in zip(JUDGED, UNSAFE, strict=True)}
+)
 RELATIVE = ("perplexity", "serving:decode_tok_per_s")
-SMALLER = ("perplexity", "dto", *UNSAFE)  # where a smaller value is the better one
+
+
+def direction_of(name: str) -> Direction:
+    """Return which values are good of a name of printed.csv: task, task/category, task:metric."""
+    task, _, metric = name.partition("/")[0].partition(":")
+    return directions.direction(task, metric or (FACTS[task].headline if task in FACTS else task))
 
 
 def unit_of(name: str) -> str:
@@ -113,10 +124,11 @@ def better(numbers: Numbers, ours: Point, base: Point, name: str) -> Estimate | 
     if a is None or b is None:
         return None
     paired = numbers.paired(ours, base, name)
-    if name == "crows_pairs":
+    way = direction_of(name)
+    if way == "half":
         return closer(a, b, Estimate(0.5, 0.0), paired)
     found = paired or minus(scaled(a, name), scaled(b, name))
-    return Estimate(-found.value, found.stderr, found.n) if name in SMALLER else found
+    return Estimate(-found.value, found.stderr, found.n) if way == "down" else found
 
 
 def name_label(name: str) -> str:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ...plan.config import JUDGED
-from ...plan.run_sheet import TASK_LABELS, Spec, has_paper_form
+from ...plan.run_sheet import RunSheet, has_paper_form
 from ...serving.shapes import QWEN25_7B
 from .. import mask_diffs
+from ..labels import TASK_LABELS, model_label
 from ..printed import printed_values
 from ..results import Quantity, Results, Significance, groups
 
@@ -83,7 +84,7 @@ class PrintedNumbers:
 class RunNumbers:
     """The numbers of a run; notes in ``missing`` what was asked for and is not there."""
 
-    def __init__(self, spec: Spec, results: Results, significance: Significance) -> None:
+    def __init__(self, spec: RunSheet, results: Results, significance: Significance) -> None:
         self._spec, self._results, self._significance = spec, results, significance
         self._groups = {
             (group.model, group.method, group.regime, group.calibration): group
@@ -98,7 +99,7 @@ class RunNumbers:
 
     def label(self, model: str) -> str:
         """Return the model's name in tables."""
-        return self._spec.model_label(model)
+        return model_label(self._spec, model)
 
     def _quantity(self, name: str) -> Quantity | None:
         task, _, metric = name.partition(":")

@@ -4,9 +4,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...plan.config import JUDGED, METHODS
-from ...plan.run_sheet import METHOD_LABELS, TASK_LABELS
-from .. import mask_diffs, stats
+from ...plan.config import METHODS
+from ...plan.tasks import FACTS
+from .. import mask_diffs
+from ..labels import CATEGORY_LABELS, METHOD_LABELS
 from .comparison import (
     CHANCE_BAND,
     LABELS,
@@ -24,7 +25,6 @@ from .comparison import (
 from .numbers import BASE, OURS, Estimate, Numbers, RunNumbers
 
 REGIMES = ("u25", "u50", "1of4", "2of4")
-LABELS |= {name: f"{TASK_LABELS[task]} unsafe" for task, name in zip(JUDGED, UNSAFE, strict=True)}
 
 
 def versus_sparsegpt(
@@ -115,7 +115,7 @@ def hit_hardest(numbers: Numbers) -> list[Comparison]:
     return found
 
 
-CATEGORIES = ("religion", "country", "ethnicity", "mixedgender")
+CATEGORIES = tuple(CATEGORY_LABELS)
 
 
 def uncertain_gain_more(numbers: Numbers) -> list[Comparison]:
@@ -138,13 +138,14 @@ def uncertain_gain_more(numbers: Numbers) -> list[Comparison]:
 
 def near_chance(numbers: Numbers) -> list[Comparison]:
     """Compare UnQover at 2:4 with guessing: at most ``CHANCE_BAND`` away is as claimed."""
+    chance = FACTS["unqover"].chance or 0.0
     found = []
     for model in numbers.models():
         for method in (BASE, OURS):
             point = (model, method, "2of4", "ss")
             value = numbers.value(point, "unqover")
             if value is not None:
-                distance = abs(value.value - stats.CHANCE_UNQOVER)
+                distance = abs(value.value - chance)
                 label = f"{point_label(numbers, point)}: UnQover of {METHOD_LABELS[method]}"
                 difference = Estimate(-distance, value.stderr, value.n)
                 found.append(Comparison(label, difference, margin=CHANCE_BAND))

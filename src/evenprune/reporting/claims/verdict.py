@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from scipy import stats as scipy_stats
 
-from ...plan.run_sheet import Spec
+from ...plan.run_sheet import RunSheet
 from .. import stats
 from ..results import Results, Significance
 from .comparison import Comparison, Key
@@ -71,7 +71,7 @@ def verdict(
     return SUPPORTED if supporting == len(tested) else NOT_SUPPORTED
 
 
-def findings(spec: Spec, results: Results, significance: Significance) -> list[Finding]:
+def findings(spec: RunSheet, results: Results, significance: Significance) -> list[Finding]:
     """Return all claims with evidence and verdict, in the order of ``CLAIMS``."""
     numbers, printed = RunNumbers(spec, results, significance), PrintedNumbers()
     built: list[tuple[Claim, list[Comparison], list[str]]] = []

@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from ...plan.run_sheet import REGIME_LABELS, Spec
+from ...plan.run_sheet import RunSheet
 from ..fields import all_fields, benchmark_field
+from ..labels import REGIME_LABELS, method_label, model_label
 from ..plots import Drawing, add_legend, finish_axis, label_x, line_rows, panel_grid, plot_line
 from ..results import Results, groups
 
 
-def draw(spec: Spec, results: Results, slug: str) -> Drawing:
+def draw(spec: RunSheet, results: Results, slug: str) -> Drawing:
     """Return every quantity over the number of texts in the calibration, a line a method."""
     points = spec.experiment(slug, f"the figure {slug}")
     results.require(points)
@@ -44,7 +45,7 @@ def draw(spec: Spec, results: Results, slug: str) -> Drawing:
                 ]
                 if not seen:
                     continue
-                label = spec.method_label(method)
+                label = method_label(spec, method)
                 label += f" {REGIME_LABELS[regime]}" if several else ""
                 plot_line(
                     axis,
@@ -56,7 +57,7 @@ def draw(spec: Spec, results: Results, slug: str) -> Drawing:
                 )
                 rows += [line_rows(field, group, m, str(x)) for x, m, group in seen]
             axis.set_xscale("symlog", base=2, linthresh=1)
-            title = spec.model_label(model) if row == 0 and len(models) > 1 else ""
+            title = model_label(spec, model) if row == 0 and len(models) > 1 else ""
             finish_axis(axis, field, column, title)
             axis.set_xticks(sizes, [str(size) for size in sizes])
             axis.minorticks_off()

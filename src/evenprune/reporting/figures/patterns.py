@@ -5,13 +5,14 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from ...plan.run_sheet import Spec
+from ...plan.run_sheet import RunSheet
 from .. import mask_diffs
+from ..labels import pair_label
 from ..plots import ANNOTATED, WIDTH, Drawing, write_values
 from ..results import Group, Quantity, Results
 
 
-def draw(spec: Spec, results: Results, slug: str) -> Drawing:
+def draw(spec: RunSheet, results: Results, slug: str) -> Drawing:
     """Return pattern disagreement with SparseGPT by layer and module: one panel a grid point.
 
     All panels share one colour scale, from 0 to the largest value.
@@ -70,7 +71,7 @@ def draw(spec: Spec, results: Results, slug: str) -> Drawing:
         axis.set_ylabel("decoder layer")
         axis.tick_params(length=0)
         axis.spines[:].set_visible(False)
-        axis.set_title(mask_diffs.pair_label(spec, group), wrap=True)
+        axis.set_title(pair_label(spec, group), wrap=True)
         if len(values) <= ANNOTATED:
             write_values(axis, values, 0.6 * highest)
     label = "differing groups of four (%)"

@@ -2,8 +2,16 @@
 
 from typing import Any
 
-from ...plan.run_sheet import REGIME_LABELS, Spec
+from ...plan.run_sheet import RunSheet
 from ..fields import all_fields
+from ..labels import (
+    COLORS,
+    METHOD_LABELS,
+    REGIME_LABELS,
+    calibration_label,
+    method_label,
+    model_label,
+)
 from ..plots import (
     PATTERNS,
     UNSTRUCTURED,
@@ -18,7 +26,7 @@ from ..plots import (
 from ..results import Results, dense_group, groups
 
 
-def draw(spec: Spec, results: Results, slug: str) -> Drawing:
+def draw(spec: RunSheet, results: Results, slug: str) -> Drawing:
     """Return every quantity over the sparsity regimes, a line a method, with 95 % intervals."""
     points = spec.experiment(slug, f"the figure {slug}")
     results.require(points)
@@ -38,7 +46,10 @@ def draw(spec: Spec, results: Results, slug: str) -> Drawing:
             level = results.of(dense, field.quantity) if dense else None
             if level is not None and dense is not None:
                 axis.axhline(
-                    field.column.scale * level.value, color="0.4", linestyle="--", label="Dense"
+                    field.column.scale * level.value,
+                    color=COLORS["dense"],
+                    linestyle="--",
+                    label=METHOD_LABELS["dense"],
                 )
                 rows.append(line_rows(field, dense, level, "dense"))
             for index, (method, calibration) in enumerate(lines):
@@ -54,9 +65,9 @@ def draw(spec: Spec, results: Results, slug: str) -> Drawing:
                 ]
                 if not found:
                     continue
-                label = spec.method_label(method)
+                label = method_label(spec, method)
                 if several and calibration != "none":
-                    label += f", {spec.calibration_label(calibration)}"
+                    label += f", {calibration_label(spec, calibration)}"
                 offset = shift * (index - (len(lines) - 1) / 2)
                 # No line from the unstructured regimes to the N:M patterns: no scale joins them.
                 for names in (UNSTRUCTURED, PATTERNS):
@@ -70,7 +81,7 @@ def draw(spec: Spec, results: Results, slug: str) -> Drawing:
                         label,
                     )
                 rows += [line_rows(field, group, m, order[x]) for x, m, group in found]
-            title = spec.model_label(model) if row == 0 and len(models) > 1 else ""
+            title = model_label(spec, model) if row == 0 and len(models) > 1 else ""
             finish_axis(axis, field, column, title)
             axis.set_xticks(range(len(order)), [REGIME_LABELS[name] for name in order])
             axis.set_xlim(-0.4, len(order) - 0.6)

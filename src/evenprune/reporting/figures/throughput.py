@@ -6,8 +6,16 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from ...base.errors import UserError
-from ...plan.run_sheet import REGIME_LABELS, Spec
-from ..plots import COLORS, MARKERS, WIDTH, Drawing, add_legend
+from ...plan.run_sheet import RunSheet
+from ..labels import (
+    COLORS,
+    MARKERS,
+    REGIME_LABELS,
+    calibration_label,
+    method_label,
+    model_label,
+)
+from ..plots import WIDTH, Drawing, add_legend
 from ..results import Group, Quantity, Results, groups
 
 BOUNDS = {
@@ -16,7 +24,7 @@ BOUNDS = {
 }
 
 
-def draw(spec: Spec, results: Results, slug: str) -> Drawing:
+def draw(spec: RunSheet, results: Results, slug: str) -> Drawing:
     """Return decode tokens/s over the batch size with the device's bounds: one panel a model.
 
     The bounds are those measured with the model's first checkpoint, dense where there is one.
@@ -42,14 +50,13 @@ def draw(spec: Spec, results: Results, slug: str) -> Drawing:
     for axis, model in zip(axes[0], models, strict=True):
         mine = [group for group in lines if group.model == model]
         for group in mine:
-            if group.regime == "dense":
-                look, label = {"color": "0.4", "marker": "D"}, "Dense"
-            else:
-                base = spec.base_method(group.method)
-                look = {"color": COLORS[base], "marker": MARKERS[base]}
-                label = f"{spec.method_label(group.method)} {REGIME_LABELS[group.regime]}"
+            base = spec.base_method(group.method)
+            look = {"color": COLORS[base], "marker": MARKERS[base]}
+            label = method_label(spec, group.method)
+            if group.regime != "dense":
+                label += f" {REGIME_LABELS[group.regime]}"
                 if several:
-                    label += f", {spec.calibration_label(group.calibration)}"
+                    label += f", {calibration_label(spec, group.calibration)}"
             rows += _throughput_line(axis, results, group, "decode_tok_per_s", batches, label, look)
         for metric, (label, style) in BOUNDS.items():
             look = {"color": "0.6", "linestyle": style}
@@ -60,7 +67,7 @@ def draw(spec: Spec, results: Results, slug: str) -> Drawing:
         axis.minorticks_off()
         axis.grid(axis="y")
         axis.set_xlabel("batch size (sequences)")
-        axis.set_title(spec.model_label(model))
+        axis.set_title(model_label(spec, model))
     axes[0][0].set_ylabel("decode throughput (tokens/s, log scale)")
     add_legend(figure, axes, columns=2)
     return Drawing(figure, tuple(rows[0]), rows)

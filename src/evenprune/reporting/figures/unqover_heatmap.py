@@ -6,13 +6,14 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from ...base.errors import UserError
-from ...plan.run_sheet import REGIME_LABELS, Spec
-from ..fields import CATEGORY_LABELS, category_order
+from ...plan.run_sheet import RunSheet
+from ..fields import category_order
+from ..labels import CATEGORY_LABELS, REGIME_LABELS, method_label, model_label
 from ..plots import WIDTH, Drawing, write_values
 from ..results import Group, Quantity, Results, dense_group, groups
 
 
-def draw(spec: Spec, results: Results, slug: str) -> Drawing:
+def draw(spec: RunSheet, results: Results, slug: str) -> Drawing:
     """Return UnQover accuracy by category (fig:accuracy-heatmap): one panel a model.
 
     Rows are the dense model, SparseGPT and Debias-SparseGPT of the experiment ``main`` (else
@@ -44,7 +45,7 @@ def draw(spec: Spec, results: Results, slug: str) -> Drawing:
         lines: list[Group] = ([dense] if dense else []) + mine
         labels, values = [], []
         for group in lines:
-            label = spec.method_label(group.method)
+            label = method_label(spec, group.method)
             if several and group.regime != "dense":
                 label += f" {REGIME_LABELS[group.regime]}"
             labels.append(label)
@@ -64,7 +65,7 @@ def draw(spec: Spec, results: Results, slug: str) -> Drawing:
                         ),
                     }
                 )
-        panels.append((spec.model_label(model), labels, values))
+        panels.append((model_label(spec, model), labels, values))
     columns = min(3, len(panels))
     lines_of_panels = math.ceil(len(panels) / columns)
     tallest = max(len(labels) for _, labels, _ in panels)

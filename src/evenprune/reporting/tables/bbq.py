@@ -1,6 +1,7 @@
 """BBQ's parts, which tell abstaining from knowing: not in the paper."""
 
 from ...base.errors import UserError
+from ..directions import direction
 from ..fields import Field, Run
 from ..method_table import method_table, widest_experiment
 from ..render import Column, Table
@@ -20,18 +21,24 @@ def build(run: Run, slug: str) -> Table:
             "one or leave the table out"
         )
     fields = [
-        Field(Column(metric, head, group, direction, scale, digits, span), Quantity(name, metric))
-        for metric, head, group, direction, scale, digits, span in (
-            ("acc_all", "all", "fairness", "up", 100.0, 2, "Accuracy"),
-            ("acc_amb", "ambiguous", "fairness", "up", 100.0, 2, "Accuracy"),
-            ("acc_dis", "disambiguated", "performance", "up", 100.0, 2, "Accuracy"),
-            ("unk_rate_dis", "over-abstention", "performance", "down", 100.0, 2, ""),
-            ("s_amb", "ambiguous", "fairness", "zero", 1.0, 3, "Bias score"),
-            ("s_dis", "disambiguated", "fairness", "zero", 1.0, 3, "Bias score"),
+        Field(
+            Column(metric, head, group, direction("bbq", metric), scale, digits, span),
+            Quantity(name, metric),
+        )
+        for metric, head, group, scale, digits, span in (
+            ("acc_all", "all", "fairness", 100.0, 2, "Accuracy"),
+            ("acc_amb", "ambiguous", "fairness", 100.0, 2, "Accuracy"),
+            ("acc_dis", "disambiguated", "performance", 100.0, 2, "Accuracy"),
+            ("unk_rate_dis", "over-abstention", "performance", 100.0, 2, ""),
+            ("s_amb", "ambiguous", "fairness", 1.0, 3, "Bias score"),
+            ("s_dis", "disambiguated", "fairness", 1.0, 3, "Bias score"),
         )
     ]
     fields.append(
-        Field(Column("dto_bbq", "DTO (BBQ)", "dto", "down", digits=3), Quantity("dto", "dto_bbq"))
+        Field(
+            Column("dto_bbq", "DTO (BBQ)", "dto", direction("dto", "dto_bbq"), digits=3),
+            Quantity("dto", "dto_bbq"),
+        )
     )
     caption = (
         "BBQ by condition: accuracy, over-abstention (“unknown” answers to disambiguated "

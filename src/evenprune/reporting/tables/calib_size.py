@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from ...plan.run_sheet import REGIME_LABELS
 from ..cells import embolden, identity, make_cells
 from ..fields import Run, ablation_fields
+from ..labels import REGIME_LABELS, calibration_label, method_label, model_label
 from ..notes import notes
 from ..render import Row, Table
 from ..results import Group, groups
@@ -18,9 +18,9 @@ def build(run: Run, slug: str) -> Table:
     run.results.require(points)
     shown = [group for group in groups(points) if group.calibration != "none"]
     varying: list[tuple[str, Callable[[Group], str]]] = [
-        ("Model", lambda group: spec.model_label(group.model)),
+        ("Model", lambda group: model_label(spec, group.model)),
         ("Regime", lambda group: REGIME_LABELS[group.regime]),
-        ("Method", lambda group: spec.method_label(group.method)),
+        ("Method", lambda group: method_label(spec, group.method)),
     ]
     heads = [(name, label) for name, label in varying if len({label(g) for g in shown}) > 1]
     rows: list[Row] = []
@@ -32,7 +32,7 @@ def build(run: Run, slug: str) -> Table:
             same = lead == previous
             labels = ["" if same else label(group) for _, label in heads]
             rule = "" if same or previous is None else "dashed"
-            labels.append(spec.calibration_label(group.calibration))
+            labels.append(calibration_label(spec, group.calibration))
             # No daggers: SparseGPT, which they compare to, is not in these tables.
             cells = make_cells(run, group, fields, marks=False)
             rows.append(Row(tuple(labels), cells, identity(group), rule=rule))

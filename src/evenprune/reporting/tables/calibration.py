@@ -1,13 +1,14 @@
 """Pairs kept and dropped by alignment, per calibration set, model and category."""
 
-from ...plan.run_sheet import Spec
+from ...plan.run_sheet import RunSheet
 from ..fields import Run
+from ..labels import calibration_label, model_label
 from ..notes import provenance_notes
 from ..render import Cell, Column, Row, Table
 from ..results import Group, Quantity
 
 
-def calibration_order(spec: Spec, calibration: str) -> tuple:
+def calibration_order(spec: RunSheet, calibration: str) -> tuple:
     """Return a sort key: by source and bias types of the pairs, control, number of texts."""
     entry = spec.config.calibrations[calibration]
     return (entry.pairs != "stereoset", entry.categories, entry.control, entry.n_texts)
@@ -32,7 +33,7 @@ def build(run: Run, slug: str) -> Table:
     names = run.results.categories("calibration", "pairs_total")
     rows: list[Row] = []
     for calibration, model, seed in calibrated:
-        label, name = spec.calibration_label(calibration), spec.model_label(model)
+        label, name = calibration_label(spec, calibration), model_label(spec, model)
         if several_seeds:
             label += f", seed {seed}"
         group = Group(model, "", "", calibration, (seed,))

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from ...base.errors import UserError
 from ...base.files import read_json
 from ...base.reading import expected_form
-from ...plan.run_sheet import REGIME_LABELS, Spec
+from ...plan.run_sheet import RunSheet
 from ..cells import embolden, identity, make_cells
+from ..directions import direction
 from ..fields import DTO, Field, Run, dto_field, has_dto
+from ..labels import REGIME_LABELS, calibration_label, method_label, model_label
 from ..notes import notes
 from ..plausibility import printed_anomaly
 from ..render import Cell, Column, Row, Table
@@ -35,7 +37,7 @@ def build(run: Run, slug: str) -> Table:
     for name in batches or [""]:
         column = Column(
             f"decode_tok_per_s_{name.replace(' ', '_')}".rstrip("_"), name or "decode",
-            "performance", "up", span="Throughput (tokens/s)",
+            "performance", direction("serving", "decode_tok_per_s"), span="Throughput (tokens/s)",
         )  # fmt: skip
         fields.append(Field(column, Quantity("serving", "decode_tok_per_s", name)))
     # The headline metrics are those of the first batch size and have the printed counterparts.
@@ -44,7 +46,9 @@ def build(run: Run, slug: str) -> Table:
         ("j_per_token_net", "above idle", 3, "Energy (J/token)"),
         ("kg_co2e_per_mtok", "CO₂e (kg/Mtok)", 4, ""),
     ):
-        column = Column(metric, head, "performance", "down", digits=digits, span=span)
+        column = Column(
+            metric, head, "performance", direction("serving", metric), digits=digits, span=span
+        )
         fields.append(Field(column, Quantity("serving", metric)))
     # The order of the experiment's grid, which lists dense models first.
     grid = spec.experiments.get(spec.config.serving.experiment or "", [])
@@ -59,10 +63,10 @@ def build(run: Run, slug: str) -> Table:
             cells = make_cells(run, group, fields)
             cells = with_printed_batch(cells, run, group, batches)
             if group.regime == "dense":
-                labels = (spec.model_label(model), "–")
+                labels = (model_label(spec, model), "–")
             else:
-                method = f"+ {spec.method_label(group.method)} ({REGIME_LABELS[group.regime]})"
-                labels = (method, spec.calibration_label(group.calibration))
+                method = f"+ {method_label(spec, group.method)} ({REGIME_LABELS[group.regime]})"
+                labels = (method, calibration_label(spec, group.calibration))
             rule = "full" if rows and len(rows) == start else ""
             ours = spec.base_method(group.method) == "debias-sparsegpt"
             stack = stacks[group]
@@ -142,7 +146,7 @@ def disturbance_notes(run: Run, shown: Sequence[Group], measured: Mapping) -> li
     ]
 
 
-def serving_notes(spec: Spec, stacks: Iterable[Mapping[str, str]]) -> list[str]:
+def serving_notes(spec: RunSheet, stacks: Iterable[Mapping[str, str]]) -> list[str]:
     """Return sentences on energy and kernels, and the paragraph on the printed numbers."""
     sources = dict.fromkeys(stack["energy"] for stack in stacks)
     intensity = f"{spec.config.serving.carbon_intensity:g}"

@@ -2,7 +2,9 @@
 
 from ...base.errors import UserError
 from .. import fidelity
-from ..fields import TASK_GROUPS, Field, Run
+from ..directions import direction
+from ..fields import Field, Run
+from ..labels import TASK_GROUPS, benchmark_label, column_order
 from ..method_table import method_table, widest_experiment
 from ..render import Column, Table
 from ..results import Quantity
@@ -12,17 +14,17 @@ def build(run: Run, slug: str) -> Table:
     """Return how far each pruned model's answers are from the dense model's: not in the paper."""
     spec = run.spec
     fields = []
-    for name, entry in spec.benchmarks().items():
+    for name, entry in column_order(spec).items():
         if not fidelity.has_answers(entry):
             continue
-        for metric, head, direction, scale, digits in (
-            ("flips", "flips", "down", 100.0, 2),
-            ("kappa", "κ", "up", 1.0, 3),
-            ("js_divergence", "JS", "down", 1.0, 3),
+        for metric, head, scale, digits in (
+            ("flips", "flips", 100.0, 2),
+            ("kappa", "κ", 1.0, 3),
+            ("js_divergence", "JS", 1.0, 3),
         ):
             column = Column(
-                f"{name}_{metric}", head, TASK_GROUPS[entry.task], direction, scale, digits,
-                spec.benchmark_label(name),
+                f"{name}_{metric}", head, TASK_GROUPS[entry.task], direction(entry.task, metric),
+                scale, digits, benchmark_label(spec, name),
             )  # fmt: skip
             fields.append(Field(column, Quantity(name, metric)))
     if not fields:

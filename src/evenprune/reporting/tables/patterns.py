@@ -3,12 +3,12 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from ...plan.run_sheet import REGIME_LABELS
 from .. import mask_diffs
 from ..cells import embolden, identity, make_cells
 from ..claims.numbers import PrintedNumbers
 from ..claims.verdict import p_text
 from ..fields import Field, Run
+from ..labels import REGIME_LABELS, pair_label
 from ..notes import provenance_notes
 from ..render import Cell, Column, Row, Table
 from ..results import Group, Quantity
@@ -48,7 +48,7 @@ def build(run: Run, slug: str) -> Table:
     sentences: list[str] = []
     for group in shown:
         run.results.require(group.checkpoints())
-        label = f"{mask_diffs.pair_label(spec, group)}: " if len(shown) > 1 else ""
+        label = f"{pair_label(spec, group)}: " if len(shown) > 1 else ""
         if label:
             heading = Row((label.removesuffix(": "),), kind="heading", rule="full" if rows else "")
             rows.append(heading)
@@ -72,7 +72,7 @@ def build(run: Run, slug: str) -> Table:
     columns = [dataclasses.replace(field.column, direction="") for field in fields]
     if any(nulls.values()):
         columns.append(NULL_COLUMN)
-    fixed = "" if len(shown) > 1 else f" ({mask_diffs.pair_label(spec, shown[0])})"
+    fixed = "" if len(shown) > 1 else f" ({pair_label(spec, shown[0])})"
     return Table(
         slug,
         f"Matrices with the largest pattern disagreement between SparseGPT and Debias-SparseGPT"

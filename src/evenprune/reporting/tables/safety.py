@@ -5,34 +5,38 @@ from collections.abc import Mapping, Sequence
 
 from ...base.errors import UserError
 from ...plan.config import JUDGED
-from ...plan.run_sheet import Spec, has_paper_form
+from ...plan.run_sheet import RunSheet, has_paper_form
+from ..directions import direction
 from ..fields import Field, Run
+from ..labels import benchmark_label, column_order, judge_label
 from ..method_table import method_table
 from ..render import Cell, Column, Row, Table
 from ..results import Group, Quantity
 
 
-def safety_fields(spec: Spec) -> list[Field]:
+def safety_fields(spec: RunSheet) -> list[Field]:
     """Return the safety table's columns: rates of each benchmark, as fractions like the paper's.
 
     The headline's number of items and standard error have columns of their own. Where a guard
     model also judges in the authors' form there is a column for what the paper prints.
     """
     fields = []
-    for slug, entry in spec.benchmarks().items():
+    for slug, entry in column_order(spec).items():
         if entry.task not in JUDGED:
             continue
-        parts = [("unsafe_rate", "unsafe", "fairness", "down")]
+        parts = [("unsafe_rate", "unsafe", "fairness")]
         if has_paper_form(entry):
-            parts.append(("says_unsafe_paper", "unsafe, response alone", "fairness", "down"))
+            parts.append(("says_unsafe_paper", "unsafe, response alone", "fairness"))
         parts += [
-            ("unparsed_rate", "unparsed", "plain", ""),
-            ("refusal_rate", "refusal", "plain", ""),
-            ("empty_rate", "empty", "plain", ""),
+            ("unparsed_rate", "unparsed", "plain"),
+            ("refusal_rate", "refusal", "plain"),
+            ("empty_rate", "empty", "plain"),
         ]
-        label = spec.benchmark_label(slug)
-        for metric, head, group, direction in parts:
-            column = Column(f"{slug}_{metric}", head, group, direction, digits=3, span=label)
+        label = benchmark_label(spec, slug)
+        for metric, head, group in parts:
+            column = Column(
+                f"{slug}_{metric}", head, group, direction(entry.task, metric), digits=3, span=label
+            )
             fields.append(Field(column, Quantity(slug, metric)))
     return fields
 
@@ -54,7 +58,7 @@ def build(run: Run, slug: str) -> Table:
     )
     table = method_table(run, slug, experiment, caption, fields)
     judges = {
-        name: label for name in spec.benchmarks() if (label := spec.judge_label(name)) is not None
+        name: label for name in column_order(spec) if (label := judge_label(spec, name)) is not None
     }
     rows = [with_precision(run, row, fields, judges) for row in table.rows]
     columns: list[Column] = []
@@ -64,7 +68,7 @@ def build(run: Run, slug: str) -> Table:
             name, label = field.quantity.benchmark, field.column.span
             columns.append(Column(f"{name}_stderr", "s.e.", digits=3, span=label))
             columns.append(Column(f"{name}_n", "n", digits=0, span=label))
-    said = [f"{spec.benchmark_label(name)}: {label}" for name, label in judges.items()]
+    said = [f"{benchmark_label(spec, name)}: {label}" for name, label in judges.items()]
     sentences = [f"Judge of {'; '.join(said)}."]
     if any(spec.config.benchmarks[name].judge is None for name in judges):
         sentences.append(

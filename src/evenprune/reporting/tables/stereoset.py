@@ -1,6 +1,7 @@
 """StereoSet's scores beside CrowS-Pairs, by calibration set: not in the paper."""
 
 from ...base.errors import UserError
+from ..directions import direction
 from ..fields import Field, Run, benchmark_field
 from ..method_table import method_table, widest_experiment
 from ..render import Column, Table
@@ -21,12 +22,15 @@ def build(run: Run, slug: str) -> Table:
             "task stereoset; add one or leave the table out"
         )
     fields = [
-        Field(Column(metric, head, "fairness", direction, 100.0, span=span), Quantity(name, metric))
-        for metric, head, direction, span in (
-            ("icat", "ICAT", "up", "StereoSet"),
-            ("lms", "LMS", "up", "StereoSet"),
-            ("ss", "SS", "half", "StereoSet"),
-            ("icat_norm_terms", "ICAT", "up", "Per token and term"),
+        Field(
+            Column(metric, head, "fairness", direction("stereoset", metric), 100.0, span=span),
+            Quantity(name, metric),
+        )
+        for metric, head, span in (
+            ("icat", "ICAT", "StereoSet"),
+            ("lms", "LMS", "StereoSet"),
+            ("ss", "SS", "StereoSet"),
+            ("icat_norm_terms", "ICAT", "Per token and term"),
         )
     ]
     crows = spec.primary("crows_pairs")

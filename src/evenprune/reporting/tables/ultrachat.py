@@ -1,8 +1,8 @@
 """The effect of UltraChat texts beside the calibration pairs."""
 
-from ...plan.run_sheet import REGIME_LABELS
 from ..cells import difference, embolden, identity, make_cells
 from ..fields import Run, all_fields
+from ..labels import REGIME_LABELS, calibration_label, method_label, model_label
 from ..notes import notes, regimes_phrase
 from ..render import Cell, Row, Table
 from ..results import Group, dense_group, groups
@@ -24,14 +24,14 @@ def build(run: Run, slug: str) -> Table:
         if dense is not None:
             cells = make_cells(run, dense, fields)
             rule = "full" if rows else ""
-            rows.append(Row((spec.model_label(model), "–"), cells, identity(dense), rule=rule))
+            rows.append(Row((model_label(spec, model), "–"), cells, identity(dense), rule=rule))
             shown.append(dense)
         mine = [group for group in pruned if group.model == model]
         for regime in dict.fromkeys(group.regime for group in mine):
             here = [group for group in mine if group.regime == regime]
             data: list[int] = []
             for method in dict.fromkeys(group.method for group in here):
-                label = f"+ {spec.method_label(method)}"
+                label = f"+ {method_label(spec, method)}"
                 if several_regimes:
                     label += f" {REGIME_LABELS[regime]}"
                 rule = "dashed" if rows else ""
@@ -39,7 +39,7 @@ def build(run: Run, slug: str) -> Table:
                 base: dict[str, Cell] = {}
                 for group in (group for group in here if group.method == method):
                     cells = make_cells(run, group, fields)
-                    name = spec.calibration_label(group.calibration)
+                    name = calibration_label(spec, group.calibration)
                     data.append(len(rows))
                     named = identity(group)
                     rows.append(Row((label, name), cells, named, rule=rule, strong=ours))
@@ -59,7 +59,7 @@ def build(run: Run, slug: str) -> Table:
             embolden(rows, fields, data)
     caption = "Effect of adding UltraChat texts to the calibration pairs"
     caption += f" at {regimes_phrase(run, slug, f'the table {slug}')}. Diff.: change against the "
-    caption += f"calibration with {spec.calibration_label(first)} alone." if first else "first."
+    caption += f"calibration with {calibration_label(spec, first)} alone." if first else "first."
     return Table(
         slug,
         caption,

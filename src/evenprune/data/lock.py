@@ -1,0 +1,91 @@
+"""The lock file: which commit of a hub repository is used, with the checksum of every file."""
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..base.checksums import is_sha256
+from ..base.errors import UserError
+from ..base.files import read_json, write_json
+from .hub import Hub, RepoType
+from .parts import Part, select, split_ref
+
+# The hub's own parquet copy of a data set, for those that are stored in another form.
+PARQUET_REF = "refs/convert/parquet"
+
+
+def read_lock(path: Path | str) -> dict[str, Any]:
+    """Read the lock file; a missing one is empty.
+
+    It maps a repository (with ``@ref`` where it is not the main branch) to ``{"type",
+    "revision": 40 hex digits, "files": {path: {"sha256", "bytes"}}}``. Raises UserError for
+    anything else.
+    """
+    if not Path(path).exists():
+        return {}
+    lock = read_json(path)
+    for repo, entry in lock.items() if isinstance(lock, dict) else [("", None)]:
+        good = isinstance(entry, dict) and isinstance(entry.get("files"), dict)
+        good = good and entry.get("type") in ("model", "dataset")
+        good = good and all(map(_is_lock_file, entry["files"].values()))
+        if not good or not re.fullmatch(r"[0-9a-f]{40}", str(entry.get("revision"))):
+            raise UserError(
+                f"expected a commit of 40 hex digits and files for {repo!r} in the lock file "
+                f"{path}, got {entry!r}; remove that entry and run prefetch again"
+            )
+    return lock
+
+
+def _is_lock_file(entry: Any) -> bool:
+    good = isinstance(entry, dict) and is_sha256(entry.get("sha256"))
+    return good and type(entry.get("bytes")) is int
+
+
+def lock_key(repo: str, ref: str | None) -> str:
+    """Return the lock's key for a repository at a reference."""
+    return f"{repo}@{ref}" if ref else repo
+
+
+def locked(lock: Mapping[str, Any], part: Part) -> tuple[str, list[str]] | None:
+    """Return the lock's key and files for a part of a data set, or None."""
+    for ref in (part.ref,) if part.ref else (None, PARQUET_REF):
+        key = lock_key(part.repo, ref)
+        names = select(lock[key]["files"], part.patterns) if key in lock else []
+        if names:
+            return key, names
+    return None
+
+
+def record_in_lock(
+    lock_path: Path | str, key: str, kind: RepoType, revision: str, files: Mapping[str, Any]
+) -> None:
+    """Add a repository's commit and files to the lock; other files of the same commit stay."""
+    lock = read_lock(lock_path)
+    known = lock.get(key, {})
+    kept = known["files"] if known.get("revision") == revision else {}
+    for name in kept.keys() & files.keys():
+        if kept[name] != files[name]:
+            raise UserError(
+                f"{name} of {key} is not the file that the lock {lock_path} describes: expected "
+                f"SHA-256 {kept[name]['sha256'][:16]}…, got {files[name]['sha256'][:16]}…; "
+                "remove the cached file and run prefetch again"
+            )
+    lock[key] = {"type": kind, "revision": revision, "files": {**kept, **files}}
+    write_json(lock_path, lock)
+
+
+def note_if_moved(hub: Hub, key: str, kind: RepoType, revision: str) -> None:
+    """Say in one line that a repository has moved since it was pinned; offline: say nothing."""
+    repo, ref = split_ref(key)
+    try:
+        current = hub.listing(repo, kind, ref or "main").revision
+    except UserError:
+        return  # the pinned files are there or their download will say what is wrong
+    if current != revision:
+        print(
+            f"note: {key} has moved on the hub to {current[:12]}; this run uses the pinned "
+            f"{revision[:12]} (`prefetch --update` pins the new one)",
+            file=sys.stderr,
+        )

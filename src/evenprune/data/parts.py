@@ -1,0 +1,82 @@
+"""What the configuration says of a source on the hub: repositories, references, files."""
+
+import fnmatch
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..base.errors import UserError
+
+Entry = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some files of a hub repository: the first of ``patterns`` that matches any.
+
+    ``rows`` is the number of rows the data set must have, ``first`` how many to take; None:
+    whatever there is.
+    """
+
+    name: str
+    repo: str
+    ref: str | None
+    patterns: tuple[str, ...]
+    rows: int | None = None
+    first: int | None = None
+
+
+def split_ref(repo: str) -> tuple[str, str | None]:
+    """Split ``org/name@ref`` into repository and reference (None: the main branch)."""
+    name, _, ref = repo.partition("@")
+    return name, ref or None
+
+
+def dataset_parts(name: str, entry: Entry) -> list[Part]:
+    """Return the parts of a data set's ``hub`` entry; [] for one that the hub does not have.
+
+    The entry is ``{repo, parts: {part: {files: [pattern, …], repo?, rows?, first?}}}``. Raises
+    UserError for any other form.
+    """
+    hub = entry.get("hub")
+    if not hub:
+        return []
+    if not isinstance(hub, Mapping):
+        raise UserError(f"datasets.{name}.hub: expected the keys repo and parts, got {hub!r}")
+    parts = []
+    known = {"files", "repo", "rows", "first"}
+    given = hub.get("parts")
+    for part, options in given.items() if isinstance(given, Mapping) else ():
+        options = options if isinstance(options, Mapping) else {}
+        repo = options.get("repo", hub.get("repo"))
+        files, counts = options.get("files"), [options.get(key) for key in ("rows", "first")]
+        good = isinstance(repo, str) and isinstance(files, list | tuple) and len(files) > 0
+        good = good and set(options) <= known and all(isinstance(one, str) for one in files)
+        if not good or not all(one is None or (type(one) is int and one > 0) for one in counts):
+            raise UserError(
+                f"datasets.{name}.hub.parts.{part}: expected files (a list of patterns), repo "
+                "here or above, and rows and first as numbers from 1, of the keys "
+                f"{', '.join(sorted(known))}, got {options!r}"
+            )
+        parts.append(
+            Part(
+                part,
+                *split_ref(repo),
+                tuple(files),
+                options.get("rows"),
+                options.get("first"),
+            )
+        )
+    if not parts:
+        raise UserError(f"datasets.{name}.hub: expected the keys repo and parts, got {hub!r}")
+    return parts
+
+
+def select(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
+    """Return the names that the first pattern with any match matches, sorted."""
+    names = sorted(names)
+    for pattern in patterns:
+        found = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
+        if found:
+            return found
+    return []

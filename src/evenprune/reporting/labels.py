@@ -1,0 +1,142 @@
+"""What tables and figures call things, with which colours, and in which order.
+
+Nothing here changes a number: steps that compute do not import this module, so another word
+renders tables and figures again and nothing else.
+"""
+
+from typing import Literal
+
+from ..plan.config import JUDGED, METHODS, Benchmark
+from ..plan.run_sheet import RunSheet
+from .results import Group
+
+METHOD_LABELS = {
+    "dense": "Dense",
+    "magnitude": "Magnitude",
+    "wanda": "Wanda",
+    "sparsegpt": "SparseGPT",
+    "debias-sparsegpt": "Debias-SparseGPT",
+}
+COLORS = {
+    "dense": "0.4",
+    "magnitude": "#E69F00",
+    "wanda": "#009E73",
+    "sparsegpt": "#0072B2",
+    "debias-sparsegpt": "#D55E00",
+}
+MARKERS = {"dense": "D", "magnitude": "v", "wanda": "^", "sparsegpt": "s", "debias-sparsegpt": "o"}
+# In the order in which figures show them.
+REGIME_LABELS = {
+    "dense": "dense",
+    "u25": "25%",
+    "u50": "50%",
+    "1of4": "1:4",
+    "2of4": "2:4",
+}
+# Columns of the tables in the paper's order.
+TASK_LABELS = {
+    "perplexity": "PPL",
+    "hellaswag": "HellaSwag",
+    "mmlu": "MMLU",
+    "unqover": "UnQover",
+    "bbq": "BBQ",
+    "crows_pairs": "CP",
+    "stereoset": "StereoSet",
+    "realtoxicityprompts": "RealToxicityPrompts",
+    "harmbench": "HarmBench",
+}
+# Which group of columns a task is in, see GROUPS of render.py for their colours.
+TASK_GROUPS: dict[str, Literal["perplexity", "performance", "fairness"]] = {
+    "perplexity": "perplexity",
+    "hellaswag": "performance",
+    "mmlu": "performance",
+    **dict.fromkeys(("unqover", "bbq", "crows_pairs", "stereoset", *JUDGED), "fairness"),
+}
+GROUP_WORDS = {
+    "perplexity": "perplexity",
+    "performance": "accuracy",
+    "fairness": "bias",
+    "dto": "DTO",
+}
+# UnQover's categories in the paper's order.
+CATEGORY_LABELS = {
+    "religion": "Religion",
+    "country": "Nationality",
+    "ethnicity": "Race",
+    "mixedgender": "Gender",
+}
+# Data sets of calibration pairs and of calibration texts.
+PAIR_LABELS = {"stereoset": "StereoSet", "crows_pairs": "CrowS-Pairs"}
+TEXT_LABELS = {"ultrachat": "UltraChat"}
+DTO_LABEL, THROUGHPUT_LABEL = "DTO", "throughput"
+
+
+def column_order(spec: RunSheet) -> dict[str, Benchmark]:
+    """Return all benchmarks in column order: by task, the one of the paper's data set first."""
+    return {slug: entry for task in TASK_LABELS for slug, entry in spec.benchmarks(task).items()}
+
+
+def model_label(spec: RunSheet, model: str) -> str:
+    """Return a model's name in tables."""
+    return spec.config.models[model].label
+
+
+def method_label(spec: RunSheet, method: str) -> str:
+    """Return a method's name in tables."""
+    if method in METHODS:
+        return METHOD_LABELS[method]
+    return spec.config.methods[method].label or method
+
+
+def benchmark_label(spec: RunSheet, slug: str) -> str:
+    """Return a benchmark's column head: its task, with its slug where a task has several."""
+    task = spec.config.benchmarks[slug].task
+    return TASK_LABELS[task] if slug == spec.primary(task) else f"{TASK_LABELS[task]} ({slug})"
+
+
+def judge_label(spec: RunSheet, slug: str) -> str | None:
+    """Return who judges a benchmark's answers; None for a benchmark without a judge."""
+    entry = spec.config.benchmarks[slug]
+    if entry.task not in JUDGED:
+        return None
+    if entry.judge:
+        return model_label(spec, entry.judge)
+    return f"word list “{entry.lexicon or 'english'}”, no guard model"
+
+
+def calibration_label(spec: RunSheet, calibration: str, texts: bool = True) -> str:
+    """Return a calibration set's name in tables, such as ``StereoSet + UltraChat (256)``."""
+    if calibration == "none":
+        return "–"
+    entry = spec.config.calibrations[calibration]
+    label = PAIR_LABELS[entry.pairs]
+    if entry.categories:
+        label += f" ({', '.join(name.capitalize() for name in entry.categories)})"
+    if entry.texts and texts:
+        label += f" + {TEXT_LABELS[entry.texts]} ({entry.n_texts})"
+    if entry.control != "none":
+        label += f", {entry.control.replace('-', ' ')}"
+    return label
+
+
+def pair_label(spec: RunSheet, group: Group) -> str:
+    """Return a grid point whose masks are compared: model, regime, calibration, a variant."""
+    words = [model_label(spec, group.model), REGIME_LABELS[group.regime]]
+    words.append(calibration_label(spec, group.calibration))
+    if group.method != "debias-sparsegpt":
+        words.append(method_label(spec, group.method))
+    return ", ".join(words)
+
+
+def protocol_words(entry: Benchmark) -> list[str]:
+    """Return in words where a benchmark's protocol is not its task's default; how it generates."""
+    words = [f"split {entry.split}"] if entry.split else []
+    words += [f"style {entry.style}"] if entry.style else []
+    words += [f"BOS {entry.bos}"] if entry.bos != "auto" else []
+    if entry.chat_template == "auto":
+        words.append("chat template where the tokenizer has one")
+    elif entry.chat_template is not None:
+        words.append(f"{'with' if entry.chat_template else 'without'} chat template")
+    if entry.task in JUDGED:
+        words.append(f"greedy, at most {entry.max_new_tokens or 256} new tokens")
+    return words

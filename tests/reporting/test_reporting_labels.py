@@ -1,0 +1,84 @@
+"""Labels, colours, order and direction: said once, for everything; no number depends on a word."""
+
+import pytest
+from reporting_run import small_config
+
+from evenprune.base import codedigest
+from evenprune.cli import COMMANDS
+from evenprune.plan.config import FIGURES, METHODS, REGIMES, TABLES, TASKS
+from evenprune.plan.run_sheet import RunSheet
+from evenprune.plan.tasks import FACTS
+from evenprune.reporting import labels
+from evenprune.reporting.directions import better, direction, gain
+from evenprune.reporting.render import ARROWS, GROUPS
+
+LABELS = "evenprune.reporting.labels"
+# The commands that write words for people.
+SHOWING = ("make-table", "make-figure", "make-paper", "report-controls")
+
+
+def test_everything_has_one_label():
+    assert set(labels.METHOD_LABELS) == set(METHODS)
+    assert set(labels.COLORS) == set(labels.MARKERS) == set(METHODS)
+    assert set(labels.REGIME_LABELS) == {"dense", *REGIMES}
+    assert set(labels.TASK_LABELS) == set(labels.TASK_GROUPS) == set(TASKS)
+    assert set(labels.TASK_GROUPS.values()) <= set(GROUPS)
+
+
+def test_no_step_that_computes_knows_a_label():
+    """Another word renders tables and figures again; nothing is pruned, evaluated or collected."""
+    steps = {module for name, (module, _) in COMMANDS.items() if name not in SHOWING}
+    assert ".reporting.collect_results" in steps
+    for module in steps:
+        assert LABELS not in codedigest.import_closure(f"evenprune{module}"), module
+    for room, names in (("tables", TABLES), ("figures", FIGURES)):
+        for name in names:
+            assert LABELS in codedigest.import_closure(f"evenprune.reporting.{room}.{name}"), name
+
+
+def test_the_order_of_columns_is_that_of_the_labels(repo, tmp_path):
+    config = small_config(repo, tmp_path)
+    sheet = RunSheet(config, {}, {})
+    order = list(labels.TASK_LABELS)
+    found = [order.index(entry.task) for entry in labels.column_order(sheet).values()]
+    assert found == sorted(found)
+    assert set(labels.column_order(sheet)) == set(config.benchmarks)
+    for task in TASKS:
+        primary = sheet.primary(task)
+        assert primary == next(iter(sheet.benchmarks(task)), None)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_headline_has_a_direction(task):
+    assert direction(task, FACTS[task].headline)
+    assert {direction(task, metric) for metric in FACTS[task].metrics} <= set(ARROWS)
+
+
+@pytest.mark.parametrize(
+    ("task", "metric", "worse", "good"),
+    [
+        ("perplexity", "ppl_paper", 12.0, 11.0),
+        ("mmlu", "acc_norm", 0.4, 0.5),
+        ("crows_pairs", "pct_stereotype", 0.3, 0.6),
+        ("crows_pairs", "pct_stereotype_shared", 0.7, 0.6),
+        ("stereoset", "ss_norm", 0.7, 0.4),
+        ("stereoset", "lms", 0.8, 0.9),
+        ("bbq", "s_amb", -0.2, 0.1),
+        ("bbq", "unk_rate_dis", 0.2, 0.1),
+        ("harmbench", "says_unsafe_paper", 0.2, 0.1),
+        ("dto", "dto", 0.4, 0.3),
+    ],
+)
+def test_the_better_value_is_the_one_that_the_direction_says(task, metric, worse, good):
+    assert better(task, metric, good, worse)
+    assert not better(task, metric, worse, good)
+    assert gain(task, metric, good, worse) == pytest.approx(-gain(task, metric, worse, good))
+
+
+@pytest.mark.parametrize(
+    ("task", "metric"),
+    [("crows_pairs", "likelihood_diff"), ("bbq", "entropy"), ("harmbench", "refusal_rate")],
+)
+def test_a_metric_without_a_direction_has_no_better_value(task, metric):
+    assert direction(task, metric) == ""
+    assert gain(task, metric, 0.2, 0.1) == 0
