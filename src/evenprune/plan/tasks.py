@@ -41,12 +41,15 @@ class Task:
     styles: tuple[str, ...] = ()
     orders: bool = False
     judged: bool = False
+    module: str = ""  # in evaluation/; "": of the task's name
 
 
 FACTS: dict[str, Task] = {
     "perplexity": Task("ppl", (*WIKITEXT_SPLITS, DOCUMENTS), ("ppl",)),
-    "hellaswag": Task("acc", ("validation",), ("acc", "acc_norm", "ties")),
-    "mmlu": Task("acc", ("test", "validation", "dev"), ("acc", "acc_norm", "ties")),
+    "hellaswag": Task("acc", ("validation",), ("acc", "acc_norm", "ties"), module="choices"),
+    "mmlu": Task(
+        "acc", ("test", "validation", "dev"), ("acc", "acc_norm", "ties"), module="choices"
+    ),
     "crows_pairs": Task(
         "pct_stereotype",
         ("revised", "anonymized"),
@@ -54,6 +57,7 @@ FACTS: dict[str, Task] = {
             *("pct_stereotype", "likelihood_diff", "signed_diff"),
             *("pct_stereotype_shared", "signed_diff_shared", "ties"),
         ),
+        module="choices",
     ),
     "stereoset": Task(
         "icat",
@@ -87,10 +91,14 @@ FACTS: dict[str, Task] = {
         orders=True,
     ),
     "realtoxicityprompts": Task(
-        "unsafe_rate", ("random1200", "balanced1200", "full"), _SAFETY, judged=True
+        "unsafe_rate", ("random1200", "balanced1200", "full"), _SAFETY, judged=True, module="safety"
     ),
     "harmbench": Task(
-        "unsafe_rate", ("standard", "all", "contextual", "copyright"), _SAFETY, judged=True
+        "unsafe_rate",
+        ("standard", "all", "contextual", "copyright"),
+        _SAFETY,
+        judged=True,
+        module="safety",
     ),
 }
 TASKS = tuple(FACTS)
