@@ -22,8 +22,7 @@ try:
     from evenprune.data import sources
     from evenprune.plan import jobs, steps
     from evenprune.plan.config import TABLES, FIGURES, load_config, read_yaml
-    from evenprune.plan.facts import COMPRESSIBLE, DENSE, METHODS, NO_CALIBRATION
-    from evenprune.plan.facts import REGIMES
+    from evenprune.plan.facts import DENSE, METHODS, NO_CALIBRATION, REGIMES
     from evenprune.plan.grids import Checkpoint
     from evenprune.plan.paths import Paths
     from evenprune.plan.run_sheet import write_spec
@@ -98,6 +97,11 @@ def flag(name, value):
     return f"--{name} {shlex.quote(str(value))}" if value else ""
 
 
+def option(name, options):
+    """One option of a job; ``options`` leads from its wildcards to all of them."""
+    return lambda wildcards: options(wildcards)[name]
+
+
 def local(value):
     """A parameter that changes no result: as a function of the input it is not compared."""
     return lambda wildcards, input: value
@@ -105,8 +109,8 @@ def local(value):
 
 def trust_flag(wildcards):
     """--trust-remote-code for the models whose own code the configuration allows."""
-    allowed = CONFIG.models[wildcards.model].trust_remote_code
-    return "--trust-remote-code" if allowed else ""
+    trusted = CONFIG.models[wildcards.model].trust_remote_code
+    return "--trust-remote-code" if trusted else ""
 
 
 def memory_mb(base):

@@ -4,23 +4,14 @@ REQUIRED INPUTS: none for the embedded default; else a mirror folder or the hub.
 OUTPUTS: sources/{data,models}/*.json, world/, calibration/.
 """
 
-
-def if_world(*files):
-    """Inputs where rules make the world; a mirror or the hub is just there."""
-    return list(files) if CONFIG.source == "world" else []
-
-
-def source_spec(kind, wildcard):
-    """Where a source comes from, as JSON."""
-    return lambda wildcards: canonical_json(
-        {"entry": jobs.source_entry(CONFIG, kind, wildcards[wildcard])}
-    )
-
-
-def calibration_option(name):
-    return lambda wildcards: jobs.calibration_options(PATHS, wildcards.calibration)[
-        name
-    ]
+# Rules make the world; a mirror or the hub is just there.
+MADE_DATA, MADE_MODEL = [], []
+if CONFIG.source == "world":
+    MADE_DATA = f"{CONFIG.results}/world/world.json"
+    MADE_MODEL = f"{CONFIG.results}/world/models/{{model}}"
+calibration_options = lambda wildcards: jobs.calibration_options(
+    PATHS, wildcards.calibration
+)
 
 
 rule generate_world:
@@ -74,7 +65,7 @@ rule world_model:
 rule fetch_dataset:
     """Resolve the data set {wildcards.dataset} from the mirror or the hub and record it."""
     input:
-        if_world("<results>/world/world.json"),
+        MADE_DATA,
         parameters=parameters("fetch_dataset", "{dataset}"),
     output:
         record="<results>/sources/data/{dataset}.json",
@@ -86,7 +77,9 @@ rule fetch_dataset:
         mem_mb=memory_mb(4000),
         runtime=60,
     params:
-        spec=source_spec("data", "dataset"),
+        spec=lambda wildcards: canonical_json(
+            {"entry": jobs.source_entry(CONFIG, "data", wildcards.dataset)}
+        ),
         mirror=flag("mirror", MIRROR),
         lock=local(CONFIG.lock),
         cache=local(f"{CONFIG.results}/sources/hub"),
@@ -99,7 +92,7 @@ rule fetch_dataset:
 rule fetch_model:
     """Resolve the model {wildcards.model} from the mirror or the hub and record it."""
     input:
-        if_world("<results>/world/models/{model}"),
+        MADE_MODEL,
         parameters=parameters("fetch_model", "{model}"),
     output:
         record="<results>/sources/models/{model}.json",
@@ -111,7 +104,9 @@ rule fetch_model:
         mem_mb=memory_mb(4000),
         runtime=240,
     params:
-        spec=source_spec("models", "model"),
+        spec=lambda wildcards: canonical_json(
+            {"entry": jobs.source_entry(CONFIG, "models", wildcards.model)}
+        ),
         mirror=flag("mirror", MIRROR),
         lock=local(CONFIG.lock),
     shell:
@@ -137,23 +132,26 @@ rule build_calibration:
         mem_mb=memory_mb(4000),
         runtime=30,
     params:
-        pairs_source=calibration_option("pairs_source"),
-        pairs_data=calibration_option("pairs_data"),
-        categories=calibration_option("categories"),
+        pairs_source=option("pairs_source", calibration_options),
+        pairs_data=option("pairs_data", calibration_options),
+        # --categories NAMES, or nothing
+        categories=lambda wildcards: flag(
+            "categories", calibration_options(wildcards)["categories"]
+        ),
         # --texts-data FILE, or nothing
         texts_data=lambda wildcards: flag(
-            "texts-data", calibration_option("texts_data")(wildcards)
+            "texts-data", calibration_options(wildcards)["texts_data"]
         ),
-        n_texts=calibration_option("n_texts"),
-        max_tokens=calibration_option("max_tokens"),
-        alignment=calibration_option("alignment"),
-        control=calibration_option("control"),
+        n_texts=option("n_texts", calibration_options),
+        max_tokens=option("max_tokens", calibration_options),
+        alignment=option("alignment", calibration_options),
+        control=option("control", calibration_options),
         trust=trust_flag,
         out=subpath(output.manifest, parent=True),
     shell:
         "python -m evenprune build-calibration --model {input.model:q}"
         " --pairs-source {params.pairs_source} --pairs-data {params.pairs_data:q}"
-        " --categories {params.categories:q} {params.texts_data} --n-texts {params.n_texts}"
+        " {params.categories} {params.texts_data} --n-texts {params.n_texts}"
         " --max-tokens {params.max_tokens} --alignment {params.alignment}"
         " --control {params.control} {params.trust} --seed {wildcards.seed}"
         " --out {params.out:q} 2>&1 | tee {log:q}"
@@ -163,6 +161,8 @@ rule write_config:
     """Write the resolved configuration for the step that fetches its sources."""
     output:
         config=temp("<results>/.config.json"),
+    log:
+        "<results>/logs/write_config.log",
     params:
         digest=digest(CONFIG.model_dump(mode="json")),
     run:

@@ -29,14 +29,3 @@ def parameters(rule_name, job=steps.ALL):
         return PARAMETERS.get((rule_name, name), [])
 
     return found
-
-
-# Those that are there already are plain inputs.
-if NEW_PARAMETERS:
-
-    rule record_parameters:
-        """Note what the jobs of this run depend on."""
-        output:
-            touch(NEW_PARAMETERS),
-        run:
-            steps.forget(NEW_PARAMETERS)

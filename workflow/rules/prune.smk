@@ -4,9 +4,7 @@ REQUIRED INPUTS: sources/models/{model}.json, calibration/{model}/{calibration}/
 OUTPUTS: pruned/{model}/{method}/{regime}/{calibration}/s{seed}/{model/, check.json, masks.csv}.
 """
 
-
-def prune_option(name):
-    return of_point(lambda point: jobs.prune_options(CONFIG, point)[name])
+prune_options = of_point(jobs.prune_options, CONFIG)
 
 
 rule prune_model:
@@ -32,13 +30,13 @@ rule prune_model:
         mem_mb=memory_mb(16000),
         runtime=120,
     params:
-        method=prune_option("method"),
-        block_size=prune_option("block_size"),
-        damping=prune_option("damping"),
-        alignment=prune_option("alignment"),
-        bias_weight=prune_option("bias_weight"),
-        bias_scaling=prune_option("bias_scaling"),
-        sequential=prune_option("sequential"),
+        method=option("method", prune_options),
+        block_size=option("block_size", prune_options),
+        damping=option("damping", prune_options),
+        alignment=option("alignment", prune_options),
+        bias_weight=option("bias_weight", prune_options),
+        bias_scaling=option("bias_scaling", prune_options),
+        sequential=option("sequential", prune_options),
         # --texts FILE, or nothing
         texts=of_point(lambda point: flag("texts", jobs.texts_file(PATHS, point))),
         trust=trust_flag,
@@ -71,7 +69,7 @@ rule prune_uncalibrated:
         mem_mb=memory_mb(16000),
         runtime=60,
     params:
-        method=prune_option("method"),
+        method=option("method", prune_options),
         trust=trust_flag,
         device=CONFIG.device,
         work=local(f"{CONFIG.results}/.partial"),

@@ -5,9 +5,7 @@ OUTPUTS: exported/{model}/{method}/2of4/{calibration}/s{seed}/, where 2:4 is ser
 serving/{model}/{method}/{regime}/{calibration}/s{seed}/efficiency.json.
 """
 
-
-def serving_option(name):
-    return lambda wildcards: jobs.serving_options(CONFIG, wildcards.model)[name]
+serving_options = lambda wildcards: jobs.serving_options(CONFIG, wildcards.model)
 
 
 rule export_sparse24:
@@ -59,13 +57,13 @@ rule benchmark_serving:
         python=local(SERVING_PYTHON),
         cache=local(f"{CONFIG.results}/.cache/vllm"),
         model=of_point(PATHS.served_folder),
-        backend=serving_option("backend"),
-        dtype=serving_option("dtype"),
-        batch_sizes=serving_option("batch_sizes"),
-        new_tokens=serving_option("new_tokens"),
-        prompt_tokens=serving_option("prompt_tokens"),
-        repetitions=serving_option("repetitions"),
-        carbon_intensity=serving_option("carbon_intensity"),
+        backend=option("backend", serving_options),
+        dtype=option("dtype", serving_options),
+        batch_sizes=option("batch_sizes", serving_options),
+        new_tokens=option("new_tokens", serving_options),
+        prompt_tokens=option("prompt_tokens", serving_options),
+        repetitions=option("repetitions", serving_options),
+        carbon_intensity=option("carbon_intensity", serving_options),
         trust=trust_flag,
         device=CONFIG.device,
     shell:

@@ -5,17 +5,14 @@ OUTPUTS: run_spec.json, results.csv, significance.csv, tables/, figures/, paper.
 """
 
 
-def note(wildcards, input):
-    """A paragraph for the table's caption in the report; of the input, so as to rerun nothing."""
-    return printed_anomaly() if wildcards.table == "efficiency" else ""
-
-
 rule write_run_spec:
     """Write the resolved configuration and the list of checkpoints."""
     input:
         parameters=parameters("write_run_spec"),
     output:
         spec="<results>/run_spec.json",
+    log:
+        "<results>/logs/write_run_spec.log",
     run:
         write_spec(output.spec, PATHS)
 
@@ -81,7 +78,10 @@ rule make_table:
         runtime=10,
     params:
         prefix=subpath(output.tex, strip_suffix=".tex"),
-        note=note,
+        # A paragraph of the report only: of the input, so that it reruns nothing.
+        note=lambda wildcards, input: (
+            printed_anomaly() if wildcards.table == "efficiency" else ""
+        ),
     shell:
         "python -m evenprune make-table --table {wildcards.table} --spec {input.spec:q}"
         " --results {input.results:q} --significance {input.significance:q}"
@@ -140,8 +140,8 @@ rule make_paper:
         mem_mb=memory_mb(2000),
         runtime=10,
     params:
-        tables=f"{CONFIG.results}/tables",
-        figures=f"{CONFIG.results}/figures",
+        tables=local(f"{CONFIG.results}/tables"),
+        figures=local(f"{CONFIG.results}/figures"),
     shell:
         "python -m evenprune make-paper --spec {input.spec:q} --tables {params.tables:q}"
         " --figures {params.figures:q} --out {output.pdf:q} 2>&1 | tee {log:q}"
