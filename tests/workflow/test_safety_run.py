@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 import yaml
-
 from safety_models import save_guard
 
 from .conftest import TINY, copy_workflow, counts, snakemake
