@@ -63,6 +63,66 @@ def test_a_module_that_is_given_by_values_is_left_out(package):
     assert found() != before
 
 
+WORDS = """
+from typing import TYPE_CHECKING
+from .masks import cut
+{check}
+def missing(x) -> UserError:
+    what = "{word}"
+    return UserError(what)
+
+def run(x, add):
+    add("--x", type=int, help="{word}", metavar="{word}")
+    print("{word}", x)
+    progress = Progress(3, "{word}")
+    if x < 0:
+        raise ValueError(f"{word} {{x}}")
+    if x == {number}:
+        raise UserError("{word}")
+    return cut(x)
+"""
+
+
+def test_words_for_people_are_no_code(package):
+    def words(**changes):
+        given = {"word": "one", "check": "", "number": 0, **changes}
+        (package / "solver.py").write_text(WORDS.format(**given))
+        return digest()
+
+    before = words()
+    assert words(word="two") == before
+    assert words(number=1) != before
+    # What only a type checker reads is not imported.
+    typed = "if TYPE_CHECKING:\n    from .{} import A\n"
+    assert words(check=typed.format("masks")) == words(check=typed.format("tables"))
+    (package / "tables.py").write_text("A = 3\n")
+    assert words(check=typed.format("masks")) == words(check=typed.format("tables"))
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "__init__.py",
+        "pruning/card.py",
+        "base/errors.py",
+        "base/progress.py",
+        "plan/checks.py",
+    ],
+)
+def test_version_card_and_errors_are_no_code(repo, tmp_path, monkeypatch, file):
+    clear()
+    steps = ("pruning.prune", "evaluation.evaluate_checkpoint", "reporting.make_table")
+    before = [codedigest.code_digest(f"evenprune.{step}") for step in steps]
+    shutil.copytree(
+        repo / "src/evenprune", tmp_path / "p", ignore=shutil.ignore_patterns("weights")
+    )
+    (tmp_path / "p" / file).write_text("X = 1")
+    monkeypatch.setattr(codedigest, "ROOT", tmp_path / "p")
+    clear()
+    assert [codedigest.code_digest(f"evenprune.{step}") for step in steps] == before
+    clear()
+
+
 # Of these steps, which ones each data file changes.
 STEPS = {
     "reporting/printed.csv": ("reporting.collect_results", "reporting.tables.claims"),

@@ -4,6 +4,15 @@ REQUIRED INPUTS: none for the embedded default; else a mirror folder or the hub.
 OUTPUTS: sources/{data,models}/*.json, world/, calibration/.
 """
 
+# Rules make the world; a mirror or the hub is just there.
+MADE_DATA, MADE_MODEL = [], []
+if CONFIG.source == "world":
+    MADE_DATA = f"{CONFIG.results}/world/world.json"
+    MADE_MODEL = f"{CONFIG.results}/world/models/{{model}}"
+calibration_options = lambda wildcards: jobs.calibration_options(
+    PATHS, wildcards.calibration
+)
+
 
 rule generate_world:
     """Write the invented world's data sets in the schemas of the real ones."""
@@ -23,7 +32,6 @@ rule generate_world:
     params:
         seed=CONFIG.world.seed,
         out=subpath(output.manifest, parent=True),
-        code=code_digest("world.generate_world"),
     shell:
         "python -m evenprune generate-world --seed {params.seed} --out {params.out:q}"
         " 2>&1 | tee {log:q}"
@@ -46,9 +54,9 @@ rule world_model:
         mem_mb=memory_mb(4000),
         runtime=30,
     params:
-        command=world_command(),
+        # train-world --seed N, or shipped-world-model
+        command=jobs.world_command(CONFIG),
         world=subpath(input.world, parent=True),
-        code=WORLD_MODEL_CODE,
     shell:
         "python -m evenprune {params.command} --world {params.world:q}"
         " --out {output.model:q} 2>&1 | tee {log:q}"
@@ -57,8 +65,8 @@ rule world_model:
 rule fetch_dataset:
     """Resolve the data set {wildcards.dataset} from the mirror or the hub and record it."""
     input:
-        world_input,
-        parameters=parameters("fetch_dataset", "dataset"),
+        MADE_DATA,
+        parameters=parameters("fetch_dataset", "{dataset}"),
     output:
         record="<results>/sources/data/{dataset}.json",
     log:
@@ -69,11 +77,12 @@ rule fetch_dataset:
         mem_mb=memory_mb(4000),
         runtime=60,
     params:
-        spec=source_params("data"),
-        mirror=flags(mirror=MIRROR),
-        lock=CONFIG.lock,
-        cache=f"{RESULTS}/sources/hub",
-        code=code_digest("data.fetch_dataset"),
+        spec=lambda wildcards: canonical_json(
+            {"entry": jobs.source_entry(CONFIG, "data", wildcards.dataset)}
+        ),
+        mirror=flag("mirror", MIRROR),
+        lock=local(CONFIG.lock),
+        cache=local(f"{CONFIG.results}/sources/hub"),
     shell:
         "python -m evenprune fetch-dataset --name {wildcards.dataset:q}"
         " --spec {params.spec:q} {params.mirror} --lock {params.lock:q}"
@@ -83,8 +92,8 @@ rule fetch_dataset:
 rule fetch_model:
     """Resolve the model {wildcards.model} from the mirror or the hub and record it."""
     input:
-        world_model_input,
-        parameters=parameters("fetch_model", "model"),
+        MADE_MODEL,
+        parameters=parameters("fetch_model", "{model}"),
     output:
         record="<results>/sources/models/{model}.json",
     log:
@@ -95,10 +104,11 @@ rule fetch_model:
         mem_mb=memory_mb(4000),
         runtime=240,
     params:
-        spec=source_params("models"),
-        mirror=flags(mirror=MIRROR),
-        lock=CONFIG.lock,
-        code=code_digest("data.fetch_model"),
+        spec=lambda wildcards: canonical_json(
+            {"entry": jobs.source_entry(CONFIG, "models", wildcards.model)}
+        ),
+        mirror=flag("mirror", MIRROR),
+        lock=local(CONFIG.lock),
     shell:
         "python -m evenprune fetch-model --name {wildcards.model:q} --spec {params.spec:q}"
         " {params.mirror} --lock {params.lock:q} --out {output.record:q} 2>&1 | tee {log:q}"
@@ -107,9 +117,9 @@ rule fetch_model:
 rule build_calibration:
     """Select, align and count the calibration pairs and texts for one tokenizer."""
     input:
-        data=calibration_inputs,
+        data=lambda wildcards: jobs.calibration_sources(PATHS, wildcards.calibration),
         model="<results>/sources/models/{model}.json",
-        parameters=parameters("build_calibration", "calibration"),
+        parameters=parameters("build_calibration", "{calibration}"),
     output:
         pairs="<results>/calibration/{model}/{calibration}/s{seed}/pairs.jsonl",
         texts="<results>/calibration/{model}/{calibration}/s{seed}/texts.jsonl",
@@ -122,17 +132,48 @@ rule build_calibration:
         mem_mb=memory_mb(4000),
         runtime=30,
     params:
-        flags=calibration_flags,
+        pairs_source=option("pairs_source", calibration_options),
+        pairs_data=option("pairs_data", calibration_options),
+        # --categories NAMES, or nothing
+        categories=lambda wildcards: flag(
+            "categories", calibration_options(wildcards)["categories"]
+        ),
+        # --texts-data FILE, or nothing
+        texts_data=lambda wildcards: flag(
+            "texts-data", calibration_options(wildcards)["texts_data"]
+        ),
+        n_texts=option("n_texts", calibration_options),
+        max_tokens=option("max_tokens", calibration_options),
+        alignment=option("alignment", calibration_options),
+        control=option("control", calibration_options),
         trust=trust_flag,
         out=subpath(output.manifest, parent=True),
-        code=code_digest("data.build_calibration"),
     shell:
-        "python -m evenprune build-calibration --model {input.model:q} {params.flags}"
-        " {params.trust} --seed {wildcards.seed} --out {params.out:q} 2>&1 | tee {log:q}"
+        "python -m evenprune build-calibration --model {input.model:q}"
+        " --pairs-source {params.pairs_source} --pairs-data {params.pairs_data:q}"
+        " {params.categories} {params.texts_data} --n-texts {params.n_texts}"
+        " --max-tokens {params.max_tokens} --alignment {params.alignment}"
+        " --control {params.control} {params.trust} --seed {wildcards.seed}"
+        " --out {params.out:q} 2>&1 | tee {log:q}"
+
+
+rule write_config:
+    """Write the resolved configuration for the step that fetches its sources."""
+    output:
+        config=temp("<results>/.config.json"),
+    log:
+        "<results>/logs/write_config.log",
+    localrule: True
+    params:
+        digest=digest(CONFIG.model_dump(mode="json")),
+    run:
+        write_text(output.config, canonical_json(CONFIG.model_dump(mode="json")))
 
 
 rule prefetch:
     """Fetch everything this configuration needs, so that the rest can run offline."""
+    input:
+        config="<results>/.config.json",
     log:
         "<results>/logs/prefetch.log",
     localrule: True
@@ -141,7 +182,5 @@ rule prefetch:
     resources:
         mem_mb=memory_mb(4000),
         runtime=600,
-    params:
-        config=canonical_json(CONFIG.model_dump(mode="json")),
     shell:
-        "python -m evenprune prefetch --config-json {params.config:q} 2>&1 | tee {log:q}"
+        "python -m evenprune prefetch --config-json - < {input.config:q} 2>&1 | tee {log:q}"

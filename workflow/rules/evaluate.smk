@@ -4,18 +4,20 @@ REQUIRED INPUTS: a dense model's record or a pruned checkpoint's check.json; dat
 records of guard models, where benchmarks have one.
 OUTPUTS: evals/{model}/{method}/{regime}/{calibration}/s{seed}/summary.json and, beside it,
 one folder a benchmark with metrics.json and items.jsonl. Those folders are not declared, so
-Snakemake keeps them when the list of benchmarks changes and only new ones are computed.
+Snakemake keeps them when the list of benchmarks changes and only new ones are computed;
+summary.json has the checksums of each metrics.json, that one of its items.jsonl, and whatever
+reads them checks both (plan/finished.py).
 """
 
 
 rule evaluate_checkpoint:
     """Run the configured benchmarks on one checkpoint."""
     input:
-        ready=ready,
-        data=benchmark_inputs,
-        judges=judge_inputs,
+        ready=of_point(PATHS.ready),
+        data=of_point(jobs.benchmark_sources, PATHS),
+        judges=of_point(jobs.judge_sources, PATHS),
         parameters=parameters(
-            "evaluate_checkpoint", "model", "method", "regime", "calibration", "seed"
+            "evaluate_checkpoint", "{model}/{method}/{regime}/{calibration}/s{seed}"
         ),
     output:
         summary="<results>/evals/{model}/{method}/{regime}/{calibration}/s{seed}/summary.json",
@@ -25,25 +27,22 @@ rule evaluate_checkpoint:
         "../../environment.yml"
     threads: CONFIG.threads
     resources:
-        gpu=GPUS_PER_JOB,
-        mem_mb=(
-            memory_mb(32000)
-            if GPUS_PER_JOB
-            else memory_mb(6000 if VLLM_BENCHMARKS else 3000)
+        gpu=GPUS,
+        mem_mb=memory_mb(
+            32000 if CONFIG.device == "cuda" else 6000 if ON_VLLM else 3000
         ),
         runtime=720,
     params:
-        model=folder,
-        benchmarks=benchmarks_json,
+        model=of_point(PATHS.folder),
+        benchmarks=of_point(jobs.benchmarks_json, PATHS),
         trust=trust_flag,
-        device=DEVICE_FLAGS,
-        # The interpreter of the benchmarks whose backend is vLLM.
-        vllm=VLLM_FLAGS,
-        cache=f"{RESULTS}/.cache/vllm",
+        device=CONFIG.device,
+        # --serving-python: the interpreter of the benchmarks whose backend is vLLM, or nothing
+        vllm=local("" if VLLM_PYTHON == OWN else flag("serving-python", VLLM_PYTHON)),
+        cache=local(f"{CONFIG.results}/.cache/vllm"),
         out=subpath(output.summary, parent=True),
-        code=EVALUATION_CODE,
     shell:
         "VLLM_CACHE_ROOT=$(realpath -m {params.cache:q})"
         " python -m evenprune evaluate-checkpoint --model {params.model:q}"
-        " --benchmarks {params.benchmarks:q} {params.trust} {params.device} {params.vllm}"
-        " --out {params.out:q} 2>&1 | tee {log:q}"
+        " --benchmarks {params.benchmarks:q} {params.trust} --device {params.device}"
+        " {params.vllm} --out {params.out:q} 2>&1 | tee {log:q}"

@@ -4,6 +4,8 @@ REQUIRED INPUTS: sources/models/{model}.json, calibration/{model}/{calibration}/
 OUTPUTS: pruned/{model}/{method}/{regime}/{calibration}/s{seed}/{model/, check.json, masks.csv}.
 """
 
+prune_options = of_point(jobs.prune_options, CONFIG)
+
 
 rule prune_model:
     """Prune {wildcards.model} with {wildcards.method} to {wildcards.regime}."""
@@ -11,7 +13,7 @@ rule prune_model:
         model="<results>/sources/models/{model}.json",
         pairs="<results>/calibration/{model}/{calibration}/s{seed}/pairs.jsonl",
         texts="<results>/calibration/{model}/{calibration}/s{seed}/texts.jsonl",
-        parameters=parameters("prune_model", "method", "regime", "calibration"),
+        parameters=parameters("prune_model", "{method}/{regime}/{calibration}"),
     output:
         model=directory(
             "<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/model"
@@ -24,29 +26,37 @@ rule prune_model:
         "../../environment.yml"
     threads: CONFIG.threads
     resources:
-        gpu=GPUS_PER_JOB,
+        gpu=GPUS,
         mem_mb=memory_mb(16000),
         runtime=120,
     params:
-        flags=prune_flags,
+        method=option("method", prune_options),
+        block_size=option("block_size", prune_options),
+        damping=option("damping", prune_options),
+        alignment=option("alignment", prune_options),
+        bias_weight=option("bias_weight", prune_options),
+        bias_scaling=option("bias_scaling", prune_options),
+        sequential=option("sequential", prune_options),
+        # --texts FILE, or nothing
+        texts=of_point(lambda point: flag("texts", jobs.texts_file(PATHS, point))),
         trust=trust_flag,
-        texts=texts_flag,
-        device=DEVICE_FLAGS,
-        work=f"{RESULTS}/.partial",
-        code=method_code("pruning.prune"),
+        device=CONFIG.device,
+        work=local(f"{CONFIG.results}/.partial"),
     shell:
         "python -m evenprune prune --model {input.model:q} --pairs {input.pairs:q}"
-        " {params.texts} {params.flags} {params.trust} --seed {wildcards.seed} {params.device}"
+        " {params.texts} --method {params.method} --regime {wildcards.regime}"
+        " --block-size {params.block_size} --damping {params.damping}"
+        " --alignment {params.alignment} --bias-weight {params.bias_weight}"
+        " --bias-scaling {params.bias_scaling} --sequential {params.sequential}"
+        " {params.trust} --seed {wildcards.seed} --device {params.device}"
         " --work {params.work:q} --out {output.model:q} 2>&1 | tee {log:q}"
 
 
 rule prune_uncalibrated:
-    """Prune {wildcards.model} by magnitude to {wildcards.regime}, without calibration data."""
+    """Prune {wildcards.model} to {wildcards.regime} without calibration data, by magnitude."""
     input:
         model="<results>/sources/models/{model}.json",
-        parameters=lambda wildcards: PARAMETERS.get(
-            ("prune_model", f"{wildcards.method}/{wildcards.regime}/none"), []
-        ),
+        parameters=parameters("prune_model", "{method}/{regime}/none"),
     output:
         model=directory("<results>/pruned/{model}/{method}/{regime}/none/s{seed}/model"),
     log:
@@ -55,18 +65,18 @@ rule prune_uncalibrated:
         "../../environment.yml"
     threads: CONFIG.threads
     resources:
-        gpu=GPUS_PER_JOB,
+        gpu=GPUS,
         mem_mb=memory_mb(16000),
         runtime=60,
     params:
-        flags=prune_flags,
+        method=option("method", prune_options),
         trust=trust_flag,
-        device=DEVICE_FLAGS,
-        work=f"{RESULTS}/.partial",
-        code=method_code("pruning.prune"),
+        device=CONFIG.device,
+        work=local(f"{CONFIG.results}/.partial"),
     shell:
-        "python -m evenprune prune --model {input.model:q} {params.flags}"
-        " {params.trust} --seed {wildcards.seed} {params.device} --work {params.work:q}"
+        "python -m evenprune prune --model {input.model:q} --method {params.method}"
+        " --regime {wildcards.regime} {params.trust} --seed {wildcards.seed}"
+        " --device {params.device} --work {params.work:q}"
         " --out {output.model:q} 2>&1 | tee {log:q}"
 
 
@@ -75,7 +85,7 @@ rule check_pruned:
     input:
         model="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/model",
         base="<results>/sources/models/{model}.json",
-        parameters=parameters("check_pruned", "method", "regime"),
+        parameters=parameters("check_pruned", "{method}/{regime}"),
     output:
         check="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/check.json",
     log:
@@ -87,7 +97,6 @@ rule check_pruned:
         runtime=60,
     params:
         trust=trust_flag,
-        code=method_code("pruning.check"),
     shell:
         "python -m evenprune check --model {input.model:q} --base {input.base:q}"
         " {params.trust} --out {output.check:q} 2>&1 | tee {log:q}"
@@ -97,7 +106,7 @@ rule compare_masks:
     """Compare the zeros of {wildcards.method} with those of SparseGPT."""
     input:
         check="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/check.json",
-        reference=mask_reference,
+        reference=of_point(PATHS.mask_reference),
         parameters=parameters("compare_masks"),
     output:
         masks="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/masks.csv",
@@ -112,7 +121,6 @@ rule compare_masks:
         trust=trust_flag,
         model=subpath(input.check, parent=True),
         reference=subpath(input.reference, parent=True),
-        code=code_digest("pruning.compare_masks"),
     shell:
         "python -m evenprune compare-masks --model {params.model:q}/model"
         " --reference {params.reference:q}/model {params.trust} --out {output.masks:q}"

@@ -5,11 +5,13 @@ OUTPUTS: exported/{model}/{method}/2of4/{calibration}/s{seed}/, where 2:4 is ser
 serving/{model}/{method}/{regime}/{calibration}/s{seed}/efficiency.json.
 """
 
+serving_options = lambda wildcards: jobs.serving_options(CONFIG, wildcards.model)
+
 
 rule export_sparse24:
     """Compress the 2:4 weights of a checkpoint, so that 2:4 kernels can serve it."""
     input:
-        "<results>/pruned/{model}/{method}/2of4/{calibration}/s{seed}/check.json",
+        check="<results>/pruned/{model}/{method}/2of4/{calibration}/s{seed}/check.json",
         parameters=parameters("export_sparse24"),
     output:
         export=directory(
@@ -24,8 +26,7 @@ rule export_sparse24:
         runtime=60,
     params:
         trust=trust_flag,
-        model=subpath(input[0], parent=True),
-        code=code_digest("serving.export_sparse24"),
+        model=subpath(input.check, parent=True),
     shell:
         "python -m evenprune export-sparse24 --model {params.model:q}/model"
         " {params.trust} --out {output.export:q} 2>&1 | tee {log:q}"
@@ -34,10 +35,10 @@ rule export_sparse24:
 rule benchmark_serving:
     """Measure generation speed and the energy around it; nothing else runs meanwhile."""
     input:
-        ready=served_input,
+        ready=of_point(PATHS.served_ready),
         prompts="<results>/sources/data/ultrachat.json",
         parameters=parameters(
-            "benchmark_serving", "model", "method", "regime", "calibration", "seed"
+            "benchmark_serving", "{model}/{method}/{regime}/{calibration}/s{seed}"
         ),
     output:
         efficiency="<results>/serving/{model}/{method}/{regime}/{calibration}/s{seed}/efficiency.json",
@@ -48,20 +49,29 @@ rule benchmark_serving:
     # All cores, so that no other job of this run disturbs the measurement.
     threads: workflow.cores
     resources:
-        gpu=GPUS_PER_JOB,
-        mem_mb=memory_mb(32000) if GPUS_PER_JOB else memory_mb(6000),
+        gpu=GPUS,
+        mem_mb=memory_mb(32000 if CONFIG.device == "cuda" else 6000),
         runtime=120,
     params:
         # vLLM has an environment of its own, see config/README.md.
-        python=SERVING_PYTHON,
-        cache=f"{RESULTS}/.cache/vllm",
-        model=served_folder,
-        flags=serving_flags,
+        python=local(SERVING_PYTHON),
+        cache=local(f"{CONFIG.results}/.cache/vllm"),
+        model=of_point(PATHS.served_folder),
+        backend=option("backend", serving_options),
+        dtype=option("dtype", serving_options),
+        batch_sizes=option("batch_sizes", serving_options),
+        new_tokens=option("new_tokens", serving_options),
+        prompt_tokens=option("prompt_tokens", serving_options),
+        repetitions=option("repetitions", serving_options),
+        carbon_intensity=option("carbon_intensity", serving_options),
         trust=trust_flag,
-        device=DEVICE_FLAGS,
-        code=code_digest("serving.benchmark_serving"),
+        device=CONFIG.device,
     shell:
         "VLLM_CACHE_ROOT=$(realpath -m {params.cache:q}) {params.python:q}"
         " -m evenprune benchmark-serving --model {params.model:q}"
-        " --prompts {input.prompts:q} {params.flags} {params.trust} {params.device}"
+        " --prompts {input.prompts:q} --backend {params.backend} --dtype {params.dtype}"
+        " --batch-sizes {params.batch_sizes} --new-tokens {params.new_tokens}"
+        " --prompt-tokens {params.prompt_tokens} --repetitions {params.repetitions}"
+        " --carbon-intensity {params.carbon_intensity} {params.trust}"
+        " --device {params.device}"
         " --out {output.efficiency:q} 2>&1 | tee {log:q}"

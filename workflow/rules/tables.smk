@@ -1,25 +1,8 @@
 """Results, tables, figures and the PDF.
 
 REQUIRED INPUTS: evals/, serving/, calibration/ of all checkpoints.
-OUTPUTS: .parameters/ (see parameters.smk), run_spec.json, results.csv, significance.csv, tables/, figures/, paper.pdf.
+OUTPUTS: run_spec.json, results.csv, significance.csv, tables/, figures/, paper.pdf.
 """
-
-# Those that are there already are plain inputs.
-if NEW_PARAMETERS:
-
-    rule record_parameters:
-        """Note what the jobs of this run depend on."""
-        output:
-            touch(NEW_PARAMETERS),
-        log:
-            "<results>/logs/record_parameters.log",
-        localrule: True
-        conda:
-            "../../environment.yml"
-        params:
-            old=superseded(),
-        shell:
-            "rm -f -- {params.old:q} 2> {log:q}"
 
 
 rule write_run_spec:
@@ -31,22 +14,19 @@ rule write_run_spec:
     log:
         "<results>/logs/write_run_spec.log",
     localrule: True
-    conda:
-        "../../environment.yml"
-    params:
-        spec=canonical_json(run_spec()),
-    shell:
-        "printf '%s\\n' {params.spec:q} > {output.spec:q} 2> {log:q}"
+    run:
+        write_spec(output.spec, PATHS)
 
 
 rule collect_results:
     """Gather every metric into one tidy table and test the differences."""
     input:
         spec="<results>/run_spec.json",
-        evals=eval_files(),
-        checks=pruned_files(),
-        masks=mask_files(),
-        serving=serving_files(),
+        evals=PATHS.evaluation_files(),
+        checks=PATHS.pruned_files(),
+        masks=PATHS.mask_files(),
+        calibrations=PATHS.calibration_files(),
+        serving=PATHS.serving_files(),
         parameters=parameters("collect_results"),
     output:
         results=report(
@@ -68,8 +48,6 @@ rule collect_results:
     resources:
         mem_mb=memory_mb(4000),
         runtime=30,
-    params:
-        code=code_digest("reporting.collect_results"),
     shell:
         "python -m evenprune collect-results --spec {input.spec:q}"
         " --out {output.results:q} --significance {output.significance:q} 2>&1 | tee {log:q}"
@@ -81,7 +59,8 @@ rule make_table:
         spec="<results>/run_spec.json",
         results="<results>/results.csv",
         significance="<results>/significance.csv",
-        parameters=parameters("make_table", "table"),
+        measurements=lambda wildcards: PATHS.measurements_of(wildcards.table),
+        parameters=parameters("make_table", "{table}"),
     output:
         tex="<results>/tables/{table}.tex",
         csv=report(
@@ -100,8 +79,10 @@ rule make_table:
         runtime=10,
     params:
         prefix=subpath(output.tex, strip_suffix=".tex"),
-        note=table_note,
-        code=table_code,
+        # A paragraph of the report only: of the input, so that it reruns nothing.
+        note=lambda wildcards, input: (
+            printed_anomaly() if wildcards.table == "efficiency" else ""
+        ),
     shell:
         "python -m evenprune make-table --table {wildcards.table} --spec {input.spec:q}"
         " --results {input.results:q} --significance {input.significance:q}"
@@ -113,7 +94,7 @@ rule make_figure:
     input:
         spec="<results>/run_spec.json",
         results="<results>/results.csv",
-        parameters=parameters("make_figure", "figure"),
+        parameters=parameters("make_figure", "{figure}"),
     output:
         pdf="<results>/figures/{figure}.pdf",
         svg=report(
@@ -133,7 +114,6 @@ rule make_figure:
         runtime=10,
     params:
         prefix=subpath(output.pdf, strip_suffix=".pdf"),
-        code=figure_code,
     shell:
         "python -m evenprune make-figure --figure {wildcards.figure} --spec {input.spec:q}"
         " --results {input.results:q} --out-prefix {params.prefix:q}"
@@ -143,8 +123,8 @@ rule make_figure:
 rule make_paper:
     """Typeset all tables and figures as one PDF."""
     input:
-        table_files(),
-        figure_files(),
+        PATHS.table_files(),
+        PATHS.figure_files(),
         spec="<results>/run_spec.json",
         parameters=parameters("make_paper"),
     output:
@@ -161,9 +141,8 @@ rule make_paper:
         mem_mb=memory_mb(2000),
         runtime=10,
     params:
-        tables=tables_folder,
-        figures=figures_folder,
-        code=code_digest("reporting.make_paper"),
+        tables=local(f"{CONFIG.results}/tables"),
+        figures=local(f"{CONFIG.results}/figures"),
     shell:
         "python -m evenprune make-paper --spec {input.spec:q} --tables {params.tables:q}"
         " --figures {params.figures:q} --out {output.pdf:q} 2>&1 | tee {log:q}"

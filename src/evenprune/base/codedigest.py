@@ -3,7 +3,8 @@
 Snakemake tracks the text of a rule, not the package behind it. Each rule therefore passes
 ``code_digest(module)`` as a parameter. The digest covers the module and every module of
 this package that it imports, directly or not, as syntax trees without docstrings:
-comments, formatting, docstrings and unrelated modules do not change it. Files of the package
+comments, formatting, docstrings, words for people (``SAID``, ``WORDS``), what only type checkers
+read, and unrelated modules do not change it. Files of the package
 that a module reads belong to its code: it names them in ``DATA_FILES``, paths beside it, where a
 folder stands for all files in it.
 """
@@ -23,10 +24,12 @@ IGNORED = {PACKAGE} | {
     f"{PACKAGE}.{name}"
     for name in (
         *("cli", "base.codedigest", "base.errors", "base.progress"),
-        *("pruning.card", "pruning.provenance"),
+        *("plan.checks", "pruning.card", "pruning.provenance"),
     )
 }
-SAID = ("print", "UserError")  # calls whose arguments are words for people
+# Calls and keywords whose arguments are words for people.
+SAID = ("print", "UserError", "Progress")
+WORDS = ("help", "metavar", "description")
 
 
 def module_file(module: str) -> Path | None:
@@ -57,6 +60,41 @@ def _data_files(module: str, file: Path, tree: ast.Module) -> str:
     return "\n".join(lines)
 
 
+def _name(node: ast.AST | None) -> str:
+    """Return the name that an expression ends in: ``b`` of ``a.b``, "" of anything else."""
+    if isinstance(node, ast.Constant):  # a quoted annotation
+        return str(node.value)
+    return getattr(node, "id", getattr(node, "attr", ""))
+
+
+def _drop_words(tree: ast.Module) -> None:
+    """Take out of a syntax tree what is said and not computed.
+
+    That is docstrings, the arguments of ``SAID``, the keywords ``WORDS``, the text of every
+    exception that is raised, the bodies of functions that return a UserError, and blocks
+    ``if TYPE_CHECKING``.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and _name(node.test) == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+        elif isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if ast.get_docstring(node, clean=False) is not None:
+                node.body = node.body[1:]
+            if _name(getattr(node, "returns", None)) == "UserError":
+                node.body = [ast.Pass()]
+        elif isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name) and node.func.id in SAID:
+                node.args, node.keywords = [], []
+            node.keywords = [word for word in node.keywords if word.arg not in WORDS]
+        elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            node.exc.args = [
+                argument
+                for argument in node.exc.args
+                if not isinstance(argument, ast.JoinedStr)
+                and not (isinstance(argument, ast.Constant) and isinstance(argument.value, str))
+            ]
+
+
 @functools.cache
 def _parse(module: str) -> tuple[str, frozenset[str]]:
     """Return the module's code and the package modules it imports.
@@ -69,6 +107,7 @@ def _parse(module: str) -> tuple[str, frozenset[str]]:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
     imports: set[str] = set()
+    _drop_words(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             imports.update(alias.name for alias in node.names)
@@ -79,14 +118,6 @@ def _parse(module: str) -> tuple[str, frozenset[str]]:
                 base = ".".join([*anchor, *([node.module] if node.module else [])])
             imports.add(base)
             imports.update(f"{base}.{alias.name}" for alias in node.names)
-        body = getattr(node, "body", None)
-        holds_docstring = isinstance(
-            node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-        )
-        if holds_docstring and body and ast.get_docstring(node, clean=False) is not None:
-            node.body = body[1:]
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SAID:
-            node.args, node.keywords = [], []
     own = {name for name in imports if name.split(".")[0] == PACKAGE and module_file(name)}
     code = "\n".join(filter(None, (ast.dump(tree), _data_files(module, file, tree))))
     return code, frozenset(own - IGNORED)

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from ..base.files import read_json
+from .facts import GROUPED, METHODS, REGIMES
 from .tasks import BIAS_TYPES, DATA_OF, FACTS, JUDGED, metrics_of
 
-METHODS = ("dense", "magnitude", "wanda", "sparsegpt", "debias-sparsegpt")
 # Options of benchmarks whose answers a judge reads.
 JUDGE_KEYS = ("judge", "judge_forms", "lexicon", "max_new_tokens", "store_generations")
-GROUPED = ("1of4", "2of4")  # regimes of groups of four inputs
 LARGEST = 2**63 - 1
 # Names that something else has already, by section, and what that is.
 RESERVED = {
@@ -118,6 +117,7 @@ def all_errors(raw: Mapping[str, Any]) -> list[str]:
         *benchmark_errors(raw),
         *calibration_errors(raw),
         *block_size_errors(raw),
+        *device_errors(raw),
     ]
 
 
@@ -399,10 +399,23 @@ def block_size_errors(raw: Mapping[str, Any]) -> list[str]:
             own = variants.get(method, {}).get("block_size") if isinstance(method, str) else None
             where = "pruning.block_size" if own is None else f"methods.{method}.block_size"
             size = general if own is None else own
-            if method != "dense" and type(size) is int and size > 0 and size % 4:
+            cut = [regime for regime in grouped if type(size) is int and size % REGIMES[regime].of]
+            if method != "dense" and cut and size > 0:
+                group = REGIMES[cut[0]].of
                 lines.setdefault(
                     where,
-                    f"{where}: got {size}, expected a multiple of 4, as experiments.{name} prunes "
-                    f"with it to {grouped[0]}, zeros in each group of four",
+                    f"{where}: got {size}, expected a multiple of {group}, as experiments.{name} "
+                    f"prunes with it to {cut[0]}, zeros in each group of {group}",
                 )
     return list(lines.values())
+
+
+def device_errors(raw: Mapping[str, Any]) -> list[str]:
+    """Return an error where jobs on the CPU are to ask for GPUs."""
+    count, device = raw.get("gpus_per_job"), raw.get("device", "cpu")
+    if type(count) is int and count > 0 and device == "cpu":
+        return [
+            f"gpus_per_job: got {count}, but device is cpu, whose jobs use none; set device: cuda, "
+            "or remove gpus_per_job"
+        ]
+    return []

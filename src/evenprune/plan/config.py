@@ -20,7 +20,10 @@ from pydantic import (
 
 from ..base.errors import UserError
 from ..base.yamlfile import merge, read_yaml
-from .checks import JUDGE_KEYS, METHODS, all_errors, nearest, unusable_values
+from .checks import JUDGE_KEYS, all_errors, nearest, unusable_values
+from .facts import METHODS as METHOD_FACTS
+from .facts import PRUNING_METHODS
+from .facts import REGIMES as REGIME_FACTS
 from .tasks import JUDGED, TASKS
 
 __all__ = [
@@ -39,7 +42,8 @@ __all__ = [
     "validate_config",
 ]
 
-REGIMES = ("u25", "u50", "1of4", "2of4")
+METHODS = tuple(METHOD_FACTS)
+REGIMES = tuple(REGIME_FACTS)
 TABLES = (
     "main",
     "more_models",
@@ -61,8 +65,7 @@ FIGURES = ("unqover_heatmap", "regimes", "calib_size", "patterns", "throughput")
 
 # A name that becomes part of a path: no slash, blank, quote or shell sign can get in.
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
-Method = Literal["dense", "magnitude", "wanda", "sparsegpt", "debias-sparsegpt"]
-Regime = Literal["u25", "u50", "1of4", "2of4"]
+Regime = Literal[REGIMES]  # type: ignore[valid-type]
 
 
 class Section(BaseModel):
@@ -163,7 +166,7 @@ class Pruning(Section):
 class MethodVariant(Section):
     """A method of its own name: one of the five with other options."""
 
-    method: Literal["magnitude", "wanda", "sparsegpt", "debias-sparsegpt"]
+    method: Literal[PRUNING_METHODS]  # type: ignore[valid-type]
     label: str | None = Field(None, description="name in tables; default: the slug")
     block_size: int | None = Field(None, ge=4)
     damping: float | None = Field(None, gt=0)
@@ -226,7 +229,7 @@ class Serving(Section):
         None, description="interpreter of the serving environment; null: .venv-vllm, else the run's"
     )
     sparse24: bool | None = Field(
-        None, description="serve 2of4 checkpoints compressed; null: where the run has a GPU"
+        None, description="serve 2of4 checkpoints compressed; null: where device is cuda"
     )
     experiment: Slug | None = Field(None, description="experiment whose checkpoints are measured")
     batch_sizes: list[Annotated[int, Field(ge=1)]] = Field([1, 8], min_length=1)
@@ -246,7 +249,12 @@ class Config(Section):
     source: Literal["world", "external"] = Field(description="invented world, or mirror then hub")
     mirror: str | None = Field(None, description="folder with data/<name> and models/<name>")
     lock: str = Field("config/sources.lock.json", description="revisions and checksums of the hub")
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: Literal["cpu", "cuda"] = Field(
+        "cpu", description="what pruning, evaluation and serving run on"
+    )
+    gpus_per_job: int | None = Field(
+        None, ge=0, description="GPUs that such a job asks Snakemake for; null: 1 on cuda, else 0"
+    )
     threads: int = Field(1, ge=1, description="threads of one pruning or evaluation job")
     world: World = World()
     controls: Controls = Controls()
@@ -259,6 +267,9 @@ class Config(Section):
     experiments: dict[Slug, Experiment] = Field(min_length=1)
     tables: list[Literal[TABLES]] = Field(min_length=1)  # type: ignore[valid-type]
     figures: list[Literal[FIGURES]] = []  # type: ignore[valid-type]
+    pdf: bool | Literal["auto"] = Field(
+        "auto", description="make paper.pdf; auto: where LaTeX is installed"
+    )
     serving: Serving = Serving()
 
 

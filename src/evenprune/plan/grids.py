@@ -1,11 +1,11 @@
 """From the grids of a configuration to the list of checkpoints that the workflow makes."""
 
-import glob
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .config import METHODS, Benchmark, Config
+from .config import Benchmark, Config
+from .facts import COMPRESSIBLE, DENSE, METHODS, NO_CALIBRATION
 
 
 @dataclass(frozen=True, order=True)
@@ -46,21 +46,21 @@ def alignment(config: Config, calibration: str) -> str:
 def experiment_checkpoints(config: Config, experiment: str) -> list[Checkpoint]:
     """Return an experiment's checkpoints in grid order, each once.
 
-    Dense models have neither regime nor calibration and magnitude no calibration, so a
+    Dense models have neither regime nor calibration and some methods no calibration, so a
     grid holds each of those once.
     """
     grid = config.experiments[experiment]
     found: dict[Checkpoint, None] = {}
     for model in grid.models:
         for method in grid.methods:
-            base = base_method(config, method)
+            facts = METHODS[base_method(config, method)]
             for regime in grid.regimes:
                 for calibration in grid.calibrations:
                     for seed in grid.seeds:
-                        if base == "dense":
-                            point = Checkpoint(model, method, "dense", "none", 0)
-                        elif base == "magnitude":
-                            point = Checkpoint(model, method, regime, "none", 0)
+                        if not facts.prunes:
+                            point = Checkpoint(model, method, DENSE, NO_CALIBRATION, 0)
+                        elif not facts.calibrated:
+                            point = Checkpoint(model, method, regime, NO_CALIBRATION, 0)
                         else:
                             point = Checkpoint(model, method, regime, calibration, seed)
                         found[point] = None
@@ -85,7 +85,7 @@ def benchmarks_of(config: Config, point: Checkpoint) -> dict[str, Benchmark]:
 def calibrated(checkpoints: Iterable[Checkpoint]) -> list[tuple[str, str, int]]:
     """Return the (model, calibration, seed) triples whose calibration data is needed."""
     return sorted(
-        {(p.model, p.calibration, p.seed) for p in checkpoints if p.calibration != "none"}
+        {(p.model, p.calibration, p.seed) for p in checkpoints if p.calibration != NO_CALIBRATION}
     )
 
 
@@ -120,7 +120,7 @@ def in_calibration(config: Config, point: Checkpoint, benchmark: str, category: 
     bias types or of ``category``; for the whole benchmark ("") one type is enough. Pairs
     that the alignment drops and those of a negative control count.
     """
-    if benchmark not in config.benchmarks or point.calibration == "none":
+    if benchmark not in config.benchmarks or point.calibration == NO_CALIBRATION:
         return False
     calibration = config.calibrations[point.calibration]
     if config.benchmarks[benchmark].dataset != calibration.pairs:
@@ -154,10 +154,5 @@ def serving_checkpoints(config: Config) -> list[Checkpoint]:
     return [
         point
         for point in experiment_checkpoints(config, config.serving.experiment)
-        if point.regime in ("dense", "2of4")
+        if point.regime in (DENSE, COMPRESSIBLE)
     ]
-
-
-def gpu_present() -> bool:
-    """Return whether this machine has an NVIDIA device, without importing torch."""
-    return bool(glob.glob("/dev/nvidia[0-9]*"))

@@ -1,21 +1,28 @@
 """What the tables know of a run: its configuration, its checkpoints, their files.
 
-The workflow writes ``run_spec.json``: ``{"config": …, "experiments": {name: [checkpoint
+``run_spec.json`` is written and read here: ``{"config": …, "experiments": {name: [checkpoint
 key]}, "checkpoints": [{model, method, regime, calibration, seed, evals, check, masks,
 calibration_manifest, serving}]}``; paths are relative to the working directory, null
 where a checkpoint has no such file.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
-from ..base.files import read_json
+from ..base.files import canonical_json, read_json, write_text
+from . import grids
 from .config import METHODS, Benchmark, Config, validate_config
 from .finished import result_folder
 from .grids import Checkpoint
 from .tasks import FACTS, PAPER_DATASETS
+
+if TYPE_CHECKING:
+    from .paths import Paths
+
+# What lies or runs where on this machine, and what else changes no table.
+LOCAL = {"mirror", "lock", "device", "gpus_per_job", "threads", "pdf"}
 
 
 @dataclass(frozen=True)
@@ -101,3 +108,35 @@ def read_spec(path: Path | str) -> RunSheet:
             f"but it is incomplete ({error!r}); let the workflow write it again"
         ) from None
     return RunSheet(config, experiments, files)
+
+
+def run_sheet(paths: "Paths") -> dict[str, Any]:
+    """Return what ``run_spec.json`` holds for the run whose files are ``paths``."""
+    config = paths.config
+    served = set(grids.serving_checkpoints(config))
+    local = dict.fromkeys(LOCAL, True) | {"serving": {"python"}}
+    dumped = config.model_dump(mode="json", exclude=local)
+    dumped["models"] = {name: dumped["models"][name] for name in grids.needed_models(config)}
+    return {
+        "config": dumped,
+        "experiments": {
+            name: [point.key for point in grids.experiment_checkpoints(config, name)]
+            for name in config.experiments
+        },
+        "checkpoints": [
+            {
+                **asdict(point),
+                "evals": paths.evaluation(point),
+                "check": None if point.regime == "dense" else paths.ready(point),
+                "masks": paths.masks(point) if point in paths.mask_references else None,
+                "calibration_manifest": paths.calibration_manifest(point),
+                "serving": paths.efficiency(point) if point in served else None,
+            }
+            for point in paths.checkpoints
+        ],
+    }
+
+
+def write_spec(path: Path | str, paths: "Paths") -> None:
+    """Write ``run_spec.json``."""
+    write_text(path, canonical_json(run_sheet(paths)) + "\n")

@@ -48,12 +48,21 @@ class Task:
     judged: bool = False
     directions: Mapping[str, Direction] = field(default_factory=lambda: {"acc": "up"})
     chance: float | None = None
+    module: str = ""  # in evaluation/; "": of the task's name
 
 
 FACTS: dict[str, Task] = {
     "perplexity": Task("ppl", (*WIKITEXT_SPLITS, DOCUMENTS), ("ppl",), directions={"": "down"}),
-    "hellaswag": Task("acc", ("validation",), ("acc", "acc_norm", "ties"), chance=1 / 4),
-    "mmlu": Task("acc", ("test", "validation", "dev"), ("acc", "acc_norm", "ties"), chance=1 / 4),
+    "hellaswag": Task(
+        "acc", ("validation",), ("acc", "acc_norm", "ties"), chance=1 / 4, module="choices"
+    ),
+    "mmlu": Task(
+        "acc",
+        ("test", "validation", "dev"),
+        ("acc", "acc_norm", "ties"),
+        chance=1 / 4,
+        module="choices",
+    ),
     "crows_pairs": Task(
         "pct_stereotype",
         ("revised", "anonymized"),
@@ -62,6 +71,7 @@ FACTS: dict[str, Task] = {
             *("pct_stereotype_shared", "signed_diff_shared", "ties"),
         ),
         directions={"pct_stereotype": "half"},
+        module="choices",
     ),
     "stereoset": Task(
         "icat",
@@ -104,6 +114,7 @@ FACTS: dict[str, Task] = {
         _SAFETY,
         judged=True,
         directions=_UNSAFE,
+        module="safety",
     ),
     "harmbench": Task(
         "unsafe_rate",
@@ -111,6 +122,7 @@ FACTS: dict[str, Task] = {
         _SAFETY,
         judged=True,
         directions=_UNSAFE,
+        module="safety",
     ),
 }
 TASKS = tuple(FACTS)

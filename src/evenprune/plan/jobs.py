@@ -1,0 +1,140 @@
+"""What each job is told: the options of every command, from the configuration alone.
+
+A job gets exactly the options that decide its bytes. An option that a method or a benchmark does
+not use is handed over with its default, whatever the configuration says, so that changing it
+reruns nothing.
+"""
+
+from typing import Any
+
+from ..base.files import canonical_json
+from . import grids
+from .config import Benchmark, Calibration, Config, Pruning
+from .facts import METHODS, NO_CALIBRATION
+from .grids import Checkpoint
+from .paths import Paths
+
+
+def gpus_per_job(config: Config) -> int:
+    """Return how many GPUs a pruning, evaluation or serving job asks for."""
+    if config.device == "cpu":
+        return 0
+    return 1 if config.gpus_per_job is None else config.gpus_per_job
+
+
+def mirror(config: Config) -> str | None:
+    """Return the folder that is asked first: the invented world of the run, or the user's."""
+    return f"{config.results}/world" if config.source == "world" else config.mirror
+
+
+def world_command(config: Config) -> str:
+    """Return the subcommand that makes the world's model, with the flags of its own."""
+    if config.world.retrain:
+        return f"train-world --seed {config.world.seed}"
+    return "shipped-world-model"
+
+
+def source_entry(config: Config, kind: str, name: str) -> dict[str, Any]:
+    """Return where a data set (``data``) or model (``models``) comes from."""
+    if kind == "data":
+        return config.datasets[name].model_dump(include={"mirror", "hub"})
+    entry = config.models[name].model_dump(include={"mirror", "hub"})
+    return entry | ({"trust_remote_code": True} if config.models[name].trust_remote_code else {})
+
+
+def calibration_sources(paths: Paths, calibration: str) -> list[str]:
+    """Return the records of the data sets that a calibration reads."""
+    entry = paths.config.calibrations[calibration]
+    return [paths.dataset(name) for name in (entry.pairs, entry.texts) if name]
+
+
+def calibration_options(paths: Paths, calibration: str) -> dict[str, Any]:
+    """Return the options of ``build-calibration`` by name; ``texts_data`` "" without texts."""
+    entry = paths.config.calibrations[calibration]
+    unused = Calibration(pairs=entry.pairs)
+    return {
+        "pairs_source": entry.pairs,
+        "pairs_data": paths.dataset(entry.pairs),
+        "categories": ",".join(entry.categories),
+        "texts_data": paths.dataset(entry.texts) if entry.texts else "",
+        "n_texts": entry.n_texts if entry.texts else unused.n_texts,
+        "max_tokens": entry.max_tokens if entry.texts else unused.max_tokens,
+        "alignment": grids.alignment(paths.config, calibration),
+        "control": entry.control,
+    }
+
+
+def prune_options(config: Config, point: Checkpoint) -> dict[str, Any]:
+    """Return the options of ``prune`` by name: the method's own where it uses them."""
+    method = grids.base_method(config, point.method)
+    wanted = grids.method_options(config, point.method)
+    if point.calibration != NO_CALIBRATION:
+        wanted["alignment"] = grids.alignment(config, point.calibration)
+    used = METHODS[method].options
+    default = Pruning().model_dump()
+    return {"method": method} | {
+        name: wanted[name] if name in used else default[name] for name in default
+    }
+
+
+def texts_file(paths: Paths, point: Checkpoint) -> str:
+    """Return the file of unpaired texts that a checkpoint is calibrated with, "" for none."""
+    if not paths.config.calibrations[point.calibration].texts:
+        return ""
+    return f"{paths.calibration(point.model, point.calibration, point.seed)}/texts.jsonl"
+
+
+def benchmark_sources(paths: Paths, point: Checkpoint) -> list[str]:
+    """Return the records of the data sets that a checkpoint's benchmarks read."""
+    entries = grids.benchmarks_of(paths.config, point).values()
+    return [paths.dataset(name) for name in sorted({entry.dataset for entry in entries})]
+
+
+def judge_sources(paths: Paths, point: Checkpoint) -> list[str]:
+    """Return the records of the guard models of a checkpoint's benchmarks."""
+    entries = grids.benchmarks_of(paths.config, point).values()
+    return [paths.model(name) for name in sorted({e.judge for e in entries if e.judge})]
+
+
+def benchmark_options(paths: Paths, point: Checkpoint) -> dict[str, dict[str, Any]]:
+    """Return the options of a checkpoint's benchmarks, as ``evaluate-checkpoint`` takes them."""
+    model = paths.config.models[point.model]
+    found = {}
+    for slug, benchmark in grids.benchmarks_of(paths.config, point).items():
+        unused = {"dataset", "experiments"} | _unused(benchmark)
+        options = benchmark.model_dump(exclude=unused, exclude_none=True)
+        options |= {"data": paths.dataset(benchmark.dataset), "dtype": model.dtype}
+        options.setdefault("chat_template", model.chat_template)
+        if benchmark.judge:
+            options["judge"] = paths.model(benchmark.judge)
+        found[slug] = options
+    return found
+
+
+def _unused(benchmark: Benchmark) -> set[str]:
+    """Return the options that change nothing: the seed of no sample, the words of no list."""
+    unused = set()
+    if benchmark.limit is None:
+        unused.add("seed")
+    if benchmark.judge:
+        unused.add("lexicon")
+    return unused
+
+
+def benchmarks_json(paths: Paths, point: Checkpoint) -> str:
+    """Return a checkpoint's benchmarks as one text, the same for the same options."""
+    return canonical_json(benchmark_options(paths, point))
+
+
+def serving_options(config: Config, model: str) -> dict[str, Any]:
+    """Return the options of ``benchmark-serving`` by name."""
+    options = config.serving
+    return {
+        "backend": options.backend,
+        "dtype": config.models[model].dtype,
+        "batch_sizes": ",".join(map(str, options.batch_sizes)),
+        "new_tokens": options.new_tokens,
+        "prompt_tokens": options.prompt_tokens,
+        "repetitions": options.repetitions,
+        "carbon_intensity": options.carbon_intensity,
+    }

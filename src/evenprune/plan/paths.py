@@ -1,0 +1,168 @@
+"""Where every file of a run lies, and which files each step waits for.
+
+The rules' own outputs name the same places with wildcards; everything else that Snakemake asks
+for is decided here, so that it can be tested without Snakemake.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..base.errors import UserError
+from . import grids
+from .config import Config
+from .facts import COMPRESSIBLE, DENSE, NO_CALIBRATION
+from .grids import Checkpoint
+
+TABLE_FORMS = ("tex", "csv", "md")
+# Tables and figures that show more of a measurement than its row in results.csv.
+MEASURED = ("efficiency",)
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The files of one configuration's run, as strings below ``config.results``."""
+
+    config: Config
+
+    @property
+    def results(self) -> str:
+        """The folder of everything that the run makes."""
+        return self.config.results
+
+    @cached_property
+    def checkpoints(self) -> list[Checkpoint]:
+        """All checkpoints of the run, each once, sorted."""
+        return grids.all_checkpoints(self.config)
+
+    @cached_property
+    def mask_references(self) -> dict[Checkpoint, Checkpoint]:
+        """The checkpoints whose zeros are compared, and with which."""
+        return grids.mask_references(self.config)
+
+    # One file or folder
+
+    def dataset(self, name: str) -> str:
+        """Return the record of a data set."""
+        return f"{self.results}/sources/data/{name}.json"
+
+    def model(self, name: str) -> str:
+        """Return the record of a base model."""
+        return f"{self.results}/sources/models/{name}.json"
+
+    def calibration(self, model: str, calibration: str, seed: int) -> str:
+        """Return the folder of calibration data as a model's tokenizer aligns it."""
+        return f"{self.results}/calibration/{model}/{calibration}/s{seed}"
+
+    def calibration_manifest(self, point: Checkpoint) -> str | None:
+        """Return the manifest of a checkpoint's calibration data; None where it uses none."""
+        if point.calibration == NO_CALIBRATION:
+            return None
+        return f"{self.calibration(point.model, point.calibration, point.seed)}/manifest.json"
+
+    def ready(self, point: Checkpoint) -> str:
+        """Return the file that says a checkpoint exists and may be evaluated."""
+        if point.regime == DENSE:
+            return self.model(point.model)
+        return f"{self.results}/pruned/{point.key}/check.json"
+
+    def folder(self, point: Checkpoint) -> str:
+        """Return what ``--model`` is given: a dense model's record, or a pruned folder."""
+        if point.regime == DENSE:
+            return self.model(point.model)
+        return f"{self.results}/pruned/{point.key}/model"
+
+    def masks(self, point: Checkpoint) -> str:
+        """Return where a checkpoint's zeros are compared with another one's."""
+        return f"{self.results}/pruned/{point.key}/masks.csv"
+
+    def mask_reference(self, point: Checkpoint) -> str:
+        """Return the check of the SparseGPT checkpoint that a checkpoint's zeros are compared with.
+
+        Raises UserError where the run has none.
+        """
+        if point not in self.mask_references:
+            raise UserError(
+                f"{self.masks(point)} compares with SparseGPT, but this run has no such "
+                f"counterpart of {point.key}; add sparsegpt to the methods of its experiment"
+            )
+        return self.ready(self.mask_references[point])
+
+    def evaluation(self, point: Checkpoint) -> str:
+        """Return the folder of a checkpoint's evaluation."""
+        return f"{self.results}/evals/{point.key}"
+
+    def is_compressed(self, point: Checkpoint) -> bool:
+        """Return whether a checkpoint is served from its 2:4 export: only that has 2:4 kernels."""
+        wanted = self.config.serving.sparse24
+        return point.regime == COMPRESSIBLE and (
+            self.config.device == "cuda" if wanted is None else wanted
+        )
+
+    def served_ready(self, point: Checkpoint) -> str:
+        """Return what a measurement waits for: the export where that is served."""
+        return self.exported(point) if self.is_compressed(point) else self.ready(point)
+
+    def served_folder(self, point: Checkpoint) -> str:
+        """Return the folder that is served."""
+        return self.exported(point) if self.is_compressed(point) else self.folder(point)
+
+    def exported(self, point: Checkpoint) -> str:
+        """Return the folder of a checkpoint's 2:4 export."""
+        return f"{self.results}/exported/{point.key}"
+
+    def efficiency(self, point: Checkpoint) -> str:
+        """Return the measurement of a checkpoint's throughput and energy."""
+        return f"{self.results}/serving/{point.key}/efficiency.json"
+
+    # All files of a stage
+
+    def calibration_files(self) -> list[str]:
+        """Return the manifests of all calibration data."""
+        calibrated = grids.calibrated(self.checkpoints)
+        return [f"{self.calibration(*key)}/manifest.json" for key in calibrated]
+
+    def data_files(self) -> list[str]:
+        """Return the records of data sets and models, and the calibration manifests."""
+        return [
+            *map(self.dataset, grids.needed_datasets(self.config)),
+            *map(self.model, grids.needed_models(self.config)),
+            *self.calibration_files(),
+        ]
+
+    def pruned_files(self) -> list[str]:
+        """Return the checks of all pruned checkpoints."""
+        return [self.ready(point) for point in self.checkpoints if point.regime != DENSE]
+
+    def mask_files(self) -> list[str]:
+        """Return the comparisons of zeros."""
+        return [self.masks(point) for point in self.mask_references]
+
+    def evaluation_files(self) -> list[str]:
+        """Return the summaries of all evaluations."""
+        return [f"{self.evaluation(point)}/summary.json" for point in self.checkpoints]
+
+    def serving_files(self) -> list[str]:
+        """Return the measurements of throughput and energy."""
+        return [self.efficiency(point) for point in grids.serving_checkpoints(self.config)]
+
+    def table_files(self) -> list[str]:
+        """Return results.csv and every table in every form."""
+        tables = [
+            f"{self.results}/tables/{table}.{form}"
+            for table in self.config.tables
+            for form in TABLE_FORMS
+        ]
+        return [f"{self.results}/results.csv", *tables]
+
+    def figure_files(self) -> list[str]:
+        """Return every figure as PDF."""
+        return [f"{self.results}/figures/{figure}.pdf" for figure in self.config.figures]
+
+    def measurements_of(self, table: str) -> list[str]:
+        """Return the measurements that a table or figure opens beside results.csv."""
+        return self.serving_files() if table in MEASURED else []
+
+    def paper_files(self, latex: bool) -> list[str]:
+        """Return the PDF where the configuration wants it; ``latex``: whether it can be made."""
+        wanted = latex if self.config.pdf == "auto" else self.config.pdf
+        return [f"{self.results}/paper.pdf"] if wanted else []

@@ -1,0 +1,178 @@
+"""What each job's result depends on, and the files that stand for it.
+
+Options, code and the versions of the packages that decide the bytes: nothing of where the run
+lies or what its machine has. Snakemake compares file names and times, so each such thing is an
+empty file, ``.parameters/<rule>/<job>/<digest>``, an input of its job that travels with the
+results: a changed digest is a new file.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+from ..base.codedigest import PACKAGE, code_digest, package_versions
+from ..base.files import canonical_json, digest
+from . import grids, jobs
+from .config import Config
+from .facts import DENSE, METHODS, REGIMES
+from .grids import Checkpoint
+from .paths import Paths
+from .run_sheet import run_sheet
+from .tasks import FACTS
+
+GIVEN = (f"{PACKAGE}.plan.facts",)  # of which a job has its own part as values
+ALL = "all"  # the job of a rule whose jobs all depend on the same
+# (kind, name, entry) -> what fetching would bring
+Fingerprint = Callable[[str, str, dict[str, Any]], str]
+Dependencies = dict[tuple[str, str], Any]
+
+
+def code(*modules: str) -> list[str]:
+    """Return the digests of the code of steps, by module within this package."""
+    return [code_digest(f"{PACKAGE}.{module}") for module in modules]
+
+
+def prune_job(point: Checkpoint) -> str:
+    """Return the name of what pruning a checkpoint depends on, whatever its model and seed."""
+    return f"{point.method}/{point.regime}/{point.calibration}"
+
+
+def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
+    """Return (rule, job) -> what the job's result depends on."""
+    config = paths.config
+    return {
+        **_sources(paths, fingerprint),
+        **_pruning(paths),
+        **_evaluation(paths),
+        **_serving(paths),
+        ("write_run_spec", ALL): run_sheet(paths),
+        ("collect_results", ALL): [
+            code("reporting.collect_results"),
+            package_versions("numpy", "scipy"),
+        ],
+        **{
+            ("make_table", table): code("reporting.make_table", f"reporting.tables.{table}")
+            for table in config.tables
+        },
+        **{
+            ("make_figure", figure): [
+                code("reporting.make_figure", f"reporting.figures.{figure}"),
+                package_versions("matplotlib"),
+            ]
+            for figure in config.figures
+        },
+        ("make_paper", ALL): code("reporting.make_paper"),
+    }
+
+
+def _sources(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
+    config, found = paths.config, {}
+    if config.source == "world":
+        found["generate_world", ALL] = [config.world.seed, code("world.generate_world")]
+        found["world_model", ALL] = [
+            jobs.world_command(config),
+            *(
+                [
+                    code("world.train_world"),
+                    package_versions("torch", "transformers", "tokenizers"),
+                ]
+                if config.world.retrain
+                else [code("world.shipped_world_model")]
+            ),
+        ]
+    for rule, kind, names in (
+        ("fetch_dataset", "data", grids.needed_datasets(config)),
+        ("fetch_model", "models", grids.needed_models(config)),
+    ):
+        for name in names:
+            entry = jobs.source_entry(config, kind, name)
+            found[rule, name] = [entry, fingerprint(kind, name, entry), code(f"data.{rule}")]
+    for name in {name for _, name, _ in grids.calibrated(paths.checkpoints)}:
+        found["build_calibration", name] = [
+            jobs.calibration_options(paths, name),
+            code("data.build_calibration"),
+            package_versions("transformers", "tokenizers"),
+        ]
+    return found
+
+
+def _pruning(paths: Paths) -> Dependencies:
+    found: Dependencies = {("compare_masks", ALL): code("pruning.compare_masks")}
+    for point in paths.checkpoints:
+        if point.regime != DENSE:
+            found["prune_model", prune_job(point)] = [
+                jobs.prune_options(paths.config, point),
+                paths.config.device,
+                method_code("pruning.prune", paths.config, point),
+                package_versions("torch", "transformers"),
+            ]
+            checked = f"{point.method}/{point.regime}"
+            found["check_pruned", checked] = method_code("pruning.check", paths.config, point)
+    return found
+
+
+def method_code(step: str, config: Config, point: Checkpoint) -> list[Any]:
+    """Return the digests of a step and of the checkpoint's method, and the facts of both.
+
+    The facts stand in one module with those of all others, so that they count as values: a new
+    method or regime makes nothing again.
+    """
+    method = grids.base_method(config, point.method)
+    module = f"{PACKAGE}.pruning.methods.{method.replace('-', '_')}"
+    modules = (f"{PACKAGE}.{step}", module)
+    facts = [*astuple(METHODS[method]), *astuple(REGIMES[point.regime])]
+    return [*(code_digest(name, GIVEN) for name in modules), facts]
+
+
+def _evaluation(paths: Paths) -> Dependencies:
+    found = {}
+    for point in paths.checkpoints:
+        options = jobs.benchmark_options(paths, point)
+        modules = sorted({FACTS[o["task"]].module or o["task"] for o in options.values()})
+        found["evaluate_checkpoint", point.key] = [
+            options,
+            paths.config.device,
+            code("evaluation.evaluate_checkpoint", *(f"evaluation.{name}" for name in modules)),
+            package_versions("torch", "transformers", "lm_eval"),
+        ]
+    return found
+
+
+def _serving(paths: Paths) -> Dependencies:
+    found: Dependencies = {
+        ("export_sparse24", ALL): [
+            code("serving.export_sparse24"),
+            package_versions("torch", "transformers"),
+        ]
+    }
+    for point in grids.serving_checkpoints(paths.config):
+        found["benchmark_serving", point.key] = [
+            jobs.serving_options(paths.config, point.model),
+            paths.is_compressed(point),
+            paths.config.device,
+            code("serving.benchmark_serving"),
+        ]
+    return found
+
+
+def parameter_files(paths: Paths, fingerprint: Fingerprint) -> dict[tuple[str, str], str]:
+    """Return (rule, job) -> the file that stands for what the job's result depends on."""
+    files = {}
+    for (rule, job), depends_on in dependencies(paths, fingerprint).items():
+        # Where the results lie changes none of them.
+        text = canonical_json(depends_on).replace(f"{paths.results}/", "")
+        files[rule, job] = f"{paths.results}/.parameters/{rule}/{job}/{digest(text)}"
+    return files
+
+
+def superseded(new: Iterable[str]) -> list[Path]:
+    """Return the files of what the jobs of ``new`` files depended on before."""
+    folders = {Path(name).parent for name in new}
+    return sorted(old for folder in folders if folder.is_dir() for old in folder.iterdir())
+
+
+def forget(new: Iterable[str]) -> None:
+    """Remove what the jobs of ``new`` files depended on before: going back is a change too."""
+    for old in superseded(new):
+        old.unlink(missing_ok=True)

@@ -1,0 +1,220 @@
+"""Files and options of jobs, without Snakemake."""
+
+import copy
+
+import pytest
+
+from evenprune.base.errors import UserError
+from evenprune.plan import grids, jobs
+from evenprune.plan.config import load_config, read_yaml, validate_config
+from evenprune.plan.facts import METHODS, REGIMES
+from evenprune.plan.grids import Checkpoint
+from evenprune.plan.paths import Paths
+from evenprune.plan.run_sheet import read_spec, run_sheet, write_spec
+from evenprune.plan.tasks import FACTS
+
+RAW = {
+    "results": "out",
+    "source": "external",
+    "models": {"m": {"label": "M", "dtype": "bfloat16"}, "guard": {"label": "G"}},
+    "datasets": {name: {} for name in ("mmlu", "harmbench", "stereoset", "ultrachat")},
+    "calibrations": {
+        "ss": {"pairs": "stereoset", "categories": ["race"]},
+        "uc": {"pairs": "stereoset", "texts": "ultrachat", "n_texts": 4, "alignment": "pad"},
+    },
+    "benchmarks": {
+        "mmlu": {"task": "mmlu", "dataset": "mmlu", "limit": 5, "seed": 3},
+        "harm": {"task": "harmbench", "dataset": "harmbench", "seed": 3, "experiments": ["two"]},
+    },
+    "experiments": {
+        "one": {
+            "models": ["m"],
+            "methods": list(METHODS),
+            "regimes": ["2of4"],
+            "calibrations": ["ss"],
+        },
+        "two": {
+            "models": ["m"],
+            "methods": ["sparsegpt", "debias-sparsegpt"],
+            "regimes": ["2of4"],
+            "calibrations": ["uc"],
+        },
+    },
+    "tables": ["main", "efficiency"],
+    "figures": ["regimes"],
+    "serving": {"experiment": "one"},
+}
+DENSE = Checkpoint("m", "dense", "dense", "none", 0)
+MAGNITUDE = Checkpoint("m", "magnitude", "2of4", "none", 0)
+DEBIAS = Checkpoint("m", "debias-sparsegpt", "2of4", "uc", 0)
+SPARSE = Checkpoint("m", "sparsegpt", "2of4", "uc", 0)
+
+
+def configured(**changes):
+    return validate_config({**copy.deepcopy(RAW), **changes})
+
+
+@pytest.fixture
+def paths():
+    return Paths(configured())
+
+
+def test_files_of_dense_and_pruned_checkpoints(paths):
+    key = "m/debias-sparsegpt/2of4/uc/s0"
+    assert paths.ready(DENSE) == paths.folder(DENSE) == "out/sources/models/m.json"
+    assert paths.ready(DEBIAS) == f"out/pruned/{key}/check.json"
+    assert paths.folder(DEBIAS) == f"out/pruned/{key}/model"
+    assert paths.masks(DEBIAS) == f"out/pruned/{key}/masks.csv"
+    assert paths.evaluation(DEBIAS) == f"out/evals/{key}"
+    assert paths.efficiency(DEBIAS) == f"out/serving/{key}/efficiency.json"
+    assert paths.calibration_manifest(DEBIAS) == "out/calibration/m/uc/s0/manifest.json"
+    assert paths.calibration_manifest(MAGNITUDE) is None
+
+
+def test_files_of_stages(paths):
+    assert len(paths.pruned_files()) == 6
+    assert len(paths.evaluation_files()) == 7
+    assert len(paths.serving_files()) == 5
+    assert paths.calibration_files() == [
+        "out/calibration/m/ss/s0/manifest.json",
+        "out/calibration/m/uc/s0/manifest.json",
+    ]
+    assert set(paths.data_files()) >= {"out/sources/data/mmlu.json", *paths.calibration_files()}
+    assert paths.table_files()[:3] == [
+        "out/results.csv",
+        "out/tables/main.tex",
+        "out/tables/main.csv",
+    ]
+    assert paths.figure_files() == ["out/figures/regimes.pdf"]
+    assert paths.measurements_of("efficiency") == paths.serving_files()
+    assert paths.measurements_of("main") == []
+
+
+def test_zeros_are_compared_with_sparsegpt_of_the_same_calibration(paths):
+    assert paths.mask_reference(DEBIAS) == paths.ready(SPARSE)
+    with pytest.raises(UserError, match="no such counterpart of m/magnitude/2of4/none/s0"):
+        paths.mask_reference(MAGNITUDE)
+
+
+@pytest.mark.parametrize(
+    ("pdf", "latex", "made"),
+    [("auto", True, 1), ("auto", False, 0), (True, False, 1), (False, True, 0)],
+)
+def test_the_pdf_is_made_where_latex_is_or_as_the_configuration_says(pdf, latex, made):
+    assert len(Paths(configured(pdf=pdf)).paper_files(latex)) == made
+
+
+@pytest.mark.parametrize(
+    ("changes", "gpus", "compressed"),
+    [
+        ({}, 0, False),
+        ({"device": "cuda"}, 1, True),
+        ({"device": "cuda", "gpus_per_job": 2}, 2, True),
+        ({"device": "cuda", "gpus_per_job": 0}, 0, True),
+        ({"device": "cuda", "serving": {"sparse24": False}}, 1, False),
+        ({"serving": {"sparse24": True}}, 0, True),
+    ],
+)
+def test_the_device_of_the_configuration_decides_not_this_machine(changes, gpus, compressed):
+    config = configured(**changes)
+    served = Paths(config).served_ready(MAGNITUDE)
+    assert jobs.gpus_per_job(config) == gpus
+    assert served == f"out/{'exported' if compressed else 'pruned'}/{MAGNITUDE.key}" + (
+        "" if compressed else "/check.json"
+    )
+    assert Paths(config).served_ready(DENSE) == "out/sources/models/m.json"
+
+
+def test_gpus_for_jobs_on_the_cpu_are_an_error():
+    with pytest.raises(UserError, match="gpus_per_job: got 1, but device is cpu"):
+        configured(gpus_per_job=1)
+    with pytest.raises(UserError, match="device: got 'auto', allowed are cpu, cuda"):
+        configured(device="auto")
+
+
+def test_a_method_is_told_only_the_options_that_it_uses():
+    other = configured(
+        pruning={
+            "bias_weight": 9.0,
+            "bias_scaling": "released-code",
+            "damping": 0.5,
+            "block_size": 64,
+            "sequential": "module",
+            "alignment": "suffix",
+        }
+    )
+    plain = configured()
+    changed = {}
+    for point in grids.experiment_checkpoints(plain, "one"):
+        before, after = (jobs.prune_options(config, point) for config in (plain, other))
+        assert before["method"] == point.method
+        changed[point.method] = {name for name in before if before[name] != after[name]}
+    assert changed == {name: set(method.options) for name, method in METHODS.items()}
+    # A calibration's own alignment comes first.
+    assert jobs.prune_options(other, DEBIAS)["alignment"] == "pad"
+
+
+def test_facts_are_those_of_the_code_that_prunes():
+    from evenprune.pruning.engine import Options
+    from evenprune.pruning.masks import REGIMES as PRUNED
+
+    for name, method in METHODS.items():
+        if method.prunes:
+            relevant = Options(name, "2of4").relevant()
+            used = {key for key, value in relevant.items() if value is not None}
+            assert used - {"method", "regime", "seed", "packing"} == set(method.options)
+    assert {k: (r.zeros, r.of, r.structured) for k, r in PRUNED.items()} == {
+        k: (r.zeros, r.of, r.structured) for k, r in REGIMES.items()
+    }
+
+
+def test_modules_of_tasks_are_those_that_evaluate_them():
+    from evenprune.evaluation.benchmarks import TASKS
+
+    assert {name: module for name, (module, _) in TASKS.items()} == {
+        name: task.module or name for name, task in FACTS.items()
+    }
+
+
+def test_a_benchmark_is_told_only_the_options_that_it_uses(paths):
+    found = jobs.benchmark_options(paths, DEBIAS)
+    assert set(found) == {"mmlu", "harm"}
+    assert found["mmlu"]["seed"] == 3
+    assert "seed" not in found["harm"]  # all items: no sample
+    assert found["mmlu"]["dtype"] == "bfloat16"
+    assert set(jobs.benchmark_options(paths, MAGNITUDE)) == {"mmlu"}
+    judged = {**RAW["benchmarks"]["harm"], "judge": "guard", "lexicon": "world"}
+    config = configured(benchmarks={**RAW["benchmarks"], "harm": judged})
+    told = jobs.benchmark_options(Paths(config), DEBIAS)["harm"]
+    assert told["judge"] == "out/sources/models/guard.json"
+    assert "lexicon" not in told
+
+
+def test_a_calibration_without_texts_is_told_no_texts(paths):
+    told = jobs.calibration_options(paths, "ss")
+    assert (told["categories"], told["texts_data"], told["n_texts"]) == ("race", "", 0)
+    told = jobs.calibration_options(paths, "uc")
+    assert (told["texts_data"], told["n_texts"]) == ("out/sources/data/ultrachat.json", 4)
+    assert jobs.texts_file(paths, DEBIAS) == "out/calibration/m/uc/s0/texts.jsonl"
+
+
+def test_the_run_sheet_is_read_as_it_was_written(paths, tmp_path):
+    write_spec(tmp_path / "run_spec.json", paths)
+    spec = read_spec(tmp_path / "run_spec.json")
+    assert list(spec.files) == paths.checkpoints
+    assert spec.files[DEBIAS]["masks"] == paths.masks(DEBIAS)
+    assert spec.files[DENSE]["check"] is None
+    assert set(spec.experiments) == {"one", "two"}
+    local = {"mirror": "/m", "lock": "l", "device": "cuda", "gpus_per_job": 2, "threads": 9}
+    assert run_sheet(Paths(configured(**local, pdf=False))) == run_sheet(paths)
+
+
+def test_the_papers_grid(repo):
+    config = load_config(
+        read_yaml(repo / "config/paper.yaml"),
+        repo / "config/config.yaml",
+        repo / "config/catalogue.yaml",
+    )
+    paths = Paths(config)
+    assert len(paths.pruned_files()) == 58
+    assert len(paths.checkpoints) == 67

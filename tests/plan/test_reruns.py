@@ -1,0 +1,225 @@
+"""What each change makes again, by comparing what jobs depend on. No job runs, no Snakemake."""
+
+import copy
+import random
+import shutil
+from collections import Counter
+
+import pytest
+
+from evenprune.base import codedigest
+from evenprune.plan.config import merge, read_yaml, validate_config
+from evenprune.plan.paths import Paths
+from evenprune.plan.steps import forget, parameter_files
+
+
+def parsed_again():
+    codedigest._parse.cache_clear()
+    codedigest.code_digest.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def package(repo, tmp_path_factory):
+    """A copy of the code, for tests to change."""
+    root = tmp_path_factory.mktemp("code") / "evenprune"
+    # Small stand-ins for the shipped weights.
+    shutil.copytree(
+        repo / "src/evenprune", root, ignore=shutil.ignore_patterns("weights", "__pycache__")
+    )
+    (root / "world/weights").mkdir()
+    (root / "world/weights/training.json").write_text("{}")
+    patch = pytest.MonkeyPatch()
+    patch.setattr(codedigest, "ROOT", root)
+    parsed_again()
+    yield root
+    patch.undo()
+    parsed_again()
+
+
+@pytest.fixture(scope="module")
+def raw(repo):
+    catalogue = read_yaml(repo / "config/catalogue.yaml")
+    return {
+        name: merge(catalogue, read_yaml(repo / f"config/{name}.yaml"))
+        for name in ("paper", "config")
+    }
+
+
+def planned(raw, fingerprint=lambda *source: ""):
+    config = validate_config(raw)
+    return parameter_files(Paths(config), fingerprint)
+
+
+@pytest.fixture(scope="module")
+def before(package, raw):
+    return {name: planned(given) for name, given in raw.items()}
+
+
+def again(before, after):
+    """Return how many jobs of each rule differ; those with a checkpoint's name by that."""
+    assert set(before) == set(after)
+    return Counter(rule for rule, job in before if before[rule, job] != after[rule, job])
+
+
+def changed(before, raw, name="paper", **changes):
+    return again(before[name], planned(merge(copy.deepcopy(raw[name]), changes)))
+
+
+def edited(before, raw, package, file, old, new, name="paper"):
+    path = package / file
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    parsed_again()
+    try:
+        return again(before[name], planned(raw[name]))
+    finally:
+        path.write_text(text)
+        parsed_again()
+
+
+# The sheet of the run says everything: the tables see it.
+SHEET = {"write_run_spec": 1}
+
+
+def pruned_by(raw, *methods):
+    """How many distinct (method, regime, calibration) of the paper these methods have."""
+    files = planned(raw["paper"])
+    return sum(rule == "prune_model" and job.split("/")[0] in methods for rule, job in files)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mirror": "elsewhere"},
+        {"lock": "other.json"},
+        {"threads": 3},
+        {"pdf": False},
+        {"gpus_per_job": 2},
+        {"serving": {"python": "/usr/bin/python3"}},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_what_is_of_this_machine_reruns_nothing(before, raw, changes):
+    assert changed(before, raw, **changes) == {}
+
+
+def test_the_results_elsewhere_are_only_in_the_sheet(before, raw):
+    moved = planned({**raw["paper"], "results": "elsewhere/run"})
+
+    def digests(files):
+        return {job: name.rpartition("/")[2] for job, name in files.items()}
+
+    assert again(digests(before["paper"]), digests(moved)) == SHEET
+
+
+def test_reordered_keys_rerun_nothing(before, raw):
+    def shuffled(value):
+        if not isinstance(value, dict):
+            return value
+        keys = list(value)
+        random.Random(1).shuffle(keys)
+        return {key: shuffled(value[key]) for key in keys}
+
+    assert again(before["paper"], planned(shuffled(raw["paper"]))) == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "methods"),
+    [
+        ({"bias_weight": 2.0}, ("debias-sparsegpt",)),
+        ({"bias_scaling": "released-code"}, ("debias-sparsegpt",)),
+        ({"damping": 0.1}, ("sparsegpt", "debias-sparsegpt")),
+        ({"block_size": 64}, ("sparsegpt", "debias-sparsegpt")),
+        ({"sequential": "module"}, ("wanda", "sparsegpt", "debias-sparsegpt")),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_an_option_prunes_again_what_uses_it(before, raw, changes, methods):
+    found = changed(before, raw, pruning=changes)
+    assert found == {**SHEET, "prune_model": pruned_by(raw, *methods)}
+
+
+def test_another_bias_weight_prunes_27_of_the_58_checkpoints(before, raw):
+    after = planned(merge(copy.deepcopy(raw["paper"]), {"pruning": {"bias_weight": 2.0}}))
+    points = Paths(validate_config(raw["paper"])).checkpoints
+    jobs = [("prune_model", f"{p.method}/{p.regime}/{p.calibration}") for p in points]
+    assert sum(before["paper"].get(job) != after.get(job) for job in jobs) == 27
+
+
+def test_another_seed_of_the_world_makes_it_again(before, raw):
+    found = changed(before, raw, "config", world={"seed": 1, "retrain": True})
+    assert found == {**SHEET, "generate_world": 1, "world_model": 1}
+
+
+def test_another_label_is_only_in_the_sheet(before, raw):
+    found = changed(before, raw, models={"qwen2.5-7b-it": {"label": "Qwen"}})
+    assert found == SHEET
+
+
+def test_a_prompt_style_evaluates_again(before, raw):
+    assert changed(before, raw, benchmarks={"unqover": {"style": "helm"}}) == {
+        **SHEET,
+        "evaluate_checkpoint": 67,
+    }
+    limited = {"harmbench": {"limit": 10}}  # of three models in one experiment
+    assert changed(before, raw, benchmarks=limited) == {**SHEET, "evaluate_checkpoint": 9}
+    # There is no sample to draw with another seed.
+    assert changed(before, raw, benchmarks={"mmlu": {"seed": 4}}) == SHEET
+
+
+def test_a_byte_of_the_mirror_fetches_that_source(before, raw):
+    fetched = planned(raw["paper"], lambda kind, name, entry: "x" if name == "mmlu" else "")
+    differing = [job for job in fetched if fetched[job] != before["paper"][job]]
+    assert differing == [("fetch_dataset", "mmlu")]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("pruning/solver.py", "\n\ndef ", "\n\n# a comment\ndef "),
+        ("pruning/solver.py", '"""', '"""Other words. '),
+        ("pruning/card.py", "Licence", "Licences"),
+        ("__init__.py", "__version__ = ", "__version__ = '9.' + "),
+        ("cli.py", "prune one model", "prune a model"),
+        ("controls/page.py", "\n\ndef ", "\n\nUNUSED = 1\n\ndef "),
+        ("data/calibration.py", "raise UserError(", "raise UserError('more words' "),
+        ("pruning/prune.py", "folder of the base model", "the base model's folder"),
+        ("plan/config.py", "weight b of the bias term", "another word"),
+    ],
+    ids=["comment", "docstring", "card", "version", "help", "unrelated", "error", "flag", "key"],
+)
+def test_words_and_unrelated_code_rerun_nothing(before, raw, package, file, old, new):
+    assert edited(before, raw, package, file, old, new) == {}
+
+
+def test_code_reruns_its_stage(before, raw, package):
+    found = edited(before, raw, package, "pruning/solver.py", "\n\ndef ", "\n\nX = 1\n\ndef ")
+    assert set(found) == {"prune_model"}
+    found = edited(before, raw, package, "reporting/tables/bbq.py", "\n\ndef ", "\n\nX = 1\n\ndef ")
+    assert found == {"make_table": 1}
+    found = edited(
+        before, raw, package, "reporting/figures/patterns.py", "\n\ndef ", "\n\nX = 1\n\ndef "
+    )
+    assert found == {"make_figure": 1}
+
+
+def test_a_word_list_of_the_judge_evaluates_what_is_judged(before, raw, package):
+    word_list = next((package / "evaluation/word_lists").rglob("*.*"))
+    text = word_list.read_text()
+    word_list.write_text(text + "more\n")
+    parsed_again()
+    after = planned(raw["paper"])
+    word_list.write_text(text)
+    parsed_again()
+    differing = {job for job in after if after[job] != before["paper"][job]}
+    assert {rule for rule, _ in differing} == {"evaluate_checkpoint"}
+    assert len(differing) == 9  # three models in the experiment `safety`
+
+
+def test_going_back_is_a_change_too(tmp_path):
+    old = tmp_path / "prune_model/x/1"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    forget([str(old.parent / "2")])
+    assert not old.exists()
