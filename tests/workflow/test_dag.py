@@ -47,7 +47,8 @@ def test_dry_run_of_the_paper_lists_its_67_checkpoints(clone):
 
 
 def test_every_flag_of_pruning_is_on_the_command_line(clone):
-    words = ("--until", "prune_model", "--config", "pruning={damping: 0.5, bias_weight: 3.0}")
+    (clone / "options.yaml").write_text("pruning: {damping: 0.5, bias_weight: 3.0}")
+    words = ("--until", "prune_model", "--configfile", "options.yaml")
     done = snakemake(clone, "-n", "-p", "--cores", "1", *words)
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if "evenprune prune " in line]

@@ -4,7 +4,6 @@ All checks work on unvalidated input, so that their errors are shown with all ot
 Each returns lines ``key.path: got …, expected …``.
 """
 
-import difflib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,6 +12,8 @@ from typing import Any
 
 from ..base.files import read_json
 from .facts import GROUPED, METHODS, REGIMES
+from .raw import mapping, names, nearest, section
+from .source_checks import source_errors
 from .tasks import BIAS_TYPES, DATA_OF, FACTS, JUDGED, metrics_of
 
 # Options of benchmarks whose answers a judge reads.
@@ -37,32 +38,6 @@ RESERVED = {
     },
 }
 WORLD_MODEL = "world"
-_PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
-_FOLDER = re.compile(rf"{_PART}(/{_PART})*")
-_REPOSITORY = re.compile(
-    r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9][A-Za-z0-9._/-]*)?"
-)
-
-
-def nearest(word: Any, allowed: Iterable[str]) -> str:
-    """Return "; did you mean …?" where one of ``allowed`` is close to ``word``, else nothing."""
-    close = difflib.get_close_matches(str(word), list(allowed), n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
-
-
-def mapping(value: Any) -> dict[str, Any]:
-    """Return a mapping as a dictionary, anything else as an empty one."""
-    return dict(value) if isinstance(value, Mapping) else {}
-
-
-def names(value: Any) -> list[Any]:
-    """Return a list as it is, anything else as an empty one."""
-    return list(value) if isinstance(value, list) else []
-
-
-def section(raw: Mapping[str, Any], key: str) -> dict[str, dict[str, Any]]:
-    """Return the entries of a catalogue such as ``models``, each as a dictionary."""
-    return {str(name): mapping(entry) for name, entry in mapping(raw.get(key)).items()}
 
 
 def unusable_values(raw: Mapping[str, Any]) -> dict[str, str]:
@@ -148,61 +123,6 @@ def label_errors(raw: Mapping[str, Any]) -> list[str]:
             lines.append(f"{where}: got {text!r}, expected text without braces")
         if isinstance(text, str) and where != "title" and not text.strip():
             lines.append(f"{where}: got {text!r}, expected a name to show in tables")
-    return lines
-
-
-def source_errors(raw: Mapping[str, Any]) -> list[str]:
-    """Return errors of mirror folders and hub repositories of models and data sets."""
-    lines = []
-    for kind in ("models", "datasets"):
-        for name, entry in section(raw, kind).items():
-            where, folder = f"{kind}.{name}", entry.get("mirror")
-            if isinstance(folder, str) and not _FOLDER.fullmatch(folder):
-                inside = "MIRROR/models" if kind == "models" else "MIRROR/data"
-                lines.append(
-                    f"{where}.mirror: got {folder!r}, expected a folder under {inside}: a "
-                    "relative path of letters, digits, '.', '_', '+' and '-', without '..'"
-                )
-            if kind == "models":
-                lines += _repository_errors(f"{where}.hub", entry.get("hub"))
-            elif entry.get("hub") is not None:
-                lines += _hub_errors(f"{where}.hub", mapping(entry["hub"]))
-    return lines
-
-
-def _repository_errors(where: str, repo: Any) -> list[str]:
-    if not isinstance(repo, str) or (_REPOSITORY.fullmatch(repo) and ".." not in repo):
-        return []
-    return [f"{where}: got {repo!r}, expected a repository org/name or org/name@reference"]
-
-
-def _hub_errors(where: str, hub: dict[str, Any]) -> list[str]:
-    """Return errors of a data set's hub entry, ``{repo, parts: {part: {files, …}}}``."""
-    lines = _repository_errors(f"{where}.repo", hub.get("repo"))
-    lines += [
-        f"{where}.{key}: unknown key{nearest(key, ('repo', 'parts'))} (allowed: repo, parts)"
-        for key in hub
-        if key not in ("repo", "parts")
-    ]
-    parts = mapping(hub.get("parts"))
-    if not parts:
-        lines.append(f"{where}.parts: expected parts with the files of each, got none")
-    for part, given in parts.items():
-        options, here = mapping(given), f"{where}.parts.{part}"
-        known = ("files", "repo", "rows", "first")
-        lines += _repository_errors(f"{here}.repo", options.get("repo"))
-        if not isinstance(options.get("repo", hub.get("repo")), str):
-            lines.append(f"{here}: expected a repository as repo here or in {where}, got none")
-        files = options.get("files")
-        if not names(files) or not all(isinstance(one, str) and one for one in names(files)):
-            lines.append(f"{here}.files: got {files!r}, expected a list of patterns")
-        for key, value in options.items():
-            if key not in known:
-                lines.append(
-                    f"{here}.{key}: unknown key{nearest(key, known)} (allowed: {', '.join(known)})"
-                )
-            elif key in ("rows", "first") and (type(value) is not int or value < 1):
-                lines.append(f"{here}.{key}: got {value!r}, expected a whole number from 1")
     return lines
 
 

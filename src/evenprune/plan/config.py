@@ -20,10 +20,11 @@ from pydantic import (
 
 from ..base.errors import UserError
 from ..base.yamlfile import merge, read_yaml
-from .checks import JUDGE_KEYS, all_errors, nearest, unusable_values
+from .checks import JUDGE_KEYS, all_errors, unusable_values
 from .facts import METHODS as METHOD_FACTS
 from .facts import PRUNING_METHODS
 from .facts import REGIMES as REGIME_FACTS
+from .raw import nearest
 from .tasks import JUDGED, TASKS
 
 __all__ = [
