@@ -376,11 +376,11 @@ def test_foreign_files_where_a_download_would_be_kept_stay(hub, lock, tmp_path):
 @pytest.mark.parametrize("name", ["../victim", "victim"])
 def test_a_conversion_replaces_only_a_conversion(hub, lock, tmp_path, name, monkeypatch):
     monkeypatch.setitem(CONVERTERS, name, CONVERTERS["tinystories"])
-    prefetch([("data", name, STORIES)], mirror=None, lock_path=lock, hub=hub)
     for folder in (tmp_path / "victim", tmp_path / "converted/victim"):
         folder.mkdir(parents=True)
         (folder / "thesis.txt").write_text("years of work")
     with pytest.raises(UserError, match=r"expected a folder below|not the mark"):
+        prefetch([("data", name, STORIES)], mirror=None, lock_path=lock, hub=hub)
         sources.resolve_dataset(
             name, STORIES, mirror=None, lock_path=lock, cache=tmp_path / "converted", hub=hub
         )

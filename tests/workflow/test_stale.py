@@ -100,12 +100,18 @@ def test_a_key_that_stands_twice_in_the_file_of_the_user(clone):
 def test_snakemake_without_its_environment_is_one_sentence(clone, monkeypatch):
     fake = clone / "fake"
     fake.mkdir()
-    (fake / "pydantic.py").write_text(
-        "raise ModuleNotFoundError('No module named pydantic', name='pydantic')\n"
+    (fake / "sitecustomize.py").write_text(
+        "import importlib.metadata as metadata\n"
+        "found = metadata.version\n"
+        "def version(name):\n"
+        "    if name == 'torch':\n"
+        "        raise metadata.PackageNotFoundError(name)\n"
+        "    return found(name)\n"
+        "metadata.version = version\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(fake))
     done = snakemake(clone, "-n")
     assert done.returncode != 0
     output = done.stdout + done.stderr
-    assert "lacks the Python package pydantic; build the workflow's environment with" in output
+    assert "lacks the Python package torch; build the workflow's environment with" in output
     assert "Traceback" not in output

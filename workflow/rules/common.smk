@@ -17,6 +17,7 @@ if (REPO / "src").is_dir():
     sys.path.insert(0, str(REPO / "src"))
 
 try:
+    from evenprune.base.codedigest import package_versions
     from evenprune.base.errors import UserError
     from evenprune.base.files import canonical_json, digest, write_text
     from evenprune.data import sources

@@ -14,6 +14,14 @@ def fingerprint(kind, name, entry):
     return sources.fingerprint(kind, name, entry, MIRROR, CONFIG.lock)
 
 
+for package, version in package_versions("torch", "transformers", "lm_eval").items():
+    if version == "absent" and not BY_CONDA:
+        raise WorkflowError(
+            f"this Snakemake runs on {sys.executable}, which lacks the Python package {package}; "
+            "build the workflow's environment with `make env` and use its snakemake "
+            "(`source .venv/bin/activate`), or give --sdm conda"
+        )
+
 try:
     PARAMETERS = steps.parameter_files(PATHS, fingerprint)
 except UserError as error:

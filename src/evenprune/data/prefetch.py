@@ -176,7 +176,7 @@ def prefetch_dataset(
                 f"{part.name}.files, or take the data set from a mirror"
             )
     with tempfile.TemporaryDirectory() as scratch:
-        convert(name, parts, paths, target or Path(scratch) / name)
+        convert(name, parts, paths, target or folder_below(scratch, name))
     for key in sorted(files):
         record_in_lock(lock_path, key, "dataset", listings[key].revision, files[key])
     return ", ".join(f"{key} at {listings[key].revision[:12]}" for key in sorted(files))

@@ -9,13 +9,10 @@ that begin with it.
 import copy
 from collections.abc import Container, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
-
-if TYPE_CHECKING:
-    from .language_model import LanguageModel
 
 # A shorter stem saves less than handing its keys and values around costs.
 MIN_STEM = 8
@@ -123,13 +120,13 @@ def _batches(
 
 @torch.inference_mode()
 def last_states(
-    lm: "LanguageModel",
+    lm: Any,
     rows: Sequence[Sequence[int]],
     counts: Sequence[int],
     batch_size: int,
     skip: Container[int] = (),
 ) -> Iterator[tuple[list[int], torch.Tensor | None]]:
-    """Yield (row indices, hidden states) batch by batch, every row once.
+    """Yield (row indices, hidden states of a ``LanguageModel``) by batch, every row once.
 
     The hidden states are those of each row's last ``counts[i]`` tokens, one row behind the
     other: (sum of the batch's counts, hidden). Rows are at least ``counts[i]`` tokens long.

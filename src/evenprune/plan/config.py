@@ -45,24 +45,15 @@ __all__ = [
 
 METHODS = tuple(METHOD_FACTS)
 REGIMES = tuple(REGIME_FACTS)
-TABLES = (
-    "main",
-    "more_models",
-    "regimes",
-    "ultrachat",
-    "calib_size",
-    "calib_source",
-    "confidence",
-    "bbq",
-    "stereoset",
-    "safety",
-    "fidelity",
-    "efficiency",
-    "patterns",
-    "calibration",
-    "claims",
-)
-FIGURES = ("unqover_heatmap", "regimes", "calib_size", "patterns", "throughput")
+
+
+def _modules(folder: str) -> tuple[str, ...]:
+    """Return the names of the modules in a folder of ``reporting``: one a table or figure."""
+    files = (Path(__file__).parents[1] / "reporting" / folder).glob("[a-z]*.py")
+    return tuple(sorted(file.stem for file in files))
+
+
+TABLES, FIGURES = _modules("tables"), _modules("figures")
 
 # A name that becomes part of a path: no slash, blank, quote or shell sign can get in.
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
