@@ -100,12 +100,12 @@ def test_a_key_that_stands_twice_in_the_file_of_the_user(clone):
 def test_snakemake_without_its_environment_is_one_sentence(clone, monkeypatch):
     fake = clone / "fake"
     fake.mkdir()
-    (fake / "matplotlib.py").write_text(
-        "raise ModuleNotFoundError('No module named matplotlib', name='matplotlib')\n"
+    (fake / "pydantic.py").write_text(
+        "raise ModuleNotFoundError('No module named pydantic', name='pydantic')\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(fake))
     done = snakemake(clone, "-n")
     assert done.returncode != 0
     output = done.stdout + done.stderr
-    assert "lacks the Python package matplotlib; build the workflow's environment with" in output
+    assert "lacks the Python package pydantic; build the workflow's environment with" in output
     assert "Traceback" not in output
