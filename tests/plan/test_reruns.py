@@ -195,7 +195,7 @@ def test_words_and_unrelated_code_rerun_nothing(before, raw, package, file, old,
 
 def test_code_reruns_its_stage(before, raw, package):
     found = edited(before, raw, package, "pruning/solver.py", "\n\ndef ", "\n\nX = 1\n\ndef ")
-    assert set(found) == {"prune_model"}
+    assert set(found) == {"prune_model", "check_pruned"}
     found = edited(before, raw, package, "reporting/tables/bbq.py", "\n\ndef ", "\n\nX = 1\n\ndef ")
     assert found == {"make_table": 1}
     found = edited(

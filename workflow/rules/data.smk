@@ -157,23 +157,24 @@ rule build_calibration:
         " --out {params.out:q} 2>&1 | tee {log:q}"
 
 
+RESOLVED = canonical_json(CONFIG.model_dump(mode="json"))
+
+
 rule write_config:
-    """Write the resolved configuration for the step that fetches its sources."""
+    """Write the resolved configuration, for the step that fetches its sources."""
     output:
-        config=temp("<results>/.config.json"),
+        config=f"<results>/.config/{digest(RESOLVED)}.json",
     log:
         "<results>/logs/write_config.log",
     localrule: True
-    params:
-        digest=digest(CONFIG.model_dump(mode="json")),
     run:
-        write_text(output.config, canonical_json(CONFIG.model_dump(mode="json")))
+        write_text(output.config, RESOLVED)
 
 
 rule prefetch:
     """Fetch everything this configuration needs, so that the rest can run offline."""
     input:
-        config="<results>/.config.json",
+        config=rules.write_config.output.config,
     log:
         "<results>/logs/prefetch.log",
     localrule: True
