@@ -197,8 +197,8 @@ def test_a_benchmark_overrules_the_model_s_chat_template(repo):
     from evenprune.plan.config import Benchmark
     from evenprune.reporting.labels import protocol_words
 
-    common = (repo / "workflow/rules/common.smk").read_text()
-    assert 'spec.setdefault("chat_template", model.chat_template)' in common
+    jobs = (repo / "src/evenprune/plan/jobs.py").read_text()
+    assert 'options.setdefault("chat_template", model.chat_template)' in jobs
     entry = Benchmark(task="bbq", dataset="bbq", chat_template=False, bos="never")
     assert entry.model_dump(exclude_none=True)["chat_template"] is False
     assert protocol_words(entry) == ["BOS never", "without chat template"]

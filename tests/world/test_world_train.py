@@ -73,6 +73,7 @@ def test_the_loss_falls_and_the_folder_loads(model_folder):
     assert all(torch.isfinite(p).all() for p in model.parameters())
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(world, model_folder, tmp_path):
     names = ("model.safetensors", "tokenizer.json", "config.json", "training.json")
     train_world(world, tmp_path / "again", FEW)

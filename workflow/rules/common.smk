@@ -27,7 +27,7 @@ try:
     from evenprune.plan.grids import Checkpoint
     from evenprune.plan.paths import Paths
     from evenprune.plan.run_sheet import write_spec
-    from evenprune.reporting.make_paper import latex_available
+    from evenprune.reporting.latex import latex_available
     from evenprune.reporting.plausibility import printed_anomaly
     from evenprune.serving.environment import OWN, serving_python
 except ModuleNotFoundError as error:

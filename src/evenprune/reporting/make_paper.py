@@ -27,11 +27,11 @@ from .labels import (
     model_label,
     protocol_words,
 )
+from .latex import latex_available
 from .render import escape_latex
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("preamble.tex",)
-PROGRAMS = ("latexmk", "pdflatex")
 PACKAGES = "latexmk texlive-latex-base texlive-latex-recommended texlive-latex-extra"
 SECONDS = 300  # a document that takes longer hangs
 
@@ -43,11 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--figures", type=Path, required=True, help="folder with FIGURE.pdf")
     add("--spec", type=Path, required=True, help="run_spec.json, written by the workflow")
     add("--out", type=Path, required=True, help="the PDF")
-
-
-def latex_available() -> bool:
-    """Return whether the programs that make-paper runs are installed."""
-    return all(shutil.which(program) for program in PROGRAMS)
 
 
 def provenance(spec: RunSheet) -> list[str]:
