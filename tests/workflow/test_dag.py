@@ -1,5 +1,6 @@
 """What the workflow promises before any job runs."""
 
+import json
 import subprocess
 import sys
 
