@@ -11,10 +11,10 @@ HERE = Path(__file__).resolve().parent
 HEAD = """\
 # Made by `make lock` from requirements/cuda.lock and requirements/vllm-cuda.lock: not to be edited.
 # The versions of both, with vLLM for the serving stage, for conda users:
-#   conda env create -f environment.yml && conda activate debias-sparsegpt
+#   conda env create -f environment.yml && conda activate evenprune
 # Only `make env` and `make vllm-env` check hashes. torch is the build for CUDA, which also runs on
 # a CPU.
-name: debias-sparsegpt
+name: evenprune
 channels:
   - conda-forge
 dependencies:
