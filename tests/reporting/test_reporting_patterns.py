@@ -7,6 +7,7 @@ import pytest
 from reporting_run import LAYERS, MODULES, small_config, write_run
 from scipy import stats as scipy_stats
 
+from evenprune.base import files
 from evenprune.base.errors import UserError
 from evenprune.cli import main
 from evenprune.plan import grids
@@ -336,6 +337,18 @@ def test_another_file_is_one_sentence(tmp_path):
     (tmp_path / "masks.csv").write_text("module,rows\na,b\n")
     with pytest.raises(UserError, match="but layer, kind"):
         list(mask_diffs.mask_values(tmp_path / "masks.csv"))
+
+
+@pytest.mark.parametrize("bad", [10**20, -1])
+def test_counts_beyond_the_weights_are_one_sentence(tmp_path, bad):
+    row = dict.fromkeys(mask_diffs.MASK_COLUMNS, 0) | {"kind": "q", "rows": 2, "columns": 4}
+    for zeros, good in ((4, True), (bad, False)):
+        files.write_csv(tmp_path / "a.csv", mask_diffs.MASK_COLUMNS, [row | {"zeros": zeros}])
+        if good:
+            assert list(mask_diffs.mask_values(tmp_path / "a.csv"))
+            continue
+        with pytest.raises(UserError, match="counts beyond those of 8 weights"):
+            list(mask_diffs.mask_values(tmp_path / "a.csv"))
 
 
 # The claim

@@ -104,7 +104,7 @@ def _model_class() -> type:
 
         def loglikelihood(self, requests: list, disable_tqdm: bool = False) -> list:
             self.progress = Progress(len(requests), f"{requests[0].task_name} requests")
-            self.asked = [self.names[request.doc_id] for request in requests]
+            self.asked = [self.names[request.doc_id] for request in requests if self.names]
             return super().loglikelihood(requests, disable_tqdm=True)
 
         def loglikelihood_rolling(self, requests: list, disable_tqdm: bool = False) -> list:

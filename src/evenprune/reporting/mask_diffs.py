@@ -54,13 +54,18 @@ def mask_values(path: Path) -> Iterator[Value]:
     for line, row in iter_csv(path, MASK_COLUMNS, what="compared masks", remedy=remedy):
         with expected_form("numbers of compare-masks", f"line {line} of {path}", remedy):
             weights = int(row["rows"]) * int(row["columns"])
-            pruned = int(row["zeros_reference"]) + int(row["zeros"])
-            both = int(row["zeros_both"])
+            if abs(4 * int(row["groups"]) - weights) > 4 * int(row["rows"]):
+                raise ValueError(f"{row['groups']} groups of four among {weights} weights")
+            zeros = int(row["zeros_reference"]), int(row["zeros"])
+            both, pruned = int(row["zeros_both"]), sum(zeros)
             counts = {
                 DISAGREEMENT: (int(row["different_weights"]), weights),
                 PATTERN: (int(row["different_groups"]), int(row["groups"])),
                 JACCARD: (both, pruned - both),
             }
+            parts = {both, *zeros, *(part for part, _ in counts.values()), int(row["groups"])}
+            if min(parts) < 0 or max(parts) > weights or both > min(zeros):
+                raise ValueError(f"counts beyond those of {weights} weights")
             values = {name: float(row[name]) for name in counts}
             value = float(row[FROBENIUS]) if row[FROBENIUS] else None
         category = f"{row['layer']}.{row['kind']}"
