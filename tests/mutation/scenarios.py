@@ -79,8 +79,9 @@ class Scenario:
 
 
 def prune(made: Path) -> list[Scenario]:
-    from evenprune.cli import main
     from pruning_models import random_pairs, save_model, write_rows
+
+    from evenprune.cli import main
 
     inputs = made / "prune" / "in"
     save_model(inputs / "base", "llama2", hidden_size=16, intermediate_size=16,
@@ -263,8 +264,9 @@ def one_experiment(config, name: str):
 
 
 def report(made: Path) -> list[Scenario]:
-    from evenprune.cli import main
     from reporting_run import small_config, write_run
+
+    from evenprune.cli import main
 
     repo = Path(__file__).resolve().parents[2]
 
@@ -311,8 +313,9 @@ def report(made: Path) -> list[Scenario]:
     suffixes = tuple(f"out{end}" for end in (".pdf", ".svg", ".png", ".csv"))
     words = ["make-figure", "--figure", figure, *both, *flag, "../out"]
     found.append(Scenario("make-figure", tables, words, suffixes, table_fault, 0.4, flag))
-    from evenprune.plan import grids
     from test_reporting_controls import GRID, helpful, write_records
+
+    from evenprune.plan import grids
 
     controls = made / "controls" / "in"
     words = ["report-controls"]
