@@ -4,10 +4,9 @@
     python benchmarks/bench_pruning.py memory --pairs pairs.jsonl
     python benchmarks/bench_pruning.py memory --pairs pairs.jsonl --method debias-gradient
     python benchmarks/bench_pruning.py kill --pairs pairs.jsonl
-    python benchmarks/bench_pruning.py gpu --pairs pairs.jsonl
 
 ``pairs.jsonl`` are StereoSet's pairs in the form that ``prune`` reads (build-calibration
-writes it). The peer needs an environment of its own:
+writes it). `evenprune gpu-check` measures on a GPU. The peer needs an environment of its own:
 
     python3.11 -m venv .venv-peer && .venv-peer/bin/pip install llmcompressor==0.14.0.1
 
@@ -32,9 +31,7 @@ from torch.nn.functional import linear
 from evenprune.data.calibration import TokenPair
 from evenprune.pruning.factor import inverse_factor
 from evenprune.pruning.hessian import Gram, Plan
-from evenprune.pruning.masks import REGIMES
 from evenprune.pruning.packing import pack_pairs
-from evenprune.pruning.solver import COLUMN_LOOP, prune_columns
 from pruning_cases import (
     INTERMEDIATE,
     equal_pairs,
@@ -46,9 +43,6 @@ from pruning_cases import (
 
 HERE = Path(__file__).resolve().parent
 FIELDS = ("id", "category", "stereotype", "anti_stereotype")
-COLUMN_LOOPS = ("plain", "triton")
-# Inputs and stacked outputs of the input groups of Llama-3.1-8B: q/k/v, o, gate/up, down.
-SHAPES_8B = ((4096, 6144), (4096, 4096), (4096, 28672), (14336, 4096))
 
 
 def child(python: str, script: str, *arguments: str, threads: int) -> dict:
@@ -182,14 +176,12 @@ def one(args: argparse.Namespace) -> None:
     command = [
         "prune", "--model", str(args.model), "--pairs", str(args.pairs), "--out", str(args.result),
         "--method", args.method, "--regime", "2of4", "--packing", args.packing,
-        "--device", args.device,
+        "--device", "cpu",
     ]  # fmt: skip
     if args.method == "debias-gradient":
         command += ["--gradient-steps", "1"]
     row = measured(lambda: main(command))
     provenance = json.loads((args.result / "provenance.json").read_text())
-    if args.device == "cuda":
-        row["peak_gpu_mb"] = torch.cuda.max_memory_allocated() / 2**20
     print(json.dumps(row | {"blocks": provenance["blocks"]}))
 
 
@@ -261,64 +253,6 @@ def kill(args: argparse.Namespace) -> None:
         emit(args, {"run": "kill", "kills": kills, "finished": finished + 1, "equal": equal})
 
 
-def column_loops(args: argparse.Namespace, device: str, shapes: tuple) -> None:
-    """Time the pruning of single matrices by each column loop; print how far masks agree.
-
-    Best of three, the first call, which compiles the kernel, by itself.
-    """
-    for width, rows in shapes:
-        generator = torch.Generator(device).manual_seed(width + rows)
-        x = torch.randn(2 * width, width, generator=generator, device=device)
-        upper = inverse_factor(x.T @ x, 0.01).upper
-        weight = torch.randn(width, rows, generator=generator, device=device)
-        del x
-        for slug in ("2of4", "u50"):
-            row, zeros = {}, []
-            for form in COLUMN_LOOPS:
-                os.environ[COLUMN_LOOP] = form
-                times = []
-                for _ in range(4):
-                    copy = weight.clone()
-                    float(copy[0, 0])  # waits for the device
-                    start = time.perf_counter()
-                    loss = prune_columns(copy, upper, REGIMES[slug], 128, [rows])
-                    row[f"{form}_loss"] = float(loss.sum())
-                    times.append(time.perf_counter() - start)
-                row |= {f"{form}_first": times[0], f"{form}_seconds": min(times[1:])}
-                zeros.append(copy == 0)
-            row["masks_equal"] = float((zeros[0] == zeros[1]).float().mean())
-            emit(args, {"run": f"column loop {width}x{rows} {slug}", **row})
-
-
-def gpu(args: argparse.Namespace) -> None:
-    """Time both column loops on an 8B's matrices, then prune ``--layers`` blocks with each."""
-    from transformers import AutoModelForCausalLM, LlamaConfig
-
-    column_loops(args, "cuda", SHAPES_8B)
-    torch.cuda.empty_cache()
-    with tempfile.TemporaryDirectory(dir=args.work) as name:
-        work = Path(name)
-        args.hidden, layers, args.layers = 256, args.layers, 1
-        prepare(work, args, torch.bfloat16)  # for its tokenizer and pairs
-        torch.manual_seed(0)
-        config = LlamaConfig(
-            vocab_size=128256, hidden_size=4096, intermediate_size=14336, num_hidden_layers=layers,
-            num_attention_heads=32, num_key_value_heads=8, bos_token_id=0, eos_token_id=1,
-        )  # fmt: skip
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
-        (work / "base" / "model.safetensors").unlink()
-        model.save_pretrained(work / "base")
-        del model
-        for form in COLUMN_LOOPS:
-            os.environ[COLUMN_LOOP] = form
-            row = child(
-                sys.executable, "bench_pruning.py", "one", "--model", str(work / "base"),
-                "--pairs", str(work / "pairs.jsonl"), "--result", str(work / form),
-                "--device", "cuda", threads=args.threads,
-            )  # fmt: skip
-            emit(args, {"run": f"gpu, {layers} blocks, {form} column loop", **row})
-
-
 def emit(args: argparse.Namespace, row: dict) -> None:
     """Print one result and append it to --out."""
     line = json.dumps(row)
@@ -334,7 +268,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(required=True)
-    for name, function in (("speed", speed), ("memory", memory), ("kill", kill), ("gpu", gpu)):
+    for name, function in (("speed", speed), ("memory", memory), ("kill", kill)):
         command = commands.add_parser(name, help=function.__doc__)
         command.set_defaults(function=function)
         command.add_argument("--pairs", type=Path, required=True)
@@ -357,7 +291,6 @@ def main() -> None:
     command.add_argument("--result", type=Path, required=True)
     command.add_argument("--method", default="debias-sparsegpt")
     command.add_argument("--packing", default="shared-prefix")
-    command.add_argument("--device", default="cpu")
     args = parser.parse_args()
     args.function(args)
 

@@ -99,8 +99,16 @@ def test_in_the_interpreter():
 @pytest.mark.parametrize(
     ("heights", "width", "block_size"),
     # Odd numbers of rows, stacked matrices, a last block that is shorter, one of several
-    # launches, one whose last group of columns is shorter.
-    [((33,), 64, 128), ((7, 30), 168, 64), ((5,), 300, 256), ((1, 40), 56, 20)],
+    # launches, one whose last group of columns is shorter, a matrix smaller than any tile, a last
+    # block of one group.
+    [
+        ((33,), 64, 128),
+        ((7, 30), 168, 64),
+        ((5,), 300, 256),
+        ((1, 40), 56, 20),
+        ((2,), 8, 128),
+        ((65, 31), 132, 128),
+    ],
 )
 def test_kernel_equals_plain_loop_and_reference(monkeypatch, regime, heights, width, block_size):
     weight, h = matrix(1, sum(heights), width), hessian(2, width, dead=(3, width - 1))

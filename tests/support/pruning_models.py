@@ -122,6 +122,39 @@ ARCHITECTURES = {
 }
 
 
+# Experts in 3-D parameters: on disk one by one, with gate and up apart (mixtral, qwen2_moe), or
+# all in one tensor, transposed (gpt_oss).
+EXPERTS = {
+    "mixtral": Architecture(
+        "MixtralConfig",
+        SMALL | {"num_key_value_heads": 2, "num_local_experts": 4, "num_experts_per_tok": 2},
+    ),
+    "qwen2_moe": Architecture(
+        "Qwen2MoeConfig",
+        SMALL
+        | {
+            "num_key_value_heads": 2,
+            "num_experts": 8,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 48,
+            "shared_expert_intermediate_size": 64,
+        },
+    ),
+    "gpt_oss": Architecture(
+        "GptOssConfig",
+        SMALL
+        | {
+            "num_key_value_heads": 2,
+            "head_dim": 8,
+            "num_local_experts": 4,
+            "num_experts_per_tok": 2,
+            "layer_types": ["full_attention"] * 2,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+        },
+    ),
+}
+
+
 def save_tokenizer(folder: Path) -> None:
     """Write a tokenizer with a token for each letter and each space between words.
 
@@ -152,7 +185,7 @@ def save_model(
 
     The weights are larger than a fresh model's, so that attention and soft caps matter.
     """
-    architecture = ARCHITECTURES[name]
+    architecture = (ARCHITECTURES | EXPERTS)[name]
     config = getattr(transformers, architecture.config)(**architecture.arguments | arguments)
     torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_config(config)

@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
+import expert_reference
 import numpy as np
 import reference
 import torch
@@ -119,8 +120,14 @@ def mask_agreement(
     if sequential == "module":
         steps = [[name] for names in steps for name in names]
     for names in steps:
-        hessians = _hessians(model, names, pairs)
-        for name in names:
+        sentences = [ids for pair in pairs for ids in (pair.ids0, pair.ids1)]
+        experts = expert_reference.agreement(
+            model, result, names, sentences, [], "sparsegpt", regime
+        )
+        agreement |= {name: share for name, (share, *_) in experts.items()}
+        plain = [name for name in names if name not in experts]
+        hessians = _hessians(model, plain, pairs)
+        for name in plain:
             linear, target = model.get_submodule(name), result.get_submodule(name)
             dense_w, pruned_w = (
                 (one.weight.T if isinstance(one, Conv1D) else one.weight).detach().double().numpy()
@@ -129,8 +136,10 @@ def mask_agreement(
             expected = reference.prune(dense_w, hessians[name], "sparsegpt", regime)
             agreement[name] = float(np.mean((expected == 0) == (pruned_w == 0)))
         with torch.no_grad():
-            for name in names:
+            for name in plain:
                 model.get_submodule(name).weight.copy_(result.get_submodule(name).weight)
+        for name in experts:
+            expert_reference.copy_matrix(model, result, name)
     return agreement
 
 
@@ -138,6 +147,7 @@ def load_exact(folder: Path):
     """Return a model in float64, in float32 where its own code knows no float64 (XGLM)."""
     for dtype in (torch.float64, torch.float32):
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval()
+        model.set_experts_implementation("eager")  # grouped products know no float64
         if getattr(model.config, "attn_logit_softcapping", None):
             model.set_attn_implementation("eager")
         try:
@@ -179,8 +189,10 @@ equal mask entries of any of its matrices (XGLM in float32: its code has no floa
 are not pruned stayed the same, byte for
 byte, and the result loads in transformers. Nothing is decided by a type's name: what is refused is
 refused for what the model's own code does with a few tokens, or for what it holds.
-Real models differ from these in size: there a convolution may be smaller than every linear layer,
-so that a type refused below for it is pruned.
+Experts are counted one by one, each with the tokens that are routed to it; routers, the gates of
+shared experts and depthwise convolutions stay as they are. Real models differ from these in size:
+there a parameter may be smaller than every linear layer, so that a type refused below for it is
+pruned.
 
 transformers {version}: {counts}. `python tests/support/registry_sweep.py docs/architectures.md`
 writes this page again; the slow test `tests/pruning/test_pruning_registry.py` holds it to what

@@ -2,7 +2,8 @@
 
 Nothing is known by name: the blocks are the ``nn.ModuleList`` of equal modules that hold
 linear layers, as long as the config says; the linears are ``nn.Linear`` and the ``Conv1D`` of
-GPT-2, whose weight is stored transposed.
+GPT-2, whose weight is stored transposed. Those of experts are made by ``experts.unpack_experts``;
+what routes tokens to them is none.
 """
 
 import sys
@@ -15,6 +16,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from ..base.errors import UserError
+from .experts import routers_of
 from .loading import library_errors, load_config
 from .tensors import Entry
 from .trust import is_trusted
@@ -82,24 +84,30 @@ def find_blocks(model: PreTrainedModel) -> tuple[str, nn.ModuleList]:
 
 
 def find_linears(block: nn.Module) -> dict[str, nn.Linear | Conv1D]:
-    """Return the linear layers of one block by their name within it."""
+    """Return the linear layers of one block by their name within it, without routers."""
+    routers = routers_of(block)
     return {
         name: module
         for name, module in block.named_modules()
-        if isinstance(module, nn.Linear | Conv1D)
+        if isinstance(module, nn.Linear | Conv1D) and f"{name}.weight" not in routers
     }
 
 
 def check_block(name: str, block: nn.Module) -> None:
     """Raise UserError for large parameters of no linear layer: they would stay dense unnoticed.
 
-    Mixture-of-experts blocks keep their experts in such parameters. Small ones, such as the
-    two-dimensional norms of Cohere, are no weights to prune.
+    Small ones, such as the two-dimensional norms of Cohere, are no weights to prune. Routers stay
+    as they are, and so do depthwise convolutions, which multiply each channel with itself only.
     """
     linears = find_linears(block)
+    exempt = routers_of(block) | {
+        f"{one}.weight"
+        for one, module in block.named_modules()
+        if isinstance(module, nn.Conv1d) and module.weight.shape[1] == 1
+    }
     smallest = min(linear.weight.numel() for linear in linears.values())
     for parameter, value in block.named_parameters():
-        inside = parameter.rpartition(".")[0] in linears
+        inside = parameter.rpartition(".")[0] in linears or parameter in exempt
         if not inside and value.ndim > 1 and value.numel() >= smallest:
             raise UserError(
                 f"{name}.{parameter} {tuple(value.shape)} is a matrix, but not the weight of an "

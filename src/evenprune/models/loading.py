@@ -4,7 +4,7 @@ import contextlib
 import ctypes
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -220,11 +220,27 @@ def _some(names: Iterable[str], most: int = 4) -> str:
     return ", ".join(ordered[:most]) + more
 
 
+def spread(devices: Sequence[str]) -> dict[str, Any]:
+    """Return how transformers puts a model's blocks, one after the other, on several GPUs."""
+    import torch
+
+    free = {}
+    for device in devices:
+        # All of it would leave nothing for activations and logits.
+        free[int(device.partition(":")[2])] = int(0.9 * torch.cuda.mem_get_info(device)[0])
+    return {"device_map": "balanced", "max_memory": free}
+
+
 def load_model(
-    folder: Path | str, device: str = "cpu", dtype: "torch.dtype | str" = "auto", **kwargs: Any
+    folder: Path | str,
+    device: str = "cpu",
+    dtype: "torch.dtype | str" = "auto",
+    devices: Sequence[str] = (),
+    **kwargs: Any,
 ) -> "PreTrainedModel":
     """Load a causal LM from a local folder in evaluation mode (safetensors only).
 
+    With more than one of ``devices`` its blocks are spread over these, in place of ``device``.
     ``dtype`` "auto" keeps the checkpoint's own. Raises UserError for a folder that is
     incomplete, damaged or of an unknown architecture, for weights that do not belong to its
     config.json, and for NaN or infinity in them.
@@ -232,6 +248,8 @@ def load_model(
     from transformers import AutoModelForCausalLM
 
     check_model_folder(folder)
+    if len(devices) > 1:
+        kwargs |= spread(devices)
     with library_errors(folder, "model"):
         model = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -241,7 +259,9 @@ def load_model(
             trust_remote_code=is_trusted(folder),
             **kwargs,
         )
-    model = model.to(device).eval()  # type: ignore[arg-type]  # its wrapper hides self
+    if len(devices) <= 1:
+        model = model.to(device)  # type: ignore[arg-type]  # its wrapper hides self
+    model.eval()
     check_finite_weights(model, folder)
     return model
 
@@ -268,8 +288,14 @@ def all_finite(values: "Tensor") -> bool:
         return True
     if values.dtype.itemsize == 1:
         values = values.float()
-    total = values.sum(dtype=torch.promote_types(values.dtype, torch.float32))
-    return bool(torch.isfinite(total)) or bool(torch.isfinite(values).all())
+    return bool(torch.isfinite(total_of(values))) or bool(torch.isfinite(values).all())
+
+
+def total_of(values: "Tensor") -> "Tensor":
+    """Return the sum () of a tensor, in float32 at least; not finite where one of them is not."""
+    import torch
+
+    return values.sum(dtype=torch.promote_types(values.dtype, torch.float32))
 
 
 def pick_device(device: str | None = None) -> str:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -59,6 +59,29 @@ class Entry:
                 f"{', '.join(DTYPES)}; convert the checkpoint"
             )
         return DTYPES[self.dtype]
+
+    def part(self, number: int) -> "Entry":
+        """Return where ``tensor[number]`` lies."""
+        size = self.size // self.shape[0]
+        return Entry(self.file, self.offset + number * size, size, self.dtype, self.shape[1:])
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A tensor (k, …) in the making: what ``torch.stack`` makes of ``parts``, one at a time."""
+
+    parts: Sequence["Tensor | Entry"]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the whole."""
+        return (len(self.parts), *self.parts[0].shape)
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """The dtype of the first part, which is that of all."""
+        first = self.parts[0]
+        return first.torch_dtype if isinstance(first, Entry) else first.dtype
 
 
 def _entries(file: Path, stored: Mapping[str, Stored]) -> dict[str, Entry]:
@@ -128,8 +151,12 @@ def tensor_bytes(tensor: Tensor) -> memoryview:
     return tensor.reshape(-1).view(torch.uint8).numpy().data
 
 
-def chunks(source: Tensor | Entry) -> Iterator[memoryview]:
-    """Yield the bytes of a tensor in memory or in a file."""
+def chunks(source: Tensor | Entry | Stack) -> Iterator[memoryview]:
+    """Yield the bytes of a tensor in memory, in a file, or of parts."""
+    if isinstance(source, Stack):
+        for part in source.parts:
+            yield from chunks(part)
+        return
     if isinstance(source, Tensor):
         yield tensor_bytes(source.contiguous())
         return
@@ -155,7 +182,7 @@ def count_zeros(piece: memoryview, dtype: torch.dtype, name: str) -> int:
     return values.numel() - int(torch.count_nonzero(values))
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor | Entry]) -> dict[str, dict]:
+def write_tensors(path: Path, tensors: Mapping[str, Tensor | Entry | Stack]) -> dict[str, dict]:
     """Write tensors, or stored tensors of other files, as one safetensors file, atomically.
 
     Returns for each name ``{"sha256", "shape", "dtype", "zeros"}`` and under the empty name
@@ -166,7 +193,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor | Entry]) -> dict[str
     offset = 0
     for name in sorted(tensors):
         source = tensors[name]
-        dtype = source.torch_dtype if isinstance(source, Entry) else source.dtype
+        dtype = source.dtype if isinstance(source, Tensor) else source.torch_dtype
         shape = list(source.shape)
         size = math.prod(shape) * dtype.itemsize
         header[name] = {

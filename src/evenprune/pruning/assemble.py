@@ -19,6 +19,7 @@ LAYER_COLUMNS = [
     "module", "rows", "columns", "zeros", "sparsity", "loss", "dead_columns", "damping",
     "precision", "condition", "shift", "loss_before", "loss_after", "swapped",
 ]  # fmt: skip
+EXPERT_COLUMNS = ["tokens", "shared"]  # of models with experts, behind the others
 
 
 def assemble(
@@ -55,7 +56,9 @@ def assemble(
             shutil.copyfile(file, folder / file.name)
             files[file.name] = base_files[file.name]
     layers = [row for item in records for row in item["layers"]]
-    write_csv(folder / "layers.csv", LAYER_COLUMNS, layers)
+    of_experts = [row for row in layers if "tokens" in row]
+    columns = LAYER_COLUMNS + (EXPERT_COLUMNS if of_experts else [])
+    write_csv(folder / "layers.csv", columns, layers)
     files["layers.csv"] = sha256_file(folder / "layers.csv")
     size = sum(row["rows"] * row["columns"] for row in layers)
     used = options.relevant()
@@ -69,6 +72,7 @@ def assemble(
         **trust_record(),
         "calibration": text.summary(),
         **{name: done for name, done in whole.items() if done},
+        **({"experts": shared_counts(of_experts)} if of_experts else {}),
         "tensors": tensors,
         "sparsity": sum(row["zeros"] for row in layers) / size,
         "files": files,
@@ -80,3 +84,8 @@ def assemble(
     write_json(folder / "manifest.json", manifest)
     write_json(folder / "provenance.json", provenance(base.device, records, seconds))
     return manifest
+
+
+def shared_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return how many matrices of experts there are, and how many took their layer's sums."""
+    return {"matrices": len(rows), "shared": sum(row["shared"] for row in rows)}

@@ -21,8 +21,9 @@ from ..models.architecture import (
     stored_name,
     unload,
 )
+from ..models.experts import Experts, Slot, experts_of, unpack_experts
 from ..models.loading import all_finite, check_model_folder
-from ..models.tensors import Entry, read_folder, read_header, read_rows, read_tensor
+from ..models.tensors import Entry, Stack, read_folder, read_header, read_rows, read_tensor
 from .masks import REGIMES, Regime
 
 # Not part of a model folder that is to be carried over: other forms of the weights, and files
@@ -34,6 +35,19 @@ WEIGHT_SUFFIXES = (
 OWN_FILES = {"README.md", "manifest.json", "provenance.json", "layers.csv"}
 
 UNSTRUCTURED = [slug for slug, regime in REGIMES.items() if not regime.structured]
+
+
+def assembled(
+    slots: Mapping[str, Slot], weights: Mapping[str, Tensor]
+) -> dict[str, Tensor | Stack]:
+    """Return the tensors that a shard stores for the ``weights`` of linears, as stored."""
+    parts: dict[str, dict[int | None, Tensor]] = {}
+    for one, weight in weights.items():
+        parts.setdefault(slots[one].stored, {})[slots[one].number] = weight
+    return {
+        name: found[None] if None in found else Stack([found[k] for k in range(len(found))])
+        for name, found in parts.items()
+    }
 
 
 class BaseModel:
@@ -51,6 +65,7 @@ class BaseModel:
         check_model_folder(folder)
         self.stored = read_folder(folder)
         self.model = load_skeleton(folder)
+        self.slots = unpack_experts(self.model, self.stored)
         self.blocks_name, self.blocks = find_blocks(self.model)
         base = self.model.base_model
         self.prefix = next(name for name, module in self.model.named_modules() if module is base)
@@ -63,9 +78,23 @@ class BaseModel:
         """Return the full module name of a decoder block."""
         return f"{self.blocks_name}.{index}"
 
+    def slot(self, name: str, entries: Mapping[str, Entry] | None = None) -> Slot:
+        """Return where a parameter is stored, in the base model or among other ``entries``."""
+        if name in self.slots:
+            return self.slots[name]
+        return Slot(stored_name(self.model, name, self.stored if entries is None else entries))
+
+    def entry(self, name: str, entries: Mapping[str, Entry] | None = None) -> Entry:
+        """Return the entry of a parameter, in the base model or among other ``entries``."""
+        return self.slot(name, entries).of(self.stored if entries is None else entries)
+
     def stored_name(self, name: str) -> str:
-        """Return the name under which a parameter is stored."""
-        return stored_name(self.model, name, self.stored)
+        """Return the name of the stored tensor that a parameter is, or is a part of."""
+        return self.slot(name).stored
+
+    def experts(self, index: int) -> dict[str, Experts]:
+        """Return a block's layers of experts by their names within it."""
+        return experts_of(self.blocks[index])
 
     def linears(self) -> dict[str, nn.Module]:
         """Return all linear layers to be pruned by their full names, in order."""
@@ -81,7 +110,7 @@ class BaseModel:
         for index, block in enumerate(self.blocks):
             check_block(self.block_name(index), block)
         for full, linear in self.linears().items():
-            entry = self.stored[self.stored_name(f"{full}.weight")]
+            entry = self.entry(f"{full}.weight")
             if entry.torch_dtype not in PRUNABLE:
                 raise UserError(
                     f"{full} is stored as {entry.dtype}, expected F64, F32, F16 or BF16; "
@@ -114,8 +143,9 @@ class BaseModel:
         """Return the stored names of each shard: all outside the blocks, then block by block."""
         head = self.blocks_name.removeprefix(f"{self.prefix}.") + "."
         shards: list[list[str]] = [[] for _ in range(len(self.blocks) + 1)]
+        owners = {slot.stored: full for full, slot in self.slots.items()}
         for name in sorted(self.stored):
-            tail = name.removeprefix(f"{self.prefix}.")
+            tail = owners.get(name, name).removeprefix(f"{self.prefix}.")
             number = tail[len(head) :].split(".")[0] if tail.startswith(head) else ""
             shards[int(number) + 1 if number.isdigit() else 0].append(name)
         return shards
@@ -138,7 +168,8 @@ class BaseModel:
     def load_block(self, index: int, shard: Path | None = None) -> dict[str, Tensor]:
         """Load a block's parameters from the base model, or from a finished ``shard``.
 
-        Returns the weights of its linears as stored, by name within the block. Raises
+        Returns the weights of its linears as stored, by name within the block: those of the block
+        itself where the forward pass takes the stored dtype. Raises
         UserError for weights that are not finite.
         """
         entries = read_header(shard) if shard else self.stored
@@ -147,14 +178,15 @@ class BaseModel:
         weights = {}
         for name, _ in list(block.named_parameters()):
             full = f"{self.block_name(index)}.{name}"
-            entry = entries[stored_name(self.model, full, entries)]
+            entry = self.entry(full, entries)
             tensor = read_tensor(entry)
             if not all_finite(tensor):
                 raise UserError(f"NaN or infinity in {full} of {entry.file}; fetch the model again")
             owner, _, leaf = name.rpartition(".")
+            value = self._convert(tensor)
             if owner in linears and leaf == "weight":
-                weights[owner] = tensor
-            set_parameter(block, name, self._convert(tensor))
+                weights[owner] = value if value.dtype == tensor.dtype else tensor
+            set_parameter(block, name, value)
         self._load_buffers(block, self.block_name(index), entries)
         return weights
 
@@ -164,11 +196,11 @@ class BaseModel:
             full = f"{prefix}.{name}"
             owner, _, leaf = name.rpartition(".")
             place = module.get_submodule(owner)
-            if leaf in place._non_persistent_buffers_set or not is_stored(
-                self.model, full, entries
+            if leaf in place._non_persistent_buffers_set or not (
+                full in self.slots or is_stored(self.model, full, entries)
             ):
                 continue
-            entry = entries[stored_name(self.model, full, entries)]
+            entry = self.entry(full, entries)
             if entry.shape != tuple(buffer.shape):
                 raise UserError(
                     f"{full} is stored with shape {entry.shape}, but config.json asks for "
@@ -195,7 +227,7 @@ class BaseModel:
         for name, parameter in list(base.named_parameters()):
             if name.startswith(inside):
                 continue
-            entry = self.stored[self.stored_name(f"{self.prefix}.{name}")]
+            entry = self.entry(f"{self.prefix}.{name}")
             if parameter is embedding.weight:
                 tensor = self._embedding(entry, used)
             else:
@@ -233,7 +265,7 @@ class BaseModel:
         for name, parameter in list(self.model.named_parameters()):
             if name.startswith(inside) or parameter is output.weight:
                 continue
-            entry = self.stored[self.stored_name(name)]
+            entry = self.entry(name)
             set_parameter(self.model, name, self._convert(read_tensor(entry)))
         table = self._convert(read_tensor(self._output_entry(output.weight)))
         output.weight = nn.Parameter(table, requires_grad=False)

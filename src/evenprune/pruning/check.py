@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ..models.trust import add_trust_argument
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
+
+    from ..models.experts import Slot
 
 # Where squares of float32 neither overflow nor vanish.
 SMALLEST, LARGEST = 1e-19, 1.8e19
@@ -72,10 +74,10 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
         pruned = {name for name, facts in manifest["tensors"].items() if facts.get("pruned")}
     load_tokenizer(folder)
     original = BaseModel(base, regime, "cpu")
-    targets = {
-        original.stored_name(f"{name}.weight"): module
-        for name, module in original.linears().items()
-    }
+    targets: dict[str, list[tuple[Slot, nn.Module]]] = {}
+    for linear, module in original.linears().items():
+        slot = original.slot(f"{linear}.weight")
+        targets.setdefault(slot.stored, []).append((slot, module))
     stored = read_folder(folder)
 
     def fail(name: str, what: str) -> None:
@@ -107,23 +109,24 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
             if tensor_bytes(tensor) != tensor_bytes(read_tensor(before)):
                 fail(name, "was not to be pruned, but differs from the base model")
             continue
-        zero = tensor == 0
-        if (problem := _odd_size(tensor)) or (zero.all() and read_tensor(before).any()):
-            fail(name, problem or "is all zeros, but is not in the base model")
-        if (zero & tensor.signbit()).any():
-            fail(name, "contains -0.0")
-        rows = rows_of(targets[name], zero)
-        if regime.structured:
-            least = rows.reshape(len(rows), -1, regime.of).sum(dim=2).min()
-            if least < regime.zeros:
-                fail(
-                    name, f"has a group of {regime.of} with {int(least)} zeros, not {regime.zeros}"
-                )
-        asked = method.least_zeros((rows.shape[0], rows.shape[1]), regime, options)
-        zeros = int(zero.sum())
-        if zeros < asked:
-            fail(name, f"has {zeros} zeros, expected at least {asked}")
-        total, size, surplus = total + zeros, size + zero.numel(), surplus + zeros - asked
+        for slot, module in targets[name]:
+            weight = tensor if slot.number is None else tensor[slot.number]
+            zero = weight == 0
+            problem = _odd_size(weight)
+            if problem or (zero.all() and read_tensor(slot.of(original.stored)).any()):
+                fail(name, problem or "is all zeros, but is not in the base model")
+            if (zero & weight.signbit()).any():
+                fail(name, "contains -0.0")
+            rows = rows_of(module, zero)
+            if regime.structured:
+                least = int(rows.reshape(len(rows), -1, regime.of).sum(dim=2).min())
+                if least < regime.zeros:
+                    fail(name, f"has a group of {regime.of} with {least} zeros, not {regime.zeros}")
+            asked = method.least_zeros((rows.shape[0], rows.shape[1]), regime, options)
+            zeros = int(zero.sum())
+            if zeros < asked:
+                fail(name, f"has {zeros} zeros, expected at least {asked}")
+            total, size, surplus = total + zeros, size + zero.numel(), surplus + zeros - asked
     return {
         "method": manifest["method"],
         "regime": manifest["regime"],
@@ -133,7 +136,7 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
         "calibration": {
             name: manifest["calibration"][name] for name in ("pairs_sha256", "texts_sha256")
         },
-        "matrices": len(targets),
+        "matrices": sum(map(len, targets.values())),
         "weights": size,
         "zeros": total,
         "surplus_zeros": surplus,

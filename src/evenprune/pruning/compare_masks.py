@@ -214,20 +214,21 @@ def compare_models(model: Path, reference: Path) -> Iterator[dict[str, Any]]:
     base = BaseModel(model, regime_of(facts["regime"]), "cpu")
     others = read_folder(reference)
     linears = base.linears()
-    names = {full: base.stored_name(f"{full}.weight") for full in linears}
-    if set(names.values()) != set(facts["pruned"]):
+    slots = {full: base.slot(f"{full}.weight") for full in linears}
+    if {slot.stored for slot in slots.values()} != set(facts["pruned"]):
         raise UserError(
             f"{model / 'manifest.json'} lists other pruned tensors than the model's block linears; "
             "prune again"
         )
     for full, linear in track(linears.items(), len(linears), "compare-masks"):
-        entry, other = base.stored[names[full]], others.get(names[full])
+        name = slots[full].stored
+        entry, other = base.stored[name], others.get(name)
         if other is None or other.shape != entry.shape:
             raise UserError(
-                f"expected {names[full]} with shape {entry.shape} in {reference}, found "
+                f"expected {name} with shape {entry.shape} in {reference}, found "
                 f"{'none' if other is None else other.shape}; prune again"
             )
-        pair = (rows_of(linear, read_tensor(one)) for one in (other, entry))
+        pair = (rows_of(linear, read_tensor(slots[full].of(one))) for one in (others, base.stored))
         layer, _, kind = full.removeprefix(f"{base.blocks_name}.").partition(".")
         yield as_row(full, layer, kind, compare(*pair))
 

@@ -19,26 +19,24 @@ from torch import Tensor
 
 from ..base.codedigest import code_digest
 from ..base.errors import UserError
-from ..base.files import digest
+from ..base.files import digest, read_json
 from ..base.marks import PRUNED
 from ..base.outputs import check_folder
 from ..base.progress import format_seconds
+from ..base.store import Store
 from ..models.architecture import find_linears, max_positions, rows_of
+from ..models.identity import MANIFEST, UNLISTED
 from ..models.loading import release_memory, tame_heap
-from ..models.tensors import Entry, read_header, read_tensor, write_tensors
-from .assemble import assemble
-from .base_model import BaseModel
+from ..models.tensors import Entry, Stack, read_header, read_tensor, write_tensors
+from .assemble import assemble, shared_counts
+from .base_model import BaseModel, assembled
 from .calibration_text import Text
 from .forward import (
     Batches,
-    Stream,
     advance,
-    check_finite,
-    collect,
     input_groups,
     record_inputs,
 )
-from .hessian import Plan
 from .masks import regime_of
 from .methods import FACTS, find, module_of
 from .options import Options
@@ -46,6 +44,7 @@ from .packing import Batch, pack_pairs, pack_texts
 from .probe import Probe, check_rows, probe_blocks
 from .provenance import Stopwatch
 from .shared_prefix import shared_prefix_objection
+from .sums import BlockSums
 from .target import Report, stored_form
 from .workspace import Workspace, check_work, workspace
 
@@ -57,10 +56,12 @@ def prune_model(
     out: Path,
     device: str = "cpu",
     work: Path | None = None,
+    store: Store | None = None,
 ) -> dict[str, Any]:
     """Prune the model in ``folder`` into the folder ``out`` and return its manifest.
 
-    ``work`` holds the result in the making, by default a hidden folder beside ``out``. Raises
+    ``work`` holds the result in the making, by default a hidden folder beside ``out``. What
+    ``store`` has of another run is taken from there, else the result is kept there. Raises
     UserError for anything wrong with the input, and where ``out`` holds anything but a pruned
     model of ours; ``out`` is then untouched.
     """
@@ -71,6 +72,11 @@ def prune_model(
     base = BaseModel(folder, regime_of(options.regime), device)
     method = find(options.method)
     method.check(options, list(base.linears()))
+    if not method.experts and any(base.experts(index) for index in range(len(base.blocks))):
+        raise UserError(
+            f"{options.method} does not know the experts of a mixture-of-experts model; choose "
+            "another method, such as debias-sparsegpt"
+        )
     files = base.base_files()
     key = digest(
         {
@@ -86,9 +92,13 @@ def prune_model(
         }
     )
     root = work or out.parent / f".{out.name}.partial"
+    store = store or Store(None)
     with workspace(root, key, own_root=work is None) as place:
-        manifest = PruningRun(base, options, text, place).finish(files)
+        if not store.take(PRUNED, key, place.model):
+            PruningRun(base, options, text, place).finish(files)
         place.publish(out, [folder])
+    manifest = read_json(out / MANIFEST)
+    store.keep(PRUNED, key, out, [*manifest["files"], *UNLISTED])
     return manifest
 
 
@@ -107,6 +117,7 @@ class PruningRun:
         self.probe: Probe | None = None
         self.groups: dict[tuple[str, ...], list[list[str]]] = {}
         self.watch = Stopwatch(base.device)
+        self.sums = BlockSums(base, self.method, options, text, self.watch)
 
     def shard_file(self, shard: int) -> Path:
         """Return where a shard of the result lies."""
@@ -207,6 +218,12 @@ class PruningRun:
         size = sum(row["rows"] * row["columns"] for row in layers)
         damping = max((row["damping"] or 0.0 for row in layers), default=0.0)
         note = f", damping raised to {damping:g}" if damping > self.options.damping else ""
+        experts = shared_counts([row for row in layers if "tokens" in row])
+        if experts["shared"]:
+            note += (
+                f", {experts['shared']} of {experts['matrices']} matrices of experts with the sums "
+                "of all tokens of their layer, having fewer tokens than inputs"
+            )
         left = (time.monotonic() - start) / made * (count - index - 1)
         print(
             f"block {index + 1}/{count}: {len(layers)} matrices, {zeros / size:.2%} zeros{note}, "
@@ -265,28 +282,29 @@ class PruningRun:
         with self.watch("load"):
             weights = base.load_block(index)
         linears = find_linears(block)
-        reports: dict[str, Report] = {}
-        solved: list[dict[str, Any]] = []
+        reports: dict[str, dict[str, Any]] = {}
+        solved: list[list[str]] = []
         for groups in self._passes(index, calibration):
             with self.watch("forward"):
-                statistics = self._statistics(index, calibration, groups) if calibration else {}
-            for group in groups:
+                sums_of_pass = self.sums.take(index, calibration, groups)
+            for group, sums, facts in sums_of_pass:
                 matrices = [rows_of(linears[one], weights[one]) for one in group]
-                sums = statistics.pop(group[0], ())
-                before = self.watch.seconds.get("solve", 0.0)
-                with self.watch("solve"):
+                solved.append(group)
+                with self.watch("solve", group[0]):
                     results = self._prune_group([f"{name}.{one}" for one in group], matrices, sums)
-                seconds = round(self.watch.seconds["solve"] - before, 4)
-                solved.append({"modules": group, "seconds": seconds})
                 for one, (pruned, report) in zip(group, results, strict=True):
                     weights[one] = rows_of(linears[one], pruned).contiguous()
                     base.set_weight(index, one, weights[one])
-                    reports[one] = report
+                    reports[one] = asdict(report) | (asdict(facts) if facts else {})
         if calibration and index + 1 < len(base.blocks):
             with self.watch("forward"):
                 advance(block, index, name, calibration)
         with self.watch("write"):
-            return self._write_block(index, weights, reports) | {"solved": solved}
+            record = self._write_block(index, weights, reports)
+        seconds = self.watch.parts()
+        return record | {
+            "solved": [{"modules": group, "seconds": seconds[group[0]]} for group in solved]
+        }
 
     def _passes(self, index: int, calibration: Batches | None) -> list[list[list[str]]]:
         """Return the input groups of a block, split into the passes that take their statistics.
@@ -308,81 +326,38 @@ class PruningRun:
         groups = self.groups[names]
         return [groups] if self.options.sequential == "block" else [[group] for group in groups]
 
-    def _statistics(
-        self, index: int, calibration: Batches, groups: list[list[str]]
-    ) -> dict[str, list[Tensor]]:
-        """Return the method's statistics of each group's input; a group without any is left out."""
-        block, name = self.base.blocks[index], self.base.block_name(index)
-        kinds = {group[0]: self.method.statistics(self.options, group) for group in groups}
-        leaders = [leader for leader, needed in kinds.items() if needed]
-        sums: dict[str, list[Any]] = {}
-        if not leaders:
-            return {}
-
-        def add(leader: str, inputs: Tensor, plan: Plan, _streams: list[Stream]) -> None:
-            if leader not in sums:
-                sums[leader] = [kind(inputs.shape[1], self.base.device) for kind in kinds[leader]]
-            with self.watch("hessian"):
-                for total in sums[leader]:
-                    total.add(inputs, plan)
-
-        largest: dict[str, tuple[float, str]] = {}
-
-        def locate(leader: str, inputs: Tensor, _plan: Plan, streams: list[Stream]) -> None:
-            items = [item for s in streams for item in s.items for _ in range(s.hidden.shape[1])]
-            check_finite(inputs, items, f"the input of {name}.{leader}")
-            value, token = inputs.abs().amax(dim=1).max(dim=0)
-            largest[leader] = max(largest.get(leader, (0.0, "")), (float(value), items[token]))
-
-        collect(block, index, calibration, leaders, add)
-        results = {leader: [one.result() for one in totals] for leader, totals in sums.items()}
-        for leader, totals in results.items():
-            diagonals = [one.diagonal() if one.ndim == 2 else one for one in totals]
-            if not all(torch.isfinite(diagonal).all() for diagonal in diagonals):
-                collect(block, index, calibration, leaders, locate)
-                value, item = largest[leader]
-                pairs = self.text.pairs.pairs if self.text.pairs else []
-                weights = self.method.pair_weights(self.options, len(pairs))
-                heavy = max(weights, default=0.0)
-                raise UserError(
-                    f"the sums of squares of the input of {name}.{leader} overflow float32: up to "
-                    f"{value:.1e} for calibration item {item}"
-                    + (f", bias weight up to {heavy:g}" if heavy > 1 else "")
-                    + ("; lower --bias-weight," if heavy > 1 else ";")
-                    + " remove it, or check the weights"
-                )
-        return results
-
     def _prune_group(
         self, names: list[str], matrices: list[Tensor], sums: Sequence[Tensor]
     ) -> list[tuple[Tensor, Report]]:
-        """Prune the matrices (n, d) of one input group on the device; results on the CPU."""
+        """Prune the matrices (n, d) of one input group on the device, where the results stay."""
         matrices = [matrix.to(self.base.device) for matrix in matrices]
-        results = self.method.prune(matrices, sums, self.regime, self.options, names)
-        return [(pruned.cpu(), report) for pruned, report in results]
+        return self.method.prune(matrices, sums, self.regime, self.options, names)
 
     def _write_block(
-        self, index: int, weights: dict[str, Tensor], reports: dict[str, Report]
+        self, index: int, weights: dict[str, Tensor], reports: dict[str, dict[str, Any]]
     ) -> dict[str, Any]:
         """Write one block's shard; return its record without the seconds."""
         base, name = self.base, self.base.block_name(index)
-        tensors: dict[str, Tensor | Entry] = {n: base.stored[n] for n in self.shards[index + 1]}
-        stored = {one: base.stored_name(f"{name}.{one}.weight") for one in weights}
-        tensors.update({stored[one]: weight for one, weight in weights.items()})
+        slots = {one: base.slot(f"{name}.{one}.weight") for one in weights}
+        tensors: dict[str, Tensor | Entry | Stack] = {
+            n: base.stored[n] for n in self.shards[index + 1]
+        }
+        tensors.update(assembled(slots, {one: weight.cpu() for one, weight in weights.items()}))
         base.unload_block(index)
         facts = write_tensors(self.shard_file(index + 1), tensors)
         rows = []
         for one, report in reports.items():
             shape = rows_of(find_linears(base.blocks[index])[one], weights[one]).shape
-            zeros = facts[stored[one]]["zeros"]
+            whole = slots[one].number is None
+            zeros = facts[slots[one].stored]["zeros"] if whole else int((weights[one] == 0).sum())
             rows.append(
                 {"module": f"{name}.{one}", "rows": shape[0], "columns": shape[1], "zeros": zeros}
                 | {"sparsity": zeros / shape.numel()}
-                | asdict(report)
+                | report
             )
         return {
             "tensors": facts,
             "layers": rows,
-            "pruned": sorted(stored.values()),
+            "pruned": sorted({slot.stored for slot in slots.values()}),
             "packing": self.packing,
         }

@@ -75,9 +75,13 @@ def inverse_factor(hessian: Tensor, damping: float) -> Factor:
             lower, info = torch.linalg.cholesky_ex(flipped)
             del flipped
             diagonal = lower.diagonal()
-            if info.item() or not torch.isfinite(diagonal).all():
+            sound = (info == 0) & torch.isfinite(diagonal).all()
+            # Both at once: reading a value waits for the GPU.
+            facts = torch.stack([sound.double(), (diagonal.max() / diagonal.min()).double()])
+            is_sound, ratio = facts.tolist()
+            if not is_sound:
                 continue
-            condition = float(diagonal.max() / diagonal.min()) ** 2
+            condition = ratio**2
             upper = invert_lower(lower).to(torch.float32).flip(0, 1)
             if torch.isfinite(upper.diagonal()).all():
                 name = str(dtype).removeprefix("torch.")

@@ -15,9 +15,11 @@ from transformers import PreTrainedModel
 
 from ..base.errors import UserError
 from ..models.architecture import find_linears
-from ..models.tensors import all_finite
+from ..models.experts import Experts, experts_of
+from ..models.loading import all_finite, total_of
 from .hessian import Plan
 from .packing import Batch, PackedPart
+from .routed import Routed
 from .standin import Call, Form, StandIn, Stop, Tape
 
 
@@ -129,28 +131,49 @@ def check_finite(values: Tensor, items: Sequence[str], where: str) -> None:
         )
 
 
+def token_modules(block: nn.Module) -> dict[str, nn.Module]:
+    """Return what takes every token, by names in the block: linears, and experts as a layer."""
+    layers = experts_of(block)
+    inside = tuple(f"{name}." for name in layers)
+    outside = {
+        name: module for name, module in find_linears(block).items() if not name.startswith(inside)
+    }
+    return {**outside, **layers}
+
+
+def tokens_of(module: nn.Module, args: tuple, kwargs: dict) -> Tensor:
+    """Return the tokens (…, d) of a call of a linear or a layer of experts."""
+    return module.routing(*args, **kwargs)[0] if isinstance(module, Experts) else args[0]
+
+
 @torch.no_grad()
 def input_groups(block: nn.Module, stream: Stream, index: int) -> list[list[str]]:
     """Return the block's linears in the order of their calls, those with one input together.
 
     Found by running the block: layers that get the very same tensor object share their input
-    (q, k and v; gate and up; all of them in a parallel block). Raises UserError for a linear
-    that is not called.
+    (q, k and v; gate and up; all of them in a parallel block). A layer of experts is a group of
+    its own, under its name in the place of its linears'. Raises UserError for a linear that is not
+    called.
     """
-    linears = find_linears(block)
+    linears = token_modules(block)
     seen: list[tuple[Tensor, list[str]]] = []
 
     def note(name: str) -> Callable:
-        def hook(_module: nn.Module, args: tuple) -> None:
+        def hook(module: nn.Module, args: tuple, kwargs: dict) -> None:
+            given = tokens_of(module, args, kwargs)
             for tensor, names in seen:
-                if tensor is args[0]:
+                if tensor is given and name not in layers and names[0] not in layers:
                     names.append(name)
                     return
-            seen.append((args[0], [name]))  # keeps the tensor alive, so identity is unique
+            seen.append((given, [name]))  # keeps the tensor alive, so identity is unique
 
         return hook
 
-    handles = [module.register_forward_pre_hook(note(name)) for name, module in linears.items()]
+    layers = experts_of(block)
+    handles = [
+        module.register_forward_pre_hook(note(name), with_kwargs=True)
+        for name, module in linears.items()
+    ]
     try:
         stream.run(block, index)
     finally:
@@ -172,19 +195,26 @@ def collect(
     calibration: Batches,
     leaders: Sequence[str],
     receive: Callable[[str, Tensor, Plan, list[Stream]], None],
-) -> None:
+) -> dict[str, list[Routed]]:
     """Run all batches through a block and hand over the inputs of some of its linears.
 
-    ``leaders`` are names of linears. For each batch and leader
-    ``receive(leader, inputs (t, d), plan, streams)`` is called. A pass ends when all leaders were
-    called: what the block would compute behind them is not needed.
+    ``leaders`` are names of linears, or of layers of experts. For each batch and linear
+    ``receive(leader, inputs (t, d), plan, streams)`` is called; what comes to a layer of experts is
+    returned, a batch after the other. A pass ends when all leaders were called: what the block
+    would compute behind them is not needed.
     """
+    layers = experts_of(block)
+    routed: dict[str, list[Routed]] = {name: [] for name in leaders if name in layers}
+    numbers: dict[str, list[Tensor]] = {}
     captured: dict[str, list[Tensor]] = {}
     missing: set[str] = set()
 
     def capture(name: str) -> Callable:
-        def hook(_module: nn.Module, args: tuple) -> None:
-            captured[name].append(args[0].reshape(-1, args[0].shape[-1]))
+        def hook(module: nn.Module, args: tuple, kwargs: dict) -> None:
+            tokens = tokens_of(module, args, kwargs)
+            captured[name].append(tokens.reshape(-1, tokens.shape[-1]))
+            if isinstance(module, Experts):
+                numbers[name].append(module.routing(*args, **kwargs)[1])
             missing.discard(name)
             if not missing:
                 raise Stop
@@ -192,11 +222,12 @@ def collect(
         return hook
 
     handles = [
-        block.get_submodule(name).register_forward_pre_hook(capture(name)) for name in leaders
+        block.get_submodule(name).register_forward_pre_hook(capture(name), with_kwargs=True)
+        for name in leaders
     ]
     try:
         for streams, plan in calibration.batches:
-            captured = {name: [] for name in leaders}
+            captured, numbers = {name: [] for name in leaders}, {name: [] for name in routed}
             for stream in streams:
                 missing.update(leaders)
                 try:
@@ -211,16 +242,24 @@ def collect(
                         f"the linear layer {name} of decoder block {index} got {len(inputs)} rows "
                         f"for {len(plan.weights)} tokens; this architecture is not supported"
                     )
-                receive(name, inputs, plan, streams)
+                if name in routed:
+                    routed[name].append(Routed(inputs, torch.cat(numbers.pop(name)), plan))
+                else:
+                    receive(name, inputs, plan, streams)
     finally:
         for handle in handles:
             handle.remove()
+    return routed
 
 
 @torch.no_grad()
 def advance(block: nn.Module, index: int, name: str, calibration: Batches) -> None:
     """Replace every stream's activations by the block's output, checked to be finite."""
+    totals = []
     for stream in calibration.streams():
-        hidden = stream.run(block, index)
-        check_finite(hidden, stream.items, f"the output of {name}")
-        stream.hidden = hidden
+        stream.hidden = stream.run(block, index)
+        totals.append(total_of(stream.hidden))
+    # One look for all: each makes a GPU run dry.
+    if totals and not torch.isfinite(torch.stack(totals)).all():
+        for stream in calibration.streams():
+            check_finite(stream.hidden, stream.items, f"the output of {name}")

@@ -81,7 +81,10 @@ class Head:
         return torch.cat(parts)
 
     def gradient(self, hidden: Tensor, ids: Tensor, weights: Tensor) -> Tensor:
-        """Return the gradient (r, l, h) of ``Σ_r weights_r log p(row r)`` for ``hidden``."""
+        """Return the gradient (r, l, h) of ``Σ_r weights_r log p(row r)`` for ``hidden``.
+
+        weights: (r,), on the CPU: rows that do not count are left out.
+        """
         rows = self._rows(ids)
         result = torch.zeros_like(hidden)
         for start in self._pieces(ids):

@@ -141,7 +141,7 @@ class SquareNorms:
 
     def add(self, inputs: Tensor, plan: Plan) -> None:
         """Add one batch of inputs (t, d)."""
-        self.sum.addmv_(inputs.float().square_().T, plan.weights)
+        self.sum.addmv_(inputs.float().square().T, plan.weights)
 
     def result(self) -> Tensor:
         """Return the squared norms."""

@@ -40,8 +40,12 @@ def smallest(scores: Tensor, count: int) -> Tensor:
     in_memory_order = scores if scores.stride(0) >= scores.stride(1) else scores.T
     threshold = in_memory_order.flatten().kthvalue(count).values
     mask = scores < threshold
-    ties = (scores == threshold).nonzero()[: count - int(mask.sum())]
-    mask[ties[:, 0], ties[:, 1]] = True
+    ties = scores == threshold
+    if scores.is_cuda:  # more work than below, but the host does not wait for a count
+        order = ties.flatten().cumsum(0).view(ties.shape)
+        return mask | (ties & (order <= count - mask.sum()))
+    places = ties.nonzero()[: count - int(mask.sum())]
+    mask[places[:, 0], places[:, 1]] = True
     return mask
 
 
@@ -61,6 +65,8 @@ def smallest_of_group(scores: Tensor, count: int) -> Tensor:
 
     ``scores`` is ``(m, ...)`` with a small m: the inputs of one N:M group in their order.
     """
+    if scores.is_cuda:  # the host does not wait to learn whether scores are equal
+        return _smallest_with_ties(scores, count)
     mask = scores <= _kth_smallest(scores, count)
     if int(mask.sum()) * scores.shape[0] == count * mask.numel():
         return mask

@@ -28,6 +28,7 @@ class Method(ABC):
     """
 
     statistic: Statistic | None = None
+    experts = True  # whether it prunes matrices that only some tokens go through
 
     def statistics(self, options: Options, modules: Sequence[str]) -> tuple[Statistic, ...]:
         """Return what is summed for the input that ``modules`` (names in a block) share."""

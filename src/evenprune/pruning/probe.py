@@ -2,7 +2,8 @@
 
 Once a model: in what form its first block returns the hidden states, and that no argument of a
 block depends on the blocks before it. Once for every kind of block: that each linear layer gets
-one row a token, in the order of the tokens, whatever else is in the batch.
+one row a token, in the order of the tokens, whatever else is in the batch, and that experts give
+what the library's own code gives.
 """
 
 from collections.abc import Callable
@@ -13,8 +14,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ..base.errors import UserError
-from ..models.architecture import find_linears
-from .forward import Stream, record_calls, stream_of
+from ..models.experts import Experts, experts_of
+from .forward import Stream, record_calls, stream_of, token_modules, tokens_of
 from .packing import PackedPart
 from .standin import Form, Tape, check_independent, form_of
 
@@ -79,8 +80,10 @@ def check_rows(block: nn.Module, index: int, probe: Probe) -> None:
 
     Tried with the embeddings as the block's input. A layer that is called for some tokens only,
     twice, with tokens in another order or with rows that depend on each other would be pruned
-    with wrong statistics, and so would one whose input is overwritten before the end.
+    with wrong statistics, and so would one whose input is overwritten before the end. Of experts
+    the layer as a whole is looked at, and compared with the library's own loop over them.
     """
+    check_experts(block, index, probe)
     together = _linear_inputs(block, index, probe.together)
     alone = [_linear_inputs(block, index, stream) for stream in probe.alone]
     tokens = probe.together.hidden.shape[0] * probe.together.hidden.shape[1]
@@ -102,27 +105,64 @@ def check_rows(block: nn.Module, index: int, probe: Probe) -> None:
         )
 
 
+@torch.no_grad()
+def check_experts(block: nn.Module, index: int, probe: Probe) -> None:
+    """Raise UserError unless a block's experts, taken apart, give the library's output."""
+    found: dict[str, float] = {}
+
+    def compare(name: str) -> Callable:
+        def hook(module: nn.Module, args: tuple, kwargs: dict, output: Tensor) -> None:
+            assert isinstance(module, Experts)
+            hidden, *routing = module.routing(*args, **kwargs)
+            expected = module.by_library(hidden.reshape(-1, hidden.shape[-1]), *routing)
+            far = (output.reshape(expected.shape) - expected).abs().max()
+            largest = expected.abs().max().clamp(min=torch.finfo(expected.dtype).tiny)
+            found[name] = float(far / largest)
+
+        return hook
+
+    handles = [
+        module.register_forward_hook(compare(name), with_kwargs=True)
+        for name, module in experts_of(block).items()
+    ]
+    try:
+        if handles:
+            probe.together.run(block, index)
+    finally:
+        for handle in handles:
+            handle.remove()
+    for name, deviation in found.items():
+        if deviation > TOLERANCE:
+            raise UserError(
+                f"the experts {name} of decoder block {index}, one by one, give another output "
+                f"than the library's code (relative deviation {deviation:.1e}); "
+                "this architecture is not supported"
+            )
+
+
 def _linear_inputs(block: nn.Module, index: int, stream: Stream) -> dict[str, Tensor]:
     """Return the input rows (t, d) of each linear in one run of a block."""
     inputs: dict[str, list[Tensor]] = {}
     seen: list[tuple[str, Tensor, int]] = []
 
     def note(name: str) -> Callable:
-        def hook(_module: nn.Module, args: tuple) -> None:
+        def hook(module: nn.Module, args: tuple, kwargs: dict) -> None:
+            given = tokens_of(module, args, kwargs)
             for other, tensor, version in seen:
                 if tensor._version != version:
                     raise UserError(
                         f"the input of the linear layer {other} of decoder block {index} is "
                         "overwritten in place; this architecture is not supported"
                     )
-            seen.append((name, args[0], args[0]._version))
-            rows = args[0].reshape(-1, args[0].shape[-1]).clone()
+            seen.append((name, given, given._version))
+            rows = given.reshape(-1, given.shape[-1]).clone()
             inputs.setdefault(name, []).append(rows)
 
         return hook
 
     handles = [
-        module.register_forward_pre_hook(note(name)) for name, module in find_linears(block).items()
+        module.register_forward_pre_hook(note(name), with_kwargs=True)
+        for name, module in token_modules(block).items()
     ]
     try:
         stream.run(block, index)

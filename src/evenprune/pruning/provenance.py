@@ -6,6 +6,7 @@ import platform
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -15,32 +16,60 @@ from .. import __version__
 
 
 class Stopwatch:
-    """Adds up the wall seconds of named phases; a phase within another counts once."""
+    """Adds up the wall seconds of named phases; a phase within another counts once.
+
+    On a GPU the marks are events among its work, read when the seconds are asked for, so that the
+    host never waits for a phase to end.
+    """
 
     def __init__(self, device: str) -> None:
-        self.cuda = torch.device(device).type == "cuda"
+        self.device = torch.device(device)
+        self.marks: list[tuple[str | None, str, Any]] = []
+        self.open: list[tuple[str | None, str]] = [(None, "")]
         self.seconds: dict[str, float] = {}
-        self.inner = 0.0
+        self.of_parts: dict[str, float] = {}
 
-    def _now(self) -> float:
-        if self.cuda:
-            torch.cuda.synchronize()
-        return time.monotonic()
+    def _mark(self) -> None:
+        """Note that what runs from now on belongs to the phase that was opened last, or none."""
+        mark: Any = time.monotonic()
+        if self.device.type == "cuda":
+            mark = torch.cuda.Event(enable_timing=True)
+            mark.record(torch.cuda.current_stream(self.device))
+        self.marks.append((*self.open[-1], mark))
 
     @contextlib.contextmanager
-    def __call__(self, phase: str) -> Iterator[None]:
-        """Time what is done inside, without the phases inside it."""
-        outer, self.inner = self.inner, 0.0
-        start = self._now()
+    def __call__(self, phase: str, part: str = "") -> Iterator[None]:
+        """Time what is done inside, without the phases inside it; ``part`` names a part of it."""
+        self.open.append((phase, part))
+        self._mark()
         try:
             yield
         finally:
-            total = self._now() - start
-            self.seconds[phase] = self.seconds.get(phase, 0.0) + total - self.inner
-            self.inner = outer + total
+            self.open.pop()
+            self._mark()
+
+    def _read(self) -> None:
+        """Add up what lies between the marks; waits for a GPU to reach the last one."""
+        cuda = self.device.type == "cuda"
+        if cuda and len(self.marks) > 1:
+            self.marks[-1][-1].synchronize()
+        for (phase, part, start), (*_, end) in pairwise(self.marks):
+            if phase is not None:
+                spent = start.elapsed_time(end) / 1000 if cuda else end - start
+                self.seconds[phase] = self.seconds.get(phase, 0.0) + spent
+                self.of_parts[part] = self.of_parts.get(part, 0.0) + spent
+        del self.marks[:-1]
+
+    def parts(self) -> dict[str, float]:
+        """Return the seconds of each part since the last call."""
+        self._read()
+        seconds = {part: round(value, 4) for part, value in self.of_parts.items() if part}
+        self.of_parts = {}
+        return seconds
 
     def take(self) -> dict[str, float]:
         """Return the seconds of each phase since the last call."""
+        self._read()
         seconds = {phase: round(value, 4) for phase, value in self.seconds.items()}
         self.seconds = {}
         return seconds

@@ -48,10 +48,9 @@ def improve(
         better = after < before
         best = torch.where(better.unsqueeze(1), new, old)
         exchanged = ((new != 0) & (old == 0) & better.unsqueeze(1)).sum()
-        losses = (float(before.sum()), float(torch.where(better, after, before).sum()))
-        report = replace(
-            report, loss_before=losses[0], loss_after=losses[1], swapped=int(exchanged)
-        )
+        sums = [before.sum(), torch.where(better, after, before).sum(), exchanged.double()]
+        first, last, count = torch.stack(sums).tolist()
+        report = replace(report, loss_before=first, loss_after=last, swapped=int(count))
         results.append((best, report))
     return results
 
@@ -127,11 +126,10 @@ def swap(
             removed = torch.where(made, weight[rows, start + first + q], 0.0)
             added = torch.where(made, value, 0.0)
             h += removed.unsqueeze(1) * local[first + q] - added.unsqueeze(1) * local[first + p]
-            chosen = rows[made]
-            weight[chosen, start + first + q[made]] = 0.0
-            weight[chosen, start + first + p[made]] = value[made]
-            kept[chosen, start + first + q[made]] = False
-            kept[chosen, start + first + p[made]] = True
+            for place, new in ((q, torch.zeros_like(value)), (p, value)):
+                at = (rows, start + first + place)
+                weight[at] = torch.where(made, new, weight[at])
+                kept[at] = kept[at] ^ made
         if stop < last:
             change = weight[:, start:stop] - before
             pull[:, stop:].addmm_(change, metric[start:stop, stop:], alpha=-1)

@@ -143,7 +143,7 @@ class Sentences:
             if rows.sentences:
                 chosen = torch.stack([weights[number, side] for number, side in rows.sentences])
                 if chosen.any():
-                    gradient = head.gradient(stream.hidden, rows.ids, chosen.to(self.base.device))
+                    gradient = head.gradient(stream.hidden, rows.ids, chosen)
             gradients.append(gradient)
         self.base.unload_head()
         return gradients
@@ -158,7 +158,7 @@ class Sentences:
 def block_gradients(
     base: BaseModel, index: int, streams: Sequence[Stream], gradients: list[Tensor | None]
 ) -> dict[str, Tensor]:
-    """Return ``∂L/∂W`` (n, d) float32 of each linear of a loaded block.
+    """Return ``∂L/∂W`` (n, d) float32 of each linear of a loaded block, on the CPU.
 
     gradients: of L at the block's output, one a stream; replaced by those at its input.
     """
@@ -181,7 +181,7 @@ def block_gradients(
         found = linear.weight.grad
         if found is None:
             found = torch.zeros_like(linear.weight)
-        results[name] = rows_of(linear, found.detach().float())
+        results[name] = rows_of(linear, found.detach().float()).contiguous().cpu()
         linear.weight.grad = None
         linear.weight.requires_grad_(False)
     return results

@@ -57,7 +57,7 @@ def tree_objection(model: PreTrainedModel, longest: int) -> str | None:
         if name not in taken:
             return f"{type(model).__name__} takes no {name}"
     window = getattr(model.config.get_text_config(), "sliding_window", None)
-    if window is not None and longest > window:
+    if window and longest > window:  # 0 where a config switches it off
         return f"its sliding window of {window} tokens is shorter than a pair of {longest}"
     return None
 

@@ -10,7 +10,7 @@ held-out text, a step is halved until it helps and keeps to the limit, five time
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -275,27 +275,34 @@ class Shift:
         changes: list[float] = []
         for index in reversed(range(len(base.blocks))):
             release_memory()
-            stored = base.load_block(index)
+            base.load_block(index)
             self.text.restore(self.folder, index, done.calibration)
             groups = input_groups(base.blocks[index], streams[0], index)
-            found = block_gradients(base, index, streams, gradients)
+            # On disk until the Hessians are there: both beside the block would be the peak.
+            slopes = place / f"gradients-{index:05d}.safetensors"
+            write_tensors(slopes, block_gradients(base, index, streams, gradients))
+            found = read_header(slopes)
             sums = self._hessians(index, done, groups)
             base.unload_block(index)  # its float32 weights: what follows reads the stored ones
             written: dict[str, Tensor] = {}
             for group in groups:
                 hessian = sums.pop(group[0]).result()
-                matrices = [rows_of(find_linears(base.blocks[index])[one], stored[one])
-                            for one in group]  # fmt: skip
-                slopes = [found.pop(one) for one in group]
-                name = f"{base.block_name(index)}.{group[0]}"
-                for one, (direction, change) in zip(
-                    group, self._solve(name, hessian, matrices, slopes), strict=True
-                ):
-                    full = base.stored_name(f"{base.block_name(index)}.{one}.weight")
-                    linear = find_linears(base.blocks[index])[one]
+                name, linears = base.block_name(index), find_linears(base.blocks[index])
+                names = [base.stored_name(f"{name}.{one}.weight") for one in group]
+                matrices = (
+                    (
+                        rows_of(linears[one], read_tensor(base.stored[full])),
+                        read_tensor(found[one]),
+                    )
+                    for one, full in zip(group, names, strict=True)
+                )
+                solved = self._solve(f"{name}.{group[0]}", hessian, matrices)
+                for one, full, (direction, change) in zip(group, names, solved, strict=True):
+                    linear = linears[one]
                     written[full] = rows_of(linear, direction).contiguous().cpu()
                     changes.append(change)
             write_tensors(place / f"direction-{index:05d}.safetensors", written)
+            slopes.unlink()
             progress.update()
         return changes
 
@@ -312,9 +319,9 @@ class Shift:
         return sums
 
     def _solve(
-        self, name: str, hessian: Tensor, matrices: list[Tensor], slopes: list[Tensor]
-    ) -> list[tuple[Tensor, float]]:
-        """Return the direction (n, d) of each matrix and its relative change of the outputs."""
+        self, name: str, hessian: Tensor, matrices: Iterable[tuple[Tensor, Tensor]]
+    ) -> Iterator[tuple[Tensor, float]]:
+        """Yield the direction (n, d) and its relative change of the outputs for each (W, G)."""
         try:
             factor = inverse_factor(hessian, self.settings.damping)
         except NotPositiveDefinite:
@@ -323,10 +330,10 @@ class Shift:
                 f"{self.settings.damping} and in float64; use more calibration text or a larger "
                 "--damping"
             ) from None
-        results = []
         metric = damp(hessian.clone(), factor.damping) if self.masked else hessian
-        for matrix, slope in zip(matrices, slopes, strict=True):
-            weight = matrix.to(slope)
+        for matrix, gradient in matrices:
+            slope = gradient.to(hessian)
+            weight = matrix.to(hessian)
             direction = slope @ factor.upper.T @ factor.upper
             if self.masked:
                 kept = weight != 0
@@ -334,8 +341,7 @@ class Shift:
                 direction = refit(start, direction, metric, kept, MASKED_STEPS)
             size = float(((weight @ hessian) * weight).double().sum())
             change = float(((direction @ hessian) * direction).double().sum())
-            results.append((direction, change / size if size > 0 else 0.0))
-        return results
+            yield direction, change / size if size > 0 else 0.0
 
     def _apply(self, place: Path, rate: float) -> None:
         """Write ``W - η P`` of all linears in float32."""

@@ -52,16 +52,21 @@ class InputMetric:
         self.asked = damping
         self.name = name
 
-    @property
+    @cached_property
     def dead(self) -> Tensor:
         """Which inputs (d,) bool are zero for all calibration text."""
         return self.square_norms == 0
 
     @cached_property
+    def dead_columns(self) -> int:
+        """How many these are."""
+        return int(self.dead.sum())
+
+    @cached_property
     def factor(self) -> Factor:
         """U with ``UᵀU = H'⁻¹``; UserError naming the layer where H' is not positive definite."""
         assert self.gram is not None
-        if self.dead.all():
+        if self.dead_columns == len(self.dead):
             raise UserError(
                 f"every input of {self.name} is zero for all calibration text, so that nothing of "
                 "it would be kept; the weights before it are damaged: fetch the model again"
@@ -90,7 +95,7 @@ class InputMetric:
         """Return a report with this metric's facts."""
         known = self.__dict__.get("factor")
         facts = (known.damping, known.precision, known.condition) if known else ()
-        return Report(loss, int(self.dead.sum()), *facts)
+        return Report(loss, self.dead_columns, *facts)
 
 
 @dataclass(frozen=True)

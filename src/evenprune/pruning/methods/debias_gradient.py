@@ -26,6 +26,8 @@ from ..shifting import Shifting
 class DebiasGradient(Shifting):
     """Steps against the bias loss before or after a solver prunes."""
 
+    experts = False
+
     def statistics(self, options: Options, modules: Sequence[str]) -> tuple[Statistic, ...]:
         """Return H for the solver; nothing where nothing is pruned."""
         return () if options.regime == "dense" else (Gram,)

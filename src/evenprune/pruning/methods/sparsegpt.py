@@ -36,10 +36,9 @@ class SparseGPT(Method):
         columns = torch.cat([weight.T.float() for weight in target.weights], dim=1).contiguous()
         columns.masked_fill_(target.metric.dead.unsqueeze(1), 0.0)
         loss = prune_columns(columns, upper, regime, options.block_size, heights)
-        return [
-            (part.T, target.report(float(lost.sum())))
-            for part, lost in zip(columns.split(heights, dim=1), loss.split(heights), strict=True)
-        ]
+        parts = columns.split(heights, dim=1)
+        losses = torch.stack([lost.sum() for lost in loss.split(heights)]).tolist()
+        return [(part.T, target.report(lost)) for part, lost in zip(parts, losses, strict=True)]
 
     def comparison_groups(self, shape: tuple[int, int], options: Options) -> Iterable[int]:
         """Return the size of each block of columns."""

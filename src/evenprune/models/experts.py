@@ -1,0 +1,344 @@
+"""Experts of mixture-of-experts blocks as modules of their own, each with its linear layers.
+
+The library keeps the matrices of all experts of a layer in 3-D parameters, and says how they are
+used: transposed or not, with biases or not, gated or not, and how the gate is applied. Here they
+are taken apart, ``experts.3.down_proj`` being an ``nn.Linear`` like any other, in the place of the
+library's module. The library's own code stays beside it, for the gate and to be compared with.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.conversion_mapping import get_model_conversion_mapping
+from transformers.core_model_loading import (
+    Concatenate,
+    MergeModulelist,
+    WeightConverter,
+    WeightRenaming,
+    dot_natural_key,
+    rename_source_key,
+)
+from transformers.pytorch_utils import Conv1D
+
+from ..base.errors import UserError
+from .tensors import Entry
+
+UPS = ("gate_up_proj", "up_proj")  # with and without a gate
+DOWN = "down_proj"
+HALVES = ("gate_proj", "up_proj")  # of gate_up_proj, where a checkpoint has them apart
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where a parameter lies in a checkpoint: a stored tensor, or its row ``number``."""
+
+    stored: str
+    number: int | None = None
+
+    def of(self, entries: Mapping[str, Entry]) -> Entry:
+        """Return the bytes of the parameter as an entry."""
+        entry = entries[self.stored]
+        return entry if self.number is None else entry.part(self.number)
+
+
+class Transposed(Conv1D):
+    """``x W + b`` with the weight stored (inputs, outputs), with or without the bias."""
+
+    def __init__(self, inputs: int, outputs: int, bias: bool) -> None:
+        with torch.device("meta"):
+            super().__init__(outputs, inputs)
+        if not bias:
+            self.register_parameter("bias", None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (…, outputs) for (…, inputs)."""
+        product = x @ self.weight
+        return product if self.bias is None else product + self.bias
+
+
+class Expert(nn.Module):
+    """One expert: ``ups`` are the names of the linears that take the tokens, side by side."""
+
+    def __init__(
+        self,
+        linears: Mapping[str, nn.Module],
+        ups: Sequence[str],
+        activate: Callable[[Tensor], Tensor],
+    ) -> None:
+        super().__init__()
+        for name, linear in linears.items():
+            self.add_module(name, linear)
+        self.ups = list(ups)
+        self.__dict__["activate"] = activate  # the library's, whose modules stay with it
+
+    def inner(self, rows: Tensor) -> Tensor:
+        """Return the input (r, i) of ``down_proj`` for tokens (r, h)."""
+        parts = [self.get_submodule(name)(rows) for name in self.ups]
+        return self.__dict__["activate"](parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return the expert's output (r, h) for tokens (r, h)."""
+        return self.get_submodule(DOWN)(self.inner(rows))
+
+
+class Experts(nn.Module):
+    """The experts of one layer, run one after the other; in the place of the library's module."""
+
+    def __init__(self, library: nn.Module, experts: Sequence[Expert]) -> None:
+        super().__init__()
+        for number, expert in enumerate(experts):
+            self.add_module(str(number), expert)
+        self.__dict__["library"] = library  # its 3-D parameters stay on the meta device
+        self.__dict__["own"] = inspect.unwrap(type(library).forward)
+
+    def members(self) -> list[Expert]:
+        """Return the experts in order."""
+        return [module for module in self.children() if isinstance(module, Expert)]
+
+    def routing(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the tokens (…, h), their experts (t, k) int64 and the weights (t, k) of a call."""
+        call = inspect.signature(self.__dict__["own"]).bind(
+            self.__dict__["library"], *args, **kwargs
+        )
+        hidden, index, weights = list(call.arguments.values())[1:4]
+        return hidden, index, weights
+
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Return the sum over a token's experts of weight times output, of the tokens' shape."""
+        tokens, index, weights = self.routing(*args, **kwargs)
+        hidden = tokens.reshape(-1, tokens.shape[-1])
+        dtype = torch.promote_types(hidden.dtype, weights.dtype)
+        outputs = hidden.new_zeros((*index.shape, hidden.shape[1]), dtype=dtype)
+        for number, expert in enumerate(self.members()):
+            token, place = (index == number).nonzero(as_tuple=True)
+            if len(token):
+                values = expert(hidden[token]) * weights[token, place].unsqueeze(1)
+                outputs[token, place] = values.to(dtype)
+        return outputs.sum(dim=1).to(hidden.dtype).view(tokens.shape)
+
+    @torch.no_grad()
+    def by_library(self, hidden: Tensor, index: Tensor, weights: Tensor) -> Tensor:
+        """Return the same output (t, h) by the library's own loop, expert by expert.
+
+        Its 3-D parameters are views that repeat one expert's matrices, so that it takes no memory
+        for them.
+        """
+        library = self.__dict__["library"]
+        names = [name for name, _ in library.named_parameters()]
+        total = torch.zeros_like(hidden)
+        kept = dict(library._parameters)
+        try:
+            for number, expert in enumerate(self.members()):
+                token, place = (index == number).nonzero(as_tuple=True)
+                if not len(token):
+                    continue
+                for name in names:
+                    value = _packed(expert, name).unsqueeze(0).expand(kept[name].shape)
+                    library._parameters[name] = nn.Parameter(value, requires_grad=False)
+                found = self.__dict__["own"](
+                    library, hidden[token], index[token, place].unsqueeze(1),
+                    weights[token, place].unsqueeze(1),
+                )  # fmt: skip
+                total.index_add_(0, token, found.to(total.dtype))
+        finally:
+            library._parameters.update(kept)
+        return total
+
+
+def _packed(expert: Expert, name: str) -> Tensor:
+    """Return one expert's row of the library's parameter ``name``."""
+    leaf = "bias" if name.endswith("_bias") else "weight"
+    linear = name.removesuffix("_bias")
+    names = [DOWN] if linear == DOWN else expert.ups
+    parts = [getattr(expert.get_submodule(one), leaf) for one in names]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def is_packed(module: nn.Module) -> bool:
+    """Return whether a module holds experts in 3-D parameters as the library's interface says."""
+    interface = ("has_gate", "has_bias", "is_transposed", "_apply_gate")
+    if not all(hasattr(module, name) for name in interface):
+        return False
+    weights = [UPS[0] if module.has_gate else UPS[1], DOWN]
+    wanted = {*weights, *(f"{name}_bias" for name in weights if module.has_bias)}
+    return wanted == {name for name, _ in module.named_parameters()} and all(
+        getattr(module, name).ndim == 3 for name in weights
+    )
+
+
+def unpack_experts(model: PreTrainedModel, stored: Mapping[str, Entry]) -> dict[str, Slot]:
+    """Put ``Experts`` in the place of the library's experts; return where parameters are stored.
+
+    Only what is not stored under its own name is in the result; nothing is, and the model stays as
+    it is, where it has no experts. Expects all parameters on the meta device. Raises UserError
+    where a checkpoint holds the experts in a form that is not known.
+    """
+    packed = {name: module for name, module in model.named_modules() if is_packed(module)}
+    if not packed:
+        return {}
+    slots, merged = _stored_forms(model, stored)
+    for name, library in packed.items():
+        ups, down = _forms(name, library, slots, merged, stored)
+        experts = []
+        for number in range(len(getattr(library, DOWN))):
+            linears = {}
+            for one, form in {**ups, DOWN: down}.items():
+                linears[one], found = form.linear(library, number)
+                slots |= {f"{name}.{number}.{one}.{leaf}": slot for leaf, slot in found.items()}
+            activate = library._apply_gate if library.has_gate else library.act_fn
+            experts.append(Expert(linears, list(ups), activate))
+        owner, _, leaf = name.rpartition(".")
+        module = Experts(library, experts).eval().requires_grad_(False)
+        setattr(model.get_submodule(owner), leaf, module)
+    return slots
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How one linear of all experts is stored: a tensor for each, or one for all.
+
+    shape: of the matrix of one expert as it is stored. bias: the stored tensor of all biases.
+    """
+
+    names: list[str] | str
+    shape: tuple[int, ...]
+    bias: str | None = None
+
+    def linear(self, library: Any, number: int) -> tuple[nn.Module, dict[str, Slot]]:
+        """Return an expert's linear on the meta device, and where its parameters are stored."""
+        first, second = self.shape
+        biased = self.bias is not None
+        module: nn.Module
+        if library.is_transposed:
+            module = Transposed(first, second, biased)
+        else:
+            module = nn.Linear(second, first, bias=biased, device="meta")
+        slots = {
+            "weight": Slot(self.names, number)
+            if isinstance(self.names, str)
+            else Slot(self.names[number])
+        }
+        if self.bias is not None:
+            slots["bias"] = Slot(self.bias, number)
+        return module, slots
+
+
+Merged = dict[str, tuple[WeightConverter, dict[str, list[str]]]]
+
+
+def _stored_forms(
+    model: PreTrainedModel, stored: Mapping[str, Entry]
+) -> tuple[dict[str, Slot], Merged]:
+    """Return what the library's loading makes of the stored names.
+
+    Slots of parameters that are only renamed, and for each parameter that is put together its
+    conversion and the stored names by the pattern that they match, in the order of the experts.
+    """
+    transforms = get_model_conversion_mapping(model)
+    renamings = [one for one in transforms if isinstance(one, WeightRenaming)]
+    converters = [one for one in transforms if isinstance(one, WeightConverter)]
+    owners = {pattern: one for one in converters for pattern in one.source_patterns}
+    wanted: dict[str, Any] = model.state_dict()
+    slots: dict[str, Slot] = {}
+    merged: Merged = {}
+    for name in sorted(stored, key=dot_natural_key):
+        target, pattern = rename_source_key(
+            name, renamings, converters, model.base_model_prefix, wanted
+        )
+        if target not in wanted:
+            continue
+        if pattern is None:
+            slots[target] = Slot(name)
+        else:
+            parts = merged.setdefault(target, (owners[pattern], {}))[1]
+            parts.setdefault(pattern, []).append(name)
+    return slots, merged
+
+
+def _forms(
+    name: str,
+    library: Any,
+    slots: Mapping[str, Slot],
+    merged: Merged,
+    stored: Mapping[str, Entry],
+) -> tuple[dict[str, _Form], _Form]:
+    """Return how the matrices of one layer's experts are stored: those of the tokens, the last."""
+    found: dict[str, list[_Form]] = {}
+    for one in (UPS[0] if library.has_gate else UPS[1], DOWN):
+        shape = tuple(getattr(library, one).shape)
+        biases = slots.get(f"{name}.{one}_bias")
+        bias = biases.stored if biases else None
+        if f"{name}.{one}" in slots:
+            whole = slots[f"{name}.{one}"].stored
+            forms = [_Form(whole, shape[1:], bias)] if stored[whole].shape == shape else []
+        else:
+            forms = []
+            if f"{name}.{one}" in merged and not bias:
+                forms = _separate(library, shape, *merged[f"{name}.{one}"], stored)
+        if not forms or library.has_bias != (bias is not None):
+            raise UserError(
+                f"expected the matrices of {name}.{one} {shape} in the checkpoint in one tensor, "
+                "or one for each expert, found another form; convert quantised weights to "
+                "bfloat16, otherwise this architecture is not supported"
+            )
+        found[one] = forms
+    (first, ups), (_, (down, *_)) = found.items()
+    return (dict(zip(HALVES, ups)) if len(ups) == 2 else {first: ups[0]}), down
+
+
+def _separate(
+    library: Any,
+    shape: tuple[int, ...],
+    converter: WeightConverter,
+    parts: Mapping[str, list[str]],
+    stored: Mapping[str, Entry],
+) -> list[_Form]:
+    """Return the forms of matrices that are stored for each expert; [] for another form."""
+    stacked, *joined = converter.operations
+    plain = isinstance(stacked, MergeModulelist) and stacked.dim == 0
+    if joined:  # two matrices of an expert, one on top of the other
+        plain = plain and len(joined) == 1 and not library.is_transposed
+        plain = plain and isinstance(joined[0], Concatenate) and joined[0].dim == 1
+    if not plain or len(parts) != 1 + len(joined):
+        return []
+    forms = []
+    for pattern in converter.source_patterns:
+        names = parts.get(pattern, [])
+        shapes = {stored[one].shape for one in names}
+        if len(names) == shape[0] and len(shapes) == 1:
+            forms.append(_Form(names, shapes.pop()))
+    whole = (sum(form.shape[0] for form in forms), *shape[2:])
+    fits = len(forms) == len(parts) and all(form.shape[1:] == shape[2:] for form in forms)
+    return forms if fits and whole == shape[1:] else []
+
+
+def experts_of(block: nn.Module) -> dict[str, Experts]:
+    """Return the layers of experts in a block by their names within it."""
+    return {name: one for name, one in block.named_modules() if isinstance(one, Experts)}
+
+
+def routers_of(block: nn.Module) -> set[str]:
+    """Return the names of the parameters in a block that decide which experts take a token.
+
+    A router is the only matrix of a module beside the experts, and has a row for each of them, or
+    for some more that are not in the list (Inkling's shared ones). A matrix of one row alone is the
+    gate of a shared expert. (A shared expert itself has several matrices.)
+    """
+    found = set()
+    for name, experts in experts_of(block).items():
+        owner, _, leaf = name.rpartition(".")
+        count = len(experts.members())
+        for child, module in block.get_submodule(owner).named_children():
+            flat = {one: p for one, p in module.named_parameters() if p.ndim == 2}
+            matrices = {one: p for one, p in flat.items() if p.shape[0] > 1} or flat
+            if child == leaf or len(matrices) != 1:
+                continue
+            ((one, matrix),) = matrices.items()
+            if matrix.shape[0] == 1 or count <= matrix.shape[0] < 2 * count:
+                found.add(".".join(filter(None, [owner, child, one])))
+    return found

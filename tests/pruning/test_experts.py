@@ -1,0 +1,420 @@
+"""Mixture-of-experts models against a naive float64 reference, token by token, and on disk."""
+
+import csv
+import json
+import re
+from collections import defaultdict
+
+import expert_reference
+import numpy as np
+import pytest
+import reference
+import torch
+from pruning_models import WORDS, random_pairs, save_model
+from registry_sweep import load_exact, stored_tensors
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.pytorch_utils import Conv1D
+
+from evenprune.base.errors import UserError
+from evenprune.data.calibration import tokenize_pairs
+from evenprune.models.architecture import load_skeleton
+from evenprune.models.experts import Experts, experts_of, routers_of, unpack_experts
+from evenprune.models.tensors import read_folder
+from evenprune.pruning import engine, probe
+from evenprune.pruning.base_model import BaseModel
+from evenprune.pruning.calibration_text import Text
+from evenprune.pruning.check import check_model
+from evenprune.pruning.compare_masks import compare_models
+from evenprune.pruning.engine import prune_model
+from evenprune.pruning.hessian import Differences, Gram, Plan, SquareNorms
+from evenprune.pruning.masks import REGIMES
+from evenprune.pruning.options import Options
+from evenprune.pruning.routed import Routed, count_tokens, joined, restricted, routed_rows
+
+KINDS = ("mixtral", "qwen2_moe", "gpt_oss")
+
+
+def made(folder, kind, pairs=40, **arguments):
+    """Return a model folder and its calibration text: pairs, and a few texts."""
+    save_model(folder, kind, seed=3, **arguments)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    texts = [(f"text-{k}", tokenizer(" ".join(WORDS[k : k + 5]))["input_ids"]) for k in range(4)]
+    return folder, Text(tokenize_pairs(random_pairs(pairs, seed=5), tokenizer, "suffix"), texts)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def case(request, tmp_path_factory):
+    return made(tmp_path_factory.mktemp(request.param), request.param)
+
+
+@pytest.fixture(scope="module")
+def mixtral(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("mixtral"), "mixtral")
+
+
+def layers_of(out):
+    with open(out / "layers.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def whole_agreement(folder, out, text, method, regime, bias=0.0, sequential="block"):
+    """Return {matrix: (share of equal mask entries, tokens, shared)} of all matrices, each block
+    behind the engine's own pruned ones; tokens and shared are None for plain linears."""
+    model, result = (load_exact(path) for path in (folder, out))
+    pairs = [pair.matches for pair in text.pairs.pairs]
+    sentences = [ids for pair in text.pairs.pairs for ids in (pair.ids0, pair.ids1)]
+    sentences += [ids for _, ids in text.texts]
+    count = 2 * len(pairs)
+    steps = defaultdict(list)
+    for row in layers_of(out):
+        number = int(re.search(r"\.layers\.(\d+)\.", row["module"])[1])
+        # Module by module: the matrices of one input after the other.
+        expert = re.search(r"\.experts\.\d+\.", row["module"])
+        late = expert and row["module"].endswith("down_proj") and sequential == "module"
+        steps[number, bool(late)].append(row["module"])
+    found = {}
+    for _, names in sorted(steps.items()):
+        experts = expert_reference.agreement(
+            model, result, names, sentences, pairs, method, regime, bias
+        )
+        plain = [name for name in names if name not in experts]
+        inputs = reference.linear_inputs(model, lambda ids: model(ids, use_cache=False), sentences)
+        for name in plain:
+            x = inputs[name]
+            both = list(zip(x[0:count:2], x[1:count:2], strict=True))
+            h = reference.hessian(both, x[count:], pairs, [bias] * len(pairs))
+            dense, pruned = (
+                (one.weight.T if isinstance(one, Conv1D) else one.weight).detach().numpy()
+                for one in (model.get_submodule(name), result.get_submodule(name))
+            )
+            expected = reference.prune(dense, h, method, regime)
+            found[name] = (float(np.mean((expected == 0) == (pruned == 0))), None, None)
+        found |= experts
+        with torch.no_grad():
+            for name in names:
+                if name in experts:
+                    expert_reference.copy_matrix(model, result, name)
+                else:
+                    weight = result.get_submodule(name).weight
+                    model.get_submodule(name).weight.copy_(weight)
+    return found
+
+
+CASES = [
+    (kind, method, regime)
+    for kind in ("mixtral", "qwen2_moe")
+    for method in reference.METHODS
+    for regime in ("u50", "2of4")
+] + [("gpt_oss", "wanda", "u50"), ("gpt_oss", "debias-sparsegpt", "2of4")]
+
+
+@pytest.mark.parametrize(("case", "method", "regime"), CASES, indirect=["case"])
+def test_experts_agree_with_the_reference(case, tmp_path, method, regime):
+    folder, text = case
+    bias = 3.0 if method == "debias-sparsegpt" else 0.0
+    options = Options(method, regime, bias_weight=3.0, alignment="suffix")
+    prune_model(folder, options, Text() if method == "magnitude" else text, tmp_path / "out")
+    rows = {row["module"]: row for row in layers_of(tmp_path / "out")}
+    found = whole_agreement(folder, tmp_path / "out", text, method, regime, bias)
+    assert set(found) == set(rows)
+    assert min(share for share, _, _ in found.values()) >= 0.999
+    if method == "magnitude":
+        assert "tokens" not in next(iter(rows.values()))
+        return
+    for name, (_, tokens, shared) in found.items():
+        said = "" if tokens is None else str(tokens)
+        assert (rows[name]["tokens"], rows[name]["shared"]) == (
+            said, "" if tokens is None else str(shared),
+        )  # fmt: skip
+
+
+def test_the_pair_term_of_an_expert_is_seen(mixtral, tmp_path):
+    """The comparison above would fail with another pair term."""
+    folder, text = mixtral
+    options = Options("debias-sparsegpt", "2of4", bias_weight=3.0, alignment="suffix")
+    prune_model(folder, options, text, tmp_path / "out")
+    found = whole_agreement(folder, tmp_path / "out", text, "sparsegpt", "2of4")
+    assert min(share for name, (share, *_) in found.items() if ".experts." in name) < 0.99
+
+
+def test_packings_give_the_same_sums(mixtral, tmp_path):
+    folder, text = mixtral
+    tables = []
+    for packing in ("shared-prefix", "sentences"):
+        options = Options("debias-sparsegpt", "u50", alignment="suffix", packing=packing)
+        manifest = prune_model(folder, options, text, tmp_path / packing)
+        assert manifest["options"]["packing"] == packing
+        tables.append({row["module"]: row["tokens"] for row in layers_of(tmp_path / packing)})
+        found = whole_agreement(folder, tmp_path / packing, text, "debias-sparsegpt", "u50", 1.0)
+        assert min(share for share, _, _ in found.values()) >= 0.999
+    assert tables[0] == tables[1]
+
+
+def test_module_by_module(mixtral, tmp_path):
+    """The sums of ``down_proj`` are those behind the expert's own pruned gate and up."""
+    folder, text = mixtral
+    options = Options("sparsegpt", "u50", alignment="suffix", sequential="module")
+    prune_model(folder, options, text, tmp_path / "out")
+    for sequential, least in (("module", 0.999), ("block", 0.0)):
+        found = whole_agreement(
+            folder, tmp_path / "out", text, "sparsegpt", "u50", sequential=sequential
+        )
+        downs = [s for n, (s, *_) in found.items() if re.search(r"experts\.\d+\.down", n)]
+        assert min(downs) >= least
+        if sequential == "block":
+            assert min(downs) < 0.99
+
+
+def test_experts_with_few_tokens_take_those_of_the_layer(tmp_path, capsys):
+    folder, text = made(tmp_path / "base", "qwen2_moe", pairs=12)
+    manifest = prune_model(folder, Options("sparsegpt", "u50"), text, tmp_path / "out")
+    rows = [row for row in layers_of(tmp_path / "out") if row["tokens"]]
+    for row in rows:
+        assert (row["shared"] == "True") == (int(row["tokens"]) < int(row["columns"]))
+    shared = sum(row["shared"] == "True" for row in rows)
+    assert 0 < shared < len(rows)
+    assert manifest["experts"] == {"matrices": len(rows), "shared": shared}
+    said = re.findall(r"(\d+) of (\d+) matrices of experts", capsys.readouterr().err)
+    assert sum(int(count) for count, _ in said) == shared
+    assert (
+        f"Of {len(rows)} matrices of experts {shared} had"
+        in (tmp_path / "out" / "README.md").read_text()
+    )
+    found = whole_agreement(folder, tmp_path / "out", text, "sparsegpt", "u50")
+    assert min(share for share, _, _ in found.values()) >= 0.999
+
+
+def test_an_expert_without_a_token(tmp_path):
+    """Its router row is zero, and those of all others look at one large, equal input."""
+    folder, text = made(tmp_path / "base", "mixtral")
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    with torch.no_grad():
+        for layer in model.model.layers:
+            layer.post_attention_layernorm.weight[0] = 0.0
+            layer.mlp.gate.weight[3] = -layer.mlp.gate.weight[:3].sum(dim=0)
+    model.save_pretrained(folder)
+    manifest = prune_model(folder, Options("sparsegpt", "2of4"), text, tmp_path / "out")
+    assert manifest["sparsity"] == 0.5
+    assert check_model(tmp_path / "out", folder)["sparsity"] == 0.5
+
+
+def test_the_result_is_a_checkpoint_like_its_base(case, tmp_path):
+    folder, text = case
+    out = tmp_path / "out"
+    prune_model(folder, Options("debias-sparsegpt", "2of4", alignment="suffix"), text, out)
+    report = check_model(out, folder)
+    rows = layers_of(out)
+    assert (report["matrices"], report["sparsity"]) == (len(rows), 0.5)
+    assert len(list(compare_models(out, out))) == len(rows)
+    before, after = stored_tensors(folder), stored_tensors(out)
+    assert before.keys() == after.keys()
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert changed == {name for name, one in manifest["tensors"].items() if one.get("pruned")}
+    assert not [
+        name for name in changed if re.search(r"router|gate\.weight|shared_expert_gate", name)
+    ]
+    dense, pruned = (AutoModelForCausalLM.from_pretrained(path) for path in (folder, out))
+    assert dense.state_dict().keys() == pruned.state_dict().keys()
+    assert torch.isfinite(pruned(torch.arange(10).unsqueeze(0)).logits).all()
+    for name, value in pruned.state_dict().items():
+        if re.search(r"mlp\.(gate|router)\.|shared_expert_gate", name):
+            assert torch.equal(value, dense.state_dict()[name]), name
+        if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            assert (value == 0).float().mean() == 0.5, name
+
+
+@pytest.mark.parametrize("kind", ["mixtral", "gpt_oss"])
+def test_a_killed_run_ends_with_the_same_bytes(kind, tmp_path, monkeypatch):
+    folder, text = made(tmp_path / "base", kind)
+    options = Options("debias-sparsegpt", "2of4", alignment="suffix")
+    prune_model(folder, options, text, tmp_path / "whole")
+    written = engine.PruningRun._write_block
+
+    def dies(self, index, *arguments):
+        if index == 1:
+            raise KeyboardInterrupt
+        return written(self, index, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.PruningRun, "_write_block", dies)
+        with pytest.raises(KeyboardInterrupt):
+            prune_model(folder, options, text, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    prune_model(folder, options, text, tmp_path / "out")
+    for file in sorted((tmp_path / "whole").iterdir()):
+        if file.name != "provenance.json":
+            assert file.read_bytes() == (tmp_path / "out" / file.name).read_bytes(), file.name
+
+
+def test_other_methods(mixtral, tmp_path):
+    folder, text = mixtral
+    options = Options("debias-erase", "2of4", alignment="suffix", erase_modules=("down_proj",))
+    prune_model(folder, options, text, tmp_path / "out")
+    shifted = [row["module"] for row in layers_of(tmp_path / "out") if row["shift"]]
+    assert len(shifted) == 8
+    assert all(name.endswith("down_proj") for name in shifted)
+    improved = Options("wanda", "2of4", alignment="suffix", refit_steps=3, swaps=1)
+    prune_model(folder, improved, text, tmp_path / "refit")
+    for row in layers_of(tmp_path / "refit"):
+        assert float(row["loss_after"]) <= float(row["loss_before"])
+    options = Options("debias-gradient", "2of4", alignment="suffix")
+    with pytest.raises(UserError, match="debias-gradient does not know the experts"):
+        prune_model(folder, options, text, tmp_path / "no")
+
+
+def test_routers_are_found(case):
+    base = BaseModel(case[0], REGIMES["2of4"], "cpu")
+    routers = routers_of(base.blocks[0])
+    assert routers in (
+        {"mlp.gate.weight"},
+        {"mlp.router.weight"},
+        {"mlp.gate.weight", "mlp.shared_expert_gate.weight"},
+    )
+    assert not {f"{base.block_name(0)}.{name}".removesuffix(".weight") for name in routers} & set(
+        base.linears()
+    )
+
+
+def test_experts_that_differ_from_the_library_are_refused(case, tmp_path, monkeypatch):
+    folder, text = case
+    members = Experts.members
+    monkeypatch.setattr(Experts, "members", lambda self: members(self)[::-1])
+    monkeypatch.setattr(
+        Experts, "by_library",
+        lambda self, *arguments: with_order(self, members, monkeypatch, arguments),
+    )  # fmt: skip
+    with pytest.raises(UserError, match="one by one, give another output than the library's"):
+        prune_model(folder, Options("wanda", "u50", alignment="suffix"), text, tmp_path / "out")
+
+
+LIBRARY = Experts.by_library
+
+
+def with_order(experts, members, monkeypatch, arguments):
+    with monkeypatch.context() as patch:
+        patch.setattr(Experts, "members", members)
+        return LIBRARY(experts, *arguments)
+
+
+def test_experts_give_what_the_library_gives(case):
+    """In float64, of the whole model, to rounding."""
+    folder, _ = case
+    base = BaseModel(folder, REGIMES["2of4"], "cpu")
+    base.forward_dtype = torch.float64
+    base.load_outside(torch.arange(40))
+    model = load_exact(folder)
+    for index in range(len(base.blocks)):
+        base.load_block(index)
+        assert experts_of(base.blocks[index])
+    ids = torch.arange(4, 34).reshape(2, 15)
+    ours = base.model.base_model(ids, use_cache=False).last_hidden_state
+    library = model.base_model(ids, use_cache=False).last_hidden_state
+    assert (ours - library).abs().max() <= 1e-10 * library.abs().max()
+
+
+def test_experts_in_an_unknown_form_are_refused(mixtral):
+    """One expert's matrix is missing, or has another shape; all there, nothing is refused."""
+    folder, _ = mixtral
+    stored = read_folder(folder)
+    name = "model.layers.1.block_sparse_moe.experts.2.w1.weight"
+    other = dict(stored) | {name: stored[name.replace("w1", "w2")]}
+    fewer = {one: entry for one, entry in stored.items() if one != name}
+    for wrong in (other, fewer):
+        with pytest.raises(UserError, match=r"layers.1.mlp.experts.gate_up_proj \(4, 128, 32\)"):
+            unpack_experts(load_skeleton(folder), wrong)
+    slots = unpack_experts(load_skeleton(folder), stored)
+    assert slots["model.layers.1.mlp.experts.2.gate_proj.weight"].of(stored) == stored[name]
+
+
+def test_quantised_experts_are_refused(tmp_path):
+    folder, text = made(tmp_path / "base", "gpt_oss")
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    for name in [name for name in tensors if name.endswith("experts.gate_up_proj")]:
+        tensors[f"{name}_blocks"] = tensors.pop(name).to(torch.uint8)
+    save_file(tensors, file, metadata={"format": "pt"})
+    with pytest.raises(UserError, match=r"they lack model.layers.0.mlp.experts"):
+        prune_model(folder, Options("sparsegpt", "2of4"), text, tmp_path / "out")
+
+
+def plan_of(tokens, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(tokens, generator=generator)
+    half = tokens // 3
+    return Plan(
+        torch.ones(tokens), order[:half], order[half : 2 * half], torch.rand(half),
+        order[:half], order[half : 2 * half], torch.arange(half) % 2,
+    )  # fmt: skip
+
+
+def test_rows_of_an_expert():
+    """Gathered over batches, they give the sum of each batch's tokens, matches among them only."""
+    torch.manual_seed(0)
+    batches = [
+        Routed(torch.randn(size, 5), torch.randint(0, 3, (size, 2)), plan_of(size, size))
+        for size in (30, 700, 900, 4)
+    ]
+    for number in range(4):
+        whole, parts = Gram(5, "cpu"), Gram(5, "cpu")
+        count = 0
+        for batch in batches:
+            chosen = (batch.index == number).any(dim=1).nonzero().flatten()
+            plan, kept = batch.plan, set(chosen.tolist())
+            matched = [
+                (kept_index(chosen, i), kept_index(chosen, j), b)
+                for i, j, b in zip(
+                    plan.first.tolist(), plan.second.tolist(), plan.bias.tolist(), strict=True
+                )
+                if i in kept and j in kept
+            ]
+            first, second, bias = zip(*matched, strict=True) if matched else ((), (), ())
+            expected = Plan(
+                plan.weights[chosen], torch.tensor(first, dtype=torch.int64),
+                torch.tensor(second, dtype=torch.int64), torch.tensor(bias),
+            )  # fmt: skip
+            whole.add(batch.hidden[chosen], expected)
+            count += len(chosen)
+        sizes = []
+        for rows, plan in routed_rows(batches, number):
+            parts.add(rows, plan)
+            sizes.append(len(rows))
+            assert len(plan.plus) == len(plan.minus) == len(plan.category)
+        assert torch.allclose(whole.result(), parts.result(), atol=1e-4)
+        assert sum(sizes) == count == count_tokens(batches, number)
+        assert all(size >= 1024 for size in sizes[:-1])
+    assert count == 0
+
+
+def kept_index(chosen, token):
+    return int((chosen == token).nonzero())
+
+
+def test_plans_of_one_batch_and_of_all_tokens():
+    plan = plan_of(12)
+    same = restricted(plan, torch.arange(12))
+    for name in Plan.__dataclass_fields__:
+        assert torch.equal(getattr(same, name), getattr(plan, name))
+    rows = torch.randn(12, 3)
+    assert joined([(rows, plan)])[0] is rows
+
+
+@pytest.mark.parametrize("kind", [Gram, SquareNorms, Differences])
+def test_sums_leave_their_inputs_as_they_are(kind):
+    """The tokens in front of a layer of experts are summed more than once."""
+    rows = torch.randn(12, 3)
+    before = rows.clone()
+    kind(3, "cpu").add(rows, plan_of(12))
+    assert torch.equal(rows, before)
+
+
+def test_the_check_of_experts_is_run(mixtral, tmp_path, monkeypatch):
+    folder, text = mixtral
+    seen = []
+    check = probe.check_experts
+    monkeypatch.setattr(
+        probe, "check_experts", lambda *given: (seen.append(given[1]), check(*given))
+    )
+    prune_model(folder, Options("wanda", "u50", alignment="suffix"), text, tmp_path / "out")
+    assert seen == [0]

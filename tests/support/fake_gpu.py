@@ -1,0 +1,337 @@
+"""A GPU that is not there: what would run on it, and where the CPU would wait for it.
+
+Within ``fake_gpu()`` the device ``cuda:0`` exists. For every operation torch's fake-tensor mode
+decides, from metadata alone, whether its operands may be together, as a real GPU would. The values
+that a program then reads back (``.item()``, ``.cpu()``, ``nonzero``) come from a shadow of each
+tensor in the CPU's memory, so that whole steps run to their end and their results can be compared.
+Every operation and every wait is noted, with the function of this package that asked for it.
+
+A count is of operators that reach the device. Most are one kernel; those of libraries (a Cholesky,
+a selection) may be several, so a count is a lower bound of launches and exact for our own code.
+"""
+
+import contextlib
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+from unittest import mock
+
+import torch
+from torch import Tensor
+from torch import __future__ as future
+from torch._subclasses.fake_tensor import FakeTensorMode, UnsupportedOperatorException
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+import evenprune
+
+DEVICE = "cuda:0"
+SOURCES = str(Path(evenprune.__file__).parent)
+ATEN = torch.ops.aten
+# Operators that only reserve memory or hand on what there is: nothing is launched.
+SILENT = {
+    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "detach", "alias",
+    "view", "_unsafe_view", "_reshape_alias", "lift_fresh", "set_", "is_pinned", "resolve_conj",
+    "resolve_neg",
+}  # fmt: skip
+# Kinds of a wait: the host reads what the device computed, or copies pageable memory, which
+# waits for all work before it.
+READ, UPLOAD = "read", "upload"
+
+
+class FakeGpuTensor(Tensor):
+    """Says that it lies on ``cuda:0``; ``shadow`` holds its values on the CPU.
+
+    torch's C++ code takes it for a CPU tensor, since a torch without CUDA cannot switch to a
+    device cuda: what copies from and to the device is therefore caught here, in Python.
+    """
+
+    shadow: Tensor
+
+    @staticmethod
+    def __new__(cls, shadow: Tensor) -> "FakeGpuTensor":
+        return Tensor._make_wrapper_subclass(
+            cls,
+            shadow.size(),
+            strides=shadow.stride(),
+            storage_offset=shadow.storage_offset(),
+            dtype=shadow.dtype,
+        )
+
+    def __init__(self, shadow: Tensor) -> None:
+        self.shadow = shadow
+
+    def __repr__(self) -> str:  # type: ignore[override]
+        return f"FakeGpuTensor({tuple(self.shape)}, {self.dtype})"
+
+    device = property(lambda self: torch.device(DEVICE))  # type: ignore[assignment]
+    is_cuda = property(lambda self: True)  # type: ignore[assignment]
+    is_cpu = property(lambda self: False)  # type: ignore[assignment]
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+        """Return what torch's ``to`` does, with the devices as Python sees them."""
+        if args and isinstance(args[0], Tensor):
+            args = (args[0].device, args[0].dtype, *args[1:])
+        wanted = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.dtype)]
+        places = [value for value in (*args, kwargs.get("device"))
+                  if isinstance(value, str | torch.device)]  # fmt: skip
+        device = torch.device(places[0]) if places else torch.device(DEVICE)
+        dtype = wanted[0] if wanted else self.dtype
+        copied = kwargs.get("copy", False)
+        if device.type == "cuda" and dtype == self.dtype and not copied:
+            return self
+        return ATEN._to_copy(self, dtype=dtype, device=device)
+
+    def cpu(self, *_: Any, **__: Any) -> Tensor:  # type: ignore[override]
+        """Return the values on the CPU."""
+        return self.to("cpu")
+
+    def tolist(self) -> Any:
+        """Return the values, copied to the CPU at once, as torch does."""
+        return self.cpu().tolist()
+
+    def get_device(self) -> int:
+        """Return the device's number."""
+        return 0
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """Refuse, as torch does for a tensor that is not on the CPU."""
+        raise TypeError(f"can't convert {DEVICE} device type tensor to numpy")
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            if func is Tensor.to and not isinstance(args[0], cls) and isinstance(args[1], cls):
+                return args[0].to(DEVICE, args[1].dtype)
+            return func(*args, **(kwargs or {}))
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise RuntimeError(f"{func} on a tensor of the fake GPU, outside of fake_gpu()")
+
+
+class Wait(NamedTuple):
+    """A wait of the host: its kind, the operator, our functions that asked for it, inner first."""
+
+    kind: str
+    operator: str
+    stack: tuple[str, ...]
+
+
+@dataclass
+class Record:
+    """What was asked of the device.
+
+    launches: (operator, function) of each operator that reached it; unfakeable: the operators whose
+    result torch's fake-tensor mode cannot tell.
+    """
+
+    launches: list[tuple[str, str]] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
+    unfakeable: set[str] = field(default_factory=set)
+
+    def reads(self, within: str = "") -> Counter[str]:
+        """Return how often each function read from the device, called by the one named so."""
+        return self._waits(READ, within)
+
+    def uploads(self, within: str = "") -> Counter[str]:
+        """Return how often each function copied to the device."""
+        return self._waits(UPLOAD, within)
+
+    def _waits(self, kind: str, within: str) -> Counter[str]:
+        return Counter(
+            wait.stack[0]
+            for wait in self.waits
+            if wait.kind == kind and (not within or within in wait.stack)
+        )
+
+    def operators(self) -> Counter[str]:
+        """Return how often each operator was launched."""
+        return Counter(name for name, _ in self.launches)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.launches.clear()
+        self.waits.clear()
+        self.unfakeable.clear()
+
+
+def functions() -> tuple[str, ...]:
+    """Return ``module.function`` of the functions of this package that are running, inner first."""
+    names = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith(SOURCES):
+            module = Path(file).relative_to(SOURCES).with_suffix("")
+            # Of `f.<locals>.<lambda>` what is left is f.
+            parts = frame.f_code.co_qualname.split(".<locals>")[0].split(".")
+            names.append(".".join([*module.parts, *parts]))
+        frame = frame.f_back
+    return tuple(names) or ("outside",)
+
+
+class FakeGpu(TorchDispatchMode):
+    """Runs every operation twice: by torch's fake-tensor mode, and on the shadows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.record = Record()
+        self.fake = FakeTensorMode(allow_non_fake_inputs=False)
+
+    def wait(self, kind: str, name: str) -> None:
+        """Note that the host waits."""
+        self.record.waits.append(Wait(kind, name, functions()))
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        leaves = tree_leaves((args, kwargs))
+        ours = [leaf for leaf in leaves if isinstance(leaf, FakeGpuTensor)]
+        asked = kwargs.get("device")
+        to_us = asked is not None and torch.device(asked).type == "cuda"
+        if not ours and not to_us:
+            return func(*args, **kwargs)
+        name = func._schema.name.removeprefix("aten::")
+        here = self._place(func, name, args, kwargs, ours, to_us)
+        if to_us:
+            kwargs["device"] = torch.device("cpu")
+        shadows = tree_map(_shadow, (args, kwargs))
+        result = func(*shadows[0], **shadows[1])
+        if here and name not in SILENT and not func.is_view:
+            self.record.launches.append((name, functions()[0]))
+        known = {id(leaf.shadow): leaf for leaf in ours}
+
+        def wrapped(value: Any) -> Any:
+            if not isinstance(value, Tensor):
+                return value
+            if id(value) in known:
+                return known[id(value)]
+            return FakeGpuTensor(value) if here else value
+
+        if not here and name in ("copy_", "_copy_from"):
+            return args[0]
+        return tree_map(wrapped, result)
+
+    def _place(
+        self, func: Any, name: str, args: Any, kwargs: dict, ours: list, to_us: bool
+    ) -> bool:
+        """Return whether the result lies on the device; note the waits; refuse what a GPU would."""
+        if not ours:
+            tensors = [leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)]
+            if tensors:
+                self.wait(UPLOAD, name)
+            return True
+        if name in ("_to_copy", "copy_"):
+            target = kwargs.get("device", DEVICE if name == "_to_copy" else args[0].device)
+            inside = to_us or torch.device(target).type == "cuda"
+            source = args[0] if name == "_to_copy" else args[1]
+            if not inside and torch.device(target).type == "cpu":
+                self.wait(READ, name)
+            if inside and not isinstance(source, FakeGpuTensor):
+                self.wait(UPLOAD, name)
+            return inside
+        if name == "_local_scalar_dense":
+            self.wait(READ, name)
+            return False
+        if name in ("index", "index_put", "index_put_", "_index_put_impl_"):
+            indices = [leaf for leaf in args[1] if leaf is not None]
+            # Indices on the CPU are allowed, and copied; masks are counted first.
+            for leaf in indices:
+                if not isinstance(leaf, FakeGpuTensor):
+                    self.wait(UPLOAD, name)
+            if any(leaf.dtype in (torch.bool, torch.uint8) for leaf in indices):
+                self.wait(READ, name)
+                return self._unfakeable(name, [args[0], *args[2:3]])
+        elif {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output} & set(func.tags):
+            self.wait(READ, name)
+            return self._unfakeable(name, args)
+        if name == "_linalg_check_errors":
+            self.wait(READ, name)
+        try:
+            with self.fake:
+                fakes = tree_map(self._fake, (args, kwargs))
+                found = tree_leaves(func(*fakes[0], **fakes[1]))
+        except UnsupportedOperatorException:
+            return self._unfakeable(name, (args, kwargs))
+        return any(leaf.device.type == "cuda" for leaf in found if isinstance(leaf, Tensor))
+
+    def _unfakeable(self, name: str, values: Any) -> bool:
+        """Note an operator without a fake form; refuse operands that are not together."""
+        self.record.unfakeable.add(name)
+        for leaf in tree_leaves(values):
+            if isinstance(leaf, Tensor) and leaf.ndim and not isinstance(leaf, FakeGpuTensor):
+                raise RuntimeError(f"{name}: expected all tensors on {DEVICE}, got one on the CPU")
+        return True
+
+    def _fake(self, value: Any) -> Any:
+        """Return a tensor without data of a tensor's size, on the device that it says."""
+        if not isinstance(value, Tensor):
+            return value
+        device = value.device if value.device.type != "cuda" else torch.device(DEVICE)
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)
+
+
+def _shadow(value: Any) -> Any:
+    return value.shadow if isinstance(value, FakeGpuTensor) else value
+
+
+class _Event:
+    """In the place of a CUDA event; waiting for it is noted."""
+
+    gpu: FakeGpu  # the one that is there at present
+
+    def __init__(self, enable_timing: bool = False) -> None:
+        self.timed = enable_timing
+
+    def record(self, stream: object = None) -> None:
+        """Do nothing: there is no time on a device that is not there."""
+
+    def synchronize(self) -> None:
+        """Note the wait."""
+        self.gpu.wait(READ, "synchronize")
+
+    def elapsed_time(self, _other: "_Event") -> float:
+        """Return no time."""
+        return 0.0
+
+
+@contextlib.contextmanager
+def fake_gpu() -> Iterator[Record]:
+    """Yield the record of what is asked of the device ``cuda:0``, which exists meanwhile."""
+    mode = FakeGpu()
+    _Event.gpu = mode
+    patches: dict[str, Any] = {
+        "_lazy_init": lambda: None,
+        "is_available": lambda: True,
+        "synchronize": lambda device=None: mode.wait(READ, "synchronize"),
+        "Event": _Event,
+        "current_stream": lambda device=None: None,
+        "device_of": lambda tensor: contextlib.nullcontext(),
+        "get_device_name": lambda device=None: "fake",
+        "empty_cache": lambda: None,
+    }
+    # In inference mode composed operators come whole, past what decides about their parts.
+    quiet = torch.inference_mode
+
+    def enter(self: Any) -> None:
+        self.before = torch.is_grad_enabled()
+        torch.set_grad_enabled(False)
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(quiet, "__enter__", enter))
+        leave = mock.patch.object(
+            quiet, "__exit__", lambda self, *error: torch.set_grad_enabled(self.before) or None
+        )
+        stack.enter_context(leave)
+        for name, value in patches.items():
+            stack.enter_context(mock.patch.object(torch.cuda, name, value))
+        # Else a module on its way to the device would keep its parameters' Python objects.
+        stack.callback(future.set_swap_module_params_on_conversion,
+                       future.get_swap_module_params_on_conversion())  # fmt: skip
+        future.set_swap_module_params_on_conversion(True)
+        stack.enter_context(mode)
+        yield mode.record
