@@ -5,7 +5,9 @@ import time
 
 import pytest
 
-from evenprune.base.gpu import claim, claim_device
+from evenprune.base import gpu
+from evenprune.base.errors import UserError
+from evenprune.base.gpu import claim, claim_device, claim_devices, claim_several, numbers
 
 HOLDER = """
 import sys, time
@@ -63,3 +65,42 @@ def test_cpu_needs_no_claim_and_no_device_is_an_error(tmp_path):
         assert device == "cpu"
     with pytest.raises(ValueError, match="no device"), claim([], tmp_path):
         pass
+
+
+def test_several_are_claimed_together_or_not_at_all(holder, tmp_path):
+    with claim_several(["a", "b", "c"], tmp_path, 2) as indices:
+        assert indices == [1, 2]
+        # What is left is too little: nothing of it is held while this one waits.
+        holder.kill()
+        holder.wait()
+        with claim(["a", "b", "c"], tmp_path) as index:
+            assert index == 0
+    with claim_several(["a", "b", "c"], tmp_path, 3) as indices:
+        assert indices == [0, 1, 2]
+
+
+def test_one_that_waits_for_two_holds_none(holder, tmp_path, capfd):
+    killer = subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -9 {holder.pid}"])
+    with claim_several(["a", "b"], tmp_path, 2, interval=0.05) as indices:
+        assert indices == [0, 1]
+    killer.wait()
+    assert "fewer than 2 of 2 GPUs are free" in capfd.readouterr().err
+
+
+def test_more_gpus_than_there_are_is_one_sentence(monkeypatch, tmp_path):
+    monkeypatch.setattr(gpu, "visible_gpus", lambda: ["one"])
+    monkeypatch.setattr(gpu, "lock_folder", lambda: tmp_path)
+    with pytest.raises(UserError, match=r"on 2 GPUs .* sees 1; run with `--resources gpu=2`"):
+        claim_devices("cuda", 2).__enter__()
+    with claim_devices("cuda", 1) as devices:
+        assert devices == ["cuda:0"]
+    with claim_devices("cpu", 2) as devices:
+        assert devices == ["cpu"]
+
+
+def test_claimed_gpus_are_named_for_another_process(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert numbers(["cuda:1", "cuda:0"]) == "1,0"
+    # Number 1 of what this process sees is GPU 6 of the node.
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
+    assert numbers(["cuda:1"]) == "6"

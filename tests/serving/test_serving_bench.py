@@ -1,6 +1,5 @@
-"""The benchmark of 2:4 products: what of it runs without a GPU."""
+"""Products of 2:4 weights: what of their measurement runs without a GPU."""
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -8,15 +7,8 @@ import sys
 import pytest
 import torch
 
+from evenprune.serving import products24
 from evenprune.serving.sparse24 import compress
-
-
-@pytest.fixture(scope="module")
-def bench(repo):
-    spec = importlib.util.spec_from_file_location("bench", repo / "benchmarks/bench_sparse24.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_without_a_gpu_it_says_so_in_one_sentence(repo, tmp_path):
@@ -42,29 +34,29 @@ def test_without_a_gpu_it_says_so_in_one_sentence(repo, tmp_path):
     assert not out.exists()
 
 
-def test_random_weights_are_2of4(bench):
-    weight = bench.random_2of4(16, 64, torch.bfloat16, "cpu", 3)
+def test_random_weights_are_2of4():
+    weight = products24.random_2of4(16, 64, torch.bfloat16, "cpu", 3)
     compress(weight)  # refuses anything else
     assert int((weight == 0).sum()) == weight.numel() // 2
-    assert not weight.equal(bench.random_2of4(16, 64, torch.bfloat16, "cpu", 4))
+    assert not weight.equal(products24.random_2of4(16, 64, torch.bfloat16, "cpu", 4))
 
 
-def test_floors(bench):
+def test_floors():
     shape, bandwidth, rate = (512, 1024), 1e9, 1e15
     weights = 512 * 1024 * 2
     activations = (512 + 1024) * 2
-    dense = bench.floor_us(shape, 1, 16, False, bandwidth, rate)
-    sparse = bench.floor_us(shape, 1, 16, True, bandwidth, rate)
+    dense = products24.floor_us(shape, 1, 16, False, bandwidth, rate)
+    sparse = products24.floor_us(shape, 1, 16, True, bandwidth, rate)
     assert dense == pytest.approx(1e6 * (weights + activations) / bandwidth)
     assert sparse == pytest.approx(1e6 * (weights * 9 / 16 + activations) / bandwidth)
     # where arithmetic is the limit the gain is two
-    many = [bench.floor_us(shape, 4096, 16, kind, 1e15, 1e9) for kind in (False, True)]
+    many = [products24.floor_us(shape, 4096, 16, kind, 1e15, 1e9) for kind in (False, True)]
     assert many[0] / many[1] == pytest.approx(2)
     assert many[0] == pytest.approx(1e6 * 2 * 512 * 1024 * 4096 / 1e9)
 
 
-def test_a_form_that_fails_or_is_wrong_has_a_reason_and_no_time(bench, monkeypatch):
-    real = bench.make_product
+def test_a_form_that_fails_or_is_wrong_has_a_reason_and_no_time(monkeypatch):
+    real = products24.make_product
 
     def make_product(form, weight):
         if form == "cusparselt":
@@ -73,15 +65,15 @@ def test_a_form_that_fails_or_is_wrong_has_a_reason_and_no_time(bench, monkeypat
             return lambda x: real("dense", weight)(x) * 1.5
         return real("dense", weight)
 
-    monkeypatch.setattr(bench, "make_product", make_product)
+    monkeypatch.setattr(products24, "make_product", make_product)
     copies = []
 
     def timer(products, x):
         copies.append(len(products))
         return 10.0 * len(x), "graph"
 
-    found = bench.measure_layer(
-        (32, 64), [1, 4], torch.float32, bench.FORMS, timer, "cpu", 4 * 32 * 64 * 4
+    found = products24.measure_layer(
+        (32, 64), [1, 4], torch.float32, products24.FORMS, timer, "cpu", 4 * 32 * 64 * 4
     )
     assert copies == [4] * 4  # dense and triton, one and four tokens, four copies each
     for count in (1, 4):
@@ -91,13 +83,13 @@ def test_a_form_that_fails_or_is_wrong_has_a_reason_and_no_time(bench, monkeypat
         assert "wrong result" in found[count]["cutlass"]["reason"]
 
 
-def test_a_block_sums_its_layers_and_takes_the_best(bench):
+def test_a_block_sums_its_layers_and_takes_the_best():
     def layer(dense, triton):
         return {1: {"dense": {"us": dense}, "triton": triton, "cutlass": {"reason": "no"}}}
 
     layers = {"a": layer(4.0, {"us": 1.0}), "b": layer(6.0, {"us": 9.0})}
     floors = {name: {1: {"dense": 2.0, "2of4": 1.0}} for name in layers}
-    (row,) = bench.block_rows(layers, floors)
+    (row,) = products24.block_rows(layers, floors)
     assert row["us"] == {"dense": 10.0, "triton": 10.0, "best": 7.0}
     assert row["gain"]["best"] == pytest.approx(10 / 7)
     assert row["gain_bound"] == 2

@@ -27,7 +27,8 @@ def inputs(tokens, rows, width, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
-    ("tokens", "rows", "width"), [(1, 33, 72), (3, 64, 256), (16, 40, 172), (7, 5, 4)]
+    ("tokens", "rows", "width"),
+    [(1, 33, 72), (3, 64, 256), (16, 40, 172), (7, 5, 4), (1, 1, 4), (15, 31, 132), (2, 65, 260)],
 )
 def test_product_is_the_dense_product(tokens, rows, width, dtype):
     from evenprune.serving.kernel24 import product

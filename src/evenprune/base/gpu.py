@@ -1,10 +1,11 @@
-"""One GPU for each job of a node, through lock files.
+"""GPUs for each job of a node, through lock files.
 
-Jobs that run side by side on one node see the same GPUs. Each takes the first one whose lock
-file nobody holds and waits while there is none. The kernel drops a lock with the process that
+Jobs that run side by side on one node see the same GPUs. Each takes the first ones whose lock
+files nobody holds and waits while there are too few. The kernel drops a lock with the process that
 holds it, however that ends, so nothing has to be cleaned up after a dead job.
 """
 
+import argparse
 import contextlib
 import fcntl
 import os
@@ -15,6 +16,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .errors import UserError
+
+
+def add_gpus_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare over how many GPUs a model is spread."""
+    parser.add_argument(
+        "--gpus", type=_positive, default=1, metavar="N", help="GPUs that hold the model together"
+    )
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1000):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {text!r}")
+    return int(text)
 
 
 def lock_folder() -> Path:
@@ -38,13 +52,23 @@ def visible_gpus() -> list[str]:
 
 @contextlib.contextmanager
 def claim(names: Sequence[str], folder: Path, interval: float = 1.0) -> Iterator[int]:
-    """Yield the index of a device that no other process has claimed, held until the end.
+    """Yield the index of a device that no other process has claimed; see ``claim_several``."""
+    with claim_several(names, folder, 1, interval) as (index,):
+        yield index
 
-    Waits while all are taken, looking again every ``interval`` seconds, and says so once.
-    Raises ValueError when there are no names, UserError where no lock file can be written.
+
+@contextlib.contextmanager
+def claim_several(
+    names: Sequence[str], folder: Path, count: int, interval: float = 1.0
+) -> Iterator[list[int]]:
+    """Yield the indices of ``count`` devices that no other process has claimed, until the end.
+
+    Waits while fewer are free, holding none meanwhile, looks again every ``interval`` seconds,
+    and says so once. Raises ValueError where there are fewer names, UserError where no lock file
+    can be written.
     """
-    if not names:
-        raise ValueError("no device to claim")
+    if not 0 < count <= len(names):
+        raise ValueError(f"no device to claim: {count} of {len(names)}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in names:
@@ -56,16 +80,21 @@ def claim(names: Sequence[str], folder: Path, interval: float = 1.0) -> Iterator
         ) from None
     waiting = False
     while True:
-        for index, name in enumerate(names):
-            with open(folder / f"{name}.lock", "a") as lock:
-                try:
+        with contextlib.ExitStack() as held:
+            taken: list[int] = []
+            for index, name in enumerate(names):
+                lock = held.enter_context(open(folder / f"{name}.lock", "a"))
+                with contextlib.suppress(BlockingIOError):
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    continue
-                yield index
-                return
+                    taken.append(index)
+                if len(taken) == count:
+                    yield taken
+                    return
         if not waiting:
-            print(f"all {len(names)} GPUs are taken by other jobs: waiting", file=sys.stderr)
+            print(
+                f"fewer than {count} of {len(names)} GPUs are free of other jobs: waiting",
+                file=sys.stderr,
+            )
             waiting = True
         time.sleep(interval)
 
@@ -73,8 +102,35 @@ def claim(names: Sequence[str], folder: Path, interval: float = 1.0) -> Iterator
 @contextlib.contextmanager
 def claim_device(device: str) -> Iterator[str]:
     """Yield ``device`` itself, or for "cuda" the free GPU that this process may use."""
+    with claim_devices(device, 1) as (found,):
+        yield found
+
+
+@contextlib.contextmanager
+def claim_devices(device: str, count: int) -> Iterator[list[str]]:
+    """Yield ``[device]`` itself, or for "cuda" as many free GPUs of those that torch sees.
+
+    Raises UserError where it sees fewer.
+    """
     if device != "cuda":
-        yield device
+        yield [device]
         return
-    with claim(visible_gpus(), lock_folder()) as index:
-        yield f"cuda:{index}"
+    names = visible_gpus()
+    if len(names) < count:
+        raise UserError(
+            f"the model is to lie on {count} GPUs (models.<name>.gpus, --gpus), but this job sees "
+            f"{len(names)}; run with `--resources gpu={count}` on a machine that has as many, or "
+            "ask the cluster for nodes with them"
+        )
+    with claim_several(names, lock_folder(), count) as indices:
+        yield [f"cuda:{index}" for index in indices]
+
+
+def numbers(devices: Sequence[str]) -> str:
+    """Return claimed devices as CUDA_VISIBLE_DEVICES names them for another process.
+
+    Numbers count within what this process sees, which that variable may have narrowed already.
+    """
+    seen = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+    indices = [int(device.partition(":")[2]) for device in devices]
+    return ",".join(seen[index] if index < len(seen) else str(index) for index in indices)

@@ -69,19 +69,29 @@ class TransformersBackend:
 
     name = "transformers"
 
-    def __init__(self, folder: Path | str, device: str | None, dtype: str = "auto") -> None:
+    def __init__(
+        self, folder: Path | str, device: str | None, dtype: str = "auto", gpus: int = 1
+    ) -> None:
         import torch
         from transformers import GenerationConfig
 
         self.device = pick_device(device)
         if is_export(folder):
+            if gpus > 1:
+                raise UserError(
+                    f"{folder} is a 2:4 export, which runs on one GPU, but --gpus is {gpus}; serve "
+                    "its ordinary weights (serving.sparse24: false), or set models.<name>.gpus: 1"
+                )
             self.model = load_sparse24(
                 folder, self.device, None if dtype == "auto" else getattr(torch, dtype)
             )
             self.kernel = str(self.model.sparse24_kernel)
         else:
             self.model = load_model(
-                folder, self.device, dtype if dtype == "auto" else getattr(torch, dtype)
+                folder,
+                self.device,
+                dtype if dtype == "auto" else getattr(torch, dtype),
+                [f"cuda:{index}" for index in range(gpus)] if gpus > 1 else (),
             )
             self.kernel = DENSE
         # No end-of-text token: every run then makes exactly the tokens it was asked for.
@@ -126,6 +136,7 @@ class VllmBackend:
         max_batch: int,
         max_tokens: int,
         seed: int,
+        gpus: int = 1,
     ) -> None:
         # vLLM reads these when it is imported. One process, so that energy and memory are ours.
         defaults = {
@@ -169,6 +180,7 @@ class VllmBackend:
                 seed=seed,
                 max_model_len=max_tokens,
                 max_num_seqs=max_batch,
+                tensor_parallel_size=gpus,
                 quantization=_plugin() if is_export(folder) else None,
                 # The prompts come again in each repetition: a prefix cache would skip the prefill.
                 enable_prefix_caching=False,
@@ -240,14 +252,15 @@ def load_backend(
     max_batch: int,
     max_tokens: int,
     seed: int,
+    gpus: int = 1,
 ) -> tuple[Backend, float]:
     """Load a checkpoint into the chosen backend; return it and the seconds it took."""
     start = time.perf_counter()
     loaded: Backend
     if choose(backend) == "vllm":
-        loaded = VllmBackend(folder, device, dtype, max_batch, max_tokens, seed)
+        loaded = VllmBackend(folder, device, dtype, max_batch, max_tokens, seed, gpus)
     else:
-        loaded = TransformersBackend(folder, device, dtype)
+        loaded = TransformersBackend(folder, device, dtype, gpus)
     return loaded, time.perf_counter() - start
 
 

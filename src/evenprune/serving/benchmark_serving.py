@@ -19,6 +19,7 @@ from typing import Any
 from ..base.checksums import sealed, source_folder
 from ..base.errors import UserError
 from ..base.files import digest, write_json
+from ..base.gpu import add_gpus_argument
 from ..base.outputs import check_file, check_ours
 from ..base.progress import Progress
 from ..models.identity import identify
@@ -62,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--device", choices=("cpu", "cuda"))
     add("--dtype", choices=DTYPES, default="auto", help="auto: the checkpoint's own")
     add("--seed", type=int, default=0)
+    add_gpus_argument(parser)
     add_trust_argument(parser)
 
 
@@ -118,7 +120,7 @@ def run(args: argparse.Namespace) -> None:
         print(f"--backend {args.backend}: {found}, measuring with {chosen}")
     backend, load_s = load_backend(
         chosen, args.model, args.device, own_dtype(args.dtype, config), max(args.batch_sizes),
-        length + args.new_tokens, args.seed,
+        length + args.new_tokens, args.seed, args.gpus,
     )  # fmt: skip
     described = backend.describe()
     spec = {

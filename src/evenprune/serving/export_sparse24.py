@@ -18,6 +18,7 @@ from ..base.marks import EXPORT, MARK
 from ..base.outputs import atomic_folder, check_folder
 from ..base.progress import Progress
 from ..models.architecture import find_blocks, find_linears, load_skeleton, stored_name
+from ..models.experts import is_packed
 from ..models.identity import EXPORT as INDEX
 from ..models.identity import identify
 from ..models.loading import check_model_folder, weight_files
@@ -59,6 +60,11 @@ def block_linears(folder: Path, stored: dict[str, Entry]) -> dict[str, bool]:
 
     check_model_folder(folder)
     model = load_skeleton(folder)
+    if any(is_packed(module) for module in model.modules()):
+        raise UserError(
+            f"{folder} is a mixture-of-experts model, whose experts have no compressed form here; "
+            "serve the folder itself, its weights are ordinary tensors with zeros"
+        )
     prefix, blocks = find_blocks(model)
     return {
         stored_name(model, f"{prefix}.{number}.{name}.weight", stored): isinstance(linear, Conv1D)

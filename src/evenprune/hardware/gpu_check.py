@@ -1,0 +1,197 @@
+"""Check on a GPU what was written without one: does it run, agree with the CPU, how fast is it?
+
+Prunes a random model of a real shape (made on the spot, nothing is fetched), compares masks with
+the CPU's, times each phase beside what this device needs at least, the column loops, and products
+of 2:4 weights beside dense ones. Writes gpu-check.json and gpu-check.md into --out: send both back.
+Ten minutes or less; about 9 GB of disk below --work.
+"""
+
+import argparse
+import json
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..base.errors import UserError
+from ..base.progress import format_seconds
+
+if TYPE_CHECKING:
+    from .trial import Trial
+
+TITLE = "GPU check"
+DATA_FILES = ("gpu_check.md.j2",)  # part of this module's code, see codedigest.py
+TEMPLATE = Path(__file__).with_name(DATA_FILES[0])
+NAMES = ("gpu-check.json", "gpu-check.md")
+SIZES = ("1b", "tiny")
+DISK = {"1b": 9 << 30, "tiny": 64 << 20}  # bytes: models and what is pruned of them
+# Shares of the seconds of a run of the larger size, for the estimate of the time left.
+STEPS = {"rates": 0.02, "compared masks": 0.4, "timed run": 0.33, "column loops": 0.15,
+         "2:4 products": 0.1}  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``gpu-check``."""
+    add = parser.add_argument
+    add("--out", type=Path, required=True, metavar="DIR", help="folder of the two files")
+    add("--device", choices=("cuda", "cpu"), default="cuda",
+        help="cpu tries the program itself, with --size tiny (default: cuda)")  # fmt: skip
+    add("--size", choices=SIZES, default="1b",
+        help="1b: the shape of a Llama of 1.2 billion parameters; tiny: seconds")  # fmt: skip
+    add("--work", type=Path, metavar="DIR", help="where models lie meanwhile (default: TMPDIR)")
+
+
+def check_device(device: str, size: str) -> None:
+    """Raise UserError where there is no such device, or it is too slow for the size."""
+    import torch
+
+    if device == "cpu" and size != "tiny":
+        raise UserError(
+            f"expected --size tiny with --device cpu, got {size}: that would take hours and say "
+            "nothing about a GPU; add --size tiny, or run it on a GPU"
+        )
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UserError(
+            "gpu-check needs a CUDA device, but torch sees none here: nothing was measured; run it "
+            "on a machine with an NVIDIA GPU, or try the program with --device cpu --size tiny"
+        )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Check the place, run the steps, write both files."""
+    from ..base.files import write_json, write_text
+    from ..base.gpu import claim_device
+    from ..base.outputs import check_ours, check_place
+    from ..models.loading import limit_threads
+
+    check_place(args.out)
+    for name in NAMES:
+        check_ours(args.out / name, ["gpu_check"])
+    check_device(args.device, args.size)
+    with claim_device(args.device) as device, tempfile.TemporaryDirectory(
+        prefix="evenprune-gpu-check-", dir=args.work
+    ) as name:  # fmt: skip
+        free = shutil.disk_usage(name).free
+        if free < DISK[args.size]:
+            raise UserError(
+                f"expected {DISK[args.size] >> 20} MB of free disk for the models, found "
+                f"{free >> 20} MB at {Path(name).parent}; name another folder with --work"
+            )
+        limit_threads()
+        report = check(device, args.size, Path(name))
+    args.out.mkdir(parents=True, exist_ok=True)
+    write_json(args.out / NAMES[0], report)
+    write_text(args.out / NAMES[1], page(report))
+    print(f"{args.out / NAMES[0]} and {args.out / NAMES[1]} are written: please send both back")
+
+
+def check(device: str, size: str, work: Path) -> dict[str, Any]:
+    """Run all steps on ``cpu`` or ``cuda:N``; return what was found, for the JSON file."""
+    import torch
+
+    from . import column_loops, runs
+    from .floors import measure_rates
+    from .products import products
+    from .trial import TRIALS
+
+    trial: Trial = TRIALS[size]
+    kind = torch.device(device).type
+    if kind == "cuda":
+        torch.cuda.set_device(device)  # what is measured without a name of a device is here
+    torch.set_float32_matmul_precision("highest")
+    seconds: dict[str, float] = {}
+    began = time.monotonic()
+
+    def step(name: str, call: Callable[[], Any]) -> Any:
+        start = time.monotonic()
+        print(f"gpu-check {len(seconds) + 1}/{len(STEPS)}: {name}{_left(seconds)}",
+              file=sys.stderr, flush=True)  # fmt: skip
+        found = call()
+        seconds[name] = time.monotonic() - start
+        return found
+
+    rates = step("rates", lambda: measure_rates(kind, runs.DTYPE))
+    masks = step("compared masks", lambda: runs.compared(trial, device, work))
+    timed = step("timed run", lambda: runs.timed(trial, device, work, rates))
+    loops = step("column loops", lambda: column_loops.column_loops(trial.decoder, device))
+    found = step("2:4 products", lambda: products(trial, kind, rates))
+    return {
+        "gpu_check": 1,
+        "size": size,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "system": system(device),
+        "rates": rates,
+        "masks": masks,
+        "pruning": timed,
+        "column_loops": loops,
+        "products": found,
+        "seconds": seconds | {"all": time.monotonic() - began},
+    }
+
+
+def _left(seconds: dict[str, float]) -> str:
+    """Return the estimate of the time left, from the steps that are done."""
+    share = sum(STEPS[name] for name in seconds)
+    if share < 0.1:  # the first step says nothing yet about this machine
+        return ""
+    return f", eta {format_seconds(sum(seconds.values()) / share * (1 - share))}"
+
+
+def system(device: str) -> dict[str, Any]:
+    """Return what the run was on: device, versions, processor."""
+    import torch
+
+    from .. import __version__
+
+    cuda = torch.device(device).type == "cuda"
+    found: dict[str, Any] = {
+        "device": "cpu",
+        "evenprune": __version__,
+        "torch": torch.__version__,
+        "triton": _version("triton"),
+        "transformers": _version("transformers"),
+        "platform": platform.platform(),
+        "threads": torch.get_num_threads(),
+    }
+    if cuda:
+        facts = torch.cuda.get_device_properties(device)
+        found |= {
+            "device": facts.name,
+            "capability": f"{facts.major}.{facts.minor}",
+            "memory_bytes": facts.total_memory,
+            "cuda": torch.version.cuda,
+        }
+    return found
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def page(report: dict[str, Any]) -> str:
+    """Return the report as a page in Markdown."""
+    from ..base.pages import fill
+    from ..serving.products24 import FORMS
+
+    # With the names and in the order of the file, of which it can be made as well.
+    report = json.loads(json.dumps(json.loads(json.dumps(report)), sort_keys=True))
+    # Why a form was not run in some layer: each reason once, with the first layer that has it.
+    reasons: dict[tuple[str, str], str] = {}
+    for name, layer in report["products"]["layers"].items():
+        for count, cells in layer["forms"].items():
+            for form, cell in cells.items():
+                if "reason" in cell:
+                    at = f"{name}, {count} tokens"
+                    reasons.setdefault((form, cell["reason"]), at)
+    lines = [f"{form}: {reason} (first at {at})" for (form, reason), at in reasons.items()]
+    values = {"title": TITLE, "r": report, "forms": list(FORMS), "reasons": lines}
+    return fill(TEMPLATE, values)

@@ -1,0 +1,97 @@
+"""Pruning runs of ``gpu-check``: one that is timed, and one whose masks are compared."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..base.files import read_json
+from ..pruning.compare_masks import compare_models
+from ..pruning.engine import prune_model
+from ..pruning.options import Options
+from .floors import Rates, floors
+from .trial import Trial, packed_tokens, random_text, write_model
+
+OPTIONS = Options("debias-sparsegpt", "2of4")
+DTYPE = torch.bfloat16  # of the run that is timed
+VOCABULARY = 2048  # of the compared models, so that they are small
+
+
+def timed(trial: Trial, device: str, work: Path, rates: Rates) -> dict[str, Any]:
+    """Prune the random model; return seconds and floors of each phase, tokens, bytes, memory.
+
+    device: ``cpu`` or ``cuda:N``. ``rest`` is what lies outside the blocks' phases: checking and
+    probing the model, embeddings, files beside the shards.
+    """
+    decoder = trial.decoder
+    size = write_model(work / "base", decoder, decoder.layers, decoder.vocabulary, DTYPE)
+    text = random_text(decoder.vocabulary, trial.pairs, trial.texts, trial.text_tokens)
+    tokens = packed_tokens(text)
+    cuda = torch.device(device).type == "cuda"
+    if cuda:
+        torch.cuda.reset_peak_memory_stats(device)
+    prune_model(work / "base", OPTIONS, text, work / "pruned", device)
+    record = read_json(work / "pruned" / "provenance.json")
+    least = floors(decoder, tokens, 8 * DTYPE.itemsize, rates)
+    phases: dict[str, dict[str, float | None]] = {
+        phase: {
+            "seconds": sum(block["phases"].get(phase, 0.0) for block in record["blocks"]),
+            "floor_seconds": least[phase],
+        }
+        for phase in least
+    }
+    inside = sum(phase["seconds"] or 0.0 for phase in phases.values())
+    phases["rest"] = {"seconds": record["seconds"] - inside, "floor_seconds": None}
+    total = {"seconds": record["seconds"], "floor_seconds": sum(least.values())}
+    return {
+        "method": OPTIONS.method,
+        "regime": OPTIONS.regime,
+        "dtype": str(DTYPE).removeprefix("torch."),
+        "weight_bytes": size,
+        "tokens": tokens,
+        "phases": phases | {"all": total},
+        "blocks": [block["seconds"] for block in record["blocks"]],
+        "implementation": _form(device),
+        "peak_device_bytes": torch.cuda.max_memory_allocated(device) if cuda else None,
+        "least_device_bytes": _least_memory(trial, tokens),
+    }
+
+
+def _form(device: str) -> str:
+    from ..pruning.solver import column_loop
+
+    return column_loop(torch.device(device))
+
+
+def _least_memory(trial: Trial, tokens: int) -> int:
+    """Return the bytes of one block, the Hessians of its inputs, one factor, and all activations.
+
+    A block in its stored dtype, H and the factor of the widest input in float32.
+    """
+    decoder = trial.decoder
+    block = sum(rows * width for rows, width in decoder.linears().values())
+    d, wide = decoder.hidden, decoder.intermediate
+    return (
+        block * DTYPE.itemsize
+        + 4 * (3 * d * d + wide * wide)
+        + 4 * wide * wide
+        + tokens * d * DTYPE.itemsize
+    )
+
+
+def compared(trial: Trial, device: str, work: Path) -> list[dict[str, Any]]:
+    """Prune two blocks in float32 on the CPU and on the device; return a row for each matrix.
+
+    Rounding differs, and grows from block to block: the first block's masks should be nearly the
+    same, the second's follow from other inputs. What a row has, it has from ``compare-masks``.
+    """
+    model = work / "base-float32"
+    write_model(model, trial.decoder, 2, min(VOCABULARY, trial.decoder.vocabulary), torch.float32)
+    text = random_text(min(VOCABULARY, trial.decoder.vocabulary), *trial.compared)
+    for name, place in (("on-cpu", "cpu"), ("on-device", device)):
+        prune_model(model, OPTIONS, text, work / name, place)
+    return [
+        {"module": row["module"], "rows": row["rows"], "columns": row["columns"]}
+        | {name: float(row[name]) for name in ("disagreement", "relative_frobenius")}
+        for row in compare_models(work / "on-device", work / "on-cpu")
+    ]
