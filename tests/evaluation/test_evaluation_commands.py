@@ -1,5 +1,7 @@
+import importlib
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -21,7 +23,7 @@ from evenprune.data.readers.tinystories import read_tinystories
 from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.evaluation import bbq, benchmarks, evaluate_checkpoint, perplexity, unqover
 from evenprune.evaluation.harness import Harness, wikitext_pages
-from evenprune.evaluation.language_model import load_language_model
+from evenprune.evaluation.language_model import LanguageModel, load_language_model
 from evenprune.evaluation.protocol import Protocol, make_protocol
 from evenprune.models.identity import identify
 
@@ -312,6 +314,30 @@ def test_paper_perplexity_is_the_mean_of_the_running_one(lm, data):
     assert found.facts["paper"]["final"] == pytest.approx(running[-1], rel=1e-5)
 
 
+def test_evaluate_perplexity_is_the_mean_of_rows_with_bos_in_front(lm, data):
+    """As the library computes it: no special tokens but one BOS, a row by itself."""
+    spec = Protocol("perplexity", split="evaluate")
+    found = perplexity.TASK.evaluate(lm, data / "wikitext2", spec)
+    rows = [row for row in read_wikitext(data / "wikitext2") if row]
+    each = []
+    for row in rows:
+        ids = lm.tokenizer(row, add_special_tokens=False)["input_ids"][: lm.max_length - 1]
+        window = torch.tensor([[lm.tokenizer.bos_token_id, *ids]])
+        with torch.inference_mode():
+            each.append(math.exp(float(lm.model(window, labels=window).loss)))
+    assert len(each) == found.facts["evaluate"]["scored_rows"] > 2
+    assert found.metrics["ppl"]["value"] == pytest.approx(sum(each) / len(each), rel=1e-4)
+    # Another number than the perplexity of all tokens together.
+    total = sum(item["nll"] for item in found.items) / sum(i["n_tokens"] for i in found.items)
+    assert abs(math.exp(total) / found.metrics["ppl"]["value"] - 1) > 1e-3
+
+
+def test_evaluate_perplexity_needs_bos(data):
+    spec = Protocol("perplexity", split="evaluate")
+    with pytest.raises(UserError, match="evaluate needs a tokenizer with a BOS token"):
+        perplexity.TASK.evaluate(tiny_lm(bos=False), data / "wikitext2", spec)
+
+
 def test_all_perplexities_at_once(lm, data):
     found = perplexity.TASK.evaluate(lm, data / "wikitext2", Protocol("perplexity", split="all"))
     assert found.metrics["ppl"] == found.metrics["ppl_gptq"]
@@ -387,6 +413,80 @@ def test_crows_pairs_sentences_stand_alone(data):
     ]
 
 
+def lm_eval_model(lm):
+    """Return lm-eval's own model class around the same weights, which computes by itself."""
+    from lm_eval.models.huggingface import HFLM
+
+    return HFLM(
+        pretrained=lm.model,
+        tokenizer=lm.tokenizer,
+        batch_size=8,
+        max_length=lm.max_length,
+        prefix_token_id=lm.prefix_id,
+    )
+
+
+def both_scores(lm, data, task, monkeypatch, **options):
+    """Return our and lm-eval's (ln p, greedy) of all continuations that a task asks for."""
+    ours, theirs = [], []
+    real = LanguageModel.continuations
+
+    def compare(self, requests, batch_size):
+        found = real(self, requests, batch_size)
+        ours.extend(found)
+        own = lm_eval_model(lm)._loglikelihood_tokens(list(requests), disable_tqdm=True)
+        theirs.extend(own)
+        return found
+
+    monkeypatch.setattr(LanguageModel, "continuations", compare)
+    module = importlib.import_module(f"evenprune.evaluation.{task}")
+    module.TASK.evaluate(lm, data, Protocol(task, **options))
+    return ours, theirs
+
+
+def assert_same_scores(ours, theirs):
+    totals = [[total for total, _ in scores] for scores in (ours, theirs)]
+    torch.testing.assert_close(
+        torch.tensor(totals[0]), torch.tensor(totals[1]), rtol=1e-5, atol=2e-4
+    )
+    assert [greedy for _, greedy in ours] == [greedy for _, greedy in theirs]
+
+
+LM_EVAL_TASKS = ("mmlu", "hellaswag", "crows_pairs")
+
+
+@pytest.mark.parametrize("task", LM_EVAL_TASKS)
+def test_continuations_score_as_lm_eval_computes_them(data, task, monkeypatch):
+    ours, theirs = both_scores(tiny_lm(), data / task, task, monkeypatch)
+    assert len({round(total, 3) for total, _ in ours}) > 3
+    assert_same_scores(ours, theirs)
+
+
+def test_continuations_too_long_or_of_a_whole_text_score_as_in_lm_eval():
+    """What is cut at the left, what shares all but its last token, and rolling windows."""
+    lm = replace(tiny_lm(), max_length=12)
+    context = list(range(3, 33))
+    requests = [
+        (("", ""), context, [7, 8, 9]),
+        (("", ""), context, [7, 8, 4]),
+        (("", ""), context, [7]),
+        (("", ""), [1], list(range(4, 16))),
+    ]
+    ours = lm.continuations(requests, 2)
+    theirs = lm_eval_model(lm)._loglikelihood_tokens(list(requests), disable_tqdm=True)
+    assert_same_scores(ours, theirs)
+    # Positive control: another last token has another score.
+    assert abs(ours[0][0] - ours[1][0]) > 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", LM_EVAL_TASKS)
+def test_continuations_score_as_lm_eval_computes_them_on_real_items(shared, task, monkeypatch):
+    lm = load_language_model(shared / "models" / "stories3m-llama", "cpu", "float32")
+    ours, theirs = both_scores(lm, shared / "data" / task, task, monkeypatch, limit=60)
+    assert_same_scores(ours, theirs)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["stories260k-llama", "stories3m-llama"])
 @pytest.mark.parametrize(("task", "limit"), [("unqover", 500), ("bbq", 60)])
@@ -410,7 +510,7 @@ def test_option_scores_agree_with_lm_eval(shared, name, task, limit, monkeypatch
         for k, (prefix, options) in enumerate(prompts)
         for option in options
     ]
-    found = Harness(lm, spec).model.loglikelihood(requests)
+    found = lm_eval_model(lm).loglikelihood(requests, disable_tqdm=True)
     theirs = torch.tensor([x for x, _ in found]).reshape(-1, 3)
     ours = torch.tensor([record["option_logprobs"] for record in records])
     assert len(ours) == limit

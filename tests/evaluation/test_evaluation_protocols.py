@@ -193,12 +193,10 @@ def test_the_switch_is_an_option_of_the_commands(data, tmp_path):
         make_protocol({"task": "bbq", "bos": "maybe"})
 
 
-def test_a_benchmark_overrules_the_model_s_chat_template(repo):
+def test_a_benchmark_s_own_protocol_is_said():
     from evenprune.plan.config import Benchmark
     from evenprune.reporting.labels import protocol_words
 
-    jobs = (repo / "src/evenprune/plan/jobs.py").read_text()
-    assert 'options.setdefault("chat_template", model.chat_template)' in jobs
     entry = Benchmark(task="bbq", dataset="bbq", chat_template=False, bos="never")
     assert entry.model_dump(exclude_none=True)["chat_template"] is False
     assert protocol_words(entry) == ["BOS never", "without chat template"]

@@ -102,7 +102,7 @@ def fake(tmp_path, monkeypatch):
 class Near:
     """The worker's engine in this process, behind the same JSON: quick."""
 
-    def __init__(self, python):
+    def __init__(self, python, visible=None):
         self.engine = Engine()
 
     def ask(self, do, **arguments):

@@ -177,15 +177,46 @@ class CausalModel:
         """The transformers model that lm-eval's class is given."""
         raise NotImplementedError
 
+    def score_rows(
+        self, rows: Sequence[tuple[Sequence[int], Sequence[int], int]], batch_size: int
+    ) -> list[tuple[list[tuple[float, bool]], list[float], int]]:
+        """Return (own, last, greedy) of each row (tokens, ends, count).
+
+        ``own``: ln p of each of the row's last ``count`` tokens, or more of them, and whether it
+        is the likeliest one; ``last``: ln p of each of ``ends`` behind the row, ``greedy`` the
+        likeliest token there.
+        """
+        raise NotImplementedError
+
     def continuations(
-        self, requests: Sequence[tuple[Any, list[int], list[int]]]
-    ) -> list[tuple[float, bool]] | None:
+        self, requests: Sequence[tuple[Any, list[int], list[int]]], batch_size: int
+    ) -> list[tuple[float, bool]]:
         """Return ln p of each of lm-eval's continuations and whether it is the greedy one.
 
-        Requests are (texts, context tokens, continuation tokens). None: lm-eval computes them
-        itself with ``lm_eval_weights``.
+        Requests are (texts, context tokens, continuation tokens). As in lm-eval, what is too long
+        is cut at the left, and requests that share all tokens but the last are computed once.
         """
-        return None
+        rows: dict[tuple[int, ...], list[int]] = {}
+        for k, (_, context, continuation) in enumerate(requests):
+            tokens = tuple([*context, *continuation][-(self.max_length + 1) :])
+            rows.setdefault(tokens[:-1], []).append(k)
+        asked = [
+            (
+                tokens,
+                [requests[k][2][-1] for k in members],
+                max(len(requests[k][2]) for k in members) - 1,
+            )
+            for tokens, members in rows.items()
+        ]
+        scores: dict[int, tuple[float, bool]] = {}
+        found = self.score_rows(asked, batch_size)
+        for members, (own, ends, greedy) in zip(rows.values(), found, strict=True):
+            for k, end in zip(members, ends, strict=True):
+                continuation = requests[k][2]
+                before = own[len(own) - (len(continuation) - 1) :]
+                total = sum(score for score, _ in before) + end
+                scores[k] = (total, greedy == continuation[-1] and all(best for _, best in before))
+        return [scores[k] for k in range(len(requests))]
 
     def close(self) -> None:
         """Give back what the backend holds; the model is of no use afterwards."""

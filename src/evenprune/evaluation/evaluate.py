@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 from ..base.checksums import source_folder
+from ..base.gpu import add_gpus_argument
 from ..models.identity import identify
 from ..models.trust import add_trust_argument
 from ..plan.tasks import TASKS
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--orders", type=int, default=1, choices=(1, 6))
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--chat-template", action="store_true", help="prompt as a user turn")
-    parser.add_argument("--bos", default="auto", choices=BOS)
+    parser.add_argument("--bos", choices=BOS)
     parser.add_argument("--judge", help="guard model folder; without it a word list stands in")
     parser.add_argument("--judge-forms", nargs="+", choices=JUDGE_FORMS)
     parser.add_argument("--lexicon", choices=LEXICONS)
@@ -52,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare where a benchmark runs, which is no part of its options."""
     parser.add_argument("--device", choices=("cpu", "cuda"), help="default: cuda if there is one")
+    add_gpus_argument(parser)
     add_trust_argument(parser)
     parser.add_argument(
         "--serving-python",
@@ -76,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
     check_out(args.out, [args.model, model, args.data, data, spec.judge])
     checksums = data_checksums(data, spec)
     identity = identify(model)
-    with Loader(model, args.device, args.serving_python) as loader:
+    with Loader(model, args.device, args.serving_python, args.gpus) as loader:
         loader.versions(spec)  # says at once that there is no vLLM
         result = run_benchmark(
             loader.load(spec), spec.task, spec, data, checksums, identity, args.out

@@ -3,27 +3,33 @@
 --benchmarks is JSON text: {slug: {"task": ..., "data": folder, further options}}. Each
 benchmark gets DIR/<slug>/metrics.json and items.jsonl. A benchmark whose model, data, options
 and code are those of the result that is there is not run again, so adding one evaluates that
-one, and a killed run goes on where it stopped. DIR/summary.json lists exactly the benchmarks
-asked for.
+one, and a killed run goes on where it stopped. DIR/<slug>/provenance.json has the seconds that it
+took. DIR/summary.json lists exactly the benchmarks asked for.
 """
 
 import argparse
 import re
+import time
 from pathlib import Path
 from typing import Any
 
 from ..base.checksums import sealed, sha256_cached, source_folder
 from ..base.errors import UserError, shown
-from ..base.files import read_json, write_json
+from ..base.files import digest, read_json, write_json
 from ..base.outputs import check_file, check_ours, check_place
+from ..base.provenance import FINISHED, cpu_seconds, machine
 from ..base.reading import parse_json
+from ..base.store import Store, add_store_argument
 from ..models.identity import identify
 from ..plan.finished import ITEMS, METRICS, SUMMARY, read_result
-from .benchmarks import check_out, data_checksums, headline_of, run_benchmark, run_digest
+from .benchmarks import PARTIAL, check_out, data_checksums, headline_of, run_benchmark, run_digest
 from .evaluate import add_run_arguments, headline, quiet_libraries
 from .load_model import Loader
 from .protocol import Protocol, make_protocol
 
+# Among the keys of a benchmark's provenance.json.
+TIMED = ("seconds", "cpu_seconds", "n")
+EVALUATION = "evaluation"  # of one benchmark, in a store
 # As in the configuration: a name becomes a folder.
 SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
@@ -34,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--benchmarks", required=True, help="benchmarks as JSON text")
     parser.add_argument("--out", type=Path, required=True, help="folder for all results")
     add_run_arguments(parser)
+    add_store_argument(parser)
 
 
 def parse_benchmarks(text: str) -> dict[str, tuple[Protocol, Path]]:
@@ -84,32 +91,49 @@ def run(args: argparse.Namespace) -> None:
     """Evaluate what is missing and write the summary."""
     quiet_libraries()
     benchmarks = parse_benchmarks(args.benchmarks)
-    model = source_folder(args.model)
+    model, store = source_folder(args.model), Store(args.store)
     inputs = [args.model, model]
     check_place(args.out, inputs)
     check_file(args.out / SUMMARY)
     check_ours(args.out / SUMMARY, ("model_sha256", "benchmarks"))
     for slug, (spec, data) in benchmarks.items():
         check_out(args.out / slug, [*inputs, data, spec.judge])
+        check_file(args.out / slug / FINISHED)
+        check_ours(args.out / slug / FINISHED, TIMED)
     identity = identify(model)
     # All data and judges are looked at before the first benchmark starts: a missing file shows
     # at once.
     checksums = {slug: data_checksums(data, spec) for slug, (spec, data) in benchmarks.items()}
     summary = {}
-    with Loader(model, args.device, args.serving_python) as loader:
+    with Loader(model, args.device, args.serving_python, args.gpus) as loader:
         digests = {
             slug: run_digest(identity, checksums[slug], spec, loader.versions(spec))
             for slug, (spec, _) in benchmarks.items()
         }
         for slug, (spec, data) in benchmarks.items():
-            result = finished(args.out / slug, digests[slug])
+            folder = args.out / slug
+            # metrics.json also names the benchmark and its headline; devices round otherwise.
+            key = digest([digests[slug], slug, spec.headline, identity.as_dict(), args.device])
+            result = finished(folder, digests[slug])
+            if result is None and store.take(EVALUATION, key, folder):
+                (folder / PARTIAL).unlink(missing_ok=True)
+                result = finished(folder, digests[slug])
             if result is None:
-                result = run_benchmark(
-                    loader.load(spec), slug, spec, data, checksums[slug], identity, args.out / slug
-                )
+                lm = loader.load(spec)
+                resumed = (folder / PARTIAL).exists()
+                started, used = time.monotonic(), cpu_seconds()
+                result = run_benchmark(lm, slug, spec, data, checksums[slug], identity, folder)
+                about = {
+                    "seconds": round(time.monotonic() - started, 3),
+                    "cpu_seconds": round(cpu_seconds() - used, 3),
+                    "n": result["records"]["n"],
+                    "resumed": resumed,
+                }
+                write_json(folder / FINISHED, about | machine(lm.device_type))
                 print(headline(result), flush=True)
             else:
                 print(f"{slug}: done before, kept", flush=True)
+            store.keep(EVALUATION, key, folder, [ITEMS, METRICS])
             summary[slug] = {
                 "task": spec.task,
                 "digest": digests[slug],

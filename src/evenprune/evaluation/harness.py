@@ -1,8 +1,10 @@
 """HellaSwag, MMLU, CrowS-Pairs and WikiText through lm-evaluation-harness.
 
 The tasks are lm-eval's own: each starts from the configuration file that lm-eval ships and
-only gets its documents from our readers instead of the hub. So prompts, scoring and metrics
-are the harness's. Nothing is downloaded and no data set cache is written.
+only gets its documents from our readers instead of the hub. So prompts, requests and metrics
+are the harness's; what a continuation scores is computed by ``CausalModel.continuations``, which
+needs the logits of the continuation alone (a test compares it with lm-eval's own computation).
+Nothing is downloaded and no data set cache is written.
 """
 
 import logging
@@ -129,11 +131,7 @@ def _model_class() -> type:
                 if kept is None:
                     some = [requests[k] for k in part]
                     self._check_lengths(part, requests)
-                    kept = self.language_model.continuations(some)
-                    if kept is None:
-                        kept = super()._loglikelihood_tokens(some, disable_tqdm=True, **kw)
-                    elif self.progress is not None:
-                        self.progress.update(len(part))
+                    kept = self.language_model.continuations(some, self.batch_size)
                     # A rolling window is a piece of a document: its text has to name it.
                     named = [
                         self.asked[k] if self.asked else self.tok_decode(requests[k][2][:NAMING])
@@ -142,7 +140,7 @@ def _model_class() -> type:
                     self.language_model.keep(
                         STAGE, self.parts, kept, zip(named, ([total] for total, _ in kept))
                     )
-                elif self.progress is not None:
+                if self.progress is not None:
                     self.progress.update(len(part))
                 self.parts += 1
                 for k, (total, greedy) in zip(part, kept, strict=True):
@@ -158,12 +156,6 @@ def _model_class() -> type:
                         f"tokens, but the model takes at most {self.max_length}; shorten or "
                         "remove that item"
                     )
-
-        def _model_call(self, inps: Any, *args: Any, **kw: Any) -> Any:
-            logits = super()._model_call(inps, *args, **kw)
-            if self.progress is not None:
-                self.progress.update(len(inps))
-            return logits
 
     return QuietModel
 

@@ -87,7 +87,8 @@ class LanguageModel(CausalModel):
         found = self.model.base_model(
             tokens.to(self.device), past_key_values=past, use_cache=past is not None
         )
-        return found.last_hidden_state
+        # Where the output embeddings lie: of a model on several GPUs that may be another one.
+        return found.last_hidden_state.to(self.head.weight.device)
 
     def prefix_cache(self, tokens: torch.Tensor) -> Any:
         """Return the keys and values of ``tokens`` (batch, length), all of one length."""
@@ -130,7 +131,7 @@ class LanguageModel(CausalModel):
     def token_nll(self, tokens: torch.Tensor) -> torch.Tensor:
         """Return -ln p of each token given those before it, (batch, length - 1), float32."""
         hidden = self.hidden(tokens)[:, :-1]
-        targets = tokens[:, 1:].to(self.device)
+        targets = tokens[:, 1:].to(hidden.device)
         rows = max(1, LOGITS_BUDGET // (self.head.weight.shape[0] * tokens.shape[0]))
         parts = []
         for start in range(0, hidden.shape[1], rows):
@@ -173,6 +174,49 @@ class LanguageModel(CausalModel):
                 asked = [tokens for k in batch for tokens in wanted[k]]
                 yield batch, list(self._positions(hidden, asked))
 
+    @torch.inference_mode()
+    def score_rows(
+        self, rows: Sequence[tuple[Sequence[int], Sequence[int], int]], batch_size: int
+    ) -> list[tuple[list[tuple[float, bool]], list[float], int]]:
+        """Return the scores of rows from the logits of their last positions; see ``CausalModel``.
+
+        Where lm-eval computes the logits of all positions. Common beginnings are computed once.
+        """
+        counts = [count + 1 for _, _, count in rows]
+        found: dict[int, tuple[list[tuple[float, bool]], list[float], int]] = {}
+        for batch, hidden in last_states(self, [row[0] for row in rows], counts, batch_size):
+            assert hidden is not None
+            wanted = []
+            for k in batch:
+                tokens, ends, count = rows[k]
+                wanted += [[token] for token in tokens[len(tokens) - count :]] + [ends]
+            scored = iter(list(self._log_probabilities(hidden, wanted)))
+            for k in batch:
+                *own, (last, best) = [next(scored) for _ in range(counts[k])]
+                tokens = rows[k][0][len(rows[k][0]) - len(own) :]
+                shown = [
+                    (scores[0], token == top)
+                    for (scores, top), token in zip(own, tokens, strict=True)
+                ]
+                found[k] = (shown, last, best)
+        return [found[k] for k in range(len(rows))]
+
+    def _log_probabilities(
+        self, hidden: torch.Tensor, wanted: Sequence[Sequence[int]]
+    ) -> Iterator[tuple[list[float], int]]:
+        """Yield each position's ln p of the wanted tokens, and the likeliest token."""
+        step = max(1, LOGITS_BUDGET // self.head.weight.shape[0])
+        for start in range(0, len(hidden), step):
+            logits = self.logits(hidden[start : start + step])
+            part = wanted[start : start + step]
+            ids = torch.tensor([token for tokens in part for token in tokens], device=logits.device)
+            of = torch.tensor(
+                [row for row, tokens in enumerate(part) for _ in tokens], device=logits.device
+            )
+            values = iter((logits[of, ids] - logits.logsumexp(-1)[of]).tolist())
+            for tokens, best in zip(part, logits.argmax(-1).tolist(), strict=True):
+                yield [next(values) for _ in tokens], best
+
     def row_losses(self, rows: Sequence[Sequence[int]]) -> list[list[float]]:
         """Return the losses of one batch, filled up at the right; see ``CausalModel``."""
         computed = self.token_nll(right_padded(rows)).double().cpu()
@@ -198,6 +242,10 @@ class LanguageModel(CausalModel):
 
     def close(self) -> None:
         """Give back the memory of the weights, also where lm-eval still holds the model."""
+        if getattr(self.model, "hf_device_map", None):
+            from accelerate.hooks import remove_hook_from_submodules
+
+            remove_hook_from_submodules(self.model)  # which would keep them where they are
         self.model.to("meta")  # type: ignore[arg-type]  # its wrapper hides self
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
@@ -211,7 +259,7 @@ def _check_head(lm: LanguageModel, whose: Path | str) -> None:
     """
     tokens = torch.tensor([[1, 2, 3]]).clamp(max=lm.head.weight.shape[0] - 1)
     own = lm.logits(lm.hidden(tokens))
-    theirs = lm.model(tokens.to(lm.device), use_cache=False).logits.float()
+    theirs = lm.model(tokens.to(lm.device), use_cache=False).logits.float().to(own.device)
     # What is not a number equals nothing: without this the architecture would get the blame.
     require_finite(
         f"the logits of the model in {whose}", [("probe", theirs.logsumexp(-1).flatten().tolist())]
@@ -225,19 +273,23 @@ def _check_head(lm: LanguageModel, whose: Path | str) -> None:
 
 
 def load_language_model(
-    folder: Path | str, device: str | None = None, dtype: str = "auto"
+    folder: Path | str,
+    device: str | None = None,
+    dtype: str = "auto",
+    devices: Sequence[str] = (),
 ) -> LanguageModel:
     """Load a model folder for scoring.
 
-    ``device`` None takes CUDA where there is a GPU, ``dtype`` is one of ``modeling.DTYPES``. Raises
-    UserError for incomplete folders, unknown dtypes and architectures whose logits are not
+    ``device`` None takes CUDA where there is a GPU; with more than one of ``devices`` the model
+    lies on all of these (transformers' ``device_map``). ``dtype`` is one of ``modeling.DTYPES``.
+    Raises UserError for incomplete folders, unknown dtypes and architectures whose logits are not
     understood.
     """
     check_dtype(dtype)
     limit_threads()
     tokenizer = load_tokenizer(folder)
     model = load_model(
-        folder, pick_device(device), dtype if dtype == "auto" else getattr(torch, dtype)
+        folder, pick_device(device), dtype if dtype == "auto" else getattr(torch, dtype), devices
     )
     lm = LanguageModel(
         model, tokenizer, context_length(model.config), logit_transform(model.config)

@@ -1,4 +1,4 @@
-"""Perplexity of WikiText-2 in three protocols, and of single documents.
+"""Perplexity of WikiText-2 in several protocols, and of single documents.
 
 ``gptq2048``  the pruning literature's: rows joined by blank lines, tokenised in one call,
               non-overlapping windows, all shifted targets, tail dropped; BOS only where the
@@ -10,6 +10,10 @@
               perplexity*.
 ``lmeval``    lm-eval's ``wikitext`` task: documents, detokenised, rolling windows; perplexity
               per word and per byte.
+``evaluate``  Hugging Face's ``evaluate`` library, metric ``perplexity``, which an earlier README of
+              the authors' release names without saying of which texts: each row that is not empty
+              by itself, BOS in front, none of the tokenizer's own; the *arithmetic mean over rows
+              of their perplexities*. Rows are cut to the context. Needs a BOS token, as there.
 ``documents`` each document alone with the tokenizer's own BOS, the first window of it.
 
 The option ``bos`` overrules the tokenizer: ``always`` and ``never`` decide about the start of
@@ -21,6 +25,7 @@ recorded.
 """
 
 import math
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -142,6 +147,33 @@ def paper(
     return records, metric(sum(running) / len(running), len(running)), facts
 
 
+def evaluate_rows(
+    lm: CausalModel, rows: Sequence[str], spec: Protocol
+) -> tuple[list[dict[str, Any]], Metric, dict[str, Any]]:
+    """Return row records, the mean of the rows' perplexities and facts of ``evaluate``."""
+    bos = None if lm.bos == "never" else lm.tokenizer.bos_token_id
+    if bos is None:
+        raise UserError(
+            "split evaluate needs a tokenizer with a BOS token and no bos: never, as the library "
+            "does; use gptq2048"
+        )
+    texts = [row for row in rows if row]
+    chosen = stratified_sample(["evaluate"] * len(texts), spec.limit, spec.seed)
+    encoded = lm.tokenizer([texts[k] for k in chosen], add_special_tokens=False, verbose=False)
+    encoded = encoded["input_ids"]
+    scored = [k for k, ids in zip(chosen, encoded) if ids]
+    windows = [[bos, *ids[: lm.max_length - 1]] for ids in encoded if ids]
+    if not windows:
+        raise UserError("perplexity evaluate needs rows with text, got none; use another text")
+    nll = nll_rows(lm, windows, spec.batch_size, "perplexity evaluate", scored)
+    records = _records(nll, scored, "evaluate")
+    each = [exp_loss(record["nll"] / record["n_tokens"]) for record in records]
+    facts: dict[str, Any] = {"rows": len(texts), "scored_rows": len(scored)}
+    facts["cut"] = sum(len(ids) >= lm.max_length for ids in encoded)
+    facts["median"] = round(statistics.median(each), DIGITS)
+    return records, metric(sum(each) / len(each), len(each)), facts
+
+
 def lmeval(
     lm: CausalModel, rows: Sequence[str], spec: Protocol
 ) -> tuple[list[dict[str, Any]], dict[str, Metric], dict[str, Any]]:
@@ -220,6 +252,8 @@ class Perplexity(Task):
             else:
                 if name == "paper":
                     part, value, facts[name] = paper(lm, rows, spec)
+                elif name == "evaluate":
+                    part, value, facts[name] = evaluate_rows(lm, rows, spec)
                 else:
                     part, value, facts[name] = gptq(lm, rows, spec, name.endswith("+bos"))
                 metrics[f"ppl_{name.replace('2048', '')}"] = value

@@ -93,6 +93,13 @@ def right_padded(rows: Sequence[Sequence[int]]) -> torch.Tensor:
     return torch.tensor([[*row, *[0] * (width - len(row))] for row in rows])
 
 
+def cache_device(cache: Any) -> torch.device | None:
+    """Return where a key-value cache lies; None, the CPU, for one on several GPUs."""
+    held = [getattr(layer, "keys", None) for layer in cache.layers]
+    found = {keys.device for keys in held if keys is not None}
+    return found.pop() if len(found) == 1 else None
+
+
 def select_rows(cache: Any, index: torch.Tensor) -> Any:
     """Return a new key-value cache with the given rows of ``cache``, which stays as it is."""
     chosen = copy.copy(cache)
@@ -148,7 +155,7 @@ def last_states(
             tokens = right_padded([rows[k][cut:] for k in batch])
             past = None
             if cache is not None:
-                owner = torch.tensor(owners[start : start + batch_size], device=lm.device)
+                owner = torch.tensor(owners[start : start + batch_size], device=cache_device(cache))
                 past = select_rows(cache, owner)
             hidden = lm.hidden(tokens, past)
             pieces = []

@@ -51,10 +51,14 @@ def vllm_python(asked: str | None) -> str:
     return sys.executable if found == OWN else found
 
 
-def _environment() -> dict[str, str]:
-    """Return the environment of a worker: this one, with this package in front."""
+def _environment(visible: str | None = None) -> dict[str, str]:
+    """Return the environment of a worker: this one, with this package in front.
+
+    visible: the GPUs that it may use, as CUDA_VISIBLE_DEVICES; None: as here.
+    """
     paths = [str(SOURCE), os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    narrowed = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    return {**os.environ, **narrowed, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def _command(python: str, *more: str) -> list[str]:
@@ -78,11 +82,11 @@ def vllm_version(python: str) -> str:
 class Worker:
     """A worker process. Requests are answered one by one; ``close`` ends it."""
 
-    def __init__(self, python: str) -> None:
+    def __init__(self, python: str, visible: str | None = None) -> None:
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             _command(python),
-            env=_environment(),
+            env=_environment(visible),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -162,6 +166,12 @@ class VllmModel(CausalModel):
     def _score(self, rows: Sequence[vllm_worker.Row]) -> list[Any]:
         return self.worker.ask("score", rows=rows) if rows else []
 
+    def score_rows(
+        self, rows: Sequence[tuple[Sequence[int], Sequence[int], int]], batch_size: int
+    ) -> list[Any]:
+        """Return the scores of rows; see ``CausalModel``. The worker makes its own batches."""
+        return self._score([(tokens, ends, count > 0) for tokens, ends, count in rows])
+
     def position_scores(
         self,
         rows: Sequence[Sequence[int]],
@@ -227,43 +237,25 @@ class VllmModel(CausalModel):
         with torch.device("meta"):
             return AutoModelForCausalLM.from_config(self.config, trust_remote_code=self.trusted)
 
-    def continuations(
-        self, requests: Sequence[tuple[Any, list[int], list[int]]]
-    ) -> list[tuple[float, bool]]:
-        """Return lm-eval's scores; see ``CausalModel``.
-
-        As in lm-eval, what is too long is cut at the left, and requests that share all tokens
-        but the last are computed once.
-        """
-        rows: dict[tuple[int, ...], list[int]] = {}
-        for k, (_, context, continuation) in enumerate(requests):
-            tokens = tuple([*context, *continuation][-(self.max_length + 1) :])
-            rows.setdefault(tokens[:-1], []).append(k)
-        asked = []
-        for tokens, members in rows.items():
-            ends = [requests[k][2][-1] for k in members]
-            asked.append((tokens, ends, any(len(requests[k][2]) > 1 for k in members)))
-        scores: dict[int, tuple[float, bool]] = {}
-        found = self._score(asked)
-        for members, (own, ends, greedy) in zip(rows.values(), found, strict=True):
-            for k, end in zip(members, ends, strict=True):
-                continuation = requests[k][2]
-                before = own[len(own) - (len(continuation) - 1) :]
-                total = sum(score for score, _ in before) + end
-                scores[k] = (total, greedy == continuation[-1] and all(best for _, best in before))
-        return [scores[k] for k in range(len(requests))]
-
     def close(self) -> None:
         """End the worker."""
         self.worker.close()
 
 
-def load_vllm_model(folder: Path | str, device: str | None, dtype: str, python: str) -> VllmModel:
+def load_vllm_model(
+    folder: Path | str,
+    device: str | None,
+    dtype: str,
+    python: str,
+    gpus: int = 1,
+    visible: str | None = None,
+) -> VllmModel:
     """Start a worker with a model folder; tokenizer and configuration alone are loaded here.
 
-    ``python`` has vLLM, ``dtype`` ``auto`` means the checkpoint's own. Raises UserError for
-    incomplete folders, for a checkpoint that does not name its dtype and for what vLLM does not
-    load.
+    ``python`` has vLLM, which spreads every matrix over ``gpus`` GPUs (tensor parallelism), those
+    of ``visible`` as CUDA_VISIBLE_DEVICES has them; ``dtype`` ``auto`` means the checkpoint's own.
+    Raises UserError for incomplete folders, for a checkpoint that does not name its dtype and for
+    what vLLM does not load.
     """
     from transformers import GenerationConfig
 
@@ -286,7 +278,7 @@ def load_vllm_model(folder: Path | str, device: str | None, dtype: str, python: 
             "with --dtype (dtype of the model in the configuration)"
         )
     max_length = context_length(config)
-    worker = Worker(python)
+    worker = Worker(python, visible)
     try:
         found = worker.ask(
             "load",
@@ -295,6 +287,7 @@ def load_vllm_model(folder: Path | str, device: str | None, dtype: str, python: 
             max_length=max_length,
             device=device,
             trust_remote_code=is_trusted(folder),
+            gpus=gpus,
         )
     except BaseException:
         worker.close()

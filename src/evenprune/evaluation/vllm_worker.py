@@ -60,11 +60,12 @@ class Engine:
         max_length: int,
         device: str | None,
         trust_remote_code: bool = False,
+        gpus: int = 1,
     ) -> dict[str, Any]:
         """Load a model folder; return what it runs on and in.
 
         ``max_length`` is the number of positions that the model was made for. The folder's own
-        code runs with ``trust_remote_code`` alone.
+        code runs with ``trust_remote_code`` alone. Every matrix lies on ``gpus`` GPUs.
         """
         for key, value in ENVIRONMENT.items():
             os.environ.setdefault(key, value)
@@ -91,6 +92,7 @@ class Engine:
             generation_config="vllm",
             # Compiling a model takes longer on a CPU than it saves here.
             **({"enforce_eager": True, "block_size": CPU_BLOCK} if on_cpu else {}),
+            **({"tensor_parallel_size": gpus} if gpus > 1 else {}),
         )
         config = self.llm.llm_engine.vllm_config.model_config
         dtype = str(config.dtype).removeprefix("torch.")
