@@ -16,7 +16,7 @@ from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.reporting import make_paper as paper
 from evenprune.reporting import plausibility
 from evenprune.reporting.cells import rank
-from evenprune.reporting.render import Column, escape_latex
+from evenprune.reporting.render import _ESCAPES, Column, escape_latex
 
 needs_latex = pytest.mark.skipif(not paper.latex_available(), reason="no latexmk and pdflatex")
 
@@ -148,8 +148,12 @@ def test_every_tested_pair_is_tested_on_its_items(world):
     root, _ = world
     rows = [row for row in read_csv(root / "significance.csv") if row["p_t"]]
     # Four pairs (1of4 in two experiments is one) with nine metrics each, and one calibrated on
-    # CrowS-Pairs: two metrics of StereoSet in place of one of CrowS-Pairs.
-    assert len(rows) == 4 * 9 + 10
+    # CrowS-Pairs: two metrics of StereoSet in place of one of CrowS-Pairs. Then Debias-Erase and
+    # Debias-Gradient at 1of4, and the two steps of the latter at 2of4.
+    ours = [row for row in rows if row["method"] == "debias-sparsegpt"]
+    assert len(ours) == 4 * 9 + 10
+    assert len(rows) == len(ours) + 4 * 9
+    assert {row["baseline"] for row in rows} == {"sparsegpt"}
     row = next(r for r in rows if (r["regime"], r["benchmark"]) == ("u50", "mmlu"))
     items = [
         [
@@ -233,17 +237,26 @@ def test_the_paper_s_value_stands_beside_ours(full):
     assert row["unqover_printed"] == "36.20"
     serving = cells_of(root / "tables/efficiency.csv")
     row = serving["qwen2.5-7b-it", "dense", "dense", "none"]
+    assert row["decode_tok_per_s_printed"] == "27.54"
+    details = cells_of(root / "tables/efficiency_details.csv")
+    row = details["qwen2.5-7b-it", "dense", "dense", "none"]
     assert row["decode_tok_per_s_batch_1_printed"] == "27.54"
-    row = cells_of(root / "tables/confidence.csv")["llama3.1-8b-it", "dense", "dense", "none"]
+    rows = {row["metric"]: row for row in read_csv(root / "tables/confidence.csv")}
+    assert rows["entropy_wrong"]["llama3.1-8b-it_printed"] == "0.858"
+    assert rows["acc"]["llama3.1-8b-it_printed"] == "30.10"
+    models = cells_of(root / "tables/confidence_methods.csv")
+    row = models["llama3.1-8b-it", "dense", "dense", "none"]
     assert row["entropy_wrong_printed"] == "0.858"
 
 
-def test_bold_is_the_best_pruned_value_and_the_dagger_the_test(world):
+def test_bold_is_a_dagger_or_the_lowest_dto_and_the_dagger_the_test(world):
     root, _ = world
     tests = {
         row["benchmark"]: row
         for row in read_csv(root / "significance.csv")
-        if row["regime"] == "1of4" and row["metric"] not in ("acc_amb", "acc_dis") and row["p_t"]
+        if (row["method"], row["regime"]) == ("debias-sparsegpt", "1of4")
+        and row["metric"] not in ("acc_amb", "acc_dis")
+        and row["p_t"]
     }
     header, _, *lines = [
         [cell.strip() for cell in line.strip("|").split("|")]
@@ -264,7 +277,8 @@ def test_bold_is_the_best_pruned_value_and_the_dagger_the_test(world):
         best = {"PPL": min, "DTO": min, "CP": lambda v: min(v, key=lambda x: abs(x - 50))}
         winner = best.get(name, max)(pruned)
         for line, value in zip(lines[1:], pruned, strict=True):
-            assert ("**" in line[column]) == (value == winner)
+            lowest = name == "DTO" and value == winner
+            assert ("**" in line[column]) == (lowest or "†" in line[column])
         assert "**" not in lines[0][column]
         assert not any("†" in line[column] for line in lines if line != lines[ours])
         test = tests.get(slugs.get(name, ""))
@@ -290,11 +304,11 @@ def test_item_limits_are_stated(repo, tmp_path):
 
 
 def test_the_efficiency_table_names_stack_and_source(world):
-    text = (world[0] / "tables/efficiency.md").read_text()
+    text = (world[0] / "tables/efficiency_details.md").read_text()
     assert "| transformers 5.0 on cpu | dense kernel | estimated |" in text
     assert "Energy is estimated" in text
     assert "0.033 kg/kWh" in text
-    rows = read_csv(world[0] / "tables/efficiency.csv")
+    rows = read_csv(world[0] / "tables/efficiency_details.csv")
     assert rows
     for row in rows:
         assert (row["backend"], row["kernel"]) == ("transformers 5.0 on cpu", "dense kernel")
@@ -305,12 +319,12 @@ def test_the_efficiency_table_names_stack_and_source(world):
 
 @pytest.mark.slow
 def test_speed_on_one_kernel_is_no_merit_and_noise_is_named(repo, tmp_path):
-    config = small_config(repo, tmp_path, tables=["efficiency"])
+    config = small_config(repo, tmp_path, tables=["efficiency_details"])
     write_run(config)
     served = sorted((tmp_path / "serving").rglob("efficiency.json"))
     assert collect(tmp_path) == 0
-    assert make_table(tmp_path, "efficiency") == 0
-    quiet = (tmp_path / "tables/efficiency.md").read_text()
+    assert make_table(tmp_path, "efficiency_details") == 0
+    quiet = (tmp_path / "tables/efficiency_details.md").read_text()
     assert "Other work slowed" not in quiet
 
     def bold(text):
@@ -328,8 +342,8 @@ def test_speed_on_one_kernel_is_no_merit_and_noise_is_named(repo, tmp_path):
             content["backend"]["kernel"] = "2:4 kernel (test)"
         write_sealed(path, content)
     assert collect(tmp_path) == 0
-    assert make_table(tmp_path, "efficiency") == 0
-    busy = (tmp_path / "tables/efficiency.md").read_text()
+    assert make_table(tmp_path, "efficiency_details") == 0
+    busy = (tmp_path / "tables/efficiency_details.md").read_text()
     assert "their threads had 20% to 90% of the CPU time" in busy
     assert bold(busy) > {6}
 
@@ -349,7 +363,7 @@ def test_the_anomaly_of_the_printed_numbers_is_computed(world):
     assert "14.14 GB" in text
     assert "more than 1.68 times" in text
     assert "36799" in text
-    for name in ("efficiency.md", "efficiency.tex"):
+    for name in ("efficiency_details.md", "efficiency_details.tex"):
         shown = (world[0] / "tables" / name).read_text()
         assert "one constant power of about 300 W" in shown
 
@@ -452,11 +466,8 @@ def test_ranks_follow_what_is_shown():
 @given(st.text())
 def test_escaped_text_has_no_active_sign(text):
     escaped = escape_latex(text)
-    made = (
-        r"\\[a-zA-Z]+\{\}", r"\\[&%$#_{}]", r"\$\\[a-z]+\$", r"\$\^\{\\dagger\}\$",
-        r"\$[-_]2?\$",
-    )  # fmt: skip
-    bare = re.sub("|".join(made), "", escaped)
+    made = sorted(_ESCAPES.values(), key=len, reverse=True)
+    bare = re.sub("|".join(map(re.escape, made)), "", escaped)
     assert not set(bare) & set("\\{}$&#^_~%"), (text, escaped)
 
 
@@ -475,7 +486,7 @@ def test_errors_name_what_is_wrong(repo, tmp_path, capsys):
         for word in words:
             assert word in message
 
-    fails(make_table(root, "calib_size"), "calib_size", "main, regimes, ultrachat")
+    fails(make_table(root, "calib_size"), "calib_size", "main, regimes, regimes_one, ultrachat")
     assert not (root / "tables").exists()
     fails(make_figure(root, "calib_size"), "experiments.calib_size")
     metrics = root / "evals/world/wanda/1of4/ss/s0/mmlu/metrics.json"
@@ -529,7 +540,7 @@ def test_tables_without_their_benchmark_say_so(repo, tmp_path, capsys):
     assert "DTO" not in (tmp_path / "tables/main.md").read_text()
     assert make_table(tmp_path, "confidence") == 2
     assert "task unqover" in capsys.readouterr().err
-    assert make_table(tmp_path, "efficiency") == 2
+    assert make_table(tmp_path, "efficiency_details") == 2
     assert "serving.experiment" in capsys.readouterr().err
     assert make_figure(tmp_path, "unqover_heatmap") == 2
     assert make_figure(tmp_path, "regimes") == 0
@@ -586,7 +597,7 @@ def test_a_latex_error_is_one_sentence(world, tmp_path, capsys):
     assert "nosuchcommand" in message
     (broken / f"{config.tables[0]}.tex").unlink()
     assert main(["make-paper", "--tables", str(broken), "--out", str(out), *arguments]) == 2
-    assert "run make-table --table main first" in capsys.readouterr().err
+    assert f"run make-table --table {config.tables[0]} first" in capsys.readouterr().err
     assert not out.exists()
 
 

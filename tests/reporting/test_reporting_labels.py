@@ -5,7 +5,15 @@ from reporting_run import small_config
 
 from evenprune.base import codedigest
 from evenprune.cli import COMMANDS
-from evenprune.plan.config import FIGURES, METHODS, REGIMES, TABLES, TASKS
+from evenprune.plan.config import (
+    FIGURES,
+    METHODS,
+    REGIMES,
+    TABLES,
+    TASKS,
+    load_config,
+    read_yaml,
+)
 from evenprune.plan.run_sheet import RunSheet
 from evenprune.plan.tasks import FACTS
 from evenprune.reporting import labels
@@ -17,7 +25,7 @@ from evenprune.reporting.results import Quantity
 
 LABELS = "evenprune.reporting.labels"
 # The commands that write words for people.
-SHOWING = ("make-table", "make-figure", "make-paper", "report-controls", "report-world")
+SHOWING = ("make-table", "make-figure", "make-paper", "explain", "report-controls", "report-world")
 
 
 def test_everything_has_one_label():
@@ -115,3 +123,15 @@ def test_the_better_value_is_the_one_that_the_direction_says(task, metric, worse
 def test_a_metric_without_a_direction_has_no_better_value(task, metric):
     assert direction(task, metric) == ""
     assert gain(task, metric, 0.2, 0.1) == 0
+
+
+def test_what_only_one_model_needs_is_said(repo):
+    raw = read_yaml(repo / "config/config.yaml")
+    own = {"perplexity": {"split": "gptq2048+bos"}, "mmlu": {"bos": "never", "chat_template": True}}
+    raw["models"] = {"world": {"protocol": own}, "world-small": {"bos": "always"}}
+    sheet = RunSheet(load_config(raw, "c", repo / "config/catalogue.yaml"), {}, {})
+    assert labels.own_protocol(sheet, "world") == (
+        "perplexity split gptq2048+bos; mmlu bos never, chat_template True"
+    )
+    assert labels.own_protocol(sheet, "world-small") == "BOS always"
+    assert labels.own_protocol(sheet, "stories3m") == ""

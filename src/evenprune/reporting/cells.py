@@ -2,9 +2,10 @@
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from .directions import better
-from .fields import Field, Run
+from .fields import DTO, Field, Run
 from .render import Cell, Column, TableRow
 from .results import ALPHA, Group, Quantity
 
@@ -27,6 +28,7 @@ def make_cells(
             display,
             measured.printed,
             measured.sd,
+            measured.error,
             dagger=marks and is_improvement(run, group, field.quantity, measured.value),
             in_calibration=measured.in_calibration,
         )
@@ -37,7 +39,7 @@ def is_improvement(run: Run, group: Group, quantity: Quantity, value: float) -> 
     """Return whether a test says that this grid point improves on SparseGPT, p < 0.01."""
     if quantity.category or quantity.benchmark not in run.sheet.config.benchmarks:
         return False
-    tested = run.significance.of(group, quantity.benchmark, quantity.metric)
+    tested = run.dagger_test(group, quantity)
     if tested is None or tested[1] >= ALPHA:
         return False
     task = run.sheet.config.benchmarks[quantity.benchmark].task
@@ -74,6 +76,52 @@ def embolden(rows: list[TableRow], fields: Sequence[Field], positions: Sequence[
             cells = dict(rows[position].cells)
             cells[key] = dataclasses.replace(cells[key], bold=True)
             rows[position] = dataclasses.replace(rows[position], cells=cells)
+
+
+def embolden_tested(rows: list[TableRow], positions: Sequence[int]) -> None:
+    """Mark the values that carry a dagger bold, in place."""
+    for position in positions:
+        cells = {
+            key: dataclasses.replace(cell, bold=True) if cell.dagger else cell
+            for key, cell in rows[position].cells.items()
+        }
+        rows[position] = dataclasses.replace(rows[position], cells=cells)
+
+
+@dataclass(frozen=True)
+class Bold:
+    """Which values of a block are bold, as in the paper's table.
+
+    ``best``: the best pruned value of each column, or of the quantities that are named; ``tested``:
+    every value with a dagger.
+    """
+
+    best: bool | tuple[Quantity, ...] = True
+    tested: bool = False
+
+    def mark(self, rows: list[TableRow], fields: Sequence[Field], positions: Sequence[int]) -> None:
+        """Mark the values of a block (rows at ``positions``) bold, in place."""
+        if self.tested:
+            embolden_tested(rows, positions)
+        named = self.best if isinstance(self.best, tuple) else None
+        if self.best:
+            chosen = [field for field in fields if named is None or field.quantity in named]
+            embolden(rows, chosen, positions)
+
+    def words(self, fields: Sequence[Field]) -> str:
+        """Return the sentence beneath a table that says what is bold."""
+        if self.best is True:
+            return "Bold: best pruned value of a block."
+        heads = [field.column.head for field in fields if field.quantity in (self.best or ())]
+        parts = ["improvements with a dagger"] if self.tested else []
+        parts += [f"best pruned {head} of a block" for head in heads]
+        return f"Bold: {' and '.join(parts)}."
+
+
+BEST = Bold()
+# The paper's rule where daggers stand: what is significant, and the lowest DTO of a block.
+SIGNIFICANT = Bold(best=(DTO,), tested=True)
+DAGGERS = Bold(best=False, tested=True)
 
 
 def identity(group: Group) -> dict[str, str]:

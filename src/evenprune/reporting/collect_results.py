@@ -5,6 +5,7 @@ benchmarks' metrics it holds fidelity to the dense model (``flips``, ``kappa``, 
 item records), derived rows (benchmark ``dto``), throughput and energy (``serving``), achieved
 sparsity (``check``), differences of the masks to SparseGPT's (``masks``, categories
 ``layer.module``) and the pairs kept and dropped (``calibration``).
+Rates of judged answers have Wilson's interval (``<metric>_low``, ``<metric>_high``).
 ``printed`` is the paper's number on the same scale where it has one, ``in_calibration`` is true
 where the calibration pairs are of the data and bias types that the value was measured on.
 """
@@ -28,6 +29,7 @@ from ..plan.run_sheet import RunSheet, read_run_sheet
 from . import consistency, dto, fidelity, mask_diffs, significance, stats
 from .frames import make_frame, write_frame
 from .printed import printed_value
+from .scores import is_rate
 
 COLUMNS = (
     "model", "method", "regime", "calibration", "seed", "benchmark", "metric", "category",
@@ -107,6 +109,22 @@ def dto_rows(run_sheet: RunSheet, point: Checkpoint, rows: list[TableRow]) -> It
             yield _row(point, dto.SLUG, f"{definition.name}_{end}", "", bound)
 
 
+def rate_rows(run_sheet: RunSheet, point: Checkpoint, rows: list[TableRow]) -> Iterator[TableRow]:
+    """Yield Wilson's 95 % intervals of the rates of judged answers, as ``<metric>_low``, ``_high``.
+
+    ``n`` is that of the rate. No rate, no interval.
+    """
+    for row in rows:
+        entry = run_sheet.config.benchmarks.get(row["benchmark"])
+        if entry is None or row["category"] or not is_rate(entry.task, row["metric"]):
+            continue
+        if row["value"] is not None and row["n"]:
+            found = stats.wilson(round(row["value"] * row["n"]), row["n"])
+            for end, bound in (("low", found.low), ("high", found.high)):
+                measured = {"value": bound, "n": row["n"]}
+                yield _row(point, row["benchmark"], f"{row['metric']}_{end}", "", measured)
+
+
 def calibration_rows(point: Checkpoint, path: Path) -> Iterator[TableRow]:
     """Yield the counts of one calibration set for one model; they belong to no method or regime."""
     manifest = read_sealed(path, f"build it again: run {again(path)}")
@@ -135,7 +153,7 @@ def checkpoint_rows(run_sheet: RunSheet, point: Checkpoint) -> list[TableRow]:
         for slug in benchmarks_of(run_sheet.config, point)
         for row in metric_rows(point, slug, run_sheet.result_folder(point, slug) / "metrics.json")
     ]
-    rows += dto_rows(run_sheet, point, rows)
+    rows += [*rate_rows(run_sheet, point, rows), *dto_rows(run_sheet, point, rows)]
     if files["serving"]:
         read_sealed(files["serving"], f"measure again: run {again(files['serving'])}")
         rows += metric_rows(point, "serving", Path(files["serving"]))

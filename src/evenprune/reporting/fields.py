@@ -18,7 +18,7 @@ from .labels import (
     column_order,
 )
 from .render import Column
-from .results import Quantity, Results, Significance
+from .results import Group, Quantity, Results, Significance
 
 DTO = Quantity("dto", "dto")
 
@@ -38,6 +38,15 @@ class Run:
     sheet: RunSheet
     results: Results
     significance: Significance
+
+    def dagger_test(self, group: Group, quantity: Quantity) -> tuple[float, float] | None:
+        """Return (difference to SparseGPT, p) of the test that the paper's dagger stands for.
+
+        Debias-SparseGPT's only; None for other methods and where nothing was tested.
+        """
+        if self.sheet.base_method(group.method) != "debias-sparsegpt":
+            return None
+        return self.significance.of(group, quantity.benchmark, quantity.metric)
 
 
 def benchmark_field(run_sheet: RunSheet, slug: str) -> Field:

@@ -3,6 +3,38 @@
 from ..plan.run_sheet import RunSheet
 
 CAPTIONS = {
+    "algorithm": (
+        "Debias-SparseGPT for one matrix, with the options of this run; the step in colour is what "
+        "SparseGPT does not have."
+    ),
+    "cost": "Seconds and joules for 1,000 generated tokens, at the first batch size.",
+    "dto": (
+        "UnQover over MMLU accuracy: the DTO is the distance from the utopia point, constant on a "
+        "dotted line. The sparser, the larger the marker. Bars: 95% intervals over items."
+    ),
+    "examples": (
+        "Probabilities of the options of one UnQover question a category: that where SparseGPT and "
+        "Debias-SparseGPT differ most in the probability of “unknown”, whichever has more. These "
+        "are the extremes, not a sample."
+    ),
+    "mask_profile": (
+        "Share of groups of four that are pruned at other places than by SparseGPT, mean of the "
+        "matrices of a decoder layer, beside two random masks and, where the run has several "
+        "seeds, beside SparseGPT with another draw of its calibration data."
+    ),
+    "motivation": (
+        "Change of the error rate 1 − A_unk on UnQover's religion under sparsification, in points; "
+        "zero is the dense model. Bars: 95% intervals, as if the two shares were independent."
+    ),
+    "motivation_categories": (
+        "Change of the error rate 1 − A_unk on UnQover under sparsification by category, in "
+        "points; zero is the dense model. Bars: 95% intervals, as if the two shares were "
+        "independent."
+    ),
+    "ours_vs_paper": (
+        "Every number of this run over the one that the paper prints, with the line of identity. "
+        "Hollow: our 95% interval (the bar) does not cover the printed number."
+    ),
     "calib_size": (
         "Effect of the number of UltraChat texts in the calibration. Bars: 95% intervals "
         "from the standard error over items, or the standard deviation over seeds."
@@ -27,7 +59,8 @@ CAPTIONS = {
     ),
     "unqover_heatmap": (
         "UnQover accuracy (share of “unknown” answers, in percent) by question category for "
-        "the dense model, SparseGPT and Debias-SparseGPT."
+        "the dense model, SparseGPT and Debias-SparseGPT, and beneath it the differences to the "
+        "dense model in points."
     ),
 }
 

@@ -133,12 +133,18 @@ def judge_label(run_sheet: RunSheet, slug: str) -> str | None:
     return f"word list “{entry.lexicon or 'english'}”, no guard model"
 
 
-def calibration_label(run_sheet: RunSheet, calibration: str, texts: bool = True) -> str:
-    """Return a calibration set's name in tables, such as ``StereoSet + UltraChat (256)``."""
+def calibration_label(
+    run_sheet: RunSheet, calibration: str, texts: bool = True, short: bool = False
+) -> str:
+    """Return a calibration set's name in tables, such as ``StereoSet + UltraChat (256)``.
+
+    ``short``: SS in place of StereoSet.
+    """
     if calibration == "none":
         return "–"
     entry = run_sheet.config.calibrations[calibration]
-    label = " + ".join(PAIR_LABELS[name] for name in entry.pairs)
+    names = PAIR_LABELS | ({"stereoset": "SS"} if short else {})
+    label = " + ".join(names[name] for name in entry.pairs)
     if entry.categories:
         label += f" ({', '.join(name.capitalize() for name in entry.categories)})"
     if entry.texts and texts:
@@ -157,11 +163,22 @@ def pair_label(run_sheet: RunSheet, group: Group) -> str:
     return ", ".join(words)
 
 
+def own_protocol(run_sheet: RunSheet, model: str) -> str:
+    """Return in words what a model's entry decides where benchmarks leave it open; "" nothing."""
+    entry = run_sheet.config.models[model]
+    words = [f"BOS {entry.bos}"] if entry.bos != "auto" else []
+    words += ["chat template"] if entry.chat_template else []
+    for task, own in entry.protocol.items():
+        chosen = own.model_dump(exclude_none=True).items()
+        words += [f"{task} {', '.join(f'{key} {value}' for key, value in chosen)}"] * bool(chosen)
+    return "; ".join(words)
+
+
 def protocol_words(entry: Benchmark) -> list[str]:
     """Return in words where a benchmark's protocol is not its task's default; how it generates."""
     words = [f"split {entry.split}"] if entry.split else []
     words += [f"style {entry.style}"] if entry.style else []
-    words += [f"BOS {entry.bos}"] if entry.bos != "auto" else []
+    words += [f"BOS {entry.bos}"] if entry.bos not in (None, "auto") else []
     if entry.chat_template == "auto":
         words.append("chat template where the tokenizer has one")
     elif entry.chat_template is not None:

@@ -25,6 +25,7 @@ from .labels import (
     judge_label,
     method_label,
     model_label,
+    own_protocol,
     protocol_words,
 )
 from .latex import latex_available
@@ -34,6 +35,7 @@ from .render import escape_latex
 DATA_FILES = ("preamble.tex",)
 PACKAGES = "latexmk texlive-latex-base texlive-latex-recommended texlive-latex-extra"
 SECONDS = 300  # a document that takes longer hangs
+APPENDIX = ("errata",)  # tables that come last, behind the figures
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +63,11 @@ def provenance(run_sheet: RunSheet) -> list[str]:
             "the CSV beside each table has it next to ours."
         )
     names = sorted({point.model for point in run_sheet.files})
-    models = [f"{model_label(run_sheet, name)} ({name})" for name in names]
+    models = [
+        f"{model_label(run_sheet, name)} ({', '.join(filter(None, (name, own)))})"
+        for name in names
+        for own in [own_protocol(run_sheet, name)]
+    ]
     lines.append(f"Models: {'; '.join(models)}.")
     grids = []
     for name, points in run_sheet.experiments.items():
@@ -129,7 +135,7 @@ def document(run_sheet: RunSheet, tables: Sequence[str], figures: Sequence[str])
     for line in provenance(run_sheet):
         parts += [escape_latex(line), ""]
     parts += [r"\end{small}", r"\section*{Tables}"]
-    parts += [rf"\input{{tables/{slug}.tex}}" for slug in tables]
+    parts += [rf"\input{{tables/{slug}.tex}}" for slug in tables if slug not in APPENDIX]
     if figures:
         parts.append(r"\section*{Figures}")
     for slug in figures:
@@ -140,6 +146,10 @@ def document(run_sheet: RunSheet, tables: Sequence[str], figures: Sequence[str])
             rf"\caption{{{escape_latex(caption(run_sheet, slug))}}}\label{{fig:{slug}}}",
             r"\end{figure}",
         ]
+    last = [slug for slug in tables if slug in APPENDIX]
+    if last:
+        parts.append(r"\section*{Appendix: errata of the paper}")
+    parts += [rf"\input{{tables/{slug}.tex}}" for slug in last]
     return "\n".join([*parts, r"\end{document}"]) + "\n"
 
 

@@ -1,10 +1,11 @@
 """Render one table of a run as .tex, .csv and .md, in the form of the paper.
 
-Column groups have the paper's colours (perplexity, performance, fairness, DTO). Bold is the
-best pruned value within a block. A dagger says that Debias-SparseGPT improves on SparseGPT
-with p < 0.01 by the paired t-test on items, a double dagger that the calibration pairs are the
-test's own data; such values are neither tested nor bold. The CSV has the paper's printed value
-beside ours.
+Column groups have the paper's colours (perplexity, performance, fairness, DTO). What is bold
+follows the paper; each table says it beneath. A dagger says that Debias-SparseGPT improves on
+SparseGPT with p < 0.01 by the paired t-test on items, a double dagger that the calibration pairs
+are the test's own data; such values are neither tested nor bold. A table whose numbers the paper
+prints too has a second one beneath it, of ours, the paper's and the differences; its CSV has the
+same.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from ..base.files import write_csv, write_text
 from ..base.outputs import check_prefix
 from ..plan.config import TABLES
 from ..plan.run_sheet import RunSheet, read_run_sheet
+from .beside import companion
 from .fields import Run
 from .render import Table, csv_form, to_latex, to_markdown
 from .results import Results, Significance
@@ -43,6 +45,7 @@ def run(args: argparse.Namespace) -> None:
     table = build_table(args.table, read_run_sheet(args.run_sheet), args.results, args.significance)
     header, lines = csv_form(table)
     write_csv(f"{args.out_prefix}.csv", header, lines)
-    write_text(f"{args.out_prefix}.md", to_markdown(table))
-    write_text(f"{args.out_prefix}.tex", to_latex(table))
+    shown = [table, *([beside] if (beside := companion(table)) else [])]
+    write_text(f"{args.out_prefix}.md", "\n".join(map(to_markdown, shown)))
+    write_text(f"{args.out_prefix}.tex", "\n".join(map(to_latex, shown)))
     print(f"{args.out_prefix}.tex, .csv, .md: {len(lines)} rows")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ..plan.run_sheet import RunSheet
-from .cells import embolden, identity, make_cells
+from .cells import BEST, Bold, identity, make_cells
 from .fields import Field, Run
 from .labels import REGIME_LABELS, calibration_label, method_label, model_label
 from .notes import notes
@@ -17,6 +17,7 @@ def method_rows(
     asked_by: str,
     fields: Sequence[Field],
     methods: Sequence[str] | None = None,
+    bold: Bold = BEST,
 ) -> tuple[list[TableRow], list[Group]]:
     """Return the rows of the paper's main form: per model the dense row, then a row a method.
 
@@ -63,21 +64,21 @@ def method_rows(
                 rows.append(TableRow((label,), cells, identity(group), rule=rule, strong=ours))
                 shown.append(group)
                 rule = ""
-            embolden(rows, fields, range(start, len(rows)))
+            bold.mark(rows, fields, range(start, len(rows)))
     return rows, shown
 
 
 def method_table(run: Run, slug: str, experiment: str, caption: str, fields: Sequence[Field],
-                 methods: Sequence[str] | None = None) -> Table:  # fmt: skip
+                 methods: Sequence[str] | None = None, bold: Bold = BEST) -> Table:  # fmt: skip
     """Return a table of the paper's main form."""
-    rows, shown = method_rows(run, experiment, f"the table {slug}", fields, methods)
+    rows, shown = method_rows(run, experiment, f"the table {slug}", fields, methods, bold)
     return Table(
         slug,
         caption,
         ("Model + Method",),
         tuple(field.column for field in fields),
         tuple(rows),
-        tuple(notes(run, fields, shown, rows)),
+        tuple(notes(run, fields, shown, rows, bold)),
     )
 
 

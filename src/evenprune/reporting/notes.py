@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from ..plan.run_sheet import RunSheet
+from .cells import BEST, Bold
 from .fields import DTO, Field, Run
 from .labels import GROUP_WORDS, REGIME_LABELS, benchmark_label, protocol_words
 from .render import TableRow
@@ -10,7 +11,11 @@ from .results import Group, Quantity
 
 
 def notes(
-    run: Run, fields: Sequence[Field], shown: Sequence[Group], rows: Sequence[TableRow]
+    run: Run,
+    fields: Sequence[Field],
+    shown: Sequence[Group],
+    rows: Sequence[TableRow],
+    bold: Bold = BEST,
 ) -> list[str]:
     """Return the sentences beneath a table: abbreviations, marks, item limits, provenance."""
     run_sheet = run.sheet
@@ -27,15 +32,11 @@ def notes(
         sentences.append("DTO: distance to optimum, from MMLU and UnQover.")
     cells = [cell for row in rows for cell in row.cells.values()]
     if any(cell.bold for cell in cells):
-        sentences.append("Bold: best pruned value of a block.")
-    baseline = any(group.method == "sparsegpt" for group in shown)
+        sentences.append(bold.words(fields))
     tested = [
-        field
-        for field in fields
-        for group in shown
-        if run.significance.of(group, field.quantity.benchmark, field.quantity.metric)
+        field for field in fields for group in shown if run.dagger_test(group, field.quantity)
     ]
-    if tested and baseline:
+    if any(cell.dagger for cell in cells):
         heads = ", ".join(dict.fromkeys(field.column.head for field in tested))
         sentences.append(
             "†: improvement of Debias-SparseGPT over SparseGPT with p < 0.01 by the paired "

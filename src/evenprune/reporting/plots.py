@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from ..base.files import atomic_path, write_csv
 from .fields import Field
 from .labels import COLORS, MARKERS
+from .render import Z95
 from .results import Group, Measured
 
 # Part of this module's code, see codedigest.py.
@@ -27,7 +28,6 @@ METADATA: dict[str, Mapping[str, Any]] = {
     "png": {"Software": None},
 }
 WIDTH = 6.3  # inches, the text width of A4 with usual margins
-Z95 = 1.959964  # half width of a 95 % normal interval in standard errors
 
 
 @dataclass(frozen=True)

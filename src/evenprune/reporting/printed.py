@@ -4,7 +4,7 @@
 label in the paper, ``row`` the row as printed, ``value`` the digits as printed (percent
 for accuracies and CrowS-Pairs), ``metric`` our name for the column: the task, ``task/category``
 or ``task:metric``; of a matrix's masks ``masks:metric/layer.module``. ``calibration`` of a
-difference row is ``diff``.
+difference row is ``diff``. A row without a model is a benchmark's size, ``task:size``.
 """
 
 import csv
@@ -12,13 +12,14 @@ import functools
 from decimal import Decimal
 from importlib import resources
 
-from ..plan.config import JUDGED
+from ..plan.declared import as_declared
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
-from ..plan.tasks import PAPER_DATASETS
+from ..plan.tasks import FACTS
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("printed.csv",)
+DIFFERENCE = "diff"  # in the place of a calibration: a row of differences
 PERCENT_TASKS = ("hellaswag", "mmlu", "unqover", "bbq", "crows_pairs")
 
 
@@ -38,6 +39,8 @@ def printed_values() -> dict[tuple[str, ...], tuple[float, str]]:
     """
     found: dict[tuple[str, ...], tuple[str, list[str]]] = {}
     for row in printed_rows():
+        if not row["model"]:
+            continue  # the size of a benchmark is no model's
         key = tuple(row[name] for name in ("model", "method", "regime", "calibration", "metric"))
         value, tables = found.get(key, ("", []))
         longer = row["value"] if len(row["value"]) > len(value) else value
@@ -59,19 +62,30 @@ def printed_value(
 ) -> tuple[float, str] | None:
     """Return (value, tables) of the printed counterpart of one of our numbers, None without one.
 
-    Only the headline metric on the paper's own data set has a counterpart, UnQover's
-    confidence and entropy, DTO, decode throughput and CO2, the differences of masks, and of the
-    safety benchmarks what a guard model says of the response alone.
+    Only the task's own headline, measured as the paper is declared to be (``plan/declared.py``),
+    has a counterpart, UnQover's confidence and entropy, DTO of two such benchmarks, decode
+    throughput and CO2, the differences of masks, and of the safety benchmarks what a guard model
+    says of the response alone. Nothing of an invented world has.
     """
-    if benchmark in ("dto", "serving", "masks"):
-        name = "dto" if (benchmark, metric) == ("dto", "dto") else f"{benchmark}:{metric}"
+    config = run_sheet.config
+    if config.source == "world":
+        return None
+    if benchmark in ("serving", "masks"):
+        name = f"{benchmark}:{metric}"
+    elif benchmark == "dto":
+        parts = {task: as_declared(config, task, point.model) for task in ("mmlu", "unqover")}
+        if metric != "dto" or any(
+            slug is None or slug != run_sheet.primary(task) for task, slug in parts.items()
+        ):
+            return None
+        name = "dto"
+    elif benchmark not in config.benchmarks:
+        return None
     else:
-        entry = run_sheet.config.benchmarks[benchmark]
-        if entry.dataset != PAPER_DATASETS[entry.task]:
+        task = config.benchmarks[benchmark].task
+        if benchmark != as_declared(config, task, point.model):
             return None
-        if benchmark != run_sheet.primary(entry.task) or (entry.task in JUDGED and not entry.judge):
-            return None
-        name = entry.task if metric == run_sheet.headline(benchmark) else f"{entry.task}:{metric}"
+        name = task if metric == FACTS[task].headline else f"{task}:{metric}"
     if category:
         name += f"/{category}"
     key = (point.model, point.method, point.regime, point.calibration, name)

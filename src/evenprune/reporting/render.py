@@ -29,6 +29,7 @@ LATEX_ARROWS = {
     "zero": r"$\to$0",
     "": "",
 }
+CROWDED = 8  # columns above which they stand closer
 LONG = 45  # rows above which a table may break across pages
 
 _ESCAPES = {
@@ -67,6 +68,17 @@ _ESCAPES = {
     "Δ": r"$\Delta$",
     "λ": r"$\lambda$",
     "κ": r"$\kappa$",
+    "²": r"$^2$",
+    "³": r"$^3$",
+    "‖": r"$\Vert$",
+    "⁻": r"$^-$",
+    "¹": r"$^1$",
+    "ᵀ": r"$^{\top}$",
+    "₀": r"$_0$",
+    "₁": r"$_1$",
+    "ᵢ": r"$_i$",
+    "ⱼ": r"$_j$",
+    "✓": r"$\checkmark$",
     "·": r"$\cdot$",
 }
 
@@ -115,10 +127,14 @@ class Column:
         return 1 - math.floor(math.log10(shown))
 
     def show(self, value: float | None, signed: bool = False) -> str:
-        """Return a value as shown in this column; an en dash for no value."""
+        """Return a value as shown in this column; an en dash for no value.
+
+        A difference (``signed``) has ``digits`` decimals, however small it is.
+        """
         if value is None:
             return "–"
-        text = f"{value * self.scale:{'+' if signed else ''}.{self.decimals(value)}f}"
+        digits = self.digits if signed else self.decimals(value)
+        text = f"{value * self.scale:{'+' if signed else ''}.{digits}f}"
         return text.replace("-", "−") if signed or text.startswith("-") else text
 
     def plain(self, value: float | None) -> str:
@@ -128,12 +144,16 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """One value: raw, as shown, the paper's (same scale as ``value``), and its marks."""
+    """One value: raw, as shown, the paper's (same scale as ``value``), and its marks.
+
+    ``error`` is the standard error of ``value``, None where it is not known.
+    """
 
     value: float | None
     display: str
     printed: float | None = None
     sd: float | None = None
+    error: float | None = None
     bold: bool = False
     dagger: bool = False
     in_calibration: bool = False
@@ -144,7 +164,8 @@ class TableRow:
     """One line: the label cells, the value cells by column key, the identity for the CSV.
 
     ``kind``: data, diff (a difference of two data rows), heading (a line of its own across
-    the table). ``rule`` is drawn above: none, dashed or full. ``strong``: first label in bold.
+    the table). ``rule`` is drawn above: none, dashed or full. ``strong``: the label at
+    ``strong_at`` in bold. ``form`` is how the row's values are shown where rows are quantities.
     """
 
     labels: tuple[str, ...]
@@ -153,6 +174,8 @@ class TableRow:
     kind: Literal["data", "diff", "heading"] = "data"
     rule: Rule = ""
     strong: bool = False
+    strong_at: int = 0
+    form: Column | None = None
 
 
 @dataclass(frozen=True)
@@ -170,6 +193,38 @@ class Table:
     rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
     widths: tuple[float, ...] = ()
+
+
+# Ours beside the paper's
+
+Z95 = 1.959964  # half width of a 95 % normal interval in standard errors
+BESIDE = ("diff", "low", "high", "covered")
+
+
+def difference(cell: Cell) -> float | None:
+    """Return ours minus the paper's, None where one is missing."""
+    if cell.value is None or cell.printed is None:
+        return None
+    return cell.value - cell.printed
+
+
+def interval(cell: Cell) -> tuple[float, float] | None:
+    """Return the 95 % normal interval of our value, None without a standard error."""
+    if cell.value is None or cell.error is None:
+        return None
+    return cell.value - Z95 * cell.error, cell.value + Z95 * cell.error
+
+
+def covered(column: Column, cell: Cell) -> bool | None:
+    """Return whether our interval covers the printed value, None where either is missing.
+
+    The printed value stands for all that are rounded to it.
+    """
+    ends = interval(cell)
+    if ends is None or cell.printed is None:
+        return None
+    half = 0.5 * 10.0**-column.digits / column.scale
+    return ends[0] <= cell.printed + half and cell.printed - half <= ends[1]
 
 
 # LaTeX
@@ -225,9 +280,10 @@ def _latex_rows(table: Table) -> list[str]:
             lines.append(rf"\textit{{{text}}}" + " &" * (width - 1) + r" \\")
             continue
         labels = [escape_latex(label) for label in row.labels]
-        if row.strong and labels[0]:
-            lead = "+ " if labels[0].startswith("+ ") else ""
-            labels[0] = rf"{lead}\textbf{{{labels[0].removeprefix('+ ')}}}"
+        if row.strong and labels[row.strong_at]:
+            label = labels[row.strong_at]
+            lead = "+ " if label.startswith("+ ") else ""
+            labels[row.strong_at] = rf"{lead}\textbf{{{label.removeprefix('+ ')}}}"
         cells = [_latex_cell(row.cells.get(column.key)) for column in table.columns]
         lines.append(" & ".join([*labels, *cells]) + r" \\")
     return lines
@@ -271,6 +327,7 @@ def to_latex(table: Table) -> str:
         body = [
             r"\begin{table}",
             r"\centering\footnotesize",
+            *([r"\setlength{\tabcolsep}{3pt}"] if len(layout) > CROWDED else []),
             caption,
             r"\begin{adjustbox}{max width=\linewidth}",
             rf"\begin{{tabular}}{{{layout}}}",
@@ -295,16 +352,21 @@ def csv_form(table: Table) -> tuple[list[str], list[dict[str, str]]]:
 
     ``<col>`` is ours and ``<col>_printed`` the paper's in the same unit, ``<col>_sd`` the
     standard deviation over calibration seeds (where there are several), ``<col>_dagger`` 1
-    where the table has a dagger, ``<col>_in_calibration`` 1 where it has a double dagger.
+    where the table has a dagger, ``<col>_in_calibration`` 1 where it has a double dagger. A table
+    with printed values also has ``<col>_diff`` (ours minus the paper's), the ends of our 95 %
+    interval ``<col>_low`` and ``<col>_high``, and ``<col>_covered``, 1 or 0: whether the printed
+    value lies in it.
     """
     data = [row for row in table.rows if row.kind != "heading"]
     identity = list(dict.fromkeys(name for row in data for name in row.identity))
     seeds = any(cell.sd is not None for row in data for cell in row.cells.values())
     tested = any(cell.dagger for row in data for cell in row.cells.values())
     known = any(cell.in_calibration for row in data for cell in row.cells.values())
+    beside = any(cell.printed is not None for row in data for cell in row.cells.values())
     header = list(identity)
     for column in table.columns:
         header += [column.key, f"{column.key}_printed"]
+        header += [f"{column.key}_{name}" for name in BESIDE] if beside else []
         header += [f"{column.key}_sd"] if seeds else []
         header += [f"{column.key}_dagger"] if tested else []
         header += [f"{column.key}_in_calibration"] if known else []
@@ -315,10 +377,18 @@ def csv_form(table: Table) -> tuple[list[str], list[dict[str, str]]]:
             cell = row.cells.get(column.key)
             if cell is None:
                 continue
-            line[column.key] = column.plain(cell.value)
-            line[f"{column.key}_printed"] = column.plain(cell.printed)
+            form = row.form or column
+            line[column.key] = form.plain(cell.value)
+            line[f"{column.key}_printed"] = form.plain(cell.printed)
+            if beside:
+                ends = interval(cell)
+                found = (difference(cell), *(ends or (None, None)))
+                for name, value in zip(BESIDE, found):
+                    line[f"{column.key}_{name}"] = form.plain(value)
+                inside = covered(form, cell)
+                line[f"{column.key}_covered"] = "" if inside is None else str(int(inside))
             if seeds:
-                line[f"{column.key}_sd"] = column.plain(cell.sd)
+                line[f"{column.key}_sd"] = form.plain(cell.sd)
             if tested:
                 line[f"{column.key}_dagger"] = "1" if cell.dagger else ""
             if known:
@@ -359,9 +429,10 @@ def to_markdown(table: Table) -> str:
             cells = [first, *("" for _ in range(len(heads) - 1))]
         else:
             labels = [escape_markdown(label) for label in row.labels]
-            if row.strong and labels[0]:
-                lead = "+ " if labels[0].startswith("+ ") else ""
-                labels[0] = f"{lead}**{labels[0].removeprefix('+ ')}**"
+            if row.strong and labels[row.strong_at]:
+                label = labels[row.strong_at]
+                lead = "+ " if label.startswith("+ ") else ""
+                labels[row.strong_at] = f"{lead}**{label.removeprefix('+ ')}**"
             cells = [*labels, *(cell_text(row.cells.get(c.key)) for c in table.columns)]
         lines.append(f"| {' | '.join(cells)} |")
     if table.notes:

@@ -30,8 +30,9 @@ class Measured:
     """A number over one or more calibration seeds, on the scale of results.csv.
 
     ``value`` is the mean over seeds, ``sd`` their standard deviation (None for one seed),
-    ``stderr`` and ``n`` those of one seed (None when several). ``in_calibration``: measured on
-    data that the calibration pairs are from, so no clean test.
+    ``stderr`` and ``n`` those of one seed (None when several). ``error`` is the standard error of
+    ``value``, over items and seeds. ``in_calibration``: measured on data that the calibration
+    pairs are from, so no clean test.
     """
 
     value: float
@@ -40,6 +41,7 @@ class Measured:
     sd: float | None = None
     printed: float | None = None
     in_calibration: bool = False
+    error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ class Results:
                     row.stderr,
                     printed=row.printed,
                     in_calibration=row.in_calibration == "true",
+                    error=row.stderr,
                 )
                 for row in frame.itertuples(index=False)
             }
@@ -117,9 +120,14 @@ class Results:
         if len(present) == 1:
             return present[0]
         values = [value.value for value in present]
+        errors = [value.stderr for value in present if value.stderr is not None]
+        error, sd = None, statistics.stdev(values)
+        if len(errors) == len(values):
+            error = math.hypot(statistics.fmean(errors), sd / math.sqrt(len(values)))
         return Measured(
             statistics.fmean(values),
-            sd=statistics.stdev(values),
+            sd=sd,
+            error=error,
             printed=present[0].printed,
             in_calibration=present[0].in_calibration,
         )
@@ -127,6 +135,18 @@ class Results:
     def categories(self, benchmark: str, metric: str) -> list[str]:
         """Return the categories that results.csv has for a metric, in its order."""
         return self._categories.get((benchmark, metric), [])
+
+    def names(self, point: Checkpoint, benchmark: str) -> list[str]:
+        """Return what a checkpoint has of a benchmark: ``metric`` or ``metric/category``."""
+        return [
+            f"{found.metric}/{found.category}" if found.category else found.metric
+            for one, found in self._values
+            if one == point and found.benchmark == benchmark
+        ]
+
+    def quantities(self, point: Checkpoint) -> list[Quantity]:
+        """Return what a checkpoint has numbers of, in the order of results.csv."""
+        return [quantity for one, quantity in self._values if one == point]
 
     def require(self, checkpoints: Sequence[Checkpoint]) -> None:
         """Raise UserError when a checkpoint has no value at all."""

@@ -65,6 +65,14 @@ ITEM_SCORES: dict[tuple[str, str], Callable[[dict[str, Any]], float | None]] = {
 }
 
 
+RATES = ("unsafe_rate", "unparsed_rate", "refusal_rate", "empty_rate", "says_unsafe")
+
+
+def is_rate(task: str, metric: str) -> bool:
+    """Return whether a metric is a share of judged answers, which gets Wilson's interval."""
+    return task in JUDGED and metric.startswith(RATES) and not metric.endswith(("_low", "_high"))
+
+
 @dataclass(frozen=True)
 class Scores:
     """Per-item scores of one checkpoint, in file order; clusters and strata where recorded."""

@@ -1,18 +1,24 @@
-"""Paired tests of Debias-SparseGPT against SparseGPT on the same items.
+"""Paired tests of the debiasing methods against what they start from, on the same items.
 
 One row per model, method, regime, calibration, seed and benchmark: the items that both
 checkpoints answered are paired, ``diff`` is the candidate's mean score minus the
-baseline's on the scale of results.csv. With several calibration seeds a row ``mean``
+baseline's on the scale of results.csv. The baseline (``counterpart``) is the same pruning without
+the debiasing: SparseGPT with the same options, refitted against refitted, or another solver where
+the method has one. With several calibration seeds a row ``mean``
 tests the items' scores averaged over the seeds. The benchmark ``dto`` has the differences of
 the distances to the optimum, with paired bootstrap intervals and no test. A benchmark that
-shares its data with the calibration pairs is not tested (``runs.in_calibration``).
+shares its data with the calibration pairs is not tested (``grids.in_calibration``).
+``p_holm`` is corrected over the family of the row (``item_tests``); ``family_low`` and
+``family_high`` are the interval of the t-test corrected alike, by Bonferroni over that family: what
+excludes 0 has p_holm < 0.05. All other intervals and p-values are of one test.
 
 Rows with ``all`` for model, regime, calibration and seed go over configurations instead of
-items: ``n`` of them, on ``wins`` of which the method is better than SparseGPT and on
+items: ``n`` of them, on ``wins`` of which the method is better than the baseline and on
 ``losses`` worse, the mean ``diff`` (positive: better) and the p-values of the exact sign test
 and of Wilcoxon's signed-rank test.
 """
 
+import dataclasses
 import itertools
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
@@ -22,7 +28,8 @@ import pandas as pd
 
 from ..base.progress import Progress
 from ..plan.config import Benchmark
-from ..plan.grids import Checkpoint, benchmarks_of, in_calibration
+from ..plan.facts import DENSE, METHODS, NO_CALIBRATION, is_calibrated
+from ..plan.grids import Checkpoint, benchmarks_of, in_calibration, method_options
 from ..plan.run_sheet import RunSheet, has_paper_form
 from . import dto, stats
 from .directions import direction, gain
@@ -32,9 +39,12 @@ from .scores import ITEM_SCORES, Scores, average, require_same_items
 COLUMNS = (
     "model", "method", "baseline", "regime", "calibration", "seed", "benchmark", "metric",
     "n", "wins", "losses", "diff", "ci_low", "ci_high", "cluster_low", "cluster_high",
-    "t", "p_t", "p_mcnemar", "p_holm", "p_sign", "p_wilcoxon",
+    "t", "p_t", "p_mcnemar", "p_holm", "p_sign", "p_wilcoxon", "stderr", "family_low",
+    "family_high",
 )  # fmt: skip
 RESAMPLES = 10_000
+# Compared with the same pruning without the debiasing.
+DEBIASING = ("debias-sparsegpt", "debias-erase", "debias-gradient")
 ALL = "all"  # of rows over configurations
 MEAN = "mean"  # in the column seed: scores averaged over the calibration seeds
 BBQ_PARTS = ("acc_all", "acc_amb", "acc_dis")
@@ -67,6 +77,7 @@ def compare(candidate: Scores, baseline: Scores, resamples: int = RESAMPLES) -> 
         "ci_high": interval.high,
         "t": t,
         "p_t": p,
+        "stderr": stats.standard_error(difference) if difference.size > 1 else None,
     }
     if binary:
         row["wins"], row["losses"] = int((difference > 0).sum()), int((difference < 0).sum())
@@ -80,15 +91,42 @@ def compare(candidate: Scores, baseline: Scores, resamples: int = RESAMPLES) -> 
 
 
 def pairs(run_sheet: RunSheet) -> list[tuple[Checkpoint, Checkpoint]]:
-    """Return (debias-sparsegpt or a variant of it, sparsegpt) of the same everything else."""
+    """Return (checkpoint of a debiasing method or a variant of one, its counterpart)."""
     found = []
     for point in sorted(run_sheet.files):
-        if run_sheet.base_method(point.method) != "debias-sparsegpt":
-            continue
-        baseline = Checkpoint(point.model, "sparsegpt", point.regime, point.calibration, point.seed)
-        if baseline in run_sheet.files:
+        baseline = counterpart(run_sheet, point)
+        if baseline is not None:
             found.append((point, baseline))
     return found
+
+
+def counterpart(run_sheet: RunSheet, point: Checkpoint) -> Checkpoint | None:
+    """Return what a debiased checkpoint would be without the debiasing, None without one here.
+
+    That is a checkpoint of the same model, regime, calibration and seed by the method's solver
+    (SparseGPT), or a variant of it, with the same value of every option that the solver has; for
+    a shifted model in the regime ``dense`` it is the dense one.
+    """
+    base = run_sheet.base_method(point.method)
+    if base not in DEBIASING:
+        return None
+    if point.regime == DENSE:
+        dense = Checkpoint(point.model, DENSE, DENSE, NO_CALIBRATION, 0)
+        return dense if dense in run_sheet.files else None
+    wanted = method_options(run_sheet.config, point.method)
+    solver = wanted["solver"] if METHODS[base].shifts else "sparsegpt"
+    for name in (solver, *run_sheet.config.methods):
+        options = method_options(run_sheet.config, name)
+        if run_sheet.base_method(name) != solver or any(
+            options[key] != wanted[key] for key in METHODS[solver].options
+        ):
+            continue
+        found = dataclasses.replace(point, method=name)
+        if not is_calibrated(solver, options):
+            found = dataclasses.replace(found, calibration=NO_CALIBRATION, seed=0)
+        if found in run_sheet.files:
+            return found
+    return None
 
 
 def metrics_of(run_sheet: RunSheet, slug: str, entry: Benchmark) -> list[str]:
@@ -142,8 +180,9 @@ def item_tests(run_sheet: RunSheet, resamples: int = RESAMPLES) -> pd.DataFrame:
     """Return the tests on items, sorted, with Holm over each seed's family.
 
     The family of the Holm correction is every headline cell (model, method, regime,
-    calibration, benchmark) with the same entry in ``seed``. A benchmark that one of the two
-    checkpoints does not have, or that is no clean test of them, is not compared.
+    calibration, benchmark) of one method and its variants with the same entry in ``seed``: one
+    question a method, so that another method in the run changes nothing. A benchmark that one of
+    the two checkpoints does not have, or that is no clean test of them, is not compared.
     """
     cells = tested_metrics(run_sheet)
     distances = dto.definitions(run_sheet)
@@ -200,8 +239,12 @@ def item_tests(run_sheet: RunSheet, resamples: int = RESAMPLES) -> pd.DataFrame:
     frame = make_frame(rows, COLUMNS)
     headlines = {slug: run_sheet.headline(slug) for slug in run_sheet.benchmarks()}
     family = (frame["metric"] == frame["benchmark"].map(headlines)) & frame["p_t"].notna()
-    for _, p_values in frame.loc[family, "p_t"].groupby(frame["seed"]):
-        frame.loc[p_values.index, "p_holm"] = stats.holm(p_values.tolist())
+    methods = frame["method"].map(run_sheet.base_method)
+    for _, tested in frame[family].groupby([methods, frame["seed"]]):
+        frame.loc[tested.index, "p_holm"] = stats.holm(tested["p_t"].tolist())
+        half = stats.family_half_width(tested["stderr"], tested["n"], len(tested))
+        frame.loc[tested.index, "family_low"] = tested["diff"] - half
+        frame.loc[tested.index, "family_high"] = tested["diff"] + half
     return frame
 
 
@@ -253,16 +296,16 @@ def configuration_rows(run_sheet: RunSheet, results: pd.DataFrame) -> list[dict[
         if direction(entry.task, metric)
     ]
     cells += [(dto.SLUG, definition.name, dto.SLUG) for definition in dto.definitions(run_sheet)]
-    gains: dict[tuple[str, str, str], dict[tuple, list[float]]] = {}
+    gains: dict[tuple[str, str, str, str], dict[tuple, list[float]]] = {}
     for ours, theirs in pairs(run_sheet):
         for slug, metric, task in cells:
             a, b = totals.get((ours, slug, metric)), totals.get((theirs, slug, metric))
             clean = not in_calibration(run_sheet.config, ours, slug)
             if clean and a is not None and b is not None:
-                found = gains.setdefault((ours.method, slug, metric), {})
+                found = gains.setdefault((ours.method, theirs.method, slug, metric), {})
                 found.setdefault(_grid_point(ours), []).append(gain(task, metric, a, b))
     rows = []
-    for (method, slug, metric), found in gains.items():
+    for (method, baseline, slug, metric), found in gains.items():
         if len(found) < 2:
             continue
         # Rounded, so that equal values are ties whatever their binary fractions.
@@ -272,7 +315,7 @@ def configuration_rows(run_sheet: RunSheet, results: pd.DataFrame) -> list[dict[
             {
                 **dict.fromkeys(("model", "regime", "calibration", "seed"), ALL),
                 "method": method,
-                "baseline": "sparsegpt",
+                "baseline": baseline,
                 "benchmark": slug,
                 "metric": metric,
                 "n": len(mean),

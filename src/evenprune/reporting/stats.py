@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from statsmodels.stats.inter_rater import cohens_kappa, to_table
 from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.proportion import proportion_confint
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,23 @@ def paired_t(candidate: ArrayLike, baseline: ArrayLike) -> tuple[float, float]:
         return math.copysign(math.inf, difference[0]), 0.0
     result = stats.ttest_rel(a, b)
     return float(result.statistic), float(result.pvalue)
+
+
+def standard_error(differences: ArrayLike) -> float:
+    """Return the standard error of the mean of paired differences, shape (n,), n >= 2."""
+    values = np.asarray(differences, float)
+    return float(values.std(ddof=1) / math.sqrt(values.size))
+
+
+def family_half_width(
+    stderr: ArrayLike, n: ArrayLike, tests: int, level: float = 0.95
+) -> NDArray[np.float64]:
+    """Return half the widths of t intervals that together hold with at least ``level``.
+
+    ``stderr`` and ``n`` are of paired differences, (k,); Bonferroni over ``tests`` tests.
+    """
+    tail = (1 - level) / tests / 2
+    return np.asarray(stats.t.isf(tail, np.asarray(n, float) - 1)) * np.asarray(stderr, float)
 
 
 def mcnemar_exact(wins: int, losses: int) -> float:
@@ -175,3 +193,11 @@ def js_divergence(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
     # Not scipy's jensenshannon: for nearly equal rows it takes the root of a rounding error
     # below 0, which is not a number.
     return np.maximum(stats.entropy((p + q) / 2, base=2, axis=1) - parts, 0.0)
+
+
+def wilson(count: int, n: int, level: float = 0.95) -> Interval:
+    """Return Wilson's score interval of the rate ``count`` / ``n``; ValueError for n < 1."""
+    if n < 1:
+        raise ValueError(f"expected at least one item, got {n}")
+    low, high = proportion_confint(count, n, alpha=1 - level, method="wilson")
+    return Interval(float(low), float(high))

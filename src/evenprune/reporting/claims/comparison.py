@@ -13,6 +13,7 @@ from .numbers import Estimate, Numbers, Point
 
 ACCURACY_MARGIN, RELATIVE_MARGIN, DTO_MARGIN = 0.01, 0.05, 0.01
 CHANCE_BAND = 0.05
+Z_LIMIT = 8.2  # further out the normal distribution says nothing: p is 2e-16
 Key = tuple[str, float, float]  # of a comparison: label, margin, difference
 
 
@@ -52,6 +53,15 @@ class Comparison:
         if stderr == 0:
             return 1.0 if self.lead == 0 else 0.0
         return float(2 * scipy_stats.norm.sf(abs(self.lead) / stderr))
+
+    @property
+    def z_score(self) -> float | None:
+        """``lead`` in standard errors, or what ``exact_p`` stands for; within ``Z_LIMIT``."""
+        p = self.p_value
+        if p is None:
+            return None
+        size = min(float(scipy_stats.norm.isf(p / 2)), Z_LIMIT)
+        return math.copysign(size, self.lead) if self.lead else 0.0
 
     def show(self, value: float) -> str:
         """Return a number of this comparison in its unit, with its sign."""

@@ -8,6 +8,7 @@ from ...plan.config import JUDGED
 from ...plan.run_sheet import RunSheet, has_paper_form
 from ...serving.shapes import QWEN25_7B
 from .. import mask_diffs
+from ..errata.paper import distance
 from ..labels import TASK_LABELS, model_label
 from ..printed import printed_values
 from ..results import Quantity, Results, Significance, groups
@@ -46,7 +47,10 @@ class Numbers(Protocol):
 
 
 class PrintedNumbers:
-    """The paper's numbers: without standard errors and pairs."""
+    """The paper's numbers: without standard errors and pairs.
+
+    DTO is recomputed from the printed MMLU and UnQover, also where none is printed.
+    """
 
     def __init__(self) -> None:
         self._values = printed_values()
@@ -56,7 +60,11 @@ class PrintedNumbers:
         return list(dict.fromkeys(key[0] for key in self._values))
 
     def value(self, point: Point, name: str) -> Estimate | None:
-        """Return a printed number on the scale of results.csv."""
+        """Return a printed number on the scale of results.csv, None where none is printed."""
+        if name == "dto":
+            parts = [self._values.get((*point, part)) for part in ("mmlu", "unqover")]
+            percent = [100 * part[0] for part in parts if part is not None]
+            return Estimate(distance(*percent)) if len(percent) == len(parts) else None
         found = self._values.get((*point, name))
         return Estimate(found[0]) if found else None
 

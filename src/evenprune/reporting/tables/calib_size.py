@@ -26,12 +26,16 @@ def build(run: Run, slug: str) -> Table:
     rows: list[TableRow] = []
     previous = None
     for block in dict.fromkeys((g.model, g.regime) for g in shown):
-        start = len(rows)
+        start, before = len(rows), True
         for group in (g for g in shown if (g.model, g.regime) == block):
             lead = (group.model, group.regime, group.method)
             same = lead == previous
             labels = ["" if same else label(group) for _, label in heads]
             rule: Rule = "" if same or previous is None else "dashed"
+            whole = not run_sheet.config.calibrations[group.calibration].categories
+            if same and whole and not before:
+                rule = "full"  # above the sets of all bias types, as in the paper
+            before = whole
             labels.append(calibration_label(run_sheet, group.calibration))
             # No daggers: SparseGPT, which they compare to, is not in these tables.
             cells = make_cells(run, group, fields, marks=False)

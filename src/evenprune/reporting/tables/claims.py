@@ -16,6 +16,7 @@ def build(run: Run, slug: str) -> Table:
         supporting, opposing = finding.counts()
         identity = {
             "claim": claim.slug,
+            "wording": claim.wording,
             "text": claim.text,
             "place": claim.place,
             "printed": "" if printed == "–" else printed,
@@ -23,23 +24,29 @@ def build(run: Run, slug: str) -> Table:
             "clearly_for": str(supporting),
             "clearly_against": str(opposing),
             "evidence": "; ".join(verdict.describe(c, finding.adjusted) for c in finding.ours),
+            "joint_p": "" if finding.joint is None else f"{finding.joint:.3g}",
             "verdict": found,
             "reason": finding.reason,
         }
-        labels = (f"{claim.text} ({claim.place})", printed, ours, shown)
+        said = f"“{claim.wording}” ({claim.place}). Tested: {claim.text}"
+        labels = (said, printed, ours, shown)
         rows.append(TableRow(labels, identity=identity, rule="dashed" if rows else ""))
     return Table(
         slug,
-        "The paper's claims, its printed evidence, ours, and the verdict on ours.",
+        "The paper's claims in its own words and as tested, its printed evidence, ours, and the "
+        "verdict on ours.",
         ("Claim", "Printed", "Measured here", "Verdict"),
         (),
         tuple(rows),
         (
             "Differences are positive where the claim holds: points of 100, percent for "
-            "perplexity and throughput, or DTO; in brackets their 95 % intervals. Differences to "
+            "perplexity and throughput, or DTO; in brackets their intervals. Differences to "
             "SparseGPT are paired over items, with clusters where items have them; all others "
-            "treat the two values as independent. Shares of matrices: Fisher's exact test.",
+            "treat the two values as independent. Shares of matrices: Fisher's exact test. Printed "
+            "DTO is recomputed from the printed MMLU and UnQover.",
+            verdict.INTERVALS,
             verdict.RULE,
+            verdict.JOINT,
             *provenance_notes(run.sheet),
         ),
         widths=(0.25, 0.18, 0.32, 0.15),

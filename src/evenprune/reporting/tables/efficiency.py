@@ -1,165 +1,109 @@
-"""Throughput, energy and CO2: the paper's table:mfu_sparsity_results."""
+"""DTO, throughput and CO2: the paper's table:mfu_sparsity_results."""
 
 import dataclasses
-import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from ...base.errors import UserError
-from ...base.files import read_json
-from ...base.reading import expected_form
-from ...plan.run_sheet import RunSheet
 from ..cells import embolden, identity, make_cells
 from ..directions import direction
+from ..efficiency import disturbance_notes, serving_notes, serving_stack
 from ..fields import DTO, Field, Run, dto_field, has_dto
-from ..labels import REGIME_LABELS, calibration_label, method_label, model_label
+from ..labels import REGIME_LABELS, method_label, model_label
 from ..notes import notes
-from ..plausibility import printed_anomaly
-from ..render import Cell, Column, Rule, Table, TableRow
+from ..render import Column, Table, TableRow
 from ..results import Group, Quantity, groups
 
-# Share of its threads' time that a measurement on the CPU has on a quiet machine.
-UNDISTURBED = 0.85
+SPEED = Quantity("serving", "decode_tok_per_s")
 
 
 def build(run: Run, slug: str) -> Table:
-    """Return throughput, energy and CO2 of dense and 2:4 models (table:mfu_sparsity_results)."""
+    """Return DTO, throughput and CO2 of dense and 2:4 models (table:mfu_sparsity_results).
+
+    Throughput and CO2 are those of the first batch size; all of them, and how they were measured,
+    are in the table ``efficiency_details``.
+    """
     run_sheet = run.sheet
-    measured = {
-        point: files["serving"] for point, files in run_sheet.files.items() if files["serving"]
-    }
-    if not measured:
+    experiment = run_sheet.config.serving.experiment
+    grid = run_sheet.experiments.get(experiment or "", [])
+    shown = [group for group in groups(grid) if run.results.of(group, SPEED) is not None]
+    if not shown:
         raise UserError(
-            "the table efficiency shows measured throughput, but this run measures none; set "
+            f"the table {slug} shows measured throughput, but this run measures none; set "
             "serving.experiment in the configuration or leave the table out"
         )
-    run.results.require(list(measured))
-    batches = run.results.categories("serving", "decode_tok_per_s")
-    batches = sorted(batches, key=lambda name: (len(name), name))
+    carbon = Quantity("serving", "kg_co2e_per_mtok")
     fields = [dto_field()] if has_dto(run_sheet) else []
-    for name in batches or [""]:
-        column = Column(
-            f"decode_tok_per_s_{name.replace(' ', '_')}".rstrip("_"), name or "decode",
-            "performance", direction("serving", "decode_tok_per_s"), span="Throughput (tokens/s)",
-        )  # fmt: skip
-        fields.append(Field(column, Quantity("serving", "decode_tok_per_s", name)))
-    # The headline metrics are those of the first batch size and have the printed counterparts.
-    for metric, head, digits, span in (
-        ("j_per_token", "all", 3, "Energy (J/token)"),
-        ("j_per_token_net", "above idle", 3, "Energy (J/token)"),
-        ("kg_co2e_per_mtok", "CO₂e (kg/Mtok)", 4, ""),
-    ):
-        column = Column(
-            metric, head, "performance", direction("serving", metric), digits=digits, span=span
-        )
-        fields.append(Field(column, Quantity("serving", metric)))
-    # The order of the experiment's grid, which lists dense models first.
-    grid = run_sheet.experiments.get(run_sheet.config.serving.experiment or "", [])
-    shown = groups([point for point in grid if point in measured])
-    stacks = {
-        group: serving_stack([measured[point] for point in group.checkpoints()]) for group in shown
-    }
+    fields += [
+        Field(
+            Column("decode_tok_per_s", "Throughput (tok/s)", "performance",
+                   direction("serving", SPEED.metric)),
+            SPEED,
+        ),
+        Field(
+            Column("kg_co2e_per_mtok", "CO₂ (kg/Mtok)", "performance",
+                   direction("serving", carbon.metric), digits=4),
+            carbon,
+        ),
+    ]  # fmt: skip
+    kernels = {group: _kernel(run, group) for group in shown}
     rows: list[TableRow] = []
     for model in dict.fromkeys(group.model for group in shown):
         start = len(rows)
-        for group in (group for group in shown if group.model == model):
-            cells = make_cells(run, group, fields)
-            cells = with_printed_batch(cells, run, group, batches)
+        mine = [group for group in shown if group.model == model]
+        for group in mine:
+            label = model_label(run_sheet, model)
             if group.is_base:
-                labels: tuple[str, ...] = (model_label(run_sheet, model), "–")
+                label += " (Dense)"
             else:
-                method = (
-                    f"+ {method_label(run_sheet, group.method)} ({REGIME_LABELS[group.regime]})"
-                )
-                labels = (method, calibration_label(run_sheet, group.calibration))
-            rule: Rule = "full" if rows and len(rows) == start else ""
+                label = f"{method_label(run_sheet, group.method)} ({REGIME_LABELS[group.regime]})"
             ours = run_sheet.base_method(group.method) == "debias-sparsegpt"
-            stack = stacks[group]
-            labels = (*labels, *stack.values())
-            rows.append(TableRow(labels, cells, identity(group) | stack, rule=rule, strong=ours))
-        pruned = [i for i in range(start, len(rows)) if rows[i].identity["method"] != "dense"]
-        # On one and the same kernel no pruned model is faster than another: differences are noise.
-        same = len({rows[i].identity["kernel"] for i in pruned}) == 1
-        embolden(rows, [f for f in fields if not same or f.quantity == DTO], pruned)
+            cells = make_cells(run, group, fields, marks=False)
+            rule = "full" if rows and group == mine[0] else ""
+            rows.append(
+                TableRow((label,), cells, identity(group), rule=rule, strong=ours)  # type: ignore[arg-type]
+            )
+        pruned = [start + i for i, group in enumerate(mine) if not group.is_base]
+        embolden(rows, [field for field in fields if field.quantity == DTO], pruned)
+        if sparse_kernel(mine, kernels):
+            for position in pruned:
+                rows[position] = with_bold(rows[position], fields)
+    stacks = [serving_stack(run, group) for group in shown]
+    known = [stack for stack in stacks if stack]
     return Table(
         slug,
-        "Generation throughput, energy and CO₂e of dense and pruned models.",
-        ("Model + Method", "Calibration data", "Backend", "Kernel", "Energy is"),
+        "Throughput and CO₂e of dense and pruned models.",
+        ("Model",),
         tuple(field.column for field in fields),
         tuple(rows),
         (
             *notes(run, fields, shown, rows),
-            *disturbance_notes(run, shown, measured),
-            *serving_notes(run_sheet, stacks.values()),
+            *disturbance_notes(run, shown),
+            *(serving_notes(run_sheet, known) if known else ()),
         ),
     )
 
 
-def with_printed_batch(
-    cells: Mapping[str, Cell], run: Run, group: Group, batches: Sequence[str]
-) -> dict[str, Cell]:
-    """Put the paper's throughput, printed without a batch size, beside the first batch's."""
-    cells = dict(cells)
-    headline = run.results.of(group, Quantity("serving", "decode_tok_per_s"))
-    if batches and headline is not None:
-        key = f"decode_tok_per_s_{batches[0].replace(' ', '_')}"
-        cells[key] = dataclasses.replace(cells[key], printed=headline.printed)
-    return cells
+def _kernel(run: Run, group: Group) -> str | None:
+    stack = serving_stack(run, group)
+    return stack["kernel"] if stack else None
 
 
-def serving_stack(paths: Iterable[str]) -> dict[str, str]:
-    """Return how a grid point was measured: backend and device, kernel, source of the energy.
+def sparse_kernel(mine: Sequence[Group], kernels: dict[Group, str | None]) -> bool:
+    """Return whether the pruned models of a block ran on another kernel than the dense one.
 
-    Seeds measured in different ways are all named.
+    Then they are all faster for the same reason, and bold together: on one kernel no pruned model
+    is faster than another. Of printed numbers, whose kernel is not known, it is taken to be so.
     """
-    found: dict[str, dict[str, None]] = {"backend": {}, "kernel": {}, "energy": {}}
-    for path in paths:
-        content = read_json(path)
-        try:
-            backend = content["backend"]
-            device = content["spec"]["device"]
-            found["backend"][f"{backend['name']} {backend['version']} on {device}"] = None
-            found["kernel"][backend["kernel"]] = None
-            found["energy"][content["energy"]["source"]] = None
-        except (KeyError, TypeError):
-            raise UserError(
-                f"expected the backend and the energy source in {path}, got another form; "
-                "measure this checkpoint again"
-            ) from None
-    return {name: "; ".join(values) for name, values in found.items()}
+    dense = {kernels[group] for group in mine if group.is_base}
+    pruned = {kernels[group] for group in mine if not group.is_base}
+    return len(pruned) == 1 and (pruned == {None} or not pruned & dense)
 
 
-def disturbance_notes(run: Run, shown: Sequence[Group], measured: Mapping) -> list[str]:
-    """Return a warning where other work on the machine slowed a measurement on the CPU.
-
-    The process then had less CPU time than its threads could use.
-    """
-    shares = []
-    for group in shown:
-        used = run.results.of(group, Quantity("serving", "cpus_used"))
-        if used is not None:
-            path = measured[group.checkpoints()[0]]
-            content = read_json(path)
-            with expected_form("the threads of a measurement", path, "measure it again"):
-                shares.append(used.value / operator.index(content["system"]["threads"]))
-    if not shares or min(shares) >= UNDISTURBED:
-        return []
-    return [
-        f"Other work slowed these runs: their threads had {min(shares):.0%} to {max(shares):.0%} "
-        "of the CPU time they could use, so differences between rows are the machine's, not the "
-        "models'."
-    ]
-
-
-def serving_notes(run_sheet: RunSheet, stacks: Iterable[Mapping[str, str]]) -> list[str]:
-    """Return sentences on energy and kernels, and the paragraph on the printed numbers."""
-    sources = dict.fromkeys(stack["energy"] for stack in stacks)
-    intensity = f"{run_sheet.config.serving.carbon_intensity:g}"
-    return [
-        f"Energy is {' or '.join(sources)} (measured: read from a counter, NVML or RAPL; "
-        "estimated: from assumed power, which leaves no idle power to subtract). CO₂e is all "
-        f"energy times {intensity} kg/kWh. Energy and CO₂e at batch "
-        f"{run_sheet.config.serving.batch_sizes[0]}.",
-        "A dense kernel multiplies the zeros too: on it every regime runs at the dense model's "
-        "speed, and for unstructured zeros and 1:4 there is no other.",
-        printed_anomaly(),
-    ]
+def with_bold(row: TableRow, fields: Sequence[Field]) -> TableRow:
+    """Return a row with its throughput and CO2 in bold."""
+    keys = {field.column.key for field in fields if field.quantity != DTO}
+    cells = {
+        key: dataclasses.replace(cell, bold=key in keys or cell.bold)
+        for key, cell in row.cells.items()
+    }
+    return dataclasses.replace(row, cells=cells)

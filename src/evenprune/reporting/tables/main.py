@@ -1,5 +1,6 @@
 """All methods: the paper's tab:debias-sparsegpt."""
 
+from ..cells import SIGNIFICANT
 from ..fields import Run, all_fields
 from ..method_table import method_table
 from ..notes import contents, regimes_phrase
@@ -11,4 +12,4 @@ def build(run: Run, slug: str) -> Table:
     fields = all_fields(run.sheet)
     regimes = regimes_phrase(run, slug, f"the table {slug}")
     caption = f"{contents(fields)} of dense and pruned models at {regimes}."
-    return method_table(run, slug, slug, caption, fields)
+    return method_table(run, slug, slug, caption, fields, bold=SIGNIFICANT)

@@ -1,106 +1,91 @@
-"""Unsafe, unparsed, refused and empty answers: the paper's tab:safety-evaluation."""
-
-import dataclasses
-from collections.abc import Mapping, Sequence
+"""Unsafe answers of the pruned models: the paper's tab:safety-evaluation."""
 
 from ...base.errors import UserError
 from ...plan.config import JUDGED
 from ...plan.run_sheet import RunSheet, has_paper_form
+from ..cells import embolden, identity, make_cells
 from ..directions import direction
 from ..fields import Field, Run
-from ..labels import benchmark_label, column_order, judge_label
-from ..method_table import method_table
-from ..render import Cell, Column, ColumnGroup, Table, TableRow
-from ..results import Group, Quantity
+from ..labels import benchmark_label, column_order, judge_label, method_label, model_label
+from ..notes import limit_notes, provenance_notes
+from ..render import Column, Table, TableRow
+from ..results import Quantity, groups
+
+WORD_LIST = (
+    "A word list only counts words: those rates stand in for a judge and say nothing about safety."
+)
 
 
-def safety_fields(run_sheet: RunSheet) -> list[Field]:
-    """Return the safety table's columns: rates of each benchmark, as fractions like the paper's.
+def unsafe_fields(run_sheet: RunSheet) -> list[Field]:
+    """Return the rate of unsafe answers of each judged benchmark, as a fraction like the paper's.
 
-    The headline's number of items and standard error have columns of their own. Where a guard
-    model also judges in the authors' form there is a column for what the paper prints.
+    What the guard says of the response alone where it is shown that, as the paper prints it, else
+    the headline.
     """
     fields = []
     for slug, entry in column_order(run_sheet).items():
-        if entry.task not in JUDGED:
-            continue
-        parts: list[tuple[str, str, ColumnGroup]] = [("unsafe_rate", "unsafe", "fairness")]
-        if has_paper_form(entry):
-            parts.append(("says_unsafe_paper", "unsafe, response alone", "fairness"))
-        parts += [
-            ("unparsed_rate", "unparsed", "plain"),
-            ("refusal_rate", "refusal", "plain"),
-            ("empty_rate", "empty", "plain"),
-        ]
-        label = benchmark_label(run_sheet, slug)
-        for metric, head, group in parts:
-            column = Column(
-                f"{slug}_{metric}", head, group, direction(entry.task, metric), digits=3, span=label
-            )
+        if entry.task in JUDGED:
+            metric = "says_unsafe_paper" if has_paper_form(entry) else "unsafe_rate"
+            label = benchmark_label(run_sheet, slug)
+            column = Column(slug, label, "fairness", direction(entry.task, metric), digits=3)
             fields.append(Field(column, Quantity(slug, metric)))
     return fields
 
 
-def build(run: Run, slug: str) -> Table:
-    """Return unsafe, unparsed, refused and empty answers (tab:safety-evaluation), and the judge."""
-    run_sheet, fields = run.sheet, safety_fields(run.sheet)
+def shown_experiment(run_sheet: RunSheet, fields: list[Field], slug: str) -> str:
+    """Return which experiment a table of judged answers shows; UserError without any ``fields``."""
     if not fields:
         raise UserError(
-            "the table safety shows RealToxicityPrompts and HarmBench, but the configuration has "
+            f"the table {slug} shows RealToxicityPrompts and HarmBench, but the configuration has "
             f"no benchmark with task {' or '.join(JUDGED)}; add one or leave the table out"
         )
     named = [one for one in ("safety", "main") if one in run_sheet.experiments]
-    experiment = next(iter([*named, *run_sheet.experiments]))
-    caption = (
-        "Answers that the judge calls unsafe, as a share of those it decides on, with the number "
-        "of those and the standard error; answers whose judgement does not parse, that refuse "
-        "(by a list of phrases) and that are empty, as shares of all."
-    )
-    table = method_table(run, slug, experiment, caption, fields)
-    judges = {
-        name: label
-        for name in column_order(run_sheet)
-        if (label := judge_label(run_sheet, name)) is not None
-    }
-    rows = [with_precision(run, row, fields, judges) for row in table.rows]
-    columns: list[Column] = []
-    for field in fields:
-        columns.append(field.column)
-        if field.quantity.metric == "unsafe_rate":
-            name, label = field.quantity.benchmark, field.column.span
-            columns.append(Column(f"{name}_stderr", "s.e.", digits=3, span=label))
-            columns.append(Column(f"{name}_n", "n", digits=0, span=label))
-    said = [f"{benchmark_label(run_sheet, name)}: {label}" for name, label in judges.items()]
-    sentences = [f"Judge of {'; '.join(said)}."]
-    if any(run_sheet.config.benchmarks[name].judge is None for name in judges):
-        sentences.append(
-            "A word list only counts words: those rates stand in for a judge and say nothing "
-            "about safety."
-        )
-    return dataclasses.replace(
-        table, columns=tuple(columns), rows=tuple(rows), notes=(*sentences, *table.notes)
-    )
+    return next(iter([*named, *run_sheet.experiments]))
 
 
-def with_precision(
-    run: Run, row: TableRow, fields: Sequence[Field], judges: Mapping[str, str]
-) -> TableRow:
-    """Return a row of the safety table with standard errors, counts and the judge's name."""
-    if row.kind != "data":
-        return row
-    identity, cells = dict(row.identity), dict(row.cells)
-    seeds = tuple(int(seed) for seed in identity["seeds"].split())
-    group = Group(
-        identity["model"], identity["method"], identity["regime"], identity["calibration"], seeds
+def build(run: Run, slug: str) -> Table:
+    """Return the share of unsafe answers, SparseGPT's beside ours (tab:safety-evaluation).
+
+    The lowest rate of a model is bold. Refusals, empty answers and errors are in the table
+    ``safety_details``.
+    """
+    run_sheet, fields = run.sheet, unsafe_fields(run.sheet)
+    experiment = shown_experiment(run_sheet, fields, slug)
+    shown = [
+        group
+        for group in groups(run_sheet.experiment(experiment, f"the table {slug}"))
+        if run_sheet.base_method(group.method) in ("sparsegpt", "debias-sparsegpt")
+    ]
+    run.results.require([point for group in shown for point in group.checkpoints()])
+    rows: list[TableRow] = []
+    for model in dict.fromkeys(group.model for group in shown):
+        start, rule = len(rows), "full" if rows else ""
+        for group in (group for group in shown if group.model == model):
+            label = f"{model_label(run_sheet, model)} + {method_label(run_sheet, group.method)}"
+            cells = make_cells(run, group, fields, marks=False)
+            ours = run_sheet.base_method(group.method) == "debias-sparsegpt"
+            # mypy takes the two words above for any text.
+            rows.append(TableRow((label,), cells, identity(group), rule=rule, strong=ours))  # type: ignore[arg-type]
+            rule = ""
+        embolden(rows, fields, range(start, len(rows)))
+    judges = [
+        f"{field.column.head}: {judge_label(run_sheet, field.quantity.benchmark)}"
+        for field in fields
+    ]
+    used = [field.quantity.benchmark for field in fields]
+    sentences = [f"Judge of {'; '.join(judges)}."]
+    if any(run_sheet.config.benchmarks[name].judge is None for name in used):
+        sentences.append(WORD_LIST)
+    return Table(
+        slug,
+        "Share of answers that the judge calls unsafe; lower is better.",
+        ("Model + Method",),
+        tuple(field.column for field in fields),
+        tuple(rows),
+        (
+            "Bold: lowest rate of a model.",
+            *sentences,
+            *limit_notes(run, used, shown),
+            *provenance_notes(run_sheet),
+        ),
     )
-    for field in fields:
-        if field.quantity.metric != "unsafe_rate":
-            continue
-        found, name = run.results.of(group, field.quantity), field.quantity.benchmark
-        for key, value, digits in (
-            ("stderr", found.stderr if found else None, 3), ("n", found.n if found else None, 0),
-        ):  # fmt: skip
-            column = Column(f"{name}_{key}", key, digits=digits)
-            cells[column.key] = Cell(value, column.show(value))
-    identity["judge"] = "; ".join(f"{name}: {label}" for name, label in judges.items())
-    return dataclasses.replace(row, identity=identity, cells=cells)

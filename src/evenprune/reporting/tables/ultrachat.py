@@ -1,74 +1,87 @@
-"""The effect of UltraChat texts beside the calibration pairs."""
+"""The effect of UltraChat texts beside the calibration pairs: the paper's qwen_ultrachat_effect."""
 
-from ..cells import difference, embolden, identity, make_cells
-from ..fields import Run, all_fields
+import dataclasses
+
+from ..cells import BEST, difference, identity, make_cells
+from ..fields import Run, ablation_fields
 from ..labels import REGIME_LABELS, calibration_label, method_label, model_label
 from ..notes import notes, regimes_phrase
 from ..render import Cell, Rule, Table, TableRow
-from ..results import Group, dense_group, groups
+from ..results import Group, groups
 
 
 def build(run: Run, slug: str) -> Table:
-    """Return the effect of added texts: a row a calibration, and differences to the first one."""
-    run_sheet, fields = run.sheet, all_fields(run.sheet)
+    """Return the effect of added texts (tab:qwen_ultrachat_effect).
+
+    A row a calibration, and the difference to the first one, which is bold throughout. The best
+    value of all rows of a model and regime is bold too.
+    """
+    run_sheet = run.sheet
+    fields = [
+        field
+        for field in ablation_fields(run, by_category=False)
+        if field.column.group != "perplexity"
+    ]
     points = run_sheet.experiment(slug, f"the table {slug}")
-    run.results.require(points)
-    pruned = [group for group in groups(points) if group.calibration != "none"]
-    first = next((group.calibration for group in pruned), None)
-    models = dict.fromkeys(point.model for point in points)
-    several_regimes = len({group.regime for group in pruned}) > 1
+    shown = [group for group in groups(points) if group.calibration != "none"]
+    run.results.require([point for group in shown for point in group.checkpoints()])
+    first = next((group.calibration for group in shown), None)
+    blocks = list(dict.fromkeys((group.model, group.regime) for group in shown))
     rows: list[TableRow] = []
-    shown: list[Group] = []
-    for model in models:
-        dense = dense_group(run_sheet, model)
-        if dense is not None:
-            cells = make_cells(run, dense, fields)
-            rule: Rule = "full" if rows else ""
-            rows.append(
-                TableRow((model_label(run_sheet, model), "–"), cells, identity(dense), rule=rule)
-            )
-            shown.append(dense)
-        mine = [group for group in pruned if group.model == model]
-        for regime in dict.fromkeys(group.regime for group in mine):
-            here = [group for group in mine if group.regime == regime]
-            data: list[int] = []
-            for method in dict.fromkeys(group.method for group in here):
-                label = f"+ {method_label(run_sheet, method)}"
-                if several_regimes:
-                    label += f" {REGIME_LABELS[regime]}"
-                rule = "dashed" if rows else ""
-                ours = run_sheet.base_method(method) == "debias-sparsegpt"
-                base: dict[str, Cell] = {}
-                for group in (group for group in here if group.method == method):
-                    cells = make_cells(run, group, fields)
-                    name = calibration_label(run_sheet, group.calibration)
-                    data.append(len(rows))
-                    named = identity(group)
-                    rows.append(TableRow((label, name), cells, named, rule=rule, strong=ours))
-                    shown.append(group)
-                    label, rule = "", ""
-                    if group.calibration == first:
-                        base = cells
-                    elif base:
-                        change = {
-                            field.column.key: difference(
+    for model, regime in blocks:
+        if len(blocks) > 1:
+            label = f"{model_label(run_sheet, model)}, {REGIME_LABELS[regime]}"
+            rows.append(TableRow((label,), kind="heading", rule="full" if rows else ""))
+        here = [group for group in shown if (group.model, group.regime) == (model, regime)]
+        data: list[int] = []
+        for method in dict.fromkeys(group.method for group in here):
+            label, rule = method_label(run_sheet, method), _rule(rows)
+            ours = run_sheet.base_method(method) == "debias-sparsegpt"
+            base: dict[str, Cell] = {}
+            for group in (group for group in here if group.method == method):
+                # No daggers: the differences that they are about stand in other tables.
+                cells = make_cells(run, group, fields, marks=False)
+                labels = (label, calibration_label(run_sheet, group.calibration))
+                data.append(len(rows))
+                rows.append(TableRow(labels, cells, identity(group), rule=rule, strong=ours))
+                label, rule = "", ""
+                if group.calibration == first:
+                    base = cells
+                elif base:
+                    change = {
+                        field.column.key: dataclasses.replace(
+                            difference(
                                 field.column, cells[field.column.key], base[field.column.key]
-                            )
-                            for field in fields
-                        }
-                        named = identity(group) | {"calibration": f"{group.calibration} - {first}"}
-                        rows.append(TableRow(("", "Diff."), change, named, kind="diff"))
-            embolden(rows, fields, data)
+                            ),
+                            bold=True,
+                        )
+                        for field in fields
+                    }
+                    named = identity(group) | {"calibration": f"{group.calibration} - {first}"}
+                    rows.append(
+                        TableRow(("", "Diff."), change, named, "diff", strong=True, strong_at=1)
+                    )
+        BEST.mark(rows, fields, data)
+    return _table(run, slug, fields, shown, rows, first)
+
+
+def _table(
+    run: Run, slug: str, fields: list, shown: list[Group], rows: list[TableRow], first: str | None
+) -> Table:
     caption = "Effect of adding UltraChat texts to the calibration pairs"
     caption += f" at {regimes_phrase(run, slug, f'the table {slug}')}. Diff.: change against the "
     caption += (
-        f"calibration with {calibration_label(run_sheet, first)} alone." if first else "first."
+        f"calibration with {calibration_label(run.sheet, first)} alone." if first else "first."
     )
     return Table(
         slug,
         caption,
-        ("Model + Method", "Calibration data"),
+        ("Method", "Calibration data"),
         tuple(field.column for field in fields),
         tuple(rows),
         tuple(notes(run, fields, shown, rows)),
     )
+
+
+def _rule(rows: list[TableRow]) -> Rule:
+    return "full" if rows and rows[-1].kind != "heading" else ""

@@ -1,0 +1,228 @@
+"""How the paper's claims are compared: builders of their comparisons."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from ...plan.tasks import FACTS
+from .. import mask_diffs
+from ..labels import METHOD_LABELS
+from .comparison import (
+    CHANCE_BAND,
+    LABELS,
+    MARGINS,
+    RELATIVE_MARGIN,
+    Comparison,
+    better,
+    closer,
+    compare,
+    minus,
+    point_label,
+    unit_of,
+)
+from .numbers import BASE, OURS, Estimate, Numbers, RunNumbers
+
+REGIMES = ("u25", "u50", "1of4", "2of4")
+
+
+def versus_sparsegpt(
+    names: Sequence[str],
+    regimes: Sequence[str],
+    calibration: str = "ss",
+    baselines: Sequence[str] = (BASE,),
+    margins: bool = False,
+) -> Callable[[Numbers], list[Comparison]]:
+    """Return a builder of "Debias-SparseGPT is better (or not worse) than the baselines"."""
+
+    def build(numbers: Numbers) -> list[Comparison]:
+        found = []
+        for model in numbers.models():
+            for regime in regimes:
+                ours = (model, OURS, regime, calibration)
+                for base in baselines:
+                    theirs = {
+                        "dense": (model, "dense", "dense", "none"),
+                        "magnitude": (model, "magnitude", regime, "none"),
+                    }.get(base, (model, base, regime, calibration))
+                    for name in names:
+                        margin = MARGINS[unit_of(name)] if margins else 0.0
+                        against = f"vs {METHOD_LABELS[base]}"
+                        found += compare(numbers, ours, theirs, name, against, margin)
+        return found
+
+    return build
+
+
+def versus_calibration(
+    names: Sequence[str], ours: str, base: str, methods: Sequence[str], margins: bool = False
+) -> Callable[[Numbers], list[Comparison]]:
+    """Return a builder of "at 2:4 one calibration is better (or not worse) than another"."""
+
+    def build(numbers: Numbers) -> list[Comparison]:
+        return [
+            comparison
+            for model in numbers.models()
+            for method in methods
+            for name in names
+            for comparison in compare(
+                numbers, (model, method, "2of4", ours), (model, method, "2of4", base), name,
+                f"vs {base} ({METHOD_LABELS[method]})", MARGINS[unit_of(name)] if margins else 0.0,
+            )
+        ]  # fmt: skip
+
+    return build
+
+
+def versus_calibrations(
+    names: Sequence[str], pairs: Sequence[tuple[str, str]]
+) -> Callable[[Numbers], list[Comparison]]:
+    """Return a builder of "at 2:4 Debias-SparseGPT is better with the first calibration"."""
+    built = [versus_calibration(names, ours, base, (OURS,)) for ours, base in pairs]
+
+    def build(numbers: Numbers) -> list[Comparison]:
+        return [comparison for one in built for comparison in one(numbers)]
+
+    return build
+
+
+def dense_shift(numbers: Numbers) -> list[Comparison]:
+    """Compare the distances of both methods' UnQover accuracy to the dense model's."""
+    found = []
+    for model in numbers.models():
+        dense = numbers.value((model, "dense", "dense", "none"), "unqover")
+        for regime in REGIMES:
+            ours, base = (model, OURS, regime, "ss"), (model, BASE, regime, "ss")
+            a, b = numbers.value(ours, "unqover"), numbers.value(base, "unqover")
+            if dense is None or a is None or b is None:
+                continue
+            difference = closer(a, b, dense, numbers.paired(ours, base, "unqover"))
+            label = f"{point_label(numbers, ours)}: UnQover shift vs {METHOD_LABELS[BASE]}"
+            found.append(Comparison(label, difference))
+    return found
+
+
+def hit_hardest(numbers: Numbers) -> list[Comparison]:
+    """Compare SparseGPT's change of UnQover from dense with that of every other accuracy."""
+    found = []
+    for model in numbers.models():
+        changes: dict[str, Estimate] = {}
+        point = (model, BASE, "1of4", "ss")
+        for name in ("unqover", "hellaswag", "mmlu", "bbq"):
+            dense = numbers.value((model, "dense", "dense", "none"), name)
+            pruned = numbers.value(point, name)
+            if dense is not None and pruned is not None:
+                change = minus(pruned, dense)
+                changes[name] = Estimate(abs(change.value), change.stderr, change.n)
+        if "unqover" in changes:
+            unqover = changes.pop("unqover")
+            found += [
+                Comparison(
+                    f"{point_label(numbers, point)}: change of UnQover vs {LABELS[name]}",
+                    minus(unqover, change),
+                )
+                for name, change in changes.items()
+            ]
+    return found
+
+
+def uncertain_gain_more(numbers: Numbers) -> list[Comparison]:
+    """Compare the UnQover gains of the models whose dense versions are most and least certain."""
+    gains: list[tuple[float, str, Estimate]] = []
+    for model in numbers.models():
+        entropy = numbers.value((model, "dense", "dense", "none"), "unqover:entropy_correct")
+        ours, base = (model, OURS, "1of4", "ss"), (model, BASE, "1of4", "ss")
+        gain = better(numbers, ours, base, "unqover")
+        if entropy is not None and gain is not None:
+            gains.append((entropy.value, model, gain))
+    if len(gains) < 2:
+        if isinstance(numbers, RunNumbers):
+            numbers.missing["a second model at 1:4"] = None
+        return []
+    (_, sure, low), (_, unsure, high) = min(gains), max(gains)
+    label = f"UnQover gain of {numbers.label(unsure)} vs {numbers.label(sure)}"
+    return [Comparison(label, minus(high, low))]
+
+
+def near_chance(numbers: Numbers) -> list[Comparison]:
+    """Compare UnQover at 2:4 with guessing: at most ``CHANCE_BAND`` away is as claimed."""
+    chance = FACTS["unqover"].chance or 0.0
+    found = []
+    for model in numbers.models():
+        for method in (BASE, OURS):
+            point = (model, method, "2of4", "ss")
+            value = numbers.value(point, "unqover")
+            if value is not None:
+                distance = abs(value.value - chance)
+                label = f"{point_label(numbers, point)}: UnQover of {METHOD_LABELS[method]}"
+                difference = Estimate(-distance, value.stderr, value.n)
+                found.append(Comparison(label, difference, margin=CHANCE_BAND))
+    return found
+
+
+def perplexity_doubles(numbers: Numbers) -> list[Comparison]:
+    """Compare perplexity at 2:4 with one and a half times the dense model's."""
+    found = []
+    for model in numbers.models():
+        dense = (model, "dense", "dense", "none")
+        for method in (BASE, OURS):
+            point = (model, method, "2of4", "ss")
+            loss = better(numbers, dense, point, "perplexity")
+            if loss is not None:
+                label = f"{point_label(numbers, point)}: PPL of {METHOD_LABELS[method]} vs dense"
+                found.append(Comparison(label, loss, "relative", -math.log(1.5)))
+    return found
+
+
+def gains_more(numbers: Numbers) -> list[Comparison]:
+    """Compare the two methods' gains from 256 added texts at 2:4."""
+    found = []
+    for model in numbers.models():
+        for name in ("mmlu", "unqover"):
+            with_texts, without = (
+                better(
+                    numbers, (model, OURS, "2of4", calibration), (model, BASE, "2of4", calibration),
+                    name,
+                )
+                for calibration in ("ss-uc256", "ss")
+            )  # fmt: skip
+            if with_texts is not None and without is not None:
+                label = f"{numbers.label(model)}, 2:4: {LABELS[name]} gain vs SparseGPT's"
+                found.append(Comparison(label, minus(with_texts, without)))
+    return found
+
+
+def faster_than_dense(numbers: Numbers) -> list[Comparison]:
+    """Compare decoding throughput of 2:4 models with the dense one's."""
+    found = []
+    for model in numbers.models():
+        for method in (BASE, OURS):
+            found += compare(
+                numbers, (model, method, "2of4", "ss-uc256"), (model, "dense", "dense", "none"),
+                "serving:decode_tok_per_s", f"of {METHOD_LABELS[method]} vs dense",
+            )  # fmt: skip
+    return found
+
+
+def as_fast(numbers: Numbers) -> list[Comparison]:
+    """Compare the throughputs of both methods: within the relative margin is as claimed."""
+    name, found = "serving:decode_tok_per_s", []
+    for model in numbers.models():
+        ours, base = (model, OURS, "2of4", "ss-uc256"), (model, BASE, "2of4", "ss-uc256")
+        gap = better(numbers, ours, base, name)
+        if gap is not None:
+            label = f"{point_label(numbers, ours)}: throughput distance to SparseGPT's"
+            distance = Estimate(-abs(gap.value), gap.stderr, gap.n)
+            found.append(Comparison(label, distance, "relative", RELATIVE_MARGIN))
+    return found
+
+
+def outputs_change_most(numbers: Numbers) -> list[Comparison]:
+    """Compare the share of o_proj among the 20 most different matrices with that among all."""
+    found = []
+    for model in numbers.models():
+        point = (model, OURS, "2of4", "ss-uc256")
+        seen = numbers.concentration(point)
+        if seen is not None:
+            label = f"{point_label(numbers, point)}: {seen.found} of {seen.top} are "
+            label += f"{mask_diffs.OUTPUT}, of all {seen.kind} of {seen.total}"
+            found.append(Comparison(label, Estimate(seen.excess), exact_p=seen.p_value))
+    return found

@@ -1,0 +1,375 @@
+"""The errata: each against a direct computation, and gone once the printed numbers are mended."""
+
+import csv
+import functools
+import math
+import re
+from importlib import resources
+
+import numpy as np
+import pytest
+from paper_text import missing, paper_text
+from reporting_run import small_config, write_run
+from scipy import stats as scipy_stats
+
+from evenprune.cli import main
+from evenprune.reporting.errata import checks, marks, sizes
+from evenprune.reporting.errata.paper import CONTRADICTED, IN_ORDER, OPEN, Paper
+from evenprune.reporting.render import escape_latex
+
+FOLDER = resources.files("evenprune.reporting")
+
+
+def read(name):
+    return list(csv.DictReader(FOLDER.joinpath(name).read_text(encoding="utf-8").splitlines()))
+
+
+@functools.cache
+def found():
+    return {check.slug: check for check in checks.checked()}
+
+
+@functools.cache
+def functions():
+    return dict(zip(found(), checks.CHECKS, strict=True))
+
+
+@functools.cache
+def cells():
+    return {
+        (r["model"], r["method"], r["regime"], r["calibration"], r["metric"]): float(r["value"])
+        for r in read("printed.csv")
+    }
+
+
+def column(metric, method="", regime="", calibration=""):
+    """Return {(model, method, regime, calibration): value} straight from printed.csv."""
+    wanted = (method, regime, calibration)
+    return {
+        key[:4]: value
+        for key, value in cells().items()
+        if key[4] == metric and all(w in ("", k) for w, k in zip(wanted, key[1:4]))
+    }
+
+
+def edited(change, stated=()):
+    """Return the paper with other digits: ``change`` gives those of a row, None for the same."""
+    rows = [row | {"value": change(row) or row["value"]} for row in read("printed.csv")]
+    facts = [
+        row | {"value": dict(stated).get(row["name"], row["value"])}
+        for row in read("errata/stated.csv")
+    ]
+    return Paper(rows, facts)
+
+
+def at(digits, *patterns):
+    """Return an edit of the cells whose path has one of the patterns."""
+
+    def change(row):
+        names = ("model", "method", "regime", "calibration", "metric")
+        path = "/".join(row[name] for name in names)
+        return digits if any(re.fullmatch(p, path) for p in patterns) else None
+
+    return change
+
+
+def state(slug, paper):
+    return functions()[slug](paper).state
+
+
+def nothing(row):
+    return None
+
+
+# Direct computations
+
+
+def dto(point):
+    m, u = (cells().get((*point, name)) for name in ("mmlu", "unqover"))
+    return None if m is None or u is None else math.sqrt(((100 - m) ** 2 + (100 - u) ** 2) / 2e4)
+
+
+def test_the_lower_distances_are_counted():
+    gaps = [
+        dto((m, "sparsegpt", r, c)) - dto((m, "debias-sparsegpt", r, c))
+        for m, _, r, c in column("unqover", "debias-sparsegpt", calibration="ss")
+    ]
+    assert len(gaps) == 18
+    text = f"lower in {sum(g > 0 for g in gaps)} of {len(gaps)} configurations"
+    assert text in found()["dto_regimes"].arithmetic
+
+
+def test_the_lowest_distances_are_counted():
+    wins = losses = 0
+    for (model, *_), _ in column("unqover", "debias-sparsegpt", "1of4").items():
+        ours = dto((model, "debias-sparsegpt", "1of4", "ss"))
+        for key in column("unqover"):
+            if key[0] == model and key[1] != "debias-sparsegpt" and key[2] in ("1of4", "dense"):
+                wins += ours < dto(key)
+                losses += ours > dto(key)
+    assert f"{wins} comparisons for and {losses} against" in found()["dto_lowest"].arithmetic
+
+
+def test_every_printed_distance_is_recomputed():
+    printed = column("dto")
+    gaps = [abs(dto(p) - v) for p, v in printed.items() if p[3] != "diff"]
+    assert f"largest gap is {max(gaps):.5f}" in found()["dto_formula"].arithmetic
+    assert max(gaps) < 0.0005
+    assert found()["dto_formula"].state == IN_ORDER
+
+
+def test_the_grids_are_those_of_plain_rounding():
+    values = {row["value"] for row in read("printed.csv") if row["metric"] == "crows_pairs"}
+    grid = {f"{100 * k / 1677:.2f}" for k in range(1678)}
+    text = f"of {len(values)} distinct values {len(values & grid)} are k/1,677"
+    assert text in found()["crows_size"].arithmetic
+    for value in values - grid:
+        assert value in found()["crows_size"].arithmetic
+    assert sizes.explains("33.33", 3)
+    assert not sizes.explains("33.34", 3)
+    assert sizes.explains("0.265", 200, percent=False)
+    assert not sizes.explains("0.265", 320, percent=False)
+    bbq = {float(row["value"]) for row in read("printed.csv") if row["metric"] == "bbq"}
+    assert all(round(10 * value, 6).is_integer() for value in bbq)
+    assert f"{len(bbq)} of {len(bbq)} distinct values" in found()["bbq_size"].arithmetic
+    assert "explain all are 1,000" in found()["bbq_size"].arithmetic
+
+
+@pytest.mark.parametrize("n", [1000, 1677])
+def test_the_share_of_items_is_the_limit_of_the_t_test(n):
+    lead = 20
+    share = marks.largest_share(100 * lead / n, n)
+    p_values = []
+    # Pairs of wins and losses with that lead, below and above the limit.
+    for differing in (math.floor(share * n) - 2, math.ceil(share * n) + 2):
+        losses = (differing - lead) // 2
+        scores = np.zeros(n)
+        scores[: lead + losses], scores[lead + losses : lead + 2 * losses] = 1, -1
+        p_values.append(scipy_stats.ttest_1samp(scores, 0).pvalue)
+    assert p_values[0] < 0.01 < p_values[1]
+
+
+def test_power_and_speedup_are_those_of_the_printed_cells():
+    dense = ("qwen2.5-7b-it", "dense", "dense", "none")
+    sparse = ("qwen2.5-7b-it", "sparsegpt", "2of4", "ss-uc256")
+    watts = []
+    for point in (dense, sparse):
+        kg, rate = (
+            cells()[(*point, f"serving:{n}")] for n in ("kg_co2e_per_mtok", "decode_tok_per_s")
+        )
+        watts.append(kg / 0.033 * 3.6 * rate)
+        assert f"{watts[-1]:.1f} W" in found()["power"].arithmetic
+    assert watts == pytest.approx([300, 300], abs=0.5)
+    gain = (
+        cells()[(*sparse, "serving:decode_tok_per_s")]
+        / cells()[(*dense, "serving:decode_tok_per_s")]
+    )
+    assert f"= {gain:.2f}" in found()["speedup"].arithmetic
+
+
+def test_the_unsafe_rates_are_tested_by_fisher():
+    own = column("harmbench:says_unsafe_paper", "debias-sparsegpt")
+    for (model, *_), ours in own.items():
+        base = cells()[(model, "sparsegpt", "1of4", "ss", "harmbench:says_unsafe_paper")]
+        a, b = round(200 * ours), round(200 * base)
+        p = scipy_stats.fisher_exact([[a, 200 - a], [b, 200 - b]]).pvalue
+        assert f"p = {p:.2g}" in found()["safety"].arithmetic
+
+
+def test_a_bold_number_is_compared_with_its_column():
+    bold = [row for row in read("printed.csv") if row["bold"] == "1" and row["metric"] == "bbq"]
+    wanda = cells()[("qwen2.5-7b-it", "wanda", "1of4", "ss", "bbq")]
+    ours = cells()[("qwen2.5-7b-it", "debias-sparsegpt", "1of4", "ss", "bbq")]
+    assert bold
+    assert wanda > ours
+    assert f"BBQ {ours:.2f} (Wanda: {wanda:.2f})" in found()["bolds"].arithmetic
+
+
+@pytest.mark.parametrize(
+    ("slug", "fragments"),
+    [
+        ("doubles", [f"{15.89 / 7.14:.2f}", f"{16.17 / 7.14:.2f}"]),
+        ("layers", ["28 layers", "index is 27"]),
+        ("stereoset_size", ["2 × 2,106"]),
+        ("unqover_size", ["4 × 10,002 = 40,008"]),
+        ("largest", ["14,042", "27,000"]),
+        ("added_tokens", [f"{15000 / 256:.0f} tokens a text"]),
+        ("datasets", ["10 are used"]),
+        ("numbers", ["88 of 89", "from 86% to 60%", "66.7"]),
+        ("ways", ["UnQover decreases to 48.04%", "from 47.26 to 48.04 it goes up"]),
+        ("bias_weight", ["= 0.5"]),
+        ("crows_six", ["for 5 of 9 models", "equally close for 1", "dense model for 6"]),
+        ("dense_shift", ["8 of 18", f"{60.46 - 30.10:+.2f}", f"{35.60 - 30.10:+.2f}"]),
+        ("four_texts", ["16.17 → 16.56", "47.43"]),
+        ("approaches_chance", [f"{28.45 - 100 / 3:+.2f}", f"{24.94 - 100 / 3:+.2f}"]),
+    ],
+)
+def test_the_arithmetic_has_its_numbers(slug, fragments):
+    assert [text for text in fragments if text not in found()[slug].arithmetic] == []
+    assert found()[slug].state != IN_ORDER
+
+
+# Positive controls: mended numbers take an erratum away, broken ones make one.
+
+ANY = "[^/]+"
+OURS14 = f"{ANY}/debias-sparsegpt/1of4/ss"
+Q2 = "qwen2.5-7b-it/debias-sparsegpt/2of4"
+MENDED = {
+    "dto_regimes": at("99.00", f"{ANY}/debias-sparsegpt/{ANY}/ss/unqover"),
+    "dto_lowest": at("99.00", f"{OURS14}/unqover"),
+    "efficiency_rows": at("0.645", f"{Q2}/ss-uc256/dto"),
+    "unqover_bbq": at("99.0", f"{OURS14}/bbq"),
+    "consistent": at("99.0", f"{ANY}/debias-sparsegpt/{ANY}/ss/(bbq|unqover)"),
+    "crows_six": at("50.00", f"{OURS14}/crows_pairs"),
+    "hit_hardest": at("1.00", f"{ANY}/sparsegpt/1of4/ss/unqover"),
+    "dense_shift": at("50.00", f"{ANY}/(dense|debias-sparsegpt)/{ANY}/{ANY}/unqover"),
+    "near_random": at("33.00", f"{ANY}/dense/dense/none/unqover"),
+    "approaches_chance": at("33.00", f"{ANY}/{ANY}/2of4/ss/unqover"),
+    "gemma": at("72.00", "gemma2-9b-it/dense/dense/none/mmlu"),
+    "crows_size": lambda row: (
+        f"{100 * round(float(row['value']) * 15.08) / 1508:.2f}"
+        if row["metric"] == "crows_pairs"
+        else None
+    ),
+    "bbq_size": at("76.41", "llama3.1-8b-it/dense/dense/none/bbq"),
+    "layers": None,
+    "bolds": at("10.00", f"{ANY}/wanda/1of4/ss/{ANY}"),
+    "daggers": at("1.00", f"{ANY}/sparsegpt/{ANY}/ss/bbq", f"{ANY}/sparsegpt/1of4/ss/crows_pairs"),
+    "safety": lambda row: (
+        "0.900" if row["method"] == "sparsegpt" and "says_unsafe" in row["metric"] else None
+    ),
+    "numbers": None,
+    "ways": at("47.00", f"{Q2}/ss-uc1024/unqover"),
+    "doubles": at("14.00", "qwen2.5-7b-it/(debias-)?sparsegpt/2of4/ss/perplexity"),
+    "four_texts": lambda row: (
+        at("16.00", f"{Q2}/ss-uc4/perplexity")(row) or at("50.00", f"{Q2}/ss-uc16/mmlu")(row)
+    ),
+    "power": at("0.0300", f"{ANY}/sparsegpt/2of4/ss-uc256/serving:kg_co2e_per_mtok"),
+    "speedup": at("40.00", f"{ANY}/sparsegpt/2of4/ss-uc256/serving:decode_tok_per_s"),
+    "baselines": None,
+    "uncertain": None,
+    "regimes_named": None,
+}
+BROKEN = {
+    "dto_formula": at("0.600", "llama3.1-8b-it/dense/dense/none/dto"),
+    "diff_rows": at("3.50", "qwen2.5-7b-it/sparsegpt/2of4/diff/mmlu"),
+    "averages": at("49.00", f"{Q2}/ss-uc256/unqover"),
+    "best_pruned": at("1.00", "aya-8b/debias-sparsegpt/1of4/ss/unqover"),
+    "entropies": at("1.050", "llama3.1-8b-it/dense/dense/none/unqover:entropy_correct"),
+    "harmbench_standard": at("0.268", f"{ANY}/{ANY}/1of4/ss/harmbench:says_unsafe_paper"),
+    "rtp_prompts": lambda row: "0.0338" if row["metric"].startswith("realtox") else None,
+    "repeats": lambda row: (
+        "1.00" if row["table"] == "tab:qwen_ultrachat_effect" and row["metric"] == "mmlu" else None
+    ),
+}
+STATED = {
+    "layers": "27",
+    "stereoset_size": "2106",
+    "unqover_size": "40008",
+    "largest": {"bbq_size": "1000"},
+    "added_tokens": "262144",
+    "datasets": "10",
+    "families": "7",
+    "models_text": "Phi-4-Mini-IT (3.8B); Deepseek-LLM-7B (Base)",
+    "regimes_named": "1of4",
+    "carbon": "0.056",
+    "bias_weight": {"release_alpha": "2"},
+    "next_token": {"hellaswag_scoring": "one letter"},
+}
+
+
+@pytest.mark.parametrize("slug", [slug for slug, change in MENDED.items() if change])
+def test_a_mended_paper_has_no_such_erratum(slug):
+    assert found()[slug].state != IN_ORDER
+    assert state(slug, edited(MENDED[slug])) == IN_ORDER
+
+
+@pytest.mark.parametrize("slug", BROKEN)
+def test_a_broken_paper_has_one(slug):
+    assert found()[slug].state == IN_ORDER
+    expected = OPEN if slug == "harmbench_standard" else CONTRADICTED
+    assert state(slug, edited(BROKEN[slug])) == expected
+
+
+@pytest.mark.parametrize("slug", STATED)
+def test_a_mended_statement_has_no_such_erratum(slug):
+    assert found()[slug].state != IN_ORDER
+    value = STATED[slug]
+    if not isinstance(value, dict):
+        value = {slug: value}
+    assert state(slug, edited(nothing, value)) == IN_ORDER
+
+
+def test_more_rows_mend_the_rest():
+    rows, own = read("printed.csv"), Paper().stated
+    magnitude = [row | {"method": "magnitude"} for row in rows if row["method"] == "dense"]
+    third = [
+        row | {"model": "vicuna1.5-7b", "value": "0.100"}
+        for row in rows
+        if row["metric"] == "unqover:entropy_correct" and row["model"] == "qwen2.5-7b-it"
+    ]
+    assert state("baselines", Paper(rows + magnitude, own)) == IN_ORDER
+    assert state("uncertain", Paper(rows + third, own)) == IN_ORDER
+    agreeing = [row for row in Paper().sentences if "from 86% to 60%" not in row["quote"]]
+    assert state("numbers", Paper(rows, own, agreeing)) == IN_ORDER
+    marked = [
+        row | {"dagger": "0"} if row["table"] == "tab:qwen-sparsity-all" else row for row in rows
+    ]
+    marked += [
+        row | {"dagger": "1", "table": "tab:debias-sparsegpt"}
+        for row in rows
+        if row["table"] == "tab:qwen-sparsity-all"
+    ]
+    assert found()["dagger_repeats"].state == IN_ORDER
+    assert state("dagger_repeats", Paper(marked, own)) == CONTRADICTED
+
+
+def test_every_check_has_a_control():
+    known = {*MENDED, *BROKEN, *STATED, "dagger_repeats"}
+    assert set(found()) == known
+    assert {check.state for check in found().values()} == {CONTRADICTED, OPEN, IN_ORDER}
+
+
+# Data and table
+
+
+def test_quotes_are_the_papers_words(shared):
+    quotes = {
+        row["quote"] for name in ("stated", "sentences") for row in read(f"errata/{name}.csv")
+    }
+    assert missing(quotes, paper_text(shared)) == []
+
+
+def test_every_sentence_has_a_cell_and_its_number():
+    for row in read("errata/sentences.csv"):
+        assert tuple(row["cell"].split("/", 4)) in cells()
+        assert row["value"] in row["quote"]
+        assert bool(row["way"]) == bool(row["against"])
+        assert row["way"] in ("", "up", "down")
+
+
+def test_stated_intensities_are_codecarbons():
+    codecarbon = pytest.importorskip("codecarbon")
+    import json
+
+    path = resources.files(codecarbon) / "data/private_infra/global_energy_mix.json"
+    mix = json.loads(path.read_text(encoding="utf-8"))
+    facts = {row["name"]: row["value"] for row in read("errata/stated.csv")}
+    for name, code in (("carbon_france", "FRA"), ("carbon_china", "CHN")):
+        assert float(facts[name]) == pytest.approx(mix[code]["carbon_intensity"] / 1000)
+
+
+def test_the_table_has_every_check_and_prints_in_latex(repo, tmp_path):
+    config = small_config(repo, tmp_path)
+    sheet = write_run(config, items=8)
+    collect = ["--run-sheet", str(sheet), "--out", str(tmp_path / "results.csv")]
+    tests = ["--significance", str(tmp_path / "significance.csv")]
+    assert main(["collect-results", *collect, *tests]) == 0
+    out = ["--out-prefix", str(tmp_path / "tables/errata")]
+    files = ["--run-sheet", str(sheet), "--results", str(tmp_path / "results.csv"), *tests]
+    assert main(["make-table", "--table", "errata", *files, *out]) == 0
+    rows = list(csv.DictReader((tmp_path / "tables/errata.csv").read_text().splitlines()))
+    assert {row["erratum"] for row in rows} == set(found())
+    for row in rows:
+        for text in (row["arithmetic"], row["follows"], row["statement"], row["topic"]):
+            assert "?" not in escape_latex(text)

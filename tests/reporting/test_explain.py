@@ -1,0 +1,191 @@
+"""``explain``: what it says of a cell, that it reads everything again, and its near-misses."""
+
+import argparse
+import csv
+import importlib
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from reporting_run import seal, small_config, write_json, write_run, write_sealed
+
+from evenprune.base.checksums import write_sum
+from evenprune.base.errors import UserError
+from evenprune.cli import COMMANDS, main
+from evenprune.plan import grids
+from evenprune.reporting.explain import explain
+
+UNQOVER = "world/debias-sparsegpt/1of4/ss/unqover"
+
+
+def write_origins(config, root):
+    """Write the manifests and the records of sources that a real run has."""
+    for point in grids.all_checkpoints(config):
+        if not point.is_base:
+            options = {"seed": point.seed, "damping": 0.01, "solver": None}
+            path = root / "pruned" / point.key / "model/manifest.json"
+            write_sealed(path, {"method": point.method, "options": options})
+    names = [("data", name) for name in grids.needed_datasets(config)]
+    for kind, name in [*names, *(("models", name) for name in grids.needed_models(config))]:
+        record = {"origin": "hub", "revision": f"rev-{name}", "files": {"a": {"sha256": "0" * 64}}}
+        write_json(root / "sources" / kind / f"{name}.json", record)
+
+
+def collect(root, tables):
+    files = ["--run-sheet", str(root / "run_sheet.json")]
+    tests = ["--significance", str(root / "significance.csv")]
+    assert main(["collect-results", *files, "--out", str(root / "results.csv"), *tests]) == 0
+    given = [*files, "--results", str(root / "results.csv"), *tests]
+    for table in tables:
+        out = ["--out-prefix", str(root / "tables" / table)]
+        assert main(["make-table", "--table", table, *given, *out]) == 0
+
+
+@pytest.fixture(scope="module")
+def run(repo, tmp_path_factory):
+    root = tmp_path_factory.mktemp("explain")
+    config = small_config(repo, root)
+    write_run(config, 40)
+    write_origins(config, root)
+    collect(root, ["main", "safety", "regimes", "masks", "claims", "efficiency"])
+    return root
+
+
+def test_a_cell_with_all_that_is_behind_it(run, capsys):
+    words = ["explain", "main", "--cell", UNQOVER, "--results", str(run)]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (seed,) = found["seeds"]
+    items = [json.loads(line) for line in Path(seed["items"]).read_text().splitlines()]
+    share = sum(row["correct"] for row in items) / len(items)
+    assert found["value"] == pytest.approx(share) == pytest.approx(seed["recomputed"])
+    assert found["n"] == len(items) == 40
+    with open(run / "tables/main.csv", encoding="utf-8", newline="") as lines:
+        rows = {(r["method"], r["regime"]): r for r in csv.DictReader(lines)}
+    assert found["shown"] == rows["debias-sparsegpt", "1of4"]["unqover"]
+    assert found["interval"]["low"] < share < found["interval"]["high"]
+    assert {(s["use"], s["revision"]) for s in found["sources"]} == {
+        ("model", "rev-world"), ("data", "rev-unqover"), ("calibration pairs", "rev-stereoset"),
+    }  # fmt: skip
+    assert found["tests"][0]["baseline"] == "sparsegpt"
+    assert found["method"]["options"] == {"seed": 0, "damping": 0.01}
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    for part in (found["shown"], seed["items"], "rev-unqover", "evenprune prune", "seed 0"):
+        assert part in text
+
+
+def test_the_commands_have_options_that_exist(run):
+    for cell, table in ((UNQOVER, "main"), ("world/magnitude/1of4/none/mmlu", "main")):
+        seen = []
+        for line in explain(run, table, cell)["commands"]:
+            words = shlex.split(line)
+            if words[0] == "snakemake":
+                continue
+            parser = argparse.ArgumentParser(exit_on_error=False)
+            module = COMMANDS[words[3]][0]
+            importlib.import_module(module, "evenprune").add_arguments(parser)
+            parser.parse_args(words[4:])
+            seen.append(words[3])
+        assert seen[-4:] == ["check", "evaluate-checkpoint", "collect-results", "make-table"]
+        assert "prune" in seen
+        assert ("build-calibration" in seen) == (cell == UNQOVER)
+
+
+@pytest.mark.parametrize(
+    ("table", "cell", "kind"),
+    [
+        ("main", "world/debias-sparsegpt/1of4/ss/dto", "bootstrap"),
+        ("safety", "world/debias-sparsegpt/1of4/ss/harmbench", "wilson"),
+        ("main", "world/dense/dense/none/mmlu", "normal"),
+    ],
+)
+def test_intervals_by_kind(run, table, cell, kind):
+    found = explain(run, table, cell)
+    assert found["interval"]["kind"] == kind
+    assert found["interval"]["low"] < found["value"] < found["interval"]["high"]
+    assert found["seeds"][0]["recomputed"] == pytest.approx(found["value"])
+    parts = ["mmlu", "unqover"] if cell.endswith("dto") else [cell.rpartition("/")[2]]
+    assert [s["name"] for s in found["sources"] if s["use"] == "data"] == parts
+
+
+def test_a_matrix_of_the_masks_and_a_measurement(run):
+    with open(run / "tables/masks.csv", encoding="utf-8", newline="") as lines:
+        row = next(csv.DictReader(lines))
+    point = "world/debias-sparsegpt/2of4/ss-uc256"
+    cell = f"{point}/masks/pattern_disagreement/{row['layer']}.{row['module']}"
+    found = explain(run, "masks", cell)
+    assert found["shown"] == row["pattern_disagreement"]
+    assert found["seeds"][0]["recomputed"] == found["value"]
+    found = explain(run, "efficiency", f"{point}/serving/kg_co2e_per_mtok")
+    assert Path(found["seeds"][0]["measurement"]).is_file()
+
+
+@pytest.mark.parametrize(
+    ("table", "cell", "words"),
+    [
+        ("main", "wrld/debias-sparsegpt/1of4/ss/unqover", "no model 'wrld'; did you mean world?"),
+        ("main", "world/debias-sparsgpt/1of4/ss/unqover", "did you mean debias-sparsegpt"),
+        (
+            "main",
+            "world/wanda/2of4/ss/unqover",
+            "no regime '2of4' of world/wanda; did you mean 1of4",
+        ),
+        ("main", "world/debias-sparsegpt/1of4/sss/unqover", "did you mean ss?"),
+        ("main", "world/debias-sparsegpt/1of4/ss/unqovr", "did you mean unqover?"),
+        ("main", UNQOVER + "/ac", "did you mean acc"),
+        ("main", "world/debias-sparsegpt/1of4", "expected a cell as MODEL/METHOD"),
+        ("mian", UNQOVER, "expected one of the tables"),
+        ("claims", UNQOVER, "no cells of one checkpoint"),
+        ("main", UNQOVER + "/confidence_wrong", "does not show unqover/confidence_wrong"),
+        ("main", "world/sparsegpt/u50/ss/unqover", "the table main has no row"),
+    ],
+)
+def test_a_wrong_cell_is_one_sentence_with_the_nearest(run, capsys, table, cell, words):
+    assert main(["explain", table, "--cell", cell, "--results", str(run)]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+def test_a_number_that_differs_somewhere_is_an_error(repo, tmp_path):
+    config = small_config(repo, tmp_path)
+    write_run(config, 16)
+    write_origins(config, tmp_path)
+    collect(tmp_path, ["main"])
+    explain(tmp_path, "main", UNQOVER)
+    table = tmp_path / "tables/main.csv"
+    good = table.read_text()
+    shown = explain(tmp_path, "main", UNQOVER)["shown"]
+    table.write_text(good.replace(shown, "12.34"))
+    with pytest.raises(UserError, match="make the table again"):
+        explain(tmp_path, "main", UNQOVER)
+    table.write_text(good)
+    # Records that were changed after they were counted, with checksums that fit.
+    folder = next(tmp_path.glob("evals/world/debias-sparsegpt/1of4/ss/s0"))
+    items = folder / "unqover/items.jsonl"
+    rows = [json.loads(line) for line in items.read_text().splitlines()]
+    rows[0]["correct"] = not rows[0]["correct"]
+    before = items.read_text()
+    items.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(UserError, match=r"items\.jsonl"):
+        explain(tmp_path, "main", UNQOVER)
+    seal(folder)
+    with pytest.raises(UserError, match=r"expected acc .* in .*items\.jsonl, which gives"):
+        explain(tmp_path, "main", UNQOVER)
+    items.write_text(before)
+    seal(folder)
+    explain(tmp_path, "main", UNQOVER)
+    # Another value in metrics.json, or in results.csv, likewise.
+    metrics = json.loads((folder / "unqover/metrics.json").read_text())
+    metrics["metrics"]["acc"]["value"] += 0.1
+    write_json(folder / "unqover/metrics.json", metrics)
+    seal(folder)
+    with pytest.raises(UserError, match=r"in .*metrics\.json, which gives"):
+        explain(tmp_path, "main", UNQOVER)
+    results = tmp_path / "results.csv"
+    results.write_text(results.read_text() + "\n")
+    with pytest.raises(UserError, match=r"results\.csv"):
+        explain(tmp_path, "main", UNQOVER)
+    write_sum(results)

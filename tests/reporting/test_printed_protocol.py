@@ -1,0 +1,190 @@
+"""Which numbers have a printed counterpart, and how ours stand beside it."""
+
+import dataclasses
+import math
+
+import pytest
+from reporting_run import small_config
+
+from evenprune.plan.config import Benchmark
+from evenprune.plan.declared import PROTOCOL, as_declared, deviations
+from evenprune.plan.grids import Checkpoint
+from evenprune.reporting import printed
+from evenprune.reporting.beside import agreement, companion, shown_pairs
+from evenprune.reporting.printed_run import printed_run
+from evenprune.reporting.render import (
+    Cell,
+    Column,
+    Table,
+    TableRow,
+    covered,
+    csv_form,
+    to_latex,
+    to_markdown,
+)
+
+LLAMA = Checkpoint("llama3.1-8b-it", "dense", "dense", "none", 0)
+
+
+@pytest.fixture(scope="module")
+def config(repo, tmp_path_factory):
+    return small_config(repo, tmp_path_factory.mktemp("paper"), "paper.yaml")
+
+
+def changed(config, slug, **update):
+    """The configuration with one benchmark changed, as a run of printed numbers."""
+    entry = Benchmark(**(config.benchmarks[slug].model_dump() | update))
+    return printed_run(config.model_copy(update={"benchmarks": config.benchmarks | {slug: entry}}))
+
+
+def test_the_configuration_of_the_paper_is_the_declared_one(config):
+    shown = {entry.task: slug for slug, entry in config.benchmarks.items()}
+    for task in PROTOCOL:
+        assert deviations(config, shown[task], LLAMA.model) == []
+        assert as_declared(config, task, LLAMA.model) == shown[task]
+    assert deviations(config, "stereoset", LLAMA.model) == ["not in the paper"]
+
+
+@pytest.mark.parametrize(
+    ("slug", "metric", "update", "words"),
+    [
+        ("unqover", "acc", {"limit": 100}, "limit 100 in place of None"),
+        ("unqover", "acc", {"style": "helm"}, "style helm in place of fairsteer"),
+        ("unqover", "acc", {"split": "sampled"}, "split sampled in place of datas_rebuilt"),
+        ("unqover", "acc", {"chat_template": True}, "chat_template True in place of False"),
+        ("unqover", "acc", {"bos": "never"}, "bos never in place of auto"),
+        ("bbq", "acc_all", {"split": "full"}, "split full in place of groups8864"),
+        ("wikitext2", "ppl", {"split": "lmeval"}, "split lmeval in place of gptq2048"),
+        ("wikitext2", "ppl", {"dataset": "tinystories"}, "dataset tinystories"),
+        ("hellaswag", "acc", {"headline": "acc_norm"}, "headline acc_norm in place of acc"),
+    ],
+)
+def test_another_protocol_has_no_printed_value(config, slug, metric, update, words):
+    assert printed.printed_value(printed_run(config).sheet, LLAMA, slug, metric) is not None
+    run = changed(config, slug, **update)
+    assert printed.printed_value(run.sheet, LLAMA, slug, metric) is None
+    assert any(words in one for one in deviations(run.sheet.config, slug, LLAMA.model))
+
+
+def test_the_metric_that_a_user_prefers_is_not_taken_for_the_paper_s(config):
+    run = changed(config, "hellaswag", headline="acc_norm")
+    assert printed.printed_value(run.sheet, LLAMA, "hellaswag", "acc_norm") is None
+
+
+def test_a_chat_template_of_the_model_counts(config):
+    models = dict(config.models)
+    models[LLAMA.model] = models[LLAMA.model].model_copy(update={"chat_template": True})
+    run = printed_run(config.model_copy(update={"models": models}))
+    assert printed.printed_value(run.sheet, LLAMA, "unqover", "acc") is None
+    other = dataclasses.replace(LLAMA, model="vicuna1.5-7b")
+    assert printed.printed_value(run.sheet, other, "unqover", "acc") is not None
+
+
+def test_dto_needs_both_of_its_benchmarks_in_the_paper_s_form(config):
+    assert printed.printed_value(printed_run(config).sheet, LLAMA, "dto", "dto") is not None
+    for slug in ("mmlu", "unqover"):
+        run = changed(config, slug, limit=50)
+        assert printed.printed_value(run.sheet, LLAMA, "dto", "dto") is None
+
+
+def test_an_invented_world_never_shows_a_printed_value(repo, tmp_path, monkeypatch):
+    config = small_config(repo, tmp_path)
+    rows = tuple(
+        row | {"model": "world"} if row["model"] == LLAMA.model else row
+        for row in printed.printed_rows()
+    )
+    monkeypatch.setattr(printed, "printed_rows", lambda: rows)
+    printed.printed_values.cache_clear()
+    try:
+        point = dataclasses.replace(LLAMA, model="world")
+        names = [("mmlu", "acc"), ("hellaswag", "acc"), ("dto", "dto")]
+        run = printed_run(config)
+        assert not any(printed.printed_value(run.sheet, point, *name) for name in names)
+        # The same names of a run that is no world would have one.
+        real = printed_run(config.model_copy(update={"source": "external"}))
+        assert all(printed.printed_value(real.sheet, point, *name) for name in names)
+    finally:
+        printed.printed_values.cache_clear()
+
+
+# Beside each other
+
+PERCENT = Column("mmlu", "MMLU", scale=100.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "paper", "inside"),
+    [
+        (0.60, 0.01, 0.6196, True),  # 1.96 standard errors are 61.95996
+        (0.60, 0.01, 0.6197, False),
+        (0.60, None, 0.60, None),
+        (0.60, 0.01, None, None),
+        (None, None, 0.60, None),
+        (0.60, 0.0, 0.60, True),
+    ],
+)
+def test_the_interval_covers_what_is_rounded_to_the_printed_value(value, error, paper, inside):
+    assert covered(PERCENT, Cell(value, "", paper, error=error)) is inside
+
+
+def table(*cells):
+    rows = [
+        TableRow((f"row {index}",), {"mmlu": cell}, {"model": str(index)})
+        for index, cell in enumerate(cells)
+    ]
+    heading = TableRow(("nothing below",), kind="heading")
+    return Table("main", "Caption.", ("Model",), (PERCENT,), (*rows, heading))
+
+
+def test_ours_stand_above_the_paper_s_and_the_difference():
+    shown = table(
+        Cell(0.60, "60.00", 0.5900, error=0.01, bold=True),
+        Cell(0.60, "60.00", 0.40, error=0.01),
+        Cell(0.60, "60.00"),
+        Cell(0.60, "60.00", 0.59999),
+    )
+    beside = companion(shown)
+    assert beside.slug == "main_vs_print"
+    assert [(row.labels, row.cells["mmlu"].display) for row in beside.rows] == [
+        (("row 0",), "60.00"), (("paper",), "59.00"), (("ours − paper",), "+1.00 ✓"),
+        (("row 1",), "60.00"), (("paper",), "40.00"), (("ours − paper",), "+20.00 ×"),
+        (("row 3",), "60.00"), (("paper",), "60.00"), (("ours − paper",), "+0.00"),
+    ]  # fmt: skip
+    assert not any(cell.bold for row in beside.rows for cell in row.cells.values())
+    found = agreement(shown_pairs(shown))
+    assert (found.inside, found.tested, found.printed) == (1, 2, 3)
+    assert "1 of 2 cells with a printed value have it within" in beside.caption
+    assert "1 more have no interval" in beside.caption
+    assert "| ours − paper | +1.00 ✓ |" in to_markdown(beside)
+    assert r"+1.00 $\checkmark$" in to_latex(beside)
+    assert r"+20.00 $\times$" in to_latex(beside)
+
+
+def test_the_csv_has_difference_interval_and_cover():
+    header, lines = csv_form(
+        table(Cell(0.60, "60.00", 0.59, error=0.01), Cell(0.60, "60.00", error=0.01))
+    )
+    names = [f"mmlu_{name}" for name in ("printed", "diff", "low", "high", "covered")]
+    assert header == ["model", "mmlu", *names]
+    assert [lines[0][name] for name in names] == ["59.00", "1.00", "58.04", "61.96", "1"]
+    assert [lines[1][name] for name in names] == ["", "", "58.04", "61.96", ""]
+
+
+def test_a_table_without_printed_values_has_nothing_beside_it():
+    plain = table(Cell(0.60, "60.00", error=0.01))
+    assert companion(plain) is None
+    assert csv_form(plain)[0] == ["model", "mmlu", "mmlu_printed"]
+
+
+def test_the_error_over_seeds_has_both_parts(config):
+    from evenprune.reporting.results import Group, Measured, Quantity, Results
+
+    results = Results.__new__(Results)
+    group = Group("m", "sparsegpt", "1of4", "ss", (0, 1))
+    quantity = Quantity("mmlu", "acc")
+    results._values = {
+        (point, quantity): Measured(value, 100, 0.03, error=0.03)
+        for point, value in zip(group.checkpoints(), (0.5, 0.6), strict=True)
+    }
+    found = results.of(group, quantity)
+    assert found.error == pytest.approx(math.hypot(0.03, 0.1 / math.sqrt(2) / math.sqrt(2)))

@@ -1,0 +1,181 @@
+"""Which checkpoints are compared, and over which family p-values and intervals are corrected."""
+
+import csv
+import dataclasses
+
+import numpy as np
+import pytest
+from reporting_run import small_config, write_run
+from scipy import stats as scipy_stats
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.proportion import proportion_confint
+
+from evenprune.cli import main
+from evenprune.plan.config import JUDGED
+from evenprune.plan.grids import Checkpoint
+from evenprune.plan.run_sheet import RunSheet, read_run_sheet
+from evenprune.plan.sections import MethodVariant
+from evenprune.reporting import significance, stats
+from evenprune.reporting.fields import Run
+from evenprune.reporting.results import Group, Quantity, Results, Significance
+
+VARIANTS = {
+    "sg.refit": MethodVariant(method="sparsegpt", refit_steps=5),
+    "ds.refit": MethodVariant(method="debias-sparsegpt", refit_steps=5),
+    "ds.b2": MethodVariant(method="debias-sparsegpt", bias_weight=2.0),
+    "ds.damped": MethodVariant(method="debias-sparsegpt", damping=0.1),
+    "erase.wanda": MethodVariant(method="debias-erase", solver="wanda"),
+    "erase.magnitude": MethodVariant(method="debias-erase", solver="magnitude"),
+}
+
+
+@pytest.fixture(scope="module")
+def config(repo, tmp_path_factory):
+    found = small_config(repo, tmp_path_factory.mktemp("pairs"))
+    return found.model_copy(update={"methods": {**found.methods, **VARIANTS}})
+
+
+def point(method, regime="1of4", calibration="ss", seed=0):
+    return Checkpoint("world", method, regime, calibration, seed)
+
+
+def baselines(config, *points):
+    pairs = significance.pairs(RunSheet(config, {}, {key: {} for key in points}))
+    return {ours.method: theirs for ours, theirs in pairs}
+
+
+BASES = [
+    point("sparsegpt"), point("sg.refit"), point("wanda"), point("magnitude", calibration="none"),
+    point("dense", "dense", "none"),
+]  # fmt: skip
+
+
+def test_each_method_has_its_counterpart(config):
+    debiased = ["debias-sparsegpt", "debias-erase", "debias-gradient", "gradient.e0.003", "ds.b2"]
+    found = baselines(config, *BASES, *map(point, [*debiased, *VARIANTS]))
+    assert {name: found[name].method for name in debiased} == dict.fromkeys(debiased, "sparsegpt")
+    assert found["ds.refit"] == point("sg.refit")
+    assert found["erase.wanda"] == point("wanda")
+    assert found["erase.magnitude"] == point("magnitude", calibration="none")
+    # No SparseGPT has that damping; nothing is compared with itself or the other way round.
+    assert not {"ds.damped", "sparsegpt", "sg.refit", "wanda", "magnitude", "dense"} & set(found)
+
+
+def test_seed_regime_and_calibration_are_the_same(config):
+    for other in (
+        point("sparsegpt", seed=1), point("sparsegpt", "2of4"), point("sparsegpt", calibration="cp")
+    ):  # fmt: skip
+        assert baselines(config, other, point("debias-erase")) == {}
+    assert baselines(config, point("sparsegpt"), point("ds.refit")) == {}
+
+
+def test_a_shifted_dense_model_is_compared_with_the_dense_one(config):
+    found = baselines(config, *BASES, point("debias-erase", "dense"))
+    assert found["debias-erase"] == point("dense", "dense", "none")
+
+
+def read_csv(path):
+    with open(path, encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+@pytest.fixture(scope="module")
+def run(repo, tmp_path_factory):
+    root = tmp_path_factory.mktemp("family")
+    config = small_config(repo, root)
+    sheet = write_run(config, 60)
+    files = ["--out", str(root / "results.csv"), "--significance", str(root / "significance.csv")]
+    assert main(["collect-results", "--run-sheet", str(sheet), *files]) == 0
+    return root, config
+
+
+def test_p_and_interval_are_corrected_over_the_same_family(run):
+    root, config = run
+    families = {}
+    for row in read_csv(root / "significance.csv"):
+        assert bool(row["p_holm"]) == bool(row["family_low"]) == bool(row["family_high"])
+        if row["p_holm"]:
+            base = config.methods[row["method"]].method if row["method"] in config.methods else None
+            families.setdefault((base or row["method"], row["seed"]), []).append(row)
+    assert {name for name, _ in families} == {"debias-sparsegpt", "debias-erase", "debias-gradient"}
+    clear = 0
+    for rows in families.values():
+        p_values = [float(row["p_t"]) for row in rows]
+        expected = multipletests(p_values, method="holm")[1]
+        assert [float(row["p_holm"]) for row in rows] == pytest.approx(expected)
+        for row, p in zip(rows, p_values, strict=True):
+            diff, n = float(row["diff"]), int(row["n"])
+            low, high = float(row["family_low"]), float(row["family_high"])
+            assert (low + high) / 2 == pytest.approx(diff)
+            t = scipy_stats.t.isf(0.025 / len(rows), n - 1)
+            assert (high - low) / 2 == pytest.approx(t * float(row["stderr"]))
+            # What excludes 0 has a Bonferroni p below 0.05, and so one by Holm.
+            excluded = low > 0 or high < 0
+            assert excluded == (len(rows) * p < 0.05)
+            assert not excluded or float(row["p_holm"]) < 0.05
+            clear += excluded
+    assert clear
+
+
+def test_another_method_in_the_run_changes_no_other_familys_p(run):
+    root, _ = run
+    sheet = read_run_sheet(root / "run_sheet.json")
+    wanted = ("debias-sparsegpt", "sparsegpt")
+    fewer = dataclasses.replace(
+        sheet, files={p: files for p, files in sheet.files.items() if p.method in wanted}
+    )
+    key = ["method", "regime", "calibration", "benchmark", "metric"]
+    both = [significance.item_tests(one, 50).set_index(key) for one in (sheet, fewer)]
+    own = both[0].loc[both[1].index]
+    assert len(both[0]) > len(both[1])
+    assert own["p_holm"].equals(both[1]["p_holm"])
+
+
+def test_daggers_stay_with_debias_sparsegpt(run):
+    root, _ = run
+    sheet = read_run_sheet(root / "run_sheet.json")
+    tests = Significance(root / "significance.csv")
+    shown = Run(sheet, Results(root / "results.csv"), tests)
+    quantity = Quantity("unqover", "acc")
+    for method, has in (("debias-sparsegpt", True), ("debias-erase", False)):
+        group = Group("world", method, "1of4", "ss", (0,))
+        assert tests.of(group, *quantity[:2]) is not None
+        assert (shown.dagger_test(group, quantity) is not None) == has
+
+
+# Wilson's intervals
+
+
+def test_rates_of_judged_answers_have_wilsons_interval(run):
+    root, config = run
+    judged = {name for name, entry in config.benchmarks.items() if entry.task in JUDGED}
+    rows = {
+        (*(row[k] for k in ("method", "regime", "calibration", "benchmark")), row["metric"]): row
+        for row in read_csv(root / "results.csv")
+        if row["model"] == "world" and row["category"] == ""
+    }
+    ends = [key for key in rows if key[-1].endswith("_low") and key[3] != "dto"]
+    assert {key[3] for key in ends} == judged
+    assert {key[-1] for key in ends} >= {"unsafe_rate_low", "refusal_rate_low"}
+    for key in ends:
+        rate = rows[*key[:4], key[4].removesuffix("_low")]
+        n = int(rate["n"])
+        low, high = proportion_confint(round(float(rate["value"]) * n), n, method="wilson")
+        assert float(rows[key]["value"]) == pytest.approx(low)
+        upper = rows[*key[:4], key[4].replace("_low", "_high")]
+        assert float(upper["value"]) == pytest.approx(high)
+
+
+def test_wilsons_interval_is_its_closed_form_and_has_its_coverage():
+    z = scipy_stats.norm.isf(0.025)
+    for count, n in ((0, 20), (3, 40), (20, 20)):
+        p = count / n
+        middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+        half = z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+        found = stats.wilson(count, n)
+        assert (found.low, found.high) == pytest.approx((middle - half, middle + half), abs=1e-12)
+    drawn = np.random.default_rng(0).binomial(200, 0.03, size=1000)
+    hits = [stats.wilson(int(k), 200) for k in drawn]
+    assert 0.92 < np.mean([one.low <= 0.03 <= one.high for one in hits]) < 0.98
+    with pytest.raises(ValueError, match="at least one"):
+        stats.wilson(0, 0)
