@@ -12,7 +12,10 @@ def raw(repo):
     return merge(read_yaml(repo / "config/catalogue.yaml"), read_yaml(repo / "config/config.yaml"))
 
 
-@pytest.mark.parametrize("name", ["config", "real-small", "paper"])
+SHIPPED = ("config", "controls", "paper", "paper-extended", "protocols", "real-small")
+
+
+@pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_configurations_are_valid(repo, name):
     load_config(
         read_yaml(repo / f"config/{name}.yaml"),
@@ -29,6 +32,20 @@ def test_paper_grid_has_58_pruned_and_9_dense_checkpoints(repo):
     assert sum(point.method != "dense" for point in points) == 58
     assert sum(point.method == "dense" for point in points) == 9
     assert len({point.key for point in points}) == len(points)
+
+
+def test_stereoset_is_measured_where_it_is_a_clean_test(repo):
+    """With pairs of another source, in the grids of the paper's models."""
+    for name, clean in (("paper-extended", "cp-uc256"), ("paper", "cp-uc256")):
+        raw = read_yaml(repo / f"config/{name}.yaml")
+        config = load_config(raw, "unused", repo / "config/catalogue.yaml")
+        found = {
+            point.calibration
+            for point in grids.all_checkpoints(config)
+            if "stereoset" in grids.benchmarks_of(config, point)
+        }
+        assert clean in found
+        assert "ss" not in found
 
 
 def test_all_errors_are_reported_at_once(raw):

@@ -262,6 +262,8 @@ def test_the_run_sheet_is_read_as_it_was_written(paths, tmp_path):
     assert run_sheet.files[DENSE]["check"] is None
     assert set(run_sheet.experiments) == {"one", "two"}
     local = {"mirror": "/m", "lock": "l", "device": "cuda", "gpus_per_job": 2, "threads": 9}
+    spread = {name: {**entry, "gpus": 4} for name, entry in RAW["models"].items()}
+    local |= {"store": "/shared/store", "models": spread}
     assert contents(Paths(configured(**local, pdf=False))) == contents(paths)
 
 
@@ -282,4 +284,45 @@ def test_a_source_is_told_where_it_lies_as_the_configuration_says_it(repo):
     for name, given in catalogue["datasets"].items():
         wanted = {"mirror": given.get("mirror"), "hub": given.get("hub")}
         assert jobs.source_entry(config, "data", name) == wanted
-        assert config.datasets[name].model_dump(mode="json") == wanted
+        words = {"groups": given.get("groups")}
+        assert config.datasets[name].model_dump(mode="json") == wanted | words
+
+
+def asked(model, **benchmark):
+    """Return the options that the benchmark mmlu gets for a model with these keys."""
+    models = copy.deepcopy(RAW["models"])
+    models["m"] |= model
+    benchmarks = copy.deepcopy(RAW["benchmarks"])
+    benchmarks["mmlu"] |= benchmark
+    return jobs.benchmark_options(Paths(configured(models=models, benchmarks=benchmarks)), DENSE)[
+        "mmlu"
+    ]
+
+
+def test_a_model_decides_what_a_benchmark_leaves_open():
+    plain = asked({})
+    assert (plain["bos"], plain["chat_template"]) == ("auto", False)
+    assert "split" not in plain
+    own = {"mmlu": {"bos": "always", "split": "validation", "chat_template": True}}
+    assert asked({"protocol": own}) == plain | own["mmlu"]
+    assert asked({"protocol": own}, bos="never", split="test", chat_template="auto") == plain | {
+        "bos": "never",
+        "split": "test",
+        "chat_template": "auto",
+    }
+    # Of another task: nothing. Of the model as a whole: what its task's entry leaves open.
+    assert asked({"protocol": {"bbq": {"bos": "never"}}}) == plain
+    assert asked({"bos": "never", "protocol": {"mmlu": {"split": "dev"}}}) == plain | {
+        "bos": "never",
+        "split": "dev",
+    }
+
+
+def test_a_model_s_protocol_is_checked_against_its_task():
+    models = copy.deepcopy(RAW["models"])
+    models["m"]["protocol"] = {"mmlu": {"split": "tset", "style": "helm"}}
+    with pytest.raises(UserError) as error:
+        configured(models=models)
+    assert "models.m.protocol.mmlu.split: got 'tset'" in str(error.value)
+    assert "did you mean 'test'?" in str(error.value)
+    assert "models.m.protocol.mmlu.style: the task mmlu has none" in str(error.value)

@@ -23,7 +23,7 @@ DATA = "DATA_FILES"
 IGNORED = {PACKAGE} | {
     f"{PACKAGE}.{name}"
     for name in (
-        *("cli", "base.codedigest", "base.errors", "base.progress"),
+        *("cli", "base.codedigest", "base.errors", "base.progress", "base.provenance"),
         *("plan.checks", "plan.field_errors", "plan.raw", "pruning.card", "pruning.provenance"),
     )
 }

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, field_validator, model_serializer, model_validator
 
 from .sections import Section
+from .tasks import TASKS
 
 _PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 _FOLDER = re.compile(rf"{_PART}(/{_PART})*")
@@ -35,6 +36,23 @@ def _folder_under(place: str) -> AfterValidator:
 Repository = Annotated[str, AfterValidator(_repository)]
 
 
+class Sparse(Section):
+    """A section that is written as it was given: without the keys that are null."""
+
+    @model_serializer(mode="wrap")
+    def _given(self, write: Any) -> dict[str, Any]:
+        return {key: value for key, value in write(self).items() if value is not None}
+
+
+class ModelProtocol(Sparse):
+    """How one model is asked in the benchmarks of a task, where these leave it open (null)."""
+
+    bos: Literal["auto", "always", "never"] | None = Field(None, description="as in `benchmarks`")
+    chat_template: bool | Literal["auto"] | None = Field(None, description="as in `benchmarks`")
+    split: str | None = Field(None, description="as in `benchmarks`")
+    style: str | None = Field(None, description="as in `benchmarks`")
+
+
 class ModelEntry(Section):
     """A model that experiments can name."""
 
@@ -55,19 +73,37 @@ class ModelEntry(Section):
         "auto", description="dtype of evaluation; `auto`: the checkpoint's"
     )
     chat_template: bool = Field(False, description="apply the tokenizer's chat template to prompts")
+    bos: Literal["auto", "always", "never"] = Field(
+        "auto", description="BOS token before a text, of benchmarks that leave it open"
+    )
+    protocol: dict[Literal[TASKS], ModelProtocol] = Field(  # type: ignore[valid-type]
+        {},
+        description="task → `bos`, `chat_template`, `split`, `style` of this model, for benchmarks "
+        "that leave them open, as in `{perplexity: {split: gptq2048+bos}}`",
+    )
+    gpus: int = Field(
+        1,
+        ge=1,
+        description="GPUs that hold it together in evaluation and serving, where one is too "
+        "small; such jobs ask for as many (pruning needs one)",
+    )
+    params: str | None = Field(
+        None, description="size in words, such as 8B, for the table `models`; null: not known"
+    )
+    instruction_tuned: bool | None = Field(
+        None,
+        description="for the tables `models` and `more_models`, which has base models apart; null: "
+        "not known",
+    )
+    multilingual: bool | None = Field(None, description="for the table `models`; null: not known")
+    licence: str | None = Field(
+        None, description="its name, for the table `licences`; null: not known"
+    )
     trust_remote_code: bool = Field(
         False,
         description="fetch, pin and run the Python files (`*.py`) of the model's repository; "
         "read them first",
     )
-
-
-class Sparse(Section):
-    """A section that is written as it was given: without the keys that are null."""
-
-    @model_serializer(mode="wrap")
-    def _given(self, write: Any) -> dict[str, Any]:
-        return {key: value for key, value in write(self).items() if value is not None}
 
 
 class HubPart(Sparse):
@@ -139,3 +175,8 @@ class DatasetEntry(Section):
         None, description="folder under `MIRROR/data`, without `..`; null: the name"
     )
     hub: HubEntry | None = Field(None, description="repository and parts; null: mirror only")
+    groups: str | None = Field(
+        None,
+        description="whom its items are about, for the table `benchmarks`; null: the categories "
+        "that were measured",
+    )

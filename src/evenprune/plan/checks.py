@@ -88,6 +88,7 @@ def all_errors(raw: Mapping[str, Any]) -> list[str]:
         *world_errors(raw),
         *experiment_errors(raw),
         *benchmark_errors(raw),
+        *model_protocol_errors(raw),
         *calibration_errors(raw),
         *block_size_errors(raw),
         *released_errors(raw),
@@ -264,26 +265,44 @@ def _task_errors(where: str, entry: Mapping[str, Any]) -> list[str]:
         splits = ()
     splits = splits or facts.splits
 
-    def choice(key: str, allowed: tuple[str, ...]) -> None:
-        value = entry.get(key)
-        if value is not None and not allowed:
-            lines.append(f"{where}.{key}: the task {task} has none; remove the key")
-        elif isinstance(value, str) and value not in allowed:
-            lines.append(
-                f"{where}.{key}: got {value!r}, allowed are {', '.join(allowed)}"
-                f"{nearest(value, allowed)}"
-            )
-
-    choice("style", facts.styles)
-    choice("split", splits)
+    lines += _choice_error(where, task, entry, "style", facts.styles)
+    lines += _choice_error(where, task, entry, "split", splits)
     if entry.get("orders") == 6 and not facts.orders:
         fitting = " and ".join(name for name, other in FACTS.items() if other.orders)
         lines.append(
             f"{where}.orders: only the tasks {fitting} have options to reorder; remove the key"
         )
     if entry.get("split") is None or entry["split"] in splits:
-        choice("headline", metrics_of(task, entry))
+        lines += _choice_error(where, task, entry, "headline", metrics_of(task, entry))
     return lines
+
+
+def _choice_error(
+    where: str, task: str, entry: Mapping[str, Any], key: str, allowed: tuple[str, ...]
+) -> list[str]:
+    value = entry.get(key)
+    if value is not None and not allowed:
+        return [f"{where}.{key}: the task {task} has none; remove the key"]
+    if isinstance(value, str) and value not in allowed:
+        return [
+            f"{where}.{key}: got {value!r}, allowed are {', '.join(allowed)}"
+            f"{nearest(value, allowed)}"
+        ]
+    return []
+
+
+def model_protocol_errors(raw: Mapping[str, Any]) -> list[str]:
+    """Return an error for each style and split of a model that its task does not have."""
+    return [
+        line
+        for name, model in section(raw, "models").items()
+        for task, entry in mapping(model.get("protocol")).items()
+        if task in FACTS
+        for key, allowed in (("style", FACTS[task].styles), ("split", FACTS[task].splits))
+        for line in _choice_error(
+            f"models.{name}.protocol.{task}", task, mapping(entry), key, allowed
+        )
+    ]
 
 
 def calibration_errors(raw: Mapping[str, Any]) -> list[str]:

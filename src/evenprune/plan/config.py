@@ -86,6 +86,11 @@ class Config(Section):
         "config/sources.lock.json",
         description="file with the hub's revisions and checksums, written by `snakemake prefetch`",
     )
+    store: str | None = Field(
+        None,
+        description="folder of finished checkpoints and evaluations that other runs and clones "
+        "share: what is there is taken over instead of computed, see `docs/cluster.md`; null: none",
+    )
     device: Literal["cpu", "cuda"] = Field(
         "cpu",
         description="where pruning, evaluation and serving run; a job that is to use `cuda` and "
@@ -96,6 +101,15 @@ class Config(Section):
         ge=0,
         description="GPUs that such a job asks Snakemake or the cluster for; null: 1 on `cuda`, "
         "none on `cpu`",
+    )
+    keep: Literal["checkpoints", "evals", "tables"] = Field(
+        "checkpoints",
+        description="what the targets `all` and `tables` leave: `checkpoints` (everything), "
+        "`evals` (a pruned checkpoint is deleted after its last use, and pruned again when it is "
+        "needed), `tables` (the evaluations are deleted too)",
+    )
+    check_disk: bool = Field(
+        True, description="stop before the first job where the checkpoints do not fit on the disk"
     )
     threads: int = Field(1, ge=1, description="CPU threads of one pruning or evaluation job")
     world: World = Field(World(), description="the invented world")

@@ -163,3 +163,16 @@ def serving_checkpoints(config: Config) -> list[Checkpoint]:
         for point in experiment_checkpoints(config, config.serving.experiment)
         if point.regime in (DENSE, COMPRESSIBLE)
     ]
+
+
+def asked_of(config: Config, benchmark: Benchmark, model: str) -> dict[str, Any]:
+    """Return ``bos``, ``chat_template`` and, where they are named, ``split`` and ``style``.
+
+    Those of the benchmark; what it leaves open the model decides, for its task or as a whole.
+    """
+    entry = config.models[model]
+    own = entry.protocol.get(benchmark.task)
+    found: dict[str, Any] = {"bos": entry.bos, "chat_template": entry.chat_template}
+    found |= own.model_dump(exclude_none=True) if own else {}
+    names = {"bos", "chat_template", "split", "style"}
+    return found | benchmark.model_dump(include=names, exclude_none=True)

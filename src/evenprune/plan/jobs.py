@@ -23,6 +23,12 @@ def gpus_per_job(config: Config) -> int:
     return 1 if config.gpus_per_job is None else config.gpus_per_job
 
 
+def gpus_for(config: Config, model: str) -> int:
+    """Return how many GPUs an evaluation or serving job of a model asks for."""
+    several = config.models[model].gpus
+    return several if several > 1 and config.device != "cpu" else gpus_per_job(config)
+
+
 def mirror(config: Config) -> str | None:
     """Return the folder that is asked first: the invented world of the run, or the user's."""
     return f"{config.results}/world" if config.source == "world" else config.mirror
@@ -94,6 +100,33 @@ def prune_flags(config: Config, point: Checkpoint) -> str:
     return " ".join(words)
 
 
+def restore(paths: Paths, *points: Checkpoint) -> str:
+    """Return the shell text that prunes deleted checkpoints again; nothing for base models.
+
+    It asks first, so that it costs nothing where they are there.
+    """
+    config, lines = paths.config, []
+    for point in points:
+        if point.is_base:
+            continue
+        folder = paths.folder(point)
+        words = ["--model", paths.model(point.model)]
+        if point.calibration != NO_CALIBRATION:
+            place = paths.calibration(point.model, point.calibration, point.seed)
+            words += ["--pairs", f"{place}/pairs.jsonl"]
+        texts = texts_file(paths, point) if point.calibration != NO_CALIBRATION else ""
+        words += ["--texts", texts] if texts else []
+        trusted = config.models[point.model].trust_remote_code
+        words += ["--trust-remote-code"] if trusted else []
+        words += ["--regime", point.regime, "--seed", str(point.seed), "--device", config.device]
+        words += ["--work", f"{config.results}/.partial", "--out", folder]
+        lines.append(
+            f"[ -e {shlex.quote(folder)}/manifest.json ] || python -m evenprune restore "
+            f"{shlex.join(words)} {prune_flags(config, point)};"
+        )
+    return " ".join(lines)
+
+
 def texts_file(paths: Paths, point: Checkpoint) -> str:
     """Return the file of unpaired texts that a checkpoint is calibrated with, "" for none."""
     if not paths.config.calibrations[point.calibration].texts:
@@ -121,7 +154,7 @@ def benchmark_options(paths: Paths, point: Checkpoint) -> dict[str, dict[str, An
         unused = {"dataset", "experiments"} | _unused(benchmark)
         options = benchmark.model_dump(exclude=unused, exclude_none=True)
         options |= {"data": paths.dataset(benchmark.dataset), "dtype": model.dtype}
-        options.setdefault("chat_template", model.chat_template)
+        options |= grids.asked_of(paths.config, benchmark, point.model)
         if benchmark.judge:
             options["judge"] = paths.model(benchmark.judge)
         found[slug] = options

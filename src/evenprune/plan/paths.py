@@ -15,7 +15,9 @@ from .grids import Checkpoint
 
 TABLE_FORMS = ("tex", "csv", "md")
 # Tables and figures that show more of a measurement than its row in results.csv.
-MEASURED = ("efficiency",)
+MEASURED = ("efficiency", "efficiency_details")
+# Figures that show single items of an evaluation.
+OPENING = ("examples",)
 
 
 # Benchmarks whose items have planted log-odds in the invented world.
@@ -107,6 +109,10 @@ class Paths:
             self.config.device == "cuda" if wanted is None else wanted
         )
 
+    def is_exported(self, point: Checkpoint) -> bool:
+        """Return whether this run makes a checkpoint's 2:4 export."""
+        return self.is_compressed(point) and point in grids.serving_checkpoints(self.config)
+
     def served_ready(self, point: Checkpoint) -> str:
         """Return what a measurement waits for: the export where that is served."""
         return self.exported(point) if self.is_compressed(point) else self.ready(point)
@@ -122,6 +128,21 @@ class Paths:
     def efficiency(self, point: Checkpoint) -> str:
         """Return the measurement of a checkpoint's throughput and energy."""
         return f"{self.results}/serving/{point.key}/efficiency.json"
+
+    def released(self, point: Checkpoint) -> str:
+        """Return what says that a pruned checkpoint was deleted after its last use."""
+        return f"{self.results}/pruned/{point.key}/released.json"
+
+    def uses(self, point: Checkpoint) -> list[str]:
+        """Return the files that a pruned checkpoint's folder is needed for."""
+        served = point in grids.serving_checkpoints(self.config)
+        compared = [one for one, other in self.mask_references.items() if point in (one, other)]
+        return [
+            self.ready(point),
+            f"{self.evaluation(point)}/summary.json",
+            *map(self.masks, compared),
+            *([self.efficiency(point)] if served else []),
+        ]
 
     # All files of a stage
 
@@ -149,6 +170,19 @@ class Paths:
     def evaluation_files(self) -> list[str]:
         """Return the summaries of all evaluations."""
         return [f"{self.evaluation(point)}/summary.json" for point in self.checkpoints]
+
+    def released_files(self) -> list[str]:
+        """Return what says that each pruned checkpoint, and the evaluations, were deleted, where
+        the configuration keeps none."""
+        if self.config.keep == "checkpoints":
+            return []
+        pruned = [self.released(point) for point in self.checkpoints if not point.is_base]
+        return [*pruned, *([self.released_evaluations] if self.config.keep == "tables" else [])]
+
+    @property
+    def released_evaluations(self) -> str:
+        """The file that says that the evaluations were deleted after the tables were made."""
+        return f"{self.results}/evals/released.json"
 
     def serving_files(self) -> list[str]:
         """Return the measurements of throughput and energy."""
@@ -179,6 +213,10 @@ class Paths:
     def measurements_of(self, table: str) -> list[str]:
         """Return the measurements that a table or figure opens beside results.csv."""
         return self.serving_files() if table in MEASURED else []
+
+    def records_of(self, figure: str) -> list[str]:
+        """Return the evaluations whose items a figure opens beside results.csv."""
+        return self.evaluation_files() if figure in OPENING else []
 
     def paper_files(self, latex: bool) -> list[str]:
         """Return the PDF where the configuration wants it; ``latex``: whether it can be made."""

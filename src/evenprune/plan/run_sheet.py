@@ -23,9 +23,16 @@ if TYPE_CHECKING:
     from .paths import Paths
 
 # What lies or runs where on this machine, and what else changes no table.
-LOCAL = {"mirror", "lock", "device", "gpus_per_job", "threads", "pdf"}
-# What decides how numbers are shown, and where; of models and methods their labels too.
+LOCAL = {
+    *("mirror", "lock", "store", "device", "gpus_per_job", "threads", "pdf", "keep", "check_disk")
+}
+# What decides how numbers are shown, and where; and words of the entries.
 SHOWN = ("title", "tables", "figures", "controls", "results")
+WORDS = {
+    "models": ("label", "params", "instruction_tuned", "multilingual", "licence"),
+    "methods": ("label",),
+    "datasets": ("groups",),
+}
 
 
 class CheckpointEntry(BaseModel):
@@ -141,7 +148,10 @@ def contents(paths: "Paths") -> dict[str, Any]:
     served = set(grids.serving_checkpoints(config))
     local = dict.fromkeys(LOCAL, True) | {"serving": {"python"}}
     dumped = config.model_dump(mode="json", exclude=local)
-    dumped["models"] = {name: dumped["models"][name] for name in grids.needed_models(config)}
+    dumped["models"] = {
+        name: {key: value for key, value in dumped["models"][name].items() if key != "gpus"}
+        for name in grids.needed_models(config)
+    }
     return {
         "config": dumped,
         "experiments": {
@@ -165,9 +175,9 @@ def contents(paths: "Paths") -> dict[str, Any]:
 def computed(sheet: Mapping[str, Any]) -> dict[str, Any]:
     """Return of what ``run_sheet`` returns the part that numbers follow from, without words."""
     config = {name: value for name, value in sheet["config"].items() if name not in SHOWN}
-    for kind in ("models", "methods"):
+    for kind, words in WORDS.items():
         config[kind] = {
-            name: {key: value for key, value in entry.items() if key != "label"}
+            name: {key: value for key, value in entry.items() if key not in words}
             for name, entry in config[kind].items()
         }
     return {**sheet, "config": config}

@@ -297,18 +297,20 @@ class Benchmark(Section):
     style: str | None = Field(
         None,
         description="prompt style of UnQover and BBQ: `fairsteer`, `cal0`, `cal_fs`, `helm`, "
-        "`lighteval`; null: the task's",
+        "`lighteval`; null: the model's, else the task's",
     )
     split: str | None = Field(
-        None, description="part or variant of the task, see `docs/evaluation.md`; null: the task's"
+        None,
+        description="part or variant of the task, see `docs/evaluation.md`; null: the "
+        "model's, else the task's",
     )
     orders: Literal[1, 6] = Field(
         1, description="option orders of UnQover and BBQ only: 1 (the data's own) or 6 (all)"
     )
-    bos: Literal["auto", "always", "never"] = Field(
-        "auto",
+    bos: Literal["auto", "always", "never"] | None = Field(
+        None,
         description="BOS token before a text: `auto` (as the tokenizer does), `always` (exactly "
-        "one), `never`",
+        "one), `never`; null: as the model says, else `auto`",
     )
     chat_template: bool | Literal["auto"] | None = Field(
         None,

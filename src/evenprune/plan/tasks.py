@@ -12,7 +12,7 @@ from typing import Any, Literal
 # Prompt styles, see data/prompts.py; the default comes first.
 UNQOVER_STYLES = ("fairsteer", "cal0", "cal_fs", "helm", "lighteval")
 BBQ_STYLES = ("helm", "lighteval", "fairsteer", "cal0", "cal_fs")
-WIKITEXT_SPLITS = ("gptq2048", "gptq2048+bos", "paper", "lmeval", "all")
+WIKITEXT_SPLITS = ("gptq2048", "gptq2048+bos", "paper", "lmeval", "evaluate", "all")
 DOCUMENTS = "documents"  # the split of perplexity over stories
 
 # Which values of a metric are good: large, small, near one half or near zero; "": none is.

@@ -1,0 +1,163 @@
+"""What a step of a run took: times, host and memory, in a provenance.json of its own.
+
+A step whose output lies in the results of the workflow (a folder with ``.parameters``) leaves
+``<results>/.provenance/<output>/``:
+
+- ``running.json`` while it runs: process, host, start. A killed step leaves it behind.
+- ``provenance.json`` once it has finished: seconds, CPU seconds, peak memory, machine, headline.
+- ``failed.json`` where it ended with an error, until it finishes.
+
+``evenprune status`` and ``evenprune plan`` read these. Nothing that a run makes depends on them,
+and a step never fails because of them.
+"""
+
+import contextlib
+import json
+import os
+import platform
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from .files import write_json
+
+FOLDER, PARAMETERS = ".provenance", ".parameters"
+RUNNING, FINISHED, FAILED = "running.json", "provenance.json", "failed.json"
+
+
+def run_of(out: Path) -> Path | None:
+    """Return the results folder that an output belongs to, None outside of one."""
+    path = Path(os.path.abspath(out))
+    return next((folder for folder in path.parents if (folder / PARAMETERS).is_dir()), None)
+
+
+def record_folder(results: Path, out: Path | str) -> Path:
+    """Return where the records of the step that makes ``out`` lie; ``out`` below ``results``."""
+    inside = os.path.relpath(os.path.abspath(out), os.path.abspath(results))
+    return results / FOLDER / inside
+
+
+def machine(device: str | None) -> dict[str, Any]:
+    """Return host, device and threads, as this process sees them."""
+    torch = sys.modules.get("torch")
+    threads = torch.get_num_threads() if torch and hasattr(torch, "get_num_threads") else None
+    on_gpu = device is not None and device.startswith("cuda")
+    gpu = None
+    if torch and on_gpu and torch.cuda.is_available():
+        gpu = torch.cuda.get_device_name()
+    return {
+        "host": platform.node(),
+        "device": device or "cpu",
+        "gpu": gpu,
+        "threads": threads,
+        "cpus": os.cpu_count(),
+    }
+
+
+def started_at() -> float:
+    """Return when this process was started, in seconds since 1970."""
+    ticks = start_ticks(os.getpid())
+    with open("/proc/uptime", encoding="ascii") as file:
+        up = float(file.read().split()[0])
+    return time.time() - up + (ticks or 0) / os.sysconf("SC_CLK_TCK")
+
+
+def start_ticks(process: int) -> int | None:
+    """Return the kernel's start time of a process, which with its number names it; None if gone."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
+            # The second field, a name in brackets, may hold blanks and brackets.
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def cpu_seconds() -> float:
+    """Return the CPU seconds of this process and of those that it has waited for."""
+    whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    used = [resource.getrusage(one) for one in whose]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def peak_bytes() -> int:
+    """Return the largest resident memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    """Return a record, None where there is none or it is half-written."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+@contextlib.contextmanager
+def recorded(
+    command: str,
+    out: Path | str | None,
+    device: str | None = None,
+    headline: Callable[[], str] | None = None,
+) -> Iterator[None]:
+    """Record the step that is done inside, and say its headline when it has finished.
+
+    Does nothing where ``out`` is None or lies in no results of the workflow. ``headline`` gives the
+    one line of the finished step. What cannot be recorded (a full disk) stops no step.
+    """
+    results = None if out is None else run_of(Path(out))
+    if out is None or results is None:
+        yield
+        return
+    folder = record_folder(results, out)
+    began = started_at()
+    about: dict[str, Any] = {"command": command, "started": _moment(began)}
+    resumed = (folder / RUNNING).exists() or (folder / FAILED).exists()
+    process = os.getpid()
+    alive = {"process": process, "ticks": start_ticks(process), "host": platform.node()}
+    _write(folder / RUNNING, about | alive)
+    try:
+        yield
+    except BaseException as error:
+        what = str(error) or type(error).__name__
+        _write(folder / FAILED, about | {"finished": _moment(time.time()), "error": what})
+        _forget(folder / RUNNING)
+        raise
+    seconds = time.time() - began
+    said = headline() if headline else ""
+    record = about | {
+        "finished": _moment(time.time()),
+        "seconds": round(seconds, 3),
+        "cpu_seconds": round(cpu_seconds(), 3),
+        "peak_bytes": peak_bytes(),
+        # It went on behind what an earlier one had done: no measure of the whole.
+        "resumed": resumed,
+        "headline": said,
+        "version": __version__,
+        **machine(device),
+    }
+    _write(folder / FINISHED, record)
+    _forget(folder / FAILED, folder / RUNNING)
+    inside = os.path.relpath(folder, results / FOLDER)
+    print(f"finished: {inside}: {said + ', ' if said else ''}{seconds:.1f} s", flush=True)
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def _write(path: Path, record: dict[str, Any]) -> None:
+    with contextlib.suppress(Exception):
+        write_json(path, record)
+
+
+def _forget(*paths: Path) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.unlink()

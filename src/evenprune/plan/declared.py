@@ -1,0 +1,88 @@
+"""The one place that says which benchmark of a run is measured as the paper is taken to be.
+
+The paper does not say all of this: ``PROTOCOL`` is our declaration of it, and only a benchmark with
+exactly these settings stands beside a printed value. A setting that is not listed for a task has no
+part in its result, or none in the number that the paper prints (``orders``, ``batch_size``,
+``backend``).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from .config import Config
+from .grids import asked_of
+from .tasks import FACTS, splits_of
+
+# Of every task: all items, its own headline, the tokenizer's BOS, no chat template.
+COMMON: Mapping[str, Any] = {
+    "limit": None,
+    "bos": "auto",
+    "chat_template": False,
+}
+_JUDGED: Mapping[str, Any] = {
+    "chat_template": "auto",
+    "judge": "llama-guard3-1b",
+    "max_new_tokens": None,
+}
+PROTOCOL: Mapping[str, Mapping[str, Any]] = {
+    "perplexity": {"dataset": "wikitext2", "split": "gptq2048"},
+    "hellaswag": {"dataset": "hellaswag", "split": "validation"},
+    "mmlu": {"dataset": "mmlu", "split": "test"},
+    "unqover": {"dataset": "unqover", "split": "datas_rebuilt", "style": "fairsteer"},
+    "bbq": {"dataset": "bbq", "split": "groups8864", "style": "helm"},
+    "crows_pairs": {"dataset": "crows_pairs", "split": "revised"},
+    "realtoxicityprompts": {"dataset": "realtoxicityprompts", "split": "random1200", **_JUDGED},
+    "harmbench": {"dataset": "harmbench", "split": "standard", **_JUDGED},
+}
+
+
+def settings(config: Config, slug: str, model: str) -> dict[str, Any]:
+    """Return what decides a benchmark's numbers for a model, defaults filled in."""
+    entry = config.benchmarks[slug]
+    styles = FACTS[entry.task].styles
+    asked = asked_of(config, entry, model)
+    return {
+        "dataset": entry.dataset,
+        "split": asked.get("split") or splits_of(entry.task, entry.dataset)[0],
+        "style": asked.get("style") or (styles[0] if styles else None),
+        "limit": entry.limit,
+        "headline": entry.headline or FACTS[entry.task].headline,
+        "bos": asked["bos"],
+        "chat_template": asked["chat_template"],
+        "judge": entry.judge,
+        "max_new_tokens": entry.max_new_tokens,
+    }
+
+
+def deviations(config: Config, slug: str, model: str) -> list[str]:
+    """Return in words each setting that is not the declared one; empty for the paper's form.
+
+    A task that the paper does not have, and any benchmark of an invented world, deviate.
+    """
+    task = config.benchmarks[slug].task
+    if config.source == "world":
+        return ["an invented world"]
+    if task not in PROTOCOL:
+        return ["not in the paper"]
+    declared = {**COMMON, "headline": FACTS[task].headline, **PROTOCOL[task]}
+    found = settings(config, slug, model)
+    return [
+        f"{name} {found[name]} in place of {wanted}"
+        for name, wanted in declared.items()
+        if found[name] != wanted
+    ]
+
+
+def as_declared(config: Config, task: str, model: str) -> str | None:
+    """Return the first benchmark of a task that is in the paper's form for a model, None without.
+
+    ``dto`` is the run's only where its two benchmarks are (``reporting/printed.py``).
+    """
+    return next(
+        (
+            slug
+            for slug, entry in config.benchmarks.items()
+            if entry.task == task and not deviations(config, slug, model)
+        ),
+        None,
+    )

@@ -1,0 +1,61 @@
+"""The one line about a finished step: its headline numbers, read from what it wrote."""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+from ..base.errors import UserError
+from ..base.files import read_json
+from .finished import SUMMARY
+
+
+def headline(command: str, out: Path) -> str:
+    """Return the headline of a step by its subcommand and output; "" where it has none."""
+    say = SAYS.get(command)
+    try:
+        return say(out) if say else ""
+    except (OSError, UserError, KeyError, TypeError, ValueError):
+        return ""  # the step has finished; only its line is poorer
+
+
+def _pruned(out: Path) -> str:
+    return f"{read_json(out / 'manifest.json')['sparsity']:.2%} zeros"
+
+
+def _checked(out: Path) -> str:
+    found = read_json(out)
+    return f"{found['sparsity']:.2%} zeros in {found['matrices']} matrices, as they should be"
+
+
+def _compared(out: Path) -> str:
+    with open(out, encoding="utf-8", newline="") as file:
+        return f"{sum(1 for _ in csv.DictReader(file))} matrices compared"
+
+
+def _evaluated(out: Path) -> str:
+    parts = []
+    for slug, entry in read_json(out / SUMMARY)["benchmarks"].items():
+        value = entry["metrics"][entry["headline"]]["value"]
+        shown = "undefined" if value is None else f"{value:.4g}"
+        parts.append(f"{slug} {entry['headline']} {shown}")
+    return ", ".join(parts)
+
+
+def _calibrated(out: Path) -> str:
+    found = read_json(out / "manifest.json")
+    return f"{found['pairs']['kept']} pairs, {found['texts']['kept']} texts"
+
+
+def _collected(out: Path) -> str:
+    with open(out, encoding="utf-8", newline="") as file:
+        return f"{sum(1 for _ in csv.DictReader(file))} values"
+
+
+SAYS: dict[str, Callable[[Path], str]] = {
+    "build-calibration": _calibrated,
+    "prune": _pruned,
+    "check": _checked,
+    "compare-masks": _compared,
+    "evaluate-checkpoint": _evaluated,
+    "collect-results": _collected,
+}
