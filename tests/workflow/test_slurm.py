@@ -1,0 +1,136 @@
+"""Jobs through a real Slurm of one node, which tests/slurm/with-slurm starts for one command."""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+
+from .conftest import TINY, copy_workflow
+
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
+
+TARGET = "results/tiny/evals/tiny/sparsegpt/2of4/ss-uc4/s0/summary.json"
+# The cluster, as a user's profiles/site says it. What pruning asks for is too little at first.
+SITE = {
+    "default-resources": {"slurm_partition": "test", "tasks_per_gpu": 0},
+    "set-resources": {"prune_model": {"mem_mb": "300 * attempt ** 2"}},
+    "seconds-between-status-checks": 2,
+    "slurm-init-seconds-before-status-checks": 2,
+    "latency-wait": 5,
+}
+
+
+def missing():
+    """Return why there is no Slurm here, or "" where there is one."""
+    path = f"{os.environ['PATH']}:/usr/sbin"
+    for name in ("sbatch", "slurmctld", "slurmd", "munged"):
+        if not shutil.which(name, path=path):
+            return f"no {name}: needs Debian's packages slurm-wlm and munge"
+    if os.geteuid():
+        return "needs root, for Slurm's daemons and namespaces of their own"
+    if not os.path.isdir("/etc/slurm"):
+        return "no folder /etc/slurm, where Slurm's clients look for their configuration"
+    namespaces = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "true"]
+    if subprocess.run(namespaces, capture_output=True).returncode:
+        return "no namespaces of its own allowed here (unshare)"
+    if importlib.util.find_spec("snakemake_executor_plugin_slurm") is None:
+        return "no snakemake-executor-plugin-slurm"
+    return ""
+
+
+@pytest.fixture
+def with_slurm(repo, tmp_path):
+    """Run a command on a Slurm of its own; return the finished process and the job records."""
+    if reason := missing():
+        pytest.skip(f"no Slurm: {reason}")
+
+    def run(*command, cwd):
+        path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}:/usr/sbin"
+        environment = {**os.environ, "PATH": path}
+        environment.pop("OMP_NUM_THREADS", None)
+        before = sorted(os.listdir("/etc/slurm"))
+        done = subprocess.run(
+            [repo / "tests/slurm/with-slurm", tmp_path / "slurm", *command],
+            cwd=cwd,
+            env=environment,
+            text=True,
+            capture_output=True,
+        )
+        assert sorted(os.listdir("/etc/slurm")) == before
+        listed = tmp_path / "slurm/jobs"
+        text = listed.read_text() if listed.exists() else ""
+        return done, [dict(re.findall(r"(\w+)=(\S*)", line)) for line in text.splitlines()]
+
+    return run
+
+
+def test_a_job_killed_for_its_memory_comes_back_with_more(repo, tmp_path, tiny_mirror, with_slurm):
+    (tmp_path / "run").mkdir()
+    folder = copy_workflow(repo, tmp_path / "run")
+    (folder / "tiny.yaml").write_text(yaml.safe_dump({**TINY, "mirror": str(tiny_mirror)}))
+    (folder / "profiles/site/config.yaml").write_text(yaml.safe_dump(SITE))
+    profiles = ("--workflow-profile", "profiles/slurm", "--profile", "profiles/site")
+    words = ("snakemake", TARGET, *profiles, "--configfile", "tiny.yaml")
+    done, jobs = with_slurm(*words, cwd=folder)
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output[-4000:]
+    assert (folder / TARGET).is_file()
+    # Calibration, pruning once or more than once, and the check with the evaluation behind it.
+    submitted = re.findall(r"SLURM jobid (\d+) \(log: \S*/(?:rule|group)_([a-z_]+)/", output)
+    rules = [rule for _, rule in submitted]
+    together = "evaluation_check_pruned_evaluate_checkpoint"
+    assert set(rules) == {"build_calibration", "prune_model", together}
+    assert [job["JobId"] for job in jobs] == [number for number, _ in submitted]
+    assert "localrule fetch_model" in output
+    pruned = [job for job, rule in zip(jobs, rules, strict=True) if rule == "prune_model"]
+    asked = [int(re.search(r"mem=(\d+)M", job["Tres"])[1]) for job in pruned]
+    minutes = [int(job["TimeLimit"]) for job in pruned]
+    count = len(pruned)
+    assert count in (2, 3)
+    assert asked == [300 * attempt**2 for attempt in range(1, count + 1)]
+    assert minutes == [120 * attempt for attempt in range(1, count + 1)]
+    assert [job["JobState"] for job in pruned] == ["FAILED"] * (count - 1) + ["COMPLETED"]
+    logs = folder / ".snakemake/slurm_logs/rule_prune_model"
+    assert "Exceeded job memory limit" in "".join(file.read_text() for file in logs.rglob("*.log"))
+
+
+def test_gpus_are_given_and_a_job_of_two_is_one_task(tmp_path, with_slurm):
+    told = tmp_path / "told"
+    asks = f"echo $CUDA_VISIBLE_DEVICES $SLURM_NTASKS >> {told}"
+    sbatch = ["sbatch", "--wait", "--mem", "50", "--cpus-per-task=1", "--gpus=2", "--wrap", asks]
+    done, jobs = with_slurm(*sbatch, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert told.read_text().split() == ["0,1"]
+    assert [job["JobState"] for job in jobs] == ["COMPLETED"]
+
+
+def test_a_command_that_is_killed_leaves_no_daemon(repo, tmp_path, with_slurm):
+    script = [repo / "tests/slurm/with-slurm", tmp_path / "s", "sh", "-c", "echo up; sleep 600"]
+    path = f"{os.environ['PATH']}:/usr/sbin"
+    process = subprocess.Popen(
+        script, stdout=subprocess.PIPE, text=True, env={**os.environ, "PATH": path}
+    )
+    assert process.stdout.readline() == "up\n"
+    assert daemons(tmp_path / "s")
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    for _ in range(100):  # the kernel ends a namespace's processes in its own time
+        if not daemons(tmp_path / "s"):
+            break
+        time.sleep(0.1)
+    assert not daemons(tmp_path / "s")
+
+
+def daemons(folder):
+    """Return the processes that have a file of ``folder`` open."""
+    listed = subprocess.run(
+        ["sh", "-c", "ls -l /proc/[0-9]*/fd 2>/dev/null"], capture_output=True, text=True
+    )
+    return [line for line in listed.stdout.splitlines() if f"{folder}/" in line]
