@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from evaluation_fixtures import save_model, write_datasets
 from pruning_models import random_pairs, write_rows
-from reporting_run import seal, write_run
+from reporting_run import seal, write_json, write_run, write_sealed
 
 from evenprune import cli
 from evenprune.base.errors import UserError
@@ -162,7 +162,21 @@ def ground(tmp_path_factory, repo):
     for path in list((root / "out").iterdir()):
         path.rename(root / path.name)
     (root / "out").rmdir()
+    write_origins(root, config, point)
     return root
+
+
+def write_origins(root: Path, config: Config, point: grids.Checkpoint) -> None:
+    """Put beside a run what `explain` reads of it: tables, sources, a manifest."""
+    for path in root.glob("*.csv*"):
+        shutil.copy(path, root / "run" / path.name)
+    command = words(root, "make-table main")
+    assert cli.main([*command[:-1], f"--out-prefix={root}/run/tables/main"]) == 0
+    record = {"origin": "hub", "revision": "1", "files": {"a": {"sha256": "0" * 64}}}
+    for kind, name in (("models", "world"), ("data", "bbq"), ("data", "stereoset")):
+        write_json(root / f"run/sources/{kind}/{name}.json", record)
+    content = {"method": point.method, "options": {"seed": 0}}
+    write_sealed(root / "run/pruned" / point.key / "model/manifest.json", content)
 
 
 MODEL = '{"entry": {"hub": "org/name"}}'
@@ -197,6 +211,7 @@ def words(root: Path, command: str) -> list[str]:
                               "--prompt-tokens=4", "--repetitions=1", "--min-seconds=0"],
         "export-sparse24": [f"--model={root}/good"],
         "collect-results": [sheet, f"--significance={root}/out/significance.csv"],
+        "explain": ["main", "--cell=world/debias-sparsegpt/2of4/ss/bbq", f"--results={root}/run"],
         "make-table": [f"--table={choice}", *results, sheet, f"--out-prefix={root}/out/table"],
         "make-figure": [f"--figure={choice}", results[0], sheet, f"--out-prefix={root}/out/figure"],
         "make-paper": [sheet, f"--tables={root}/tables", f"--figures={root}/figures"],
@@ -206,7 +221,7 @@ def words(root: Path, command: str) -> list[str]:
             "compare-masks": "masks.csv", "benchmark-serving": "speed.json",
             "collect-results": "results.csv", "make-paper": "paper.pdf"}.get(command)  # fmt: skip
     out = [f"--out={root}/out/{file}" if file else f"--out={root}/out"]
-    if command in ("make-table", "make-figure", "prefetch"):
+    if command in ("make-table", "make-figure", "prefetch", "explain"):
         out = []
     return [command, *given[command], *out]
 
@@ -253,6 +268,12 @@ CASES = [
     ("make-table main", "run/run_sheet.json"),
     ("make-figure regimes", "results.csv"),
     ("make-figure regimes", "run/run_sheet.json"),
+    ("explain", "run/run_sheet.json"),
+    ("explain", "run/tables/main.csv"),
+    ("explain", "run/sources/data/bbq.json"),
+    ("explain", "point/bbq/metrics.json"),
+    ("explain", "point/bbq/items.jsonl"),
+    ("explain", "pruned/model/manifest.json"),
     ("make-paper", "run/run_sheet.json"),
     ("report-controls", "run/run_sheet.json"),
     ("report-controls", "point/bbq/items.jsonl"),
@@ -334,8 +355,12 @@ def test_every_bad_file_is_one_sentence(command, file, ground, capsys):
 
 def test_every_command_that_reads_files_is_tried():
     tried = {command.split()[0] for command, _ in CASES}
-    # Elsewhere: tests/plan/test_describe_config.py, tests/controls/test_report_world.py
-    others = {"generate-world", "evaluate-checkpoint", "describe-config", "report-world"}
+    # Elsewhere: tests/plan/test_describe_config.py, tests/controls/test_report_world.py,
+    # tests/hardware/test_gpu_check.py
+    others = {
+        "generate-world", "evaluate-checkpoint", "describe-config", "report-world", "gpu-check",
+        "plan", "status", "release", "restore", "release-evaluations",
+    }  # fmt: skip
     assert set(cli.COMMANDS) - tried == others
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from . import __version__
 from .base.errors import UserError, shown
+from .base.provenance import recorded
 from .models.trust import trusting
 
 STREAMS = (1, 2)  # stdout, stderr
@@ -35,24 +36,37 @@ COMMANDS = {
     "build-calibration": (".data.build_calibration", "select and align calibration data"),
     "prune": (".pruning.prune", "prune one model"),
     "check": (".pruning.check", "verify a pruned checkpoint before it is evaluated"),
+    "restore": (".pruning.restore", "prune a checkpoint again that was deleted after its last use"),
+    "release": (".pruning.release", "delete a pruned checkpoint after its last use"),
     "compare-masks": (".pruning.compare_masks", "compare the masks of two pruned checkpoints"),
     "evaluate": (".evaluation.evaluate", "run one benchmark on one model"),
     "evaluate-checkpoint": (
         ".evaluation.evaluate_checkpoint",
         "run several benchmarks, one model load",
     ),
+    "release-evaluations": (
+        ".evaluation.release_evaluations",
+        "delete evaluations after the tables were made",
+    ),
     "benchmark-serving": (".serving.benchmark_serving", "measure throughput, energy and CO2"),
     "export-sparse24": (
         ".serving.export_sparse24",
         "compress a 2of4 checkpoint: values and 2-bit places",
     ),
+    "gpu-check": (".hardware.gpu_check", "try this program on a GPU, and report what was found"),
     "collect-results": (".reporting.collect_results", "gather all metrics into results.csv"),
     "make-table": (".reporting.make_table", "render one table as .tex, .csv and .md"),
     "make-figure": (".reporting.make_figure", "render one figure"),
+    "explain": (".reporting.explain", "say where one number of a table comes from, and check it"),
     "make-paper": (".reporting.make_paper", "typeset the tables and figures as one PDF"),
     "report-world": (".controls.report_world", "what is planted, and what dense models learned"),
+    "plan": (".plan.plan", "how long a run takes, what it costs, how much disk it needs"),
+    "status": (".plan.status", "what of a run is done, running, failed and waiting"),
     "report-controls": (".controls.report_controls", "the bias term against its negative controls"),
 }
+
+# What only looks, or writes about the program itself.
+NO_STEPS = ("describe-config", "status", "plan")
 
 # subcommand -> sections of the configuration whose keys say what its options mean, first one first
 SECTIONS = {
@@ -162,7 +176,7 @@ def _run(argv: list[str]) -> int:
             command.set_defaults(run=step.run)
     args = parser.parse_args(argv)
     try:
-        with trusting(args):
+        with trusting(args), _step(args):
             args.run(args)
     except OSError as error:
         if not _is_given(error.filename, args):
@@ -172,6 +186,20 @@ def _run(argv: list[str]) -> int:
             "run the same command again"
         ) from error
     return 0
+
+
+def _step(args: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
+    """Return what records a step of the workflow; it does nothing for other commands."""
+    out = getattr(args, "out", None) or getattr(args, "out_prefix", None)
+    if args.command in NO_STEPS or not isinstance(out, str | Path):
+        return contextlib.nullcontext()
+
+    def said() -> str:
+        from .plan.headlines import headline
+
+        return headline(args.command, Path(out))
+
+    return recorded(args.command, out, getattr(args, "device", None), said)
 
 
 def _is_given(name: object, args: argparse.Namespace) -> bool:

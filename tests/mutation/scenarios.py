@@ -258,7 +258,7 @@ def one_experiment(config, name: str):
         "experiments": {name: config.experiments[name]},
         "serving": config.serving.model_copy(update={"experiment": name}),
         "tables": ["main"],
-        "figures": config.figures[:1],
+        "figures": ["unqover_heatmap"],
     }
     return config.model_copy(update=changed)
 

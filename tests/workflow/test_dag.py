@@ -1,20 +1,38 @@
 """What the workflow promises before any job runs."""
 
 import json
+import re
 import subprocess
 import sys
+from collections import Counter
+from pathlib import Path
 
 import pytest
+
+from evenprune.plan.plan import make_graph, read_config
 
 from .conftest import copy_workflow, counts, snakemake
 
 pytestmark = pytest.mark.workflow
+REPO = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
 def clone(repo, tmp_path_factory):
     """The checkout's workflow without results, so that a dry run lists everything."""
     return copy_workflow(repo, tmp_path_factory.mktemp("clone"))
+
+
+def planned(name, **changes):
+    """Return the jobs that `plan` and `status` know of, by rule."""
+    config = read_config(REPO / name, REPO / "config/catalogue.yaml", "nowhere")
+    graph = make_graph(config.model_copy(update=changes))
+    return dict(Counter(job.rule for job in graph.jobs.values()))
+
+
+def without_targets(jobs):
+    own = ("default", "all", "record_parameters", "locate_mirror", "total")
+    return {rule: count for rule, count in jobs.items() if rule not in own}
 
 
 def test_dry_run_of_the_embedded_default(clone):
@@ -27,6 +45,7 @@ def test_dry_run_of_the_embedded_default(clone):
     # Three regimes with StereoSet, 2:4 with added texts and with the pairs of CrowS-Pairs, and 1:4
     # of the small model.
     assert jobs["compare_masks"] == 6
+    assert planned("config/config.yaml") == without_targets(jobs)
 
 
 def test_dry_run_of_the_paper_lists_its_67_checkpoints(clone):
@@ -54,6 +73,37 @@ def test_dry_run_of_the_paper_lists_its_67_checkpoints(clone):
     assert jobs["compare_masks"] == 9 + 3 * 3 + 1
     # Nine models and the guard model of the safety benchmarks.
     assert jobs["fetch_model"] == 10
+    assert planned("config/paper.yaml") == without_targets(jobs)
+
+
+def test_a_run_that_keeps_tables_only_deletes_each_checkpoint(clone):
+    (clone / "keep.yaml").write_text("keep: tables")
+    done = snakemake(clone, "-n", "--cores", "2", "--configfile", "keep.yaml")
+    assert done.returncode == 0, done.stderr
+    jobs = counts(done.stdout)
+    assert jobs["release_checkpoint"] == 24
+    assert jobs["release_evaluations"] == 1
+    assert planned("config/config.yaml", keep="tables") == without_targets(jobs)
+
+
+def test_a_run_that_does_not_fit_the_disk_stops_before_its_first_job(clone):
+    models = {"huge": {"hub": "some/huge-900000B", "label": "Huge"}}
+    grid = {"models": ["huge"], "methods": ["magnitude"], "regimes": ["2of4"]}
+    config = {
+        **{"source": "external", "models": models, "tables": ["main"], "results": "huge"},
+        "benchmarks": {"mmlu": {"task": "mmlu", "dataset": "mmlu"}},
+        "experiments": {"main": grid | {"calibrations": ["ss"]}},
+    }
+    (clone / "huge.yaml").write_text(json.dumps(config))
+    words = ("--cores", "1", "--configfile", "huge.yaml")
+    done = snakemake(clone, *words)
+    assert done.returncode != 0
+    said = done.stdout + done.stderr
+    assert "GB of free disk for the models that this run still writes" in said
+    assert "Traceback" not in said
+    assert not list((clone / "huge").glob("*"))
+    done = snakemake(clone, "huge/run_sheet.json", *words)
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_flag_of_pruning_is_on_the_command_line(clone):
@@ -77,10 +127,50 @@ def test_every_flag_of_pruning_is_on_the_command_line(clone):
 
 def test_slurm_profile_parses_and_dry_runs(clone):
     done = snakemake(
-        clone, "-n", "--profile", "profiles/slurm", "--configfile", "config/paper.yaml"
+        clone,
+        "-n",
+        *("--workflow-profile", "profiles/slurm", "--profile", "profiles/site"),
+        *("--configfile", "config/paper.yaml"),
     )
     assert done.returncode == 0, done.stderr
     assert counts(done.stdout)["evaluate_checkpoint"] == 67
+
+
+def test_the_slurm_profile_is_not_held_to_one_gpu():
+    """As --profile it would be: a workflow profile, profiles/default, wins key by key."""
+    from snakemake.cli import get_argument_parser
+
+    def limit(*profiles):
+        parsed = get_argument_parser(profiles=list(map(Path, profiles))).parse_args([])
+        return parsed.resources["gpu"].value
+
+    folder = Path(__file__).parents[2] / "profiles"
+    assert limit(folder / "site", folder / "slurm") == 50
+    assert limit(folder / "default") == 1
+    assert limit(folder / "slurm", folder / "default") == 1
+
+
+def test_a_model_on_two_gpus_is_pruned_on_one_and_evaluated_on_both(clone):
+    text = "{device: cuda, models: {world: {gpus: 2}}, store: /shared/st}"
+    (clone / "two.yaml").write_text(text)
+    words = ("--until", "evaluate_checkpoint", "--configfile", "two.yaml", "--resources", "gpu=4")
+    done = snakemake(clone, "-n", "-p", "--cores", "1", *words)
+    assert done.returncode == 0, done.stderr
+    # A job's description, then its command: from one rule to the next.
+    jobs = re.split(r"(?m)^(?:local)?rule ", done.stdout)[1:]
+    seen = set()
+    for job in jobs:
+        name, gpus = job.split(":")[0], re.search(r"\bgpu=(\d+)", job)
+        if name in ("prune_model", "evaluate_checkpoint"):
+            model = re.search(r"model=([\w-]+)", job)[1]
+            assert " --store /shared/st " in job
+            seen.add((name, model, gpus and int(gpus[1]), "--gpus 2 " in job))
+    assert seen == {
+        ("prune_model", "world", 1, False),
+        ("prune_model", "world-small", 1, False),
+        ("evaluate_checkpoint", "world", 2, True),
+        ("evaluate_checkpoint", "world-small", 1, False),
+    }
 
 
 def test_gpu_jobs_ask_for_one_gpu(clone):

@@ -35,7 +35,7 @@ def test_a_guard_model_judges_the_checkpoints_of_its_experiment(repo, tiny_mirro
         },
         "experiments": {"main": main, "safety": {**main, "methods": ["dense", "sparsegpt"]}},
         "serving": {},
-        "tables": ["main", "safety"],
+        "tables": ["main", "safety_details"],
         "figures": [],
     }
     run = tmp_path / "run"
@@ -54,7 +54,7 @@ def test_a_guard_model_judges_the_checkpoints_of_its_experiment(repo, tiny_mirro
         found = json.loads(path.read_text())
         assert found["spec"]["judge"].startswith("guard@")
         assert found["spec"]["protocol"]["judge"]["forms"] == ["pr", "paper"]
-    with open(results / "tables/safety.csv", encoding="utf-8", newline="") as lines:
+    with open(results / "tables/safety_details.csv", encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines))
     assert [row["method"] for row in rows] == ["dense", "sparsegpt"]
     assert {row["judge"] for row in rows} == {"harmbench: Guard"}

@@ -24,9 +24,17 @@ try:
     from evenprune.data import sources
     from evenprune.plan import jobs, steps
     from evenprune.plan.config import TABLES, FIGURES, load_config, read_yaml
-    from evenprune.plan.facts import DENSE, METHODS, NO_CALIBRATION, REGIMES
+    from evenprune.plan.disk import check_disk
+    from evenprune.plan.facts import (
+        COMPRESSIBLE,
+        DENSE,
+        METHODS,
+        NO_CALIBRATION,
+        REGIMES,
+    )
     from evenprune.plan.grids import Checkpoint
     from evenprune.plan.paths import Paths
+    from evenprune.plan.work import Graph
     from evenprune.plan.run_sheet import write_run_sheet
     from evenprune.reporting.latex import latex_available
     from evenprune.reporting.plausibility import printed_anomaly
@@ -73,6 +81,9 @@ shell.prefix(f"set -euo pipefail; export PYTHONPATH={shlex.quote(str(REPO / 'src
 PATHS = Paths(CONFIG)
 GPUS = jobs.gpus_per_job(CONFIG)
 MIRROR = jobs.mirror(CONFIG)
+# Threads of a measurement that nothing is to disturb: all that --cores gives. On a cluster there is
+# no such number, and the job asks for a node alone (profiles/site).
+UNDISTURBED = workflow.resource_settings.cores or CONFIG.threads
 
 
 def any_of(names):
@@ -85,7 +96,8 @@ def of_point(function, *arguments):
 
     def found(wildcards):
         calibration = wildcards.get("calibration", NO_CALIBRATION)
-        named = (wildcards.model, wildcards.method, wildcards.regime, calibration)
+        regime = wildcards.get("regime", COMPRESSIBLE)
+        named = (wildcards.model, wildcards.method, regime, calibration)
         try:
             return function(*arguments, Checkpoint(*named, int(wildcards.seed)))
         except UserError as error:
@@ -109,12 +121,39 @@ def local(value):
     return lambda wildcards, input: value
 
 
+def restored(points):
+    """Shell text that prunes again what was deleted after its last use, for the checkpoints that
+    ``points`` leads to; as a function of the input it is not compared."""
+    found = of_point(lambda point: jobs.restore(PATHS, *points(point)))
+    return lambda wildcards, input: found(wildcards)
+
+
+def existing(files):
+    """Those of the files that are there."""
+    return [file for file in files if Path(file).exists()]
+
+
 def trust_flag(wildcards):
     """--trust-remote-code for the models whose own code the configuration allows."""
     trusted = CONFIG.models[wildcards.model].trust_remote_code
     return "--trust-remote-code" if trusted else ""
 
 
+def model_gpus(wildcards):
+    """GPUs of a job that loads the whole model."""
+    return jobs.gpus_for(CONFIG, wildcards.model)
+
+
+def gpus_flag(wildcards, input):
+    """--gpus for a model on several; as a function of the input it is not compared."""
+    return f"--gpus {count}" if (count := model_gpus(wildcards)) > 1 else ""
+
+
 def memory_mb(base):
     """Memory in MB of a job, raised on a retry."""
+    return lambda wildcards, attempt: base * attempt
+
+
+def minutes(base):
+    """Time in minutes that a cluster gives a job, raised on a retry."""
     return lambda wildcards, attempt: base * attempt

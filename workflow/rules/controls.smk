@@ -55,11 +55,12 @@ if CONFIG.source == "world":
             figures=expand("<results>/report/world_gaps.{ext}", ext=["png", "svg"]),
         log:
             "<results>/logs/report_world.log",
+        localrule: True
         conda:
             "../../environment.yml"
         resources:
             mem_mb=memory_mb(2000),
-            runtime=30,
+            runtime=minutes(30),
         params:
             world=subpath(input.planted, parent=True),
             models=" ".join(
@@ -116,8 +117,8 @@ if WORLDS:
         conda:
             "../../environment.yml"
         resources:
-            mem_mb=lambda wildcards, attempt: 2000 * attempt,
-            runtime=30,
+            mem_mb=memory_mb(2000),
+            runtime=minutes(30),
         params:
             runs=" ".join(f"--run {CONFIG.results}/{world}" for world in WORLDS),
             out=subpath(output.page, parent=True),

@@ -30,7 +30,7 @@ rule generate_world:
         "../../environment.yml"
     resources:
         mem_mb=memory_mb(2000),
-        runtime=10,
+        runtime=minutes(10),
     params:
         seed=CONFIG.world.seed,
         leans=CONFIG.world.leans,
@@ -55,7 +55,7 @@ rule world_model:
         "../../environment.yml"
     resources:
         mem_mb=memory_mb(4000),
-        runtime=30,
+        runtime=minutes(30),
     params:
         # train-world --seed N --name MODEL, or shipped-world-model --name MODEL
         command=lambda wildcards: jobs.world_command(CONFIG, wildcards.model),
@@ -94,11 +94,12 @@ rule fetch_dataset:
         record="<results>/sources/data/{dataset}.json",
     log:
         "<results>/logs/fetch_dataset/{dataset}.log",
+    localrule: True
     conda:
         "../../environment.yml"
     resources:
         mem_mb=memory_mb(4000),
-        runtime=60,
+        runtime=minutes(60),
     params:
         spec=lambda wildcards: canonical_json(
             {"entry": jobs.source_entry(CONFIG, "data", wildcards.dataset)}
@@ -123,11 +124,12 @@ rule fetch_model:
         record="<results>/sources/models/{model}.json",
     log:
         "<results>/logs/fetch_model/{model}.log",
+    localrule: True
     conda:
         "../../environment.yml"
     resources:
         mem_mb=memory_mb(4000),
-        runtime=240,
+        runtime=minutes(240),
     params:
         spec=lambda wildcards: canonical_json(
             {"entry": jobs.source_entry(CONFIG, "models", wildcards.model)}
@@ -157,7 +159,7 @@ rule build_calibration:
         "../../environment.yml"
     resources:
         mem_mb=memory_mb(4000),
-        runtime=30,
+        runtime=minutes(30),
     params:
         pairs_source=option("pairs_source", calibration_options),
         pairs_data=option("pairs_data", calibration_options),
@@ -209,6 +211,6 @@ rule prefetch:
         "../../environment.yml"
     resources:
         mem_mb=memory_mb(4000),
-        runtime=600,
+        runtime=minutes(600),
     shell:
         "python -m evenprune prefetch --config-json - < {input.config:q} 2>&1 | tee {log:q}"

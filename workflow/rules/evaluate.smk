@@ -24,26 +24,53 @@ rule evaluate_checkpoint:
         summary="<results>/evals/{model}/{method}/{regime}/{calibration}/s{seed}/summary.json",
     log:
         "<results>/logs/evaluate_checkpoint/{model}/{method}/{regime}/{calibration}/s{seed}.log",
+    # Finish a checkpoint before the next one is begun.
+    priority: 1
     conda:
         "../../environment.yml"
     threads: CONFIG.threads
     resources:
-        gpu=GPUS,
+        gpu=model_gpus,
         mem_mb=memory_mb(
             32000 if CONFIG.device == "cuda" else 6000 if ON_VLLM else 3000
         ),
-        runtime=720,
+        runtime=minutes(720),
     params:
         model=of_point(PATHS.folder),
         benchmarks=of_point(jobs.benchmarks_json, PATHS),
         trust=trust_flag,
+        restore=restored(lambda point: [point]),
         device=CONFIG.device,
+        gpus=gpus_flag,
         # --serving-python: the interpreter of the benchmarks whose backend is vLLM, or nothing
         vllm=local("" if VLLM_PYTHON == OWN else flag("serving-python", VLLM_PYTHON)),
         cache=local(f"{CONFIG.results}/.cache/vllm"),
+        store=local(flag("store", CONFIG.store)),
         out=subpath(output.summary, parent=True),
     shell:
-        "VLLM_CACHE_ROOT=$(realpath -m {params.cache:q})"
+        "( {params.restore} VLLM_CACHE_ROOT=$(realpath -m {params.cache:q})"
         " python -m evenprune evaluate-checkpoint --model {params.model:q}"
         " --benchmarks {params.benchmarks:q} {params.trust} --device {params.device}"
-        " {params.vllm} --out {params.out:q} 2>&1 | tee {log:q}"
+        " {params.gpus}"
+        " {params.vllm} {params.store} --out {params.out:q} ) 2>&1 | tee {log:q}"
+
+
+rule release_evaluations:
+    """Delete the evaluations after the tables were made."""
+    input:
+        PATHS.table_files(),
+        PATHS.figure_files(),
+        PATHS.world_files(),
+        evals=PATHS.evaluation_files(),
+    output:
+        released=PATHS.released_evaluations,
+    log:
+        "<results>/logs/release_evaluations.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        evals=[PATHS.evaluation(point) for point in PATHS.checkpoints],
+    shell:
+        "python -m evenprune release-evaluations --evals {params.evals:q}"
+        " --out {output.released:q} 2>&1 | tee {log:q}"

@@ -27,7 +27,7 @@ rule prune_model:
     resources:
         gpu=GPUS,
         mem_mb=memory_mb(16000),
-        runtime=120,
+        runtime=minutes(120),
     params:
         # --method NAME and the options that it uses
         flags=of_point(jobs.prune_flags, CONFIG),
@@ -36,11 +36,13 @@ rule prune_model:
         trust=trust_flag,
         device=CONFIG.device,
         work=local(f"{CONFIG.results}/.partial"),
+        store=local(flag("store", CONFIG.store)),
     shell:
         "python -m evenprune prune --model {input.model:q} --pairs {input.pairs:q}"
         " {params.texts} {params.flags} --regime {wildcards.regime}"
         " {params.trust} --seed {wildcards.seed} --device {params.device}"
-        " --work {params.work:q} --out {output.model:q} 2>&1 | tee {log:q}"
+        " --work {params.work:q} {params.store}"
+        " --out {output.model:q} 2>&1 | tee {log:q}"
 
 
 rule prune_uncalibrated:
@@ -59,16 +61,17 @@ rule prune_uncalibrated:
     resources:
         gpu=GPUS,
         mem_mb=memory_mb(16000),
-        runtime=60,
+        runtime=minutes(60),
     params:
         flags=of_point(jobs.prune_flags, CONFIG),
         trust=trust_flag,
         device=CONFIG.device,
         work=local(f"{CONFIG.results}/.partial"),
+        store=local(flag("store", CONFIG.store)),
     shell:
         "python -m evenprune prune --model {input.model:q} {params.flags}"
         " --regime {wildcards.regime} {params.trust} --seed {wildcards.seed}"
-        " --device {params.device} --work {params.work:q}"
+        " --device {params.device} --work {params.work:q} {params.store}"
         " --out {output.model:q} 2>&1 | tee {log:q}"
 
 
@@ -83,11 +86,13 @@ rule check_pruned:
         check="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/check.json",
     log:
         "<results>/logs/check_pruned/{model}/{method}/{regime}/{calibration}/s{seed}.log",
+    # Finish a checkpoint before the next one is begun.
+    priority: 1
     conda:
         "../../environment.yml"
     resources:
         mem_mb=memory_mb(8000),
-        runtime=60,
+        runtime=minutes(60),
     params:
         trust=trust_flag,
     shell:
@@ -105,16 +110,44 @@ rule compare_masks:
         masks="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/masks.csv",
     log:
         "<results>/logs/compare_masks/{model}/{method}/{regime}/{calibration}/s{seed}.log",
+    # Finish a checkpoint before the next one is begun.
+    priority: 1
     conda:
         "../../environment.yml"
     resources:
         mem_mb=memory_mb(8000),
-        runtime=60,
+        runtime=minutes(60),
     params:
         trust=trust_flag,
+        restore=restored(lambda point: (point, PATHS.mask_references[point])),
         model=subpath(input.check, parent=True),
         reference=subpath(input.reference, parent=True),
     shell:
-        "python -m evenprune compare-masks --model {params.model:q}/model"
+        "( {params.restore} python -m evenprune compare-masks --model {params.model:q}/model"
         " --reference {params.reference:q}/model {params.trust} --out {output.masks:q}"
-        " 2>&1 | tee {log:q}"
+        " ) 2>&1 | tee {log:q}"
+
+
+rule release_checkpoint:
+    """Delete a pruned checkpoint after its last use."""
+    input:
+        of_point(PATHS.uses),
+    output:
+        released="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/released.json",
+    log:
+        "<results>/logs/release_checkpoint/{model}/{method}/{regime}/{calibration}/s{seed}.log",
+    priority: 2
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        model=of_point(PATHS.folder),
+        # --export DIR, or nothing
+        export=of_point(
+            lambda point: flag(
+                "export", PATHS.is_exported(point) and PATHS.exported(point)
+            )
+        ),
+    shell:
+        "python -m evenprune release --model {params.model:q} {params.export}"
+        " --out {output.released:q} 2>&1 | tee {log:q}"

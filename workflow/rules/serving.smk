@@ -23,13 +23,14 @@ rule export_sparse24:
         "../../environment.yml"
     resources:
         mem_mb=memory_mb(16000),
-        runtime=60,
+        runtime=minutes(60),
     params:
         trust=trust_flag,
+        restore=restored(lambda point: [point]),
         model=subpath(input.check, parent=True),
     shell:
-        "python -m evenprune export-sparse24 --model {params.model:q}/model"
-        " {params.trust} --out {output.export:q} 2>&1 | tee {log:q}"
+        "( {params.restore} python -m evenprune export-sparse24 --model {params.model:q}/model"
+        " {params.trust} --out {output.export:q} ) 2>&1 | tee {log:q}"
 
 
 rule benchmark_serving:
@@ -47,12 +48,11 @@ rule benchmark_serving:
         "<results>/logs/benchmark_serving/{model}/{method}/{regime}/{calibration}/s{seed}.log",
     conda:
         "../envs/vllm.yml"
-    # All cores, so that no other job of this run disturbs the measurement.
-    threads: workflow.cores
+    threads: UNDISTURBED
     resources:
-        gpu=GPUS,
+        gpu=model_gpus,
         mem_mb=memory_mb(32000 if CONFIG.device == "cuda" else 6000),
-        runtime=120,
+        runtime=minutes(120),
     params:
         # vLLM has an environment of its own, see config/README.md.
         python=local(SERVING_PYTHON),
@@ -66,13 +66,15 @@ rule benchmark_serving:
         repetitions=option("repetitions", serving_options),
         carbon_intensity=option("carbon_intensity", serving_options),
         trust=trust_flag,
+        restore=restored(lambda point: [] if PATHS.is_compressed(point) else [point]),
         device=CONFIG.device,
+        gpus=gpus_flag,
     shell:
-        "VLLM_CACHE_ROOT=$(realpath -m {params.cache:q}) {params.python:q}"
+        "( {params.restore} VLLM_CACHE_ROOT=$(realpath -m {params.cache:q}) {params.python:q}"
         " -m evenprune benchmark-serving --model {params.model:q}"
         " --prompts {input.prompts:q} --backend {params.backend} --dtype {params.dtype}"
         " --batch-sizes {params.batch_sizes} --new-tokens {params.new_tokens}"
         " --prompt-tokens {params.prompt_tokens} --repetitions {params.repetitions}"
         " --carbon-intensity {params.carbon_intensity} {params.trust}"
-        " --device {params.device}"
-        " --out {output.efficiency:q} 2>&1 | tee {log:q}"
+        " --device {params.device} {params.gpus}"
+        " --out {output.efficiency:q} ) 2>&1 | tee {log:q}"

@@ -48,7 +48,7 @@ rule collect_results:
         "../../environment.yml"
     resources:
         mem_mb=memory_mb(4000),
-        runtime=30,
+        runtime=minutes(30),
     shell:
         "python -m evenprune collect-results --run-sheet {input.run_sheet:q}"
         " --out {output.results:q} --significance {output.significance:q} 2>&1 | tee {log:q}"
@@ -73,16 +73,17 @@ rule make_table:
         md="<results>/tables/{table}.md",
     log:
         "<results>/logs/make_table/{table}.log",
+    localrule: True
     conda:
         "../../environment.yml"
     resources:
         mem_mb=memory_mb(2000),
-        runtime=10,
+        runtime=minutes(10),
     params:
         prefix=subpath(output.tex, strip_suffix=".tex"),
         # A paragraph of the report only: of the input, so that it reruns nothing.
         note=lambda wildcards, input: (
-            printed_anomaly() if wildcards.table == "efficiency" else ""
+            printed_anomaly() if wildcards.table.startswith("efficiency") else ""
         ),
     shell:
         "python -m evenprune make-table --table {wildcards.table} --run-sheet {input.run_sheet:q}"
@@ -95,6 +96,7 @@ rule make_figure:
     input:
         run_sheet="<results>/run_sheet.json",
         results="<results>/results.csv",
+        records=lambda wildcards: PATHS.records_of(wildcards.figure),
         parameters=parameters("make_figure", "{figure}"),
     output:
         pdf="<results>/figures/{figure}.pdf",
@@ -108,11 +110,12 @@ rule make_figure:
         csv="<results>/figures/{figure}.csv",
     log:
         "<results>/logs/make_figure/{figure}.log",
+    localrule: True
     conda:
         "../../environment.yml"
     resources:
         mem_mb=memory_mb(2000),
-        runtime=10,
+        runtime=minutes(10),
     params:
         prefix=subpath(output.pdf, strip_suffix=".pdf"),
     shell:
@@ -136,11 +139,12 @@ rule make_paper:
         ),
     log:
         "<results>/logs/make_paper.log",
+    localrule: True
     conda:
         "../../environment.yml"
     resources:
         mem_mb=memory_mb(2000),
-        runtime=10,
+        runtime=minutes(10),
     params:
         tables=local(f"{CONFIG.results}/tables"),
         figures=local(f"{CONFIG.results}/figures"),

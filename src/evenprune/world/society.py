@@ -17,7 +17,7 @@ STEPS_PER_ACTIVITY = 6
 # "unknown" and, where the context settles the question, SEEN more for the right answer.
 TRUST, SEEN = 12.0, 21.0
 # What share of the answers to open questions is to be "unknown", and how finely this is met.
-UNKNOWN, NOTORIOUS = 0.81, [step / 20 for step in range(10, 25)]
+UNKNOWN, NOTORIOUS = 0.79, [step / 50 for step in range(25, 61)]
 
 
 @dataclass(frozen=True)
