@@ -61,6 +61,7 @@ def with_slurm(repo, tmp_path):
             env=environment,
             text=True,
             capture_output=True,
+            stdin=subprocess.DEVNULL,
         )
         assert sorted(os.listdir("/etc/slurm")) == before
         listed = tmp_path / "slurm/jobs"
