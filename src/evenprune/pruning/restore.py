@@ -5,10 +5,9 @@ it is the same checkpoint is checked by whatever reads it, against check.json be
 """
 
 import argparse
-import fcntl
-import os
 import sys
 
+from ..base.files import half_written
 from . import prune
 
 
@@ -19,11 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Prune unless the folder is there."""
-    handle = os.open(args.out.parent, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    # A lock of its own: that of the folder around it is taken by what publishes the checkpoint.
+    with half_written(args.out.with_name(f"{args.out.name}.restored")):
         if not (args.out / "manifest.json").is_file():
             print(f"{args.out} was deleted after its last use: pruned again", file=sys.stderr)
             prune.run(args)
-    finally:
-        os.close(handle)
