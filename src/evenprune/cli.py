@@ -16,6 +16,7 @@ from pathlib import Path
 
 from . import __version__
 from .base.errors import UserError, shown
+from .base.hidden import hidden
 from .base.provenance import recorded
 from .models.trust import trusting
 
@@ -114,7 +115,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     traceback.
     """
     try:
-        return _run(list(sys.argv[1:] if argv is None else argv))
+        # transformers loads scikit-learn, pandas and SciPy for one option of assisted generation
+        # that no step uses: more than a quarter of what a step takes to start.
+        with hidden("sklearn"):
+            return _run(list(sys.argv[1:] if argv is None else argv))
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import UserError
+from ..base.hidden import unhide
 from ..base.progress import Progress
 from ..data.readers.choice import ChoiceItem
 from ..data.readers.crows_pairs import CrowsPair
@@ -74,6 +75,7 @@ def request_parts(requests: Sequence[tuple], batch_size: int) -> list[list[int]]
 
 def _model_class() -> type:
     """Return lm-eval's model class with our progress lines, our BOS switch and our journal."""
+    unhide("sklearn")
     from lm_eval.models.huggingface import HFLM
 
     class QuietModel(HFLM):
@@ -187,6 +189,7 @@ class Harness:
         self.model.distinct = Distinct()
 
     def _shipped(self, file: str) -> dict[str, Any]:
+        unhide("sklearn")
         from lm_eval.tasks._yaml_loader import load_yaml
 
         folder = Path(str(distribution("lm_eval").locate_file("lm_eval/tasks")))
@@ -207,6 +210,8 @@ class Harness:
         for scores that are not finite.
         """
         import datasets
+
+        unhide("sklearn")
         from lm_eval.api.task import ConfigurableTask
         from lm_eval.evaluator import evaluate
 
