@@ -109,12 +109,13 @@ def _line_label(run_sheet: RunSheet, line: Line, with_calibration: bool) -> str:
 def effects_figure(run_sheet: RunSheet, found: Sequence[Effect]) -> Figure:
     """Return every checkpoint's effects against what it is without the method, and the controls'.
 
-    A row a checkpoint, a panel a metric; small dots are the worlds.
+    A row a checkpoint, a panel a metric; small dots are the worlds. Wider than a page of paper: it
+    stands in the web page alone.
     """
     config = run_sheet.config
     first = select(run_sheet, found, "plain", DRAWN[0])
     rows = {one.contrast.candidate: index for index, one in enumerate(first)}
-    figure = Figure(figsize=(WIDTH, 0.9 + 0.17 * max(4, len(rows))))
+    figure = Figure(figsize=(1.7 * WIDTH, 0.9 + 0.24 * max(4, len(rows))))
     axes = figure.subplots(1, len(DRAWN), squeeze=False, sharey=True)[0]
     for axis, name in zip(axes, DRAWN, strict=True):
         metric = BY_NAME[name]
@@ -134,13 +135,15 @@ def effects_figure(run_sheet: RunSheet, found: Sequence[Effect]) -> Figure:
                 [rows[point] - 0.25] * len(one.by_world), ".", markersize=1.5, color=color,
             )  # fmt: skip
         axis.axvline(0, color="0.4", linewidth=0.7, linestyle="--")
-        axis.set_title(TITLES.get(name, metric.label.replace(" ", "\n", 1)), fontsize=5)
+        axis.set_title(TITLES.get(name, metric.label.replace(" ", "\n", 1)), fontsize=7)
         axis.locator_params(axis="x", nbins=3)
-        axis.tick_params(labelsize=5)
+        axis.tick_params(labelsize=7)
         axis.grid(axis="x")
-    axes[0].set_yticks(
-        range(len(rows)), [", ".join(place_words(run_sheet, p)) for p in rows], fontsize=5
-    )
+        # A line where the regime or the calibration is another one.
+        for (above, place), below in zip(rows.items(), [*rows][1:], strict=False):
+            if (above.regime, above.calibration) != (below.regime, below.calibration):
+                axis.axhline(place + 0.5, color="0.8", linewidth=0.6)
+    axes[0].set_yticks(range(len(rows)), [", ".join(place_words(run_sheet, p)) for p in rows])
     axes[0].invert_yaxis()
     return figure
 
