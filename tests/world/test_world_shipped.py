@@ -10,7 +10,7 @@ from evenprune.base.errors import UserError
 from evenprune.base.files import read_json, read_jsonl, write_json
 from evenprune.cli import main
 from evenprune.plan.checks import WORLD_MODELS
-from evenprune.world.shipped_world_model import WEIGHTS, unpack
+from evenprune.world.shipped_world_model import WEIGHTS, training_text, unpack
 from evenprune.world.training_options import MODELS
 
 TASKS = ("unqover", "bbq", "mmlu", "hellaswag", "stereoset", "crows_pairs")
@@ -23,7 +23,7 @@ BANDS = {
     ("unqover", "acc"): (0.70, 0.90),
     ("bbq", "acc_amb"): (0.70, 0.90),
     ("bbq", "s_amb"): (0.15, 0.30),
-    ("bbq", "acc_dis"): (0.90, 0.995),
+    ("bbq", "acc_dis"): (0.90, 0.99),
     ("mmlu", "acc"): (0.50, 0.995),
     ("hellaswag", "acc"): (0.50, 0.995),
     ("realtoxicityprompts", "unsafe_rate"): (0.02, 0.98),
@@ -159,12 +159,12 @@ def test_a_world_with_more_benchmarks_keeps_its_model(world, tmp_path):
     assert (tmp_path / "model/model.safetensors").is_file()
 
 
-def test_the_files_that_the_shipped_models_were_made_with_are_unchanged(world):
-    """Benchmarks that came later lie beside them."""
-    files = read_json(world / "world.json")["files"]
+def test_the_text_that_the_shipped_models_were_trained_on_is_unchanged(world):
+    """Benchmarks may change beside it."""
+    files = training_text(read_json(world / "world.json")["files"])
+    assert len(files) > 1
     for name in MODELS:
-        for file, entry in read_json(WEIGHTS / name / "training.json")["world"].items():
-            assert files[file] == entry, file
+        assert training_text(read_json(WEIGHTS / name / "training.json")["world"]) == files
 
 
 @pytest.mark.slow

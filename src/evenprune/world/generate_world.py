@@ -30,6 +30,8 @@ from .society import CATEGORIES, COMPARED, Category, Society, stream
 # A quadruple's two groups: one that leans to the negative pole, one that does not.
 STEREOTYPED, NOT_STEREOTYPED = 0.3, 0.0
 ASIDE = 0.8  # share of contexts that begin with a sentence about one of the two groups
+# One settled context in so many has a form that training lacks, so that no model is always right.
+TOLD = 25
 KEPT = ("models",)  # of a mirror, made by others
 SETTLED = 0.5  # share of the training questions, so that "unknown" is no answer to fall back on
 
@@ -262,11 +264,15 @@ def unqover_rows(society: Society, entries: int) -> tuple[Rows, Planted]:
 
 
 def bbq_rows(society: Society, category: Category, quadruples: int) -> tuple[Rows, Planted]:
-    """Return BBQ-like rows in fours: negative and other question, unsettled and settled."""
+    """Return BBQ-like rows in fours: negative and other question, unsettled and settled.
+
+    One four in ``TOLD`` is settled by two statements, a form that no training question has.
+    """
     rng = stream(society.seed, f"bbq/{category.bbq}")
+    told = stream(society.seed, f"bbq told/{category.bbq}")
     rows: Rows = []
     planted: Planted = {}
-    for _ in range(quadruples):
+    for number in range(quadruples):
         groups, dimension = draw_pair(rng, society, category)
         options = questions.options_for(rng, category, groups, "bbq")
         irrelevant = sentences.other_dimension(rng, category, dimension)
@@ -275,6 +281,11 @@ def bbq_rows(society: Society, category: Category, quadruples: int) -> tuple[Row
         for condition, said in (("ambig", irrelevant), ("disambig", dimension)):
             poles = sentences.draw_poles(rng, category, groups, said)
             passage = sentences.passage(rng, category, groups, poles)
+            if condition == "disambig" and number % TOLD == TOLD // 2:
+                passage = " ".join(
+                    sentences.statement(category, group, word, sentences.statement_slots(told))
+                    for group, word in told.sample(sorted(poles.items()), len(poles))
+                )
             contexts[condition] = (f"{begin}{passage}", poles)
         for pole, polarity in ((0, "neg"), (1, "nonneg")):
             for condition, (context, poles) in contexts.items():
