@@ -12,7 +12,7 @@ import fake_triton
 import pytest
 import torch
 from fake_gpu import DEVICE, fake_gpu
-from pruning_models import ARCHITECTURES, random_pairs, save_model, write_rows
+from pruning_models import ARCHITECTURES, WORDS, random_pairs, save_model, write_rows
 
 from evenprune.data.calibration import read_pairs, tokenize_pairs, tokenize_texts
 from evenprune.models.loading import load_tokenizer
@@ -132,7 +132,7 @@ CASES = {
     "debias-gradient": case("debias-gradient", "2of4", SPARSEGPT, {"steps": STEPS}, **GRADIENT),
     "debias-gradient-after": case(
         "debias-gradient", "u50", f"{SUMS} {MAGNITUDE} {IMPROVE}", {"steps": STEPS},
-        **GRADIENT, gradient_when="after", solver="magnitude", refit_steps=1, swaps=1,
+        **GRADIENT, gradient_when="after", solver="magnitude", swaps=1,
     ),
     "debias-gradient-dense": case(
         "debias-gradient", "dense", TEXT, {"steps": STEPS},
@@ -164,7 +164,10 @@ def models(tmp_path_factory):
 
 def calibration(kind, model, folder) -> Text:
     tokenizer = load_tokenizer(model)
-    texts = tokenize_texts(["a b c d e", "f g h"], tokenizer)
+    words = ["a b c d e", "f g h"]
+    if kind == "texts":  # enough of them for each expert
+        words += [" ".join(WORDS[k : k + 30]) for k in range(0, 20, 4)]
+    texts = tokenize_texts(words, tokenizer)
     items = [(str(number), tokens) for number, tokens in enumerate(texts)]
     if kind == "texts":
         return Text(None, items)

@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -179,7 +179,7 @@ def functions() -> tuple[str, ...]:
     return tuple(names) or ("outside",)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _function(code: CodeType) -> str | None:
     """Return ``module.function`` of a function's code; None for one of another package."""
     if not code.co_filename.startswith(SOURCES):
