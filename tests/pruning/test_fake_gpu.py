@@ -1,91 +1,17 @@
-"""The whole prune step on a GPU that is not there (tests/support/fake_gpu.py).
+"""What the GPU that is not there (tests/support/fake_gpu.py) sees, and launches of the column loop.
 
-Its tensors may not meet tensors of the CPU, and every wait of the host is noted. The result has the
-bytes of a run on the CPU, since the values are computed there.
+The whole prune step on it: test_fake_gpu_methods.py.
 """
-
-import re
 
 import fake_triton
 import pytest
 import torch
 from fake_gpu import DEVICE, READ, UPLOAD, fake_gpu
-from pruning_models import random_pairs, save_model, write_rows
 
-from evenprune.data.calibration import read_pairs, tokenize_pairs, tokenize_texts
-from evenprune.models.loading import load_tokenizer
 from evenprune.pruning import factor, solver
-from evenprune.pruning.calibration_text import Text
-from evenprune.pruning.engine import prune_model
-from evenprune.pruning.hessian import Plan
 from evenprune.pruning.masks import REGIMES, smallest, smallest_of_group
-from evenprune.pruning.options import Options
-
-LOOP = "pruning.engine.PruningRun._prune_block"
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return save_model(tmp_path_factory.mktemp("model") / "base")
-
-
-@pytest.fixture(scope="module")
-def text(model, tmp_path_factory):
-    tokenizer = load_tokenizer(model)
-    file = write_rows(tmp_path_factory.mktemp("text") / "pairs.jsonl", random_pairs(8))
-    pairs = tokenize_pairs(read_pairs(file), tokenizer, "equal-length")
-    ids = tokenize_texts(["a b c d e", "f g h"], tokenizer)
-    return Text(pairs, [(str(number), tokens) for number, tokens in enumerate(ids)])
-
-
-def both(model, text, options, folder, monkeypatch, record_only=False):
-    """Return the manifests of a run on the CPU and on the fake GPU, and the latter's record."""
-    text = text if options.calibrated else Text()
-    monkeypatch.setenv(solver.COLUMN_LOOP, "plain")
-    ours = None if record_only else prune_model(model, options, text, folder / "cpu")
-    monkeypatch.setenv(solver.COLUMN_LOOP, "triton")
-    with fake_gpu() as record:
-        fake_triton.install(monkeypatch, record)
-        theirs = prune_model(model, options, text, folder / "gpu", DEVICE)
-    return ours, theirs, record
-
-
-def documented(repo) -> set[str]:
-    """Return the functions in the table of waits in docs/gpu.md."""
-    part = (repo / "docs/gpu.md").read_text().partition("## Waits in the block loop")[2]
-    return set(re.findall(r"^\| `([\w.]+)` \|", part.partition("\n## ")[0], re.M))
-
-
-def test_debias_sparsegpt_waits_as_documented(model, text, tmp_path, monkeypatch, repo):
-    options = Options("debias-sparsegpt", "2of4", bias_weight=1.0)
-    ours, theirs, record = both(model, text, options, tmp_path, monkeypatch)
-    assert ours["model_sha256"] == theirs["model_sha256"]
-    assert theirs["options"]["packing"] == "shared-prefix"
-    # Two blocks of seven matrices in four groups; what comes after a block comes once.
-    assert dict(record.reads(LOOP)) == {
-        "pruning.sums.BlockSums._statistics": 2 * 4,
-        "pruning.target.InputMetric.dead_columns": 2 * 4,
-        "pruning.factor.inverse_factor": 2 * 4 * 2,
-        "pruning.methods.sparsegpt.SparseGPT.solve": 2 * 4,
-        "pruning.forward.advance": 1,
-        "pruning.engine.PruningRun._write_block": 2 * 7,
-        "pruning.provenance.Stopwatch._read": 2,
-        # Once for each kind of block, here for the first.
-        "pruning.probe.check_rows": 7,
-    }
-    assert set(record.reads(LOOP)) <= documented(repo)
-    # Each of a block's nine parameters is copied once, and nothing else.
-    assert dict(record.uploads(LOOP)) == {"pruning.base_model.BaseModel._convert": 2 * 9}
-
 
 # Positive controls: each fault is one that a CPU would not show.
-
-
-def test_a_misplaced_tensor_is_refused(model, text, tmp_path, monkeypatch):
-    options = Options("debias-sparsegpt", "2of4")
-    monkeypatch.setattr(Plan, "to", lambda self, device: self)  # stays on the CPU
-    with pytest.raises(RuntimeError, match="on the same device"):
-        both(model, text, options, tmp_path, monkeypatch, record_only=True)
 
 
 def test_a_constant_on_the_cpu_is_refused():
@@ -128,6 +54,36 @@ def test_every_kind_of_wait_is_seen():
         record.waits.clear()
         values.masked_fill(values > 2, 0.0).add_(1).view(2, 3).T.sum()
         assert record.waits == []
+
+
+def test_errors_pass_through_inference_mode():
+    """Swallowed, they would end a generator's loop never, and hide what a GPU refuses."""
+
+    @torch.inference_mode()
+    def numbers():
+        yield from (1, 2)
+
+    with fake_gpu():
+        assert list(numbers()) == [1, 2]
+        with pytest.raises(RuntimeError, match="on the same device"), torch.inference_mode():
+            torch.ones(2).to(DEVICE) + torch.ones(2)
+
+
+def test_composed_operators_stay_on_the_device():
+    index = torch.tensor([[1, 0], [2, 2]])
+    with fake_gpu() as record:
+        ours = index.to(DEVICE)
+        record.waits.clear()
+        hot = torch.nn.functional.one_hot(ours, num_classes=3)
+        assert hot.device == torch.device(DEVICE)
+        assert record.waits == []
+        assert torch.equal(hot.cpu(), torch.nn.functional.one_hot(index, num_classes=3))
+        record.waits.clear()
+        assert torch.tensor(0.5, device=DEVICE).device == torch.device(DEVICE)
+        assert [wait.kind for wait in record.waits] == [UPLOAD]
+        # Its fake form makes the input contiguous, by a binding that wants a real device.
+        scores = torch.randn(3, 4).to(DEVICE).T
+        assert torch.log_softmax(scores, -1).device == torch.device(DEVICE)
 
 
 # What decides by position among equal scores has another form on a GPU, which must agree.

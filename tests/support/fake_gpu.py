@@ -15,17 +15,18 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 from unittest import mock
 
 import torch
 from torch import Tensor
 from torch import __future__ as future
-from torch._subclasses.fake_tensor import FakeTensorMode, UnsupportedOperatorException
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, UnsupportedOperatorException
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 import evenprune
 
@@ -41,6 +42,8 @@ SILENT = {
 # Kinds of a wait: the host reads what the device computed, or copies pageable memory, which
 # waits for all work before it.
 READ, UPLOAD = "read", "upload"
+# What fake-tensor mode has said: an operator and its arguments -> is the result on the device?
+PLACES: dict[tuple, bool] = {}
 
 
 class FakeGpuTensor(Tensor):
@@ -107,6 +110,11 @@ class FakeGpuTensor(Tensor):
         with torch._C.DisableTorchFunctionSubclass():
             if func is Tensor.to and not isinstance(args[0], cls) and isinstance(args[1], cls):
                 return args[0].to(DEVICE, args[1].dtype)
+            if func is torch.nn.functional.one_hot:
+                # Its C++ code makes a tensor where it takes ours to be; on a GPU nothing is read.
+                index, classes = args[0], (kwargs or {}).get("num_classes", args[-1])
+                hot = torch.zeros(*index.shape, classes, dtype=torch.int64, device=DEVICE)
+                return hot.scatter_(-1, index.unsqueeze(-1), 1)
             return func(*args, **(kwargs or {}))
 
     @classmethod
@@ -165,14 +173,20 @@ def functions() -> tuple[str, ...]:
     names = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        file = frame.f_code.co_filename
-        if file.startswith(SOURCES):
-            module = Path(file).relative_to(SOURCES).with_suffix("")
-            # Of `f.<locals>.<lambda>` what is left is f.
-            parts = frame.f_code.co_qualname.split(".<locals>")[0].split(".")
-            names.append(".".join([*module.parts, *parts]))
+        if name := _function(frame.f_code):
+            names.append(name)
         frame = frame.f_back
     return tuple(names) or ("outside",)
+
+
+@cache
+def _function(code: CodeType) -> str | None:
+    """Return ``module.function`` of a function's code; None for one of another package."""
+    if not code.co_filename.startswith(SOURCES):
+        return None
+    module = Path(code.co_filename).relative_to(SOURCES).with_suffix("")
+    # Of `f.<locals>.<lambda>` what is left is f.
+    return ".".join([*module.parts, *code.co_qualname.split(".<locals>")[0].split(".")])
 
 
 class FakeGpu(TorchDispatchMode):
@@ -251,13 +265,20 @@ class FakeGpu(TorchDispatchMode):
             return self._unfakeable(name, args)
         if name == "_linalg_check_errors":
             self.wait(READ, name)
-        try:
-            with self.fake:
-                fakes = tree_map(self._fake, (args, kwargs))
-                found = tree_leaves(func(*fakes[0], **fakes[1]))
-        except UnsupportedOperatorException:
-            return self._unfakeable(name, (args, kwargs))
-        return any(leaf.device.type == "cuda" for leaf in found if isinstance(leaf, Tensor))
+        # Sizes, types and devices decide: what was asked before has the same answer.
+        leaves, form = tree_flatten((args, kwargs))
+        key = (func, form, *map(_metadata, leaves))
+        if key not in PLACES:
+            try:
+                with self.fake:
+                    fakes = tree_map(self._fake, (args, kwargs))
+                    found = tree_leaves(func(*fakes[0], **fakes[1]))
+            except UnsupportedOperatorException:
+                return self._unfakeable(name, (args, kwargs))
+            PLACES[key] = any(
+                leaf.device.type == "cuda" for leaf in found if isinstance(leaf, Tensor)
+            )
+        return PLACES[key]
 
     def _unfakeable(self, name: str, values: Any) -> bool:
         """Note an operator without a fake form; refuse operands that are not together."""
@@ -273,6 +294,12 @@ class FakeGpu(TorchDispatchMode):
             return value
         device = value.device if value.device.type != "cuda" else torch.device(DEVICE)
         return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)
+
+
+def _metadata(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.shape, value.stride(), value.dtype, value.device
+    return type(value), value
 
 
 def _shadow(value: Any) -> Any:
@@ -321,17 +348,29 @@ def fake_gpu() -> Iterator[Record]:
         self.before = torch.is_grad_enabled()
         torch.set_grad_enabled(False)
 
+    def leave(self: Any, *_error: object) -> None:
+        torch.set_grad_enabled(self.before)
+
+    # Its binding asks for a guard of the device, which a torch without CUDA does not have.
+    contiguous = Tensor.contiguous
+
+    def made_contiguous(self: Tensor, memory_format: Any = torch.contiguous_format) -> Tensor:
+        if not isinstance(self, FakeTensor) or self.is_contiguous(memory_format=memory_format):
+            return contiguous(self, memory_format=memory_format)
+        return ATEN.clone(self, memory_format=memory_format)
+
     with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(Tensor, "contiguous", made_contiguous))
         stack.enter_context(mock.patch.object(quiet, "__enter__", enter))
-        leave = mock.patch.object(
-            quiet, "__exit__", lambda self, *error: torch.set_grad_enabled(self.before) or None
-        )
-        stack.enter_context(leave)
+        stack.enter_context(mock.patch.object(quiet, "__exit__", leave))
         for name, value in patches.items():
             stack.enter_context(mock.patch.object(torch.cuda, name, value))
         # Else a module on its way to the device would keep its parameters' Python objects.
         stack.callback(future.set_swap_module_params_on_conversion,
                        future.get_swap_module_params_on_conversion())  # fmt: skip
         future.set_swap_module_params_on_conversion(True)
+        # `torch.tensor` with a device: made on the CPU, then copied where the mode sees it.
+        stack.callback(torch._C._set_only_lift_cpu_tensors, torch._C._only_lift_cpu_tensors())
+        torch._C._set_only_lift_cpu_tensors(True)
         stack.enter_context(mode)
         yield mode.record

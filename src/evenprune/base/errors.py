@@ -10,6 +10,17 @@ class UserError(Exception):
     """
 
 
+class Unsupported(UserError):
+    """A model that cannot be taken apart, for what its code does or its weights are.
+
+    ``reason`` is a sentence without its end, which does not say the model's type.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"{reason}; this architecture is not supported")
+        self.reason = reason
+
+
 def shown(value: Any, limit: int = 120) -> str:
     """Return a value as it stands in a message: texts quoted, a long one cut."""
     text = repr(value)

@@ -6,22 +6,39 @@ GPT-2, whose weight is stored transposed. Those of experts are made by ``experts
 what routes tokens to them is none.
 """
 
+import contextlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers.conversion_mapping import get_model_conversion_mapping
 from transformers.pytorch_utils import Conv1D
 
-from ..base.errors import UserError
+from ..base.errors import Unsupported, UserError
 from .experts import routers_of
 from .loading import library_errors, load_config
 from .tensors import Entry
 from .trust import is_trusted
 
 PRUNABLE = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+
+@contextlib.contextmanager
+def unsupported_named(folder: Path, advice: str) -> Iterator[None]:
+    """Turn an Unsupported of what is done inside into a UserError with the model's type.
+
+    advice: what can be done, behind the reason.
+    """
+    try:
+        yield
+    except Unsupported as error:
+        kind = load_config(folder).model_type
+        raise UserError(
+            f"a model of type {kind!r} cannot be pruned: {error.reason}; {advice}"
+        ) from error
 
 
 def max_positions(folder: Path) -> int:
@@ -65,20 +82,19 @@ def find_blocks(model: PreTrainedModel) -> tuple[str, nn.ModuleList]:
         and find_linears(module[0])
     ]
     if len(found) != 1:
-        raise UserError(
+        raise Unsupported(
             f"{type(model).__name__}: expected exactly one nn.ModuleList of "
             f"{depth} decoder blocks of one class that hold nn.Linear or Conv1D layers (the "
-            f"config's num_hidden_layers), found {len(found)}; this architecture is not supported"
+            f"config's num_hidden_layers), found {len(found)}"
         )
     name, blocks = found[0]
     owners: dict[int, int] = {}
     for index, block in enumerate(blocks):
         for parameter in block.parameters():
             if owners.setdefault(id(parameter), index) != index:
-                raise UserError(
+                raise Unsupported(
                     f"{type(model).__name__}: decoder blocks {owners[id(parameter)]} and {index} "
-                    "share parameters and cannot be pruned one after the other; "
-                    "this architecture is not supported"
+                    "share parameters and cannot be pruned one after the other"
                 )
     return name, blocks
 
@@ -109,9 +125,9 @@ def check_block(name: str, block: nn.Module) -> None:
     for parameter, value in block.named_parameters():
         inside = parameter.rpartition(".")[0] in linears or parameter in exempt
         if not inside and value.ndim > 1 and value.numel() >= smallest:
-            raise UserError(
+            raise Unsupported(
                 f"{name}.{parameter} {tuple(value.shape)} is a matrix, but not the weight of an "
-                "nn.Linear or Conv1D layer and would stay dense; this architecture is not supported"
+                "nn.Linear or Conv1D layer, and would stay dense"
             )
 
 
@@ -131,10 +147,16 @@ def stored_name(model: PreTrainedModel, name: str, stored: Mapping[str, Entry]) 
     for candidate in candidates:
         if candidate in stored:
             return candidate
-    raise UserError(
+    missing = (
         f"expected a tensor {name} in the checkpoint, found none under that name or without "
-        f"{prefix!r}; the weights do not belong to this config.json"
+        f"{prefix!r}"
     )
+    if get_model_conversion_mapping(model, add_legacy=False):
+        raise Unsupported(
+            f"{missing}: the library renames or joins tensors of this type as it loads them, which "
+            "is not done here for these, or the weights do not belong to this config.json"
+        )
+    raise UserError(f"{missing}; the weights do not belong to this config.json")
 
 
 def is_stored(model: PreTrainedModel, name: str, stored: Mapping[str, Entry]) -> bool:

@@ -109,6 +109,8 @@ class BaseModel:
         dtypes = []
         for index, block in enumerate(self.blocks):
             check_block(self.block_name(index), block)
+            for name, _ in block.named_parameters():  # each is stored, before any work
+                self.entry(f"{self.block_name(index)}.{name}")
         for full, linear in self.linears().items():
             entry = self.entry(f"{full}.weight")
             if entry.torch_dtype not in PRUNABLE:

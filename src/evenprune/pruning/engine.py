@@ -24,7 +24,7 @@ from ..base.marks import PRUNED
 from ..base.outputs import check_folder
 from ..base.progress import format_seconds
 from ..base.store import Store
-from ..models.architecture import find_linears, max_positions, rows_of
+from ..models.architecture import find_linears, max_positions, rows_of, unsupported_named
 from ..models.identity import MANIFEST, UNLISTED
 from ..models.loading import release_memory, tame_heap
 from ..models.tensors import Entry, Stack, read_header, read_tensor, write_tensors
@@ -48,6 +48,11 @@ from .sums import BlockSums
 from .target import Report, stored_form
 from .workspace import Workspace, check_work, workspace
 
+# What can be done about a model that cannot be taken apart, and about one whose blocks cannot be
+# run one at a time.
+OTHER_TYPE = "choose a model of a type that docs/architectures.md says is pruned"
+NO_TEXT = "take --method magnitude, which runs no text through the blocks"
+
 
 def prune_model(
     folder: Path,
@@ -69,7 +74,8 @@ def prune_model(
     check_work(work, out, [folder])
     tame_heap()
     torch.set_float32_matmul_precision("highest")  # no TF32 in Hessians and factors
-    base = BaseModel(folder, regime_of(options.regime), device)
+    with unsupported_named(folder, OTHER_TYPE):
+        base = BaseModel(folder, regime_of(options.regime), device)
     method = find(options.method)
     method.check(options, list(base.linears()))
     if not method.experts and any(base.experts(index) for index in range(len(base.blocks))):
@@ -95,7 +101,8 @@ def prune_model(
     store = store or Store(None)
     with workspace(root, key, own_root=work is None) as place:
         if not store.take(PRUNED, key, place.model):
-            PruningRun(base, options, text, place).finish(files)
+            with unsupported_named(folder, f"{NO_TEXT}, or {OTHER_TYPE}"):
+                PruningRun(base, options, text, place).finish(files)
         place.publish(out, [folder])
     manifest = read_json(out / MANIFEST)
     store.keep(PRUNED, key, out, [*manifest["files"], *UNLISTED])

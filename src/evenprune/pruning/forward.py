@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..base.errors import UserError
+from ..base.errors import Unsupported, UserError
 from ..models.architecture import find_linears
 from ..models.experts import Experts, experts_of
 from ..models.loading import all_finite, total_of
@@ -99,10 +99,7 @@ def record_calls(
     finally:
         for index, block in enumerate(originals):
             blocks[index] = block
-    raise UserError(
-        f"{type(model).__name__} did not call its last decoder block; "
-        "this architecture is not supported"
-    )
+    raise Unsupported(f"{type(model).__name__} did not call its last decoder block")
 
 
 def _arguments(model: PreTrainedModel, part: PackedPart, device: str) -> dict[str, Any]:
@@ -181,9 +178,10 @@ def input_groups(block: nn.Module, stream: Stream, index: int) -> list[list[str]
             handle.remove()
     missing = set(linears) - {name for _, names in seen for name in names}
     if missing:
-        raise UserError(
+        raise Unsupported(
             f"the linear layers {', '.join(sorted(missing))} of decoder block {index} are not "
-            "called for ordinary text; this architecture is not supported"
+            "called for ordinary text, so that no sums of their inputs can be taken: its code uses "
+            "their weights by itself, or needs an encoder"
         )
     return [names for _, names in seen]
 
@@ -238,9 +236,9 @@ def collect(
                 parts = captured.pop(name)
                 inputs = parts[0] if len(parts) == 1 else torch.cat(parts)
                 if len(inputs) != len(plan.weights):
-                    raise UserError(
+                    raise Unsupported(
                         f"the linear layer {name} of decoder block {index} got {len(inputs)} rows "
-                        f"for {len(plan.weights)} tokens; this architecture is not supported"
+                        f"for {len(plan.weights)} tokens"
                     )
                 if name in routed:
                     routed[name].append(Routed(inputs, torch.cat(numbers.pop(name)), plan))

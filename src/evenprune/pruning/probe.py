@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..base.errors import UserError
+from ..base.errors import Unsupported, UserError
 from ..models.experts import Experts, experts_of
 from .forward import Stream, record_calls, stream_of, token_modules, tokens_of
 from .packing import PackedPart
@@ -45,10 +45,10 @@ def probe_blocks(model: PreTrainedModel, blocks: nn.ModuleList, ids: Tensor, dev
     try:
         first = record_calls(model, blocks, PackedPart(rows), device, Tape(Form(), 0))[0]
         if first.hidden.shape[:2] != rows.shape:
-            raise UserError(
+            raise Unsupported(
                 f"{type(model).__name__}: expected hidden states (rows, tokens, width) in front of "
                 f"the first decoder block, got {tuple(first.hidden.shape)} for {len(rows)} rows of "
-                f"{len(ids)} tokens; this architecture is not supported"
+                f"{len(ids)} tokens"
             )
         form = form_of(blocks[0](first.hidden, *first.args, **first.kwargs), first.hidden)
         calls = record_calls(model, blocks, PackedPart(rows), device, Tape(form, last))
@@ -62,10 +62,10 @@ def probe_blocks(model: PreTrainedModel, blocks: nn.ModuleList, ids: Tensor, dev
         raise
     except Exception as error:  # of the model's own code, which may raise anything
         lines = str(error).strip().splitlines() or [""]
-        raise UserError(
+        raise Unsupported(
             f"{type(model).__name__}: running {len(ids)} tokens up to and through the first "
             f"decoder block fails with {type(error).__name__}: {lines[0]}; its config.json is "
-            "wrong, or this architecture is not supported"
+            "wrong"
         ) from error
     return Probe(form, stream_of(calls, [], form), [stream_of(calls, [], form) for calls in alone])
 
@@ -99,10 +99,7 @@ def check_rows(block: nn.Module, index: int, probe: Probe) -> None:
             ):
                 continue
             fault = "gets other values for a text when another one is in the batch"
-        raise UserError(
-            f"the linear layer {name} of decoder block {index} {fault}; "
-            "this architecture is not supported"
-        )
+        raise Unsupported(f"the linear layer {name} of decoder block {index} {fault}")
 
 
 @torch.no_grad()
@@ -133,10 +130,9 @@ def check_experts(block: nn.Module, index: int, probe: Probe) -> None:
             handle.remove()
     for name, deviation in found.items():
         if deviation > TOLERANCE:
-            raise UserError(
+            raise Unsupported(
                 f"the experts {name} of decoder block {index}, one by one, give another output "
-                f"than the library's code (relative deviation {deviation:.1e}); "
-                "this architecture is not supported"
+                f"than the library's code (relative deviation {deviation:.1e})"
             )
 
 
@@ -150,9 +146,9 @@ def _linear_inputs(block: nn.Module, index: int, stream: Stream) -> dict[str, Te
             given = tokens_of(module, args, kwargs)
             for other, tensor, version in seen:
                 if tensor._version != version:
-                    raise UserError(
+                    raise Unsupported(
                         f"the input of the linear layer {other} of decoder block {index} is "
-                        "overwritten in place; this architecture is not supported"
+                        "overwritten in place"
                     )
             seen.append((name, given, given._version))
             rows = given.reshape(-1, given.shape[-1]).clone()

@@ -53,7 +53,9 @@ def restricted(plan: Plan, chosen: Tensor) -> Plan:
     first, second, plus, minus = (
         place[tokens] for tokens in (plan.first, plan.second, plan.plus, plan.minus)
     )
-    both, apart = (first >= 0) & (second >= 0), (plus >= 0) & (minus >= 0)
+    # Places, not masks: each mask that takes tokens out of a tensor makes the host wait for a GPU.
+    both = ((first >= 0) & (second >= 0)).nonzero().flatten()
+    apart = ((plus >= 0) & (minus >= 0)).nonzero().flatten()
     return Plan(
         plan.weights[chosen], first[both], second[both], plan.bias[both],
         plus[apart], minus[apart], plan.category[apart],
@@ -93,7 +95,7 @@ def routed_rows(batches: Sequence[Routed], number: int) -> Iterator[tuple[Tensor
 def count_tokens(batches: Sequence[Routed], number: int) -> int:
     """Return how many tokens are routed to an expert; one of a shared prefix is two."""
     chosen = ((batch.index == number).any(dim=1) for batch in batches)
-    return int(sum(b.plan.weights[c].sum() for b, c in zip(batches, chosen, strict=True)))
+    return int(sum((b.plan.weights * c).sum() for b, c in zip(batches, chosen, strict=True)))
 
 
 class ExpertSums:

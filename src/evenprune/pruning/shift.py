@@ -339,8 +339,8 @@ class Shift:
                 kept = weight != 0
                 start = direction.masked_fill(~kept, 0.0)
                 direction = refit(start, direction, metric, kept, MASKED_STEPS)
-            size = float(((weight @ hessian) * weight).double().sum())
-            change = float(((direction @ hessian) * direction).double().sum())
+            sums = [((rows @ hessian) * rows).double().sum() for rows in (weight, direction)]
+            size, change = torch.stack(sums).tolist()
             yield direction, change / size if size > 0 else 0.0
 
     def _apply(self, place: Path, rate: float) -> None:

@@ -48,7 +48,6 @@ def relative_change(change: Tensor, weight: Tensor, gram: Tensor) -> float:
 
     change, weight: ΔW and W (n, d) float32; gram: H (d, d) float32 without damping.
     """
-    moved, whole = (
-        float(((rows @ gram) * rows).sum(dtype=torch.float64)) for rows in (change, weight)
-    )
+    sums = [((rows @ gram) * rows).sum(dtype=torch.float64) for rows in (change, weight)]
+    moved, whole = torch.stack(sums).tolist()
     return (max(moved, 0.0) / whole) ** 0.5 if whole > 0 else 0.0

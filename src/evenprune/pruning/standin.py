@@ -13,18 +13,15 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from ..base.errors import UserError
+from ..base.errors import Unsupported, UserError
 
 
 class Stop(Exception):
     """Ends a forward pass whose remainder is not needed."""
 
 
-def _objection(what: str) -> UserError:
-    return UserError(
-        f"the model's code {what}, so its blocks cannot be run one at a time; "
-        "this architecture is not supported"
-    )
+def _objection(what: str) -> Unsupported:
+    return Unsupported(f"the model's code {what}, so its blocks cannot be run one at a time")
 
 
 class _Withheld:
@@ -34,7 +31,7 @@ class _Withheld:
         raise self.objection()
 
     @staticmethod
-    def objection() -> UserError:
+    def objection() -> Unsupported:
         return _objection("uses more of a decoder block's output than the hidden states")
 
     @classmethod
@@ -79,10 +76,9 @@ class Form:
         if isinstance(output, Tensor) and issubclass(self.kind, Tensor):
             return output
         if type(output) is not self.kind or len(output) != 1 + len(self.others):
-            raise UserError(
+            raise Unsupported(
                 f"a decoder block returns {_described(output)}, another one of the same model "
-                f"{self.kind.__name__} with {1 + len(self.others)} values; "
-                "this architecture is not supported"
+                f"{self.kind.__name__} with {1 + len(self.others)} values"
             )
         return output[self.keys[0]] if self.keys else output[0]
 
@@ -111,9 +107,9 @@ def form_of(output: Any, hidden: Tensor) -> Form:
         first = None
     if not isinstance(first, Tensor) or first.shape != hidden.shape:
         shape = f" of shape {tuple(first.shape)}" if isinstance(first, Tensor) else ""
-        raise UserError(
+        raise Unsupported(
             f"expected a decoder block to return hidden states {tuple(hidden.shape)} alone or "
-            f"first, got {_described(output)}{shape}; this architecture is not supported"
+            f"first, got {_described(output)}{shape}"
         )
     return form
 

@@ -1,0 +1,130 @@
+"""Our scorer on a GPU that is not there (tests/support/fake_gpu.py): the numbers of the CPU.
+
+Whatever a benchmark asks of a model, ``CausalModel``'s methods, with its waits counted.
+"""
+
+import re
+
+import pytest
+from evaluation_fixtures import save_model, tiny_lm, write_datasets
+from fake_gpu import DEVICE, fake_gpu
+
+from evenprune.evaluation.benchmarks import find
+from evenprune.evaluation.language_model import LanguageModel, load_language_model
+from evenprune.evaluation.losses import nll_rows
+from evenprune.evaluation.protocol import Protocol
+
+PROMPTS = ["A Vel man stood at gate 1. A", "A Vel man stood at gate 2.", "No."]
+BENCHMARKS = {
+    "perplexity": "wikitext2", "hellaswag": "hellaswag", "mmlu": "mmlu", "bbq": "bbq",
+    "crows_pairs": "crows_pairs", "stereoset": "stereoset", "unqover": "unqover",
+}  # fmt: skip
+
+
+def position_scores(lm, rows):
+    wanted = [[[3, 4]], [[5]], [[6], [7, 3]]]
+    return list(lm.position_scores(rows, wanted, 2))
+
+
+def score_rows(lm, rows):
+    return lm.score_rows([(row, [4, 9], 2) for row in rows], 2)
+
+
+def continuations(lm, rows):
+    asked = [(rows[0], [5, 6]), (rows[0], [5, 7]), (rows[1], [9])]
+    return lm.continuations([("", context, ends) for context, ends in asked], 2)
+
+
+def losses(lm, rows):
+    return [values.tolist() for values in nll_rows(lm, rows, 2, "losses")]
+
+
+def answers(lm, rows):
+    found, steps = lm.generate(rows, 6, ". A", True)
+    return found, [step.cpu().tolist() for step in steps]
+
+
+# What is asked -> the function that waits for it, and the number of batches of three rows, two a
+# batch; of the rows of continuations two are the same.
+MODULE = "evaluation.language_model.LanguageModel"
+WAITS = {
+    position_scores: ("_positions", 2),
+    score_rows: ("_log_probabilities", 2),
+    continuations: ("_log_probabilities", 1),
+    losses: ("row_losses", 2),
+}
+TIMES = {"once a batch": 1, "twice a batch": 2}
+
+
+def documented(repo) -> dict[str, int]:
+    """Return how often a function waits a batch, by the table in docs/gpu.md."""
+    page = (repo / "docs/gpu.md").read_text()
+    part = page.partition("\n## Waits in the scorer\n")[2].partition("\n## ")[0]
+    rows = re.findall(rf"^\| `{MODULE}\.(\w+)` \| ([^|]+?) \|", part, re.M)
+    return {function: TIMES[often] for function, often in rows}
+
+
+@pytest.fixture(scope="module")
+def cpu():
+    return tiny_lm()
+
+
+@pytest.mark.parametrize("asked", [*WAITS, answers])
+def test_what_a_benchmark_asks_is_the_same(asked, cpu, repo):
+    rows = cpu.encode(PROMPTS)
+    expected = asked(cpu, rows)
+    assert cpu.shares_prefixes
+    with fake_gpu() as record:
+        lm = tiny_lm()
+        lm.model.to(DEVICE)
+        assert lm.device_type == "cuda"
+        assert lm.shares_prefixes
+        record.clear()
+        assert asked(lm, rows) == expected
+        library = (f"{MODULE}.hidden", f"{MODULE}.prefix_cache")  # which call its model
+        waits = {name: count for name, count in record.reads().items() if name not in library}
+        if asked in WAITS:
+            function, batches = WAITS[asked]
+            assert waits == {f"{MODULE}.{function}": batches * documented(repo)[function]}
+    assert record.unfakeable == set()
+
+
+def test_every_row_of_the_table_is_tried(repo):
+    assert {function for function, _ in WAITS.values()} == set(documented(repo))
+
+
+def test_a_token_on_the_cpu_is_refused(cpu, monkeypatch):
+    """A positive control: a fault that a CPU would not show."""
+    rows = cpu.encode(PROMPTS)
+    monkeypatch.setattr(
+        LanguageModel, "hidden",
+        lambda self, tokens, past=None: self.model.base_model(tokens).last_hidden_state,
+    )  # fmt: skip
+    with fake_gpu():
+        lm = tiny_lm()
+        lm.model.to(DEVICE)
+        with pytest.raises(RuntimeError, match=r"on the same device|on the CPU"):
+            losses(lm, rows)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("model") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_datasets(tmp_path_factory.mktemp("data"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", BENCHMARKS)
+def test_a_benchmark_is_the_same(task, model, data):
+    spec, folder = Protocol(task), data / BENCHMARKS[task]
+    expected = find(task).evaluate(load_language_model(model, "cpu", "float32"), folder, spec)
+    with fake_gpu() as record:
+        lm = load_language_model(model, DEVICE, "float32")
+        record.clear()
+        found = find(task).evaluate(lm, folder, spec)
+        assert sum(record.operators().values()) > 0
+    assert found == expected
