@@ -178,7 +178,7 @@ def test_architecture_without_prunable_blocks(pairs, tmp_path, capsys):
     AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "moe")
     save_tokenizer(tmp_path / "moe")
     argv = arguments(tmp_path / "moe", pairs, tmp_path / "out")
-    fails(capsys, tmp_path, argv, "not supported", "would stay dense")
+    fails(capsys, tmp_path, argv, "cannot be pruned", "would stay dense")
 
 
 # --- numbers that are not numbers -----------------------------------------------------------

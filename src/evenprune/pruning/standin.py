@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from ..base.errors import Unsupported, UserError
+from ..base.errors import Unsupported
 
 
 class Stop(Exception):
