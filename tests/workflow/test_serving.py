@@ -83,8 +83,8 @@ def test_real_vllm_serves_dense_and_pruned(checkout, shared, vllm_python, engine
     )
     done = snakemake(checkout, "serving", "--cores", "2", "--configfile", path)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    path = checkout / "results/served/serving/stories3m/efficiency.json"
-    whole = json.loads(path.read_text())
+    measured = checkout / "results/served/serving/stories3m/efficiency.json"
+    whole = json.loads(measured.read_text())
     found = whole["checkpoints"]
     assert set(found) == {DENSE, PRUNED}
     assert (whole["dense"], whole["engines"]["together"]) == (DENSE, engines == "together")
