@@ -804,7 +804,7 @@ def test_the_table_says_who_judged(repo, tmp_path):
     assert f"{share:.3f} [{', '.join(ends)}]" in text
     slim, text = report(tmp_path, "safety")
     assert "[" not in "".join(line for line in text.splitlines() if line.startswith("|"))
-    assert {"harmbench_unsafe_rate_low", "harmbench_unsafe_rate_high"} <= set(slim[0])
+    assert {"harmbench_low", "harmbench_high"} <= set(slim[0])
     _, text = report(tmp_path, "main")
     assert "HarmBench" not in text
 
