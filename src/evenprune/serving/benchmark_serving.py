@@ -184,7 +184,7 @@ def measure(args: argparse.Namespace, job: Job, together: bool, rounds: Rounds) 
     }
     if not wanted:
         return engines
-    started = datetime.now(UTC).isoformat(timespec="seconds")
+    started = datetime.now(UTC).isoformat(timespec="milliseconds")
     count = len(wanted) * len(names) * len(args.batch_sizes)
     progress = Progress(count, "benchmark-serving")
     workload = Workload(args.new_tokens, args.warmup, args.min_seconds, args.carbon_intensity)
