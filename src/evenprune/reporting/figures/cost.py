@@ -75,15 +75,18 @@ def draw(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
         lengths = [0.0 if bar is None else bar.value for bar in values]
         axis.barh(range(len(lengths)), lengths, color=colors, height=0.6)
         ends = [bar.high for bar in values if bar is not None and bar.high is not None]
+        # Few rounds make intervals that would leave no room for the bars: such lines are cut.
+        longest = max(lengths)
+        limit = 1.2 * min(max([longest, *ends]), 2 * longest)
         for place, bar in enumerate(values):
             beyond = 0.0 if bar is None else bar.value
             if bar is not None and bar.low is not None and bar.high is not None:
                 axis.plot([bar.low, bar.high], [place, place], color="0.2", linewidth=1)
-                beyond = max(beyond, bar.high)
+                beyond = max(beyond, min(bar.high, limit / 1.2))
             text = "–" if bar is None else f"{bar.value:.3g}"
             axis.annotate(text, (beyond, place), xytext=(3, 0), textcoords="offset points",
                           va="center", fontsize=7)  # fmt: skip
-        axis.set_xlim(0, 1.2 * max([*lengths, *ends]) or 1.0)
+        axis.set_xlim(0, limit or 1.0)
         axis.set_xlabel(f"{unit} for {TOKENS:,} tokens")
     axes[0].set_yticks(range(len(labels)), labels)
     axes[0].invert_yaxis()
