@@ -10,7 +10,8 @@ CAPTIONS = {
     "cost": (
         "Seconds and joules for 1,000 generated tokens, at the first batch size. The dense model's "
         "are medians over rounds; a pruned model's are those times its ratio to the dense model "
-        "within rounds. Lines: 95% t intervals of the ratios over rounds, cut at twice the longest bar."
+        "within rounds. Lines: 95% t intervals of the ratios over rounds, cut at twice the longest "
+        "bar."
     ),
     "dto": (
         "UnQover over MMLU accuracy: the DTO is the distance from the utopia point, constant on a "
