@@ -55,7 +55,8 @@ def read_part(path: str, point: Checkpoint) -> dict[str, Any]:
             f"{', '.join(content['checkpoints'])}; {remedy(path)}"
         )
     shared = {name: content.get(name) for name in ("spec", "system")}
-    return {**content["checkpoints"][point.key], **shared}
+    with expected_form("fields of each checkpoint", path, remedy(path)):
+        return {**content["checkpoints"][point.key], **shared}
 
 
 def log_ratios(
@@ -76,7 +77,7 @@ def log_ratios(
         if one["batch"] == size and metric in one["figures"]:
             rounds.setdefault(one["round"], {})[one["checkpoint"]] = one["figures"][metric]
     return [
-        float(np.mean([math.log(found[name] / found[dense]) for name in names]))
+        float(np.mean([math.log(found[name]) - math.log(found[dense]) for name in names]))
         for _, found in sorted(rounds.items())
     ]
 
