@@ -221,7 +221,7 @@ def run(args: argparse.Namespace) -> None:
     started = datetime.now(UTC)
     clock = time.monotonic()
     limit_threads()
-    partial = args.out.with_name(f"{args.out.stem}.partial.jsonl")
+    partial = args.out.parent / f"{args.out.stem}.partial.jsonl"
     beside = args.out.parent / "provenance.json"
     names = args.names or list(map(str, args.model))
     folders = {name: source_folder(path) for name, path in zip(names, args.model, strict=True)}
