@@ -100,9 +100,9 @@ def check_arguments(args: argparse.Namespace) -> None:
                 f"expected --{name.replace('_', '-')} of at least {minimum}, "
                 f"got {getattr(args, name)}; give a larger number"
             )
-    if args.carbon_intensity <= 0:
+    if not 0 < args.carbon_intensity < float("inf"):
         raise UserError(
-            f"expected --carbon-intensity above 0 kg CO2e per kWh, got {args.carbon_intensity}; "
+            f"expected --carbon-intensity above 0 kg CO2e per kWh, and finite, got {args.carbon_intensity}; "
             f"the paper uses {PAPER_INTENSITY}"
         )
     names = args.names or list(map(str, args.model))
