@@ -102,7 +102,8 @@ def check_arguments(args: argparse.Namespace) -> None:
             )
     if not 0 < args.carbon_intensity < float("inf"):
         raise UserError(
-            f"expected --carbon-intensity above 0 kg CO2e per kWh, and finite, got {args.carbon_intensity}; "
+            f"expected a finite --carbon-intensity above 0 kg CO2e per kWh, got "
+            f"{args.carbon_intensity}; "
             f"the paper uses {PAPER_INTENSITY}"
         )
     names = args.names or list(map(str, args.model))
