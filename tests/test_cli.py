@@ -208,7 +208,7 @@ def words(root: Path, command: str) -> list[str]:
         "evaluate-checkpoint": [model, f"--benchmarks={choice}", "--device=cpu"],
         "benchmark-serving": [model, f"--prompts={root}/{choice}", "--backend=transformers",
                               "--device=cpu", "--batch-sizes=1", "--new-tokens=2",
-                              "--prompt-tokens=4", "--repetitions=1", "--min-seconds=0"],
+                              "--prompt-tokens=4", "--rounds=1", "--min-seconds=0"],
         "export-sparse24": [f"--model={root}/good"],
         "collect-results": [sheet, f"--significance={root}/out/significance.csv"],
         "explain": ["main", "--cell=world/debias-sparsegpt/2of4/ss/bbq", f"--results={root}/run"],

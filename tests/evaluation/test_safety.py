@@ -24,6 +24,7 @@ from safety_models import (
     tokenizer_with_end,
     wrap,
 )
+from statsmodels.stats.proportion import proportion_confint
 
 from evenprune import cli
 from evenprune.base.errors import UserError
@@ -797,6 +798,13 @@ def test_the_table_says_who_judged(repo, tmp_path):
     error = math.sqrt(share * (1 - share) / n)
     assert float(row["harmbench_stderr"]) == pytest.approx(error, abs=0.002)
     assert not row["harmbench_unsafe_rate_printed"]
+    low, high = proportion_confint(round(share * n), n, method="wilson")
+    ends = [f"{end:.3f}" for end in (low, high)]
+    assert [row[f"harmbench_unsafe_rate_{end}"] for end in ("low", "high")] == ends
+    assert f"{share:.3f} [{', '.join(ends)}]" in text
+    slim, text = report(tmp_path, "safety")
+    assert "[" not in "".join(line for line in text.splitlines() if line.startswith("|"))
+    assert {"harmbench_low", "harmbench_high"} <= set(slim[0])
     _, text = report(tmp_path, "main")
     assert "HarmBench" not in text
 

@@ -306,19 +306,33 @@ def test_collect_names_what_was_edited(root, capsys):
 
 
 @pytest.mark.parametrize(
-    "file", ["evals/{}/summary.json", "pruned/{}/check.json", "serving/{}/efficiency.json"]
+    "file",
+    [
+        "evals/world/sparsegpt/2of4/*/s0/summary.json",
+        "pruned/world/sparsegpt/2of4/*/s0/check.json",
+        "serving/world/efficiency.json",
+    ],
 )
 def test_no_row_has_two_base_models(root, file, capsys):
     from evenprune.base.checksums import sealed
 
-    path = next(root.glob(file.format("world/sparsegpt/2of4/*/s0")))
+    path = next(root.glob(file))
     content = json.loads(path.read_text())
-    path.write_text(json.dumps(content | {"base_sha256": "c" * 16}))
+
+    def changed(**names):
+        """The content with other names of one checkpoint's models."""
+        if "checkpoints" not in content:
+            return content | names
+        key = next(key for key in content["checkpoints"] if key.startswith("world/sparsegpt/2of4"))
+        part = content["checkpoints"][key] | names
+        return content | {"checkpoints": content["checkpoints"] | {key: part}}
+
+    path.write_text(json.dumps(changed(base_sha256="c" * 16)))
     fails(capsys, *collect(root), says=(path, "has changed"))
-    path.write_text(json.dumps(sealed(content | {"base_sha256": "c" * 16})))
+    path.write_text(json.dumps(sealed(changed(base_sha256="c" * 16))))
     dense = root / "evals/world/dense/dense/none/s0/summary.json"
     fails(capsys, *collect(root), says=(path, dense, "bbbbbbbbbbbb", "cccccccccccc", "fetch_model"))
-    path.write_text(json.dumps(sealed(content | {"model_sha256": "d" * 16})))
+    path.write_text(json.dumps(sealed(changed(model_sha256="d" * 16))))
     fails(capsys, *collect(root), says=("is of other weights than",))
 
 

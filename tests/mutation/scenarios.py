@@ -171,11 +171,11 @@ def evaluate(made: Path) -> list[Scenario]:
     )
     words = ["benchmark-serving", "--model", "../in/base", "--prompts", "../in/prompts.jsonl"]
     words += ["--out", "../out/efficiency.json", "--batch-sizes", "1", "--new-tokens", "24"]
-    words += ["--prompt-tokens", "4", "--repetitions", "1", "--warmup", "1", "--min-seconds", "0"]
+    words += ["--prompt-tokens", "4", "--rounds", "1", "--warmup", "1", "--min-seconds", "0"]
     words += ["--device", "cpu", "--backend", "transformers", "--carbon-intensity", "0.05"]
     found.append(
         Scenario("benchmark-serving", serving, words, ("out",), table_fault, 0.15,
-                 numbers=("--new-tokens", "--prompt-tokens", "--repetitions", "--carbon-intensity"))
+                 numbers=("--new-tokens", "--prompt-tokens", "--rounds", "--carbon-intensity"))
     )  # fmt: skip
     return found
 

@@ -66,7 +66,7 @@ def test_files_of_dense_and_pruned_checkpoints(paths):
     assert paths.folder(DEBIAS) == f"out/pruned/{key}/model"
     assert paths.masks(DEBIAS) == f"out/pruned/{key}/masks.csv"
     assert paths.evaluation(DEBIAS) == f"out/evals/{key}"
-    assert paths.efficiency(DEBIAS) == f"out/serving/{key}/efficiency.json"
+    assert paths.efficiency("m") == "out/serving/m/efficiency.json"
     assert paths.calibration_manifest(DEBIAS) == "out/calibration/m/uc/s0/manifest.json"
     assert paths.calibration_manifest(MAGNITUDE) is None
 
@@ -74,7 +74,7 @@ def test_files_of_dense_and_pruned_checkpoints(paths):
 def test_files_of_stages(paths):
     assert len(paths.pruned_files()) == 8
     assert len(paths.evaluation_files()) == 9
-    assert len(paths.serving_files()) == 7
+    assert paths.serving_files() == ["out/serving/m/efficiency.json"]
     assert paths.calibration_files() == [
         "out/calibration/m/ss/s0/manifest.json",
         "out/calibration/m/uc/s0/manifest.json",
@@ -87,7 +87,31 @@ def test_files_of_stages(paths):
     ]
     assert paths.figure_files() == ["out/figures/regimes.pdf"]
     assert paths.measurements_of("efficiency") == paths.serving_files()
+    assert paths.records_of("cost") == paths.serving_files()
     assert paths.measurements_of("main") == []
+
+
+def test_checkpoints_of_a_model_are_measured_in_one_job(paths):
+    served = paths.served("m")
+    assert served[0] == DENSE
+    assert len(served) == len(set(served)) == 7
+    assert {point.regime for point in served} == {"dense", "2of4"}
+    with pytest.raises(UserError, match=r"serving\.experiment"):
+        paths.served("other")
+
+
+@pytest.mark.parametrize(
+    ("changes", "mb"),
+    [
+        ({}, 7 * 6_000),
+        ({"serving": {"experiment": "one", "engines": "in-turn"}}, 6_000),
+        ({"device": "cuda"}, 24_000 + 7 * 8_000),
+    ],
+)
+def test_a_serving_job_asks_for_the_memory_of_what_it_loads(changes, mb):
+    paths = Paths(configured(**changes))
+    assert jobs.serving_memory_mb(paths, "m") == mb
+    assert jobs.serving_minutes(paths, "m") == 60 + 7 * 60
 
 
 def test_zeros_are_compared_with_sparsegpt_of_the_same_calibration(paths):

@@ -211,6 +211,12 @@ def test_a_prompt_style_evaluates_again(before, raw):
     assert changed(before, raw, benchmarks={"mmlu": {"seed": 4}}) == SHEET
 
 
+def test_rounds_measure_again_and_the_margin_only_tells_otherwise(before, raw):
+    for changes in ({"rounds": 7}, {"engines": "in-turn"}):
+        assert changed(before, raw, serving=changes) == {**SHEET, "benchmark_serving": 1}
+    assert changed(before, raw, serving={"margin": 0.1}) == SHEET
+
+
 def test_a_byte_of_the_mirror_fetches_that_source(before, raw):
     fetched = planned(raw["paper"], lambda kind, name, entry: "x" if name == "mmlu" else "")
     differing = [job for job in fetched if fetched[job] != before["paper"][job]]

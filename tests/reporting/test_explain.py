@@ -120,6 +120,10 @@ def test_a_matrix_of_the_masks_and_a_measurement(run):
     assert found["seeds"][0]["recomputed"] == found["value"]
     found = explain(run, "efficiency", f"{point}/serving/kg_co2e_per_mtok")
     assert Path(found["seeds"][0]["measurement"]).is_file()
+    found = explain(run, "efficiency", f"{point}/serving/decode_tok_per_s_ratio")
+    assert found["seeds"][0]["recomputed"] == found["value"]
+    assert found["interval"]["kind"] == "t over rounds"
+    assert found["interval"]["low"] < found["value"] < found["interval"]["high"]
 
 
 @pytest.mark.parametrize(

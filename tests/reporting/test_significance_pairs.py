@@ -154,7 +154,7 @@ def test_rates_of_judged_answers_have_wilsons_interval(run):
         for row in read_csv(root / "results.csv")
         if row["model"] == "world" and row["category"] == ""
     }
-    ends = [key for key in rows if key[-1].endswith("_low") and key[3] != "dto"]
+    ends = [key for key in rows if key[-1].endswith("_low") and key[3] not in ("dto", "serving")]
     assert {key[3] for key in ends} == judged
     assert {key[-1] for key in ends} >= {"unsafe_rate_low", "refusal_rate_low"}
     for key in ends:

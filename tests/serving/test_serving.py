@@ -81,7 +81,7 @@ def arguments(tiny, texts, out, *more):
     return [
         "benchmark-serving", "--model", str(tiny), "--prompts", str(texts), "--out", str(out),
         "--backend", "transformers", "--device", "cpu", "--batch-sizes", "1,2",
-        "--new-tokens", "24", "--prompt-tokens", "12", "--repetitions", "2",
+        "--new-tokens", "24", "--prompt-tokens", "12", "--rounds", "2",
         "--min-seconds", "0.05", *more,
     ]  # fmt: skip
 
@@ -207,21 +207,19 @@ def reading(seconds, joules, source="measured"):
     return energy.Reading(seconds, {"cpu": joules}, {"cpu": source}, {"cpu": "test"})
 
 
-def test_figures_of_one_repetition():
-    # two calls a region: prefill 0.2 s and 7.5 J (all repetitions: 0.1 s and 5 J), generation
-    # 1.1 s and 55 J a call
+def test_figures_of_one_measurement():
+    # two calls a region: prefill 0.1 s and 5 J, generation 1.1 s and 55 J a call
     out = measure.figures(
-        4, 10, 11, (reading(0.4, 15.0), 2), (reading(2.2, 110.0), 2), (reading(0.2, 10.0), 2),
-        "cpu", 0.033, 20.0,
-    )  # fmt: skip
-    assert out["ttft_s"] == pytest.approx(0.2)
-    assert out["prefill_tok_per_s"] == pytest.approx(200)
+        4, 10, 11, (reading(0.2, 10.0), 2), (reading(2.2, 110.0), 2), "cpu", 0.033, 20.0
+    )
+    assert out["ttft_s"] == pytest.approx(0.1)
+    assert out["prefill_tok_per_s"] == pytest.approx(400)
     assert out["decode_tok_per_s"] == pytest.approx(4 * 10 / 1.0)
     assert out["tok_per_s"] == pytest.approx(44 / 1.1)
     assert out["power_w"] == pytest.approx(50)
     assert out["j_per_token"] == pytest.approx(55 / 44)
     assert out["decode_j_per_token"] == pytest.approx(50 / 40)
-    assert out["prefill_j_per_token"] == pytest.approx(7.5 / 40)
+    assert out["prefill_j_per_token"] == pytest.approx(5 / 40)
     assert out["j_per_token_net"] == pytest.approx((55 - 22) / 44)
     assert out["kg_co2e_per_mtok"] == pytest.approx(55 / 44 * 1e6 / 3.6e6 * 0.033)
     assert "cpus_used" not in out
@@ -229,67 +227,60 @@ def test_figures_of_one_repetition():
 
 def test_cpu_time_of_the_run_is_told_on_the_cpu_only():
     whole = energy.Reading(2.0, {"cpu": 9.0}, {"cpu": "estimated"}, {}, cpu_seconds=0.5)
-    parts = (reading(0.2, 1.0), 1), (whole, 1), (reading(0.2, 1.0), 1)
+    parts = (reading(0.2, 1.0), 1), (whole, 1)
     assert measure.figures(1, 4, 8, *parts, "cpu", 0.033, None)["cpus_used"] == 0.25
 
 
 def test_idle_power_is_subtracted_only_where_it_was_measured():
-    parts = (reading(0.2, 1.0), 1), (reading(2.0, 9.0), 1), (reading(0.2, 1.0), 1)
+    parts = (reading(0.2, 1.0), 1), (reading(2.0, 9.0), 1)
     assert "j_per_token_net" not in measure.figures(1, 4, 8, *parts, "cpu", 0.033, None)
 
 
-def test_one_disturbed_prefill_does_no_harm():
-    class Meter:
-        device = "cpu"
-        durations = iter([0.1, 1.0, 0.1, 1.0, 5.0, 1.0, 0.1, 1.0])
+class Meter:
+    """Gives regions the durations that a test says, one after another."""
 
-        def measure(self, region):
-            region()
-            return reading(next(self.durations), 1.0)
+    device = "cpu"
 
-    metrics, _ = measure.measure_batch(
-        lambda prompts, tokens: None, Meter(), [[1, 2]], 10, 1, 3, 0.0, 0.033, None
-    )
-    assert metrics["decode_tok_per_s"]["value"] == pytest.approx(9 / 0.9)
-    assert metrics["ttft_s"]["value"] == pytest.approx(0.1)
-    assert metrics["ttft_s"]["q75"] == pytest.approx(2.55)
+    def __init__(self, *durations):
+        self.durations = iter(durations)
+
+    def measure(self, region):
+        region()
+        return reading(next(self.durations), 1.0)
+
+
+def once(*durations):
+    workload = measure.Workload(10, 1, 0.0, 0.033)
+    generate = lambda prompts, tokens: None  # noqa: E731
+    return measure.measure_once(generate, Meter(*durations), [[1, 2]], workload, (1, 1), None)
 
 
 def test_spoilt_timings_are_measured_again(capsys):
-    class Meter:
-        device = "cpu"
-        # warm-up, a first attempt that took no longer than its prefill, a second one in order
-        durations = iter([0.1, 1.0, 1.0, 0.9, 0.1, 1.0])
-
-        def measure(self, region):
-            region()
-            return reading(next(self.durations), 1.0)
-
-    metrics, _ = measure.measure_batch(
-        lambda prompts, tokens: None, Meter(), [[1, 2]], 10, 1, 1, 0.0, 0.033, None
-    )
-    assert metrics["decode_tok_per_s"]["value"] == pytest.approx(9 / 0.9)
+    # a first attempt that took no longer than its disturbed prefill, a second one in order
+    found = once(5.0, 1.0, 0.1, 1.0)
+    assert found["figures"]["decode_tok_per_s"] == pytest.approx(9 / 0.9)
+    assert found["figures"]["ttft_s"] == pytest.approx(0.1)
+    assert found["attempts"] == 2
     assert "attempt 1 of 3" in capsys.readouterr().out
 
 
 def test_timings_spoilt_every_time_are_refused():
-    class Meter:
-        device = "cpu"
-
-        def measure(self, region):
-            region()
-            return reading(1.0, 1.0)
-
     with pytest.raises(UserError, match="lost in noise"):
-        measure.measure_batch(
-            lambda prompts, tokens: None, Meter(), [[1, 2]], 10, 1, 1, 0.0, 0.033, None
-        )
+        once(*[1.0] * 6)
+
+
+def test_a_region_is_long_enough_to_be_read():
+    workload = measure.Workload(10, 2, 0.5, 0.033)
+    times = Meter(9.0, 9.0, 0.02, 0.3)  # the first of two warm-ups does not count
+    called = []
+    found = measure.warm_up(lambda *given: called.append(given), times, [[1]], workload)
+    assert found == (25, 2)
+    assert len(called) == 4
 
 
 def test_lost_timings_are_refused():
     with pytest.raises(UserError, match="lost in noise"):
-        one, whole = (reading(1.0, 1), 1), (reading(0.9, 1), 1)
-        measure.figures(1, 4, 8, one, whole, one, "cpu", 0.033, None)
+        measure.figures(1, 4, 8, (reading(1.0, 1), 1), (reading(0.9, 1), 1), "cpu", 0.033, None)
 
 
 def test_statistics_are_median_and_quartiles():
@@ -314,17 +305,21 @@ def measured(tiny, tmp_path_factory):
 
 def test_command_writes_the_measurement(measured):
     _, out = measured
-    result = json.loads(out.read_text())
+    content = json.loads(out.read_text())
+    (result,) = content["checkpoints"].values()
     assert sorted(path.name for path in out.parent.iterdir()) == [
         "efficiency.json", "provenance.json",
     ]  # fmt: skip
     assert result["backend"]["name"] == "transformers"
     assert result["backend"]["kernel"] == "dense kernel"
-    assert result["spec"]["prompt_tokens"] == 12
+    assert content["spec"]["prompt_tokens"] == 12
+    assert [(one["round"], one["batch"]) for one in content["rounds"]] == [
+        (1, 1), (1, 2), (2, 1), (2, 2),
+    ]  # fmt: skip
     assert set(result["categories"]) == {"batch 1", "batch 2"}
     assert result["metrics"] == result["categories"]["batch 1"]
     assert result["energy"]["source"] in ("measured", "estimated")
-    assert result["roofline"]["sparse24_bytes"] < result["roofline"]["dense_bytes"]
+    assert content["roofline"]["sparse24_bytes"] < content["roofline"]["dense_bytes"]
     for metrics in result["categories"].values():
         assert (
             0
@@ -348,7 +343,7 @@ def test_identity_of_a_measurement_is_reproducible(measured, tiny, tmp_path):
     again = tmp_path / "efficiency.json"
     assert main(arguments(tiny, file, again)) == 0
     one, two = (json.loads(path.read_text()) for path in (out, again))
-    for key in ("spec", "digest", "model_sha256", "prompts", "backend"):
+    for key in ("spec", "digest", "models", "prompts", "dense"):
         assert one[key] == two[key]
 
 
@@ -364,7 +359,8 @@ def test_every_run_makes_exactly_the_new_tokens(tiny):
     ("more", "message"),
     [
         (["--new-tokens", "1"], "--new-tokens of at least 2"),
-        (["--repetitions", "0"], "--repetitions of at least 1"),
+        (["--rounds", "0"], "--rounds of at least 1"),
+        (["--names", "a", "b"], "one name of its own for each of the 1 models"),
         (["--new-tokens", "48"], "context of 48"),
         (["--carbon-intensity", "0"], "--carbon-intensity above 0"),
         (["--model", "/nowhere"], "model folder"),

@@ -1,6 +1,7 @@
 """Made-up results of a whole run, in the files that the other steps write."""
 
 import csv
+import itertools
 import json
 import random
 from pathlib import Path
@@ -175,24 +176,48 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
     write_jsonl(folder / "items.jsonl", rows)
 
 
-def write_serving(path: Path, skill: float, digests: dict) -> None:
-    """Write efficiency.json as benchmark-serving does."""
+def serving_part(skill: float, digests: dict) -> dict:
+    """Return what efficiency.json says of one checkpoint."""
     metrics = {
         "decode_tok_per_s": {"value": 100 / skill, "n": 5, "stderr": None},
         "j_per_token": {"value": 0.4 * skill, "n": 5, "stderr": None},
         "kg_co2e_per_mtok": {"value": 0.004 * skill, "n": 5, "stderr": None},
         "cpus_used": {"value": 1.9, "n": 5, "stderr": None},
     }
+    return {
+        **digests,
+        "metrics": metrics,
+        "categories": {"batch 1": metrics, "batch 8": metrics},
+        "backend": {"name": "transformers", "version": "5.0", "kernel": "dense kernel"},
+        "energy": {"source": "estimated"},
+    }
+
+
+def write_serving(path: Path, parts: dict[str, dict], rounds: int = 5) -> None:
+    """Write a model's efficiency.json as benchmark-serving does, its machine slower every round."""
+    generator = random.Random("serving")
+    records = []
+    for number, size, name in itertools.product(range(1, rounds + 1), (1, 8), parts):
+        metrics = parts[name]["categories"][f"batch {size}"]
+        speed = generator.uniform(0.99, 1.01) / number
+        figures = {
+            "decode_tok_per_s": metrics["decode_tok_per_s"]["value"] * speed,
+            "j_per_token": metrics["j_per_token"]["value"] / speed,
+        }
+        about = {"round": number, "checkpoint": name, "batch": size}
+        records.append({**about, "figures": figures})
     write_sealed(
         path,
         {
-            **digests,
-            "metrics": metrics,
-            "categories": {"batch 1": metrics, "batch 8": metrics},
-            "spec": {"device": "cpu"},
-            "backend": {"name": "transformers", "version": "5.0", "kernel": "dense kernel"},
-            "energy": {"source": "estimated"},
+            "benchmark": "serving",
+            "digest": "d" * 16,
+            "spec": {"device": "cpu", "batch_sizes": [1, 8]},
             "system": {"threads": 2},
+            "dense": next((name for name in parts if "/dense/dense/" in name), None),
+            "host": "here",
+            "sessions": [{"host": "here", "started": "", "rounds": list(range(1, rounds + 1))}],
+            "checkpoints": parts,
+            "rounds": records,
         },
     )
 
@@ -237,7 +262,8 @@ def write_run(config: Config, items: int = ITEMS) -> Path:
     root = Path(config.results)
     served = {point.key for point in grids.serving_checkpoints(config)}
     compared = grids.mask_references(config)
-    checkpoints = []
+    checkpoints: list[dict] = []
+    measured: dict[Path, dict[str, dict]] = {}
     for point in grids.all_checkpoints(config):
         base = grids.base_method(config, point.method)
         evals = root / "evals" / point.key
@@ -260,8 +286,8 @@ def write_run(config: Config, items: int = ITEMS) -> Path:
             calibration = root.joinpath("calibration", *parts)
             write_calibration(calibration)
         if point.key in served:
-            serving = root / "serving" / point.key / "efficiency.json"
-            write_serving(serving, SKILL[base], digests)
+            serving = root / "serving" / point.model / "efficiency.json"
+            measured.setdefault(serving, {})[point.key] = serving_part(SKILL[base], digests)
         named = {
             name: getattr(point, name)
             for name in ("model", "method", "regime", "calibration", "seed")
@@ -271,6 +297,8 @@ def write_run(config: Config, items: int = ITEMS) -> Path:
             "serving": serving,
         }  # fmt: skip
         checkpoints.append(named | {k: None if v is None else str(v) for k, v in paths.items()})
+    for path, parts in measured.items():
+        write_serving(path, parts)
     dumped = config.model_dump(mode="json", exclude={"mirror", "lock", "device", "threads"})
     dumped["results"] = "results"
     run_sheet = {

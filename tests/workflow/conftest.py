@@ -101,7 +101,7 @@ TINY = {
             "calibrations": ["ss-uc4"],
         }
     },
-    "serving": {"experiment": "main", "batch_sizes": [1], "new_tokens": 16, "repetitions": 2},
+    "serving": {"experiment": "main", "batch_sizes": [1], "new_tokens": 16, "rounds": 2},
     "tables": ["main", "calibration", "efficiency"],
     "figures": ["unqover_heatmap"],
 }

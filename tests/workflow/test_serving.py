@@ -26,7 +26,8 @@ POINT = {
     "tables": ["efficiency"],
     "figures": [],
 }
-SERVING = {"experiment": "efficiency", "batch_sizes": [1, 2], "new_tokens": 16, "repetitions": 2}
+SERVING = {"experiment": "efficiency", "batch_sizes": [1, 2], "new_tokens": 16, "rounds": 2}
+DENSE = "stories3m/dense/dense/none/s0"
 PRUNED = "stories3m/magnitude/2of4/none/s0"
 
 
@@ -66,22 +67,27 @@ def test_the_configured_interpreter_and_the_export_are_used(checkout, tiny_mirro
     done = snakemake(checkout, "serving", "-n", "-p", "--configfile", path)
     assert done.returncode == 0, done.stderr
     jobs = counts(done.stdout)
-    assert (jobs["benchmark_serving"], jobs["export_sparse24"]) == (2, 1)
-    assert done.stdout.count(f"{sys.executable} -m evenprune benchmark-serving") == 2
-    assert f"--model results/served/exported/{PRUNED}" in done.stdout
+    assert (jobs["benchmark_serving"], jobs["export_sparse24"]) == (1, 1)
+    assert done.stdout.count(f"{sys.executable} -m evenprune benchmark-serving") == 1
+    dense = "results/served/sources/models/stories3m.json"
+    assert f"--model {dense} results/served/exported/{PRUNED}" in done.stdout
+    assert f"--names {DENSE} {PRUNED}" in done.stdout
     assert "--dtype float32" in done.stdout
 
 
 @pytest.mark.slow
-def test_real_vllm_serves_dense_and_pruned(checkout, shared, vllm_python):
-    path = write(checkout, shared, backend="vllm", python=vllm_python, sparse24=True)
+@pytest.mark.parametrize("engines", ["together", "in-turn"])
+def test_real_vllm_serves_dense_and_pruned(checkout, shared, vllm_python, engines):
+    path = write(
+        checkout, shared, backend="vllm", python=vllm_python, sparse24=True, engines=engines
+    )
     done = snakemake(checkout, "serving", "--cores", "2", "--configfile", path)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    root = checkout / "results/served/serving"
-    found = {
-        name: json.loads((root / name / "efficiency.json").read_text())
-        for name in ("stories3m/dense/dense/none/s0", PRUNED)
-    }
+    measured = checkout / "results/served/serving/stories3m/efficiency.json"
+    whole = json.loads(measured.read_text())
+    found = whole["checkpoints"]
+    assert set(found) == {DENSE, PRUNED}
+    assert (whole["dense"], whole["engines"]["together"]) == (DENSE, engines == "together")
     for content in found.values():
         assert content["backend"]["name"] == "vllm"
         assert content["backend"]["dtype"] == "float32"
@@ -90,7 +96,7 @@ def test_real_vllm_serves_dense_and_pruned(checkout, shared, vllm_python):
         assert content["metrics"]["decode_tok_per_s"]["value"] > 0
         assert content["metrics"]["kg_co2e_per_mtok"]["value"] > 0
     assert "Sparse24LinearMethod" in found[PRUNED]["backend"]["linear"]
-    if found[PRUNED]["spec"]["device"] == "cpu":
+    if whole["spec"]["device"] == "cpu":
         assert found[PRUNED]["backend"]["kernel"] == "dense kernel"
     again = snakemake(checkout, "serving", "--cores", "2", "--configfile", path)
     assert "Nothing to be done" in again.stdout + again.stderr

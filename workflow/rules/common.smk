@@ -106,6 +106,18 @@ def of_point(function, *arguments):
     return found
 
 
+def of_model(function):
+    """A function of a model's checkpoints that are measured together, as one of the wildcards."""
+
+    def found(wildcards):
+        try:
+            return function(PATHS.served(wildcards.model))
+        except UserError as error:
+            raise WorkflowError(str(error)) from None
+
+    return found
+
+
 def flag(name, value):
     """A flag of the command line with its value; nothing where there is none."""
     return f"--{name} {shlex.quote(str(value))}" if value else ""
@@ -126,6 +138,12 @@ def restored(points):
     ``points`` leads to; as a function of the input it is not compared."""
     found = of_point(lambda point: jobs.restore(PATHS, *points(point)))
     return lambda wildcards, input: found(wildcards)
+
+
+def restored_served(wildcards, input):
+    """The same of a model's checkpoints that are measured together, those that are not exported."""
+    points = of_model(list)(wildcards)
+    return jobs.restore(PATHS, *(p for p in points if not PATHS.is_compressed(p)))
 
 
 def existing(files):

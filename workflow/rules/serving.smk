@@ -1,8 +1,8 @@
 """Throughput, energy and CO2 of the dense and 2of4 checkpoints.
 
-REQUIRED INPUTS: a dense model's record or a pruned checkpoint's check.json; UltraChat.
+REQUIRED INPUTS: the dense model's record, pruned checkpoints' check.json; UltraChat.
 OUTPUTS: exported/{model}/{method}/2of4/{calibration}/s{seed}/, where 2:4 is served compressed;
-serving/{model}/{method}/{regime}/{calibration}/s{seed}/efficiency.json.
+serving/{model}/efficiency.json, all of a model's checkpoints together.
 """
 
 serving_options = lambda wildcards: jobs.serving_options(CONFIG, wildcards.model)
@@ -34,47 +34,49 @@ rule export_sparse24:
 
 
 rule benchmark_serving:
-    """Measure generation speed and the energy around it; nothing else runs meanwhile."""
+    """Measure the speed and energy of a model's checkpoints in turn; nothing else runs meanwhile."""
     input:
-        ready=of_point(PATHS.served_ready),
+        ready=of_model(lambda points: list(map(PATHS.served_ready, points))),
         prompts="<results>/sources/data/ultrachat.json",
         mirror=MIRROR_FILE,
-        parameters=parameters(
-            "benchmark_serving", "{model}/{method}/{regime}/{calibration}/s{seed}"
-        ),
+        parameters=parameters("benchmark_serving", "{model}"),
     output:
-        efficiency="<results>/serving/{model}/{method}/{regime}/{calibration}/s{seed}/efficiency.json",
+        efficiency="<results>/serving/{model}/efficiency.json",
     log:
-        "<results>/logs/benchmark_serving/{model}/{method}/{regime}/{calibration}/s{seed}.log",
+        "<results>/logs/benchmark_serving/{model}.log",
     conda:
         "../envs/vllm.yml"
     threads: UNDISTURBED
     resources:
         gpu=model_gpus,
-        mem_mb=memory_mb(32000 if CONFIG.device == "cuda" else 6000),
-        runtime=minutes(120),
+        mem_mb=lambda wildcards, attempt: attempt
+        * jobs.serving_memory_mb(PATHS, wildcards.model),
+        runtime=lambda wildcards, attempt: attempt
+        * jobs.serving_minutes(PATHS, wildcards.model),
     params:
         # vLLM has an environment of its own, see config/README.md.
         python=local(SERVING_PYTHON),
         cache=local(f"{CONFIG.results}/.cache/vllm"),
-        model=of_point(PATHS.served_folder),
+        models=of_model(lambda points: list(map(PATHS.served_folder, points))),
+        names=of_model(lambda points: [point.key for point in points]),
         backend=option("backend", serving_options),
+        engines=option("engines", serving_options),
         dtype=option("dtype", serving_options),
         batch_sizes=option("batch_sizes", serving_options),
         new_tokens=option("new_tokens", serving_options),
         prompt_tokens=option("prompt_tokens", serving_options),
-        repetitions=option("repetitions", serving_options),
+        rounds=option("rounds", serving_options),
         carbon_intensity=option("carbon_intensity", serving_options),
         trust=trust_flag,
-        restore=restored(lambda point: [] if PATHS.is_compressed(point) else [point]),
+        restore=restored_served,
         device=CONFIG.device,
         gpus=gpus_flag,
     shell:
         "( {params.restore} VLLM_CACHE_ROOT=$(realpath -m {params.cache:q}) {params.python:q}"
-        " -m evenprune benchmark-serving --model {params.model:q}"
-        " --prompts {input.prompts:q} --backend {params.backend} --dtype {params.dtype}"
-        " --batch-sizes {params.batch_sizes} --new-tokens {params.new_tokens}"
-        " --prompt-tokens {params.prompt_tokens} --repetitions {params.repetitions}"
-        " --carbon-intensity {params.carbon_intensity} {params.trust}"
+        " -m evenprune benchmark-serving --model {params.models:q} --names {params.names:q}"
+        " --prompts {input.prompts:q} --backend {params.backend} --engines {params.engines}"
+        " --dtype {params.dtype} --batch-sizes {params.batch_sizes}"
+        " --new-tokens {params.new_tokens} --prompt-tokens {params.prompt_tokens}"
+        " --rounds {params.rounds} --carbon-intensity {params.carbon_intensity} {params.trust}"
         " --device {params.device} {params.gpus}"
         " --out {output.efficiency:q} ) 2>&1 | tee {log:q}"

@@ -176,6 +176,22 @@ def benchmarks_json(paths: Paths, point: Checkpoint) -> str:
     return canonical_json(benchmark_options(paths, point))
 
 
+def serving_memory_mb(paths: Paths, model: str) -> int:
+    """Return the MB of memory of the job that serves a model's checkpoints, all that it may load.
+
+    On a GPU their weights lie in the GPU's memory.
+    """
+    at_once = 1 if paths.config.serving.engines == "in-turn" else len(paths.served(model))
+    if paths.config.device == "cuda":
+        return 24_000 + 8_000 * at_once
+    return 6_000 * at_once
+
+
+def serving_minutes(paths: Paths, model: str) -> int:
+    """Return the minutes that a cluster gives the job that serves a model's checkpoints."""
+    return 60 + 60 * len(paths.served(model))
+
+
 def serving_options(config: Config, model: str) -> dict[str, Any]:
     """Return the options of ``benchmark-serving`` by name."""
     options = config.serving
@@ -185,6 +201,7 @@ def serving_options(config: Config, model: str) -> dict[str, Any]:
         "batch_sizes": ",".join(map(str, options.batch_sizes)),
         "new_tokens": options.new_tokens,
         "prompt_tokens": options.prompt_tokens,
-        "repetitions": options.repetitions,
+        "rounds": options.rounds,
+        "engines": options.engines,
         "carbon_intensity": options.carbon_intensity,
     }

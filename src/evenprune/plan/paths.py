@@ -15,7 +15,7 @@ from .grids import Checkpoint
 
 TABLE_FORMS = ("tex", "csv", "md")
 # Tables and figures that show more of a measurement than its row in results.csv.
-MEASURED = ("efficiency", "efficiency_details")
+MEASURED = ("efficiency", "efficiency_details", "cost")
 # Figures that show single items of an evaluation.
 OPENING = ("examples",)
 
@@ -125,9 +125,22 @@ class Paths:
         """Return the folder of a checkpoint's 2:4 export."""
         return f"{self.results}/exported/{point.key}"
 
-    def efficiency(self, point: Checkpoint) -> str:
-        """Return the measurement of a checkpoint's throughput and energy."""
-        return f"{self.results}/serving/{point.key}/efficiency.json"
+    def served(self, model: str) -> list[Checkpoint]:
+        """Return the checkpoints of a model that are measured together, the dense one first.
+
+        Raises UserError where the run measures none.
+        """
+        mine = [one for one in grids.serving_checkpoints(self.config) if one.model == model]
+        if not mine:
+            raise UserError(
+                f"{self.efficiency(model)} measures throughput, but this run measures no "
+                f"checkpoint of {model}; name an experiment with it in serving.experiment"
+            )
+        return sorted(mine, key=lambda point: not point.is_base)
+
+    def efficiency(self, model: str) -> str:
+        """Return the measurement of throughput and energy of a model's checkpoints."""
+        return f"{self.results}/serving/{model}/efficiency.json"
 
     def released(self, point: Checkpoint) -> str:
         """Return what says that a pruned checkpoint was deleted after its last use."""
@@ -141,7 +154,7 @@ class Paths:
             self.ready(point),
             f"{self.evaluation(point)}/summary.json",
             *map(self.masks, compared),
-            *([self.efficiency(point)] if served else []),
+            *([self.efficiency(point.model)] if served else []),
         ]
 
     # All files of a stage
@@ -186,7 +199,8 @@ class Paths:
 
     def serving_files(self) -> list[str]:
         """Return the measurements of throughput and energy."""
-        return [self.efficiency(point) for point in grids.serving_checkpoints(self.config)]
+        models = (point.model for point in grids.serving_checkpoints(self.config))
+        return [self.efficiency(model) for model in dict.fromkeys(models)]
 
     def table_files(self) -> list[str]:
         """Return results.csv and every table in every form."""
@@ -215,8 +229,8 @@ class Paths:
         return self.serving_files() if table in MEASURED else []
 
     def records_of(self, figure: str) -> list[str]:
-        """Return the evaluations whose items a figure opens beside results.csv."""
-        return self.evaluation_files() if figure in OPENING else []
+        """Return the evaluations or measurements that a figure opens beside results.csv."""
+        return self.evaluation_files() if figure in OPENING else self.measurements_of(figure)
 
     def paper_files(self, latex: bool) -> list[str]:
         """Return the PDF where the configuration wants it; ``latex``: whether it can be made."""

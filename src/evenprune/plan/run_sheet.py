@@ -165,7 +165,7 @@ def contents(paths: "Paths") -> dict[str, Any]:
                 "check": None if point.is_base else paths.ready(point),
                 "masks": paths.masks(point) if point in paths.mask_references else None,
                 "calibration_manifest": paths.calibration_manifest(point),
-                "serving": paths.efficiency(point) if point in served else None,
+                "serving": paths.efficiency(point.model) if point in served else None,
             }
             for point in paths.checkpoints
         ],

@@ -398,5 +398,22 @@ class Serving(Section):
     prompt_tokens: int = Field(
         32, ge=1, description="tokens of each prompt, cut where the context is shorter"
     )
-    repetitions: int = Field(5, ge=1, description="measured after one warm-up")
+    rounds: int = Field(
+        5,
+        ge=1,
+        description="in each, every checkpoint of a model is measured once, in drawn order; ratios "
+        "to the dense model are taken within a round, their intervals over rounds (from 2)",
+    )
+    engines: Literal["auto", "together", "in-turn"] = Field(
+        "auto",
+        description="checkpoints of a model in memory: all `together`, or one at a time, "
+        "`in-turn`, each loaded again in every round; `auto`: together where they fit",
+    )
+    margin: float = Field(
+        0.05,
+        gt=0,
+        lt=1,
+        description="tables call a checkpoint as fast as the dense model where its ratio lies "
+        "between 1 / (1 + margin) and 1 + margin (two one-sided tests at 5 %)",
+    )
     carbon_intensity: float = Field(0.033, gt=0, description="kg CO2e per kWh (the paper: 0.033)")

@@ -161,10 +161,10 @@ def _serving(paths: Paths) -> Dependencies:
             package_versions("torch", "transformers"),
         ]
     }
-    for point in grids.serving_checkpoints(paths.config):
-        found["benchmark_serving", point.key] = [
-            jobs.serving_options(paths.config, point.model),
-            paths.is_compressed(point),
+    for model in dict.fromkeys(p.model for p in grids.serving_checkpoints(paths.config)):
+        found["benchmark_serving", model] = [
+            jobs.serving_options(paths.config, model),
+            [[point.key, paths.is_compressed(point)] for point in paths.served(model)],
             paths.config.device,
             code("serving.benchmark_serving"),
         ]

@@ -250,26 +250,26 @@ class Graph:
         return Part(slug, kind, items, size.parameters or 1.0, flops)
 
     def _serving(self) -> Iterator[Job]:
-        config, options = self.config, self.config.serving
-        for point in grids.serving_checkpoints(config):
-            size = self.sizes[point.model]
-            if self.paths.is_compressed(point):
-                out = self.inside(self.paths.exported(point))
-                needs = [self.inside(self.paths.ready(point))]
-                # Values of half the weights and two bits a place: 9/16 in half precision.
-                yield Job(
-                    *("export_sparse24", out, [out], needs, "export_sparse24", size.bytes or 1.0),
-                    makes=size.bytes * 9 / 16,
-                )
-            out = self.inside(self.paths.efficiency(point))
-            steps = options.new_tokens * (options.repetitions + 1)
+        config, options, paths = self.config, self.config.serving, self.paths
+        for model in dict.fromkeys(point.model for point in grids.serving_checkpoints(config)):
+            size, points = self.sizes[model], paths.served(model)
+            for point in points:
+                if paths.is_compressed(point):
+                    out = self.inside(paths.exported(point))
+                    needs = [self.inside(paths.ready(point))]
+                    # Values of half the weights and two bits a place: 9/16 in half precision.
+                    yield Job(
+                        *("export_sparse24", out, [out], needs, "export_sparse24"),
+                        *(size.bytes or 1.0,),
+                        makes=size.bytes * 9 / 16,
+                    )
+            out = self.inside(paths.efficiency(model))
+            steps = options.new_tokens * (options.rounds + 1) * len(points)
             sequences = sum(options.batch_sizes)
+            needs = [self.inside(paths.served_ready(point)) for point in points]
             yield Job(
                 *("benchmark_serving", out, [out]),
-                [
-                    self.inside(self.paths.served_ready(point)),
-                    self.inside(self.paths.dataset("ultrachat")),
-                ],
+                [*needs, self.inside(paths.dataset("ultrachat"))],
                 kind="benchmark_serving",
                 work=(size.parameters or 1.0) * sequences * steps,
                 flops=2 * size.parameters * sequences * steps,

@@ -96,8 +96,9 @@ def companion(table: Table) -> Table | None:
         rows=tuple(rows),
         notes=(
             f"ours − paper: computed before rounding. {INSIDE}: the printed value lies within our "
-            f"95 % interval (of the standard error over items, and over seeds), {OUTSIDE}: it does "
-            "not; no sign: no interval is known.",
+            f"95 % interval (of the standard error over items, and over seeds; Wilson's of a rate "
+            f"of judged answers, t over rounds of a ratio of speeds), {OUTSIDE}: it does not; no "
+            "sign: no interval is known.",
         ),
         widths=(),
     )

@@ -4,10 +4,29 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..plan.run_sheet import RunSheet
 from .directions import better
 from .fields import DTO, Field, Run
 from .render import Cell, Column, TableRow
-from .results import ALPHA, Group, Quantity
+from .results import ALPHA, Group, Quantity, Results
+from .scores import is_rate
+
+
+def rate_ends(
+    run_sheet: RunSheet, results: Results, group: Group, quantity: Quantity
+) -> tuple[float, float] | None:
+    """Return Wilson's 95 % interval of a rate of judged answers, as results.csv has it.
+
+    None for all else, and for several seeds, whose mean is no rate of one sample.
+    """
+    entry = run_sheet.config.benchmarks.get(quantity.benchmark)
+    if len(group.seeds) > 1 or entry is None or not is_rate(entry.task, quantity.metric):
+        return None
+    low, high = (
+        results.of(group, quantity._replace(metric=f"{quantity.metric}_{end}"))
+        for end in ("low", "high")
+    )
+    return None if low is None or high is None else (low.value, high.value)
 
 
 def make_cells(
@@ -29,6 +48,7 @@ def make_cells(
             measured.printed,
             measured.sd,
             measured.error,
+            rate_ends(run.sheet, run.results, group, field.quantity),
             dagger=marks and is_improvement(run, group, field.quantity, measured.value),
             in_calibration=measured.in_calibration,
         )

@@ -2,7 +2,8 @@
 
 results.csv is tidy: one value a row, sorted, fractions not percentages. Beside the
 benchmarks' metrics it holds fidelity to the dense model (``flips``, ``kappa``, …, from the
-item records), derived rows (benchmark ``dto``), throughput and energy (``serving``), achieved
+item records), derived rows (benchmark ``dto``), throughput and energy (``serving``, with their
+paired ratios to the dense model, see ``measurements.py``), achieved
 sparsity (``check``), differences of the masks to SparseGPT's (``masks``, categories
 ``layer.module``) and the pairs kept and dropped (``calibration``).
 Rates of judged answers have Wilson's interval (``<metric>_low``, ``<metric>_high``).
@@ -24,9 +25,10 @@ from ..base.files import read_json
 from ..base.outputs import check_file, check_header
 from ..base.progress import Progress
 from ..base.reading import expected_form
+from ..plan.finished import METRICS
 from ..plan.grids import Checkpoint, benchmarks_of, in_calibration
 from ..plan.run_sheet import RunSheet, read_run_sheet
-from . import consistency, dto, fidelity, mask_diffs, significance, stats
+from . import consistency, dto, fidelity, mask_diffs, measurements, significance, stats
 from .frames import make_frame, write_frame
 from .printed import printed_value
 from .scores import is_rate
@@ -64,9 +66,15 @@ def _row(
     }
 
 
-def metric_rows(point: Checkpoint, benchmark: str, path: Path) -> Iterator[TableRow]:
-    """Yield the rows of one ``metrics.json`` or ``efficiency.json``: totals, then categories."""
-    content = read_json(path)
+def task_rows(point: Checkpoint, benchmark: str, path: Path) -> Iterator[TableRow]:
+    """Yield the rows of one ``metrics.json``."""
+    return metric_rows(point, benchmark, read_json(path), path)
+
+
+def metric_rows(
+    point: Checkpoint, benchmark: str, content: Any, path: Path | str
+) -> Iterator[TableRow]:
+    """Yield the rows of a checkpoint's metrics, which are of ``path``: totals, then categories."""
     try:
         for name, measured in content["metrics"].items():
             yield _row(point, benchmark, name, "", measured)
@@ -151,12 +159,16 @@ def checkpoint_rows(run_sheet: RunSheet, point: Checkpoint) -> list[TableRow]:
     rows = [
         row
         for slug in benchmarks_of(run_sheet.config, point)
-        for row in metric_rows(point, slug, run_sheet.result_folder(point, slug) / "metrics.json")
+        for row in task_rows(point, slug, run_sheet.result_folder(point, slug) / METRICS)
     ]
     rows += [*rate_rows(run_sheet, point, rows), *dto_rows(run_sheet, point, rows)]
     if files["serving"]:
-        read_sealed(files["serving"], f"measure again: run {again(files['serving'])}")
-        rows += metric_rows(point, "serving", Path(files["serving"]))
+        part = measurements.read_part(files["serving"], point)
+        rows += metric_rows(point, "serving", part, files["serving"])
+        rows += [
+            _row(point, "serving", metric, category, measured)
+            for metric, category, measured in measurements.ratio_values(run_sheet, point)
+        ]
     if files["masks"]:
         rows += [
             _row(point, mask_diffs.SLUG, metric, category, measured)

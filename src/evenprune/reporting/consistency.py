@@ -13,6 +13,8 @@ from ..base.progress import Progress
 from ..plan.finished import SUMMARY, read_summary, remedy
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
+from .measurements import read_part
+from .measurements import remedy as redo
 
 
 def read_check(path: Path | str) -> dict[str, Any]:
@@ -29,12 +31,11 @@ def _bases(run_sheet: RunSheet, point: Checkpoint) -> dict[str, str | None]:
     if files["check"]:
         found[files["check"]] = read_check(files["check"]).get("base_sha256")
     if files["serving"]:
-        served = read_sealed(files["serving"], f"measure again: run {again(files['serving'])}")
-        found[files["serving"]] = served.get(own)
+        found[files["serving"]] = read_part(files["serving"], point).get(own)
     return found
 
 
-def _check_checkpoint(files: dict[str, str | None]) -> None:
+def _check_checkpoint(point: Checkpoint, files: dict[str, str | None]) -> None:
     """Compare evaluation, serving and calibration of a pruned checkpoint with its check."""
     path = str(files["check"])
     check = read_check(path)
@@ -42,10 +43,8 @@ def _check_checkpoint(files: dict[str, str | None]) -> None:
     if read_summary(evals).get("model_sha256") != check.get("model_sha256"):
         raise UserError(f"{evals / SUMMARY} is of other weights than {path}; {remedy(evals)}")
     serving = files["serving"]
-    if serving:
-        redo = f"measure again: run {again(serving)}"
-        if read_sealed(serving, redo).get("model_sha256") != check.get("model_sha256"):
-            raise UserError(f"{serving} is of other weights than {path}; {redo}")
+    if serving and read_part(serving, point).get("model_sha256") != check.get("model_sha256"):
+        raise UserError(f"{serving} is of other weights than {path}; {redo(serving)}")
     manifest = files["calibration_manifest"]
     if not manifest:
         return
@@ -80,5 +79,5 @@ def check_one_base(run_sheet: RunSheet) -> None:
                     "configuration"
                 )
         if files["check"]:
-            _check_checkpoint(files)
+            _check_checkpoint(point, files)
         progress.update()

@@ -2,22 +2,84 @@
 
 import operator
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..base.errors import UserError
-from ..base.files import read_json
 from ..base.reading import expected_form
 from ..plan.run_sheet import RunSheet
+from .directions import direction
 from .fields import Run
-from .results import Group, Quantity
+from .measurements import ratio_to_dense, read_part
+from .render import Cell, Column
+from .results import Group, Quantity, dense_group
+from .stats import PairedRatio
 
 # Share of its threads' time that a measurement on the CPU has on a quiet machine.
 UNDISTURBED = 0.85
+# Of each one-sided test of equivalence.
+LEVEL = 0.05
+SPEED = Quantity("serving", "decode_tok_per_s")
+RATIO_HEAD = "Speed / dense [95 %]"
 
 
-def measurements(run: Run, group: Group) -> list[str]:
-    """Return the files of a grid point's measurements; none of printed numbers."""
-    found = [run.sheet.files[point]["serving"] for point in group.checkpoints()]
-    return [path for path in found if path]
+def measurements(run: Run, group: Group) -> dict[str, dict[str, Any]]:
+    """Return what was measured of each checkpoint of a grid point; nothing of printed numbers."""
+    found = {point: run.sheet.files[point]["serving"] for point in group.checkpoints()}
+    return {path: read_part(path, point) for point, path in found.items() if path}
+
+
+def verdict(ratio: PairedRatio | None, margin: float) -> str:
+    """Return what a ratio of speeds to the dense model's shows, in words.
+
+    "same within …" where both one-sided tests against the margin reject at 5 %, however precisely a
+    smaller difference is known; else "faster" or "slower" where the 95 % interval lies on one side
+    of 1; else "not shown". An en dash where there is no ratio.
+    """
+    if ratio is None:
+        return "–"
+    if ratio.p_same is not None and ratio.p_same < LEVEL:
+        return f"same within {100 * margin:g} %"
+    if ratio.low is not None and ratio.low > 1:
+        return "faster"
+    if ratio.high is not None and ratio.high < 1:
+        return "slower"
+    return "not shown"
+
+
+def ratio_columns(batch: str = "") -> tuple[Column, Column]:
+    """Return the columns of the ratio to the dense model's speed and of its verdict.
+
+    ``batch`` as in ``batch 8``; "" for the first one in a table that shows no other.
+    """
+    key = f"{SPEED.metric}_ratio{'_' if batch else ''}{batch.replace(' ', '_')}"
+    spans = (RATIO_HEAD, "Verdict") if batch else ("", "")
+    way = direction("serving", f"{SPEED.metric}_ratio")
+    return (
+        Column(key, batch or RATIO_HEAD, "performance", way, digits=3, span=spans[0]),
+        Column(f"{key}_verdict", batch or "Verdict", span=spans[1], text=True),
+    )
+
+
+def ratio_cells(run: Run, group: Group, batch: str = "", printed: bool = True) -> dict[str, Cell]:
+    """Return the cells of ``ratio_columns``; the paper's ratio beside ours where ``printed``."""
+    column, words = ratio_columns(batch)
+    found = ratio_to_dense(run.sheet, group, SPEED.metric, batch)
+    said = Cell(None, verdict(found, run.sheet.config.serving.margin))
+    if found is None:
+        return {column.key: Cell(None, column.show(None)), words.key: said}
+    ends = None if found.low is None or found.high is None else (found.low, found.high)
+    text = column.show(found.value)
+    if ends:
+        text += f" [{', '.join(map(column.show, ends))}]"
+    theirs = _printed_ratio(run, group) if printed else None
+    return {column.key: Cell(found.value, text, theirs, ends=ends), words.key: said}
+
+
+def _printed_ratio(run: Run, group: Group) -> float | None:
+    dense = dense_group(run.sheet, group.model)
+    pair = [run.results.of(one, SPEED) if one else None for one in (group, dense)]
+    values = [one.printed if one else None for one in pair]
+    return values[0] / values[1] if values[0] and values[1] else None
 
 
 def serving_stack(run: Run, group: Group) -> dict[str, str]:
@@ -28,8 +90,7 @@ def serving_stack(run: Run, group: Group) -> dict[str, str]:
     """
     found: dict[str, dict[str, None]] = {"backend": {}, "kernel": {}, "energy": {}}
     paths = measurements(run, group)
-    for path in paths:
-        content = read_json(path)
+    for path, content in paths.items():
         try:
             backend = content["backend"]
             device = content["spec"]["device"]
@@ -47,30 +108,37 @@ def serving_stack(run: Run, group: Group) -> dict[str, str]:
 def disturbance_notes(run: Run, shown: Sequence[Group]) -> list[str]:
     """Return a warning where other work on the machine slowed a measurement on the CPU.
 
-    The process then had less CPU time than its threads could use.
+    The process then had less CPU time than its threads could use. Ratios are paired by round and
+    stand all the same.
     """
     shares = []
     for group in shown:
         used = run.results.of(group, Quantity("serving", "cpus_used"))
         paths = measurements(run, group)
         if used is not None and paths:
-            content = read_json(paths[0])
-            with expected_form("the threads of a measurement", paths[0], "measure it again"):
+            path, content = next(iter(paths.items()))
+            with expected_form("the threads of a measurement", path, "measure it again"):
                 shares.append(used.value / operator.index(content["system"]["threads"]))
     if not shares or min(shares) >= UNDISTURBED:
         return []
     return [
         f"Other work slowed these runs: their threads had {min(shares):.0%} to {max(shares):.0%} "
-        "of the CPU time they could use, so differences between rows are the machine's, not the "
-        "models'."
+        "of the CPU time they could use, so speeds are the machine's as much as the models'; the "
+        "ratios, taken within rounds, are not."
     ]
 
 
 def serving_notes(run_sheet: RunSheet, stacks: Sequence[Mapping[str, str]]) -> list[str]:
     """Return sentences on energy and kernels."""
     sources = dict.fromkeys(stack["energy"] for stack in stacks)
-    intensity = f"{run_sheet.config.serving.carbon_intensity:g}"
+    serving = run_sheet.config.serving
+    intensity, margin = f"{serving.carbon_intensity:g}", f"{100 * serving.margin:g} %"
     return [
+        f"Ratios to the dense model: all checkpoints of a model were measured in turn in "
+        f"{serving.rounds} rounds of one job; geometric mean of the ratios within rounds with its "
+        f"t interval over rounds. Same within {margin}: two one-sided tests at 5 % reject a ratio "
+        f"beyond 1/{1 + serving.margin:g} and {1 + serving.margin:g}; faster, slower: the interval "
+        "lies on one side of 1; not shown: neither.",
         f"Energy is {' or '.join(sources)} (measured: read from a counter, NVML or RAPL; "
         "estimated: from assumed power, which leaves no idle power to subtract). CO₂e is all "
         f"energy times {intensity} kg/kWh. Energy and CO₂e at batch "

@@ -23,6 +23,7 @@ from .cell_path import FORM, find, parse
 from .explain_origin import commands, files_of, method_of, rebased, sources_of
 from .fields import Run
 from .make_table import build_table
+from .measurements import ratio_values, read_part
 from .recompute import recompute
 from .results import Group, Measured, Quantity, Results, Significance
 from .scores import is_rate
@@ -102,8 +103,9 @@ def interval(
 ) -> dict[str, Any] | None:
     """Return the 95 % interval of a value, None where its spread is not known.
 
-    ``kind``: wilson (a rate of unsafe answers), bootstrap (a distance to the optimum), or normal:
-    the standard error over items, with several seeds together with that over seeds.
+    ``kind``: wilson (a rate of unsafe answers), bootstrap (a distance to the optimum), t over
+    rounds (a ratio of throughput or energy), or normal: the standard error over items, with several
+    seeds together with that over seeds.
     """
     entry = run.sheet.config.benchmarks.get(quantity.benchmark)
     if measured.n and entry is not None and is_rate(entry.task, quantity.metric):
@@ -116,7 +118,8 @@ def interval(
         ]
         if ends[0] and ends[1]:
             values = {"low": ends[0].value, "high": ends[1].value}
-            return {**values, "level": 0.95, "kind": "bootstrap"}
+            kind = "t over rounds" if quantity.benchmark == "serving" else "bootstrap"
+            return {**values, "level": 0.95, "kind": kind}
     single = [run.results.one(point, quantity) for point in group.checkpoints()]
     errors = [one.stderr for one in single if one is not None and one.stderr is not None]
     if len(errors) < len(single):
@@ -138,9 +141,12 @@ def _seed(run: Run, point: Checkpoint, quantity: Quantity) -> dict[str, Any]:
         raise AssertionError(point)
     found: dict[str, Any] = {"seed": point.seed, "value": value.value, "n": value.n}
     found |= {"stderr": value.stderr, **files_of(run.sheet, point, quantity)}
-    source = found.get("metrics") or found.get("measurement")
-    if source:
-        _compare(_stored(Path(source), quantity), value.value, EXACT, quantity, source)
+    if "metrics" in found:
+        stored = _stored(read_json(found["metrics"]), quantity)
+        _compare(stored, value.value, EXACT, quantity, found["metrics"])
+    elif "measurement" in found:
+        stored = _stored(read_part(found["measurement"], point), quantity)
+        _compare(stored, value.value, EXACT, quantity, found["measurement"])
     again = _again(run, point, quantity, found)
     if again is not None:
         _compare(again, value.value, RECOMPUTED, quantity, found.get("items", "the items"))
@@ -158,6 +164,10 @@ def _again(run: Run, point: Checkpoint, quantity: Quantity, files: dict[str, Any
             if one.name == metric:
                 scores = [dto.part_scores(run.sheet, point, part) for part in one.parts]
                 return float(one.distance(dto.accuracies(scores)))
+    if slug == "serving":
+        for name, place, ratio in ratio_values(run.sheet, point):
+            if (name, place) == (metric, category):
+                return ratio["value"]
     if slug == mask_diffs.SLUG:
         for name, place, measured in mask_diffs.mask_values(Path(files["masks"])):
             if (name, place) == (metric, category):
@@ -165,8 +175,7 @@ def _again(run: Run, point: Checkpoint, quantity: Quantity, files: dict[str, Any
     return None
 
 
-def _stored(path: Path, quantity: Quantity) -> float | None:
-    content = read_json(path)
+def _stored(content: dict[str, Any], quantity: Quantity) -> float | None:
     part = content["metrics"]
     if quantity.category:
         part = content["categories"].get(quantity.category, {})

@@ -146,7 +146,7 @@ def commands(sheet: RunSheet, folder: Path, group: Group, benchmark: str, table:
             out = paths.evaluation(point)
             lines.append(_line("evaluate-checkpoint", model=checkpoint, benchmarks=asked, out=out))
         elif benchmark == "serving":
-            lines.append(f"snakemake --cores all {paths.efficiency(point)}")
+            lines.append(f"snakemake --cores all {paths.efficiency(point.model)}")
         elif benchmark == "masks":
             lines.append(f"snakemake --cores all {paths.masks(point)}")
     files = {"run_sheet": f"{folder}/run_sheet.json"}

@@ -7,7 +7,12 @@ CAPTIONS = {
         "Debias-SparseGPT for one matrix, with the options of this run; the step in colour is what "
         "SparseGPT does not have."
     ),
-    "cost": "Seconds and joules for 1,000 generated tokens, at the first batch size.",
+    "cost": (
+        "Seconds and joules for 1,000 generated tokens, at the first batch size. The dense model's "
+        "are medians over rounds; a pruned model's are those times its ratio to the dense model "
+        "within rounds. Lines: 95% t intervals of the ratios over rounds, cut at twice the longest "
+        "bar."
+    ),
     "dto": (
         "UnQover over MMLU accuracy: the DTO is the distance from the utopia point, constant on a "
         "dotted line. The sparser, the larger the marker. Bars: 95% intervals over items."

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from ..plan.run_sheet import RunSheet
 from ..plan.tasks import FACTS
 from . import mask_diffs
+from .cells import rate_ends
 from .directions import direction
 from .fields import DTO, benchmark_field, dto_field
 from .labels import CATEGORY_LABELS, benchmark_label
@@ -89,8 +90,9 @@ def pairs(run_sheet: RunSheet, results: Results) -> list[Pair]:
                 continue
             column = number_column(run_sheet, quantity)
             cell = Cell(
-                measured.value, column.show(measured.value), printed[0], measured.sd, measured.error
-            )
+                measured.value, column.show(measured.value), printed[0], measured.sd,
+                measured.error, rate_ends(run_sheet, results, group, quantity),
+            )  # fmt: skip
             name = name_of(run_sheet, quantity)
             found.append(Pair(group, quantity, name, column, cell, printed[1]))
     return found

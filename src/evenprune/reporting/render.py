@@ -108,7 +108,8 @@ class Column:
 
     ``key`` names it in the CSV, ``span`` is a head shared with the neighbours of the same
     span. Values are multiplied by ``scale`` and shown with ``digits`` decimals. ``direction``
-    says which values are good: up, down, half (near one half), zero or "" (not ranked).
+    says which values are good: up, down, half (near one half), zero or "" (not ranked). A column
+    of ``text`` shows words, in the CSV too.
     """
 
     key: str
@@ -118,6 +119,7 @@ class Column:
     scale: float = 1.0
     digits: int = 2
     span: str = ""
+    text: bool = False
 
     def decimals(self, value: float) -> int:
         """Return ``digits``, or more where fewer than two significant digits would be left."""
@@ -146,7 +148,8 @@ class Column:
 class Cell:
     """One value: raw, as shown, the paper's (same scale as ``value``), and its marks.
 
-    ``error`` is the standard error of ``value``, None where it is not known.
+    ``error`` is the standard error of ``value``, None where it is not known; ``ends`` those of its
+    95 % interval where that is not the normal one.
     """
 
     value: float | None
@@ -154,6 +157,7 @@ class Cell:
     printed: float | None = None
     sd: float | None = None
     error: float | None = None
+    ends: tuple[float, float] | None = None
     bold: bool = False
     dagger: bool = False
     in_calibration: bool = False
@@ -209,7 +213,12 @@ def difference(cell: Cell) -> float | None:
 
 
 def interval(cell: Cell) -> tuple[float, float] | None:
-    """Return the 95 % normal interval of our value, None without a standard error."""
+    """Return the 95 % interval of our value: its own, or the normal one of its standard error.
+
+    None without either.
+    """
+    if cell.ends is not None:
+        return cell.ends
     if cell.value is None or cell.error is None:
         return None
     return cell.value - Z95 * cell.error, cell.value + Z95 * cell.error
@@ -298,7 +307,7 @@ def to_latex(table: Table) -> str:
         rf">{{\raggedright\arraybackslash}}p{{{width:g}\linewidth}}" for width in table.widths
     )
     layout = text or "l" * len(table.heads)
-    layout += "".join(GROUPS[column.group] for column in table.columns)
+    layout += "".join("l" if one.text else GROUPS[one.group] for one in table.columns)
     caption = rf"\caption{{{escape_latex(table.caption)}}}\label{{tab:{table.slug}}}"
     notes = " ".join(escape_latex(note) for note in table.notes)
     foot = [rf"\par\smallskip\parbox{{\linewidth}}{{\footnotesize {notes}}}"] if notes else []
@@ -355,7 +364,7 @@ def csv_form(table: Table) -> tuple[list[str], list[dict[str, str]]]:
     where the table has a dagger, ``<col>_in_calibration`` 1 where it has a double dagger. A table
     with printed values also has ``<col>_diff`` (ours minus the paper's), the ends of our 95 %
     interval ``<col>_low`` and ``<col>_high``, and ``<col>_covered``, 1 or 0: whether the printed
-    value lies in it.
+    value lies in it. Columns with intervals of their own have their ends in every table.
     """
     data = [row for row in table.rows if row.kind != "heading"]
     identity = list(dict.fromkeys(name for row in data for name in row.identity))
@@ -363,10 +372,15 @@ def csv_form(table: Table) -> tuple[list[str], list[dict[str, str]]]:
     tested = any(cell.dagger for row in data for cell in row.cells.values())
     known = any(cell.in_calibration for row in data for cell in row.cells.values())
     beside = any(cell.printed is not None for row in data for cell in row.cells.values())
+    own = {key for row in data for key, cell in row.cells.items() if cell.ends is not None}
     header = list(identity)
     for column in table.columns:
+        if column.text:
+            header.append(column.key)
+            continue
         header += [column.key, f"{column.key}_printed"]
-        header += [f"{column.key}_{name}" for name in BESIDE] if beside else []
+        names = BESIDE if beside else ("low", "high") if column.key in own else ()
+        header += [f"{column.key}_{name}" for name in names]
         header += [f"{column.key}_sd"] if seeds else []
         header += [f"{column.key}_dagger"] if tested else []
         header += [f"{column.key}_in_calibration"] if known else []
@@ -378,13 +392,16 @@ def csv_form(table: Table) -> tuple[list[str], list[dict[str, str]]]:
             if cell is None:
                 continue
             form = row.form or column
+            if column.text:
+                line[column.key] = cell.display
+                continue
             line[column.key] = form.plain(cell.value)
             line[f"{column.key}_printed"] = form.plain(cell.printed)
-            if beside:
-                ends = interval(cell)
-                found = (difference(cell), *(ends or (None, None)))
-                for name, value in zip(BESIDE, found):
+            if beside or column.key in own:
+                for name, value in zip(("low", "high"), interval(cell) or (None, None)):
                     line[f"{column.key}_{name}"] = form.plain(value)
+            if beside:
+                line[f"{column.key}_diff"] = form.plain(difference(cell))
                 inside = covered(form, cell)
                 line[f"{column.key}_covered"] = "" if inside is None else str(int(inside))
             if seeds:

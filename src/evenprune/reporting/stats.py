@@ -1,8 +1,8 @@
 """Statistics of paired evaluations and the distance-to-optimum, as pure functions.
 
 Differences are candidate minus baseline, one entry an item. All probabilities are
-two-sided. Sources: paired t-test and DTO of the paper; Holm and kappa are statsmodels', exact
-McNemar is scipy's binomial test; the bootstrap is the textbook form.
+two-sided. Sources: paired t-test and DTO of the paper; Holm, kappa and the test of equivalence are
+statsmodels', exact McNemar is scipy's binomial test; the bootstrap is the textbook form.
 """
 
 import gc
@@ -16,6 +16,7 @@ from scipy import stats
 from statsmodels.stats.inter_rater import cohens_kappa, to_table
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
+from statsmodels.stats.weightstats import DescrStatsW
 
 
 @dataclass(frozen=True)
@@ -201,3 +202,47 @@ def wilson(count: int, n: int, level: float = 0.95) -> Interval:
         raise ValueError(f"expected at least one item, got {n}")
     low, high = proportion_confint(count, n, alpha=1 - level, method="wilson")
     return Interval(float(low), float(high))
+
+
+@dataclass(frozen=True)
+class PairedRatio:
+    """A ratio of two quantities that were measured side by side ``n`` times.
+
+    ``value`` is the geometric mean, ``low`` and ``high`` the ends of its 95 % t interval,
+    ``log_stderr`` the standard error of its logarithm. ``p_same`` is the p-value of the test that
+    the ratio lies outside of the margin. All but ``value`` are None for fewer than two pairs.
+    """
+
+    n: int
+    value: float
+    log_stderr: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p_same: float | None = None
+
+
+def paired_ratio(log_ratios: ArrayLike, margin: float, level: float = 0.95) -> PairedRatio:
+    """Return the ratio that logarithms of paired ratios, shape (n,), stand for, with its tests.
+
+    ``p_same`` is the larger one of two one-sided t tests (TOST): against a ratio of at most
+    1 / (1 + ``margin``) and of at least 1 + ``margin``, so that two things are as equal as the
+    same two the other way round. Raises ValueError without any pair.
+    """
+    logs = np.asarray(log_ratios, float)
+    if not logs.size:
+        raise ValueError("expected at least one pair")
+    if logs.size < 2:
+        return PairedRatio(1, math.exp(logs[0]))
+    described = DescrStatsW(logs)
+    low, high = described.tconfint_mean(1 - level)
+    bound = math.log1p(margin)
+    with np.errstate(divide="ignore"):  # no spread at all: infinite t
+        p_same = described.ttost_mean(-bound, bound)[0]
+    return PairedRatio(
+        logs.size,
+        math.exp(described.mean),
+        float(described.std_mean),
+        math.exp(low),
+        math.exp(high),
+        float(p_same),
+    )

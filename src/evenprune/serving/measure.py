@@ -1,18 +1,43 @@
-"""The measurement itself: warm-up, repetitions, phases, and their statistics."""
+"""The measurement itself: warm-up, one measurement of one batch, and statistics over rounds."""
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..base.errors import UserError
-from .energy import EnergyMeter, Reading
+from .energy import Reading
 from .formulas import decode_rate, kg_per_mtok, kwh_per_mtok
 
 Metric = dict[str, Any]
+Prompts = Sequence[Sequence[int]]
+Generate = Callable[[Prompts, int], Any]
 # How often a batch is measured at most when other work on the machine spoils the timings.
 ATTEMPTS = 3
+
+
+class Meter(Protocol):
+    """What reads time and energy, as ``energy.EnergyMeter``."""
+
+    device: str
+
+    def measure(self, region: Callable[[], Any]) -> Reading:
+        """Run ``region`` once and return its reading."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is generated in every measurement: ``new_tokens`` tokens for each of a batch's prompts.
+
+    ``intensity`` in kg CO2e per kWh; a measured region lasts ``min_seconds`` or longer.
+    """
+
+    new_tokens: int
+    warmup: int
+    min_seconds: float
+    intensity: float
 
 
 class NoisyError(UserError):
@@ -43,37 +68,32 @@ def figures(
     new_tokens: int,
     prefill: tuple[Reading, int],
     generate: tuple[Reading, int],
-    typical: tuple[Reading, int],
     device: str,
     intensity: float,
     idle_watts: float | None,
 ) -> dict[str, float]:
-    """Turn one repetition into figures.
+    """Turn one measurement into figures.
 
     ``prefill`` and ``generate`` are (energy reading, calls in it) of generating one token
     and ``new_tokens`` tokens for ``batch`` prompts of ``prompt_tokens`` tokens. Energy per
     token is that of the whole generation divided by the new tokens, as in Optimum-Benchmark;
-    decode is generation minus the ``typical`` prefill of all repetitions. Idle-subtracted
-    figures only with ``idle_watts``. ``cpus_used`` is the CPU time that a second of the run took
-    on the CPU: less than its threads means that other work on the machine slowed it. Raises
-    NoisyError when the decode took no measurable time.
+    decode is generation minus prefill. Idle-subtracted figures only with ``idle_watts``.
+    ``cpus_used`` is the CPU time that a second of the run took on the CPU: less than its threads
+    means that other work on the machine slowed it. Raises NoisyError when the decode took no
+    measurable time.
     """
-    first, whole, usual = (
-        reading.seconds / calls for reading, calls in (prefill, generate, typical)
-    )
+    first, whole = (reading.seconds / calls for reading, calls in (prefill, generate))
     try:
-        decode = decode_rate(batch, new_tokens, whole, usual)
+        decode = decode_rate(batch, new_tokens, whole, first)
     except ValueError:
         raise NoisyError(
             f"generating {new_tokens} tokens ({whole:.4f} s) took no longer than one token "
-            f"({usual:.4f} s) at batch {batch}: the timings are lost in noise; raise --new-tokens "
+            f"({first:.4f} s) at batch {batch}: the timings are lost in noise; raise --new-tokens "
             "or --min-seconds, or wait for a quieter machine"
         ) from None
     scope = generate[0].scope(device)
     joules = generate[0].total(scope) / generate[1]
-    prefill_joules, usual_joules = (
-        reading.total(scope) / calls for reading, calls in (prefill, typical)
-    )
+    prefill_joules = prefill[0].total(scope) / prefill[1]
     per_token = joules / (batch * new_tokens)
     out = {
         "ttft_s": first,
@@ -85,7 +105,7 @@ def figures(
         "kwh_per_mtok": kwh_per_mtok(per_token),
         "kg_co2e_per_mtok": kg_per_mtok(per_token, intensity),
         "prefill_j_per_token": prefill_joules / (batch * prompt_tokens),
-        "decode_j_per_token": (joules - usual_joules) / (batch * (new_tokens - 1)),
+        "decode_j_per_token": (joules - prefill_joules) / (batch * (new_tokens - 1)),
         "machine_j_per_token": generate[0].total() / generate[1] / (batch * new_tokens),
     }
     if device == "cpu" and generate[0].cpu_seconds is not None:
@@ -98,58 +118,66 @@ def figures(
     return out
 
 
-def measure_batch(
-    generate: Callable[[Sequence[Sequence[int]], int], Any],
-    meter: EnergyMeter,
-    prompts: Sequence[Sequence[int]],
-    new_tokens: int,
-    warmup: int,
-    repetitions: int,
-    min_seconds: float,
-    intensity: float,
-    idle_watts: float | None,
-    step: Callable[[], None] = lambda: None,
-) -> tuple[dict[str, Metric], Reading]:
-    """Measure one batch; return the figures' statistics and the last reading of a generation.
+def _repeat(
+    generate: Generate, meter: Meter, prompts: Prompts, tokens: int, calls: int
+) -> tuple[Reading, int]:
+    """Return the reading of ``calls`` generations of ``tokens`` tokens, and ``calls``."""
 
-    Each repetition calls as often as fills ``min_seconds``, because energy readings of a
-    few milliseconds mean nothing. ``step`` is called after the warm-up and each repetition.
-    Measures again when the timings are lost in noise; raises NoisyError after ``ATTEMPTS``.
+    def region() -> None:
+        for _ in range(calls):
+            generate(prompts, tokens)
+
+    return meter.measure(region), calls
+
+
+def warm_up(
+    generate: Generate, meter: Meter, prompts: Prompts, workload: Workload
+) -> tuple[int, int]:
+    """Run a batch unmeasured; return the calls of a prefill and of a generation that fill a region.
+
+    A measured region calls as often as fills ``workload.min_seconds``, because energy readings of
+    a few milliseconds mean nothing.
     """
+    for _ in range(max(workload.warmup, 1)):
+        one = _repeat(generate, meter, prompts, 1, 1)[0]
+        full = _repeat(generate, meter, prompts, workload.new_tokens, 1)[0]
+    wanted = workload.min_seconds
+    return calls_for(one.seconds, wanted), calls_for(full.seconds, wanted)
 
-    def repeat(tokens: int, calls: int) -> tuple[Reading, int]:
-        def region() -> None:
-            for _ in range(calls):
-                generate(prompts, tokens)
 
-        return meter.measure(region), calls
+def measure_once(
+    generate: Generate,
+    meter: Meter,
+    prompts: Prompts,
+    workload: Workload,
+    calls: tuple[int, int],
+    idle_watts: float | None,
+) -> dict[str, Any]:
+    """Measure one batch once, a prefill and then a generation; return the record.
 
-    for _ in range(max(warmup, 1)):
-        one, full = repeat(1, 1)[0], repeat(new_tokens, 1)[0]
-    step()
-    calls = calls_for(one.seconds, min_seconds), calls_for(full.seconds, min_seconds)
-
-    def attempt() -> tuple[dict[str, Metric], Reading]:
-        pairs = []
-        for _ in range(repetitions):
-            pairs.append((repeat(1, calls[0]), repeat(new_tokens, calls[1])))
-            step()
-        # The prefill of middle duration: one disturbed repetition must not turn decode negative.
-        typical = sorted((prefill for prefill, _ in pairs), key=lambda pair: pair[0].seconds)[
-            (repetitions - 1) // 2
-        ]
-        rows = [
-            figures(
-                len(prompts), len(prompts[0]), new_tokens, prefill, whole, typical, meter.device,
-                intensity, idle_watts,
-            )
-            for prefill, whole in pairs
-        ]  # fmt: skip
-        return {name: summarize([row[name] for row in rows]) for name in rows[0]}, pairs[-1][1][0]
-
-    for number in range(1, ATTEMPTS):
+    Its fields: ``figures`` (see there), both readings with their calls, ``tokens`` of a
+    generation, and ``attempts``: it is measured again when the timings are lost in noise. Raises
+    NoisyError after ``ATTEMPTS``.
+    """
+    new = workload.new_tokens
+    for attempt in range(1, ATTEMPTS + 1):
+        prefill = _repeat(generate, meter, prompts, 1, calls[0])
+        whole = _repeat(generate, meter, prompts, new, calls[1])
         try:
-            return attempt()
+            found = figures(
+                len(prompts), len(prompts[0]), new, prefill, whole, meter.device,
+                workload.intensity, idle_watts,
+            )  # fmt: skip
         except NoisyError as error:
-            print(f"attempt {number} of {ATTEMPTS}: {error}; measuring again")
-    return attempt()
+            if attempt == ATTEMPTS:
+                raise
+            print(f"attempt {attempt} of {ATTEMPTS}: {error}; measuring again")
+            continue
+        return {
+            "attempts": attempt,
+            "tokens": len(prompts) * new,
+            "prefill": {"calls": calls[0], **asdict(prefill[0])},
+            "generate": {"calls": calls[1], **asdict(whole[0])},
+            "figures": found,
+        }
+    raise AssertionError

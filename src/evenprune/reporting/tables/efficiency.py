@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from ...base.errors import UserError
 from ..cells import embolden, identity, make_cells
 from ..directions import direction
-from ..efficiency import disturbance_notes, serving_notes, serving_stack
+from ..efficiency import (
+    disturbance_notes,
+    ratio_cells,
+    ratio_columns,
+    serving_notes,
+    serving_stack,
+)
 from ..fields import DTO, Field, Run, dto_field, has_dto
 from ..labels import REGIME_LABELS, method_label, model_label
 from ..notes import notes
@@ -20,7 +26,8 @@ def build(run: Run, slug: str) -> Table:
     """Return DTO, throughput and CO2 of dense and 2:4 models (table:mfu_sparsity_results).
 
     Throughput and CO2 are those of the first batch size; all of them, and how they were measured,
-    are in the table ``efficiency_details``.
+    are in the table ``efficiency_details``. Where they were measured the paired ratio to the dense
+    model's throughput follows, with a verdict.
     """
     run_sheet = run.sheet
     experiment = run_sheet.config.serving.experiment
@@ -45,6 +52,9 @@ def build(run: Run, slug: str) -> Table:
             carbon,
         ),
     ]  # fmt: skip
+    stacks = [serving_stack(run, group) for group in shown]
+    known = [stack for stack in stacks if stack]
+    ratio, verdict = ratio_columns()
     kernels = {group: _kernel(run, group) for group in shown}
     rows: list[TableRow] = []
     for model in dict.fromkeys(group.model for group in shown):
@@ -58,6 +68,7 @@ def build(run: Run, slug: str) -> Table:
                 label = f"{method_label(run_sheet, group.method)} ({REGIME_LABELS[group.regime]})"
             ours = run_sheet.base_method(group.method) == "debias-sparsegpt"
             cells = make_cells(run, group, fields, marks=False)
+            cells |= ratio_cells(run, group) if known else {}
             rule = "full" if rows and group == mine[0] else ""
             rows.append(
                 TableRow((label,), cells, identity(group), rule=rule, strong=ours)  # type: ignore[arg-type]
@@ -66,14 +77,14 @@ def build(run: Run, slug: str) -> Table:
         embolden(rows, [field for field in fields if field.quantity == DTO], pruned)
         if sparse_kernel(mine, kernels):
             for position in pruned:
-                rows[position] = with_bold(rows[position], fields)
-    stacks = [serving_stack(run, group) for group in shown]
-    known = [stack for stack in stacks if stack]
+                found = rows[position].cells.get(verdict.key)
+                if found is None or found.display == "faster":
+                    rows[position] = with_bold(rows[position], fields)
     return Table(
         slug,
         "Throughput and CO₂e of dense and pruned models.",
         ("Model",),
-        tuple(field.column for field in fields),
+        (*(field.column for field in fields), *((ratio, verdict) if known else ())),
         tuple(rows),
         (
             *notes(run, fields, shown, rows),
@@ -91,8 +102,9 @@ def _kernel(run: Run, group: Group) -> str | None:
 def sparse_kernel(mine: Sequence[Group], kernels: dict[Group, str | None]) -> bool:
     """Return whether the pruned models of a block ran on another kernel than the dense one.
 
-    Then they are all faster for the same reason, and bold together: on one kernel no pruned model
-    is faster than another. Of printed numbers, whose kernel is not known, it is taken to be so.
+    Then those that are faster are so for the same reason, and bold together: on one kernel no
+    pruned model is faster than another. Of printed numbers, whose kernel is not known, it is taken
+    to be so.
     """
     dense = {kernels[group] for group in mine if group.is_base}
     pruned = {kernels[group] for group in mine if not group.is_base}

@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from ...base.errors import UserError
 from ..cells import embolden, identity, make_cells
 from ..directions import direction
-from ..efficiency import disturbance_notes, serving_notes, serving_stack
+from ..efficiency import (
+    disturbance_notes,
+    ratio_cells,
+    ratio_columns,
+    serving_notes,
+    serving_stack,
+)
 from ..fields import DTO, Field, Run, dto_field, has_dto
 from ..labels import REGIME_LABELS, calibration_label, method_label, model_label
 from ..notes import notes
@@ -30,7 +36,8 @@ def build(run: Run, slug: str) -> Table:
     batches = run.results.categories("serving", "decode_tok_per_s")
     batches = sorted(batches, key=lambda name: (len(name), name))
     fields = [dto_field()] if has_dto(run_sheet) else []
-    for name in batches or [""]:
+    shown_batches = batches or [""]
+    for name in shown_batches:
         column = Column(
             f"decode_tok_per_s_{name.replace(' ', '_')}".rstrip("_"), name or "decode",
             "performance", direction("serving", "decode_tok_per_s"), span="Throughput (tokens/s)",
@@ -46,6 +53,7 @@ def build(run: Run, slug: str) -> Table:
             metric, head, "performance", direction("serving", metric), digits=digits, span=span
         )
         fields.append(Field(column, Quantity("serving", metric)))
+    paired = [ratio_columns(name) for name in shown_batches]
     # The order of the experiment's grid, which lists dense models first.
     grid = run_sheet.experiments.get(run_sheet.config.serving.experiment or "", [])
     shown = groups([point for point in grid if point in measured])
@@ -56,6 +64,9 @@ def build(run: Run, slug: str) -> Table:
         for group in (group for group in shown if group.model == model):
             cells = make_cells(run, group, fields)
             cells = with_printed_batch(cells, run, group, batches)
+            for name in shown_batches:
+                # The paper prints no batch size: its ratio stands beside the first one's.
+                cells |= ratio_cells(run, group, name, printed=name == shown_batches[0])
             if group.is_base:
                 labels: tuple[str, ...] = (model_label(run_sheet, model), "–")
             else:
@@ -76,7 +87,11 @@ def build(run: Run, slug: str) -> Table:
         slug,
         "Generation throughput, energy and CO₂e of dense and pruned models.",
         ("Model + Method", "Calibration data", "Backend", "Kernel", "Energy is"),
-        tuple(field.column for field in fields),
+        (
+            *(field.column for field in fields),
+            *(column for column, _ in paired),
+            *(words for _, words in paired),
+        ),
         tuple(rows),
         (
             *notes(run, fields, shown, rows),

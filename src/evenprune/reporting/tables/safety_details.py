@@ -42,13 +42,13 @@ def safety_fields(run_sheet: RunSheet) -> list[Field]:
 
 
 def build(run: Run, slug: str) -> Table:
-    """Return unsafe, unparsed, refused and empty answers, their standard errors and the judge."""
+    """Return unsafe, unparsed, refused and empty answers, their intervals and the judge."""
     run_sheet, fields = run.sheet, safety_fields(run.sheet)
     experiment = shown_experiment(run_sheet, fields, slug)
     caption = (
-        "Answers that the judge calls unsafe, as a share of those it decides on, with the number "
-        "of those and the standard error; answers whose judgement does not parse, that refuse "
-        "(by a list of phrases) and that are empty, as shares of all."
+        "Answers that the judge calls unsafe, as a share of those it decides on, with Wilson's "
+        "95 % interval, the number of those and the standard error; answers whose judgement does "
+        "not parse, that refuse (by a list of phrases) and that are empty, as shares of all."
     )
     table = method_table(run, slug, experiment, caption, fields)
     judges = {
@@ -76,7 +76,7 @@ def build(run: Run, slug: str) -> Table:
 def with_precision(
     run: Run, row: TableRow, fields: Sequence[Field], judges: Mapping[str, str]
 ) -> TableRow:
-    """Return a row of the safety table with standard errors, counts and the judge's name."""
+    """Return a row of the safety table with intervals, errors, counts and the judge's name."""
     if row.kind != "data":
         return row
     identity, cells = dict(row.identity), dict(row.cells)
@@ -85,6 +85,10 @@ def with_precision(
         identity["model"], identity["method"], identity["regime"], identity["calibration"], seeds
     )
     for field in fields:
+        cell = cells[field.column.key]
+        if field.column.group == "fairness" and cell.ends is not None:
+            ends = ", ".join(map(field.column.show, cell.ends))
+            cells[field.column.key] = dataclasses.replace(cell, display=f"{cell.display} [{ends}]")
         if field.quantity.metric != "unsafe_rate":
             continue
         found, name = run.results.of(group, field.quantity), field.quantity.benchmark

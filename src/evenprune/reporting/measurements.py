@@ -1,0 +1,135 @@
+"""What benchmark-serving wrote: one checkpoint's part of it, and paired ratios to the dense model.
+
+Every ratio is taken within a round, in which the checkpoints were measured one right after the
+other. So a machine whose speed changes, or other work on it, moves both of its parts.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base.checksums import again, read_sealed
+from ..base.errors import UserError
+from ..base.reading import expected_form
+from ..plan.grids import Checkpoint
+from ..plan.run_sheet import RunSheet
+from . import stats
+from .results import Group
+
+# Figures whose ratios to the dense model results.csv has.
+PAIRED = ("decode_tok_per_s", "j_per_token")
+RATIO = "_ratio"
+
+
+def remedy(path: str) -> str:
+    """Return what to do about a damaged measurement."""
+    return f"measure again: run {again(path)}"
+
+
+def read_measurement(path: str) -> dict[str, Any]:
+    """Return a measurement of a model's checkpoints; UserError where it is not as it was written.
+
+    Also where its rounds were measured on more than one host.
+    """
+    content = read_sealed(path, remedy(path))
+    with expected_form("checkpoints and rounds", path, remedy(path)):
+        hosts = {session["host"] for session in content["sessions"]}
+        if not content["checkpoints"] or not content["rounds"]:
+            raise KeyError("rounds")
+    if len(hosts) > 1:
+        raise UserError(
+            f"expected rounds of one host in {path}, found those of {', '.join(sorted(hosts))}; "
+            f"{remedy(path)}"
+        )
+    return content
+
+
+def read_part(path: str, point: Checkpoint) -> dict[str, Any]:
+    """Return what a measurement says of one checkpoint, with its ``spec`` and ``system``."""
+    content = read_measurement(path)
+    if point.key not in content["checkpoints"]:
+        raise UserError(
+            f"expected {point.key} in {path}, which measures "
+            f"{', '.join(content['checkpoints'])}; {remedy(path)}"
+        )
+    shared = {name: content.get(name) for name in ("spec", "system")}
+    with expected_form("fields of each checkpoint", path, remedy(path)):
+        return {**content["checkpoints"][point.key], **shared}
+
+
+def log_ratios(
+    content: dict[str, Any], names: Sequence[str], metric: str, batch: str = ""
+) -> list[float]:
+    """Return ln(checkpoint / dense) of a figure in every round, of several their mean.
+
+    ``batch`` as in ``batch 8``, "" for the first one. Empty where the measurement has no dense
+    model.
+    """
+    dense = content["dense"]
+    if dense is None:
+        return []
+    first = content["spec"]["batch_sizes"][0]
+    size = int(batch.removeprefix("batch ")) if batch else first
+    rounds: dict[int, dict[str, float]] = {}
+    for one in content["rounds"]:
+        if one["batch"] == size and metric in one["figures"]:
+            rounds.setdefault(one["round"], {})[one["checkpoint"]] = one["figures"][metric]
+    return [
+        float(np.mean([math.log(found[name]) - math.log(found[dense]) for name in names]))
+        for _, found in sorted(rounds.items())
+    ]
+
+
+def ratio_to_dense(
+    run_sheet: RunSheet, group: Group, metric: str, batch: str = ""
+) -> stats.PairedRatio | None:
+    """Return how a grid point's figure compares with the dense model's, paired by round.
+
+    With several seeds the geometric mean over them in each round. None for the dense model itself,
+    and where nothing, or no dense model, was measured in the same job.
+    """
+    path = run_sheet.files[group.checkpoints()[0]]["serving"]
+    if path is None:
+        return None
+    content = read_measurement(path)
+    return _ratio(content, path, group, metric, batch, run_sheet.config.serving.margin)
+
+
+def _ratio(
+    content: dict[str, Any], path: str, group: Group, metric: str, batch: str, margin: float
+) -> stats.PairedRatio | None:
+    names = [point.key for point in group.checkpoints()]
+    with expected_form("figures of every round", path, remedy(path)):
+        logs = [] if group.is_base else log_ratios(content, names, metric, batch)
+    return stats.paired_ratio(logs, margin) if logs else None
+
+
+def ratio_values(
+    run_sheet: RunSheet, point: Checkpoint
+) -> Iterator[tuple[str, str, dict[str, float | int | None]]]:
+    """Yield (metric, category, value) of a checkpoint's ratios, as results.csv has them.
+
+    ``<metric>_ratio``, the ends of its interval ``<metric>_ratio_low`` and ``_high``, the p-value
+    ``<metric>_ratio_p_same``, and ``<metric>_log_ratio``, the mean logarithm with its error.
+    """
+    path = run_sheet.files[point]["serving"]
+    if path is None:
+        return
+    group = Group(point.model, point.method, point.regime, point.calibration, (point.seed,))
+    content, margin = read_measurement(path), run_sheet.config.serving.margin
+    with expected_form("batch sizes", path, remedy(path)):
+        batches = [f"batch {size}" for size in content["spec"]["batch_sizes"]]
+    for metric in PAIRED:
+        for category in ("", *batches):
+            ratio = _ratio(content, path, group, metric, category, margin)
+            if ratio is None:
+                continue
+            log = {"value": math.log(ratio.value), "n": ratio.n, "stderr": ratio.log_stderr}
+            yield f"{metric}_log{RATIO}", category, log
+            yield f"{metric}{RATIO}", category, {"value": ratio.value, "n": ratio.n}
+            for end in ("low", "high", "p_same"):
+                value = getattr(ratio, end)
+                if value is not None:
+                    yield f"{metric}{RATIO}_{end}", category, {"value": value, "n": ratio.n}

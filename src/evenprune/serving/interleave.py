@@ -1,0 +1,125 @@
+"""All checkpoints of a model in turn, round by round, so that a busy machine slows all alike.
+
+A round measures every checkpoint once at every batch size. The order within a round is drawn, and
+the next round goes through it backwards: what changes steadily over both hits all checkpoints
+alike. A ratio of two checkpoints within one round is free of the speed that the machine had then.
+"""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from .measure import Meter, Prompts, Workload, measure_once, warm_up
+
+Record = dict[str, Any]
+
+
+class Engine(Protocol):
+    """What generates: a loaded checkpoint (``backends.Backend``)."""
+
+    def generate(self, prompts: Prompts, new_tokens: int) -> Any:
+        """Generate ``new_tokens`` tokens for each prompt; return when they are done."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return what computes, for the output."""
+
+    def close(self) -> None:
+        """Give the memory back."""
+
+
+class Engines:
+    """The checkpoints that are loaded: all of them together, or one at a time in turn."""
+
+    def __init__(self, load: Callable[[str], tuple[Engine, float]], together: bool) -> None:
+        self.together = together
+        self.descriptions: dict[str, dict[str, Any]] = {}
+        self.load_seconds: dict[str, list[float]] = {}
+        self._load = load
+        self._loaded: dict[str, Engine] = {}
+
+    def get(self, name: str) -> Engine:
+        """Return a checkpoint's engine, loaded; where they take turns, another is closed first."""
+        if name not in self._loaded:
+            if not self.together:
+                self.close()
+            self._loaded[name], seconds = self._load(name)
+            self.load_seconds.setdefault(name, []).append(seconds)
+            self.descriptions[name] = self._loaded[name].describe()
+        return self._loaded[name]
+
+    def close(self) -> None:
+        """Close all engines."""
+        while self._loaded:
+            self._loaded.popitem()[1].close()
+
+
+def orders(names: Sequence[str], rounds: int, seed: int) -> list[list[str]]:
+    """Return the order of the checkpoints in each round.
+
+    Drawn from ``seed`` for the first, third, … round; each round after that is its reverse.
+    """
+    generator = random.Random(seed)
+    found: list[list[str]] = []
+    for number in range(rounds):
+        backwards = number % 2 == 1
+        found.append(found[-1][::-1] if backwards else generator.sample(names, len(names)))
+    return found
+
+
+def slots(order: Sequence[str], sizes: Sequence[int], together: bool) -> list[tuple[str, int]]:
+    """Return (checkpoint, batch size) in the order in which a round measures them.
+
+    Checkpoints that are loaded together stand next to each other at each batch size; those that
+    take turns are measured at all batch sizes while they are loaded.
+    """
+    if together:
+        return [(name, size) for size in sizes for name in order]
+    return [(name, size) for name in order for size in sizes]
+
+
+def measure_rounds(
+    engines: Engines,
+    meter: Meter,
+    prompts: Prompts,
+    sizes: Sequence[int],
+    wanted: Mapping[int, Sequence[str]],
+    workload: Workload,
+    idle_watts: float | None,
+    finished: Callable[[int, list[Record]], None],
+    step: Callable[[], None] = lambda: None,
+) -> None:
+    """Measure rounds; hand each, by its number, to ``finished`` when it is whole.
+
+    ``wanted`` is round number -> order of its checkpoints (see ``orders``). A record is that of
+    ``measure_once`` with ``round``, ``place`` (from 0, within the round), ``checkpoint`` and
+    ``batch``. A checkpoint runs unmeasured after it was loaded; how many calls fill a region is
+    settled when it is loaded first. ``step`` is called after each measurement.
+    """
+    calls: dict[tuple[str, int], tuple[int, int]] = {}
+    warm: dict[str, Engine] = {}
+
+    def ready(name: str) -> Engine:
+        engine = engines.get(name)
+        if warm.get(name) is not engine:
+            if not engines.together:
+                warm.clear()  # a closed engine is not to be held
+            warm[name] = engine
+            for size in sizes:
+                found = warm_up(engine.generate, meter, prompts[:size], workload)
+                calls.setdefault((name, size), found)
+        return engine
+
+    if engines.together:
+        for name in dict.fromkeys(name for order in wanted.values() for name in order):
+            ready(name)
+    for number, order in wanted.items():
+        records = []
+        for place, (name, size) in enumerate(slots(order, sizes, engines.together)):
+            engine = ready(name)
+            measured = measure_once(
+                engine.generate, meter, prompts[:size], workload, calls[name, size], idle_watts
+            )
+            about = {"round": number, "place": place, "checkpoint": name, "batch": size}
+            records.append(about | measured)
+            step()
+        finished(number, records)

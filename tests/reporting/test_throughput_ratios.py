@@ -1,0 +1,228 @@
+"""Ratios of throughput to the dense model: their statistics, verdicts, tables and the figure."""
+
+import csv
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from reporting_run import small_config, write_run, write_sealed
+from scipy import stats as scipy_stats
+
+from evenprune.base.errors import UserError
+from evenprune.cli import main
+from evenprune.plan.run_sheet import read_run_sheet
+from evenprune.reporting.efficiency import verdict
+from evenprune.reporting.measurements import log_ratios, ratio_to_dense, read_measurement
+from evenprune.reporting.results import groups
+from evenprune.reporting.stats import PairedRatio, paired_ratio
+
+LOGS = st.lists(st.floats(-0.5, 0.5), min_size=2, max_size=9)
+
+
+# Statistics
+
+
+def test_interval_and_test_are_the_textbook_s():
+    logs = np.log([1.02, 0.97, 1.05, 1.01, 0.99])
+    found, bound = paired_ratio(logs, 0.05), math.log(1.05)
+    mean, error = logs.mean(), logs.std(ddof=1) / 5**0.5
+    half = scipy_stats.t.isf(0.025, 4) * error
+    assert found.value == pytest.approx(math.exp(mean))
+    assert (found.n, found.log_stderr) == (5, pytest.approx(error))
+    assert (found.low, found.high) == pytest.approx((math.exp(mean - half), math.exp(mean + half)))
+    lower = scipy_stats.ttest_1samp(logs, -bound, alternative="greater").pvalue
+    upper = scipy_stats.ttest_1samp(logs, bound, alternative="less").pvalue
+    assert found.p_same == pytest.approx(max(lower, upper))
+
+
+@given(logs=LOGS, margin=st.floats(0.01, 0.5))
+def test_equivalence_is_the_90_percent_interval_within_the_margin(logs, margin):
+    assume(np.std(logs) > 1e-6)
+    found, inner = paired_ratio(logs, margin), paired_ratio(logs, margin, 0.9)
+    assume(abs(found.p_same - 0.05) > 1e-9)
+    within = 1 / (1 + margin) < inner.low and inner.high < 1 + margin
+    assert (found.p_same < 0.05) == within
+
+
+@given(logs=LOGS)
+def test_the_other_way_round_is_the_inverse(logs):
+    assume(np.std(logs) > 1e-6)
+    one, other = paired_ratio(logs, 0.05), paired_ratio([-x for x in logs], 0.05)
+    assert one.value == pytest.approx(1 / other.value)
+    assert (one.low, one.high) == pytest.approx((1 / other.high, 1 / other.low))
+    assert one.p_same == pytest.approx(other.p_same)
+
+
+def test_pairs_without_spread_and_few_of_them():
+    assert paired_ratio([0.0] * 3, 0.05).p_same == 0
+    assert paired_ratio([0.2] * 3, 0.05).p_same == 1
+    assert paired_ratio([math.log(2)], 0.05) == PairedRatio(1, pytest.approx(2.0))
+    with pytest.raises(ValueError, match="at least one"):
+        paired_ratio([], 0.05)
+
+
+def test_intervals_and_verdicts_err_as_rarely_as_they_say():
+    """2,000 measurements of 5 rounds: coverage of 95 %, "same" for a ratio at the margin in 5 %."""
+    generator = np.random.default_rng(0)
+    drawn = generator.normal(math.log(1.05), 0.02, (2000, 5))
+    found = [paired_ratio(logs, 0.05) for logs in drawn]
+    assert 0.935 < np.mean([one.low < 1.05 < one.high for one in found]) < 0.965
+    assert np.mean([verdict(one, 0.05).startswith("same") for one in found]) < 0.065
+
+
+@pytest.mark.parametrize(
+    ("ratio", "said"),
+    [
+        (PairedRatio(5, 1.01, 0.01, 0.99, 1.03, 0.01), "same within 5 %"),
+        (PairedRatio(5, 1.02, 0.001, 1.01, 1.03, 0.0), "same within 5 %"),
+        (PairedRatio(5, 1.2, 0.01, 1.1, 1.3, 0.9), "faster"),
+        (PairedRatio(5, 0.8, 0.01, 0.7, 0.9, 0.9), "slower"),
+        (PairedRatio(5, 1.2, 0.1, 0.9, 1.6, 0.9), "not shown"),
+        (PairedRatio(1, 2.0), "not shown"),
+        (None, "–"),
+    ],
+)
+def test_verdicts_in_words(ratio, said):
+    assert verdict(ratio, 0.05) == said
+
+
+# Files
+
+
+@pytest.fixture(scope="module")
+def run(repo, tmp_path_factory):
+    root = tmp_path_factory.mktemp("run")
+    config = small_config(repo, root, tables=["efficiency", "efficiency_details"], figures=["cost"])
+    write_run(config, 4)
+    collect(root)
+    return root
+
+
+def collect(root):
+    words = ["--run-sheet", str(root / "run_sheet.json"), "--out", str(root / "results.csv")]
+    words += ["--significance", str(root / "significance.csv")]
+    assert main(["collect-results", *words]) == 0
+
+
+def table(root, name):
+    words = ["--run-sheet", str(root / "run_sheet.json"), "--out-prefix", str(root / name)]
+    words += ["--results", str(root / "results.csv")]
+    words += ["--significance", str(root / "significance.csv")]
+    assert main(["make-table", "--table", name, *words]) == 0
+    return read(root / f"{name}.csv"), (root / f"{name}.md").read_text()
+
+
+def read(path):
+    with open(path, encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def test_a_machine_that_slows_down_leaves_the_ratios(run):
+    """The made-up machine is five times slower in its last round; the ratio has 1 % of noise."""
+    sheet = read_run_sheet(run / "run_sheet.json")
+    path = next((run / "serving").rglob("efficiency.json"))
+    content = read_measurement(str(path))
+    for group in groups([one for one in sheet.files if sheet.files[one]["serving"]]):
+        if group.is_base:
+            assert ratio_to_dense(sheet, group, "decode_tok_per_s") is None
+            continue
+        own = content["checkpoints"][group.checkpoints()[0].key]["metrics"]["decode_tok_per_s"]
+        found = ratio_to_dense(sheet, group, "decode_tok_per_s")
+        assert found.value == pytest.approx(own["value"] / 125, rel=0.02)
+        assert found.low < own["value"] / 125 < found.high
+        energy = ratio_to_dense(sheet, group, "j_per_token", "batch 8")
+        assert energy.value < 1
+
+
+def test_results_have_the_ratio_its_interval_and_its_test(run):
+    rows = {
+        (row["method"], row["metric"], row["category"]): row
+        for row in read(run / "results.csv")
+        if row["benchmark"] == "serving" and row["method"] != "dense"
+    }
+    (method,) = {key[0] for key in rows if key[0] == "sparsegpt"}
+    for metric in ("decode_tok_per_s", "j_per_token"):
+        for category in ("", "batch 1", "batch 8"):
+            get = lambda name: rows[method, f"{metric}_{name}", category]  # noqa: B023, E731
+            value = float(get("ratio")["value"])
+            assert float(get("ratio_low")["value"]) < value < float(get("ratio_high")["value"])
+            assert float(get("log_ratio")["value"]) == pytest.approx(math.log(value))
+            assert float(get("log_ratio")["stderr"]) > 0
+            assert get("ratio")["n"] == "5"
+            assert 0 <= float(get("ratio_p_same")["value"]) <= 1
+
+
+@pytest.mark.parametrize("name", ["efficiency", "efficiency_details"])
+def test_tables_show_ratio_interval_and_verdict(run, name):
+    rows, text = table(run, name)
+    key = "decode_tok_per_s_ratio" + ("" if name == "efficiency" else "_batch_1")
+    dense = next(row for row in rows if row["method"] == "dense")
+    assert (dense[key], dense[f"{key}_verdict"]) == ("", "–")
+    for row in rows:
+        if row["method"] != "dense":
+            low, high = float(row[f"{key}_low"]), float(row[f"{key}_high"])
+            assert low < float(row[key]) < high
+            assert row[f"{key}_verdict"] == "faster"
+            assert f"{row[key]} [{row[f'{key}_low']}, {row[f'{key}_high']}]" in text
+    assert "two one-sided tests at 5 %" in text
+    # all ran on one dense kernel: what is faster there is bold in no table
+    assert not re.search(r"\*\*\d+\.\d+ \[", text)
+
+
+def test_the_margin_decides_what_is_the_same(repo, tmp_path):
+    changes = {"serving": {"margin": 0.9}, "tables": ["efficiency"]}
+    write_run(small_config(repo, tmp_path, **changes), 4)
+    collect(tmp_path)
+    rows, _ = table(tmp_path, "efficiency")
+    found = {row["decode_tok_per_s_ratio_verdict"] for row in rows if row["method"] != "dense"}
+    assert found == {"same within 90 %"}
+
+
+def test_the_figure_has_the_dense_cost_times_the_paired_ratio(run):
+    assert main(
+        ["make-figure", "--figure", "cost", "--run-sheet", str(run / "run_sheet.json"),
+         "--results", str(run / "results.csv"), "--out-prefix", str(run / "cost")]
+    ) == 0  # fmt: skip
+    rows = read(run / "cost.csv")
+    tables = {row["method"]: row for row in table(run, "efficiency")[0]}
+    dense = next(row for row in rows if row["method"] == "dense")
+    assert float(dense["seconds_per_1000_tokens"]) == pytest.approx(8.0)
+    assert dense["seconds_low"] == ""
+    for row in rows:
+        if row["method"] == "dense":
+            continue
+        ratio = float(tables[row["method"]]["decode_tok_per_s_ratio"])
+        assert float(row["seconds_per_1000_tokens"]) == pytest.approx(8.0 / ratio, rel=2e-3)
+        for what in ("seconds", "joules"):
+            low, high = float(row[f"{what}_low"]), float(row[f"{what}_high"])
+            assert low < float(row[f"{what}_per_1000_tokens"]) < high
+
+
+def test_several_checkpoints_are_averaged_within_rounds(run):
+    content = read_measurement(str(next((run / "serving").rglob("efficiency.json"))))
+    dense = content["dense"]
+    names = [name for name in content["checkpoints"] if name != dense][:2]
+    one, two = (log_ratios(content, [name], "decode_tok_per_s") for name in names)
+    assert len(one) == 5
+    both = log_ratios(content, names, "decode_tok_per_s")
+    assert both == pytest.approx(list(np.mean([one, two], axis=0)))
+    assert log_ratios(content | {"dense": None}, names, "decode_tok_per_s") == []
+
+
+def test_rounds_of_two_hosts_and_other_checkpoints_are_refused(repo, tmp_path, capsys):
+    write_run(small_config(repo, tmp_path, tables=["efficiency"]), 4)
+    path = next((tmp_path / "serving").rglob("efficiency.json"))
+    content = json.loads(path.read_text())
+    two = [{"host": name, "started": "", "rounds": [1]} for name in ("a", "b")]
+    write_sealed(path, content | {"sessions": two})
+    with pytest.raises(UserError, match="rounds of one host"):
+        read_measurement(str(path))
+    words = ["--run-sheet", str(tmp_path / "run_sheet.json"), "--out", str(tmp_path / "r.csv")]
+    parts = dict(list(content["checkpoints"].items())[:1])
+    write_sealed(path, content | {"checkpoints": parts})
+    assert main(["collect-results", *words]) == 2
+    assert "measure again" in capsys.readouterr().err
