@@ -16,7 +16,8 @@ from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.reporting import make_paper as paper
 from evenprune.reporting import plausibility
 from evenprune.reporting.cells import rank
-from evenprune.reporting.render import _ESCAPES, Column, escape_latex
+from evenprune.reporting.latex_table import _ESCAPES, escape_latex
+from evenprune.reporting.render import Column
 
 needs_latex = pytest.mark.skipif(not paper.latex_available(), reason="no latexmk and pdflatex")
 

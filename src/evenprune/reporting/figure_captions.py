@@ -52,6 +52,10 @@ CAPTIONS = {
         "Perplexity, accuracy, bias and DTO over the sparsity regimes. Bars: 95% intervals "
         "from the standard error over items, or the standard deviation over seeds."
     ),
+    "stages": (
+        "The stages of this run, from its own graph of jobs: each box is a rule with its number "
+        "of jobs, each arrow what the next one reads; arrows that follow from others are left out."
+    ),
     "throughput": (
         "Decode throughput over the batch size. Bounds: the lower of copy bandwidth over the "
         "bytes of the weights and matrix-product rate over their operations, both measured "
@@ -60,8 +64,22 @@ CAPTIONS = {
     "unqover_heatmap": (
         "UnQover accuracy (share of “unknown” answers, in percent) by question category for "
         "the dense model, SparseGPT and Debias-SparseGPT, and beneath it the differences to the "
-        "dense model in points."
+        "dense model in points, computed before rounding."
     ),
+}
+
+
+EVERYTHING = ("all",)
+# Figure -> the tasks whose items it shows; the others show none.
+BENCHMARKS = {
+    "dto": ("mmlu", "unqover"),
+    "examples": ("unqover",),
+    "motivation": ("unqover",),
+    "motivation_categories": ("unqover",),
+    "calib_size": ("perplexity", "mmlu", "unqover"),
+    "frontier": ("perplexity", "stereoset", "crows_pairs", "unqover", "bbq"),
+    "regimes": EVERYTHING,
+    "unqover_heatmap": ("unqover",),
 }
 
 

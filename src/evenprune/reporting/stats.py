@@ -17,6 +17,8 @@ from statsmodels.stats.inter_rater import cohens_kappa, to_table
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
+LEAST_P = 0.001  # smaller p-values are not written out
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -201,3 +203,10 @@ def wilson(count: int, n: int, level: float = 0.95) -> Interval:
         raise ValueError(f"expected at least one item, got {n}")
     low, high = proportion_confint(count, n, alpha=1 - level, method="wilson")
     return Interval(float(low), float(high))
+
+
+def p_text(p: float) -> str:
+    """Return a p-value as text, with two significant digits down to 0.001."""
+    if p < LEAST_P:
+        return f"p < {LEAST_P:g}"
+    return f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"

@@ -7,7 +7,7 @@ from ...base.errors import UserError
 from ..cells import embolden, identity, make_cells
 from ..directions import direction
 from ..efficiency import disturbance_notes, serving_notes, serving_stack
-from ..fields import DTO, Field, Run, dto_field, has_dto
+from ..fields import DTO, Field, Run, dto_field, fitted, has_dto
 from ..labels import REGIME_LABELS, method_label, model_label
 from ..notes import notes
 from ..render import Column, Table, TableRow
@@ -45,6 +45,7 @@ def build(run: Run, slug: str) -> Table:
             carbon,
         ),
     ]  # fmt: skip
+    fields = [fitted(run, shown, field) for field in fields]
     kernels = {group: _kernel(run, group) for group in shown}
     rows: list[TableRow] = []
     for model in dict.fromkeys(group.model for group in shown):

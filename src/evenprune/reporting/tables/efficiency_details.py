@@ -7,7 +7,7 @@ from ...base.errors import UserError
 from ..cells import embolden, identity, make_cells
 from ..directions import direction
 from ..efficiency import disturbance_notes, serving_notes, serving_stack
-from ..fields import DTO, Field, Run, dto_field, has_dto
+from ..fields import DTO, Field, Run, dto_field, fitted, has_dto
 from ..labels import REGIME_LABELS, calibration_label, method_label, model_label
 from ..notes import notes
 from ..plausibility import printed_anomaly
@@ -49,6 +49,7 @@ def build(run: Run, slug: str) -> Table:
     # The order of the experiment's grid, which lists dense models first.
     grid = run_sheet.experiments.get(run_sheet.config.serving.experiment or "", [])
     shown = groups([point for point in grid if point in measured])
+    fields = [fitted(run, shown, field) for field in fields]
     stacks = {group: serving_stack(run, group) for group in shown}
     rows: list[TableRow] = []
     for model in dict.fromkeys(group.model for group in shown):
