@@ -1,4 +1,4 @@
-"""Which programs of this machine can make a PDF; light, since every planning of the workflow asks."""
+"""Which programs here can make a PDF; light, since every planning of the workflow asks."""
 
 import shutil
 

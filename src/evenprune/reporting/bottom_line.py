@@ -66,12 +66,12 @@ def bottom_line(run: Run, world: Mapping[str, tuple[int, float, float]]) -> list
     found = verdict.findings(sheet, run.results, run.significance)
     invented = sheet.config.source == "world"
     where = (
-        f"All numbers were measured in a small invented world (seed {sheet.config.world.seed}) with "
-        "models trained for it. They test the methods where the planted bias is known and are not "
+        f"All numbers were measured in a small invented world (seed {sheet.config.world.seed}) "
+        "with models trained for it. They test the methods where the planted bias is known and are not "
         "the numbers of the paper."
         if invented
-        else "All numbers were measured by this workflow. Where the paper prints a counterpart, the "
-        "table beneath has it next to ours."
+        else "All numbers were measured by this workflow. Where the paper prints a counterpart, "
+        "the table beneath has it next to ours."
     )
     lines = [("Bottom line", f"{counted(found)} {where}")]
     for name, head in HEADS.items():

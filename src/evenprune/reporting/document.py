@@ -78,7 +78,7 @@ def ordered(tables: Sequence[str], figures: Sequence[str]) -> list[Piece]:
 
 
 def facts(run: Run) -> list[tuple[str, str]]:
-    """Return what was run, by name: models, methods, regimes, calibration, items, seeds, options."""
+    """Return what was run, by name: models, methods, regimes, data, items, seeds, options."""
     sheet = run.sheet
     pruned = [point for point in sheet.files if not point.is_base]
     models = [

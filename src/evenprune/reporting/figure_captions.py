@@ -23,13 +23,14 @@ CAPTIONS = {
         "seeds, beside SparseGPT with another draw of its calibration data."
     ),
     "motivation": (
-        "Change of the error rate 1 − A_unk on UnQover's religion under sparsification, in points; "
-        "zero is the dense model. Bars: 95% intervals, as if the two shares were independent."
+        "Change of the error rate (one minus accuracy) on UnQover's religion under "
+        "sparsification, in points; zero is the dense model. Bars: 95% intervals, as if the two "
+        "shares were independent."
     ),
     "motivation_categories": (
-        "Change of the error rate 1 − A_unk on UnQover under sparsification by category, in "
-        "points; zero is the dense model. Bars: 95% intervals, as if the two shares were "
-        "independent."
+        "Change of the error rate (one minus accuracy) on UnQover under "
+        "sparsification by category, in points; zero is the dense model. Bars: 95% intervals, "
+        "as if the two shares were independent."
     ),
     "ours_vs_paper": (
         "Every number of this run over the one that the paper prints, with the line of identity. "

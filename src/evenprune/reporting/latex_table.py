@@ -21,9 +21,10 @@ LINE = 472.0  # points: the width of the text, A4 with margins of 2.2 cm
 PAGE = 700.0  # points: the height of the text
 HALF = 0.42 * PAGE  # height above which a table may break across pages
 SIZE, SMALL = 8.0, 7.0  # points, of letters in tables; the smaller one where a table is wide
+NARROW, WIDE = "iljtfrI.,:;'’!|()[] ", "mwMW%@—+−±→↑↓✓"  # a third, and a whole of SIZE
+ARROW_WIDTHS = {"up": 1.0, "down": 1.0, "half": 2.6, "zero": 2.1, "": 0.0}  # with a blank
 SEPARATIONS = (6.0, 3.0, 2.0)  # points on both sides of a column, the first that fits
 LEAST = 0.3 * LINE  # width that label columns get at least before a table is split into panels
-_WIDTHS = {**dict.fromkeys("iljtfrI.,:;'’!|()[] ", 0.34), **dict.fromkeys("mwMW%@—", 0.86)}
 
 _ESCAPES = {
     "\\": r"\textbackslash{}",
@@ -73,6 +74,10 @@ _ESCAPES = {
     "ⱼ": r"$_j$",
     "✓": r"$\checkmark$",
     "·": r"$\cdot$",
+    "α": r"$\alpha$",
+    "β": r"$\beta$",
+    "ε": r"$\varepsilon$",
+    "σ": r"$\sigma$",
 }
 
 
@@ -93,8 +98,11 @@ def escape_latex(text: str) -> str:
 
 def text_width(text: str, size: float = SIZE, bold: bool = False) -> float:
     """Return about how wide a text is in LaTeX's standard letters, in points, rather too much."""
-    wide = sum(_WIDTHS.get(sign, 0.75 if sign.isupper() else 0.53) for sign in text)
-    return wide * size * (1.14 if bold else 1.0)
+    wide = sum(
+        0.35 if sign in NARROW else 0.95 if sign in WIDE else 0.8 if sign.isupper() else 0.54
+        for sign in text
+    )
+    return wide * size * (1.18 if bold else 1.0)
 
 
 def _marks(cell: Cell) -> str:
@@ -152,6 +160,17 @@ def _label_widths(table: Table, size: float) -> list[float]:
     return found
 
 
+def _longest_words(table: Table, size: float) -> float:
+    """Return about the room that label columns need with a line for each word."""
+    found = [0.0] * len(table.heads)
+    texts = [table.heads, *(row.labels for row in table.rows if row.kind != "heading")]
+    for labels in texts:
+        for index, label in enumerate(labels):
+            words = (text_width(word, size, bold=True) for word in label.split())
+            found[index] = max(found[index], max(words, default=0.0))
+    return sum(found)
+
+
 def _shrunk(widths: Sequence[float], room: float) -> tuple[float | None, ...]:
     """Return widths that fit into ``room``: the widest are cut alike, the others stay (None)."""
     if sum(widths) <= room:
@@ -204,7 +223,7 @@ def layout_of(table: Table) -> Layout:
         heads, widths = {}, {}
         for column in table.columns:
             body = _body_width(table, column, size)
-            arrow = 1.6 * size if column.direction else 0.0
+            arrow = ARROW_WIDTHS[column.direction] * size
             words = column.head.split() or [""]
             least = max(text_width(word, size, bold=True) for word in words) + arrow
             whole = text_width(column.head, size, bold=True) + arrow
@@ -222,7 +241,7 @@ def layout_of(table: Table) -> Layout:
                     widths[one.key] += (over - mine) / len(unit)
         values = sum(widths.values()) + 2 * separation * len(widths)
         room = LINE - values - 2 * separation * len(natural)
-        if sum(natural) <= room or (last > 1 and room >= min(LEAST, sum(natural))):
+        if sum(natural) <= room or (last > 1 and room >= max(LEAST, _longest_words(table, size))):
             return Layout(size, separation, _shrunk(natural, room), (table.columns,), heads)
     least = min(sum(natural), 0.45 * LINE)
     room = LINE - least - 2 * separation * len(natural)
@@ -309,11 +328,10 @@ def to_latex(table: Table) -> str:
     Needs the packages and column types of ``preamble.tex``.
     """
     layout = layout_of(table)
+    hang = "" if table.widths else r"\hangindent=6pt"
     high = height_of(table, layout) > HALF
     labels = [
-        "l"
-        if width is None
-        else rf">{{\raggedright\arraybackslash\hangindent=6pt}}p{{{width:.1f}pt}}"
+        "l" if width is None else rf">{{\raggedright\arraybackslash{hang}}}p{{{width:.1f}pt}}"
         for width in layout.labels
     ]
     caption = rf"\caption{{{escape_latex(table.caption)}}}\label{{tab:{table.slug}}}"
@@ -321,9 +339,10 @@ def to_latex(table: Table) -> str:
     foot = [rf"\par\nopagebreak\smallskip\parbox{{\linewidth}}{{\footnotesize {notes}}}"] * bool(
         notes
     )
-    body = [r"\begingroup\tablesize" + ("small" if layout.size == SMALL else "normal")]
-    body += [rf"\setlength{{\tabcolsep}}{{{layout.separation:g}pt}}"]
+    body = [r"\begingroup", rf"\setlength{{\tabcolsep}}{{{layout.separation:g}pt}}"]
     body += [r"\Needspace{9\baselineskip}"] if high else [r"\begin{table}\centering", caption]
+    # Behind \begin{table}, which sets the usual letters again.
+    body.append(r"\tablesize" + ("small" if layout.size == SMALL else "normal"))
     for index, columns in enumerate(layout.panels):
         letters = "".join([*labels, *(GROUPS[column.group] for column in columns)])
         heads = [r"\toprule", *_latex_heads(table, columns, layout), r"\midrule"]
