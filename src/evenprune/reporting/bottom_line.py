@@ -67,8 +67,8 @@ def bottom_line(run: Run, world: Mapping[str, tuple[int, float, float]]) -> list
     invented = sheet.config.source == "world"
     where = (
         f"All numbers were measured in a small invented world (seed {sheet.config.world.seed}) "
-        "with models trained for it. They test the methods where the planted bias is known and are not "
-        "the numbers of the paper."
+        "with models trained for it. They test the methods where the planted bias is known and "
+        "are not the numbers of the paper."
         if invented
         else "All numbers were measured by this workflow. Where the paper prints a counterpart, "
         "the table beneath has it next to ours."

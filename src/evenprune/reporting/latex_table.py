@@ -4,6 +4,7 @@
 """
 
 import math
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ PAGE = 700.0  # points: the height of the text
 HALF = 0.42 * PAGE  # height above which a table may break across pages
 SIZE, SMALL = 8.0, 7.0  # points, of letters in tables; the smaller one where a table is wide
 NARROW, WIDE = "iljtfrI.,:;'’!|()[] ", "mwMW%@—+−±→↑↓✓"  # a third, and a whole of SIZE
-ARROW_WIDTHS = {"up": 1.0, "down": 1.0, "half": 2.6, "zero": 2.1, "": 0.0}  # with a blank
+ARROW_WIDTHS = {"up": 0.9, "down": 0.9, "half": 2.5, "zero": 2.0, "": 0.0}  # with a blank
 SEPARATIONS = (6.0, 3.0, 2.0)  # points on both sides of a column, the first that fits
 LEAST = 0.3 * LINE  # width that label columns get at least before a table is split into panels
 
@@ -99,10 +100,10 @@ def escape_latex(text: str) -> str:
 def text_width(text: str, size: float = SIZE, bold: bool = False) -> float:
     """Return about how wide a text is in LaTeX's standard letters, in points, rather too much."""
     wide = sum(
-        0.35 if sign in NARROW else 0.95 if sign in WIDE else 0.8 if sign.isupper() else 0.54
+        0.35 if sign in NARROW else 0.95 if sign in WIDE else 0.74 if sign.isupper() else 0.53
         for sign in text
     )
-    return wide * size * (1.18 if bold else 1.0)
+    return wide * size * (1.16 if bold else 1.0)
 
 
 def _marks(cell: Cell) -> str:
@@ -124,12 +125,18 @@ def _body_width(table: Table, column: Column, size: float) -> float:
     return max(shown, default=0.0)
 
 
+def _words(head: str) -> list[str]:
+    """Return the parts of a head that stay together: words, and their parts up to a hyphen."""
+    return re.findall(r"[^\s-]+-?|-+", head) or [""]
+
+
 def _stacked(head: str, room: float, size: float) -> list[str]:
-    """Return the lines of a head that may break at spaces, for a column of a given width."""
+    """Return the lines of a head for a column of a given width."""
     lines: list[str] = []
-    for word in head.split():
-        if lines and text_width(f"{lines[-1]} {word}", size, bold=True) <= room:
-            lines[-1] += f" {word}"
+    for word in _words(head):
+        gap = "" if lines and lines[-1].endswith("-") else " "
+        if lines and text_width(lines[-1] + gap + word, size, bold=True) <= room:
+            lines[-1] += gap + word
         else:
             lines.append(word)
     return lines or [""]
@@ -224,8 +231,7 @@ def layout_of(table: Table) -> Layout:
         for column in table.columns:
             body = _body_width(table, column, size)
             arrow = ARROW_WIDTHS[column.direction] * size
-            words = column.head.split() or [""]
-            least = max(text_width(word, size, bold=True) for word in words) + arrow
+            least = max(text_width(word, size, bold=True) for word in _words(column.head)) + arrow
             whole = text_width(column.head, size, bold=True) + arrow
             room = whole if last == 0 else max(body, least)
             heads[column.key] = _stacked(column.head, room - arrow, size)
@@ -348,7 +354,9 @@ def to_latex(table: Table) -> str:
         heads = [r"\toprule", *_latex_heads(table, columns, layout), r"\midrule"]
         rows = _latex_rows(table, columns)
         if high:
+            # Each longtable counts as a table, but the panels are one.
             first = [caption + r"\\"] if index == 0 else []
+            body += [r"\addtocounter{table}{-1}"] if index else []
             body += [
                 rf"\begin{{longtable}}{{{letters}}}", *first, *heads, r"\endfirsthead", *heads,
                 r"\endhead", r"\bottomrule", r"\endfoot", *rows, r"\end{longtable}",

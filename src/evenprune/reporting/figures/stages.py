@@ -30,7 +30,7 @@ def rule_graph(run_sheet: RunSheet) -> tuple[dict[str, int], dict[str, set[str]]
 
     An arrow that follows from others is left out.
     """
-    jobs = Graph(Paths(run_sheet.config), latex=True).jobs
+    jobs = Graph(Paths(run_sheet.config), pdf=True).jobs
     made_by = {file: job.rule for job in jobs.values() for file in (job.out, *job.files)}
     counts: dict[str, int] = {}
     reads: dict[str, set[str]] = {}
