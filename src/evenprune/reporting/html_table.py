@@ -11,6 +11,7 @@ from .render import ARROWS, Cell, Column, Table, TableRow, units
 DATA_FILES = ("table.html.j2",)
 TEMPLATE = Path(__file__).with_name(DATA_FILES[0])
 LONG = 18  # rows above which a printed table may break across pages
+WIDE = 9  # columns above which they stand closer
 
 
 def point_of(row: TableRow) -> str:
@@ -51,6 +52,8 @@ def to_html(table: Table, known_as: str) -> str:
         for unit in units(table.columns)
     ]
     whole = sum(table.widths)
+    look = ["long"] if len(table.rows) > LONG or table.widths else []
+    look += ["wide"] if len(table.columns) > WIDE else []
     values = {
         "table": {
             "slug": table.slug,
@@ -64,6 +67,6 @@ def to_html(table: Table, known_as: str) -> str:
         "shares": [round(100 * width / whole) for width in table.widths],
         "arrows": ARROWS,
         "known_as": known_as,
-        "long": len(table.rows) > LONG or bool(table.widths),
+        "look": " ".join(look),
     }
     return fill(TEMPLATE, values)

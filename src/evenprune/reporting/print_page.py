@@ -13,9 +13,18 @@ SECONDS = 180  # a page that takes longer hangs
 DATES = re.compile(rb"(/(?:CreationDate|ModDate) ?\(D:)\d{14}")
 
 
-def undated(pdf: bytes) -> bytes:
-    """Return a PDF whose dates are the first second of 1970."""
-    return DATES.sub(rb"\g<1>19700101000000", pdf)
+# Names of the parts of the page, counted anew in every process.
+NODES = re.compile(rb"node\d{8}")
+
+
+def settled(pdf: bytes) -> bytes:
+    """Return a PDF whose dates are the first second of 1970 and whose parts are counted from 0.
+
+    Of equal pages these are equal bytes; the order of the parts stays.
+    """
+    names = {name: b"node%08d" % k for k, name in enumerate(sorted(set(NODES.findall(pdf))))}
+    counted = NODES.sub(lambda found: names[found[0]], pdf)
+    return DATES.sub(rb"\g<1>19700101000000", counted)
 
 
 def print_page(page: Path, chromium: str) -> bytes:
@@ -49,4 +58,4 @@ def print_page(page: Path, chromium: str) -> bytes:
                 f"{chromium} could not print {page}: {said[-1] if said else 'it said nothing'}; "
                 "open the page in a browser and print it there"
             )
-        return undated(out.read_bytes())
+        return settled(out.read_bytes())
