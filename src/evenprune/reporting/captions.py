@@ -1,10 +1,9 @@
-"""Captions of tables and figures with the number of items and the seeds behind them."""
+"""The number of items and the seeds behind a table or figure, for its caption."""
 
 from collections.abc import Iterable
 from dataclasses import replace
 
 from .fields import Run
-from .figure_captions import BENCHMARKS, EVERYTHING, caption
 from .labels import benchmark_label, column_order
 from .render import Table
 from .results import Quantity
@@ -62,16 +61,3 @@ def with_sizes(run: Run, table: Table) -> Table:
         for seed in row.identity.get("seeds", "").split()
     ]
     return replace(table, caption=f"{table.caption} {sizes(run, used, seeds)}".strip())
-
-
-def figure_caption(run: Run, slug: str) -> str:
-    """Return a figure's caption with items and seeds."""
-    tasks = BENCHMARKS.get(slug, ())
-    names = [
-        name
-        for name, entry in run.sheet.config.benchmarks.items()
-        if tasks == EVERYTHING or (entry.task in tasks and name == run.sheet.primary(entry.task))
-    ]
-    seeds = {point.seed for point in run.sheet.files if point.calibration != "none"}
-    said = sizes(run, names, seeds) if tasks else ""
-    return f"{caption(run.sheet, slug)} {said}".strip()

@@ -1,6 +1,8 @@
 """What figures show, in words: apart from the drawing, so that a word redraws nothing."""
 
 from ..plan.run_sheet import RunSheet
+from .captions import sizes
+from .fields import Run
 
 CAPTIONS = {
     "algorithm": (
@@ -90,3 +92,16 @@ def caption(run_sheet: RunSheet, slug: str) -> str:
     if run_sheet.config.source == "world":
         text += " Measured in an invented world; not comparable to the paper."
     return text
+
+
+def figure_caption(run: Run, slug: str) -> str:
+    """Return a figure's caption with items and seeds."""
+    tasks = BENCHMARKS.get(slug, ())
+    names = [
+        name
+        for name, entry in run.sheet.config.benchmarks.items()
+        if tasks == EVERYTHING or (entry.task in tasks and name == run.sheet.primary(entry.task))
+    ]
+    seeds = {point.seed for point in run.sheet.files if point.calibration != "none"}
+    said = sizes(run, names, seeds) if tasks else ""
+    return f"{caption(run.sheet, slug)} {said}".strip()

@@ -17,7 +17,6 @@ from .latex_table import escape_latex
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("preamble.tex",)
 SECONDS = 300  # a document that takes longer hangs
-OVERFULL = 5.0  # points by which a line may stand out
 
 
 def _paragraphs(lines: Iterable[tuple[str, str]]) -> list[str]:

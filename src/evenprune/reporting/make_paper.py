@@ -26,19 +26,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, help="the PDF")
 
 
-def by_latex(sheet: RunSheet, content: Document, tables: Path, figures: Path) -> bytes:
-    """Return the PDF that LaTeX makes of the configured tables and figures."""
-    with tempfile.TemporaryDirectory(prefix="paper-") as name:
-        folder = Path(name)
-        for kind, source, slugs, suffix in (
-            ("tables", tables, sheet.config.tables, "tex"),
-            ("figures", figures, sheet.config.figures, "pdf"),
-        ):
-            (folder / kind).mkdir()
-            for slug in slugs:
-                shutil.copy(source / f"{slug}.{suffix}", folder / kind)
-        (folder / "paper.tex").write_text(latex_text(content), encoding="utf-8")
-        return typeset(folder)
+def by_latex(
+    sheet: RunSheet, content: Document, tables: Path, figures: Path, folder: Path
+) -> bytes:
+    """Return the PDF that LaTeX makes of the configured tables and figures, in an empty folder."""
+    for kind, source, slugs, suffix in (
+        ("tables", tables, sheet.config.tables, "tex"),
+        ("figures", figures, sheet.config.figures, "pdf"),
+    ):
+        (folder / kind).mkdir()
+        for slug in slugs:
+            shutil.copy(source / f"{slug}.{suffix}", folder / kind)
+    (folder / "paper.tex").write_text(latex_text(content), encoding="utf-8")
+    return typeset(folder)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -58,7 +58,8 @@ def run(args: argparse.Namespace) -> None:
     check_file(args.out, [*used, *([args.page] if args.page else [])])
     require(used)
     if latex_available():
-        made = by_latex(sheet, content, args.tables, args.figures)
+        with tempfile.TemporaryDirectory(prefix="paper-") as name:
+            made = by_latex(sheet, content, args.tables, args.figures, Path(name))
     else:
         if not args.page.is_file():
             raise UserError(f"expected the page {args.page}, found none; run make-page first")
