@@ -277,10 +277,10 @@ def test_evidence_is_that_of_significance_csv(repo, tmp_path, monkeypatch):
 def test_what_a_run_lacks_is_named(repo, tmp_path, monkeypatch):
     found = prepare(repo, tmp_path, monkeypatch, items=40)
     for claim, reason in (
-        ("texts_help", "this run lacks the checkpoint world/sparsegpt/2of4/ss-uc256"),
-        ("four_texts", "world/debias-sparsegpt/2of4/ss-uc4"),
+        ("texts_help", "lacks World-Llama, SparseGPT, 2:4, StereoSet + UltraChat (256)"),
+        ("four_texts", "World-Llama, Debias-SparseGPT, 2:4, StereoSet + UltraChat (4)"),
         ("uncertainty", "a second model at 1:4"),
-        ("faster", "2of4/ss-uc256"),
+        ("faster", "2:4, StereoSet + UltraChat (256)"),
         ("safety", "a guard model for RealToxicityPrompts (a word list does not test it)"),
     ):
         assert found[claim]["verdict"] == NOT_TESTED

@@ -53,6 +53,7 @@ def to_html(table: Table, known_as: str) -> str:
     ]
     whole = sum(table.widths)
     look = ["long"] if len(table.rows) > LONG or table.widths else []
+    look += ["text"] if table.widths else []
     look += ["wide"] if len(table.columns) > WIDE else []
     values = {
         "table": {

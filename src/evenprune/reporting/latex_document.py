@@ -28,7 +28,7 @@ def _piece(piece: Piece) -> list[str]:
     if piece.kind == "table":
         return [rf"\input{{tables/{piece.slug}.tex}}"]
     return [
-        r"\begin{figure}[!tbp]\centering",
+        r"\begin{figure}[tbp]\centering",
         r"\includegraphics[max width=\linewidth,max height=0.86\textheight]"
         rf"{{figures/{piece.slug}.pdf}}",
         rf"\caption{{{escape_latex(piece.caption)}}}\label{{fig:{piece.slug}}}",
@@ -38,7 +38,7 @@ def _piece(piece: Piece) -> list[str]:
 
 def command_text(command: str) -> str:
     """Return a command in typewriter letters that may break behind blanks and slashes."""
-    return rf"\texttt{{{escape_latex(command)}}}".replace("/", r"/\allowbreak{}")
+    return rf"\texttt{{{escape_latex(command)}}}"
 
 
 def latex_text(content: Document) -> str:
@@ -56,10 +56,11 @@ def latex_text(content: Document) -> str:
         # the tables go on meanwhile, so that no page stays half empty.
         r"\usepackage{float}",
         r"\floatplacement{table}{H}",
-        r"\renewcommand{\topfraction}{0.95}",
-        r"\renewcommand{\bottomfraction}{0.95}",
-        r"\renewcommand{\textfraction}{0.05}",
-        r"\renewcommand{\floatpagefraction}{0.85}",
+        # Beside figures stays room for a table that is in one piece (HALF of latex_table.py).
+        r"\renewcommand{\topfraction}{0.56}",
+        r"\renewcommand{\bottomfraction}{0.56}",
+        r"\renewcommand{\textfraction}{0.43}",
+        r"\renewcommand{\floatpagefraction}{0.56}",
         r"\setcounter{topnumber}{4}\setcounter{bottomnumber}{4}\setcounter{totalnumber}{8}",
         r"\setlength{\intextsep}{6pt plus 4pt}",
         r"\setlength{\floatsep}{8pt plus 4pt}",

@@ -18,18 +18,24 @@ LATEX_ARROWS = {
     "zero": r"$\to$0",
     "": "",
 }
-LINE = 472.0  # points: the width of the text, A4 with margins of 2.2 cm
+LINE = 466.0  # points: the width of the text, A4 with margins of 2.2 cm
 PAGE = 700.0  # points: the height of the text
 HALF = 0.42 * PAGE  # height above which a table may break across pages
 SIZE, SMALL = 8.0, 7.0  # points, of letters in tables; the smaller one where a table is wide
 NARROW, WIDE = "iljtfrI.,:;'’!|()[] ", "mwMW%@—+−±→↑↓✓"  # a third, and a whole of SIZE
 ARROW_WIDTHS = {"up": 0.9, "down": 0.9, "half": 2.5, "zero": 2.0, "": 0.0}  # with a blank
-SEPARATIONS = (6.0, 3.0, 2.0)  # points on both sides of a column, the first that fits
+# How a table is tried, one after the other: size of letters, points on both sides of a column,
+# whether labels take several lines.
+STEPS = (
+    (SIZE, 6.0, False), (SIZE, 3.0, False), (SIZE, 2.0, False), (SMALL, 2.0, False),
+    (SIZE, 2.0, True), (SMALL, 2.0, True),
+)  # fmt: skip
 LEAST = 0.3 * LINE  # width that label columns get at least before a table is split into panels
 
 _ESCAPES = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
+    "/": r"/\allowbreak{}",
     "%": r"\%",
     "$": r"\$",
     "#": r"\#",
@@ -100,7 +106,7 @@ def escape_latex(text: str) -> str:
 def text_width(text: str, size: float = SIZE, bold: bool = False) -> float:
     """Return about how wide a text is in LaTeX's standard letters, in points, rather too much."""
     wide = sum(
-        0.35 if sign in NARROW else 0.95 if sign in WIDE else 0.74 if sign.isupper() else 0.53
+        0.37 if sign in NARROW else 0.95 if sign in WIDE else 0.74 if sign.isupper() else 0.53
         for sign in text
     )
     return wide * size * (1.16 if bold else 1.0)
@@ -223,9 +229,7 @@ def layout_of(table: Table) -> Layout:
     if table.widths:
         return Layout(SIZE, 3.0, tuple(LINE * width for width in table.widths), (table.columns,),
                       {one.key: [one.head] for one in table.columns})  # fmt: skip
-    for last, (size, separation) in enumerate(
-        [*((SIZE, one) for one in SEPARATIONS), (SMALL, SEPARATIONS[-1])]
-    ):
+    for step, (size, separation, several) in enumerate(STEPS):
         natural = _label_widths(table, size)
         heads, widths = {}, {}
         for column in table.columns:
@@ -233,7 +237,7 @@ def layout_of(table: Table) -> Layout:
             arrow = ARROW_WIDTHS[column.direction] * size
             least = max(text_width(word, size, bold=True) for word in _words(column.head)) + arrow
             whole = text_width(column.head, size, bold=True) + arrow
-            room = whole if last == 0 else max(body, least)
+            room = whole if step == 0 else max(body, least)
             heads[column.key] = _stacked(column.head, room - arrow, size)
             widths[column.key] = max(
                 body, *(text_width(one, size, bold=True) + arrow for one in heads[column.key])
@@ -247,7 +251,7 @@ def layout_of(table: Table) -> Layout:
                     widths[one.key] += (over - mine) / len(unit)
         values = sum(widths.values()) + 2 * separation * len(widths)
         room = LINE - values - 2 * separation * len(natural)
-        if sum(natural) <= room or (last > 1 and room >= max(LEAST, _longest_words(table, size))):
+        if sum(natural) <= room or (several and room >= max(LEAST, _longest_words(table, size))):
             return Layout(size, separation, _shrunk(natural, room), (table.columns,), heads)
     least = min(sum(natural), 0.45 * LINE)
     room = LINE - least - 2 * separation * len(natural)

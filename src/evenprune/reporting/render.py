@@ -50,7 +50,8 @@ class Column:
             return "–"
         # Adding 0 makes a positive zero of a negative one.
         rounded = round(value * self.scale, self.digits) + 0.0
-        return f"{rounded:{'+' if signed else ''}.{self.digits}f}".replace("-", "−")
+        comma = "" if self.digits else ","  # counts have thousands apart
+        return f"{rounded:{'+' if signed else ''}{comma}.{self.digits}f}".replace("-", "−")
 
     def plain(self, value: float | None) -> str:
         """Return a value as in the CSV: the same digits, an ASCII sign, empty for none."""

@@ -55,7 +55,7 @@ def draw(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
         lengths = [value or 0.0 for value in values]
         axis.barh(range(len(lengths)), lengths, color=colors, height=0.6)
         for place, value in enumerate(values):
-            text = "–" if value is None else f"{value:.3g}"
+            text = "–" if value is None else f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
             axis.annotate(text, (value or 0.0, place), xytext=(3, 0), textcoords="offset points",
                           va="center", fontsize=7)  # fmt: skip
         axis.set_xlim(0, 1.2 * max(lengths) or 1.0)

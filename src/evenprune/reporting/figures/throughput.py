@@ -20,7 +20,7 @@ from ..labels import (
 from ..plots import WIDTH, Drawing, add_legend
 from ..results import Group, Quantity, Results, groups
 
-TICKS = (1, 1.5, 2, 3, 5, 7)  # of each power of ten
+TICKS = (1, 1.5, 2, 3, 5, 7)  # of each power of ten, where there is hardly one
 BOUNDS = {
     "bound_decode_tok_per_s": ("Bound, dense weights", "--"),
     "bound_2of4_decode_tok_per_s": ("Bound, 2:4 weights", ":"),
@@ -68,8 +68,10 @@ def draw(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
         axis.set_yscale("log")
         axis.set_xticks(sizes, [str(size) for size in sizes])
         axis.minorticks_off()
-        axis.yaxis.set_major_locator(mpl.ticker.LogLocator(subs=TICKS))
-        axis.yaxis.set_major_formatter(mpl.ticker.FormatStrFormatter("%g"))
+        low, high = axis.get_ylim()
+        subs = TICKS if high < 20 * low else (1,)
+        axis.yaxis.set_major_locator(mpl.ticker.LogLocator(subs=subs))
+        axis.yaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda value, _: f"{value:,g}"))
         axis.grid(axis="y")
         axis.set_xlabel("batch size (sequences)")
         axis.set_title(model_label(run_sheet, model))
