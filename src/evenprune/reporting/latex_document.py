@@ -5,17 +5,19 @@ equal tables and figures give equal bytes.
 """
 
 import os
+import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from importlib import resources
 from pathlib import Path
 
 from ..base.errors import UserError
 from .document import SUBTITLE, Document, Piece
-from .latex_table import escape_latex
+from .latex_table import PAGE, escape_latex
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("preamble.tex",)
+TALL = 0.48 * PAGE  # points; a figure above it has a page of its own
 SECONDS = 300  # a document that takes longer hangs
 
 
@@ -24,11 +26,17 @@ def _paragraphs(lines: Iterable[tuple[str, str]]) -> list[str]:
     return [rf"\textbf{{{escape_latex(head)}.}} {escape_latex(text)}\par" for head, text in lines]
 
 
-def _piece(piece: Piece) -> list[str]:
+def figure_height(pdf: bytes) -> float:
+    """Return the height of a figure in points, 0 where its PDF does not say it plainly."""
+    found = re.search(rb"/MediaBox \[ ?0 0 [\d.]+ ([\d.]+) ?\]", pdf)
+    return float(found[1]) if found else 0.0
+
+
+def _piece(piece: Piece, tall: Collection[str]) -> list[str]:
     if piece.kind == "table":
         return [rf"\input{{tables/{piece.slug}.tex}}"]
     return [
-        r"\begin{figure}[tbp]\centering",
+        rf"\begin{{figure}}[{'p' if piece.slug in tall else 'H'}]\centering",
         r"\includegraphics[max width=\linewidth,max height=0.86\textheight]"
         rf"{{figures/{piece.slug}.pdf}}",
         rf"\caption{{{escape_latex(piece.caption)}}}\label{{fig:{piece.slug}}}",
@@ -41,8 +49,11 @@ def command_text(command: str) -> str:
     return rf"\texttt{{{escape_latex(command)}}}"
 
 
-def latex_text(content: Document) -> str:
-    """Return the LaTeX that inputs ``tables/SLUG.tex`` and ``figures/SLUG.pdf``."""
+def latex_text(content: Document, tall: Collection[str] = ()) -> str:
+    """Return the LaTeX that inputs ``tables/SLUG.tex`` and ``figures/SLUG.pdf``.
+
+    ``tall``: the figures that are higher than half a page.
+    """
     preamble = resources.files(__package__).joinpath("preamble.tex").read_text(encoding="utf-8")
     parts = [
         r"\documentclass[a4paper,10pt]{article}",
@@ -52,19 +63,13 @@ def latex_text(content: Document) -> str:
         r"\usepackage[margin=2.2cm]{geometry}",
         preamble,
         r"\usepackage[font=small,labelfont=bf,skip=3pt]{caption}",
-        # Tables stay where they are put; figures move to the next page where they do not fit, and
-        # the tables go on meanwhile, so that no page stays half empty.
+        # Tables and figures stay where they are put, and none is higher than half a page but long
+        # tables, which may break, and tall figures, which move to a page of their own: so no page
+        # stays half empty.
         r"\usepackage{float}",
         r"\floatplacement{table}{H}",
-        # Beside figures stays room for a table that is in one piece (HALF of latex_table.py).
-        r"\renewcommand{\topfraction}{0.56}",
-        r"\renewcommand{\bottomfraction}{0.56}",
-        r"\renewcommand{\textfraction}{0.43}",
-        r"\renewcommand{\floatpagefraction}{0.56}",
-        r"\setcounter{topnumber}{4}\setcounter{bottomnumber}{4}\setcounter{totalnumber}{8}",
+        r"\renewcommand{\floatpagefraction}{0.4}",
         r"\setlength{\intextsep}{6pt plus 4pt}",
-        r"\setlength{\floatsep}{8pt plus 4pt}",
-        r"\setlength{\textfloatsep}{10pt plus 6pt}",
         r"\makeatletter\setlength{\@fptop}{0pt}\makeatother",
         r"\raggedbottom",
         r"\setlength{\parindent}{0pt}",
@@ -82,7 +87,7 @@ def latex_text(content: Document) -> str:
         r"\endgroup",
     ]
     for piece in content.pieces:
-        parts += _piece(piece)
+        parts += _piece(piece, tall)
     if content.again:
         parts += [r"\Needspace{10\baselineskip}\subsection*{How to rerun one cell}"]
         parts.append(r"\begingroup\small")
@@ -92,7 +97,7 @@ def latex_text(content: Document) -> str:
     if content.appendix:
         parts.append(r"\Needspace{12\baselineskip}\section*{Appendix: errata of the paper}")
     for piece in content.appendix:
-        parts += _piece(piece)
+        parts += _piece(piece, tall)
     return "\n".join([*parts, r"\end{document}"]) + "\n"
 
 

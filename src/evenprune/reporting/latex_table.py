@@ -20,7 +20,7 @@ LATEX_ARROWS = {
 }
 LINE = 466.0  # points: the width of the text, A4 with margins of 2.2 cm
 PAGE = 700.0  # points: the height of the text
-HALF = 0.42 * PAGE  # height above which a table may break across pages
+HALF = 0.45 * PAGE  # height above which a table may break across pages
 SIZE, SMALL = 8.0, 7.0  # points, of letters in tables; the smaller one where a table is wide
 NARROW, WIDE = "iljtfrI.,:;'’!|()[] ", "mwMW%@—+−±→↑↓✓"  # a third, and a whole of SIZE
 ARROW_WIDTHS = {"up": 0.9, "down": 0.9, "half": 2.5, "zero": 2.0, "": 0.0}  # with a blank

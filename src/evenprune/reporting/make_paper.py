@@ -14,7 +14,7 @@ from ..base.outputs import check_file
 from ..base.pdf_programs import PACKAGES, chromium_path, latex_available
 from ..plan.run_sheet import RunSheet
 from .document import Document
-from .latex_document import latex_text, typeset
+from .latex_document import TALL, figure_height, latex_text, typeset
 from .make_page import add_inputs, inputs, read_document, require
 from .print_page import print_page
 
@@ -37,7 +37,11 @@ def by_latex(
         (folder / kind).mkdir()
         for slug in slugs:
             shutil.copy(source / f"{slug}.{suffix}", folder / kind)
-    (folder / "paper.tex").write_text(latex_text(content), encoding="utf-8")
+    heights = {
+        slug: figure_height((figures / f"{slug}.pdf").read_bytes()) for slug in sheet.config.figures
+    }
+    tall = [slug for slug, height in heights.items() if height > TALL]
+    (folder / "paper.tex").write_text(latex_text(content, tall), encoding="utf-8")
     return typeset(folder)
 
 
