@@ -12,7 +12,7 @@ from ...plan.work import Graph
 from ..plots import WIDTH, Drawing
 from ..results import Results
 
-HIGH, STEP = 0.29, 0.45  # of a box, and from one level to the next, in inches
+HIGH, STEP = 0.27, 0.4  # of a box, and from one level to the next, in inches
 BOX = 1.42  # width of a box
 ROUNDS = 8  # of ordering a level by the places of its neighbours
 # What a rule works on, by its colour; of other rules it is white.
@@ -165,9 +165,9 @@ def draw(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
         )  # fmt: skip
         words = rule.replace("_", " ")
         number = f"{count:,} job{'s' if count > 1 else ''}"
-        axis.text(spots[rule], top[rule] - 0.1, words, fontsize=7.5, fontweight="bold",
+        axis.text(spots[rule], top[rule] - 0.09, words, fontsize=7.5, fontweight="bold",
                   ha="center", va="center")  # fmt: skip
-        axis.text(spots[rule], top[rule] - 0.21, number, fontsize=7, ha="center", va="center")
+        axis.text(spots[rule], top[rule] - 0.195, number, fontsize=7, ha="center", va="center")
     lines = [
         {"rule": rule, "jobs": count, "reads_from": " ".join(sorted(reads[rule]))}
         for rule, count in counts.items()
