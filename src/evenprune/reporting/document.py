@@ -4,7 +4,7 @@ First the bottom line, then what was run, then tables and figures in the paper's
 one number again, and the errata.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..plan.paths import Paths
@@ -108,7 +108,7 @@ def facts(run: Run) -> list[tuple[str, str]]:
     return [(name, f"{text}.") for name, text in found.items() if text]
 
 
-def _listed(names) -> str:
+def _listed(names: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(names))
 
 
@@ -157,7 +157,7 @@ def again(run: Run) -> list[tuple[str, str]]:
             f"evenprune explain {table} --cell {cell} --results {folder}",
         ),
         (
-            "Its evaluation again, with all that follows (with the --configfile of this run):",
+            "Its evaluation again; with the option for this run's configuration file, if it has one:",
             f"snakemake --cores all -f {paths.evaluation(point)}/summary.json",
         ),
         ("The table again:", f"snakemake --cores all {folder}/tables/{table}.csv"),

@@ -301,7 +301,7 @@ def _latex_rows(table: Table, columns: Sequence[Column]) -> list[str]:
             # Empty cells, not a \multicolumn, keep the colours of the columns; the text has no
             # width, so that it does not widen the labels' column.
             text = escape_latex(" ".join(row.labels))
-            lines.append(rf"\rlap{{\textit{{{text}}}}}" + " &" * (width - 1) + r" \\")
+            lines.append(rf"\leavevmode\rlap{{\textit{{{text}}}}}" + " &" * (width - 1) + r" \\")
             continue
         labels = [escape_latex(label) for label in row.labels]
         if row.strong and labels[row.strong_at]:
