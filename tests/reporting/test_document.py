@@ -338,7 +338,7 @@ def test_no_panel_is_wider_than_the_text(count, label):
 @needs_poppler
 def test_the_measure_sees_an_empty_page(tmp_path):
     """The measurement itself: a document with a page of one line and small letters."""
-    pages = r"\begin{document}One line.\newpage {\tiny small}\end{document}"
+    pages = r"\pagestyle{empty}\begin{document}One line.\newpage {\tiny small}\end{document}"
     text = r"\documentclass[a4paper]{article}" + pages
     (tmp_path / "paper.tex").write_text(text)
     subprocess.run(["pdflatex", "-interaction=batchmode", "paper.tex"], cwd=tmp_path, check=True)

@@ -157,7 +157,7 @@ def again(run: Run) -> list[tuple[str, str]]:
             f"evenprune explain {table} --cell {cell} --results {folder}",
         ),
         (
-            "Its evaluation again; with the option for this run's configuration file, if it has one:",
+            "Its evaluation again (with this run's configuration file, if it has one):",
             f"snakemake --cores all -f {paths.evaluation(point)}/summary.json",
         ),
         ("The table again:", f"snakemake --cores all {folder}/tables/{table}.csv"),
