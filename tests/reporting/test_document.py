@@ -276,17 +276,23 @@ def test_a_column_has_one_number_of_decimals(root, run):
 
 def test_small_columns_keep_two_digits_of_the_largest(run):
     field = Field(Column("kg", "CO₂", digits=4), Quantity("serving", "kg"))
-    shown = [Group("m", "dense", "dense", "none", (seed,)) for seed in range(2)]
+    points = [Group("m", "dense", "dense", "none", (seed,)) for seed in range(2)]
 
     class Values:
         def of(self, group, quantity):
             return Measured([3.3e-4, 1e-6][group.seeds[0]])
 
-    column = fitted(replace(run, results=Values()), shown, field).column
+    class Noise:
+        def of(self, group, quantity):
+            return Measured(4.4e-16)
+
+    column = fitted(replace(run, results=Values()), points, field).column
     shown = [column.show(value) for value in (3.3e-4, 1e-6, -1e-9)]
     assert shown == ["0.00033", "0.00000", "0.00000"]
     assert column.plain(0.0998) == "0.09980"
-    bound = Column("s", "S", digits=3)
+    noise = Field(Column("s", "S", digits=3), Quantity("bbq", "s_amb"))
+    assert fitted(replace(run, results=Noise()), points, noise) == noise
+    bound = noise.column
     assert bound.show(4.4e-16) == bound.show(-4.4e-16) == "0.000"
     assert bound.show(-4.4e-16, signed=True) == "+0.000"
 

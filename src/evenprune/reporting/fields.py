@@ -22,6 +22,7 @@ from .render import Column
 from .results import Group, Quantity, Results, Significance
 
 DTO = Quantity("dto", "dto")
+NOISE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -113,12 +114,13 @@ def fitted(run: Run, shown: Sequence[Group], field: Field) -> Field:
     """Return a field with as many decimals as leave its largest value two significant digits.
 
     One number of decimals for the whole column: what is far smaller than its largest value is
-    near zero in it. Both ours and the paper's values count.
+    near zero in it. Both ours and the paper's values count. What is 0 but for the rounding of
+    floating point (below ``NOISE``) stays 0.
     """
     found = [run.results.of(group, field.quantity) for group in shown]
     values = [one for each in found if each for one in (each.value, each.printed) if one]
     largest = max((abs(value * field.column.scale) for value in values), default=0.0)
-    if not 0 < largest < 10.0 ** (1 - field.column.digits):
+    if field.column.digits < 3 or not NOISE < largest < 10.0 ** (1 - field.column.digits):
         return field
     digits = 1 - math.floor(math.log10(largest))
     return replace(field, column=replace(field.column, digits=digits))
