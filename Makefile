@@ -35,7 +35,7 @@ demo: $(STAMP)
 	@echo "tables  results/tables/        $$(ls results/tables/*.md | xargs -n1 basename | tr '\n' ' ')"
 	@echo "figures results/figures/       $$(ls results/figures/*.png | xargs -n1 basename | tr '\n' ' ')"
 	@if [ -f results/paper.pdf ]; then echo "PDF     results/paper.pdf"; \
-	 else echo "PDF     not made: no LaTeX here (see README.md)"; fi
+	 else echo "PDF     not made: no LaTeX and no Chromium here (see README.md)"; fi
 	@echo "report  results/report.html"
 	@echo "values  results/results.csv"
 

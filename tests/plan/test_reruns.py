@@ -264,7 +264,9 @@ def test_a_new_task_evaluates_nothing_again(before, raw, package):
     (package / "evaluation/another.py").write_text("from .task import Task\n")
     found = edited(before, raw, package, "plan/tasks.py", "\nTASKS = ", f"{NEW_TASK}\nTASKS = ")
     (package / "evaluation/another.py").unlink()
-    assert set(found) == {"collect_results", "make_table", "make_figure", "make_paper"}
+    assert set(found) == {
+        *("collect_results", "make_table", "make_figure", "make_page", "make_paper")
+    }
 
 
 def test_a_fact_of_a_task_evaluates_what_has_it(before, raw, monkeypatch):
@@ -292,7 +294,9 @@ def test_a_label_shows_again_and_collects_nothing(before, raw, package):
     found = edited(
         before, raw, package, "reporting/labels.py", '"sparsegpt": "SparseGPT"', '"sparsegpt": "S"'
     )
-    assert found == shown_by(before["paper"], "make_table", "make_figure", "make_paper")
+    assert found == shown_by(
+        before["paper"], "make_table", "make_figure", "make_page", "make_paper"
+    )
     assert found["make_table"] == len(raw["paper"]["tables"]) > 5
     # Where a number is made, it is collected again.
     found = edited(before, raw, package, "reporting/stats.py", "\n\ndef ", "\n\nX = 1\n\ndef ")
@@ -302,11 +306,11 @@ def test_a_label_shows_again_and_collects_nothing(before, raw, package):
 def test_a_caption_is_made_again_where_it_stands(before, raw, package):
     found = edited(before, raw, package, "reporting/tables/bbq.py", "BBQ by", "By")
     assert found == {"make_table": 1}
-    # Figures carry none: captions stand under them in the PDF alone.
+    # Figures carry none: captions stand under them in the document alone.
     found = edited(
         before, raw, package, "reporting/figure_captions.py", "Perplexity, accuracy", "Accuracy"
     )
-    assert found == {"make_paper": 1}
+    assert found == {"make_page": 1, "make_paper": 1}
 
 
 def test_the_page_over_worlds_is_a_job_of_its_own(raw, repo, package):

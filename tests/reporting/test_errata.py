@@ -15,7 +15,7 @@ from scipy import stats as scipy_stats
 from evenprune.cli import main
 from evenprune.reporting.errata import checks, marks, sizes
 from evenprune.reporting.errata.paper import CONTRADICTED, IN_ORDER, OPEN, Paper
-from evenprune.reporting.render import escape_latex
+from evenprune.reporting.latex_table import escape_latex
 
 FOLDER = resources.files("evenprune.reporting")
 

@@ -11,6 +11,7 @@ from evenprune.plan.declared import PROTOCOL, as_declared, deviations
 from evenprune.plan.grids import Checkpoint
 from evenprune.reporting import printed
 from evenprune.reporting.beside import agreement, companion, shown_pairs
+from evenprune.reporting.latex_table import to_latex
 from evenprune.reporting.printed_run import printed_run
 from evenprune.reporting.render import (
     Cell,
@@ -19,7 +20,6 @@ from evenprune.reporting.render import (
     TableRow,
     covered,
     csv_form,
-    to_latex,
     to_markdown,
 )
 

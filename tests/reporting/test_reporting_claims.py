@@ -2,6 +2,7 @@
 
 import csv
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from paper_text import missing, paper_text
 from reporting_run import small_config, write_run
 from scipy.stats import norm
 
+from evenprune.base.pdf_programs import latex_available
 from evenprune.cli import main
-from evenprune.reporting import make_paper
+from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.reporting.claims import statements as paper_claims
 from evenprune.reporting.claims import verdict as verdicts
 from evenprune.reporting.claims.comparison import Comparison, closer
@@ -26,6 +28,10 @@ from evenprune.reporting.claims.verdict import (
     SUPPORTED,
     adjust,
 )
+from evenprune.reporting.document import document
+from evenprune.reporting.fields import Run
+from evenprune.reporting.make_paper import by_latex
+from evenprune.reporting.results import Results, Significance
 
 CLAIMS = {claim.slug: claim for claim in paper_claims.CLAIMS}
 FRACTION = st.floats(0.01, 0.99)
@@ -271,10 +277,10 @@ def test_evidence_is_that_of_significance_csv(repo, tmp_path, monkeypatch):
 def test_what_a_run_lacks_is_named(repo, tmp_path, monkeypatch):
     found = prepare(repo, tmp_path, monkeypatch, items=40)
     for claim, reason in (
-        ("texts_help", "this run lacks the checkpoint world/sparsegpt/2of4/ss-uc256"),
-        ("four_texts", "world/debias-sparsegpt/2of4/ss-uc4"),
+        ("texts_help", "lacks World-Llama, SparseGPT, 2:4, StereoSet + UltraChat (256)"),
+        ("four_texts", "World-Llama, Debias-SparseGPT, 2:4, StereoSet + UltraChat (4)"),
         ("uncertainty", "a second model at 1:4"),
-        ("faster", "2of4/ss-uc256"),
+        ("faster", "2:4, StereoSet + UltraChat (256)"),
         ("safety", "a guard model for RealToxicityPrompts (a word list does not test it)"),
     ):
         assert found[claim]["verdict"] == NOT_TESTED
@@ -328,13 +334,15 @@ def test_the_table_is_the_same_again_and_typesets(repo, tmp_path, monkeypatch):
     before = {file.name: file.read_bytes() for file in (tmp_path / "tables").iterdir()}
     claims_of(tmp_path)
     assert before == {file.name: file.read_bytes() for file in (tmp_path / "tables").iterdir()}
-    assert {"claims.csv", "claims.md", "claims.tex"} <= set(before)
+    assert {"claims.csv", "claims.md", "claims.tex", "claims.html"} <= set(before)
     assert "Holm" in before["claims.md"].decode()
-    if make_paper.latex_available():
-        from evenprune.plan.run_sheet import read_run_sheet
-
+    if latex_available():
         run_sheet = read_run_sheet(tmp_path / "run_sheet.json")
         config = run_sheet.config.model_copy(update={"tables": ["claims"], "figures": []})
-        only = type(run_sheet)(config, run_sheet.experiments, run_sheet.files)
-        make_paper.make_paper(only, tmp_path / "tables", tmp_path, tmp_path / "paper.pdf")
-        assert (tmp_path / "paper.pdf").read_bytes().startswith(b"%PDF")
+        only = replace(run_sheet, config=config)
+        values = Results(tmp_path / "results.csv")
+        run = Run(only, values, Significance(tmp_path / "significance.csv"))
+        made = tmp_path / "made"
+        made.mkdir()
+        content = document(run, {})
+        assert by_latex(only, content, tmp_path / "tables", tmp_path, made).startswith(b"%PDF")

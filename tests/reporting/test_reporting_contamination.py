@@ -10,7 +10,8 @@ from evenprune.cli import main
 from evenprune.plan.grids import Checkpoint, in_calibration
 from evenprune.reporting.cells import difference, embolden
 from evenprune.reporting.fields import Field
-from evenprune.reporting.render import Cell, Column, Table, TableRow, csv_form, to_latex
+from evenprune.reporting.latex_table import to_latex
+from evenprune.reporting.render import Cell, Column, Table, TableRow, csv_form
 from evenprune.reporting.results import Quantity
 
 SETS = {

@@ -22,6 +22,7 @@ try:
     from evenprune.base.errors import UserError
     from evenprune.base.files import canonical_json, digest, write_text
     from evenprune.data import sources
+    from evenprune.base.pdf_programs import pdf_available
     from evenprune.plan import jobs, steps
     from evenprune.plan.config import TABLES, FIGURES, load_config, read_yaml
     from evenprune.plan.disk import check_disk
@@ -36,7 +37,6 @@ try:
     from evenprune.plan.paths import Paths
     from evenprune.plan.work import Graph
     from evenprune.plan.run_sheet import write_run_sheet
-    from evenprune.reporting.latex import latex_available
     from evenprune.reporting.plausibility import printed_anomaly
     from evenprune.serving.environment import OWN, serving_python
 except ModuleNotFoundError as error:

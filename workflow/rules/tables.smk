@@ -1,8 +1,21 @@
 """Results, tables, figures and the PDF.
 
 REQUIRED INPUTS: evals/, serving/, calibration/ of all checkpoints.
-OUTPUTS: run_sheet.json, results.csv, significance.csv, tables/, figures/, paper.pdf.
+OUTPUTS: run_sheet.json, results.csv, significance.csv, tables/, figures/, report/paper.html, paper.pdf.
 """
+
+# What the page and the PDF are made of: the same files in other forms.
+DOCUMENT = " ".join(
+    f"--{name} {shlex.quote(f'{CONFIG.results}/{path}')}"
+    for name, path in (
+        ("run-sheet", "run_sheet.json"),
+        ("results", "results.csv"),
+        ("significance", "significance.csv"),
+        ("tables", "tables"),
+        ("figures", "figures"),
+        *([("world", "report/world.csv")] if PATHS.world_values else []),
+    )
+)
 
 
 rule write_run_sheet:
@@ -55,7 +68,7 @@ rule collect_results:
 
 
 rule make_table:
-    """Render the table {wildcards.table} as LaTeX, CSV and Markdown."""
+    """Render the table {wildcards.table} as LaTeX, CSV, Markdown and HTML."""
     input:
         run_sheet="<results>/run_sheet.json",
         results="<results>/results.csv",
@@ -71,6 +84,7 @@ rule make_table:
             labels={"table": "{table}"},
         ),
         md="<results>/tables/{table}.md",
+        html="<results>/tables/{table}.html",
     log:
         "<results>/logs/make_table/{table}.log",
     localrule: True
@@ -124,18 +138,52 @@ rule make_figure:
         " 2>&1 | tee {log:q}"
 
 
-rule make_paper:
-    """Typeset all tables and figures as one PDF."""
+rule make_page:
+    """Put all tables and figures into one page of HTML that needs no other file."""
     input:
         PATHS.table_files(),
         PATHS.figure_files(),
+        PATHS.world_values,
         run_sheet="<results>/run_sheet.json",
+        significance="<results>/significance.csv",
+        parameters=parameters("make_page"),
+    output:
+        page=report(
+            PATHS.page,
+            caption="../report/paper.rst",
+            category="Paper",
+            labels={"file": "page"},
+        ),
+    log:
+        "<results>/logs/make_page.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=memory_mb(2000),
+        runtime=minutes(10),
+    params:
+        document=local(DOCUMENT),
+    shell:
+        "python -m evenprune make-page {params.document} --out {output.page:q} 2>&1 | tee {log:q}"
+
+
+rule make_paper:
+    """Typeset all tables and figures as one PDF, by LaTeX or else by Chromium of the page."""
+    input:
+        PATHS.table_files(),
+        PATHS.figure_files(),
+        PATHS.world_values,
+        run_sheet="<results>/run_sheet.json",
+        significance="<results>/significance.csv",
+        page=PATHS.page,
         parameters=parameters("make_paper"),
     output:
         pdf=report(
             "<results>/paper.pdf",
             caption="../report/paper.rst",
             category="Paper",
+            labels={"file": "PDF"},
         ),
     log:
         "<results>/logs/make_paper.log",
@@ -146,8 +194,7 @@ rule make_paper:
         mem_mb=memory_mb(2000),
         runtime=minutes(10),
     params:
-        tables=local(f"{CONFIG.results}/tables"),
-        figures=local(f"{CONFIG.results}/figures"),
+        document=local(DOCUMENT),
     shell:
-        "python -m evenprune make-paper --run-sheet {input.run_sheet:q} --tables {params.tables:q}"
-        " --figures {params.figures:q} --out {output.pdf:q} 2>&1 | tee {log:q}"
+        "python -m evenprune make-paper {params.document} --page {input.page:q}"
+        " --out {output.pdf:q} 2>&1 | tee {log:q}"

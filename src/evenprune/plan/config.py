@@ -136,7 +136,8 @@ class Config(Section):
     )
     pdf: bool | Literal["auto"] = Field(
         "auto",
-        description="make `paper.pdf` of all tables and figures; `auto`: where LaTeX is installed",
+        description="make `paper.pdf` of all tables and figures; `auto`: where LaTeX or Chromium "
+        "is installed",
     )
     serving: Serving = Field(Serving(), description="throughput, energy, CO2")
 

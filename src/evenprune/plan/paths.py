@@ -13,7 +13,7 @@ from .config import Config
 from .facts import COMPRESSIBLE, NO_CALIBRATION
 from .grids import Checkpoint
 
-TABLE_FORMS = ("tex", "csv", "md")
+TABLE_FORMS = ("tex", "csv", "md", "html")
 # Tables and figures that show more of a measurement than its row in results.csv.
 MEASURED = ("efficiency", "efficiency_details", "cost")
 # Figures that show single items of an evaluation.
@@ -232,7 +232,17 @@ class Paths:
         """Return the evaluations or measurements that a figure opens beside results.csv."""
         return self.evaluation_files() if figure in OPENING else self.measurements_of(figure)
 
-    def paper_files(self, latex: bool) -> list[str]:
-        """Return the PDF where the configuration wants it; ``latex``: whether it can be made."""
-        wanted = latex if self.config.pdf == "auto" else self.config.pdf
-        return [f"{self.results}/paper.pdf"] if wanted else []
+    @property
+    def page(self) -> str:
+        """The page of all tables and figures."""
+        return f"{self.results}/report/paper.html"
+
+    @property
+    def world_values(self) -> list[str]:
+        """The values of the page of the invented world, where the run has that page."""
+        return [f"{self.results}/report/world.csv"] if self.world_files() else []
+
+    def paper_files(self, possible: bool) -> list[str]:
+        """Return the page, and the PDF where it is wanted; ``possible``: whether it can be made."""
+        wanted = possible if self.config.pdf == "auto" else self.config.pdf
+        return [self.page, *([f"{self.results}/paper.pdf"] if wanted else [])]

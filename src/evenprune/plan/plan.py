@@ -9,12 +9,12 @@ products of the forward passes alone at a rate that you assume.
 import argparse
 import json
 import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from ..base.errors import UserError
+from ..base.pdf_programs import pdf_available
 from ..base.progress import format_seconds
 from .config import Config, load_config, read_yaml
 from .disk import free_bytes, gigabytes
@@ -88,10 +88,9 @@ def read_config(configfile: Path, catalogue: Path, results: str | None = None) -
 
 
 def make_graph(config: Config, parameters: list[str] | None = None) -> Graph:
-    """Return the jobs of a configuration on this machine (a PDF is made where LaTeX is)."""
-    latex = all(map(shutil.which, ("latexmk", "pdflatex")))
+    """Return the jobs of a configuration on this machine (a PDF where a program for it is)."""
     given = read_given(parameters or [], list(config.models))
-    return Graph(Paths(config), given, latex)
+    return Graph(Paths(config), given, pdf_available())
 
 
 def _about(graph: Graph, found: Forecast, rows: list[dict[str, Any]]) -> dict[str, Any]:

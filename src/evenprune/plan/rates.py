@@ -189,7 +189,7 @@ def _jobs_of(folder: Path) -> Mapping[str, Job]:
         config = read_run_sheet(folder / "run_sheet.json").config
     except UserError:
         return {}
-    return Graph(Paths(config.model_copy(update={"results": str(folder)})), latex=True).jobs
+    return Graph(Paths(config.model_copy(update={"results": str(folder)})), pdf=True).jobs
 
 
 def _parts(folder: Path, job: Job) -> Iterator[Sample]:

@@ -16,7 +16,7 @@ from . import grids, jobs
 from .config import Benchmark
 from .facts import NO_CALIBRATION, is_calibrated
 from .grids import Checkpoint
-from .paths import Paths
+from .paths import TABLE_FORMS, Paths
 from .sizes import ModelSize, model_size
 from .tasks import JUDGED, splits_of
 
@@ -93,9 +93,9 @@ class Graph:
     """The jobs of the target ``all`` of a configuration, by name, in an order that can be run."""
 
     def __init__(
-        self, paths: Paths, given: Mapping[str, float] | None = None, latex: bool = False
+        self, paths: Paths, given: Mapping[str, float] | None = None, pdf: bool = False
     ) -> None:
-        self.paths, self.config, self.latex = paths, paths.config, latex
+        self.paths, self.config, self.pdf = paths, paths.config, pdf
         self.sizes = {
             name: model_size(paths, name, given) for name in grids.needed_models(self.config)
         }
@@ -292,7 +292,7 @@ class Graph:
         shown = []
         for table in config.tables:
             out = f"tables/{table}"
-            files = [f"{out}.{form}" for form in ("tex", "csv", "md")]
+            files = [f"{out}.{form}" for form in TABLE_FORMS]
             measured = map(self.inside, paths.measurements_of(table))
             yield Job("make_table", out, files, ["results.csv", *measured], f"table {table}")
             shown.append(out)
@@ -300,11 +300,15 @@ class Graph:
             out = f"figures/{figure}"
             yield Job("make_figure", out, [f"{out}.pdf"], ["results.csv"], f"figure {figure}")
             shown.append(out)
-        if paths.paper_files(self.latex):
-            yield Job("make_paper", "paper.pdf", ["paper.pdf"], shown, "make_paper")
         if paths.world_files():
             dense = [f"evals/{point.key}" for point in paths.dense_points().values()]
-            yield Job("report_world", "report", ["report/world.html"], dense, "report_world")
+            files = ["report/world.html", "report/world.csv"]
+            yield Job("report_world", "report", files, dense, "report_world")
+            shown.append("report")
+        page, *pdf = map(self.inside, paths.paper_files(self.pdf))
+        yield Job("make_page", page, [page], shown, "make_page")
+        if pdf:
+            yield Job("make_paper", "paper.pdf", pdf, [*shown, page], "make_paper")
 
     def _releases(self) -> Iterator[Job]:
         """Yield what deletes checkpoints after their last use, where the run keeps none."""
@@ -312,7 +316,9 @@ class Graph:
         for path in paths.released_files():
             out = self.inside(path)
             if path == paths.released_evaluations:
-                needs = [job.out for job in self._tables() if job.rule != "make_paper"]
+                needs = [
+                    job.out for job in self._tables() if job.rule not in ("make_page", "make_paper")
+                ]
                 yield Job("release_evaluations", out, [out], needs, "release_evaluations")
                 continue
             point = next(one for one in paths.checkpoints if paths.released(one) == path)

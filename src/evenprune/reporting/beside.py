@@ -40,6 +40,23 @@ def agreement(pairs: Iterable[tuple[Column, Cell]]) -> Agreement:
     return Agreement(printed, tested, inside)
 
 
+def signs(found: Agreement) -> str:
+    """Return what the signs behind differences mean, of those that occur."""
+    words = []
+    if found.inside:
+        words.append(
+            f"{INSIDE}: the printed value lies within our 95 % interval (of the standard error "
+            "over items, and over seeds; Wilson's of a rate of judged answers, t over rounds of a "
+            "ratio of speeds)"
+        )
+    if found.inside < found.tested:
+        words.append(f"{OUTSIDE}: it lies outside of our 95 % interval")
+    if found.tested < found.printed:
+        words.append("no sign: no interval is known")
+    text = "; ".join(words)
+    return f"{text}." if text else ""
+
+
 def shown_pairs(table: Table) -> list[tuple[Column, Cell]]:
     """Return the cells of measured values of a table, each with what shows it."""
     return [
@@ -91,15 +108,10 @@ def companion(table: Table) -> Table | None:
     return replace(
         table,
         slug=f"{table.slug}_vs_print",
-        caption=f"Ours beside the paper's: the values of the table {table.slug}. {found.words()}",
+        caption=f"Ours beside the paper's: the values of the table above. {found.words()}",
         columns=tuple(replace(column, direction="") for column in table.columns),
         rows=tuple(rows),
-        notes=(
-            f"ours − paper: computed before rounding. {INSIDE}: the printed value lies within our "
-            f"95 % interval (of the standard error over items, and over seeds; Wilson's of a rate "
-            f"of judged answers, t over rounds of a ratio of speeds), {OUTSIDE}: it does not; no "
-            "sign: no interval is known.",
-        ),
+        notes=(f"ours − paper: computed before rounding. {signs(found)}".strip(),),
         widths=(),
     )
 

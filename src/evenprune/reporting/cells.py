@@ -51,6 +51,7 @@ def make_cells(
             rate_ends(run.sheet, run.results, group, field.quantity),
             dagger=marks and is_improvement(run, group, field.quantity, measured.value),
             in_calibration=measured.in_calibration,
+            source="/".join(part for part in field.quantity if part),
         )
     return cells
 
@@ -68,7 +69,7 @@ def is_improvement(run: Run, group: Group, quantity: Quantity, value: float) -> 
 
 def rank(column: Column, value: float) -> float:
     """Return a number that is smaller for a better value, after rounding to what is shown."""
-    shown = round(value * column.scale, column.decimals(value))
+    shown = round(value * column.scale, column.digits)
     if column.direction in ("half", "zero"):
         return abs(shown - (column.scale / 2 if column.direction == "half" else 0))
     return -shown if column.direction == "up" else shown
@@ -128,12 +129,22 @@ class Bold:
             chosen = [field for field in fields if named is None or field.quantity in named]
             embolden(rows, chosen, positions)
 
-    def words(self, fields: Sequence[Field]) -> str:
-        """Return the sentence beneath a table that says what is bold."""
+    def words(self, fields: Sequence[Field], rows: Sequence[TableRow]) -> str:
+        """Return the sentence beneath a table that says what is bold, of what occurs in it."""
         if self.best is True:
             return "Bold: best pruned value of a block."
-        heads = [field.column.head for field in fields if field.quantity in (self.best or ())]
-        parts = ["improvements with a dagger"] if self.tested else []
+
+        def occurs(key: str | None, dagger: bool) -> bool:
+            return any(
+                cell.bold and cell.dagger == dagger
+                for row in rows
+                for name, cell in row.cells.items()
+                if key in (None, name)
+            )
+
+        chosen = [field.column for field in fields if field.quantity in (self.best or ())]
+        heads = [column.head for column in chosen if occurs(column.key, False)]
+        parts = ["improvements with a dagger"] if self.tested and occurs(None, True) else []
         parts += [f"best pruned {head} of a block" for head in heads]
         return f"Bold: {' and '.join(parts)}."
 

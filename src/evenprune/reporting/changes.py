@@ -50,7 +50,12 @@ def draw_changes(
         for model in dict.fromkeys(group.model for group in pruned)
         if dense_group(run_sheet, model) is not None
     ]
-    figure = Figure(figsize=(min(WIDTH, 2.4 * len(models) + 1.6), 1.5 * len(shown) + 0.9))
+    several = len(shown) > 1
+    high = 0.95 * len(shown) + 0.7 if several else 2.2
+    figure = Figure(figsize=(min(WIDTH, 2.4 * len(models) + 1.6), high))
+    unit = "change of the error rate (points)"
+    if several:
+        figure.supylabel(unit, fontsize=8)
     axes = figure.subplots(len(shown), len(models), squeeze=False, sharex=True, sharey="row")
     rows: list[dict[str, Any]] = []
     for column, model in enumerate(models):
@@ -69,7 +74,8 @@ def draw_changes(
             if line == 0 and len(models) > 1:
                 axis.set_title(model_label(run_sheet, model))
             if column == 0:
-                axis.set_ylabel(f"{CATEGORY_LABELS.get(category, category)}\nΔ(1 − A$_{{unk}}$)")
+                label = CATEGORY_LABELS.get(category, category)
+                axis.set_ylabel(label if several else f"{label}\n{unit}")
             if line == len(shown) - 1:
                 axis.set_xlabel("sparsity")
     add_legend(figure, axes)

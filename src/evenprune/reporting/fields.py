@@ -1,9 +1,10 @@
 """Columns of tables and figures: which quantity each shows, and how."""
 
-import dataclasses
-from collections.abc import Iterable
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
+from ..base.errors import UserError
 from ..plan.config import JUDGED
 from ..plan.run_sheet import RunSheet
 from ..plan.tasks import FACTS
@@ -21,6 +22,7 @@ from .render import Column
 from .results import Group, Quantity, Results, Significance
 
 DTO = Quantity("dto", "dto")
+NOISE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,18 @@ def has_dto(run_sheet: RunSheet) -> bool:
 
 
 def all_fields(run_sheet: RunSheet) -> list[Field]:
-    """Return a column for every benchmark but those with a table of their own, then DTO."""
+    """Return a column for every benchmark but those with a table of their own, then DTO.
+
+    Raises UserError where all of the run's have one.
+    """
     apart = ("stereoset", *JUDGED)
-    shown = (slug for slug, entry in column_order(run_sheet).items() if entry.task not in apart)
+    shown = [slug for slug, entry in column_order(run_sheet).items() if entry.task not in apart]
+    if not shown:
+        raise UserError(
+            "this table or figure shows the benchmarks that have no table of their own, and this "
+            f"configuration has none of these, only {', '.join(run_sheet.config.benchmarks)}; add "
+            "one (such as mmlu), or leave it out and ask for the tables stereoset, safety"
+        )
     fields = [benchmark_field(run_sheet, slug) for slug in shown]
     return fields + ([dto_field()] if has_dto(run_sheet) else [])
 
@@ -92,13 +103,27 @@ def ablation_fields(run: Run, by_category: bool) -> list[Field]:
             span = TASK_LABELS[task]
             for category in category_order(run.results.categories(slug, metric)):
                 label = CATEGORY_LABELS.get(category, category)
-                column = dataclasses.replace(
-                    field.column, key=f"{slug}_{category}", head=label, span=span
-                )
+                column = replace(field.column, key=f"{slug}_{category}", head=label, span=span)
                 fields.append(Field(column, Quantity(slug, metric, category)))
-            field = Field(dataclasses.replace(field.column, head="Avg.", span=span), field.quantity)
+            field = Field(replace(field.column, head="Avg.", span=span), field.quantity)
         fields.append(field)
     return fields + ([dto_field()] if has_dto(run.sheet) else [])
+
+
+def fitted(run: Run, shown: Sequence[Group], field: Field) -> Field:
+    """Return a field with as many decimals as leave its largest value two significant digits.
+
+    One number of decimals for the whole column: what is far smaller than its largest value is
+    near zero in it. Both ours and the paper's values count. What is 0 but for the rounding of
+    floating point (below ``NOISE``) stays 0.
+    """
+    found = [run.results.of(group, field.quantity) for group in shown]
+    values = [one for each in found if each for one in (each.value, each.printed) if one]
+    largest = max((abs(value * field.column.scale) for value in values), default=0.0)
+    if field.column.digits < 3 or not NOISE < largest < 10.0 ** (1 - field.column.digits):
+        return field
+    digits = 1 - math.floor(math.log10(largest))
+    return replace(field, column=replace(field.column, digits=digits))
 
 
 def category_order(names: Iterable[str]) -> list[str]:

@@ -1,6 +1,8 @@
 """What figures show, in words: apart from the drawing, so that a word redraws nothing."""
 
 from ..plan.run_sheet import RunSheet
+from .captions import sizes
+from .fields import Run
 
 CAPTIONS = {
     "algorithm": (
@@ -28,13 +30,14 @@ CAPTIONS = {
         "seeds, beside SparseGPT with another draw of its calibration data."
     ),
     "motivation": (
-        "Change of the error rate 1 − A_unk on UnQover's religion under sparsification, in points; "
-        "zero is the dense model. Bars: 95% intervals, as if the two shares were independent."
+        "Change of the error rate (one minus accuracy) on UnQover's religion under "
+        "sparsification, in points; zero is the dense model. Bars: 95% intervals, as if the two "
+        "shares were independent."
     ),
     "motivation_categories": (
-        "Change of the error rate 1 − A_unk on UnQover under sparsification by category, in "
-        "points; zero is the dense model. Bars: 95% intervals, as if the two shares were "
-        "independent."
+        "Change of the error rate (one minus accuracy) on UnQover under "
+        "sparsification by category, in points; zero is the dense model. Bars: 95% intervals, "
+        "as if the two shares were independent."
     ),
     "ours_vs_paper": (
         "Every number of this run over the one that the paper prints, with the line of identity. "
@@ -57,6 +60,10 @@ CAPTIONS = {
         "Perplexity, accuracy, bias and DTO over the sparsity regimes. Bars: 95% intervals "
         "from the standard error over items, or the standard deviation over seeds."
     ),
+    "stages": (
+        "The stages of this run, from its own graph of jobs: each box is a rule with its number "
+        "of jobs, each arrow what the next one reads; arrows that follow from others are left out."
+    ),
     "throughput": (
         "Decode throughput over the batch size. Bounds: the lower of copy bandwidth over the "
         "bytes of the weights and matrix-product rate over their operations, both measured "
@@ -65,8 +72,22 @@ CAPTIONS = {
     "unqover_heatmap": (
         "UnQover accuracy (share of “unknown” answers, in percent) by question category for "
         "the dense model, SparseGPT and Debias-SparseGPT, and beneath it the differences to the "
-        "dense model in points."
+        "dense model in points, computed before rounding."
     ),
+}
+
+
+EVERYTHING = ("all",)
+# Figure -> the tasks whose items it shows; the others show none.
+BENCHMARKS = {
+    "dto": ("mmlu", "unqover"),
+    "examples": ("unqover",),
+    "motivation": ("unqover",),
+    "motivation_categories": ("unqover",),
+    "calib_size": ("perplexity", "mmlu", "unqover"),
+    "frontier": ("perplexity", "stereoset", "crows_pairs", "unqover", "bbq"),
+    "regimes": EVERYTHING,
+    "unqover_heatmap": ("unqover",),
 }
 
 
@@ -76,3 +97,16 @@ def caption(run_sheet: RunSheet, slug: str) -> str:
     if run_sheet.config.source == "world":
         text += " Measured in an invented world; not comparable to the paper."
     return text
+
+
+def figure_caption(run: Run, slug: str) -> str:
+    """Return a figure's caption with items and seeds."""
+    tasks = BENCHMARKS.get(slug, ())
+    names = [
+        name
+        for name, entry in run.sheet.config.benchmarks.items()
+        if tasks == EVERYTHING or (entry.task in tasks and name == run.sheet.primary(entry.task))
+    ]
+    seeds = {point.seed for point in run.sheet.files if point.calibration != "none"}
+    said = sizes(run, names, seeds) if tasks else ""
+    return f"{caption(run.sheet, slug)} {said}".strip()

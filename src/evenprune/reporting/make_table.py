@@ -1,4 +1,4 @@
-"""Render one table of a run as .tex, .csv and .md, in the form of the paper.
+"""Render one table of a run as .tex, .csv, .md and .html, in the form of the paper.
 
 Column groups have the paper's colours (perplexity, performance, fairness, DTO). What is bold
 follows the paper; each table says it beneath. A dagger says that Debias-SparseGPT improves on
@@ -17,9 +17,14 @@ from ..base.outputs import check_prefix
 from ..plan.config import TABLES
 from ..plan.run_sheet import RunSheet, read_run_sheet
 from .beside import companion
+from .captions import with_sizes
 from .fields import Run
-from .render import Table, csv_form, to_latex, to_markdown
+from .html_table import to_html
+from .latex_table import to_latex
+from .render import Table, csv_form, to_markdown
 from .results import Results, Significance
+
+FORMS = ("csv", "html", "md", "tex")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,23 +34,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--results", type=Path, required=True, help="results.csv")
     add("--significance", type=Path, required=True, help="significance.csv")
     add("--run-sheet", type=Path, required=True, help="run_sheet.json, written by the workflow")
-    add("--out-prefix", required=True, help="path without suffix; .tex, .csv and .md are added")
+    add(
+        "--out-prefix",
+        required=True,
+        help="path without suffix; the suffixes of the forms are added",
+    )
 
 
 def build_table(slug: str, run_sheet: RunSheet, results: Path, significance: Path) -> Table:
-    """Return one table of a run as data."""
+    """Return one table of a run as data; its caption says items and seeds."""
     build = importlib.import_module(f".tables.{slug}", __package__).build
-    return build(Run(run_sheet, Results(results), Significance(significance)), slug)
+    run = Run(run_sheet, Results(results), Significance(significance))
+    return with_sizes(run, build(run, slug))
 
 
 def run(args: argparse.Namespace) -> None:
     """Run ``make-table``."""
     inputs = (args.run_sheet, args.results, args.significance)
-    check_prefix(args.out_prefix, ("csv", "md", "tex"), inputs)
+    check_prefix(args.out_prefix, FORMS, inputs)
     table = build_table(args.table, read_run_sheet(args.run_sheet), args.results, args.significance)
     header, lines = csv_form(table)
     write_csv(f"{args.out_prefix}.csv", header, lines)
     shown = [table, *([beside] if (beside := companion(table)) else [])]
     write_text(f"{args.out_prefix}.md", "\n".join(map(to_markdown, shown)))
     write_text(f"{args.out_prefix}.tex", "\n".join(map(to_latex, shown)))
-    print(f"{args.out_prefix}.tex, .csv, .md: {len(lines)} rows")
+    page = "\n".join(to_html(one, args.table) for one in shown)
+    write_text(f"{args.out_prefix}.html", page)
+    print(f"{args.out_prefix}.tex, .csv, .md, .html: {len(lines)} rows")

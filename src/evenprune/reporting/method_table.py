@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ..plan.run_sheet import RunSheet
 from .cells import BEST, Bold, identity, make_cells
-from .fields import Field, Run
+from .fields import Field, Run, fitted
 from .labels import REGIME_LABELS, calibration_label, method_label, model_label
 from .notes import notes
 from .render import Rule, Table, TableRow
@@ -71,7 +71,10 @@ def method_rows(
 def method_table(run: Run, slug: str, experiment: str, caption: str, fields: Sequence[Field],
                  methods: Sequence[str] | None = None, bold: Bold = BEST) -> Table:  # fmt: skip
     """Return a table of the paper's main form."""
-    rows, shown = method_rows(run, experiment, f"the table {slug}", fields, methods, bold)
+    asked_by = f"the table {slug}"
+    grid = groups(run.sheet.experiment(experiment, asked_by))
+    fields = [fitted(run, grid, field) for field in fields]
+    rows, shown = method_rows(run, experiment, asked_by, fields, methods, bold)
     return Table(
         slug,
         caption,

@@ -32,7 +32,7 @@ def notes(
         sentences.append("DTO: distance to optimum, from MMLU and UnQover.")
     cells = [cell for row in rows for cell in row.cells.values()]
     if any(cell.bold for cell in cells):
-        sentences.append(bold.words(fields))
+        sentences.append(bold.words(fields, rows))
     tested = [
         field for field in fields for group in shown if run.dagger_test(group, field.quantity)
     ]
@@ -47,6 +47,8 @@ def notes(
             "‡: no clean test, the calibration pairs are from the same data set and bias types; "
             "neither tested nor compared."
         )
+    if any(row.kind == "diff" for row in rows):
+        sentences.append("Differences are computed before rounding.")
     if any(cell.sd is not None for cell in cells):
         sentences.append("±: standard deviation over calibration seeds.")
     return sentences + limit_notes(run, used, shown) + provenance_notes(run_sheet)

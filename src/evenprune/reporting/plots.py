@@ -86,7 +86,7 @@ def panel_grid(models: Sequence[str], fields: Sequence[Field]) -> tuple[Figure, 
     """
     if len(models) == 1:
         lines = math.ceil(len(fields) / 3)
-        figure = Figure(figsize=(WIDTH, 1.75 * lines + 0.5))
+        figure = Figure(figsize=(WIDTH, 1.35 * lines + 0.5))
         axes = figure.subplots(lines, min(3, len(fields)), squeeze=False).ravel()
         for spare in axes[len(fields) :]:
             spare.set_visible(False)

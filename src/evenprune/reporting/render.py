@@ -1,19 +1,16 @@
-"""A table as data, and its three forms: LaTeX, CSV and Markdown.
+"""A table as data, as CSV and as Markdown; LaTeX and HTML are in modules of their own.
 
-All decisions (what is bold, what carries a dagger, how many digits) are made before; the
-LaTeX holds no logic. Colours and column types are those of the paper; ``preamble.tex``
-defines them.
+All decisions (what is bold, what carries a dagger, how many digits) are made before: no form
+holds any logic. Colours are those of the paper.
 """
 
-import math
-import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from ..plan.tasks import Direction
 
-# Column groups: LaTeX column type and colour as in the paper, both defined in preamble.tex.
+# Column groups: LaTeX column type and colour as in the paper (preamble.tex, paper.html.j2).
 GROUPS = {
     "perplexity": "P",
     "performance": "A",
@@ -22,81 +19,6 @@ GROUPS = {
     "plain": "r",
 }
 ARROWS = {"up": "↑", "down": "↓", "half": "→50", "zero": "→0", "": ""}
-LATEX_ARROWS = {
-    "up": r"$\uparrow$",
-    "down": r"$\downarrow$",
-    "half": r"$\to$50",
-    "zero": r"$\to$0",
-    "": "",
-}
-CROWDED = 8  # columns above which they stand closer
-LONG = 45  # rows above which a table may break across pages
-
-_ESCAPES = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': "''",
-    "“": "``",
-    "”": "''",
-    "‘": "`",
-    "’": "'",
-    "−": r"$-$",
-    "–": "--",
-    "—": "---",
-    "…": r"\ldots{}",
-    "±": r"$\pm$",
-    "×": r"$\times$",
-    "†": r"$^{\dagger}$",
-    "‡": r"$^{\ddagger}$",
-    "→": r"$\to$",
-    "↑": r"$\uparrow$",
-    "↓": r"$\downarrow$",
-    "₂": r"$_2$",
-    "≥": r"$\ge$",
-    "≤": r"$\le$",
-    "Δ": r"$\Delta$",
-    "λ": r"$\lambda$",
-    "κ": r"$\kappa$",
-    "²": r"$^2$",
-    "³": r"$^3$",
-    "‖": r"$\Vert$",
-    "⁻": r"$^-$",
-    "¹": r"$^1$",
-    "ᵀ": r"$^{\top}$",
-    "₀": r"$_0$",
-    "₁": r"$_1$",
-    "ᵢ": r"$_i$",
-    "ⱼ": r"$_j$",
-    "✓": r"$\checkmark$",
-    "·": r"$\cdot$",
-}
-
-
-def escape_latex(text: str) -> str:
-    """Return text that LaTeX prints as it stands.
-
-    A sign that is not ASCII, has no form here and is no accented Latin-1 letter becomes
-    ``?``: pdflatex with its standard fonts would stop at it.
-    """
-    out = []
-    for sign in " ".join(text.split()):
-        ascii_letter = unicodedata.normalize("NFKD", sign)[0] if ord(sign) < 0x100 else sign
-        plain = sign.isascii() and sign.isprintable()
-        accented = sign.isalpha() and (ascii_letter.isascii() or sign in "ßæøåÆØÅ")
-        out.append(_ESCAPES.get(sign, sign if plain or accented else "?"))
-    return "".join(out)
-
 
 ColumnGroup = Literal["perplexity", "performance", "fairness", "dto", "plain"]
 Rule = Literal["", "dashed", "full"]
@@ -121,27 +43,21 @@ class Column:
     span: str = ""
     text: bool = False
 
-    def decimals(self, value: float) -> int:
-        """Return ``digits``, or more where fewer than two significant digits would be left."""
-        shown = abs(value * self.scale)
-        if self.digits < 3 or not 0 < shown < 10.0 ** (1 - self.digits):
-            return self.digits
-        return 1 - math.floor(math.log10(shown))
-
     def show(self, value: float | None, signed: bool = False) -> str:
-        """Return a value as shown in this column; an en dash for no value.
+        """Return a value as shown in this column, a difference ``signed``; an en dash for none.
 
-        A difference (``signed``) has ``digits`` decimals, however small it is.
+        What is 0 after rounding has no minus.
         """
         if value is None:
             return "–"
-        digits = self.digits if signed else self.decimals(value)
-        text = f"{value * self.scale:{'+' if signed else ''}.{digits}f}"
-        return text.replace("-", "−") if signed or text.startswith("-") else text
+        # Adding 0 makes a positive zero of a negative one.
+        rounded = round(value * self.scale, self.digits) + 0.0
+        comma = "" if self.digits else ","  # counts have thousands apart
+        return f"{rounded:{'+' if signed else ''}{comma}.{self.digits}f}".replace("-", "−")
 
     def plain(self, value: float | None) -> str:
         """Return a value as in the CSV: the same digits, an ASCII sign, empty for none."""
-        return "" if value is None else f"{value * self.scale:.{self.decimals(value)}f}"
+        return "" if value is None else f"{value * self.scale:.{self.digits}f}"
 
 
 @dataclass(frozen=True)
@@ -149,7 +65,8 @@ class Cell:
     """One value: raw, as shown, the paper's (same scale as ``value``), and its marks.
 
     ``error`` is the standard error of ``value``, None where it is not known; ``ends`` those of its
-    95 % interval where that is not the normal one.
+    95 % interval where that is not the normal one. ``source`` is what results.csv calls it, as in
+    a cell's path: BENCHMARK/METRIC[/CATEGORY]; "" where it is no number of one checkpoint.
     """
 
     value: float | None
@@ -161,6 +78,7 @@ class Cell:
     bold: bool = False
     dagger: bool = False
     in_calibration: bool = False
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -199,6 +117,17 @@ class Table:
     widths: tuple[float, ...] = ()
 
 
+def units(columns: Sequence[Column]) -> list[list[Column]]:
+    """Return columns in groups that share a head."""
+    found: list[list[Column]] = []
+    for column in columns:
+        if found and column.span and found[-1][0].span == column.span:
+            found[-1].append(column)
+        else:
+            found.append([column])
+    return found
+
+
 # Ours beside the paper's
 
 Z95 = 1.959964  # half width of a 95 % normal interval in standard errors
@@ -234,123 +163,6 @@ def covered(column: Column, cell: Cell) -> bool | None:
         return None
     half = 0.5 * 10.0**-column.digits / column.scale
     return ends[0] <= cell.printed + half and cell.printed - half <= ends[1]
-
-
-# LaTeX
-
-
-def _latex_cell(cell: Cell | None) -> str:
-    if cell is None:
-        return ""
-    text = escape_latex(cell.display)
-    if cell.bold:
-        text = rf"\textbf{{{text}}}"
-    text += r"$^{\dagger}$" if cell.dagger else ""
-    return text + (r"$^{\ddagger}$" if cell.in_calibration else "")
-
-
-def _latex_heads(table: Table) -> list[str]:
-    """Return the head lines: spans over their columns first, then every column's head."""
-    blanks = ["" for _ in table.heads]
-    lines = []
-    spans: list[list] = []  # [text, width, group, direction]
-    for column in table.columns:
-        if spans and column.span and spans[-1][0] == column.span:
-            spans[-1][1] += 1
-        else:
-            spans.append([column.span, 1, column.group])
-    if any(text for text, *_ in spans):
-        cells = []
-        for text, width, group in spans:
-            kind = "c" if group == "plain" else GROUPS[group]
-            bold = rf"\textbf{{{escape_latex(text)}}}"
-            cells.append(rf"\multicolumn{{{width}}}{{{kind}}}{{{bold}}}")
-        lines.append(" & ".join([*blanks, *cells]) + r" \\")
-    heads = [rf"\textbf{{{escape_latex(head)}}}" for head in table.heads]
-    heads += [
-        rf"\textbf{{{escape_latex(column.head)}}}"
-        + (f" {LATEX_ARROWS[column.direction]}" if column.direction else "")
-        for column in table.columns
-    ]
-    return [*lines, " & ".join(heads) + r" \\"]
-
-
-def _latex_rows(table: Table) -> list[str]:
-    width = len(table.heads) + len(table.columns)
-    lines = []
-    for row in table.rows:
-        if row.rule == "full":
-            lines.append(r"\midrule")
-        elif row.rule == "dashed":
-            lines.append(rf"\cdashlinelr{{1-{width}}}")
-        if row.kind == "heading":
-            # Empty cells, not a \multicolumn, keep the colours of the columns.
-            text = escape_latex(" ".join(row.labels))
-            lines.append(rf"\textit{{{text}}}" + " &" * (width - 1) + r" \\")
-            continue
-        labels = [escape_latex(label) for label in row.labels]
-        if row.strong and labels[row.strong_at]:
-            label = labels[row.strong_at]
-            lead = "+ " if label.startswith("+ ") else ""
-            labels[row.strong_at] = rf"{lead}\textbf{{{label.removeprefix('+ ')}}}"
-        cells = [_latex_cell(row.cells.get(column.key)) for column in table.columns]
-        lines.append(" & ".join([*labels, *cells]) + r" \\")
-    return lines
-
-
-def to_latex(table: Table) -> str:
-    """Return a float with the table; a longtable where it has more than ``LONG`` rows or text.
-
-    Needs the packages and column types of ``preamble.tex``.
-    """
-    text = "".join(
-        rf">{{\raggedright\arraybackslash}}p{{{width:g}\linewidth}}" for width in table.widths
-    )
-    layout = text or "l" * len(table.heads)
-    layout += "".join("l" if one.text else GROUPS[one.group] for one in table.columns)
-    caption = rf"\caption{{{escape_latex(table.caption)}}}\label{{tab:{table.slug}}}"
-    notes = " ".join(escape_latex(note) for note in table.notes)
-    foot = [rf"\par\smallskip\parbox{{\linewidth}}{{\footnotesize {notes}}}"] if notes else []
-    heads, rows = _latex_heads(table), _latex_rows(table)
-    if len(table.rows) > LONG or table.widths:
-        body = [
-            r"\begingroup\footnotesize\setlength{\tabcolsep}{3pt}",
-            rf"\begin{{longtable}}{{{layout}}}",
-            caption + r"\\",
-            r"\toprule",
-            *heads,
-            r"\midrule",
-            r"\endfirsthead",
-            r"\toprule",
-            *heads,
-            r"\midrule",
-            r"\endhead",
-            r"\bottomrule",
-            r"\endfoot",
-            *rows,
-            r"\end{longtable}",
-            *foot,
-            r"\endgroup",
-        ]
-    else:
-        body = [
-            r"\begin{table}",
-            r"\centering\footnotesize",
-            *([r"\setlength{\tabcolsep}{3pt}"] if len(layout) > CROWDED else []),
-            caption,
-            r"\begin{adjustbox}{max width=\linewidth}",
-            rf"\begin{{tabular}}{{{layout}}}",
-            r"\toprule",
-            *heads,
-            r"\midrule",
-            *rows,
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{adjustbox}",
-            *foot,
-            r"\end{table}",
-        ]
-    return "\n".join(["% Needs preamble.tex of evenprune.reporting.", *body]) + "\n"
 
 
 # CSV and Markdown

@@ -18,6 +18,8 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import DescrStatsW
 
+LEAST_P = 0.001  # smaller p-values are not written out
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -246,3 +248,10 @@ def paired_ratio(log_ratios: ArrayLike, margin: float, level: float = 0.95) -> P
         math.exp(high),
         float(p_same),
     )
+
+
+def p_text(p: float) -> str:
+    """Return a p-value as text, with two significant digits down to 0.001."""
+    if p < LEAST_P:
+        return f"p < {LEAST_P:g}"
+    return f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"

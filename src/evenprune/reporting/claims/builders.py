@@ -65,7 +65,8 @@ def versus_calibration(
             for name in names
             for comparison in compare(
                 numbers, (model, method, "2of4", ours), (model, method, "2of4", base), name,
-                f"vs {base} ({METHOD_LABELS[method]})", MARGINS[unit_of(name)] if margins else 0.0,
+                f"vs {numbers.calibration(base)} ({METHOD_LABELS[method]})",
+                MARGINS[unit_of(name)] if margins else 0.0,
             )
         ]  # fmt: skip
 

@@ -151,7 +151,9 @@ def point_label(numbers: Numbers, point: Point) -> str:
     """Return model and regime, with the calibration where it is not StereoSet alone."""
     model, _, regime, calibration = point
     words = [numbers.label(model), REGIME_LABELS[regime]]
-    return ", ".join([*words, *([calibration] if calibration not in ("ss", "none") else [])])
+    return ", ".join(
+        [*words, *([numbers.calibration(calibration)] if calibration not in ("ss", "none") else [])]
+    )
 
 
 def compare(

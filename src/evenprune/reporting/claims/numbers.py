@@ -9,7 +9,13 @@ from ...plan.run_sheet import RunSheet, has_paper_form
 from ...serving.shapes import QWEN25_7B
 from .. import mask_diffs
 from ..errata.paper import distance
-from ..labels import TASK_LABELS, model_label
+from ..labels import (
+    METHOD_LABELS,
+    REGIME_LABELS,
+    TASK_LABELS,
+    calibration_label,
+    model_label,
+)
 from ..printed import printed_values
 from ..results import Quantity, Results, Significance, groups
 
@@ -41,6 +47,10 @@ class Numbers(Protocol):
 
     def concentration(self, point: Point) -> mask_diffs.Concentration | None:
         """Return the kind of the matrices whose masks differ most, None where unknown."""
+
+    def calibration(self, name: str) -> str:
+        """Return the calibration's name in tables."""
+        ...
 
     def label(self, model: str) -> str:
         """Return a model's name."""
@@ -84,6 +94,10 @@ class PrintedNumbers:
             found, len(listed), layers, layers * len(QWEN25_7B.linears())
         )
 
+    def calibration(self, name: str) -> str:
+        """Return the calibration's name in tables."""
+        return name
+
     def label(self, model: str) -> str:
         """Return the model's slug."""
         return model
@@ -108,6 +122,20 @@ class RunNumbers:
     def label(self, model: str) -> str:
         """Return the model's name in tables."""
         return model_label(self._run_sheet, model)
+
+    def calibration(self, name: str) -> str:
+        """Return the calibration's name in tables."""
+        known = name in self._run_sheet.config.calibrations
+        return calibration_label(self._run_sheet, name) if known else name
+
+    def _name(self, point: Point) -> str:
+        """Return a checkpoint in words."""
+        model, method, regime, calibration = point
+        known = model in self._run_sheet.config.models
+        words = [self.label(model) if known else model, METHOD_LABELS.get(method, method)]
+        words += [REGIME_LABELS[regime]] if regime != "dense" else []
+        words += [self.calibration(calibration)] if calibration != "none" else []
+        return ", ".join(words)
 
     def _quantity(self, name: str) -> Quantity | None:
         task, _, metric = name.partition(":")
@@ -134,15 +162,17 @@ class RunNumbers:
         """Return the mean over seeds; its error holds that over items and that over seeds."""
         quantity, group = self._quantity(name), self._groups.get(point)
         if group is None:
-            self.missing["the checkpoint " + "/".join(point)] = None
+            self.missing[self._name(point)] = None
         if quantity is None or group is None:
             return None
         measured = self._results.of(group, quantity)
         if measured is None:
-            self.missing[f"{quantity.benchmark} {quantity.metric} of " + "/".join(point)] = None
+            self.missing[f"{quantity.benchmark} {quantity.metric} of {self._name(point)}"] = None
             return None
         if measured.in_calibration:
-            label = f"{TASK_LABELS[name.partition('/')[0].partition(':')[0]]} of " + "/".join(point)
+            label = (
+                f"{TASK_LABELS[name.partition('/')[0].partition(':')[0]]} of {self._name(point)}"
+            )
             self.missing[f"a clean test: its calibration has the data of {label}"] = None
             return None
         seeds = [self._results.one(one, quantity) for one in group.checkpoints()]
@@ -165,7 +195,7 @@ class RunNumbers:
 
     def concentration(self, point: Point) -> mask_diffs.Concentration | None:
         """Return that of a grid point's masks, compared with SparseGPT's."""
-        group, place = self._groups.get(point), "/".join(point)
+        group, place = self._groups.get(point), self._name(point)
         values = mask_diffs.by_matrix(self._results, group) if group is not None else {}
         if not values:
             self.missing[f"the compared masks of {place}"] = None

@@ -149,12 +149,7 @@ def printed_evidence(finding: Finding) -> str:
         what = {"points": " points", "dto": " DTO", "relative": ""}[unit]
         parts.append(f"{low}{what}" if low == high else f"{low} to {high}{what}")
     text += f" ({'; '.join(parts)})"
-    return text + (f"; sign test {p_text(p)}" if len(comparisons) >= 6 else "")
-
-
-def p_text(p: float) -> str:
-    """Return a p-value as text; the tail of the normal distribution has its limits."""
-    return f"p = {p:.2g}" if p >= 1e-16 else "p < 1e-16"
+    return text + (f"; sign test {stats.p_text(p)}" if len(comparisons) >= 6 else "")
 
 
 def describe(comparison: Comparison, adjusted: Mapping[Key, float]) -> str:
@@ -164,9 +159,9 @@ def describe(comparison: Comparison, adjusted: Mapping[Key, float]) -> str:
     if difference.stderr is not None:
         half = float(scipy_stats.norm.isf(ALPHA / len(adjusted) / 2)) * difference.stderr
         ends = [comparison.show(difference.value + sign * half) for sign in (-1, 1)]
-        text += f" [{ends[0]}, {ends[1]}], {p_text(adjusted[comparison.key])}"
+        text += f" [{ends[0]}, {ends[1]}], {stats.p_text(adjusted[comparison.key])}"
     elif comparison.exact_p is not None:
-        text += f", {p_text(adjusted[comparison.key])}"
+        text += f", {stats.p_text(adjusted[comparison.key])}"
     return text + (f", n = {difference.n:,}" if difference.n else "")
 
 
@@ -183,7 +178,7 @@ def our_evidence(finding: Finding) -> str:
     supporting, opposing = finding.counts()
     text = f"{sum(c.lead > 0 for c in ours)} of {len(ours)} as claimed, {supporting} clearly; "
     text += f"{opposing} clearly against"
-    text += f"; joint {p_text(finding.joint)}" if finding.joint is not None else ""
+    text += f"; joint {stats.p_text(finding.joint)}" if finding.joint is not None else ""
 
     def strength(comparison: Comparison) -> float:
         stderr = comparison.difference.stderr

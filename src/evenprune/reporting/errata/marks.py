@@ -186,7 +186,7 @@ def safety(paper: Paper) -> Check:
                 for k, end in zip((kb, ka), ends, strict=True)
             )
             parts.append(
-                f"{paper.names[ours[0]]} {TASK_LABELS[task]} {shown} of {n:,}, p = {p:.2g}"
+                f"{paper.names[ours[0]]} {TASK_LABELS[task]} {shown} of {n:,}, {stats.p_text(p)}"
             )
             p_values.append(p)
             leads.append(b - a)
@@ -195,8 +195,8 @@ def safety(paper: Paper) -> Check:
     return paper.check(
         "safety",
         CONTRADICTED if wins < len(leads) else state_of(clear == len(leads), OPEN),
-        f"lower in {wins} of {len(leads)} (sign test p = {p_sign:.2g}); unpaired Fisher tests: "
-        f"{clear} of {len(leads)} have p < 0.05 ({'; '.join(parts)})",
+        f"lower in {wins} of {len(leads)} (sign test {stats.p_text(p_sign)}); unpaired Fisher "
+        f"tests: {clear} of {len(leads)} have p < 0.05 ({'; '.join(parts)})",
         "The direction is the same everywhere; no single difference is clear, and no test is "
         "printed.",
     )

@@ -10,7 +10,7 @@ from ..labels import COLORS
 from ..plots import WIDTH, Drawing
 from ..results import Results
 
-HEIGHT, STEP = 0.62, 0.92  # of a box, and from one box to the next, in inches
+HEIGHT, STEP = 0.4, 0.58  # of a box, and from one box to the next, in inches
 
 
 def steps(run_sheet: RunSheet) -> list[tuple[str, str, bool]]:
@@ -24,27 +24,26 @@ def steps(run_sheet: RunSheet) -> list[tuple[str, str, bool]]:
             f"{options.alignment}), and X of texts without a partner",
             False,
         ),
-        ("Reconstruction", "H$_{acc}$ = X₀X₀$^T$ + X₁X₁$^T$ + XX$^T$", False),
+        ("Reconstruction", "A = X₀X₀ᵀ + X₁X₁ᵀ + XXᵀ", False),
         (
             "Bias term",
-            f"H$_{{bias}}$ = 2b (X₀ − X₁)(X₀ − X₁)$^T$,   b = {options.bias_weight:g}{scaled}",
+            f"B = 2b (X₀ − X₁)(X₀ − X₁)ᵀ,   b = {options.bias_weight:g}{scaled}",
             True,
         ),
         (
             "Factor",
-            "H = H$_{acc}$ + H$_{bias}$,  H$_{jj}$ += "
-            f"{options.damping:g} · mean diagonal,  C = Cholesky(H$^{{-1}}$)$^T$",
+            f"H = A + B,  H[j, j] += {options.damping:g} · mean diagonal,  C = Cholesky(H⁻¹)ᵀ",
             False,
         ),
         (
             "Mask",
-            "in each stride of columns prune the weights with the least w$_c^2$ / [C]$_{cc}^2$ "
+            "in each stride of columns prune the weights with the least W[i, j]² / C[j, j]² "
             "(N of every M, or a share)",
             False,
         ),
         (
             "Compensation",
-            "E = (1 − M) ⊙ W$_j$ / [C]$_{jj}$,   W$_{j:}$ −= E · C$_{j,j:}$  within blocks of "
+            "E = (1 − M) ⊙ W[:, j] / C[j, j],   W[:, j:] −= E · C[j, j:]  within blocks of "
             f"{options.block_size} columns, then behind them",
             False,
         ),
@@ -78,8 +77,8 @@ def draw(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
             )
         )
         title = f"{index + 1}  {name}" + (" (not in SparseGPT)" if new else "")
-        axis.text(0.25, top - 0.2, title, fontweight="bold", fontsize=8, color=color, va="center")
-        axis.text(0.25, top - 0.43, text, fontsize=8, va="center")
+        axis.text(0.25, top - 0.13, title, fontweight="bold", fontsize=8, color=color, va="center")
+        axis.text(0.25, top - 0.29, text, fontsize=8, va="center")
         if index + 1 < len(shown):
             axis.annotate(
                 "",

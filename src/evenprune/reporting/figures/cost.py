@@ -83,7 +83,7 @@ def draw(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
             if bar is not None and bar.low is not None and bar.high is not None:
                 axis.plot([bar.low, bar.high], [place, place], color="0.2", linewidth=1)
                 beyond = max(beyond, min(bar.high, limit / 1.2))
-            text = "–" if bar is None else f"{bar.value:.3g}"
+            text = "–" if bar is None else _shown(bar.value)
             axis.annotate(text, (beyond, place), xytext=(3, 0), textcoords="offset points",
                           va="center", fontsize=7)  # fmt: skip
         axis.set_xlim(0, limit or 1.0)
@@ -116,3 +116,8 @@ def _bar(
 def _text(bar: Bar | None, name: str) -> str:
     value = None if bar is None else getattr(bar, name)
     return "" if value is None else f"{value:.6g}"
+
+
+def _shown(value: float) -> str:
+    """Return a value with three significant digits, those before the point all."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -64,7 +64,7 @@ def draw(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
         f"{len(kept):,}, Debias-SparseGPT alone on {len(lost):,}"
     )
     names = [method_label(run_sheet, group.method) for group in three]
-    figure = Figure(figsize=(WIDTH, 0.9 + 1.05 * len(chosen)))
+    figure = Figure(figsize=(WIDTH, 0.9 + 0.85 * len(chosen)))
     axes = figure.subplots(len(chosen), 1, squeeze=False, sharex=True)
     rows: list[dict[str, Any]] = []
     for (axis,), item in zip(axes, chosen, strict=True):

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import matplotlib as mpl
+import matplotlib.ticker
 from matplotlib.figure import Figure
 
 from ...base.errors import UserError
@@ -18,6 +20,7 @@ from ..labels import (
 from ..plots import WIDTH, Drawing, add_legend
 from ..results import Group, Quantity, Results, groups
 
+TICKS = (1, 1.5, 2, 3, 5, 7)  # of each power of ten, where there is hardly one
 BOUNDS = {
     "bound_decode_tok_per_s": ("Bound, dense weights", "--"),
     "bound_2of4_decode_tok_per_s": ("Bound, 2:4 weights", ":"),
@@ -65,6 +68,10 @@ def draw(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
         axis.set_yscale("log")
         axis.set_xticks(sizes, [str(size) for size in sizes])
         axis.minorticks_off()
+        low, high = axis.get_ylim()
+        subs = TICKS if high < 20 * low else (1,)
+        axis.yaxis.set_major_locator(mpl.ticker.LogLocator(subs=subs))
+        axis.yaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda value, _: f"{value:,g}"))
         axis.grid(axis="y")
         axis.set_xlabel("batch size (sequences)")
         axis.set_title(model_label(run_sheet, model))

@@ -49,5 +49,5 @@ def build(run: Run, slug: str) -> Table:
             verdict.JOINT,
             *provenance_notes(run.sheet),
         ),
-        widths=(0.25, 0.18, 0.32, 0.15),
+        widths=(0.25, 0.17, 0.31, 0.19),
     )

@@ -13,7 +13,7 @@ from ..efficiency import (
     serving_notes,
     serving_stack,
 )
-from ..fields import DTO, Field, Run, dto_field, has_dto
+from ..fields import DTO, Field, Run, dto_field, fitted, has_dto
 from ..labels import REGIME_LABELS, method_label, model_label
 from ..notes import notes
 from ..render import Column, Table, TableRow
@@ -52,6 +52,7 @@ def build(run: Run, slug: str) -> Table:
             carbon,
         ),
     ]  # fmt: skip
+    fields = [fitted(run, shown, field) for field in fields]
     stacks = [serving_stack(run, group) for group in shown]
     known = [stack for stack in stacks if stack]
     ratio, verdict = ratio_columns()

@@ -13,12 +13,14 @@ from ..efficiency import (
     serving_notes,
     serving_stack,
 )
-from ..fields import DTO, Field, Run, dto_field, has_dto
+from ..fields import DTO, Field, Run, dto_field, fitted, has_dto
 from ..labels import REGIME_LABELS, calibration_label, method_label, model_label
 from ..notes import notes
 from ..plausibility import printed_anomaly
 from ..render import Cell, Column, Rule, Table, TableRow
 from ..results import Group, Quantity, groups
+
+STACK = ("Backend", "Kernel", "Energy is")  # how a checkpoint was measured
 
 
 def build(run: Run, slug: str) -> Table:
@@ -57,7 +59,10 @@ def build(run: Run, slug: str) -> Table:
     # The order of the experiment's grid, which lists dense models first.
     grid = run_sheet.experiments.get(run_sheet.config.serving.experiment or "", [])
     shown = groups([point for point in grid if point in measured])
+    fields = [fitted(run, shown, field) for field in fields]
     stacks = {group: serving_stack(run, group) for group in shown}
+    # Measured all alike, it is a sentence beneath the table.
+    same_stack = len({tuple(stack.values()) for stack in stacks.values()}) == 1
     rows: list[TableRow] = []
     for model in dict.fromkeys(group.model for group in shown):
         start = len(rows)
@@ -77,16 +82,20 @@ def build(run: Run, slug: str) -> Table:
             rule: Rule = "full" if rows and len(rows) == start else ""
             ours = run_sheet.base_method(group.method) == "debias-sparsegpt"
             stack = stacks[group]
-            labels = (*labels, *stack.values())
+            labels = labels if same_stack else (*labels, *stack.values())
             rows.append(TableRow(labels, cells, identity(group) | stack, rule=rule, strong=ours))
         pruned = [i for i in range(start, len(rows)) if rows[i].identity["method"] != "dense"]
         # On one and the same kernel no pruned model is faster than another: differences are noise.
         same = len({rows[i].identity["kernel"] for i in pruned}) == 1
         embolden(rows, [f for f in fields if not same or f.quantity == DTO], pruned)
+    said = []
+    if same_stack:
+        words = zip(STACK, next(iter(stacks.values())).values(), strict=True)
+        said = [f"{'; '.join(f'{head} {value}' for head, value in words)}."]
     return Table(
         slug,
         "Generation throughput, energy and CO₂e of dense and pruned models.",
-        ("Model + Method", "Calibration data", "Backend", "Kernel", "Energy is"),
+        ("Model + Method", "Calibration data", *(() if same_stack else STACK)),
         (
             *(field.column for field in fields),
             *(column for column, _ in paired),
@@ -94,6 +103,7 @@ def build(run: Run, slug: str) -> Table:
         ),
         tuple(rows),
         (
+            *said,
             *notes(run, fields, shown, rows),
             *disturbance_notes(run, shown),
             *serving_notes(run_sheet, list(stacks.values())),

@@ -3,10 +3,9 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from .. import mask_diffs
+from .. import mask_diffs, stats
 from ..cells import embolden, identity, make_cells
 from ..claims.numbers import PrintedNumbers
-from ..claims.verdict import p_text
 from ..fields import Field, Run
 from ..labels import REGIME_LABELS, pair_label
 from ..notes import provenance_notes
@@ -86,7 +85,7 @@ def build(run: Run, slug: str) -> Table:
         ("Layer", "Module"),
         tuple(columns),
         tuple(rows),
-        (*sentences, *mask_notes(shown, any(nulls.values())), *provenance_notes(run_sheet)),
+        (*sentences, *mask_notes(shown, rows, any(nulls.values())), *provenance_notes(run_sheet)),
     )
 
 
@@ -101,7 +100,7 @@ def mask_sentence(
     found = mask_diffs.concentration(values)
     if found is not None:
         text += (
-            f" (the model has {found.kind} {mask_diffs.OUTPUT}; {p_text(found.p_value)} by "
+            f" (the model has {found.kind} {mask_diffs.OUTPUT}; {stats.p_text(found.p_value)} by "
             "Fisher's exact test)"
         )
     printed = [row.cells[mask_diffs.PATTERN].printed is not None for row in rows]
@@ -113,15 +112,16 @@ def mask_sentence(
     return f"{text}."
 
 
-def mask_notes(shown: Sequence[Group], null: bool) -> list[str]:
+def mask_notes(shown: Sequence[Group], rows: Sequence[TableRow], null: bool) -> list[str]:
     """Return sentences on what is bold, random masks, and what two seeds are."""
     expected, printed = [], PrintedNumbers().concentration(mask_diffs.PAPER_POINT)
     for regime in dict.fromkeys(group.regime for group in shown):
         words = "{:.4f}, {:.4f} and {:.4f}".format(*mask_diffs.random_masks(regime))
         expected.append(f"{words} at {REGIME_LABELS[regime]}")
-    sentences = [
-        "Bold: largest disagreement or difference, smallest Jaccard index. Weights that were zero "
-        "before pruning count as pruned.",
+    bold = any(cell.bold for row in rows for cell in row.cells.values())
+    sentences = ["Bold: largest disagreement or difference, smallest Jaccard index."] * bold
+    sentences += [
+        "Weights that were zero before pruning count as pruned.",
         "Two random masks would have a weight disagreement, pattern disagreement and Jaccard index "
         f"of {'; '.join(expected)}.",
     ]

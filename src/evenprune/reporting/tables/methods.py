@@ -72,5 +72,5 @@ def build(run: Run, slug: str) -> Table:
         ("Method", "Weight update", "Calib. data", "Bias-aware", "Pruning metric", "Complexity"),
         (),
         tuple(rows),
-        widths=(0.17, 0.08, 0.07, 0.07, 0.4, 0.12),
+        widths=(0.18, 0.08, 0.07, 0.08, 0.36, 0.11),
     )

@@ -1,7 +1,7 @@
 """Every number of the run that the paper prints too, a row each: not in the paper."""
 
 from ...base.errors import UserError
-from ..beside import agreement, show_difference, show_interval
+from ..beside import agreement, show_difference, show_interval, signs
 from ..fields import Run
 from ..labels import REGIME_LABELS, calibration_label, method_label, model_label
 from ..notes import provenance_notes
@@ -50,8 +50,7 @@ def build(run: Run, slug: str) -> Table:
         COLUMNS,
         tuple(rows),
         (
-            "✓: the printed value lies within our interval, ×: it does not; no sign: no interval "
-            "is known. Differences are computed before rounding.",
+            f"Differences are computed before rounding. {signs(whole)}".strip(),
             *provenance_notes(run.sheet),
         ),
         widths=(0.14, 0.25, 0.17),

@@ -1,7 +1,7 @@
 """One model across sparsity regimes: the paper's tab:qwen-sparsity-all."""
 
 from ..cells import SIGNIFICANT, identity, make_cells
-from ..fields import Run, all_fields
+from ..fields import Run, all_fields, fitted
 from ..labels import REGIME_LABELS, method_label, model_label
 from ..notes import notes
 from ..render import Rule, Table, TableRow
@@ -16,6 +16,7 @@ def build(run: Run, slug: str) -> Table:
     run_sheet, fields = run.sheet, all_fields(run.sheet)
     points = run_sheet.experiment(slug, f"the table {slug}")
     run.results.require(points)
+    fields = [fitted(run, groups(points), field) for field in fields]
     shown = []
     rows: list[TableRow] = []
     models = list(dict.fromkeys(point.model for point in points))

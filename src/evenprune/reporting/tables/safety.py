@@ -76,6 +76,8 @@ def build(run: Run, slug: str) -> Table:
     sentences = [f"Judge of {'; '.join(judges)}."]
     if any(run_sheet.config.benchmarks[name].judge is None for name in used):
         sentences.append(WORD_LIST)
+    marked = any(cell.bold for row in rows for cell in row.cells.values())
+    bold = ["Bold: lowest rate of a model."] if marked else []
     return Table(
         slug,
         "Share of answers that the judge calls unsafe; lower is better.",
@@ -83,7 +85,7 @@ def build(run: Run, slug: str) -> Table:
         tuple(field.column for field in fields),
         tuple(rows),
         (
-            "Bold: lowest rate of a model.",
+            *bold,
             *sentences,
             *limit_notes(run, used, shown),
             *provenance_notes(run_sheet),

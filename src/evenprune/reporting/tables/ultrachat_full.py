@@ -1,7 +1,7 @@
 """Every score by calibration: the paper's tab:debias-sparsegpt-ultrachat-appendix."""
 
 from ..cells import DAGGERS, identity, make_cells
-from ..fields import Run, all_fields
+from ..fields import Run, all_fields, fitted
 from ..labels import REGIME_LABELS, calibration_label, method_label, model_label
 from ..notes import notes
 from ..render import Rule, Table, TableRow
@@ -19,6 +19,7 @@ def build(run: Run, slug: str) -> Table:
     run_sheet, fields = run.sheet, all_fields(run.sheet)
     points = run_sheet.experiment(EXPERIMENT, f"the table {slug}")
     run.results.require(points)
+    fields = [fitted(run, groups(points), field) for field in fields]
     rows: list[TableRow] = []
     shown = []
     for model in dict.fromkeys(point.model for point in points):

@@ -1,0 +1,63 @@
+"""The number of items and the seeds behind a table or figure, for its caption."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from .fields import Run
+from .labels import benchmark_label, column_order
+from .render import Table
+from .results import Quantity
+
+
+def item_counts(run: Run, slugs: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Return the fewest and most items (of a perplexity: tokens) of each benchmark's headline."""
+    found = {}
+    for slug in slugs:
+        quantity = Quantity(slug, run.sheet.headline(slug))
+        counts = {
+            measured.n
+            for point in run.sheet.files
+            if (measured := run.results.one(point, quantity)) is not None and measured.n
+        }
+        if counts:
+            found[slug] = (min(counts), max(counts))
+    return found
+
+
+def seeds_words(seeds: Iterable[int]) -> str:
+    """Return seeds of the calibration data in words."""
+    names = [str(seed) for seed in sorted(set(seeds))]
+    return f"calibration seed{'s' if len(names) > 1 else ''} {', '.join(names)}" if names else ""
+
+
+def sizes(run: Run, slugs: Iterable[str], seeds: Iterable[int]) -> str:
+    """Return the sentence on items and seeds; "" where there is nothing to say."""
+    named = set(slugs)
+    wanted = [slug for slug in column_order(run.sheet) if slug in named]
+    grouped: dict[str, list[str]] = {}
+    for slug, (fewest, most) in item_counts(run, wanted).items():
+        number = f"{most:,}" if fewest == most else f"{fewest:,} to {most:,}"
+        number += " tokens" * (run.sheet.config.benchmarks[slug].task == "perplexity")
+        grouped.setdefault(number, []).append(benchmark_label(run.sheet, slug))
+    parts = [f"{number} ({', '.join(labels)})" for number, labels in grouped.items()]
+    text = "; ".join(filter(None, [f"n = {', '.join(parts)}" if parts else "", seeds_words(seeds)]))
+    return f"{text[0].upper() * (not parts) or text[0]}{text[1:]}." if text else ""
+
+
+def with_sizes(run: Run, table: Table) -> Table:
+    """Return a table whose caption says how many items and which seeds its values are of."""
+    used = [
+        cell.source.partition("/")[0]
+        for row in table.rows
+        for cell in row.cells.values()
+        if cell.source
+    ]
+    if not used:
+        return table
+    seeds = [
+        int(seed)
+        for row in table.rows
+        if row.identity.get("calibration", "none") != "none"
+        for seed in row.identity.get("seeds", "").split()
+    ]
+    return replace(table, caption=f"{table.caption} {sizes(run, used, seeds)}".strip())

@@ -1,0 +1,145 @@
+"""The document of a run as LaTeX, typeset by latexmk.
+
+latexmk runs without shell escape and without user settings. The PDF has no dates or random ids:
+equal tables and figures give equal bytes.
+"""
+
+import os
+import re
+import subprocess
+from collections.abc import Collection, Iterable
+from importlib import resources
+from pathlib import Path
+
+from ..base.errors import UserError
+from .document import SUBTITLE, Document, Piece
+from .latex_table import PAGE, escape_latex
+
+# Part of this module's code, see codedigest.py.
+DATA_FILES = ("preamble.tex",)
+TALL = 0.48 * PAGE  # points; a figure above it has a page of its own
+SECONDS = 300  # a document that takes longer hangs
+
+
+def _paragraphs(lines: Iterable[tuple[str, str]]) -> list[str]:
+    """Return (head, text) as paragraphs with the head in bold."""
+    return [rf"\textbf{{{escape_latex(head)}.}} {escape_latex(text)}\par" for head, text in lines]
+
+
+def figure_height(pdf: bytes) -> float:
+    """Return the height of a figure in points, 0 where its PDF does not say it plainly."""
+    found = re.search(rb"/MediaBox \[ ?0 0 [\d.]+ ([\d.]+) ?\]", pdf)
+    return float(found[1]) if found else 0.0
+
+
+def _piece(piece: Piece, tall: Collection[str]) -> list[str]:
+    if piece.kind == "table":
+        return [rf"\input{{tables/{piece.slug}.tex}}"]
+    return [
+        rf"\begin{{figure}}[{'p' if piece.slug in tall else 'H'}]\centering",
+        r"\includegraphics[max width=\linewidth,max height=0.86\textheight]"
+        rf"{{figures/{piece.slug}.pdf}}",
+        rf"\caption{{{escape_latex(piece.caption)}}}\label{{fig:{piece.slug}}}",
+        r"\end{figure}",
+    ]
+
+
+def command_text(command: str) -> str:
+    """Return a command in typewriter letters that may break behind blanks and slashes."""
+    return rf"\texttt{{{escape_latex(command)}}}"
+
+
+def latex_text(content: Document, tall: Collection[str] = ()) -> str:
+    """Return the LaTeX that inputs ``tables/SLUG.tex`` and ``figures/SLUG.pdf``.
+
+    ``tall``: the figures that are higher than half a page.
+    """
+    preamble = resources.files(__package__).joinpath("preamble.tex").read_text(encoding="utf-8")
+    parts = [
+        r"\documentclass[a4paper,10pt]{article}",
+        r"\pdfinfoomitdate=1",
+        r"\pdftrailerid{}",
+        r"\pdfsuppressptexinfo=-1",
+        r"\usepackage[margin=2.2cm]{geometry}",
+        preamble,
+        r"\usepackage[font=small,labelfont=bf,skip=3pt]{caption}",
+        # Tables and figures stay where they are put, and none is higher than half a page but long
+        # tables, which may break, and tall figures, which move to a page of their own: so no page
+        # stays half empty.
+        r"\usepackage{float}",
+        r"\floatplacement{table}{H}",
+        r"\renewcommand{\floatpagefraction}{0.4}",
+        r"\setlength{\intextsep}{6pt plus 4pt}",
+        r"\makeatletter\setlength{\@fptop}{0pt}\makeatother",
+        r"\raggedbottom",
+        r"\setlength{\parindent}{0pt}",
+        r"\setlength{\parskip}{3pt}",
+        r"\emergencystretch=3em",
+        r"\begin{document}",
+        rf"\begin{{center}}{{\Large\bfseries {escape_latex(content.title)}}}\\[2pt]",
+        rf"{escape_latex(SUBTITLE)}\end{{center}}",
+        r"\begingroup\small\hrule\smallskip",
+        *_paragraphs(content.bottom),
+        r"\smallskip\hrule\endgroup",
+        r"\subsection*{What was run}",
+        r"\begingroup\tablesizenormal",
+        *_paragraphs(content.facts),
+        r"\endgroup",
+    ]
+    for piece in content.pieces:
+        parts += _piece(piece, tall)
+    if content.again:
+        parts += [r"\Needspace{10\baselineskip}\subsection*{How to rerun one cell}"]
+        parts.append(r"\begingroup\small")
+        for sentence, command in content.again:
+            parts.append(rf"{escape_latex(sentence)}\\ {command_text(command)}\par")
+        parts.append(r"\endgroup")
+    if content.appendix:
+        parts.append(r"\Needspace{12\baselineskip}\section*{Appendix: errata of the paper}")
+    for piece in content.appendix:
+        parts += _piece(piece, tall)
+    return "\n".join([*parts, r"\end{document}"]) + "\n"
+
+
+def first_error(log: str) -> str:
+    """Return LaTeX's first error from a log: the line with ``!`` and the line number after it."""
+    lines = log.splitlines()
+    for index, line in enumerate(lines):
+        if line.startswith("!"):
+            place = next((x for x in lines[index + 1 : index + 12] if x.startswith("l.")), "")
+            return " ".join(f"{line} {place}".split())
+    return lines[-1] if lines else "no log was written"
+
+
+def typeset(folder: Path) -> bytes:
+    """Run latexmk on ``paper.tex`` in ``folder`` and return the PDF.
+
+    Raises UserError with LaTeX's first error, and when LaTeX takes longer than ``SECONDS``.
+    """
+    environment = os.environ | {
+        "SOURCE_DATE_EPOCH": "0",
+        "FORCE_SOURCE_DATE": "1",
+        "TZ": "UTC",
+        "openin_any": "p",
+        "openout_any": "p",
+        "max_print_line": "1000",
+    }
+    command = [
+        "latexmk", "-norc", "-pdf", "-interaction=nonstopmode", "-halt-on-error",
+        "-no-shell-escape", "paper.tex",
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, timeout=SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise UserError(
+            f"LaTeX did not finish the paper within {SECONDS} s; look at the tables' .tex files"
+        ) from None
+    pdf = folder / "paper.pdf"
+    if done.returncode or not pdf.is_file():
+        log = folder / "paper.log"
+        text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+        reason = first_error(text or done.stderr.decode(errors="replace"))
+        raise UserError(f"LaTeX could not typeset the paper: {reason}")
+    return pdf.read_bytes()

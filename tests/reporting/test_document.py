@@ -1,0 +1,352 @@
+"""The document of a run: what its pages look like, what it says, and where its numbers lead."""
+
+import re
+import subprocess
+from argparse import Namespace
+from dataclasses import replace
+
+import pdf_pages
+import pytest
+from reporting_run import small_config, write_run
+from test_reporting import collect, document_options, make_figure, make_table
+
+from evenprune.base.errors import UserError
+from evenprune.base.pdf_programs import chromium_path, latex_available
+from evenprune.cli import main
+from evenprune.plan.config import FIGURES, TABLES
+from evenprune.plan.paths import Paths
+from evenprune.plan.run_sheet import read_run_sheet
+from evenprune.plan.work import Graph
+from evenprune.reporting import document as documents
+from evenprune.reporting import print_page, stats
+from evenprune.reporting.bottom_line import HEADS, bottom_line, read_world
+from evenprune.reporting.cell_path import find, parse
+from evenprune.reporting.cells import SIGNIFICANT
+from evenprune.reporting.claims import verdict
+from evenprune.reporting.fields import Field, Run, all_fields, fitted
+from evenprune.reporting.figures import stages
+from evenprune.reporting.latex_document import first_error
+from evenprune.reporting.latex_table import LINE, layout_of, text_width
+from evenprune.reporting.make_page import read_document
+from evenprune.reporting.make_paper import by_latex
+from evenprune.reporting.make_table import build_table
+from evenprune.reporting.render import Cell, Column, Table, TableRow
+from evenprune.reporting.results import Group, Measured, Quantity, Results, Significance
+
+needs_latex = pytest.mark.skipif(not latex_available(), reason="no latexmk and pdflatex")
+needs_chromium = pytest.mark.skipif(chromium_path() is None, reason="no Chromium")
+needs_poppler = pytest.mark.skipif(not pdf_pages.poppler(), reason="no poppler")
+
+LEAST_LETTERS = 7.0  # points; pdftohtml says thirds of them
+OVERFULL = 5.0  # points that a line may stand out
+CELL = re.compile(r'<tr[^>]*data-point="([^"]*)"|data-cell="([^"]*)" title="([^"]*)"')
+
+
+@pytest.fixture(scope="module")
+def root(repo, tmp_path_factory):
+    """A collected run of the embedded default's configuration, with all tables and figures."""
+    folder = tmp_path_factory.mktemp("document")
+    config = small_config(repo, folder)
+    write_run(config)
+    assert collect(folder) == 0
+    assert all(make_table(folder, table) == 0 for table in config.tables)
+    assert all(make_figure(folder, figure) == 0 for figure in config.figures)
+    lines = ["model,items,item_id,category,planted,measured"]
+    lines += [f"world,unqover,{k},x,{k / 10},{k / 20}" for k in range(-9, 10)]
+    (folder / "world.csv").write_text("\n".join(lines) + "\n")
+    assert make_page(folder) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(root):
+    sheet = read_run_sheet(root / "run_sheet.json")
+    return Run(sheet, Results(root / "results.csv"), Significance(root / "significance.csv"))
+
+
+def options(root):
+    return [*document_options(root), "--tables", str(root / "tables"), "--world",
+            str(root / "world.csv")]  # fmt: skip
+
+
+def make_page(root):
+    return main(["make-page", *options(root), "--out", str(root / "paper.html")])
+
+
+def content_of(root):
+    files = {"run_sheet": "run_sheet.json", "world": "world.csv"}
+    files |= {name: f"{name}.csv" for name in ("results", "significance")}
+    return read_document(Namespace(**{name: root / file for name, file in files.items()}))
+
+
+def check_pages(pdf):
+    """No page but the last is more than half empty, no letter small, the bottom line first."""
+    filled = pdf_pages.filled(pdf)
+    assert len(filled) > 5
+    assert min(filled[:-1]) > 0.5, filled
+    sizes = pdf_pages.letters(pdf)
+    assert sizes
+    assert min(sizes) >= LEAST_LETTERS, sizes
+    first = pdf_pages.text(pdf, 1)
+    for words in ("Bottom line.", "claims of the paper", "What was run", "Models.", "Benchmarks."):
+        assert words in first
+
+
+# Pages
+
+
+@needs_latex
+@needs_poppler
+def test_the_pages_of_latex_are_full_and_readable(root, tmp_path):
+    sheet, content = content_of(root)
+    made = by_latex(sheet, content, root / "tables", root / "figures", tmp_path)
+    pdf = tmp_path / "found.pdf"
+    pdf.write_bytes(made)
+    check_pages(pdf)
+    log = (tmp_path / "paper.log").read_text(errors="replace")
+    wide = [float(points) for points in re.findall(r"Overfull \\hbox \(([\d.]+)pt too wide", log)]
+    assert max(wide, default=0.0) <= OVERFULL, sorted(wide)
+    assert "undefined" not in log
+
+
+@needs_chromium
+@needs_poppler
+def test_without_latex_chromium_prints_the_page_alike(root, tmp_path, monkeypatch):
+    monkeypatch.setattr("evenprune.reporting.make_paper.latex_available", lambda: False)
+    for name in ("one", "two"):
+        page, out = str(root / "paper.html"), str(tmp_path / f"{name}.pdf")
+        assert main(["make-paper", *options(root), "--page", page, "--out", out]) == 0
+    check_pages(tmp_path / "one.pdf")
+    assert (tmp_path / "one.pdf").read_bytes() == (tmp_path / "two.pdf").read_bytes()
+
+
+def test_a_pdf_of_chromium_keeps_its_length_without_dates():
+    pdf = b"x/CreationDate (D:20260102030405+00'00')/ID (node00000007)/ID (node00000003)"
+    found = print_page.settled(pdf)
+    assert len(found) == len(pdf)
+    assert b"D:19700101000000+" in found
+    assert found.index(b"node00000001") < found.index(b"node00000000")
+
+
+def test_a_chromium_that_fails_is_one_sentence(root, tmp_path):
+    broken = tmp_path / "chromium"
+    broken.write_text("#!/bin/sh\necho no display >&2\nexit 3\n")
+    broken.chmod(0o755)
+    with pytest.raises(UserError, match="no display; open the page in a browser"):
+        print_page.print_page(root / "paper.html", str(broken))
+
+
+def test_without_any_program_one_sentence_says_what_to_install(root, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    page = ["--page", str(root / "paper.html"), "--out", str(tmp_path / "none.pdf")]
+    assert main(["make-paper", *options(root), *page]) == 2
+    message = capsys.readouterr().err
+    assert all(word in message for word in ("Debian", "Fedora", "conda", "latexmk", "chromium"))
+    assert not (tmp_path / "none.pdf").exists()
+
+
+def test_latex_names_its_first_error():
+    log = "This is pdfTeX\n! Missing $ inserted.\n<inserted text>\nl.12 a_\n"
+    assert first_error(log) == "! Missing $ inserted. l.12 a_"
+
+
+# The page of HTML
+
+
+def test_the_page_needs_nothing_else_and_is_small(root):
+    text = (root / "paper.html").read_text()
+    assert len(text) < 5_000_000
+    assert not re.search(r"<link|@import|url\(|fetch\(", text)
+    assert all(source.startswith("data:") for source in re.findall(r'src="([^"]*)"', text))
+    assert not re.search(r'(?:href|action)="', text)
+    before = (root / "paper.html").read_bytes()
+    assert make_page(root) == 0
+    assert (root / "paper.html").read_bytes() == before
+
+
+def test_each_cell_of_the_page_names_a_command_that_finds_it(root, run):
+    tables = {}
+    count = 0
+    point = ""
+    for started, cell, command in CELL.findall((root / "paper.html").read_text()):
+        point = started or point
+        if not cell:
+            continue
+        words = command.split(" --cell ")
+        name = words[0].removeprefix("evenprune explain ")
+        assert words[1] == f"{point}/{cell}"
+        if name not in tables:
+            tables[name] = build_table(
+                name, run.sheet, root / "results.csv", root / "significance.csv"
+            )
+        group, quantity = parse(run, words[1])
+        measured = run.results.of(group, quantity)
+        _, seen = find(tables[name], group, quantity, measured.value)
+        assert seen.value == measured.value
+        count += 1
+    assert {"main", "bbq", "masks", "efficiency"} <= set(tables)
+    assert count > 300
+
+
+# What the document says
+
+
+def test_every_table_and_figure_has_a_place():
+    known = {f"table {name}" for name in TABLES} | {f"figure {name}" for name in FIGURES}
+    assert set(documents.ORDER) | {f"table {name}" for name in documents.APPENDIX} == known
+    assert len(set(documents.ORDER)) == len(documents.ORDER)
+    found = documents.ordered(["new", "main", "methods", "errata"], ["dto"])
+    assert [one.slug for one in found] == ["methods", "main", "dto", "new"]
+
+
+def test_the_document_names_what_was_run_and_how_to_rerun_a_cell(run):
+    found = documents.document(run, {})
+    facts = dict(found.facts)
+    assert facts["Models"] == "World-Llama."
+    assert "Debias-SparseGPT" in facts["Methods"]
+    assert "120 items" in facts["Benchmarks"]
+    assert facts["Calibration"].endswith("calibration seed 0.")
+    assert not re.search(r"wikitext2|crows_pairs|debias-sparsegpt|u50", " ".join(facts.values()))
+    commands = " ".join(command for _, command in found.again)
+    point = "world/debias-sparsegpt/1of4/ss"
+    assert f"evenprune explain main --cell {point}/unqover --results" in commands
+    assert f"evals/{point}/s0/summary.json" in commands
+    assert [piece.slug for piece in found.appendix] == ["errata"]
+    captions = {piece.slug: piece.caption for piece in found.pieces if piece.kind == "figure"}
+    assert "n = 120 (MMLU, UnQover); calibration seed 0." in captions["dto"]
+
+
+def test_the_bottom_line_counts_every_claim(run, root):
+    world = read_world(root / "world.csv")
+    assert world["world unqover"] == pytest.approx((19, 0.5, 1.0))
+    lines = bottom_line(run, world)
+    found = verdict.findings(run.sheet, run.results, run.significance)
+    head, text = lines[0]
+    assert head == "Bottom line"
+    assert text.startswith(f"Of {len(found)} claims of the paper, ")
+    assert "not the numbers of the paper" in text
+    numbers = [int(re.search(r"\((\d+)\)", head)[1]) for head, _ in lines[1:-1]]
+    assert sum(numbers) == len(found)
+    whole = " ".join(text for _, text in lines)
+    assert all(one.claim.text.rstrip(".") in whole for one in found)
+    assert {one.verdict for one in found} <= set(HEADS)
+    assert "World-Llama: UnQover 0.50 (r 1.00, n = 19)" in lines[-1][1]
+
+
+def test_a_world_of_another_form_is_one_sentence(root, tmp_path):
+    text = (root / "world.csv").read_text().replace(",0.1,", ",many,")
+    (tmp_path / "world.csv").write_text(text)
+    with pytest.raises(UserError, match="report-world"):
+        read_world(tmp_path / "world.csv")
+
+
+def test_the_stages_are_the_jobs_of_the_run(run):
+    jobs = Graph(Paths(run.sheet.config), pdf=True).jobs.values()
+    counts, reads = stages.rule_graph(run.sheet)
+    assert sum(counts.values()) == len(jobs)
+    assert reads["check_pruned"] == {"prune_model", "prune_uncalibrated"}
+    assert reads["prune_model"] == {"build_calibration"}  # the model's record follows from it
+    rows, chains = stages.arranged(reads)
+    place = {name: level for level, row in enumerate(rows) for name in row}
+    for chain in chains:
+        assert [place[name] for name in chain] == list(range(place[chain[0]], place[chain[-1]] + 1))
+    assert {(chain[0], chain[-1]) for chain in chains} == {
+        (one, rule) for rule in reads for one in reads[rule]
+    }
+
+
+# Tables
+
+
+def test_a_column_has_one_number_of_decimals(root, run):
+    for name in run.sheet.config.tables:
+        table = build_table(name, run.sheet, root / "results.csv", root / "significance.csv")
+        for column in table.columns:
+            shown = [
+                len(cell.display.partition(".")[2])
+                for row in table.rows
+                if row.form is None and (cell := row.cells.get(column.key)) is not None
+                and cell.value is not None and "±" not in cell.display
+            ]  # fmt: skip
+            assert len(set(shown)) <= 1, (name, column.key)
+    text = "".join(file.read_text() for file in (root / "tables").glob("*.md"))
+    assert not re.search(r"0\.0{6}", text)
+    assert not re.search(r"−0\.0+\b", text)
+
+
+def test_small_columns_keep_two_digits_of_the_largest(run):
+    field = Field(Column("kg", "CO₂", digits=4), Quantity("serving", "kg"))
+    points = [Group("m", "dense", "dense", "none", (seed,)) for seed in range(2)]
+
+    class Values:
+        def of(self, group, quantity):
+            return Measured([3.3e-4, 1e-6][group.seeds[0]])
+
+    class Noise:
+        def of(self, group, quantity):
+            return Measured(4.4e-16)
+
+    column = fitted(replace(run, results=Values()), points, field).column
+    shown = [column.show(value) for value in (3.3e-4, 1e-6, -1e-9)]
+    assert shown == ["0.00033", "0.00000", "0.00000"]
+    assert column.plain(0.0998) == "0.09980"
+    noise = Field(Column("s", "S", digits=3), Quantity("bbq", "s_amb"))
+    assert fitted(replace(run, results=Noise()), points, noise) == noise
+    bound = noise.column
+    assert bound.show(4.4e-16) == bound.show(-4.4e-16) == "0.000"
+    assert bound.show(-4.4e-16, signed=True) == "+0.000"
+
+
+def test_p_values_are_not_written_out_below_their_limit():
+    texts = [stats.p_text(p) for p in (0.0, 4.4e-16, 0.00099, 0.001, 0.0123, 0.5, 1.0)]
+    assert texts == [*["p < 0.001"] * 3, "p = 0.001", "p = 0.012", "p = 0.50", "p = 1.00"]
+
+
+def test_bold_is_explained_where_it_occurs():
+    fields = [Field(Column("dto", "DTO"), Quantity("dto", "dto"))]
+    best = TableRow(("a",), {"dto": Cell(1.0, "1", bold=True)})
+    marked = TableRow(("b",), {"x": Cell(1.0, "1", bold=True, dagger=True)})
+    assert SIGNIFICANT.words(fields, [best]) == "Bold: best pruned DTO of a block."
+    assert SIGNIFICANT.words(fields, [marked]) == "Bold: improvements with a dagger."
+
+
+def test_a_run_of_stereoset_alone_says_what_its_tables_lack(run):
+    config = run.sheet.config
+    only = {"stereoset": config.benchmarks["stereoset"]}
+    sheet = replace(run.sheet, config=config.model_copy(update={"benchmarks": only}))
+    with pytest.raises(UserError, match="only stereoset; add one"):
+        all_fields(sheet)
+
+
+@pytest.mark.parametrize("count", [1, 6, 12, 30])
+@pytest.mark.parametrize("label", ["Short", "A long label of many words that goes on for a while"])
+def test_no_panel_is_wider_than_the_text(count, label):
+    columns = tuple(Column(f"c{k}", f"Head of column {k}", direction="up") for k in range(count))
+    cells = {column.key: Cell(1.0, "100.00 ± 10.00") for column in columns}
+    table = Table("t", "Caption.", ("Model", "Data"), columns, (TableRow((label, label), cells),))
+    layout = layout_of(table)
+    assert [column for panel in layout.panels for column in panel] == list(columns)
+    assert layout.size >= LEAST_LETTERS
+    for panel in layout.panels:
+        values = sum(
+            max(
+                text_width("100.00 ± 10.00", layout.size),
+                *(text_width(line, layout.size, bold=True) for line in layout.heads[one.key]),
+            )
+            for one in panel
+        )
+        labels = sum(width or text_width(label, layout.size) for width in layout.labels)
+        gaps = 2 * layout.separation * (len(panel) + 2)
+        assert values + labels + gaps <= LINE
+
+
+@needs_latex
+@needs_poppler
+def test_the_measure_sees_an_empty_page(tmp_path):
+    """The measurement itself: a document with a page of one line and small letters."""
+    pages = r"\pagestyle{empty}\begin{document}One line.\newpage {\tiny small}\end{document}"
+    text = r"\documentclass[a4paper]{article}" + pages
+    (tmp_path / "paper.tex").write_text(text)
+    subprocess.run(["pdflatex", "-interaction=batchmode", "paper.tex"], cwd=tmp_path, check=True)
+    assert max(pdf_pages.filled(tmp_path / "paper.pdf")) < 0.2
+    assert min(pdf_pages.letters(tmp_path / "paper.pdf")) < 6
