@@ -276,6 +276,7 @@ CASES = [
     ("explain", "point/bbq/metrics.json"),
     ("explain", "point/bbq/items.jsonl"),
     ("explain", "pruned/model/manifest.json"),
+    ("make-page", "run/run_sheet.json"),
     ("make-paper", "run/run_sheet.json"),
     ("report-controls", "run/run_sheet.json"),
     ("report-controls", "point/bbq/items.jsonl"),
