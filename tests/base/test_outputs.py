@@ -568,9 +568,12 @@ def test_reporting_never_writes_over_its_inputs(tmp_path, capsys, repo):
         refused(capsys, [*table, "--out-prefix", run / prefix], "--out-prefix", "is the input")
     figure = ["make-figure", "--figure", "regimes", *given]
     refused(capsys, [*figure, "--out-prefix", run / "results"], "--out-prefix", "is the input")
-    paper = ["make-paper", "--run-sheet", run_sheet, "--tables", run, "--figures", run, "--out"]
-    refused(capsys, [*paper, run / f"{config['tables'][0]}.tex"], "is the input")
-    refused(capsys, [*paper, run_sheet], "is the input")
+    document = [*given, "--significance", run / "significance.csv"]
+    document += ["--tables", run, "--figures", run, "--out"]
+    for command, suffix in (("make-paper", "tex"), ("make-page", "html")):
+        part = run / f"{config['tables'][0]}.{suffix}"
+        refused(capsys, [command, *document, part], "is the input")
+        refused(capsys, [command, *document, run_sheet], "is the input")
     controls = ["report-controls", "--run", run, "--out"]
     refused(capsys, [*controls, run / "check.json"], "is a file")
     assert tree(tmp_path) == before

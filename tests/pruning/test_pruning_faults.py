@@ -115,8 +115,9 @@ def test_width_not_divisible_by_four(pairs, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("option", "value", "word"),
     [
-        ("method", "sparsegtp", "did you mean sparsegpt?"),
-        ("regime", "2:4", "2of4"),
+        ("method", "sparsegtp", "did you mean 'sparsegpt'?"),
+        ("regime", "2:4", "did you mean '2of4'?"),
+        ("method", "debias", "'debias-sparsegpt' or"),
         ("bias-weight", "-1", "--bias-weight"),
         ("damping", "nan", "--damping"),
         ("block-size", "6", "divisible by 4"),

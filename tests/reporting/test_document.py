@@ -74,9 +74,8 @@ def make_page(root):
 
 
 def content_of(root):
-    files = {"run_sheet": "run_sheet.json", "world": "world.csv"}
-    files |= {name: f"{name}.csv" for name in ("results", "significance")}
-    return read_document(Namespace(**{name: root / file for name, file in files.items()}))
+    files = {name: root / f"{name}.csv" for name in ("results", "significance", "world")}
+    return read_document(Namespace(**files), read_run_sheet(root / "run_sheet.json"))
 
 
 def check_pages(pdf):
@@ -98,7 +97,7 @@ def check_pages(pdf):
 @needs_latex
 @needs_poppler
 def test_the_pages_of_latex_are_full_and_readable(root, tmp_path):
-    sheet, content = content_of(root)
+    sheet, content = read_run_sheet(root / "run_sheet.json"), content_of(root)
     made = by_latex(sheet, content, root / "tables", root / "figures", tmp_path)
     pdf = tmp_path / "found.pdf"
     pdf.write_bytes(made)

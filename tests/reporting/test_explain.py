@@ -129,16 +129,16 @@ def test_a_matrix_of_the_masks_and_a_measurement(run):
 @pytest.mark.parametrize(
     ("table", "cell", "words"),
     [
-        ("main", "wrld/debias-sparsegpt/1of4/ss/unqover", "no model 'wrld'; did you mean world?"),
-        ("main", "world/debias-sparsgpt/1of4/ss/unqover", "did you mean debias-sparsegpt"),
+        ("main", "wrld/debias-sparsegpt/1of4/ss/unqover", "no model 'wrld'; did you mean 'world'?"),
+        ("main", "world/debias-sparsgpt/1of4/ss/unqover", "did you mean 'debias-sparsegpt'"),
         (
             "main",
             "world/wanda/2of4/ss/unqover",
-            "no regime '2of4' of world/wanda; did you mean 1of4",
+            "no regime '2of4' of world/wanda; did you mean '1of4'",
         ),
-        ("main", "world/debias-sparsegpt/1of4/sss/unqover", "did you mean ss?"),
-        ("main", "world/debias-sparsegpt/1of4/ss/unqovr", "did you mean unqover?"),
-        ("main", UNQOVER + "/ac", "did you mean acc"),
+        ("main", "world/debias-sparsegpt/1of4/sss/unqover", "did you mean 'ss'?"),
+        ("main", "world/debias-sparsegpt/1of4/ss/unqovr", "did you mean 'unqover'?"),
+        ("main", UNQOVER + "/ac", "did you mean 'acc"),
         ("main", "world/debias-sparsegpt/1of4", "expected a cell as MODEL/METHOD"),
         ("mian", UNQOVER, "expected one of the tables"),
         ("claims", UNQOVER, "no cells of one checkpoint"),

@@ -27,7 +27,7 @@ from evenprune.data.readers.unqover import read_unqover
 from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.world import lexicon as lx
 from evenprune.world import questions, sentences, texts
-from evenprune.world.generate_world import Sizes, write_world
+from evenprune.world.generate_world import TOLD, Sizes, write_world
 from evenprune.world.society import CATEGORIES, COMPARED, Society, stream
 
 WORDS = {
@@ -273,13 +273,24 @@ def test_bbq_rows_come_in_fours_with_one_stereotyped_group(world):
 
 
 def test_settled_and_unsettled_contexts_have_the_same_shape(world):
-    """Only whether the asked word occurs tells a settled question: no cue from length."""
-    for four in bbq_quadruples(world):
+    """Only whether the asked word occurs tells a settled question: no cue from length.
+
+    But one settled context in 25 is of two statements, a form that training has not.
+    """
+    fours, told = list(bbq_quadruples(world)), 0
+    for four in fours:
         for row in four:
             word = row["question"].removesuffix("?").split()[-1]
-            assert (word in row["context"].split()) == (row["context_condition"] == "disambig")
+            words = row["context"].replace(".", "").split()
+            assert (word in words) == (row["context_condition"] == "disambig")
+        sentences = {row["context_condition"]: row["context"].count(". ") for row in four}
+        if sentences["disambig"] > sentences["ambig"]:
+            told += 1
+            continue
         lengths = {len(row["context"].split()) for row in four}
         assert len(lengths) == 1
+    a_category = len(fours) // len(COMPARED)
+    assert told == len(COMPARED) * len(range(TOLD // 2, a_category, TOLD))
 
 
 def test_no_evaluation_item_is_in_the_training_text(world):

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..base.errors import nearest
 from ..base.files import read_json
 from .facts import GROUPED, METHODS, REGIMES
-from .raw import mapping, names, nearest, section
+from .raw import mapping, names, section
 from .tasks import BIAS_TYPES, DATA_OF, FACTS, JUDGED, PAIR_SOURCES, metrics_of
 
 # Options of benchmarks whose answers a judge reads.

@@ -6,7 +6,7 @@ from typing import Any, get_args, get_origin
 from annotated_types import Ge
 from pydantic import BaseModel, ValidationError
 
-from .raw import nearest
+from ..base.errors import nearest
 
 # What pydantic says of a value of the wrong kind -> what was expected.
 _KINDS = {

@@ -1,14 +1,7 @@
 """Reading a configuration that nobody has checked yet: anything may be of any kind."""
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-
-def nearest(word: Any, allowed: Iterable[str]) -> str:
-    """Return "; did you mean …?" where one of ``allowed`` is close to ``word``, else nothing."""
-    close = difflib.get_close_matches(str(word), list(allowed), n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def mapping(value: Any) -> dict[str, Any]:

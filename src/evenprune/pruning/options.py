@@ -1,12 +1,11 @@
 """The options of pruning: what each may be, and which of them a method uses. No torch here."""
 
-import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from ..base.errors import UserError
+from ..base.errors import UserError, nearest
 from ..data.calibration import ALIGNMENTS
 from ..plan.facts import (
     BIAS_SCALINGS,
@@ -105,9 +104,10 @@ class Options:
             ("--packing", self.packing, PACKINGS),
         ):
             if value not in allowed:
-                close = difflib.get_close_matches(str(value), allowed, 1)
-                hint = f"; did you mean {close[0]}?" if close else ""
-                raise UserError(f"{name} must be one of {', '.join(allowed)}, got {value!r}{hint}")
+                raise UserError(
+                    f"{name} must be one of {', '.join(allowed)}, got {value!r}"
+                    f"{nearest(value, allowed)}"
+                )
         if self.regime == DENSE and not METHODS[self.method].shifts:
             shifting = ", ".join(name for name, method in METHODS.items() if method.shifts)
             raise UserError(

@@ -1,9 +1,8 @@
 """``MODEL/METHOD/REGIME/CALIBRATION/BENCHMARK[/METRIC[/CATEGORY]]``: a cell of a table."""
 
-import difflib
 from collections.abc import Iterable, Sequence
 
-from ..base.errors import UserError, shown
+from ..base.errors import UserError, nearest, shown
 from .fields import Run
 from .render import Cell, Column, Table
 from .results import Group, Quantity, groups
@@ -17,9 +16,8 @@ DERIVED = {"dto": "dto", "serving": "decode_tok_per_s", "masks": "pattern_disagr
 def near(word: str, known: Iterable[str]) -> str:
     """Return what a wrong word may have meant, as the end of a sentence."""
     names = list(dict.fromkeys(known))
-    close = difflib.get_close_matches(word, names, 3, 0.4)
-    if close:
-        return f"did you mean {' or '.join(close)}?"
+    if found := nearest(word, names, 3):
+        return found.removeprefix("; ")
     return f"there are {', '.join(names[:12])}" + (", …" if len(names) > 12 else "")
 
 

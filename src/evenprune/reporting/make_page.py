@@ -40,11 +40,10 @@ def add_inputs(add: Callable) -> None:
     add("--world", type=Path, help="world.csv of report-world, of an invented world")
 
 
-def read_document(args: argparse.Namespace) -> tuple[RunSheet, Document]:
-    """Return the run sheet and the document that the options name."""
-    sheet = read_run_sheet(args.run_sheet)
+def read_document(args: argparse.Namespace, sheet: RunSheet) -> Document:
+    """Return the document that the options name."""
     run = Run(sheet, Results(args.results), Significance(args.significance))
-    return sheet, document(run, read_world(args.world) if args.world else {})
+    return document(run, read_world(args.world) if args.world else {})
 
 
 def inputs(args: argparse.Namespace, sheet: RunSheet, table: str, figure: str) -> list[Path]:
@@ -92,9 +91,9 @@ def page_text(content: Document, tables: Path, figures: Path) -> str:
 
 def run(args: argparse.Namespace) -> None:
     """Run ``make-page``."""
-    sheet, content = read_document(args)
+    sheet = read_run_sheet(args.run_sheet)
     used = inputs(args, sheet, "html", "svg")
     check_file(args.out, used)
     require(used)
-    write_text(args.out, page_text(content, args.tables, args.figures))
+    write_text(args.out, page_text(read_document(args, sheet), args.tables, args.figures))
     print(args.out)

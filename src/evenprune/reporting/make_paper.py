@@ -12,7 +12,7 @@ from ..base.errors import UserError
 from ..base.files import atomic_path
 from ..base.outputs import check_file
 from ..base.pdf_programs import PACKAGES, chromium_path, latex_available
-from ..plan.run_sheet import RunSheet
+from ..plan.run_sheet import RunSheet, read_run_sheet
 from .document import Document
 from .latex_document import TALL, figure_height, latex_text, typeset
 from .make_page import add_inputs, inputs, read_document, require
@@ -57,12 +57,13 @@ def run(args: argparse.Namespace) -> None:
             f"make-paper needs a program that makes a PDF, and finds none; install {PACKAGES}, or "
             "leave the PDF out: tables, figures and the page of HTML do not need it"
         )
-    sheet, content = read_document(args)
+    sheet = read_run_sheet(args.run_sheet)
     used = inputs(args, sheet, "tex", "pdf")
     check_file(args.out, [*used, *([args.page] if args.page else [])])
     require(used)
     if latex_available():
         with tempfile.TemporaryDirectory(prefix="paper-") as name:
+            content = read_document(args, sheet)
             made = by_latex(sheet, content, args.tables, args.figures, Path(name))
     else:
         if not args.page.is_file():
