@@ -309,7 +309,7 @@ def report(made: Path) -> list[Scenario]:
     shutil.rmtree(inputs.parent / "work")
     both = ["--results", "../in/results.csv", "--run-sheet", "../in/run_sheet.json"]
     words = ["make-table", "--table", "main", *both, "--significance", "../in/significance.csv"]
-    suffixes = tuple(f"out{end}" for end in (".tex", ".csv", ".md"))
+    suffixes = tuple(f"out{end}" for end in (".tex", ".csv", ".md", ".html"))
     flag = ("--out-prefix",)
     found.append(
         Scenario("make-table", tables, [*words, *flag, "../out"], suffixes, table_fault, 8, flag)
