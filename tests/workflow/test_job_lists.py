@@ -58,13 +58,13 @@ while [ $# -gt 0 ]; do
           for name in results significance; do
             : > "${2%results.csv}$name.csv"; : > "${2%results.csv}$name.csv.sha256"
           done ;;
-        *.json | *.csv) : > "$2" ;;
+        *.json | *.csv | *.html) : > "$2" ;;
         *) mkdir -p "$2"
           for name in pairs.jsonl texts.jsonl manifest.json summary.json; do
             : > "$2/$name"
           done ;;
       esac ;;
-    --out-prefix) for form in tex csv md pdf svg png; do : > "$2.$form"; done ;;
+    --out-prefix) for form in tex csv md html pdf svg png; do : > "$2.$form"; done ;;
   esac
   shift
 done
