@@ -70,7 +70,7 @@ while [ $# -gt 0 ]; do
 done
 """
 SHEET = r"run_sheet\.json"
-TABLES = r"tables/|figures/"
+TABLES = r"tables/|figures/|report/paper\.html"
 RESULTS = rf"results\.csv|{TABLES}"  # and what shows them
 
 
