@@ -126,6 +126,24 @@ def test_a_matrix_of_the_masks_and_a_measurement(run):
     assert found["interval"]["low"] < found["value"] < found["interval"]["high"]
 
 
+def test_a_ratio_of_several_seeds_is_the_geometric_mean_that_the_table_shows(repo, tmp_path):
+    config = small_config(repo, tmp_path, tables=["efficiency"])
+    grids_of = {
+        name: one.model_copy(update={"seeds": [0, 1]}) for name, one in config.experiments.items()
+    }
+    config = config.model_copy(update={"experiments": grids_of})
+    write_run(config, 4)
+    write_origins(config, tmp_path)
+    collect(tmp_path, ["efficiency"])
+    point = "world/debias-sparsegpt/2of4/ss-uc256"
+    found = explain(tmp_path, "efficiency", f"{point}/serving/decode_tok_per_s_ratio")
+    seeds = [one["value"] for one in found["seeds"]]
+    assert len(set(seeds)) == 2
+    assert found["value"] == pytest.approx((seeds[0] * seeds[1]) ** 0.5, rel=1e-12)
+    assert found["interval"]["kind"] == "t over rounds"
+    assert found["interval"]["low"] < found["value"] < found["interval"]["high"]
+
+
 @pytest.mark.parametrize(
     ("table", "cell", "words"),
     [

@@ -10,8 +10,8 @@ import reporting_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper_text import missing, paper_text
-from reporting_run import small_config, write_run
-from scipy.stats import norm
+from reporting_run import small_config, write_run, write_sealed
+from scipy.stats import norm, t
 
 from evenprune.base.pdf_programs import latex_available
 from evenprune.cli import main
@@ -31,6 +31,7 @@ from evenprune.reporting.claims.verdict import (
 from evenprune.reporting.document import document
 from evenprune.reporting.fields import Run
 from evenprune.reporting.make_paper import by_latex
+from evenprune.reporting.measurements import log_ratios, read_measurement
 from evenprune.reporting.results import Results, Significance
 
 CLAIMS = {claim.slug: claim for claim in paper_claims.CLAIMS}
@@ -302,12 +303,34 @@ def test_a_missing_benchmark_is_named(repo, tmp_path, monkeypatch):
     assert found["bbq"]["reason"] == "this run lacks a benchmark with task bbq"
 
 
-def test_throughput_without_a_spread_is_not_tested(repo, tmp_path):
+def test_throughput_is_compared_round_by_round(repo, tmp_path):
+    """The made-up machine is five times slower in its last round; each ratio has 1 % of noise."""
     write_run(small_config(repo, tmp_path), 40)
+    found = claims_of(tmp_path)
+    assert found["faster"]["verdict"] == SUPPORTED
+    rounds = read_measurement(str(next((tmp_path / "serving").rglob("efficiency.json"))))
+    logs = log_ratios(rounds, ["world/sparsegpt/2of4/ss-uc256/s0"], "decode_tok_per_s")
+    mean, error = np.mean(logs), np.std(logs, ddof=1) / len(logs) ** 0.5
+    text = found["faster"]["evidence"]
+    assert f"throughput of SparseGPT vs dense {100 * np.expm1(mean):+.1f} %" in text
+    # Bonferroni over the comparisons of the table, by Student's t of four degrees of freedom.
+    low = float(text.split("[")[1].split(" %")[0].replace("−", "-"))
+    tests = 0.025 / t.sf((mean - np.log1p(low / 100)) / error, 4)
+    assert 20 < tests < 200
+    assert "n = 5" in text
+
+
+def test_throughput_without_a_spread_is_not_tested(repo, tmp_path):
+    """One round says nothing of chance."""
+    write_run(small_config(repo, tmp_path), 40)
+    path = next((tmp_path / "serving").rglob("efficiency.json"))
+    content = read_measurement(str(path))
+    first = [one for one in content["rounds"] if one["round"] == 1]
+    write_sealed(path, content | {"rounds": first})
     found = claims_of(tmp_path)
     assert found["faster"]["verdict"] == NOT_TESTED
     assert found["faster"]["reason"] == "measured without a standard error"
-    assert "throughput of SparseGPT vs dense +33.3 %" in found["faster"]["evidence"]
+    assert "throughput of SparseGPT vs dense +3" in found["faster"]["evidence"]
 
 
 def test_seeds_widen_the_interval(repo, tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ error.
 import argparse
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,13 @@ from ..base.errors import UserError, shown
 from ..base.reading import iter_csv, read_json
 from ..plan.config import TABLES
 from ..plan.grids import Checkpoint
-from ..plan.run_sheet import read_run_sheet
+from ..plan.run_sheet import RunSheet, read_run_sheet
 from . import dto, mask_diffs, stats
 from .cell_path import FORM, find, parse
 from .explain_origin import commands, files_of, method_of, rebased, sources_of
 from .fields import Run
 from .make_table import build_table
-from .measurements import ratio_values, read_part
+from .measurements import PAIRED, RATIO, ratio_to_dense, ratio_values, read_part
 from .recompute import recompute
 from .results import Group, Measured, Quantity, Results, Significance
 from .scores import is_rate
@@ -56,6 +57,9 @@ def explain(folder: Path, table: str, cell: str) -> dict[str, Any]:
     measured = run.results.of(group, quantity)
     if measured is None:  # parse has found it
         raise AssertionError(cell)
+    paired = _paired(sheet, group, quantity)
+    if paired is not None:  # with several seeds the geometric mean, as tables have it
+        measured = replace(measured, value=paired.value, n=paired.n)
     column, seen = find(build_table(table, sheet, *files), group, quantity, measured.value)
     _check_printed_table(folder, table, group, column.key, column.plain(seen.value))
     point = group.checkpoints()[0]
@@ -111,6 +115,11 @@ def interval(
     if measured.n and entry is not None and is_rate(entry.task, quantity.metric):
         found = stats.wilson(round(measured.value * measured.n), measured.n)
         return {"low": found.low, "high": found.high, "level": 0.95, "kind": "wilson"}
+    paired = _paired(run.sheet, group, quantity)
+    if paired is not None:
+        if paired.low is None:
+            return None
+        return {"low": paired.low, "high": paired.high, "level": 0.95, "kind": "t over rounds"}
     if measured.sd is None:
         ends = [
             run.results.of(group, quantity._replace(metric=f"{quantity.metric}_{end}"))
@@ -118,8 +127,7 @@ def interval(
         ]
         if ends[0] and ends[1]:
             values = {"low": ends[0].value, "high": ends[1].value}
-            kind = "t over rounds" if quantity.benchmark == "serving" else "bootstrap"
-            return {**values, "level": 0.95, "kind": kind}
+            return {**values, "level": 0.95, "kind": "bootstrap"}
     single = [run.results.one(point, quantity) for point in group.checkpoints()]
     errors = [one.stderr for one in single if one is not None and one.stderr is not None]
     if len(errors) < len(single):
@@ -132,6 +140,14 @@ def interval(
         "level": 0.95,
         "kind": "normal",
     }
+
+
+def _paired(run_sheet: RunSheet, group: Group, quantity: Quantity) -> stats.PairedRatio | None:
+    """Return the paired ratio to the dense model that a quantity is, None for any other one."""
+    metric = quantity.metric.removesuffix(RATIO)
+    if quantity.benchmark != "serving" or metric not in PAIRED or metric == quantity.metric:
+        return None
+    return ratio_to_dense(run_sheet, group, metric, quantity.category)
 
 
 def _seed(run: Run, point: Checkpoint, quantity: Quantity) -> dict[str, Any]:

@@ -60,15 +60,19 @@ def read_part(path: str, point: Checkpoint) -> dict[str, Any]:
 
 
 def log_ratios(
-    content: dict[str, Any], names: Sequence[str], metric: str, batch: str = ""
+    content: dict[str, Any],
+    names: Sequence[str],
+    metric: str,
+    batch: str = "",
+    base: Sequence[str] = (),
 ) -> list[float]:
-    """Return ln(checkpoint / dense) of a figure in every round, of several their mean.
+    """Return ln(checkpoint / base) of a figure in every round, of several their means.
 
-    ``batch`` as in ``batch 8``, "" for the first one. Empty where the measurement has no dense
-    model.
+    ``base`` are other checkpoints of the measurement, without any its dense model. ``batch`` as in
+    ``batch 8``, "" for the first one. Empty where there is no dense model to compare with.
     """
-    dense = content["dense"]
-    if dense is None:
+    base = base or [name for name in (content["dense"],) if name is not None]
+    if not base:
         return []
     first = content["spec"]["batch_sizes"][0]
     size = int(batch.removeprefix("batch ")) if batch else first
@@ -76,10 +80,30 @@ def log_ratios(
     for one in content["rounds"]:
         if one["batch"] == size and metric in one["figures"]:
             rounds.setdefault(one["round"], {})[one["checkpoint"]] = one["figures"][metric]
-    return [
-        float(np.mean([math.log(found[name]) - math.log(found[dense]) for name in names]))
-        for _, found in sorted(rounds.items())
-    ]
+
+    def mean_log(found: dict[str, float], those: Sequence[str]) -> float:
+        return float(np.mean([math.log(found[name]) for name in those]))
+
+    return [mean_log(found, names) - mean_log(found, base) for _, found in sorted(rounds.items())]
+
+
+def log_ratios_between(run_sheet: RunSheet, ours: Group, base: Group, metric: str) -> list[float]:
+    """Return ln(ours / base) of a figure of one model in every round; with several seeds of means.
+
+    Empty where one of the two was not measured, or not in the same job as the other.
+    """
+    paths = {
+        run_sheet.files[point]["serving"] for point in (*ours.checkpoints(), *base.checkpoints())
+    }
+    path = paths.pop()
+    if path is None or paths:
+        return []
+    content = read_measurement(path)
+    names = [[point.key for point in group.checkpoints()] for group in (ours, base)]
+    if not all(name in content["checkpoints"] for part in names for name in part):
+        return []
+    with expected_form("figures of every round", path, remedy(path)):
+        return log_ratios(content, names[0], metric, base=names[1])
 
 
 def ratio_to_dense(

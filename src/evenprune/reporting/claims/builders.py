@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ...plan.tasks import FACTS
 from .. import mask_diffs
@@ -211,7 +212,7 @@ def as_fast(numbers: Numbers) -> list[Comparison]:
         gap = better(numbers, ours, base, name)
         if gap is not None:
             label = f"{point_label(numbers, ours)}: throughput distance to SparseGPT's"
-            distance = Estimate(-abs(gap.value), gap.stderr, gap.n)
+            distance = replace(gap, value=-abs(gap.value))
             found.append(Comparison(label, distance, "relative", RELATIVE_MARGIN))
     return found
 

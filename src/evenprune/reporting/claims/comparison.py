@@ -1,7 +1,8 @@
 """One comparison of a claim: a difference that is positive where the claim holds."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from scipy import stats as scipy_stats
 
@@ -15,6 +16,11 @@ ACCURACY_MARGIN, RELATIVE_MARGIN, DTO_MARGIN = 0.01, 0.05, 0.01
 CHANCE_BAND = 0.05
 Z_LIMIT = 8.2  # further out the normal distribution says nothing: p is 2e-16
 Key = tuple[str, float, float]  # of a comparison: label, margin, difference
+
+
+def _spread(estimate: Estimate) -> Any:
+    """Return the distribution of an estimate in units of its standard error."""
+    return scipy_stats.norm if estimate.df is None else scipy_stats.t(estimate.df)
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,12 @@ class Comparison:
             return None
         if stderr == 0:
             return 1.0 if self.lead == 0 else 0.0
-        return float(2 * scipy_stats.norm.sf(abs(self.lead) / stderr))
+        return float(2 * _spread(self.difference).sf(abs(self.lead) / stderr))
+
+    def half_width(self, tail: float) -> float | None:
+        """Return half the interval that leaves ``tail`` out on each side, None without an error."""
+        stderr = self.difference.stderr
+        return None if stderr is None else float(_spread(self.difference).isf(tail)) * stderr
 
     @property
     def z_score(self) -> float | None:
@@ -138,7 +149,7 @@ def better(numbers: Numbers, ours: Point, base: Point, name: str) -> Estimate | 
     if way == "half":
         return closer(a, b, Estimate(0.5, 0.0), paired)
     found = paired or minus(scaled(a, name), scaled(b, name))
-    return Estimate(-found.value, found.stderr, found.n) if way == "down" else found
+    return replace(found, value=-found.value) if way == "down" else found
 
 
 def name_label(name: str) -> str:

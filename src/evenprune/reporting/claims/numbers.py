@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Protocol
 
 from ...plan.config import JUDGED
 from ...plan.run_sheet import RunSheet, has_paper_form
 from ...serving.shapes import QWEN25_7B
-from .. import mask_diffs
+from .. import mask_diffs, measurements, stats
 from ..errata.paper import distance
 from ..labels import (
     METHOD_LABELS,
@@ -26,11 +27,15 @@ Point = tuple[str, str, str, str]  # model, method, regime, calibration
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its standard error and number of items, None where unknown."""
+    """A number with its standard error and number of items, None where unknown.
+
+    ``df`` are the error's degrees of freedom, None for as many as make it normal.
+    """
 
     value: float
     stderr: float | None = None
     n: int | None = None
+    df: int | None = None
 
 
 class Numbers(Protocol):
@@ -185,13 +190,28 @@ class RunNumbers:
         return Estimate(measured.value, stderr, seeds[0].n if seeds[0] else None)
 
     def paired(self, ours: Point, base: Point, name: str) -> Estimate | None:
-        """Return the tested difference of Debias-SparseGPT to SparseGPT, else None."""
+        """Return the tested difference of Debias-SparseGPT to SparseGPT, else None.
+
+        Of a measurement in rounds the logarithm of the ratio of any two grid points, paired by
+        round.
+        """
         quantity, group = self._quantity(name), self._groups.get(ours)
+        if quantity is not None and quantity.benchmark == "serving":
+            return self._ratio(ours, base, quantity.metric)
         same = (*ours[:1], BASE, *ours[2:]) == base
         if quantity is None or group is None or not same or quantity.category:
             return None
         found = self._significance.difference(group, quantity.benchmark, quantity.metric)
         return Estimate(*found) if found else None
+
+    def _ratio(self, ours: Point, base: Point, metric: str) -> Estimate | None:
+        first, second = self._groups.get(ours), self._groups.get(base)
+        if first is None or second is None:
+            return None
+        logs = measurements.log_ratios_between(self._run_sheet, first, second, metric)
+        if len(logs) < 2:
+            return None
+        return Estimate(fmean(logs), stats.standard_error(logs), len(logs), len(logs) - 1)
 
     def concentration(self, point: Point) -> mask_diffs.Concentration | None:
         """Return that of a grid point's masks, compared with SparseGPT's."""

@@ -156,8 +156,8 @@ def describe(comparison: Comparison, adjusted: Mapping[Key, float]) -> str:
     """Return one comparison as text: difference, simultaneous interval, adjusted p, n."""
     difference = comparison.difference
     text = f"{comparison.label} {comparison.show(difference.value)}"
-    if difference.stderr is not None:
-        half = float(scipy_stats.norm.isf(ALPHA / len(adjusted) / 2)) * difference.stderr
+    half = comparison.half_width(ALPHA / len(adjusted) / 2)
+    if half is not None:
         ends = [comparison.show(difference.value + sign * half) for sign in (-1, 1)]
         text += f" [{ends[0]}, {ends[1]}], {stats.p_text(adjusted[comparison.key])}"
     elif comparison.exact_p is not None:
