@@ -14,7 +14,10 @@ from snakemake.exceptions import WorkflowError
 from snakemake.settings.types import DeploymentMethod
 
 REPO = Path(str(workflow.current_basedir)).resolve().parents[1]
-if (REPO / "src").is_dir():
+# Taken from a git source (`module: snakefile: github(…)`), the workflow has no folder: then the
+# package is an installed one, and Snakemake fetches the few other files.
+IS_FOLDER = (REPO / "src").is_dir()
+if IS_FOLDER:
     sys.path.insert(0, str(REPO / "src"))
 
 try:
@@ -42,9 +45,20 @@ try:
 except ModuleNotFoundError as error:
     raise WorkflowError(
         f"this Snakemake runs on {sys.executable}, which lacks the Python package {error.name}; "
-        "build the workflow's environment with `make env` and use its snakemake "
-        "(`source .venv/bin/activate`)"
+        + (
+            "build the workflow's environment with `make env` and use its snakemake "
+            "(`source .venv/bin/activate`)"
+            if IS_FOLDER
+            else "a workflow from a git source brings no package: install that of the same version "
+            "beside Snakemake (README.md, Elsewhere)"
+        )
     ) from None
+
+
+def shipped(path):
+    """A file that is part of the workflow; Snakemake's copy of it where that has no folder."""
+    return REPO / path if IS_FOLDER else Path(workflow.source_path(f"../../{path}"))
+
 
 DEFAULT = Path("config/config.yaml")
 BY_CONDA = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
@@ -62,8 +76,8 @@ try:
         read_yaml(given)
     CONFIG = load_config(
         config,
-        default=DEFAULT if DEFAULT.is_file() else REPO / DEFAULT,
-        catalogue=REPO / "config/catalogue.yaml",
+        default=DEFAULT if DEFAULT.is_file() else shipped(DEFAULT),
+        catalogue=shipped("config/catalogue.yaml"),
     )
     MEASURES, SERVING_PYTHON = CONFIG.serving.experiment is not None, OWN
     if MEASURES:
@@ -76,7 +90,8 @@ except UserError as error:
     raise WorkflowError(str(error)) from None
 
 # The package is used from the checkout, without installing it.
-shell.prefix(f"set -euo pipefail; export PYTHONPATH={shlex.quote(str(REPO / 'src'))}; ")
+SEARCHED = f"export PYTHONPATH={shlex.quote(str(REPO / 'src'))}; " if IS_FOLDER else ""
+shell.prefix(f"set -euo pipefail; {SEARCHED}")
 
 PATHS = Paths(CONFIG)
 GPUS = jobs.gpus_per_job(CONFIG)

@@ -1,0 +1,85 @@
+"""The workflow as another one's module, from a git source: no folder, an installed package."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from .conftest import copy_workflow, counts, snakemake
+
+pytestmark = pytest.mark.workflow
+
+USER = """\
+configfile: "config/config.yaml"
+
+module evenprune:
+    snakefile:
+        gitfile("{source}", path="workflow/Snakefile", commit="{commit}")
+    config:
+        config
+
+use rule * from evenprune
+"""
+
+
+def git(folder, *words):
+    named = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+    done = subprocess.run(["git", *named, *words], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def user(repo, tmp_path_factory):
+    """The folder of a user: a Snakefile that takes the workflow from a git repository."""
+    if not shutil.which("git"):
+        pytest.skip("no git, which Snakemake takes the files by")
+    source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("user")
+    copy_workflow(repo, source)
+    git(source, "init", "-q")
+    git(source, "add", ".")
+    git(source, "commit", "-q", "-m", "all")
+    commit = git(source, "rev-parse", "HEAD")
+    (folder / "config").mkdir()
+    shutil.copy(repo / "config/config.yaml", folder / "config")
+    (folder / "Snakefile").write_text(USER.format(source=source, commit=commit))
+    return folder
+
+
+def test_it_plans_what_the_checkout_plans(repo, user, tmp_path):
+    found = counts(snakemake(user, "-n", "--cores", "1").stdout)
+    assert found.pop("total") > 100
+    plain = counts(snakemake(copy_workflow(repo, tmp_path), "-n", "--cores", "1", "all").stdout)
+    plain.pop("total")
+    assert found == plain
+
+
+def test_a_job_runs_on_the_installed_package(user):
+    target = "results/sources/data/mmlu.json"
+    done = snakemake(user, "--cores", "1", target)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (user / target).is_file()
+
+
+def test_without_the_package_it_says_where_to_get_it(user, tmp_path, monkeypatch):
+    (tmp_path / "evenprune").mkdir()
+    (tmp_path / "evenprune/__init__.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = snakemake(user, "-n", "--cores", "1")
+    assert done.returncode != 0
+    assert "a workflow from a git source brings no package" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_the_catalogue_finds_what_it_asks_for(repo):
+    """Its standardized usage: workflow/Snakefile, config/README.md and a file of usage."""
+    usage = yaml.safe_load((repo / ".snakemake-workflow-catalog.yml").read_text())["usage"]
+    assert usage["software-stack-deployment"]["conda"] is True
+    assert usage["report"] is True
+    for path in ("workflow/Snakefile", "config/README.md", "config/config.yaml"):
+        assert (repo / path).is_file()
+    rules = "".join(path.read_text() for path in (repo / "workflow/rules").glob("*.smk"))
+    assert 'conda:\n        "../../environment.yml"' in rules
+    assert os.path.isfile(repo / "environment.yml")
