@@ -51,6 +51,8 @@ rule world_model:
         model=directory("<results>/world/models/{model}"),
     log:
         "<results>/logs/world_model/{model}.log",
+    benchmark:
+        "<results>/logs/world_model/{model}.tsv"
     conda:
         "../../environment.yml"
     resources:

@@ -24,6 +24,8 @@ rule evaluate_checkpoint:
         summary="<results>/evals/{model}/{method}/{regime}/{calibration}/s{seed}/summary.json",
     log:
         "<results>/logs/evaluate_checkpoint/{model}/{method}/{regime}/{calibration}/s{seed}.log",
+    benchmark:
+        "<results>/logs/evaluate_checkpoint/{model}/{method}/{regime}/{calibration}/s{seed}.tsv"
     # Finish a checkpoint before the next one is begun.
     priority: 1
     conda:

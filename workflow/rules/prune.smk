@@ -19,6 +19,8 @@ rule prune_model:
         ),
     log:
         "<results>/logs/prune_model/{model}/{method}/{regime}/{calibration}/s{seed}.log",
+    benchmark:
+        "<results>/logs/prune_model/{model}/{method}/{regime}/{calibration}/s{seed}.tsv"
     wildcard_constraints:
         calibration=any_of(CONFIG.calibrations),
     conda:

@@ -44,6 +44,8 @@ rule benchmark_serving:
         efficiency="<results>/serving/{model}/efficiency.json",
     log:
         "<results>/logs/benchmark_serving/{model}.log",
+    benchmark:
+        "<results>/logs/benchmark_serving/{model}.tsv"
     conda:
         "../envs/vllm.yml"
     threads: UNDISTURBED
