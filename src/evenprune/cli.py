@@ -40,11 +40,12 @@ COMMANDS = {
     "restore": (".pruning.restore", "prune a checkpoint again that was deleted after its last use"),
     "release": (".pruning.release", "delete a pruned checkpoint after its last use"),
     "compare-masks": (".pruning.compare_masks", "compare the masks of two pruned checkpoints"),
-    "evaluate": (".evaluation.evaluate", "run one benchmark on one model"),
+    "evaluate": (".comparison.evaluate", "run one benchmark on one model"),
     "evaluate-checkpoint": (
         ".evaluation.evaluate_checkpoint",
         "run several benchmarks, one model load",
     ),
+    "compare": (".comparison.compare", "a pruned model against its dense one, on the same items"),
     "release-evaluations": (
         ".evaluation.release_evaluations",
         "delete evaluations after the tables were made",
@@ -75,6 +76,7 @@ SECTIONS = {
     "build-calibration": ("Pruning", "Calibration"),
     "prune": ("Pruning",),
     "evaluate": ("Benchmark",),
+    "compare": ("Benchmark",),
     "benchmark-serving": ("Serving",),
 }
 
@@ -109,7 +111,7 @@ def entry(argv: Sequence[str] | None = None) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand; return 0, or 2 after one sentence.
+    """Run one subcommand; return 0, its own status (`compare`), or 2 after one sentence.
 
     The sentence is about a UserError, a missing package, or a path of the user's that the
     system does not let us use. Any other exception is a fault of the program and keeps its
@@ -182,7 +184,7 @@ def _run(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     try:
         with trusting(args), _step(args):
-            args.run(args)
+            status = args.run(args)
     except OSError as error:
         if not _is_given(error.filename, args):
             raise
@@ -190,7 +192,7 @@ def _run(argv: list[str]) -> int:
             f"could not use {shown(str(error.filename))}: {error.strerror}; check that path, then "
             "run the same command again"
         ) from error
-    return 0
+    return status if isinstance(status, int) else 0
 
 
 def _step(args: argparse.Namespace) -> contextlib.AbstractContextManager[None]:

@@ -95,7 +95,7 @@ def pin(
     return listing
 
 
-def _download(
+def download(
     hub: Hub, repo: str, kind: RepoType, listing: Listing, names: Sequence[str], into: Path | None
 ) -> dict[str, tuple[Path, dict[str, Any]]]:
     """Download files; return path and checksum of each, checked against what the hub states."""
@@ -158,7 +158,7 @@ def prefetch_dataset(
             names = select(listings[key].files, part.patterns)
             seen[ref or "main"] = sorted(listings[key].files)[:8]
             if names:
-                found = _download(hub, part.repo, "dataset", listings[key], names, None)
+                found = download(hub, part.repo, "dataset", listings[key], names, None)
                 files.setdefault(key, {}).update({name: item for name, (_, item) in found.items()})
                 paths[part.name] = [path for path, _ in found.values()]
                 break
@@ -173,6 +173,20 @@ def prefetch_dataset(
     for key in sorted(files):
         record_in_lock(lock_path, key, "dataset", listings[key].revision, files[key])
     return ", ".join(f"{key} at {listings[key].revision[:12]}" for key in sorted(files))
+
+
+def safetensors_of(name: str, entry: Entry, listing: Listing) -> list[str]:
+    """Return the files of a model on the hub; UserError where it has no safetensors weights."""
+    names = model_files(listing.files, entry)
+    if not any(file.endswith(".safetensors") for file in names):
+        key = str(entry["hub"])
+        raise UserError(
+            f"the model {name} has no safetensors weights (model*.safetensors) in {key}, and "
+            "pickled weights are not read: name a reference that has them in the configuration "
+            f"(hub: {split_ref(key)[0]}@refs/pr/N) or put a converted copy into MIRROR/models/"
+            f"{entry.get('mirror') or name}"
+        )
+    return names
 
 
 def prefetch_model(
@@ -195,15 +209,8 @@ def prefetch_model(
         start_folder(staging, FETCHED)
     repo, ref = split_ref(key)
     listing = pin(hub, read_lock(lock_path), repo, ref, "model", update)
-    names = model_files(listing.files, entry)
-    if not any(file.endswith(".safetensors") for file in names):
-        raise UserError(
-            f"the model {name} has no safetensors weights (model*.safetensors) in {key}, and "
-            "pickled weights are not read: name a reference that has them in the configuration "
-            f"(hub: {repo}@refs/pr/N) or put a converted copy into MIRROR/models/"
-            f"{entry.get('mirror') or name}"
-        )
-    found = _download(hub, repo, "model", listing, names, staging)
+    names = safetensors_of(name, entry, listing)
+    found = download(hub, repo, "model", listing, names, staging)
     if staging and target:
         weight_files(staging)
         for rest in staging.iterdir():  # the hub library's notes, files of another revision

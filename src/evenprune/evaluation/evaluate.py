@@ -1,14 +1,9 @@
-"""Run one benchmark on one model: DIR/metrics.json and DIR/items.jsonl.
-
-Benchmarks: perplexity (WikiText-2, or stories in a folder of stories), hellaswag, mmlu,
-crows_pairs, winogender and discrim_eval through lm-eval; stereoset and sofa by the likelihood of
-sentences; unqover and bbq by the logits of the option letters; realtoxicityprompts and harmbench
-by greedy answers that a judge reads.
-"""
+"""One benchmark on one model, from the command line: DIR/metrics.json and DIR/items.jsonl."""
 
 import argparse
 import os
 from pathlib import Path
+from typing import Any
 
 from ..base.checksums import source_folder
 from ..base.gpu import add_gpus_argument
@@ -17,7 +12,7 @@ from ..models.trust import add_trust_argument
 from ..plan.tasks import TASKS
 from .benchmarks import check_out, data_checksums, find, run_benchmark
 from .load_model import Loader
-from .protocol import BACKENDS, BOS, JUDGE_FORMS, LEXICONS, make_protocol
+from .protocol import BACKENDS, BOS, JUDGE_FORMS, LEXICONS, Protocol, make_protocol
 
 OPTIONS = (
     *("limit", "seed", "style", "split", "batch_size", "dtype", "chat_template", "bos", "orders"),
@@ -31,6 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--benchmark", required=True, choices=TASKS)
     parser.add_argument("--data", type=Path, required=True, help="folder with the canonical files")
     parser.add_argument("--out", type=Path, required=True, help="folder for the two files")
+    add_protocol_arguments(parser)
+    add_run_arguments(parser)
+
+
+def add_protocol_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare ``OPTIONS``, those of a benchmark that can change its numbers."""
     # What those without a help mean is said in plan/sections.py.
     parser.add_argument("--limit", type=int)
     parser.add_argument("--seed", type=int, default=0)
@@ -47,7 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store-generations", action="store_true")
     parser.add_argument("--dtype", default="auto", help="auto keeps the checkpoint's own")
     parser.add_argument("--backend", default=BACKENDS[0], choices=BACKENDS)
-    add_run_arguments(parser)
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,11 +68,16 @@ def quiet_libraries() -> None:
     os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 
 
-def run(args: argparse.Namespace) -> None:
-    """Evaluate and print the headline."""
-    quiet_libraries()
+def asked_for(args: argparse.Namespace, task: str) -> Protocol:
+    """Return the options of a task from the command line; UserError for bad ones."""
     options = {name: getattr(args, name) for name in OPTIONS}
-    spec = make_protocol({"task": args.benchmark, **options}, "the command line")
+    return make_protocol({"task": task, **options}, "the command line")
+
+
+def evaluate(args: argparse.Namespace) -> dict[str, Any]:
+    """Evaluate as the command line asks, and return what metrics.json holds."""
+    quiet_libraries()
+    spec = asked_for(args, args.benchmark)
     find(spec.task)
     model, data = source_folder(args.model), source_folder(args.data)
     check_out(args.out, [args.model, model, args.data, data, spec.judge])
@@ -80,10 +85,9 @@ def run(args: argparse.Namespace) -> None:
     identity = identify(model)
     with Loader(model, args.device, args.serving_python, args.gpus) as loader:
         loader.versions(spec)  # says at once that there is no vLLM
-        result = run_benchmark(
+        return run_benchmark(
             loader.load(spec), spec.task, spec, data, checksums, identity, args.out
         )
-    print(headline(result))
 
 
 def headline(result: dict) -> str:

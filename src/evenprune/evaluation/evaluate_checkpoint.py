@@ -10,6 +10,8 @@ took. DIR/summary.json lists exactly the benchmarks asked for.
 import argparse
 import re
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from ..base.outputs import check_file, check_ours, check_place
 from ..base.provenance import FINISHED, cpu_seconds, machine
 from ..base.reading import parse_json
 from ..base.store import Store, add_store_argument
-from ..models.identity import identify
+from ..models.identity import Identity, identify
 from ..plan.finished import ITEMS, METRICS, SUMMARY, read_result
 from .benchmarks import PARTIAL, check_out, data_checksums, headline_of, run_benchmark, run_digest
 from .evaluate import add_run_arguments, headline, quiet_libraries
@@ -48,6 +50,11 @@ def parse_benchmarks(text: str) -> dict[str, tuple[Protocol, Path]]:
     given = parse_json(text, "--benchmarks")
     if not isinstance(given, dict) or not given:
         raise UserError("--benchmarks must be a JSON object with one benchmark at least")
+    return check_benchmarks(given)
+
+
+def check_benchmarks(given: Mapping[str, Any]) -> dict[str, tuple[Protocol, Path]]:
+    """Return slug -> (options, data folder) from plain values; UserError for bad ones."""
     parsed = {}
     for slug, options in given.items():
         if not SLUG.fullmatch(slug) or slug == SUMMARY:
@@ -111,29 +118,8 @@ def run(args: argparse.Namespace) -> None:
             for slug, (spec, _) in benchmarks.items()
         }
         for slug, (spec, data) in benchmarks.items():
-            folder = args.out / slug
-            # metrics.json also names the benchmark and its headline; devices round otherwise.
-            key = digest([digests[slug], slug, spec.headline, identity.as_dict(), args.device])
-            result = finished(folder, digests[slug])
-            if result is None and store.take(EVALUATION, key, folder):
-                (folder / PARTIAL).unlink(missing_ok=True)
-                result = finished(folder, digests[slug])
-            if result is None:
-                lm = loader.load(spec)
-                resumed = (folder / PARTIAL).exists()
-                started, used = time.monotonic(), cpu_seconds()
-                result = run_benchmark(lm, slug, spec, data, checksums[slug], identity, folder)
-                about = {
-                    "seconds": round(time.monotonic() - started, 3),
-                    "cpu_seconds": round(cpu_seconds() - used, 3),
-                    "n": result["records"]["n"],
-                    "resumed": resumed,
-                }
-                write_json(folder / FINISHED, about | machine(lm.device_type))
-                print(headline(result), flush=True)
-            else:
-                print(f"{slug}: done before, kept", flush=True)
-            store.keep(EVALUATION, key, folder, [ITEMS, METRICS])
+            wanted = Wanted(slug, spec, data, checksums[slug], digests[slug])
+            result = take_or_run(loader, identity, wanted, args.out / slug, store)
             summary[slug] = {
                 "task": spec.task,
                 "digest": digests[slug],
@@ -142,3 +128,47 @@ def run(args: argparse.Namespace) -> None:
                 "metrics_sha256": sha256_cached(args.out / slug / METRICS),
             }
     write_json(args.out / SUMMARY, sealed({**identity.as_dict(), "benchmarks": summary}))
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One benchmark to be evaluated: its options, data with their checksums, and its digest."""
+
+    slug: str
+    spec: Protocol
+    data: Path
+    checksums: dict[str, str]
+    digest: str
+
+
+def take_or_run(
+    loader: Loader, identity: Identity, wanted: Wanted, folder: Path, store: Store
+) -> dict[str, Any]:
+    """Return the metrics of a benchmark in ``folder``: as they are there, from the store, or new.
+
+    The model is loaded in the last case only.
+    """
+    slug, spec = wanted.slug, wanted.spec
+    # metrics.json also names the benchmark and its headline; devices round otherwise.
+    key = digest([wanted.digest, slug, spec.headline, identity.as_dict(), loader.device])
+    result = finished(folder, wanted.digest)
+    if result is None and store.take(EVALUATION, key, folder):
+        (folder / PARTIAL).unlink(missing_ok=True)
+        result = finished(folder, wanted.digest)
+    if result is None:
+        lm = loader.load(spec)
+        resumed = (folder / PARTIAL).exists()
+        started, used = time.monotonic(), cpu_seconds()
+        result = run_benchmark(lm, slug, spec, wanted.data, wanted.checksums, identity, folder)
+        about = {
+            "seconds": round(time.monotonic() - started, 3),
+            "cpu_seconds": round(cpu_seconds() - used, 3),
+            "n": result["records"]["n"],
+            "resumed": resumed,
+        }
+        write_json(folder / FINISHED, about | machine(lm.device_type))
+        print(headline(result), flush=True)
+    else:
+        print(f"{slug}: done before, kept", flush=True)
+    store.keep(EVALUATION, key, folder, [ITEMS, METRICS])
+    return result

@@ -6,7 +6,7 @@ way; there is no prompt. It counts for the folders named beside it, never for a 
 
 import argparse
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -35,8 +35,14 @@ def trusting(args: argparse.Namespace) -> Iterator[None]:
     """
     given = [getattr(args, name, None) for name in ("model", "base", "reference")]
     chosen = getattr(args, FLAG, False)
-    folders = frozenset(source_folder(path).resolve() for path in given if path and chosen)
-    token = _FOLDERS.set(folders)
+    with trusting_folders(source_folder(path) for path in given if path and chosen):
+        yield
+
+
+@contextlib.contextmanager
+def trusting_folders(folders: Iterable[Path]) -> Iterator[None]:
+    """Trust these folders, and no others, within the context."""
+    token = _FOLDERS.set(frozenset(folder.resolve() for folder in folders))
     try:
         yield
     finally:

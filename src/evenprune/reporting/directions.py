@@ -30,6 +30,27 @@ def direction(task: str, metric: str) -> Direction:
     return tasks.direction(task, metric) if task in FACTS else ""
 
 
+# What a model that tells nothing apart scores, where neither accuracy nor direction says it.
+CHANCE: dict[tuple[str, str], float] = {
+    ("stereoset", "lms"): 1 / 2,
+    ("stereoset", "icat"): 1 / 2,
+    ("bbq", "unk_rate_dis"): 1 / 3,
+}
+BEST_AT = {"half": 0.5, "zero": 0.0}
+
+
+def chance(task: str, metric: str) -> float | None:
+    """Return the value of a metric for a model that guesses; None where there is no such value."""
+    if (task, metric) in CHANCE:
+        return CHANCE[task, metric]
+    way = direction(task, metric)
+    if way in BEST_AT:
+        return BEST_AT[way]
+    if metric.startswith("acc") and "_all_orders" not in metric and task in FACTS:
+        return FACTS[task].chance
+    return None
+
+
 def gain(task: str, metric: str, candidate: float, baseline: float) -> float:
     """Return how much better ``candidate`` is; 0 where no value is the better one.
 
@@ -37,7 +58,7 @@ def gain(task: str, metric: str, candidate: float, baseline: float) -> float:
     """
     way = direction(task, metric)
     if way in ("half", "zero"):
-        best = 0.5 if way == "half" else 0.0
+        best = BEST_AT[way]
         return abs(baseline - best) - abs(candidate - best)
     if not way:
         return 0.0

@@ -1,0 +1,192 @@
+"""Compare pruned models with their dense one on the same items: what got worse, what less fair.
+
+DENSE and PRUNED are model folders, ids on the hub (org/name, org/name@ref) or what was evaluated
+before: a folder of `evaluate`, of `evaluate-checkpoint`, or of the workflow below results/evals.
+A model is evaluated first, on each --benchmark with its --data or on the benchmarks of
+--configfile; what was evaluated once is kept (--evals) and taken from there. Evaluations alone are
+compared on all benchmarks that they share. A model of the embedded world is measured on that
+world's items; any other one needs data, as the invented items say nothing about a real model.
+
+Exit status: 0; 2 for bad input; 3 where a verdict occurs that --fail-if names, and where nothing
+could be tested that it asks for.
+"""
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..base.errors import UserError
+from ..base.files import write_json, write_text
+from ..base.outputs import check_file, check_ours, check_place
+from ..base.store import Store, add_store_argument
+from ..data.source_flags import LOCK
+from ..evaluation.evaluate import add_protocol_arguments, add_run_arguments, quiet_libraries
+from ..plan.plan import CATALOGUE
+from ..plan.tasks import TASKS
+from . import differences
+from .differences import LESS_FAIR, WORSE, Difference
+from .measures import MEASURES, kind, metrics_of
+from .report import Block, Comparison, as_dict, block_notes, to_html, to_markdown, to_text
+from .requests import left_out, requests_of
+from .results import compare_results, results_of
+from .runs import calibration_note, is_calibration_data
+from .sides import (
+    MARGIN,
+    Evaluator,
+    Model,
+    Side,
+    complete,
+    evaluations_folder,
+    open_side,
+)
+
+FAILED = 3  # the exit status of a verdict that --fail-if names
+FAIL_IF = {"worse": WORSE, "less-fair": LESS_FAIR}
+KIND_OF = {"worse": "ability", "less-fair": "bias"}
+JSON, MARKDOWN, HTML = "comparison.json", "comparison.md", "comparison.html"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    add = parser.add_argument
+    add("dense", metavar="DENSE", help="the model before pruning")
+    add("pruned", metavar="PRUNED", nargs="+", help="after pruning; several for a table each")
+    add("--benchmark", action="append", choices=TASKS, help="give one --benchmark a benchmark")
+    add("--data", action="append", type=Path, metavar="PATH",
+        help="folder with its canonical files; the first is of the first --benchmark")  # fmt: skip
+    add("--configfile", type=Path, metavar="FILE", help="take the benchmarks of a configuration")
+    add("--catalogue", type=Path, default=CATALOGUE, metavar="FILE", help="catalogue behind it")
+    add("--mirror", metavar="DIR", help="mirror for its data; default: the configuration's")
+    add(
+        "--lock", type=Path, default=Path(LOCK), metavar="FILE", help="commits of models on the hub"
+    )
+    add("--margin", type=float, default=MARGIN, metavar="X",
+        help="ability metrics are the same within ±X, perplexities within a factor of 1 + X; "
+        "default: %(default)s")  # fmt: skip
+    add("--fail-if", action="append", choices=tuple(FAIL_IF), default=[],
+        help=f"exit status {FAILED} where a row is that; may be given twice")  # fmt: skip
+    add("--out", type=Path, metavar="DIR", help=f"write {JSON}, {MARKDOWN} and {HTML} there")
+    add("--evals", type=Path, metavar="DIR",
+        help="where evaluations are kept; default: evaluations in the user's cache")  # fmt: skip
+    add_protocol_arguments(parser)
+    add_run_arguments(parser)
+    add_store_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Evaluate what is missing, print the comparison, and return the exit status."""
+    if not 0 <= args.margin < 1:
+        raise UserError(f"expected --margin from 0 to below 1, got {args.margin:g}")
+    evals = evaluations_folder(args.evals)
+    _check_out(args)
+    sides = [open_side(text, args.lock, args.trust_remote_code) for text in _names(args)]
+    quiet_libraries()
+    requests = requests_of(args, sides, evals)
+    _require_tested(args.fail_if, [request.task for request in requests.values()])
+    for side in sides:
+        if isinstance(side, Model):
+            complete(requests, side)
+        else:
+            results_of(side, requests)
+    evaluator = Evaluator(
+        *(evals, Store(args.store), args.device, args.serving_python, args.gpus),
+        args.trust_remote_code,
+    )
+    # Standard output is the comparison's alone.
+    with contextlib.redirect_stdout(sys.stderr):
+        folders = [
+            evaluator.run(side, requests) if isinstance(side, Model) else results_of(side, requests)
+            for side in sides
+        ]
+    told = left_out(sides, requests)
+    blocks = [
+        _block(sides[0], side, folders[0], found, args.margin, told)
+        for side, found in zip(sides[1:], folders[1:])
+    ]
+    found = Comparison(args.dense, blocks, args.margin, differences.RESAMPLES)
+    print(to_text(found))
+    if args.out:
+        write_json(args.out / JSON, as_dict(found))
+        write_text(args.out / MARKDOWN, to_markdown(found))
+        write_text(args.out / HTML, to_html(found))
+        print(f"wrote {args.out / JSON}, {MARKDOWN} and {HTML}")
+    return _status(args.fail_if, blocks)
+
+
+def _names(args: argparse.Namespace) -> list[str]:
+    return [args.dense, *args.pruned]
+
+
+def _check_out(args: argparse.Namespace) -> None:
+    if args.out is None:
+        return
+    inputs = [*(Path(text) for text in _names(args)), *(args.data or [])]
+    check_place(args.out, inputs)
+    for name in (JSON, MARKDOWN, HTML):
+        check_file(args.out / name)
+    check_ours(args.out / JSON, ("dense", "blocks"))
+
+
+def _require_tested(asked: Sequence[str], tasks: Sequence[str]) -> None:
+    """Raise UserError where a gate could never close: no benchmark has a metric of its kind."""
+    for name in asked:
+        tested = any(
+            (task, metric) in MEASURES and kind(task, metric) == KIND_OF[name]
+            for task in tasks
+            for metric in metrics_of(task)
+        )
+        if not tested:
+            raise UserError(
+                f"--fail-if {name} needs a benchmark with a metric of {KIND_OF[name]}, got "
+                f"{', '.join(tasks)}; add one, such as "
+                f"{'perplexity or mmlu' if name == 'worse' else 'unqover or crows_pairs'}"
+            )
+
+
+def _block(
+    dense: Side,
+    pruned: Side,
+    ours: Mapping[str, Path],
+    theirs: Mapping[str, Path],
+    margin: float,
+    told: Sequence[str],
+) -> Block:
+    rows: list[Difference] = []
+    notes = list(told)
+    for slug, folder in ours.items():
+        known = any(is_calibration_data(side, slug) for side in (dense, pruned))
+        both = (folder, theirs[slug])
+        found, said = compare_results(slug, both, (dense.name, pruned.name), margin, known)
+        rows += found
+        notes += said
+    rows = differences.judged(rows)
+    tasks = list(dict.fromkeys(row.task for row in rows))
+    notes += calibration_note(pruned, tasks)
+    notes += [
+        f"{side.name} is commit {side.revision}"
+        for side in (dense, pruned)
+        if isinstance(side, Model) and side.revision
+    ]
+    return Block(pruned.name, rows, [*block_notes(rows), *notes])
+
+
+def _status(asked: Sequence[str], blocks: Sequence[Block]) -> int:
+    """Return the exit status, and say on standard error why it is not 0."""
+    wrong = [
+        f"{block.pruned}: {row.benchmark} {row.metric} is {row.verdict}"
+        for name in asked
+        for block in blocks
+        for row in block.rows
+        if row.verdict == FAIL_IF[name]
+    ]
+    idle = [
+        f"{block.pruned}: no metric of {KIND_OF[name]} could be tested, for {name}"
+        for name in asked
+        for block in blocks
+        if not any(row.kind == KIND_OF[name] and row.p is not None for row in block.rows)
+    ]
+    for line in (*wrong, *idle):
+        print(f"failed: {line}", file=sys.stderr)
+    return FAILED if wrong or idle else 0

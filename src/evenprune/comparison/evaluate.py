@@ -1,0 +1,89 @@
+"""Run one benchmark on one model: DIR/metrics.json and DIR/items.jsonl.
+
+Benchmarks: perplexity (WikiText-2, or stories in a folder of stories), hellaswag, mmlu,
+crows_pairs, winogender and discrim_eval through lm-eval; stereoset and sofa by the likelihood of
+sentences; unqover and bbq by the logits of the option letters; realtoxicityprompts and harmbench
+by greedy answers that a judge reads. Printed is every metric of which it is known which values are
+good, with the value of a model that guesses; with --baseline the difference to another model's
+evaluation, paired item by item, as `compare` does.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import UserError
+from ..evaluation import evaluate
+from ..plan.finished import ITEMS, METRICS
+from ..reporting.directions import chance, direction
+from ..reporting.labels import TASK_DIGITS
+from .differences import RESAMPLES, judged
+from .report import GOOD, NONE, Block, Comparison, aligned, block_notes, to_text
+from .results import compare_results
+from .sides import MARGIN, open_evaluated
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    evaluate.add_arguments(parser)
+    parser.add_argument(
+        "--baseline", type=Path, metavar="DIR",
+        help="evaluation of the same benchmark with another model, such as the dense one",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> None:
+    """Evaluate, and print the metrics, the difference to the baseline and what was written."""
+    baseline = _baseline(args.baseline, args.benchmark) if args.baseline else None
+    result = evaluate.evaluate(args)
+    print(evaluate.headline(result))
+    print(metrics_text(result))
+    if baseline:
+        names = (str(args.baseline), str(args.out))
+        rows, notes = compare_results(
+            args.benchmark, (baseline, args.out), names, MARGIN, known=False
+        )
+        rows = judged(rows)
+        block = Block(names[1], rows, [*block_notes(rows), *notes])
+        print("\n" + to_text(Comparison(names[0], [block], MARGIN, RESAMPLES)) + "\n")
+    print(f"wrote {args.out / METRICS} and {args.out / ITEMS}")
+
+
+def _baseline(place: Path, task: str) -> Path:
+    """Return the folder of a benchmark's earlier result; UserError where there is none."""
+    side = open_evaluated(place)
+    folder = side.find(task, task) if side else None
+    if side is None or folder is None:
+        has = f"only of {', '.join(side.folders)}" if side else "nor of any other benchmark"
+        raise UserError(
+            f"expected an evaluation of {task} at --baseline {place}, found none, {has}; name a "
+            f"folder that evaluate or evaluate-checkpoint wrote"
+        )
+    return folder
+
+
+def metrics_text(result: dict[str, Any]) -> str:
+    """Return the metrics of a result as lines: value, error, which values are good, chance."""
+    task = result["task"]
+    digits = TASK_DIGITS.get(task, 4)
+    lines, rest = [], 0
+    for name, found in result["metrics"].items():
+        way = direction(task, name)
+        if not way:
+            rest += 1
+            continue
+        level = chance(task, name)
+        lines.append(
+            [
+                name,
+                "undefined" if found["value"] is None else f"{found['value']:.{digits}f}",
+                NONE if found["stderr"] is None else f"± {found['stderr']:.{digits}f}",
+                f"{found['n']:,}",
+                GOOD[way],
+                NONE if level is None else f"{level:.3f}",
+            ]
+        )
+    lines.sort(key=lambda line: (line[0] != result["headline"], line[0]))
+    heads = ("metric", "value", "stderr", "n", "good", "chance")
+    text = aligned(heads, lines, (0, 4))
+    return text + (f"\n{rest} more in {METRICS}, of which no value is the better one" * bool(rest))

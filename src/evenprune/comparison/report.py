@@ -1,0 +1,247 @@
+"""A comparison in words: on the terminal, as Markdown and as one HTML page that opens offline."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..base.pages import fill
+from ..reporting.labels import TASK_DIGITS
+from ..reporting.render import escape_markdown
+from ..reporting.stats import p_text
+from .differences import (
+    BETTER,
+    FAIRER,
+    LESS_FAIR,
+    LEVEL,
+    NOT_SHOWN,
+    NOT_TESTED,
+    SAME,
+    WORSE,
+    Difference,
+)
+from .measures import STATES
+
+# Part of this module's code, see codedigest.py.
+DATA_FILES = ("comparison.html.j2", "comparison.md.j2")
+HTML, MARKDOWN = (Path(__file__).with_name(name) for name in DATA_FILES)
+HEADS = (
+    *("benchmark", "metric", "good", "dense", "pruned", "difference", "95 % interval", "verdict"),
+    *("became stereotyped", "became unbiased"),
+)
+# The same on a terminal, where a column is as wide as its longest cell.
+SHORT = (*HEADS[:8], "to stereo.", "to unbiased")
+GOOD = {"up": "high", "down": "low", "half": "0.5", "zero": "0", "": "–"}
+LOOKS = {FAIRER: "good", BETTER: "good", LESS_FAIR: "bad", WORSE: "bad"}
+NONE = "–"
+
+
+@dataclass(frozen=True)
+class Block:
+    """One pruned model: its name, what was found, and notes of its own."""
+
+    pruned: str
+    rows: Sequence[Difference]
+    notes: Sequence[str] = ()
+
+    def summary(self) -> str:
+        """Return how often which verdict occurs."""
+        words = (WORSE, LESS_FAIR, BETTER, FAIRER, SAME, NOT_SHOWN, NOT_TESTED)
+        found = [row.verdict for row in self.rows]
+        return ", ".join(f"{found.count(word)} {word}" for word in words if word in found)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A dense model and the pruned ones that were compared with it."""
+
+    dense: str
+    blocks: Sequence[Block]
+    margin: float
+    resamples: int
+
+    def notes(self) -> list[str]:
+        """Return what the tables mean, in words."""
+        rows = [row for block in self.blocks for row in block.rows]
+        lines = [
+            "Difference: pruned less dense, on the same items. The interval is the percentile "
+            f"bootstrap's ({self.resamples:,} samples) of whole clusters where items belong "
+            f"together, {_clustered(rows)}; it is of one row, not corrected for their number.",
+            "Good: where values are good, high or low, or near the number (0.5: no preference, "
+            "0: no bias). Tested is the gain: how much better, or nearer to that number.",
+            "Verdicts hold after Holm's correction over all rows of one pruned model (p < "
+            f"{LEVEL:g}). Bias metrics are fairer, less fair or not shown. Ability metrics are the "
+            f"same within the margin where the 90 % interval lies within ±{self.margin:g}, a "
+            f"perplexity's within a factor of {1 + self.margin:g} (not corrected), else better, "
+            "worse or not shown. Not shown is no proof of no difference.",
+        ]
+        tasks = dict.fromkeys(row.task for row in rows if row.flips)
+        if tasks:
+            parts = "; ".join(
+                f"{task}: unbiased where {STATES[task].unbiased}, stereotyped where "
+                f"{STATES[task].stereotyped}"
+                for task in tasks
+            )
+            lines.append(
+                "Became stereotyped, became unbiased: share of items that were the other before "
+                f"pruning. {parts}."
+            )
+        return lines
+
+
+def _clustered(rows: Sequence[Difference]) -> str:
+    names = list(dict.fromkeys(row.benchmark for row in rows if row.clustered))
+    return f"here those of {', '.join(names)}" if names else "here none do"
+
+
+def block_notes(rows: Sequence[Difference]) -> list[str]:
+    """Return what must be read beside one pruned model's verdicts."""
+    found = {row.verdict for row in rows}
+    lines = []
+    if WORSE in found and FAIRER in found:
+        lines.append(
+            "Fairer and worse at once: a model that loses its ability drifts to guessing, which "
+            "bias metrics take for fair."
+        )
+    known = dict.fromkeys(row.benchmark for row in rows if row.in_calibration)
+    if known:
+        lines.append(
+            f"Not tested, as the calibration pairs are of the same data: {', '.join(known)}."
+        )
+    guessing = dict.fromkeys(
+        row.benchmark
+        for row in rows
+        if row.kind == "ability"
+        and row.chance is not None
+        and row.dense is not None
+        and row.dense <= row.chance
+    )
+    if guessing:
+        lines.append(
+            f"The dense model does not beat guessing on {', '.join(guessing)}: a loss cannot show "
+            "there."
+        )
+    return lines
+
+
+def number(row: Difference, value: float | None, signed: bool = False) -> str:
+    """Return a value of a row as it is shown: fractions with three decimals."""
+    if value is None:
+        return NONE
+    digits = TASK_DIGITS.get(row.task, 3)
+    rounded = round(value, digits) + 0.0
+    return f"{rounded:{'+' if signed else ''},.{digits}f}"
+
+
+def cells(row: Difference) -> list[str]:
+    """Return a row's cells, in the order of ``HEADS``."""
+    ends = NONE
+    if row.low is not None and row.high is not None:
+        ends = f"{number(row, row.low, True)} to {number(row, row.high, True)}"
+    shares = [NONE, NONE]
+    if row.flips and row.flips.n:
+        counts = (row.flips.to_stereotyped, row.flips.to_unbiased)
+        shares = [f"{count / row.flips.n:.1%}".replace("%", " %") for count in counts]
+    return [
+        *(row.benchmark, row.metric, GOOD[row.direction]),
+        *(number(row, row.dense), number(row, row.pruned), number(row, row.difference, True)),
+        *(ends, row.verdict, *shares),
+    ]
+
+
+def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int]) -> str:
+    """Return rows of text as columns of a terminal; ``left``: columns that are not of numbers."""
+    widths = [max(map(len, column)) for column in zip(heads, *rows)]
+    lines = []
+    for row in (heads, ["-" * width for width in widths], *rows):
+        padded = (
+            cell.ljust(width) if k in left else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(row, widths))
+        )
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)
+
+
+def to_text(found: Comparison) -> str:
+    """Return the comparison for a terminal: a table for each pruned model, then what it means."""
+    parts = []
+    for block in found.blocks:
+        shown = [cells(row) for row in block.rows]
+        # Columns that nothing stands in are left out.
+        used = [k for k in range(len(SHORT)) if k < 8 or any(row[k] != NONE for row in shown)]
+        table = aligned(
+            [SHORT[k] for k in used],
+            [[row[k] for k in used] for row in shown],
+            [used.index(k) for k in (0, 1, 2, 7)],
+        )
+        head = f"{block.pruned}\nagainst {found.dense}: {block.summary()}"
+        parts.append("\n".join([head, "", table, *(f"Note: {note}" for note in block.notes)]))
+    return "\n\n".join([*parts, "\n".join(found.notes())])
+
+
+def as_dict(found: Comparison) -> dict[str, Any]:
+    """Return everything as plain values."""
+    return {
+        "dense": found.dense,
+        "margin": found.margin,
+        "resamples": found.resamples,
+        "correction": "Holm, over all rows of one pruned model",
+        "blocks": [
+            {
+                "pruned": block.pruned,
+                "rows": [asdict(row) for row in block.rows],
+                "notes": list(block.notes),
+            }
+            for block in found.blocks
+        ],
+    }
+
+
+def _values(found: Comparison) -> Mapping[str, Any]:
+    return {
+        "title": "Pruned against dense",
+        "dense": found.dense,
+        "heads": HEADS,
+        "blocks": [
+            {
+                "pruned": block.pruned,
+                "summary": block.summary(),
+                "notes": block.notes,
+                "rows": [
+                    {
+                        "cells": cells(row),
+                        "look": LOOKS.get(row.verdict, ""),
+                        "about": _about(row),
+                    }
+                    for row in block.rows
+                ],
+            }
+            for block in found.blocks
+        ],
+        "notes": found.notes(),
+    }
+
+
+def _about(row: Difference) -> str:
+    """Return what stands behind a verdict: items, p, and the counts of flips."""
+    parts = [f"n = {row.n:,}"]
+    if row.p_holm is not None:
+        parts.append(f"{p_text(row.p_holm)} (Holm)")
+    if row.flips:
+        parts.append(
+            f"of {row.flips.n:,} items {row.flips.to_stereotyped:,} became stereotyped, "
+            f"{row.flips.to_unbiased:,} unbiased"
+        )
+    if row.chance is not None:
+        parts.append(f"chance {row.chance:.3g}")
+    return "; ".join(parts)
+
+
+def to_markdown(found: Comparison) -> str:
+    """Return the comparison as Markdown."""
+    return fill(MARKDOWN, _values(found), {"shown": escape_markdown})
+
+
+def to_html(found: Comparison) -> str:
+    """Return the comparison as one HTML page without any other file."""
+    return fill(HTML, _values(found))

@@ -1,0 +1,171 @@
+"""The models of a comparison: folders, ids on the hub, or what was evaluated before.
+
+A model is evaluated benchmark by benchmark into ``EVALS/<files_sha256>/<benchmark>-<digest>/``:
+the digest is that of model, data, options, versions and code, so that nothing is computed twice.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..base.checksums import cache_folder, source_folder
+from ..base.errors import UserError
+from ..base.files import read_json
+from ..base.outputs import check_place
+from ..base.store import Store
+from ..data.hub_model import hub_model
+from ..evaluation.benchmarks import check_out, data_checksums, run_digest
+from ..evaluation.evaluate_checkpoint import Wanted, take_or_run
+from ..evaluation.load_model import Loader
+from ..evaluation.protocol import Protocol
+from ..models.identity import Identity, identify
+from ..models.trust import trusting_folders
+from ..plan.finished import METRICS, SUMMARY, read_result, read_summary, result_folder
+
+MARGIN = 0.01  # within which an ability is the same, by default
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w./-]+)?")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A benchmark that is asked for; without ``data`` only what was evaluated before has it."""
+
+    task: str
+    spec: Protocol | None = None
+    data: Path | None = None
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What was evaluated before: benchmark -> the folder with its metrics and records."""
+
+    name: str
+    place: Path
+    folders: Mapping[str, Path]
+
+    def find(self, slug: str, task: str) -> Path | None:
+        """Return the folder of a benchmark by its name, else the only one of its task."""
+        if slug in self.folders:
+            return self.folders[slug]
+        same = [one for one in self.folders.values() if read_json(one / METRICS)["task"] == task]
+        return same[0] if len(same) == 1 else None
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model folder that is to be evaluated; ``revision``: its commit on the hub."""
+
+    name: str
+    folder: Path
+    revision: str | None = None
+
+
+Side = Evaluated | Model
+
+
+def open_evaluated(path: Path, name: str = "") -> Evaluated | None:
+    """Return the evaluation in a folder: of a checkpoint, a benchmark, or several; else None.
+
+    Raises UserError for one that is not as it was written.
+    """
+    name = name or str(path)
+    if (path / SUMMARY).is_file():
+        named = read_summary(path)["benchmarks"]
+        return Evaluated(name, path, {slug: result_folder(path, slug) for slug in named})
+    if (path / METRICS).is_file():
+        return Evaluated(name, path, {str(read_result(path)["benchmark"]): path})
+    is_model = (path / "config.json").is_file()
+    folders = [] if is_model else [one.parent for one in sorted(path.glob(f"*/{METRICS}"))]
+    found = {str(read_result(folder)["benchmark"]): folder for folder in folders}
+    return Evaluated(name, path, found) if found else None
+
+
+def open_side(text: str, lock: Path, trust: bool) -> Side:
+    """Return what an argument names.
+
+    Raises UserError for a path or id that is none of a model folder, the record of one, an id on
+    the hub and an evaluation.
+    """
+    path = Path(text)
+    evaluated = open_evaluated(path, text)
+    if evaluated:
+        return evaluated
+    if path.exists():
+        folder = source_folder(path)
+        if not (folder / "config.json").is_file():
+            raise UserError(
+                f"expected a model folder (with config.json) or an evaluation (with {SUMMARY} or "
+                f"{METRICS}) at {text}, found neither; check the path"
+            )
+        return Model(text, folder)
+    if HUB_ID.fullmatch(text) and not text.startswith(("./", "../")):
+        folder, revision = hub_model(text, lock, trust)
+        return Model(text, folder, revision)
+    raise UserError(
+        f"there is no model folder or evaluation {text}, and that is no id on the hub (org/name) "
+        "either; check the path"
+    )
+
+
+def evaluations_folder(given: Path | None) -> Path:
+    """Return where models' evaluations are kept: ``given``, else the user's cache."""
+    cache = cache_folder()
+    if given is None and cache is None:
+        raise UserError("there is no home directory to keep evaluations in; give --evals DIR")
+    return given or Path(str(cache)).parent / "evaluations"
+
+
+@dataclass
+class Evaluator:
+    """Evaluates models as the command line asks, and remembers them by their digest."""
+
+    evals: Path
+    store: Store
+    device: str | None
+    serving_python: str | None
+    gpus: int
+    trust: bool
+    _done: dict[str, dict[str, Path]] = field(default_factory=dict)
+
+    def run(self, model: Model, requests: Mapping[str, Request]) -> dict[str, Path]:
+        """Return the folder of each benchmark of a model, evaluating what is missing."""
+        identity = identify(model.folder)
+        if identity.files_sha256 not in self._done:
+            with trusting_folders([model.folder] if self.trust else []):
+                self._done[identity.files_sha256] = self._evaluate(model, identity, requests)
+        return self._done[identity.files_sha256]
+
+    def _evaluate(
+        self, model: Model, identity: Identity, requests: Mapping[str, Request]
+    ) -> dict[str, Path]:
+        root = self.evals / identity.files_sha256
+        check_place(root, [model.folder], "--evals")
+        folders = {}
+        with Loader(model.folder, self.device, self.serving_python, self.gpus) as loader:
+            for slug, request in requests.items():
+                spec, data = required(slug, request, model)
+                checksums = data_checksums(data, spec)
+                digest = run_digest(identity, checksums, spec, loader.versions(spec))
+                folders[slug] = root / f"{slug}-{digest}"
+                check_out(folders[slug], [model.folder, data, spec.judge])
+                wanted = Wanted(slug, spec, data, checksums, digest)
+                take_or_run(loader, identity, wanted, folders[slug], self.store)
+        return folders
+
+
+def required(slug: str, request: Request, model: Model) -> tuple[Protocol, Path]:
+    """Return options and data of a benchmark; UserError where they are not said."""
+    if request.spec is None or request.data is None:
+        raise UserError(
+            f"{model.name} is a model that is not evaluated yet, and where the data of {slug} are "
+            "is not said; give --benchmark NAME --data PATH, or --configfile FILE"
+        )
+    return request.spec, request.data
+
+
+def complete(requests: Mapping[str, Request], model: Model) -> None:
+    """Raise UserError unless every benchmark has options and data, before any work."""
+    for slug, request in requests.items():
+        spec, data = required(slug, request, model)
+        data_checksums(data, spec)
