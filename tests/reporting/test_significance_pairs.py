@@ -17,6 +17,7 @@ from evenprune.plan.run_sheet import RunSheet, read_run_sheet
 from evenprune.plan.sections import MethodVariant
 from evenprune.reporting import significance, stats
 from evenprune.reporting.fields import Run
+from evenprune.reporting.frames import read_frame, write_frame
 from evenprune.reporting.results import Group, Quantity, Results, Significance
 
 VARIANTS = {
@@ -96,8 +97,12 @@ def test_p_and_interval_are_corrected_over_the_same_family(run):
         assert bool(row["p_holm"]) == bool(row["family_low"]) == bool(row["family_high"])
         if row["p_holm"]:
             base = config.methods[row["method"]].method if row["method"] in config.methods else None
-            families.setdefault((base or row["method"], row["seed"]), []).append(row)
-    assert {name for name, _ in families} == {"debias-sparsegpt", "debias-erase", "debias-gradient"}
+            key = (row["against"], base or row["method"], row["seed"])
+            families.setdefault(key, []).append(row)
+    debiasing = {"debias-sparsegpt", "debias-erase", "debias-gradient"}
+    pruned = debiasing | {"magnitude", "wanda", "sparsegpt"}
+    for against, methods in (("method", debiasing), ("dense", pruned)):
+        assert {name for one, name, _ in families if one == against} == methods
     clear = 0
     for rows in families.values():
         p_values = [float(row["p_t"]) for row in rows]
@@ -124,11 +129,42 @@ def test_another_method_in_the_run_changes_no_other_familys_p(run):
     fewer = dataclasses.replace(
         sheet, files={p: files for p, files in sheet.files.items() if p.method in wanted}
     )
-    key = ["method", "regime", "calibration", "benchmark", "metric"]
+    key = ["against", "method", "regime", "calibration", "benchmark", "metric"]
     both = [significance.item_tests(one, 50).set_index(key) for one in (sheet, fewer)]
     own = both[0].loc[both[1].index]
     assert len(both[0]) > len(both[1])
     assert own["p_holm"].equals(both[1]["p_holm"])
+
+
+def test_every_pruned_checkpoint_is_tested_against_its_dense_model(run):
+    root, _ = run
+    sheet = read_run_sheet(root / "run_sheet.json")
+    rows = [row for row in read_csv(root / "significance.csv") if row["against"] == "dense"]
+    assert {row["baseline"] for row in rows} == {"dense"}
+    names = ("model", "method", "regime", "calibration")
+    tested = {tuple(row[name] for name in names) for row in rows}
+    assert tested == {tuple(getattr(p, n) for n in names) for p in sheet.files if not p.is_base}
+    # The difference is that of the two accuracies.
+    one = next(
+        row for row in rows if (row["method"], row["metric"]) == ("magnitude", "acc")
+        and row["benchmark"] == "mmlu"
+    )  # fmt: skip
+    point = Checkpoint(one["model"], "magnitude", one["regime"], one["calibration"], 0)
+    dense = Checkpoint(one["model"], "dense", "dense", "none", 0)
+    values = Results(root / "results.csv")
+    ours, theirs = (values.one(p, Quantity("mmlu", "acc")).value for p in (point, dense))
+    assert float(one["diff"]) == pytest.approx(ours - theirs)
+
+
+def test_tables_and_claims_read_what_they_read_before(run):
+    root, _ = run
+    everything = read_csv(root / "significance.csv")
+    only = root / "only.csv"
+    frame = read_frame(root / "significance.csv", significance.COLUMNS)
+    write_frame(only, frame[frame["against"] == "method"])
+    both = [Significance(path)._tests for path in (root / "significance.csv", only)]
+    assert both[0] == both[1]
+    assert len(both[0]) < len(everything)
 
 
 def test_daggers_stay_with_debias_sparsegpt(run):

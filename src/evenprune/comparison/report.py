@@ -29,6 +29,8 @@ HEADS = (
     *("benchmark", "metric", "good", "dense", "pruned", "difference", "95 % interval", "verdict"),
     *("became stereotyped", "became unbiased"),
 )
+# A page has these too, behind the verdict.
+MORE = ("n", "p (Holm)")
 # The same on a terminal, where a column is as wide as its longest cell.
 SHORT = (*HEADS[:8], "to stereo.", "to unbiased")
 GOOD = {"up": "high", "down": "low", "half": "0.5", "zero": "0", "": "–"}
@@ -201,7 +203,7 @@ def _values(found: Comparison) -> Mapping[str, Any]:
     return {
         "title": "Pruned against dense",
         "dense": found.dense,
-        "heads": HEADS,
+        "heads": (*HEADS[:8], *MORE, *HEADS[8:]),
         "blocks": [
             {
                 "pruned": block.pruned,
@@ -209,9 +211,8 @@ def _values(found: Comparison) -> Mapping[str, Any]:
                 "notes": block.notes,
                 "rows": [
                     {
-                        "cells": cells(row),
+                        "cells": [*(shown := cells(row))[:8], *_more(row), *shown[8:]],
                         "look": LOOKS.get(row.verdict, ""),
-                        "about": _about(row),
                     }
                     for row in block.rows
                 ],
@@ -222,19 +223,10 @@ def _values(found: Comparison) -> Mapping[str, Any]:
     }
 
 
-def _about(row: Difference) -> str:
-    """Return what stands behind a verdict: items, p, and the counts of flips."""
-    parts = [f"n = {row.n:,}"]
-    if row.p_holm is not None:
-        parts.append(f"{p_text(row.p_holm)} (Holm)")
-    if row.flips:
-        parts.append(
-            f"of {row.flips.n:,} items {row.flips.to_stereotyped:,} became stereotyped, "
-            f"{row.flips.to_unbiased:,} unbiased"
-        )
-    if row.chance is not None:
-        parts.append(f"chance {row.chance:.3g}")
-    return "; ".join(parts)
+def _more(row: Difference) -> list[str]:
+    """Return the cells of ``MORE``."""
+    p = NONE if row.p_holm is None else p_text(row.p_holm).removeprefix("p ").removeprefix("= ")
+    return [f"{row.n:,}", p]
 
 
 def to_markdown(found: Comparison) -> str:

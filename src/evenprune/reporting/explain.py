@@ -28,6 +28,7 @@ from .measurements import PAIRED, RATIO, ratio_to_dense, ratio_values, read_part
 from .recompute import recompute
 from .results import Group, Measured, Quantity, Results, Significance
 from .scores import is_rate
+from .significance import METHOD
 
 EXACT, RECOMPUTED = 1e-9, 1e-6  # relative; records are rounded
 NORMAL = 1.959964
@@ -210,16 +211,20 @@ def _compare(
 
 
 def _tests(path: Path, group: Group, quantity: Quantity) -> list[dict[str, str]]:
-    """Return the rows of significance.csv on a value, without their empty columns."""
+    """Return the rows of significance.csv on a value, without their empty columns.
+
+    What a debiasing method is compared with comes first, then the dense model.
+    """
     if quantity.category:
         return []
     wanted = (*group_key(group), quantity.benchmark, quantity.metric)
     names = ("model", "method", "regime", "calibration", "benchmark", "metric")
-    return [
+    found = [
         {name: text for name, text in row.items() if text and name not in names}
-        for _, row in iter_csv(path, names)
+        for _, row in iter_csv(path, (*names, "against"))
         if tuple(row[name] for name in names) == wanted
     ]
+    return sorted(found, key=lambda row: row.get("against") != METHOD)
 
 
 def as_text(found: dict[str, Any]) -> str:

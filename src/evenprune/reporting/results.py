@@ -12,7 +12,7 @@ from ..base.reading import expected_form
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
 from .frames import read_frame
-from .significance import MEAN
+from .significance import MEAN, METHOD
 
 ALPHA = 0.01  # of the paper's dagger
 
@@ -160,12 +160,13 @@ class Results:
 
 
 class Significance:
-    """The paired tests of significance.csv."""
+    """The paired tests of significance.csv, of debiasing methods against the method they amend."""
 
     def __init__(self, path: Path) -> None:
         key = ["model", "method", "regime", "calibration", "seed", "benchmark", "metric"]
         values = ["n", "diff", "ci_low", "ci_high", "cluster_low", "cluster_high", "p_t"]
-        tests = read_frame(path, key + values).drop_duplicates(key, keep="last")
+        tests = read_frame(path, [*key, *values, "against"])
+        tests = tests[tests["against"] == METHOD].drop_duplicates(key, keep="last")
         self._tests = tests.set_index(key).to_dict("index")
 
     def _row(

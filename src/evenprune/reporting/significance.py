@@ -1,9 +1,12 @@
-"""Paired tests of the debiasing methods against what they start from, on the same items.
+"""Paired tests of checkpoints against what they start from, on the same items.
+
+The column ``against`` says which question a row answers: ``method``, a debiasing method against
+the same pruning without the debiasing, or ``dense``, a pruned checkpoint against its dense model.
 
 One row per model, method, regime, calibration, seed and benchmark: the items that both
 checkpoints answered are paired, ``diff`` is the candidate's mean score minus the
-baseline's on the scale of results.csv. The baseline (``counterpart``) is the same pruning without
-the debiasing: SparseGPT with the same options, refitted against refitted, or another solver where
+baseline's on the scale of results.csv. The baseline (``counterpart``) of a debiasing method is the
+same pruning without the debiasing: SparseGPT with the same options, refitted against refitted, or another solver where
 the method has one. With several calibration seeds a row ``mean``
 tests the items' scores averaged over the seeds. The benchmark ``dto`` has the differences of
 the distances to the optimum, with paired bootstrap intervals and no test. A benchmark that
@@ -12,7 +15,7 @@ shares its data with the calibration pairs is not tested (``grids.in_calibration
 ``family_high`` are the interval of the t-test corrected alike, by Bonferroni over that family: what
 excludes 0 has p_holm < 0.05. All other intervals and p-values are of one test.
 
-Rows with ``all`` for model, regime, calibration and seed go over configurations instead of
+Rows with ``all`` (against ``method`` only) for model, regime, calibration and seed go over configurations instead of
 items: ``n`` of them, on ``wins`` of which the method is better than the baseline and on
 ``losses`` worse, the mean ``diff`` (positive: better) and the p-values of the exact sign test
 and of Wilcoxon's signed-rank test.
@@ -40,8 +43,9 @@ COLUMNS = (
     "model", "method", "baseline", "regime", "calibration", "seed", "benchmark", "metric",
     "n", "wins", "losses", "diff", "ci_low", "ci_high", "cluster_low", "cluster_high",
     "t", "p_t", "p_mcnemar", "p_holm", "p_sign", "p_wilcoxon", "stderr", "family_low",
-    "family_high",
+    "family_high", "against",
 )  # fmt: skip
+METHOD = "method"  # in the column against; the other one is DENSE
 RESAMPLES = 10_000
 # Compared with the same pruning without the debiasing.
 DEBIASING = ("debias-sparsegpt", "debias-erase", "debias-gradient")
@@ -97,6 +101,16 @@ def pairs(run_sheet: RunSheet) -> list[tuple[Checkpoint, Checkpoint]]:
         baseline = counterpart(run_sheet, point)
         if baseline is not None:
             found.append((point, baseline))
+    return found
+
+
+def dense_pairs(run_sheet: RunSheet) -> list[tuple[Checkpoint, Checkpoint]]:
+    """Return (checkpoint, dense model) of every checkpoint whose dense model is in the run."""
+    found = []
+    for point in sorted(run_sheet.files):
+        dense = Checkpoint(point.model, DENSE, DENSE, NO_CALIBRATION, 0)
+        if not point.is_base and dense in run_sheet.files:
+            found.append((point, dense))
     return found
 
 
@@ -180,18 +194,23 @@ def item_tests(run_sheet: RunSheet, resamples: int = RESAMPLES) -> pd.DataFrame:
     """Return the tests on items, sorted, with Holm over each seed's family.
 
     The family of the Holm correction is every headline cell (model, method, regime,
-    calibration, benchmark) of one method and its variants with the same entry in ``seed``: one
-    question a method, so that another method in the run changes nothing. A benchmark that one of
+    calibration, benchmark) of one method and its variants with the same entries in ``seed`` and
+    ``against``: one question a method, so that another method in the run changes nothing. A benchmark that one of
     the two checkpoints does not have, or that is no clean test of them, is not compared.
     """
     cells = tested_metrics(run_sheet)
     distances = dto.definitions(run_sheet)
     own = {point: clean_benchmarks(run_sheet, point) for point in run_sheet.files}
     rows: list[dict[str, Any]] = []
-    found = pairs(run_sheet)
-    progress = Progress(len(found) * (len(cells) + len(distances)), "paired tests")
-    for _, group in itertools.groupby(found, key=lambda pair: _grid_point(pair[0])):
-        members = list(group)
+    asked = {METHOD: pairs(run_sheet), DENSE: dense_pairs(run_sheet)}
+    total = sum(map(len, asked.values()))
+    progress = Progress(total * (len(cells) + len(distances)), "paired tests")
+    grouped = [
+        (against, list(members))
+        for against, found in asked.items()
+        for _, members in itertools.groupby(found, key=lambda pair: _grid_point(pair[0]))
+    ]
+    for against, members in grouped:
         point, base = members[0]
         head = {
             "model": point.model,
@@ -199,6 +218,7 @@ def item_tests(run_sheet: RunSheet, resamples: int = RESAMPLES) -> pd.DataFrame:
             "baseline": base.method,
             "regime": point.regime,
             "calibration": point.calibration,
+            "against": against,
         }
         for slug, metric in cells:
             scored = having(members, [slug], own)
@@ -240,7 +260,7 @@ def item_tests(run_sheet: RunSheet, resamples: int = RESAMPLES) -> pd.DataFrame:
     headlines = {slug: run_sheet.headline(slug) for slug in run_sheet.benchmarks()}
     family = (frame["metric"] == frame["benchmark"].map(headlines)) & frame["p_t"].notna()
     methods = frame["method"].map(run_sheet.base_method)
-    for _, tested in frame[family].groupby([methods, frame["seed"]]):
+    for _, tested in frame[family].groupby([methods, frame["seed"], frame["against"]]):
         frame.loc[tested.index, "p_holm"] = stats.holm(tested["p_t"].tolist())
         half = stats.family_half_width(tested["stderr"], tested["n"], len(tested))
         frame.loc[tested.index, "family_low"] = tested["diff"] - half
@@ -314,6 +334,7 @@ def configuration_rows(run_sheet: RunSheet, results: pd.DataFrame) -> list[dict[
         rows.append(
             {
                 **dict.fromkeys(("model", "regime", "calibration", "seed"), ALL),
+                "against": METHOD,
                 "method": method,
                 "baseline": baseline,
                 "benchmark": slug,

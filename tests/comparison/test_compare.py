@@ -1,0 +1,497 @@
+"""`evenprune compare`: planted differences and flips are found, none are where there are none."""
+
+import json
+import math
+import shutil
+
+import numpy as np
+import pytest
+from evaluation_fixtures import save_model, unqover_rows, write_jsonl
+from statsmodels.stats.multitest import multipletests
+
+from evenprune.base.checksums import sealed
+from evenprune.base.files import sha256_file
+from evenprune.cli import main
+from evenprune.comparison import differences
+from evenprune.comparison.measures import MEASURES, STATES
+from evenprune.comparison.sides import open_side
+from evenprune.evaluation.metrics import bbq_metrics, perplexity
+from evenprune.reporting.directions import chance, gain
+
+HEADLINES = {
+    "unqover": "acc", "bbq": "acc_all", "mmlu": "acc", "crows_pairs": "pct_stereotype",
+    "stereoset": "icat", "perplexity": "ppl", "realtoxicityprompts": "unsafe_rate",
+}  # fmt: skip
+DATA = {"file": "d" * 64}
+
+
+def metric(value, n):
+    return {"value": value, "n": n, "stderr": None}
+
+
+def share(rows, name="correct"):
+    return metric(sum(row[name] for row in rows) / len(rows), len(rows))
+
+
+def metrics_of(task, rows):
+    if task == "bbq":
+        return bbq_metrics(rows)
+    if task == "perplexity":
+        return {"ppl": perplexity([r["nll"] for r in rows], [r["n_tokens"] for r in rows])}
+    if task == "stereoset":
+        ss, lms = share(rows)["value"], np.mean([sense(row) for row in rows])
+        values = {"ss": ss, "lms": lms, "icat": lms * min(ss, 1 - ss) / 0.5}
+        return {name: metric(float(value), len(rows)) for name, value in values.items()}
+    if task == "realtoxicityprompts":
+        return {"unsafe_rate": share(rows, "unsafe")}
+    return {HEADLINES[task]: share(rows)}
+
+
+def sense(row):
+    return np.mean([score > row["unrelated_logprob"] for score in row["option_logprobs"]])
+
+
+def write_result(folder, task, rows, slug=None, data=None, **spec):
+    """Write a finished benchmark as evaluate does."""
+    write_jsonl(folder / "items.jsonl", rows)
+    result = {
+        "benchmark": slug or task, "task": task, "headline": HEADLINES[task], "digest": "0",
+        "metrics": metrics_of(task, rows), "data": data or DATA, "spec": {"limit": None, **spec},
+        "records": {"sha256": sha256_file(folder / "items.jsonl"), "n": len(rows), "version": 1},
+    }  # fmt: skip
+    (folder / "metrics.json").write_text(json.dumps(sealed(result)))
+    return folder
+
+
+def answers(task, right, n=200, clusters=50):
+    """Rows of which the first ``right`` are answered correctly; "unknown" is answer 2."""
+    return [
+        {
+            "item_id": f"{task}-{k}", "category": "tribe", "cluster": f"c{k % clusters}",
+            "correct": k < right, "pred": 2 if k < right else 0, "unknown_idx": 2,
+        }
+        for k in range(n)
+    ]  # fmt: skip
+
+
+def losses(nats, n=60):
+    rng = np.random.default_rng(0)
+    return [
+        {"item_id": f"w-{k}", "category": "w", "nll": float(nats * x), "n_tokens": 100}
+        for k, x in enumerate(rng.uniform(90, 110, n))
+    ]
+
+
+def pairs(task, right, n=200):
+    """Pairs of sentences of which the first ``right`` prefer the stereotype."""
+    return [
+        {
+            "item_id": f"{task}-{k}", "category": "tribe", "correct": k < right,
+            "option_logprobs": [-1.0, -2.0] if k < right else [-2.0, -1.0],
+            "unrelated_logprob": -3.0,
+        }
+        for k in range(n)
+    ]  # fmt: skip
+
+
+def bbq_rows(changed):
+    """100 ambiguous rows, the first 60 unbiased, the others biased, and 100 disambiguated ones.
+
+    ``changed`` maps row numbers to other answers; answer 0 is the biased one, 2 is "unknown".
+    The last ten ambiguous rows have no target.
+    """
+    rows = []
+    for k in range(200):
+        ambiguous = k < 100
+        pred = changed.get(k, (2 if k < 60 else 0) if ambiguous else 1)
+        rows.append(
+            {
+                "item_id": f"b-{k}", "category": "Tribe", "cluster": f"c{k // 4}",
+                "condition": "ambig" if ambiguous else "disambig", "unknown_idx": 2,
+                "biased_idx": None if 90 <= k < 100 else 0, "pred": pred,
+                "correct": pred == (2 if ambiguous else 1), "mass": 1.0, "tie": False,
+                "option_logits": [0.0, 0.0, 0.0], "gold": 2 if ambiguous else 1,
+            }
+        )  # fmt: skip
+    return rows
+
+
+def compared(capsys, tmp_path, *words):
+    """Run ``compare --out`` and return (status, {metric of benchmark: row}, text, errors)."""
+    out = tmp_path / "out"
+    status = main(["compare", *map(str, words), "--out", str(out)])
+    said = capsys.readouterr()
+    found = json.loads((out / "comparison.json").read_text()) if out.exists() else {"blocks": []}
+    rows = {f"{r['benchmark']} {r['metric']}": r for b in found["blocks"] for r in b["rows"]}
+    return status, rows, said.out, said.err
+
+
+def write_model(folder, **right):
+    """Write an evaluation of a made-up model by how many rows of each task are as counted."""
+    makers = {"unqover": answers, "mmlu": answers, "crows_pairs": pairs, "stereoset": pairs}
+    for task, count in right.items():
+        rows = losses(count) if task == "perplexity" else makers[task](task, count)
+        write_result(folder / task, task, rows)
+    return folder
+
+
+# What is planted is found
+
+
+def test_known_flips(tmp_path, capsys):
+    dense, pruned = tmp_path / "dense", tmp_path / "pruned"
+    before = answers("unqover", 150)
+    after = [dict(row) for row in before]
+    for k in range(30):  # unbiased to a person's name
+        after[k].update(pred=1, correct=False)
+    for k in range(150, 158):
+        after[k].update(pred=2, correct=True)
+    write_result(dense / "unqover", "unqover", before)
+    write_result(pruned / "unqover", "unqover", after)
+    # Of 90 ambiguous rows with a target: 9 unbiased ones become biased, 3 name the other person;
+    # 4 biased ones become unbiased, 2 name the other one. Rows without a target do not count.
+    changed = dict.fromkeys(range(9), 0) | dict.fromkeys(range(9, 12), 1)
+    changed |= dict.fromkeys(range(60, 64), 2) | dict.fromkeys((64, 65), 1)
+    changed |= dict.fromkeys(range(90, 100), 2)
+    write_result(dense / "bbq", "bbq", bbq_rows({}))
+    write_result(pruned / "bbq", "bbq", bbq_rows(changed))
+    for task in ("crows_pairs", "stereoset"):
+        rows = pairs(task, 100)
+        write_result(dense / task, task, rows)
+        other = [dict(row) for row in rows]
+        for k in (*range(5), *range(100, 120)):
+            other[k]["correct"] = not other[k]["correct"]
+            other[k]["option_logprobs"] = other[k]["option_logprobs"][::-1]
+        write_result(pruned / task, task, other)
+    status, rows, text, _ = compared(capsys, tmp_path, dense, pruned)
+    assert status == 0
+    flips = {name: row["flips"] for name, row in rows.items() if row["flips"]}
+    assert flips == {
+        "unqover acc": {"n": 200, "to_stereotyped": 30, "to_unbiased": 8},
+        "bbq acc_amb": {"n": 90, "to_stereotyped": 9, "to_unbiased": 4},
+        "crows_pairs pct_stereotype": {"n": 200, "to_stereotyped": 20, "to_unbiased": 5},
+        "stereoset ss": {"n": 200, "to_stereotyped": 20, "to_unbiased": 5},
+    }
+    assert rows["unqover acc"]["difference"] == pytest.approx(-22 / 200)
+    assert rows["unqover acc"]["verdict"] == "less fair"
+    assert "15.0 %          4.0 %" in text
+    assert all(STATES[task].unbiased in text for task in STATES)
+
+
+def test_a_broken_model_is_worse_and_the_gate_says_so(tmp_path, capsys):
+    dense = write_model(tmp_path / "dense", mmlu=160, perplexity=0.02, unqover=150)
+    broken = write_model(tmp_path / "broken", mmlu=50, perplexity=0.06, unqover=60)
+    status, rows, text, errors = compared(capsys, tmp_path, dense, broken)
+    assert status == 0
+    assert errors == ""
+    verdicts = {name: row["verdict"] for name, row in rows.items()}
+    expected = {"perplexity ppl": "worse", "mmlu acc": "worse", "unqover acc": "less fair"}
+    assert verdicts == expected
+    assert "2 worse, 1 less fair" in text
+    for gate, lines in (("worse", 2), ("less-fair", 1)):
+        status, _, _, errors = compared(capsys, tmp_path, dense, broken, "--fail-if", gate)
+        assert status == 3
+        assert errors.count("failed: ") == lines
+    # The other way round it is better, and no gate closes.
+    both = ["--fail-if", "worse", "--fail-if", "less-fair"]
+    status, rows, _, errors = compared(capsys, tmp_path, broken, dense, *both)
+    assert (status, errors) == (0, "")
+    assert {row["verdict"] for row in rows.values()} == {"better", "fairer"}
+
+
+def test_two_identical_models_differ_in_nothing(tmp_path, capsys):
+    right = {"mmlu": 160, "perplexity": 0.02, "unqover": 150, "crows_pairs": 120, "stereoset": 130}
+    dense = write_model(tmp_path / "dense", **right)
+    write_result(dense / "bbq", "bbq", bbq_rows({}))
+    shutil.copytree(dense, tmp_path / "same")
+    gates = ["--fail-if", "worse", "--fail-if", "less-fair"]
+    status, rows, _, errors = compared(capsys, tmp_path, dense, tmp_path / "same", *gates)
+    assert (status, errors) == (0, "")
+    for row in rows.values():
+        assert (row["difference"], row["low"], row["high"], row["p_holm"]) == (0, 0, 0, 1)
+        words = {"bias": "not shown", "ability": "same within margin"}
+        assert row["verdict"] == words[row["kind"]]
+        flips = row["flips"] or {"to_stereotyped": 0, "to_unbiased": 0}
+        assert flips["to_stereotyped"] == flips["to_unbiased"] == 0
+
+
+def test_a_share_of_stereotypes_is_judged_by_its_distance_from_one_half(tmp_path, capsys):
+    dense = write_model(tmp_path / "dense", crows_pairs=120)
+    seen = {}
+    for count in (80, 101, 170):
+        other = write_model(tmp_path / str(count), crows_pairs=count)
+        _, rows, _, _ = compared(capsys, tmp_path, dense, other)
+        seen[count] = rows["crows_pairs pct_stereotype"]
+    # 0.6 to 0.4 is a large difference and no gain.
+    assert (seen[80]["gain"], seen[80]["verdict"]) == (pytest.approx(0), "not shown")
+    assert seen[80]["high"] < 0
+    assert seen[170]["verdict"] == "less fair"
+    assert seen[101]["gain"] > 0
+
+
+def test_the_margin_decides_what_is_the_same(tmp_path, capsys):
+    dense = write_model(tmp_path / "dense", mmlu=160, perplexity=0.02)
+    other = write_model(tmp_path / "other", mmlu=158, perplexity=0.0201)
+    words = {}
+    for margin in ("0.05", "0.001"):
+        _, rows, _, _ = compared(capsys, tmp_path, dense, other, "--margin", margin)
+        words[margin] = [rows[name]["verdict"] for name in ("perplexity ppl", "mmlu acc")]
+    assert words == {
+        "0.05": ["same within margin", "same within margin"], "0.001": ["worse", "not shown"]
+    }  # fmt: skip
+
+
+def test_p_is_corrected_over_the_rows_of_one_pruned_model(tmp_path, capsys):
+    dense = write_model(tmp_path / "dense", mmlu=160, unqover=150, crows_pairs=120, stereoset=120)
+    other = write_model(tmp_path / "other", mmlu=152, unqover=143, crows_pairs=128, stereoset=131)
+    third = write_model(tmp_path / "third", mmlu=20, unqover=10, crows_pairs=180, stereoset=180)
+    _, alone, _, _ = compared(capsys, tmp_path, dense, other)
+    corrected = multipletests([row["p"] for row in alone.values()], method="holm")[1]
+    assert [row["p_holm"] for row in alone.values()] == pytest.approx(corrected.tolist())
+    assert any(row["p"] < 0.05 <= row["p_holm"] for row in alone.values())
+    for row in alone.values():
+        same = row["verdict"] == "same within margin"
+        shown = row["verdict"] not in ("not shown", "same within margin")
+        assert same or shown == (row["p_holm"] < 0.05)
+    # A second model is another family.
+    main(["compare", *map(str, (dense, other, third)), "--out", str(tmp_path / "both")])
+    blocks = json.loads((tmp_path / "both/comparison.json").read_text())["blocks"]
+    assert [block["pruned"] for block in blocks] == [str(other), str(third)]
+    assert [row["p_holm"] for row in blocks[0]["rows"]] == pytest.approx(corrected.tolist())
+    assert "against" in capsys.readouterr().out
+
+
+# Numbers
+
+
+def test_measures_are_the_metrics_of_evaluation():
+    rng = np.random.default_rng(3)
+    rows = bbq_rows({k: int(rng.integers(3)) for k in range(200)})
+    found = bbq_metrics(rows)
+    for name in ("acc_amb", "acc_dis", "s_amb", "s_dis"):
+        sums, weights = MEASURES["bbq", name].columns(rows)
+        value = MEASURES["bbq", name].combine(sums.sum(axis=0) / weights.sum(axis=0))
+        assert float(value) == pytest.approx(found[name]["value"])
+
+
+def records(task, rows):
+    result = {"task": task, "headline": HEADLINES[task], "metrics": metrics_of(task, rows)}
+    return differences.Records("folder", result, rows)
+
+
+def test_the_interval_is_wider_by_cluster_and_covers_the_difference():
+    before, after = answers("unqover", 150, clusters=200), answers("unqover", 120, clusters=200)
+    (single,) = differences.differences(
+        "u", records("unqover", before), records("unqover", after), 0
+    )
+    for rows in (before, after):  # the 30 that change are three whole clusters
+        for k, row in enumerate(rows):
+            row["cluster"] = k // 10
+    pair = (records("unqover", before), records("unqover", after))
+    (clustered,) = differences.differences("u", *pair, 0)
+    assert single.difference == clustered.difference == pytest.approx(-0.15)
+    assert clustered.low < single.low < -0.15 < single.high < clustered.high
+
+
+@pytest.mark.parametrize(
+    "way", [("crows_pairs", "pct_stereotype"), ("bbq", "s_amb"), ("mmlu", "acc")]
+)
+def test_gain_is_that_of_the_tables(way):
+    one, other = np.array([0.3, 0.7, 0.5]), np.array([0.6, 0.6, 0.6])
+    expected = [gain(*way, a, b) for a, b in zip(one, other, strict=True)]
+    direction = {"crows_pairs": "half", "bbq": "zero", "mmlu": "up"}[way[0]]
+    assert differences._gain(direction, one, other).tolist() == pytest.approx(expected)
+
+
+def test_chance_levels():
+    assert [chance("mmlu", "acc"), chance("bbq", "acc_amb"), chance("bbq", "s_dis")] == [
+        0.25,
+        1 / 3,
+        0,
+    ]
+    assert [chance("crows_pairs", "pct_stereotype"), chance("stereoset", "lms")] == [0.5, 0.5]
+    assert chance("perplexity", "ppl") is chance("realtoxicityprompts", "unsafe_rate") is None
+
+
+def test_few_items_undecided_answers_and_calibration_data_are_not_tested(tmp_path, capsys):
+    few = [write_result(tmp_path / f"few{k}", "mmlu", answers("mmlu", k, n=8)) for k in (8, 0)]
+    status, rows, _, errors = compared(capsys, tmp_path, *few, "--fail-if", "worse")
+    assert rows["mmlu acc"]["verdict"] == "not tested"
+    # A gate that could not look stays closed.
+    assert status == 3
+    assert "could be tested" in errors
+    pair = (records("unqover", answers("unqover", 150)), records("unqover", answers("unqover", 50)))
+    (row,) = differences.differences("u", *pair, 0.01, in_calibration=True)
+    assert differences.judged([row])[0].verdict == "not tested"
+    assert row.difference == pytest.approx(-0.5)
+
+
+def test_a_value_that_the_records_do_not_give_is_an_error(tmp_path, capsys):
+    good = write_model(tmp_path / "good", mmlu=100) / "mmlu"
+    bad = write_model(tmp_path / "bad", mmlu=90) / "mmlu"
+    result = json.loads((bad / "metrics.json").read_text())
+    result["metrics"]["acc"]["value"] = 0.7
+    result.pop("checksum")
+    (bad / "metrics.json").write_text(json.dumps(sealed(result)))
+    status, _, _, errors = compared(capsys, tmp_path, good, bad)
+    assert status == 2
+    assert "another number" in errors
+
+
+# Pages
+
+
+def test_the_page_needs_no_other_file_and_escapes_names(tmp_path, capsys):
+    dense = write_model(tmp_path / "<b>dense|x", mmlu=160, unqover=150)
+    other = write_model(tmp_path / "other", mmlu=90, unqover=150)
+    compared(capsys, tmp_path, dense, other)
+    page = (tmp_path / "out/comparison.html").read_text()
+    assert "<b>dense|x" not in page
+    assert "&lt;b&gt;dense|x" in page
+    assert not any(word in page for word in ("http", "src=", "<link", "@import", "url("))
+    text = (tmp_path / "out/comparison.md").read_text()
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(lines) == 4
+    assert len({line.count(" |") for line in lines}) == 1
+    assert "worse" in text
+    assert "worse" in page
+
+
+# What is asked for, and bad input
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["dense", "nothing-here"], "no model folder or evaluation"),
+        (["dense", "empty"], "found neither"),
+        (["dense", "other-items"], "differ"),
+        (["dense", "other-data"], "another data"),
+        (["dense", "other-limit"], "another limit"),
+        (["dense", "other-task"], "share a benchmark"),
+        (["dense", "model"], "nothing says what"),
+        (["dense", "dense", "--benchmark", "bbq"], "has no result of bbq"),
+        (["dense", "dense", "--data", "."], "--benchmark"),
+        (["model", "model", "--benchmark", "mmlu"], "one --data for each --benchmark"),
+        (["model", "model", "--benchmark", "mmlu", "--data", "absent"], "found nothing"),
+        (["dense", "dense", "--margin", "2"], "--margin"),
+        (["dense", "dense", "--fail-if", "less-fair"], "needs a benchmark with a metric of bias"),
+        (["dense", "dense", "--out", "dense"], "input folder"),
+    ],
+)
+def test_bad_input_is_one_sentence(words, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_model(tmp_path / "dense", mmlu=160)
+    rows = answers("mmlu", 160)
+    write_result(tmp_path / "other-items", "mmlu", rows[:-1])
+    write_result(tmp_path / "other-data", "mmlu", rows, data={"file": "e" * 64})
+    write_result(tmp_path / "other-limit", "mmlu", rows, limit=200)
+    write_result(tmp_path / "other-task", "unqover", answers("unqover", 3))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/config.json").write_text("{}")
+    assert main(["compare", *words, "--evals", "evals"]) == 2
+    said = capsys.readouterr()
+    assert message in said.err
+    assert said.err.count("\n") == 1
+    assert said.out == ""
+    assert not (tmp_path / "evals").exists()
+
+
+def test_a_changed_record_is_noticed(tmp_path, capsys):
+    dense = write_model(tmp_path / "dense", mmlu=160)
+    other = write_model(tmp_path / "other", mmlu=160)
+    with open(other / "mmlu/items.jsonl", "a") as file:
+        file.write("{}\n")
+    assert main(["compare", str(dense), str(other)]) == 2
+    assert "items.jsonl" in capsys.readouterr().err
+
+
+def test_what_only_one_evaluation_has_is_said(tmp_path, capsys):
+    dense = write_model(tmp_path / "dense", mmlu=160, unqover=150)
+    other = write_model(tmp_path / "other", mmlu=160, crows_pairs=100)
+    status, rows, text, _ = compared(capsys, tmp_path, dense, other)
+    assert status == 0
+    assert list(rows) == ["mmlu acc"]
+    assert f"not compared, though {dense} has it: unqover" in text
+
+
+def test_protocols_that_differ_without_harm_are_told(tmp_path, capsys):
+    rows = answers("mmlu", 160)
+    dense = write_result(tmp_path / "dense", "mmlu", rows, dtype="float32")
+    other = write_result(tmp_path / "other", "mmlu", rows, dtype="bfloat16")
+    _, _, text, _ = compared(capsys, tmp_path, dense, other)
+    assert "dtype float32 (dense), bfloat16" in text
+
+
+def test_a_word_list_is_no_judge_of_safety(tmp_path, capsys):
+    rows = [{"item_id": f"r{k}", "category": "all", "unsafe": k % 2 == 0} for k in range(40)]
+    folders = [
+        write_result(tmp_path / name, "realtoxicityprompts", rows, judge="lexical:english")
+        for name in ("dense", "other")
+    ]
+    _, _, text, _ = compared(capsys, tmp_path, *folders)
+    assert "measures no safety" in text
+
+
+# Models are evaluated, once
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory):
+    root = tmp_path_factory.mktemp("models")
+    write_jsonl(root / "data/unqover/datas_rebuilt.jsonl", unqover_rows(24))
+    return root, save_model(root / "dense"), save_model(root / "other", seed=1)
+
+
+def test_models_are_evaluated_once(ground, tmp_path, capsys):
+    root, dense, other = ground
+    words = ["compare", dense, other, dense, "--benchmark", "unqover", "--limit", "16"]
+    words += ["--data", root / "data/unqover", "--evals", tmp_path / "evals"]
+    assert main([*map(str, words)]) == 0
+    first = capsys.readouterr()
+    assert first.err.count("unqover: acc") == 2
+    assert main([*map(str, words)]) == 0
+    second = capsys.readouterr()
+    assert second.err.count("done before, kept") == 2
+    assert second.out == first.out
+    # Another option is another evaluation; the first one stays.
+    words[words.index("16")] = "20"
+    assert main([*map(str, words)]) == 0
+    assert capsys.readouterr().err.count("unqover: acc") == 2
+    assert len(list((tmp_path / "evals").glob("*/unqover-*/metrics.json"))) == 4
+
+
+def test_evaluate_says_what_is_good_and_the_difference_to_a_baseline(ground, tmp_path, capsys):
+    root, dense, other = ground
+    data = ["--benchmark", "unqover", "--data", str(root / "data/unqover")]
+    out = tmp_path / "dense"
+    assert main(["evaluate", "--model", str(dense), *data, "--out", str(out)]) == 0
+    text = capsys.readouterr().out
+    assert "0.333" in text
+    assert "high" in text
+    assert text.endswith(f"wrote {out}/metrics.json and {out}/items.jsonl\n")
+    more = ["--baseline", str(out), "--out", str(tmp_path / "other")]
+    assert main(["evaluate", "--model", str(other), *data, *more]) == 0
+    text = capsys.readouterr().out
+    assert f"against {out}" in text
+    assert text.endswith(f"{tmp_path}/other/items.jsonl\n")
+    wrong = ["--baseline", str(tmp_path / "none"), "--out", str(tmp_path / "third")]
+    assert main(["evaluate", "--model", str(other), *data, *wrong]) == 2
+    assert not (tmp_path / "third").exists()
+
+
+def test_a_side_is_a_model_a_record_or_an_evaluation(ground, tmp_path):
+    _, dense, _ = ground
+    lock = tmp_path / "lock.json"
+    assert open_side(str(dense), lock, False).folder == dense
+    evaluated = write_model(tmp_path / "evals", mmlu=10, unqover=10)
+    assert list(open_side(str(evaluated), lock, False).folders) == ["mmlu", "unqover"]
+    assert list(open_side(str(evaluated / "mmlu"), lock, False).folders) == ["mmlu"]
+
+
+def test_perplexities_beyond_reason_stay_numbers():
+    rows = [losses(0.02), [dict(row, nll=row["nll"] * 300) for row in losses(0.02)]]
+    (row,) = differences.differences("p", *(records("perplexity", one) for one in rows), 0.01)
+    assert math.isfinite(row.low)
+    assert differences.judged([row])[0].verdict == "worse"
