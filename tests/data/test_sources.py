@@ -19,6 +19,7 @@ from evenprune.cli import main
 from evenprune.data import sources
 from evenprune.data.converters import CONVERTERS
 from evenprune.data.hub import Hub, Unreachable
+from evenprune.data.hub_model import hub_model
 from evenprune.data.lock import PARQUET_REF, read_lock
 from evenprune.data.parts import dataset_parts
 from evenprune.data.prefetch import prefetch
@@ -653,3 +654,19 @@ def test_importing_the_module_is_cheap(repo):
         check=True,
     )
     assert not {"torch", "transformers", "huggingface_hub", "pyarrow"} & set(done.stdout.split())
+
+
+def test_a_model_by_its_id_is_the_pinned_one_or_the_newest(server, hub, tmp_path, capsys):
+    lock = tmp_path / "lock.json"
+    folder, newest = hub_model("org/model", lock, False, hub)
+    assert {path.name for path in folder.iterdir()} == {
+        "config.json", "model.safetensors", "tokenizer.json"
+    }  # fmt: skip
+    assert newest in capsys.readouterr().err
+    prefetch([("models", "m", {"hub": "org/model"})], mirror=None, lock_path=lock, hub=hub)
+    server.repository("model", "org/model").push({**MODEL, "tokenizer.json": b'{"a": 1}'})
+    folder, revision = hub_model("org/model", lock, False, hub)
+    assert revision == newest
+    assert (folder / "tokenizer.json").read_bytes() == MODEL["tokenizer.json"]
+    with pytest.raises(UserError, match="does not exist"):
+        hub_model("org/none", lock, False, hub)

@@ -169,7 +169,7 @@ def _block(
         for side in (dense, pruned)
         if isinstance(side, Model) and side.revision
     ]
-    return Block(pruned.name, rows, [*block_notes(rows), *notes])
+    return Block(pruned.name, rows, list(dict.fromkeys([*block_notes(rows), *notes])))
 
 
 def _status(asked: Sequence[str], blocks: Sequence[Block]) -> int:

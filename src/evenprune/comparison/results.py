@@ -64,5 +64,8 @@ def compare_results(
     notes = require_same_protocol(slug, dense, pruned, names)
     if str(dense.get("spec", {}).get("judge") or "").startswith("lexical:"):
         notes.append(f"{slug}: a word list judges the answers, which measures no safety")
+    base = pruned.get("base_sha256")
+    if base and base != dense.get("files_sha256"):
+        notes.append(f"{names[1]} was pruned from another model than {names[0]}")
     both = (read_records(folders[0], dense), read_records(folders[1], pruned))
     return differences(slug, *both, margin=margin, in_calibration=known), notes

@@ -1,5 +1,8 @@
 """What the workflow's run that a folder lies in says of it."""
 
+import functools
+from pathlib import Path
+
 from ..models.identity import own_manifest
 from ..plan.config import Config
 from ..plan.grids import Checkpoint, in_calibration
@@ -15,7 +18,11 @@ def run_of(side: Side) -> tuple[Config, Checkpoint] | None:
 
     The configuration's ``results`` are those that it lies in.
     """
-    place = (side.place if isinstance(side, Evaluated) else side.folder).resolve()
+    return _run_at((side.place if isinstance(side, Evaluated) else side.folder).resolve())
+
+
+@functools.cache
+def _run_at(place: Path) -> tuple[Config, Checkpoint] | None:
     root = next((up for up in place.parents if (up / RUN_SHEET).is_file()), None)
     if root is None:
         return None

@@ -6,8 +6,8 @@ the same pruning without the debiasing, or ``dense``, a pruned checkpoint agains
 One row per model, method, regime, calibration, seed and benchmark: the items that both
 checkpoints answered are paired, ``diff`` is the candidate's mean score minus the
 baseline's on the scale of results.csv. The baseline (``counterpart``) of a debiasing method is the
-same pruning without the debiasing: SparseGPT with the same options, refitted against refitted, or another solver where
-the method has one. With several calibration seeds a row ``mean``
+same pruning without the debiasing: SparseGPT with the same options, refitted against refitted, or
+another solver where the method has one. With several calibration seeds a row ``mean``
 tests the items' scores averaged over the seeds. The benchmark ``dto`` has the differences of
 the distances to the optimum, with paired bootstrap intervals and no test. A benchmark that
 shares its data with the calibration pairs is not tested (``grids.in_calibration``).
@@ -15,10 +15,10 @@ shares its data with the calibration pairs is not tested (``grids.in_calibration
 ``family_high`` are the interval of the t-test corrected alike, by Bonferroni over that family: what
 excludes 0 has p_holm < 0.05. All other intervals and p-values are of one test.
 
-Rows with ``all`` (against ``method`` only) for model, regime, calibration and seed go over configurations instead of
-items: ``n`` of them, on ``wins`` of which the method is better than the baseline and on
-``losses`` worse, the mean ``diff`` (positive: better) and the p-values of the exact sign test
-and of Wilcoxon's signed-rank test.
+Rows with ``all`` for model, regime, calibration and seed, against ``method`` only, go over
+configurations instead of items: ``n`` of them, on ``wins`` of which the method is better than the
+baseline and on ``losses`` worse, the mean ``diff`` (positive: better) and the p-values of the exact
+sign test and of Wilcoxon's signed-rank test.
 """
 
 import dataclasses
@@ -195,8 +195,9 @@ def item_tests(run_sheet: RunSheet, resamples: int = RESAMPLES) -> pd.DataFrame:
 
     The family of the Holm correction is every headline cell (model, method, regime,
     calibration, benchmark) of one method and its variants with the same entries in ``seed`` and
-    ``against``: one question a method, so that another method in the run changes nothing. A benchmark that one of
-    the two checkpoints does not have, or that is no clean test of them, is not compared.
+    ``against``: one question a method, so that another method in the run changes nothing. A
+    benchmark that one of the two checkpoints does not have, or that is no clean test of them, is
+    not compared.
     """
     cells = tested_metrics(run_sheet)
     distances = dto.definitions(run_sheet)
