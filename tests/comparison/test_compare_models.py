@@ -1,0 +1,64 @@
+"""`evenprune compare` and `evaluate` with models: evaluated once, and what is printed."""
+
+import pytest
+from evaluation_fixtures import save_model, unqover_rows, write_jsonl
+
+from evenprune.cli import main
+from evenprune.comparison.sides import open_side
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory):
+    root = tmp_path_factory.mktemp("models")
+    write_jsonl(root / "data/unqover/datas_rebuilt.jsonl", unqover_rows(24))
+    return root, save_model(root / "dense"), save_model(root / "other", seed=1)
+
+
+def test_models_are_evaluated_once(ground, tmp_path, capsys):
+    root, dense, other = ground
+    words = ["compare", dense, other, dense, "--benchmark", "unqover", "--limit", "16"]
+    words += ["--data", root / "data/unqover", "--evals", tmp_path / "evals"]
+    assert main([*map(str, words)]) == 0
+    first = capsys.readouterr()
+    assert first.err.count("unqover: acc") == 2
+    assert main([*map(str, words)]) == 0
+    second = capsys.readouterr()
+    assert second.err.count("done before, kept") == 2
+    assert second.out == first.out
+    # Another option is another evaluation; the first one stays.
+    words[words.index("16")] = "20"
+    assert main([*map(str, words)]) == 0
+    assert capsys.readouterr().err.count("unqover: acc") == 2
+    assert len(list((tmp_path / "evals").glob("*/unqover-*/metrics.json"))) == 4
+
+
+def test_evaluate_says_what_is_good_and_the_difference_to_a_baseline(ground, tmp_path, capsys):
+    root, dense, other = ground
+    data = ["--benchmark", "unqover", "--data", str(root / "data/unqover")]
+    out = tmp_path / "dense"
+    assert main(["evaluate", "--model", str(dense), *data, "--out", str(out)]) == 0
+    text = capsys.readouterr().out
+    assert "0.333" in text
+    assert "high" in text
+    assert text.endswith(f"wrote {out}/metrics.json and {out}/items.jsonl\n")
+    more = ["--baseline", str(out), "--out", str(tmp_path / "other")]
+    assert main(["evaluate", "--model", str(other), *data, *more]) == 0
+    text = capsys.readouterr().out
+    assert f"against {out}" in text
+    assert text.endswith(f"{tmp_path}/other/items.jsonl\n")
+    wrong = ["--baseline", str(tmp_path / "none"), "--out", str(tmp_path / "third")]
+    assert main(["evaluate", "--model", str(other), *data, *wrong]) == 2
+    assert not (tmp_path / "third").exists()
+
+
+def test_a_side_is_a_model_or_an_evaluation(ground, tmp_path):
+    root, dense, _ = ground
+    lock = tmp_path / "lock.json"
+    assert open_side(str(dense), lock, False).folder == dense
+    words = ["evaluate", "--model", str(dense), "--benchmark", "unqover", "--limit", "4"]
+    words += ["--data", str(root / "data/unqover"), "--out"]
+    for name in ("unqover", "again"):
+        assert main([*words, str(tmp_path / "evals" / name)]) == 0
+    one, several = tmp_path / "evals/unqover", tmp_path / "evals"
+    assert open_side(str(one), lock, False).folders == {"unqover": one}
+    assert list(open_side(str(several), lock, False).folders) == ["unqover"]
