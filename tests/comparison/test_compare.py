@@ -15,6 +15,7 @@ from evenprune.base.files import sha256_file
 from evenprune.cli import main
 from evenprune.comparison import differences
 from evenprune.comparison.measures import MEASURES, STATES
+from evenprune.comparison.report import Block, Comparison, to_text
 from evenprune.evaluation.metrics import bbq_metrics, perplexity
 from evenprune.reporting.directions import chance, gain
 
@@ -360,6 +361,19 @@ def test_the_page_needs_no_other_file_and_escapes_names(tmp_path, capsys):
     assert len({line.count(" |") for line in lines}) == 1
     assert "worse" in text
     assert "worse" in page
+
+
+def test_a_narrow_terminal_gets_two_tables():
+    pair = (
+        records("unqover", answers("unqover", 150)),
+        records("unqover", answers("unqover", 120)),
+    )
+    rows = differences.judged(differences.differences("u", *pair, 0.01))
+    found = Comparison("dense", [Block("pruned", rows)], 0.01, 10)
+    texts = [to_text(found, width).partition("Difference: ")[0] for width in (None, 200, 72)]
+    assert texts[0] == texts[1]
+    assert max(map(len, texts[2].splitlines())) <= 72 < max(map(len, texts[0].splitlines()))
+    assert set(texts[2].split()) == set(texts[0].split())
 
 
 # What is asked for, and bad input

@@ -28,7 +28,16 @@ from ..plan.tasks import TASKS
 from . import differences
 from .differences import LESS_FAIR, WORSE, Difference
 from .measures import MEASURES, kind, metrics_of
-from .report import Block, Comparison, as_dict, block_notes, to_html, to_markdown, to_text
+from .report import (
+    Block,
+    Comparison,
+    as_dict,
+    block_notes,
+    terminal_width,
+    to_html,
+    to_markdown,
+    to_text,
+)
 from .requests import left_out, requests_of
 from .results import compare_results, results_of
 from .runs import calibration_note, is_calibration_data
@@ -106,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
         for side, found in zip(sides[1:], folders[1:])
     ]
     found = Comparison(args.dense, blocks, args.margin, differences.RESAMPLES)
-    print(to_text(found))
+    print(to_text(found, terminal_width()))
     if args.out:
         write_json(args.out / JSON, as_dict(found))
         write_text(args.out / MARKDOWN, to_markdown(found))

@@ -18,7 +18,7 @@ from ..plan.finished import ITEMS, METRICS
 from ..reporting.directions import chance, direction
 from ..reporting.labels import TASK_DIGITS
 from .differences import RESAMPLES, judged
-from .report import GOOD, NONE, Block, Comparison, aligned, block_notes, to_text
+from .report import GOOD, NONE, Block, Comparison, aligned, block_notes, terminal_width, to_text
 from .results import compare_results
 from .sides import MARGIN, open_evaluated
 
@@ -45,7 +45,8 @@ def run(args: argparse.Namespace) -> None:
         )
         rows = judged(rows)
         block = Block(names[1], rows, [*block_notes(rows), *notes])
-        print("\n" + to_text(Comparison(names[0], [block], MARGIN, RESAMPLES)) + "\n")
+        found = Comparison(names[0], [block], MARGIN, RESAMPLES)
+        print(f"\n{to_text(found, terminal_width())}\n")
     print(f"wrote {args.out / METRICS} and {args.out / ITEMS}")
 
 

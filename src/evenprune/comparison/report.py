@@ -1,5 +1,7 @@
 """A comparison in words: on the terminal, as Markdown and as one HTML page that opens offline."""
 
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -164,21 +166,42 @@ def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[
     return "\n".join(lines)
 
 
-def to_text(found: Comparison) -> str:
-    """Return the comparison for a terminal: a table for each pruned model, then what it means."""
+# Where a terminal is too narrow for one table: two, with what is in the other one left out.
+NARROW = ((0, 1, 2, 3, 4, 5, 7), (0, 1, 6, 8, 9))
+
+
+def _table(rows: Sequence[Sequence[str]], width: int | None) -> str:
+    """Return the rows of one pruned model, in two tables where one is wider than ``width``."""
+    # Columns that nothing stands in are left out.
+    used = [k for k in range(len(SHORT)) if k < 8 or any(row[k] != NONE for row in rows)]
+
+    def part(chosen: Sequence[int]) -> str:
+        left = [place for place, k in enumerate(chosen) if k in (0, 1, 2, 7)]
+        heads, cut = [SHORT[k] for k in chosen], [[row[k] for k in chosen] for row in rows]
+        return aligned(heads, cut, left)
+
+    whole = part(used)
+    if width is None or max(map(len, whole.splitlines())) <= width:
+        return whole
+    return "\n\n".join(part([k for k in chosen if k in used]) for chosen in NARROW)
+
+
+def to_text(found: Comparison, width: int | None = None) -> str:
+    """Return the comparison for a terminal: a table for each pruned model, then what it means.
+
+    ``width`` is that of the terminal, None where there is none.
+    """
     parts = []
     for block in found.blocks:
-        shown = [cells(row) for row in block.rows]
-        # Columns that nothing stands in are left out.
-        used = [k for k in range(len(SHORT)) if k < 8 or any(row[k] != NONE for row in shown)]
-        table = aligned(
-            [SHORT[k] for k in used],
-            [[row[k] for k in used] for row in shown],
-            [used.index(k) for k in (0, 1, 2, 7)],
-        )
+        table = _table([cells(row) for row in block.rows], width)
         head = f"{block.pruned}\nagainst {found.dense}: {block.summary()}"
         parts.append("\n".join([head, "", table, *(f"Note: {note}" for note in block.notes)]))
     return "\n\n".join([*parts, "\n".join(found.notes())])
+
+
+def terminal_width() -> int | None:
+    """Return the columns of the terminal that is printed to, None where it is a file or pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def as_dict(found: Comparison) -> dict[str, Any]:
