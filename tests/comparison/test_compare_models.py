@@ -46,6 +46,8 @@ def test_evaluate_says_what_is_good_and_the_difference_to_a_baseline(ground, tmp
     text = capsys.readouterr().out
     assert f"against {out}" in text
     assert text.endswith(f"{tmp_path}/other/items.jsonl\n")
+    same = ["--baseline", str(out), "--out", str(out)]
+    assert main(["evaluate", "--model", str(other), *data, *same]) == 2
     wrong = ["--baseline", str(tmp_path / "none"), "--out", str(tmp_path / "third")]
     assert main(["evaluate", "--model", str(other), *data, *wrong]) == 2
     assert not (tmp_path / "third").exists()

@@ -26,6 +26,7 @@ from ..evaluation.evaluate import add_protocol_arguments, add_run_arguments, qui
 from ..plan.plan import CATALOGUE
 from ..plan.tasks import TASKS
 from . import differences
+from .columns import terminal_width
 from .differences import LESS_FAIR, WORSE, Difference
 from .measures import MEASURES, kind, metrics_of
 from .report import (
@@ -33,7 +34,6 @@ from .report import (
     Comparison,
     as_dict,
     block_notes,
-    terminal_width,
     to_html,
     to_markdown,
     to_text,

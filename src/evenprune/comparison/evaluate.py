@@ -13,14 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import UserError
+from ..base.outputs import check_place
 from ..evaluation import evaluate
 from ..plan.finished import ITEMS, METRICS
 from ..reporting.directions import chance, direction
-from ..reporting.labels import TASK_DIGITS
-from .differences import RESAMPLES, judged
-from .report import GOOD, NONE, Block, Comparison, aligned, block_notes, terminal_width, to_text
-from .results import compare_results
-from .sides import MARGIN, open_evaluated
+from .columns import GOOD, NONE, aligned, terminal_width
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,23 +32,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Evaluate, and print the metrics, the difference to the baseline and what was written."""
     baseline = _baseline(args.baseline, args.benchmark) if args.baseline else None
+    check_place(args.out, [baseline])
     result = evaluate.evaluate(args)
     print(evaluate.headline(result))
     print(metrics_text(result))
     if baseline:
-        names = (str(args.baseline), str(args.out))
-        rows, notes = compare_results(
-            args.benchmark, (baseline, args.out), names, MARGIN, known=False
-        )
-        rows = judged(rows)
-        block = Block(names[1], rows, [*block_notes(rows), *notes])
-        found = Comparison(names[0], [block], MARGIN, RESAMPLES)
-        print(f"\n{to_text(found, terminal_width())}\n")
+        print(f"\n{_difference(args, baseline)}\n")
     print(f"wrote {args.out / METRICS} and {args.out / ITEMS}")
+
+
+def _difference(args: argparse.Namespace, baseline: Path) -> str:
+    """Return the comparison with the baseline in words."""
+    # Not at the top: SciPy, pandas and statsmodels, which nothing else here needs.
+    from .differences import RESAMPLES, judged
+    from .report import Block, Comparison, block_notes, to_text
+    from .results import compare_results
+    from .sides import MARGIN
+
+    names = (str(args.baseline), str(args.out))
+    folders = (baseline, args.out)
+    rows, notes = compare_results(args.benchmark, folders, names, MARGIN, known=False)
+    rows = judged(rows)
+    block = Block(names[1], rows, [*block_notes(rows), *notes])
+    return to_text(Comparison(names[0], [block], MARGIN, RESAMPLES), terminal_width())
 
 
 def _baseline(place: Path, task: str) -> Path:
     """Return the folder of a benchmark's earlier result; UserError where there is none."""
+    from .sides import open_evaluated
+
     side = open_evaluated(place)
     folder = side.find(task, task) if side else None
     if side is None or folder is None:
@@ -66,7 +75,6 @@ def _baseline(place: Path, task: str) -> Path:
 def metrics_text(result: dict[str, Any]) -> str:
     """Return the metrics of a result as lines: value, error, which values are good, chance."""
     task = result["task"]
-    digits = TASK_DIGITS.get(task, 4)
     lines, rest = [], 0
     for name, found in result["metrics"].items():
         way = direction(task, name)
@@ -77,8 +85,8 @@ def metrics_text(result: dict[str, Any]) -> str:
         lines.append(
             [
                 name,
-                "undefined" if found["value"] is None else f"{found['value']:.{digits}f}",
-                NONE if found["stderr"] is None else f"± {found['stderr']:.{digits}f}",
+                "undefined" if found["value"] is None else f"{found['value']:.4f}",
+                NONE if found["stderr"] is None else f"± {found['stderr']:.4f}",
                 f"{found['n']:,}",
                 GOOD[way],
                 NONE if level is None else f"{level:.3f}",

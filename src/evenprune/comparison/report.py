@@ -1,7 +1,5 @@
 """A comparison in words: on the terminal, as Markdown and as one HTML page that opens offline."""
 
-import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +9,7 @@ from ..base.pages import fill
 from ..reporting.labels import TASK_DIGITS
 from ..reporting.render import escape_markdown
 from ..reporting.stats import p_text
+from .columns import GOOD, NONE, aligned
 from .differences import (
     BETTER,
     FAIRER,
@@ -35,9 +34,7 @@ HEADS = (
 MORE = ("n", "p (Holm)")
 # The same on a terminal, where a column is as wide as its longest cell.
 SHORT = (*HEADS[:8], "to stereo.", "to unbiased")
-GOOD = {"up": "high", "down": "low", "half": "0.5", "zero": "0", "": "–"}
 LOOKS = {FAIRER: "good", BETTER: "good", LESS_FAIR: "bad", WORSE: "bad"}
-NONE = "–"
 
 
 @dataclass(frozen=True)
@@ -153,19 +150,6 @@ def cells(row: Difference) -> list[str]:
     ]
 
 
-def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int]) -> str:
-    """Return rows of text as columns of a terminal; ``left``: columns that are not of numbers."""
-    widths = [max(map(len, column)) for column in zip(heads, *rows)]
-    lines = []
-    for row in (heads, ["-" * width for width in widths], *rows):
-        padded = (
-            cell.ljust(width) if k in left else cell.rjust(width)
-            for k, (cell, width) in enumerate(zip(row, widths))
-        )
-        lines.append("  ".join(padded).rstrip())
-    return "\n".join(lines)
-
-
 # Where a terminal is too narrow for one table: two, with what is in the other one left out.
 NARROW = ((0, 1, 2, 3, 4, 5, 7), (0, 1, 6, 8, 9))
 
@@ -197,11 +181,6 @@ def to_text(found: Comparison, width: int | None = None) -> str:
         head = f"{block.pruned}\nagainst {found.dense}: {block.summary()}"
         parts.append("\n".join([head, "", table, *(f"Note: {note}" for note in block.notes)]))
     return "\n\n".join([*parts, "\n".join(found.notes())])
-
-
-def terminal_width() -> int | None:
-    """Return the columns of the terminal that is printed to, None where it is a file or pipe."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def as_dict(found: Comparison) -> dict[str, Any]:
