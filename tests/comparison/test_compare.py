@@ -332,6 +332,30 @@ def test_few_items_and_calibration_data_are_not_tested(tmp_path, capsys):
     assert row.difference == pytest.approx(-0.5)
 
 
+def test_benchmarks_that_a_run_calibrated_on_are_not_tested(repo, tmp_path, capsys):
+    from reporting_run import small_config
+
+    config = small_config(repo, tmp_path).model_dump(
+        mode="json", exclude={"mirror", "lock", "device", "threads"}
+    )
+    points = [("world", "dense", "dense", "none", 0), ("world", "sparsegpt", "2of4", "ss", 0)]
+    names = ("model", "method", "regime", "calibration", "seed")
+    sheet = {
+        "config": config | {"results": "results"}, "experiments": {},
+        "checkpoints": [dict(zip(names, point, strict=True)) for point in points],
+    }  # fmt: skip
+    (tmp_path / "run_sheet.json").write_text(json.dumps(sheet))
+    evals = [tmp_path / "evals" / "/".join([*p[:4], f"s{p[4]}"]) for p in points]
+    for folder, count in zip(evals, (120, 20), strict=True):
+        write_model(folder, stereoset=count, crows_pairs=count)
+    _, rows, text, _ = compared(capsys, tmp_path, *evals)
+    assert {name for name, row in rows.items() if row["verdict"] == "not tested"} == {
+        "stereoset ss", "stereoset lms", "stereoset icat"
+    }  # fmt: skip
+    assert rows["crows_pairs pct_stereotype"]["verdict"] == "less fair"
+    assert "calibration pairs are of the same data: stereoset" in text
+
+
 def test_a_value_that_the_records_do_not_give_is_an_error(tmp_path, capsys):
     good = write_model(tmp_path / "good", mmlu=100) / "mmlu"
     bad = write_model(tmp_path / "bad", mmlu=90) / "mmlu"

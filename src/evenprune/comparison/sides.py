@@ -100,7 +100,12 @@ def open_side(text: str, lock: Path, trust: bool) -> Side:
             )
         return Model(text, folder)
     if HUB_ID.fullmatch(text) and not text.startswith(("./", "../")):
-        folder, revision = hub_model(text, lock, trust)
+        try:
+            folder, revision = hub_model(text, lock, trust)
+        except UserError as error:
+            raise UserError(
+                f"there is no folder {text}, and as an id on the hub: {error}"
+            ) from None
         return Model(text, folder, revision)
     raise UserError(
         f"there is no model folder or evaluation {text}, and that is no id on the hub (org/name) "
