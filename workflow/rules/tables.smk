@@ -1,7 +1,8 @@
 """Results, tables, figures and the PDF.
 
-REQUIRED INPUTS: evals/, serving/, calibration/ of all checkpoints.
-OUTPUTS: run_sheet.json, results.csv, significance.csv, tables/, figures/, report/paper.html, paper.pdf.
+REQUIRED INPUTS: evals/, serving/, calibration/ of all checkpoints, sources/data/ of the items.
+OUTPUTS: run_sheet.json, results.csv, significance.csv, tables/, figures/, report/items.json,
+report/paper.html, paper.pdf.
 """
 
 # What the page and the PDF are made of: the same files in other forms.
@@ -138,12 +139,36 @@ rule make_figure:
         " 2>&1 | tee {log:q}"
 
 
+rule make_items:
+    """Join dense and pruned answers to each item with its texts, for the page."""
+    input:
+        # What of it decides an item is among the parameters.
+        run_sheet=ancient("<results>/run_sheet.json"),
+        evals=PATHS.evaluation_files(),
+        data=PATHS.item_sources(),
+        mirror=MIRROR_FILE,
+        parameters=parameters("make_items"),
+    output:
+        items="<results>/report/items.json",
+    log:
+        "<results>/logs/make_items.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=memory_mb(4000),
+        runtime=minutes(30),
+    shell:
+        "python -m evenprune make-items --run-sheet {input.run_sheet:q} --out {output.items:q}"
+        " 2>&1 | tee {log:q}"
+
+
 rule make_page:
-    """Put all tables and figures into one page of HTML that needs no other file."""
+    """Put all tables, figures and items into one page of HTML that needs no other file."""
     input:
         PATHS.table_files(),
         PATHS.figure_files(),
         PATHS.world_values,
+        items=PATHS.item_files(),
         run_sheet="<results>/run_sheet.json",
         significance="<results>/significance.csv",
         parameters=parameters("make_page"),
@@ -164,8 +189,9 @@ rule make_page:
         runtime=minutes(10),
     params:
         document=local(DOCUMENT),
+        items=local(flag("items", " ".join(PATHS.item_files()))),
     shell:
-        "python -m evenprune make-page {params.document} --out {output.page:q} 2>&1 | tee {log:q}"
+        "python -m evenprune make-page {params.document} {params.items} --out {output.page:q} 2>&1 | tee {log:q}"
 
 
 rule make_paper:
