@@ -17,7 +17,7 @@ from ...data.readers.winogender import read_winogender
 
 @dataclass(frozen=True)
 class ItemText:
-    """The texts of an item: those of its task's ``FIELDS``, and its options as the data has them."""
+    """The texts of an item: those of its task's ``FIELDS``, and its options in the data's order."""
 
     fields: tuple[str, ...]
     options: tuple[str, ...]
