@@ -31,7 +31,7 @@ def root(repo, tmp_path_factory):
     results = folder / "results"
     assert collect(results) == 0
     assert all(make_table(results, table) == 0 for table in ("main", "bbq"))
-    assert make_figure(results, "regimes") == 0
+    assert make_figure(results, "unqover_heatmap") == 0
     items = str(results / "report/items.json")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -267,7 +267,8 @@ def test_items_are_filtered_by_change_category_and_words(page):
     assert kinds == ["", "any", "biased", "unbiased"]
     choose(page, "category", "1")
     assert count(page) == ITEMS // 2
-    assert page.run("document.querySelectorAll('#items-list li')[0].querySelectorAll('tbody tr').length") == 3  # fmt: skip
+    rows = "document.querySelector('#items-list li').querySelectorAll('tbody tr')"
+    assert page.run(f"{rows}.length") == 3
 
 
 @needs_chromium
@@ -289,7 +290,10 @@ def test_items_are_shown_a_page_at_a_time(page):
 def test_a_cell_shows_its_command_and_leads_to_its_items(page):
     cell = '#tab-main td[data-cell^="unqover/"]'
     last = f"[...document.querySelectorAll('{cell}')].at(-1)"
-    page.run(f"{last}.focus(); {last}.dispatchEvent(new KeyboardEvent('keydown', {{key: 'Enter', bubbles: true}}))")  # fmt: skip
+    page.run(
+        f"(c => {{ c.focus(); c.dispatchEvent(new KeyboardEvent('keydown',"
+        f" {{key: 'Enter', bubbles: true}})); }})({last})"
+    )
     shown = page.run("document.getElementById('command').innerText")
     assert shown.startswith("evenprune explain main --cell tiny/debias-sparsegpt/2of4/ss/unqover")
     page.run("document.querySelector('#command button').click()")

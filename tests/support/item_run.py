@@ -1,4 +1,4 @@
-"""A small run with data, so that its items have texts: one model, dense and pruned, hostile words."""
+"""A small run with data, so that its items have texts: a model, dense and pruned, hostile words."""
 
 import csv
 import json
@@ -34,7 +34,7 @@ CONFIG = {
         }
     },
     "tables": ["main", "bbq"],
-    "figures": ["regimes"],
+    "figures": ["unqover_heatmap"],
 }
 
 
@@ -139,7 +139,10 @@ def record(task: str, method: str, k: int) -> dict:
     if task in ("unqover", "bbq"):
         found |= {"perm": "012", "unknown_idx": 2}
     if task == "bbq":
-        found |= {"biased_idx": 0 if k != 30 else None, "condition": "ambig"}
+        found |= {
+            "biased_idx": 0 if k != 30 else None,
+            "condition": "disambig" if k % 2 else "ambig",
+        }
     if task == "stereoset":
         found |= {"unrelated_logprob": -30.0, "category": "gender" if k % 2 else "race"}
     return found
