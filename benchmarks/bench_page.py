@@ -2,8 +2,8 @@
 
     python benchmarks/bench_page.py [ITEMS]
 
-Items and answers of two checkpoints are made up, with texts as long as UnQover's. Prints the size of
-the page and milliseconds in a headless Chromium, the median of five openings; needs one.
+Items and answers of two checkpoints are made up, with texts as long as UnQover's. Prints the size
+of the page and milliseconds in a headless Chromium, the median of five openings; needs one.
 """
 
 import random
