@@ -214,13 +214,15 @@ def words(root: Path, command: str) -> list[str]:
         "explain": ["main", "--cell=world/debias-sparsegpt/2of4/ss/bbq", f"--results={root}/run"],
         "make-table": [f"--table={choice}", *results, sheet, f"--out-prefix={root}/out/table"],
         "make-figure": [f"--figure={choice}", results[0], sheet, f"--out-prefix={root}/out/figure"],
+        "make-items": [sheet],
         "make-page": [*results, sheet, f"--tables={root}/tables", f"--figures={root}/figures"],
         "make-paper": [*results, sheet, f"--tables={root}/tables", f"--figures={root}/figures"],
         "report-controls": [f"--run={root}/run", f"--run={root}/run2"],
     }  # fmt: skip
     file = {"fetch-dataset": "out.json", "fetch-model": "out.json", "check": "check.json",
             "compare-masks": "masks.csv", "benchmark-serving": "speed.json",
-            "collect-results": "results.csv", "make-page": "paper.html",
+            "collect-results": "results.csv", "make-items": "items.json",
+            "make-page": "paper.html",
             "make-paper": "paper.pdf"}.get(command)  # fmt: skip
     out = [f"--out={root}/out/{file}" if file else f"--out={root}/out"]
     if command in ("make-table", "make-figure", "prefetch", "explain"):
@@ -276,6 +278,9 @@ CASES = [
     ("explain", "point/bbq/metrics.json"),
     ("explain", "point/bbq/items.jsonl"),
     ("explain", "pruned/model/manifest.json"),
+    ("make-items", "run/run_sheet.json"),
+    ("make-items", "point/bbq/metrics.json"),
+    ("make-items", "point/bbq/items.jsonl"),
     ("make-page", "run/run_sheet.json"),
     ("make-paper", "run/run_sheet.json"),
     ("report-controls", "run/run_sheet.json"),

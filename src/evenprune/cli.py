@@ -60,6 +60,10 @@ COMMANDS = {
     "make-table": (".reporting.make_table", "render one table as .tex, .csv, .md and .html"),
     "make-figure": (".reporting.make_figure", "render one figure"),
     "explain": (".reporting.explain", "say where one number of a table comes from, and check it"),
+    "make-items": (
+        ".reporting.make_items",
+        "the items with dense and pruned answers, for the page",
+    ),
     "make-page": (".reporting.make_page", "the tables and figures as one page of HTML"),
     "make-paper": (".reporting.make_paper", "the tables and figures as one PDF"),
     "report-world": (".controls.report_world", "what is planted, and what dense models learned"),

@@ -123,12 +123,15 @@ def test_version_card_and_errors_are_no_code(repo, tmp_path, monkeypatch, file):
     clear()
 
 
+SHOWN = ("reporting.make_table", "reporting.make_page", "reporting.make_paper")
 # Of these steps, which ones each data file changes.
 STEPS = {
     "reporting/printed.csv": ("reporting.collect_results", "reporting.tables.claims"),
     "reporting/preamble.tex": ("reporting.make_paper",),
     "reporting/paper.html.j2": ("reporting.make_page", "reporting.make_paper"),
-    "reporting/table.html.j2": ("reporting.make_table",),
+    "reporting/table.html.j2": SHOWN,
+    "reporting/page.css": SHOWN,
+    "reporting/page_items.js": SHOWN,
     "reporting/figures.mplstyle": ("reporting.make_figure", "reporting.figures.regimes"),
     "world/weights/world/model.safetensors": ("world.shipped_world_model",),
     "world/weights/world/training.json": ("world.shipped_world_model",),

@@ -71,7 +71,7 @@ done
 """
 SHEET = r"run_sheet\.json"
 TABLES = r"tables/|figures/|report/paper\.html"
-RESULTS = rf"results\.csv|{TABLES}"  # and what shows them
+RESULTS = rf"results\.csv|report/items\.json|{TABLES}"  # and what shows them
 
 
 class Run:

@@ -40,6 +40,7 @@ try:
     from evenprune.plan.paths import Paths
     from evenprune.plan.work import Graph
     from evenprune.plan.run_sheet import write_run_sheet
+    from evenprune.reporting import sections
     from evenprune.reporting.plausibility import printed_anomaly
     from evenprune.serving.environment import OWN, serving_python
 except ModuleNotFoundError as error:

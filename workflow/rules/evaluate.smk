@@ -62,6 +62,7 @@ rule release_evaluations:
     input:
         PATHS.table_files(),
         PATHS.figure_files(),
+        PATHS.item_files(),
         PATHS.world_files(),
         evals=PATHS.evaluation_files(),
     output:

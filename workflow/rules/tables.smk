@@ -1,7 +1,8 @@
 """Results, tables, figures and the PDF.
 
-REQUIRED INPUTS: evals/, serving/, calibration/ of all checkpoints.
-OUTPUTS: run_sheet.json, results.csv, significance.csv, tables/, figures/, report/paper.html, paper.pdf.
+REQUIRED INPUTS: evals/, serving/, calibration/ of all checkpoints, sources/data/ of the items.
+OUTPUTS: run_sheet.json, results.csv, significance.csv, tables/, figures/, report/items.json,
+report/paper.html, paper.pdf.
 """
 
 # What the page and the PDF are made of: the same files in other forms.
@@ -18,12 +19,22 @@ DOCUMENT = " ".join(
 )
 
 
+def shown_as(kind, entry):
+    """How Snakemake's report lists a table or figure."""
+    return {"what": entry[1], "form": kind}
+
+
 rule write_run_sheet:
     """Write the resolved configuration and the list of checkpoints."""
     input:
         parameters=parameters("write_run_sheet"),
     output:
-        run_sheet="<results>/run_sheet.json",
+        run_sheet=report(
+            "<results>/run_sheet.json",
+            caption="../report/run_sheet.rst",
+            category="Run",
+            labels={"what": "configuration and checkpoints"},
+        ),
     log:
         "<results>/logs/write_run_sheet.log",
     localrule: True
@@ -77,14 +88,16 @@ rule make_table:
         parameters=parameters("make_table", "{table}"),
     output:
         tex="<results>/tables/{table}.tex",
-        csv=report(
-            "<results>/tables/{table}.csv",
-            caption="../report/table.rst",
-            category="Tables",
-            labels={"table": "{table}"},
-        ),
+        csv="<results>/tables/{table}.csv",
         md="<results>/tables/{table}.md",
-        html="<results>/tables/{table}.html",
+        html=report(
+            "<results>/tables/{table}.html",
+            caption="../report/table.rst",
+            category=lambda wildcards: sections.TABLES[wildcards.table][0],
+            labels=lambda wildcards: shown_as(
+                "table", sections.TABLES[wildcards.table]
+            ),
+        ),
     log:
         "<results>/logs/make_table/{table}.log",
     localrule: True
@@ -95,7 +108,8 @@ rule make_table:
         runtime=minutes(10),
     params:
         prefix=subpath(output.tex, strip_suffix=".tex"),
-        # A paragraph of the report only: of the input, so that it reruns nothing.
+        # Words of the report only: of the input, so that it reruns nothing.
+        words=lambda wildcards, input: sections.TABLES[wildcards.table][1],
         note=lambda wildcards, input: (
             printed_anomaly() if wildcards.table.startswith("efficiency") else ""
         ),
@@ -117,8 +131,10 @@ rule make_figure:
         svg=report(
             "<results>/figures/{figure}.svg",
             caption="../report/figure.rst",
-            category="Figures",
-            labels={"figure": "{figure}"},
+            category=lambda wildcards: sections.FIGURES[wildcards.figure][0],
+            labels=lambda wildcards: shown_as(
+                "figure", sections.FIGURES[wildcards.figure]
+            ),
         ),
         png="<results>/figures/{figure}.png",
         csv="<results>/figures/{figure}.csv",
@@ -132,18 +148,43 @@ rule make_figure:
         runtime=minutes(10),
     params:
         prefix=subpath(output.pdf, strip_suffix=".pdf"),
+        words=lambda wildcards, input: sections.FIGURES[wildcards.figure][1],
     shell:
         "python -m evenprune make-figure --figure {wildcards.figure} --run-sheet {input.run_sheet:q}"
         " --results {input.results:q} --out-prefix {params.prefix:q}"
         " 2>&1 | tee {log:q}"
 
 
+rule make_items:
+    """Join dense and pruned answers to each item with its texts, for the page."""
+    input:
+        # What of it decides an item is among the parameters.
+        run_sheet=ancient("<results>/run_sheet.json"),
+        evals=PATHS.evaluation_files(),
+        data=PATHS.item_sources(),
+        mirror=MIRROR_FILE,
+        parameters=parameters("make_items"),
+    output:
+        answers="<results>/report/items.json",
+    log:
+        "<results>/logs/make_items.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=memory_mb(4000),
+        runtime=minutes(30),
+    shell:
+        "python -m evenprune make-items --run-sheet {input.run_sheet:q} --out {output.answers:q}"
+        " 2>&1 | tee {log:q}"
+
+
 rule make_page:
-    """Put all tables and figures into one page of HTML that needs no other file."""
+    """Put all tables, figures and items into one page of HTML that needs no other file."""
     input:
         PATHS.table_files(),
         PATHS.figure_files(),
         PATHS.world_values,
+        answers=PATHS.item_files(),
         run_sheet="<results>/run_sheet.json",
         significance="<results>/significance.csv",
         parameters=parameters("make_page"),
@@ -164,8 +205,9 @@ rule make_page:
         runtime=minutes(10),
     params:
         document=local(DOCUMENT),
+        answers=local(flag("items", " ".join(PATHS.item_files()))),
     shell:
-        "python -m evenprune make-page {params.document} --out {output.page:q} 2>&1 | tee {log:q}"
+        "python -m evenprune make-page {params.document} {params.answers} --out {output.page:q} 2>&1 | tee {log:q}"
 
 
 rule make_paper:

@@ -18,8 +18,8 @@ TABLE_FORMS = ("tex", "csv", "md", "html")
 MEASURED = ("efficiency", "efficiency_details", "cost")
 # Figures that show single items of an evaluation.
 OPENING = ("examples",)
-
-
+# Tasks whose records are answers among options, which the page shows item by item.
+ANSWERED = ("unqover", "bbq", "crows_pairs", "stereoset", "hellaswag", "mmlu", "winogender")
 # Benchmarks whose items have planted log-odds in the invented world.
 PLANTED = ("stereoset", "crows_pairs", "unqover", "bbq")
 
@@ -232,9 +232,20 @@ class Paths:
         """Return the evaluations or measurements that a figure opens beside results.csv."""
         return self.evaluation_files() if figure in OPENING else self.measurements_of(figure)
 
+    def item_files(self) -> list[str]:
+        """Return the items that the page shows one by one, where the run has such benchmarks."""
+        shown = any(entry.task in ANSWERED for entry in self.config.benchmarks.values())
+        return [f"{self.results}/report/items.json"] if shown else []
+
+    def item_sources(self) -> list[str]:
+        """Return the records of the data sets that the texts of those items are from."""
+        entries = self.config.benchmarks.values()
+        names = {entry.dataset for entry in entries if entry.task in ANSWERED}
+        return [self.dataset(name) for name in sorted(names)]
+
     @property
     def page(self) -> str:
-        """The page of all tables and figures."""
+        """The page of all tables, figures and items."""
         return f"{self.results}/report/paper.html"
 
     @property

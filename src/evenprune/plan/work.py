@@ -300,6 +300,10 @@ class Graph:
             out = f"figures/{figure}"
             yield Job("make_figure", out, [f"{out}.pdf"], ["results.csv"], f"figure {figure}")
             shown.append(out)
+        for out in map(self.inside, paths.item_files()):
+            data = map(self.inside, paths.item_sources())
+            yield Job("make_items", out, [out], ["run_sheet.json", *evals, *data], "make_items")
+            shown.append(out)
         if paths.world_files():
             dense = [f"evals/{point.key}" for point in paths.dense_points().values()]
             files = ["report/world.html", "report/world.csv"]

@@ -1,15 +1,18 @@
 """A table as a piece of an HTML page, whose cells name the command that explains them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ..base.pages import fill
 from .cell_path import PARTS
-from .render import ARROWS, Cell, Column, Table, TableRow, units
+from .page_parts import style_and_script
+from .render import ARROWS, Cell, Column, Table, TableRow, interval, units
 
 # Part of this module's code, see codedigest.py.
-DATA_FILES = ("table.html.j2",)
-TEMPLATE = Path(__file__).with_name(DATA_FILES[0])
+DATA_FILES = ("table.html.j2", "table_page.html.j2")
+TEMPLATE, PAGE = (Path(__file__).with_name(name) for name in DATA_FILES)
+SCRIPTS = ("page_tables.js",)
 LONG = 18  # rows above which a printed table may break across pages
 WIDE = 9  # columns above which they stand closer
 
@@ -21,7 +24,59 @@ def point_of(row: TableRow) -> str:
     return "/".join(row.identity[name] for name in PARTS)
 
 
-def _cell(column: Column, cell: Cell | None, point: str) -> dict[str, Any]:
+def full_labels(rows: Sequence[TableRow]) -> list[tuple[str, ...]]:
+    """Return each row's labels with what rows above say for it, so that it can stand anywhere.
+
+    A blank label is that of the row above, where those before it are blank too; one that begins
+    with "+" is said of the last first label without; a heading stands before the first label.
+    """
+    found: list[tuple[str, ...]] = []
+    above: tuple[str, ...] = ()
+    heading = base = ""
+    for row in rows:
+        if row.kind == "heading":
+            heading, above, base = " ".join(row.labels), (), ""
+            found.append(row.labels)
+            continue
+        labels = list(row.labels)
+        for place, label in enumerate(labels):
+            if label or place >= len(above):
+                break
+            labels[place] = above[place]
+        if row.labels and (first := row.labels[0]):
+            if not first.startswith("+ "):
+                base = first
+            elif base:
+                first = f"{base} {first}"
+            labels[0] = f"{heading}: {first}" if heading else first
+        above = tuple(labels)
+        found.append(above)
+    return found
+
+
+def _follows(rows: Sequence[TableRow]) -> list[bool]:
+    """Return of each row whether it says something of the row above and stays beneath it."""
+    named = any(row.identity for row in rows)
+    return [
+        k > 0 and (row.kind == "diff" or (named and row.kind == "data" and not row.identity))
+        for k, row in enumerate(rows)
+    ]
+
+
+def _beside(column: Column, row: TableRow, cell: Cell | None) -> dict[str, str]:
+    """Return the 95 % interval and the printed value of a cell, "" where it has none."""
+    form = row.form or column
+    if cell is None or column.text or cell.value is None:
+        return {"interval": "", "printed": ""}
+    signed = row.kind == "diff"
+    ends = interval(cell)
+    shown = "" if ends is None else " to ".join(form.show(end, signed) for end in ends)
+    printed = "" if cell.printed is None else form.show(cell.printed, signed)
+    return {"interval": shown, "printed": printed}
+
+
+def _cell(column: Column, row: TableRow, point: str) -> dict[str, Any]:
+    cell = row.cells.get(column.key)
     shown = cell or Cell(None, "")
     marks = ("†" if shown.dagger else "") + ("‡" if shown.in_calibration else "")
     known = point and shown.source and shown.value is not None
@@ -30,6 +85,7 @@ def _cell(column: Column, cell: Cell | None, point: str) -> dict[str, Any]:
         "bold": shown.bold,
         "text": shown.display + marks,
         "source": shown.source if known else "",
+        **_beside(column, row, cell),
     }
 
 
@@ -40,12 +96,16 @@ def to_html(table: Table, known_as: str) -> str:
             "kind": row.kind,
             "rule": row.rule,
             "labels": row.labels,
+            "full": full,
+            "follows": follows,
             "strong": row.strong,
             "strong_at": row.strong_at,
             "point": (point := point_of(row)),
-            "cells": [_cell(one, row.cells.get(one.key), point) for one in table.columns],
+            "cells": [_cell(one, row, point) for one in table.columns],
         }
-        for row in table.rows
+        for row, full, follows in zip(
+            table.rows, full_labels(table.rows), _follows(table.rows), strict=True
+        )
     ]
     spans = [
         {"text": unit[0].span, "width": len(unit), "group": unit[0].group}
@@ -71,3 +131,14 @@ def to_html(table: Table, known_as: str) -> str:
         "look": " ".join(look),
     }
     return fill(TEMPLATE, values)
+
+
+def to_page(figures: Sequence[str], title: str) -> str:
+    """Return tables as a page of its own."""
+    return fill(PAGE, {"title": title, "figures": figures, **style_and_script(SCRIPTS)})
+
+
+def figures_of(page: str) -> str:
+    """Return the tables of a page that ``to_page`` made, as a piece of another page."""
+    start, end = page.find("<figure"), page.rfind("</figure>")
+    return page[start : end + len("</figure>")] if 0 <= start < end else ""

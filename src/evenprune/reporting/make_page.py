@@ -1,7 +1,8 @@
-"""All tables and figures of a run as one page of HTML that needs no other file.
+"""All tables, figures and items of a run as one page of HTML that needs no other file.
 
-It opens without a network. Each cell of a table whose number ``evenprune explain`` knows says the
-command for it: a click shows it. Equal tables and figures give equal bytes.
+It opens without a network. Tables can be sorted and filtered. Each cell of a table whose number
+``evenprune explain`` knows says the command for it: a click shows it. The items are in compressed
+blocks, each unpacked when it is asked for. Equal inputs give equal bytes.
 """
 
 import argparse
@@ -17,16 +18,21 @@ from ..plan.run_sheet import RunSheet, read_run_sheet
 from .bottom_line import read_world
 from .document import SUBTITLE, Document, Piece, document
 from .fields import Run
+from .html_table import figures_of
+from .items.index import Items, read_items
+from .page_parts import style_and_script
 from .results import Results, Significance
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("paper.html.j2",)
 TEMPLATE = Path(__file__).with_name(DATA_FILES[0])
+TABLES_SCRIPT, ITEMS_SCRIPT = "page_tables.js", "page_items.js"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``make-page``."""
     add_inputs(parser.add_argument)
+    parser.add_argument("--items", type=Path, help="items of make-items, to look at one by one")
     parser.add_argument("--out", type=Path, required=True, help="the page, an .html file")
 
 
@@ -67,12 +73,12 @@ def require(files: Iterable[Path]) -> None:
             )
 
 
-def page_text(content: Document, tables: Path, figures: Path) -> str:
+def page_text(content: Document, tables: Path, figures: Path, items: Items | None = None) -> str:
     """Return the page; tables are ``SLUG.html`` and figures ``SLUG.svg``, which it takes in."""
 
     def with_body(piece: Piece) -> dict[str, str]:
         if piece.kind == "table":
-            body = (tables / f"{piece.slug}.html").read_text(encoding="utf-8")
+            body = figures_of((tables / f"{piece.slug}.html").read_text(encoding="utf-8"))
         else:
             body = base64.b64encode((figures / f"{piece.slug}.svg").read_bytes()).decode()
         return {"kind": piece.kind, "slug": piece.slug, "caption": piece.caption, "body": body}
@@ -85,6 +91,8 @@ def page_text(content: Document, tables: Path, figures: Path) -> str:
         "pieces": [with_body(piece) for piece in content.pieces],
         "again": content.again,
         "appendix": [with_body(piece) for piece in content.appendix],
+        "items": items,
+        **style_and_script([TABLES_SCRIPT, *([ITEMS_SCRIPT] if items else [])]),
     }
     return fill(TEMPLATE, values)
 
@@ -92,8 +100,9 @@ def page_text(content: Document, tables: Path, figures: Path) -> str:
 def run(args: argparse.Namespace) -> None:
     """Run ``make-page``."""
     sheet = read_run_sheet(args.run_sheet)
-    used = inputs(args, sheet, "html", "svg")
+    used = [*inputs(args, sheet, "html", "svg"), *([args.items] if args.items else [])]
     check_file(args.out, used)
     require(used)
-    write_text(args.out, page_text(read_document(args, sheet), args.tables, args.figures))
+    items = read_items(args.items, sheet) if args.items else None
+    write_text(args.out, page_text(read_document(args, sheet), args.tables, args.figures, items))
     print(args.out)

@@ -19,7 +19,7 @@ from ..plan.run_sheet import RunSheet, read_run_sheet
 from .beside import companion
 from .captions import with_sizes
 from .fields import Run
-from .html_table import to_html
+from .html_table import to_html, to_page
 from .latex_table import to_latex
 from .render import Table, csv_form, to_markdown
 from .results import Results, Significance
@@ -58,6 +58,6 @@ def run(args: argparse.Namespace) -> None:
     shown = [table, *([beside] if (beside := companion(table)) else [])]
     write_text(f"{args.out_prefix}.md", "\n".join(map(to_markdown, shown)))
     write_text(f"{args.out_prefix}.tex", "\n".join(map(to_latex, shown)))
-    page = "\n".join(to_html(one, args.table) for one in shown)
+    page = to_page([to_html(one, args.table) for one in shown], table.caption)
     write_text(f"{args.out_prefix}.html", page)
     print(f"{args.out_prefix}.tex, .csv, .md, .html: {len(lines)} rows")

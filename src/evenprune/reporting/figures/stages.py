@@ -20,7 +20,14 @@ COLORS = {
     "#E3EEF7": ("generate_world", "world_model", "train_world", "fetch_dataset", "fetch_model"),
     "#E6F4EC": ("build_calibration", "prune_model", "prune_uncalibrated", "check_pruned"),
     "#FBEADF": ("evaluate_checkpoint", "benchmark_serving", "export_sparse24", "compare_masks"),
-    "#F0F0F0": ("collect_results", "make_table", "make_figure", "make_page", "make_paper"),
+    "#F0F0F0": (
+        "collect_results",
+        "make_table",
+        "make_figure",
+        "make_items",
+        "make_page",
+        "make_paper",
+    ),
 }
 Edges = Mapping[str, set[str]]
 
