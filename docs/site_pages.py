@@ -1,4 +1,4 @@
-"""Hook of mkdocs: pages of the site that lie outside of docs/, links to them, the stages' picture."""
+"""Hook of mkdocs: pages of the site from outside of docs/, links to them, the stages' picture."""
 
 import posixpath
 import re

@@ -1,4 +1,4 @@
-"""README.md's commands, as they stand there, in a fresh copy: run, planned, or not run for a reason."""
+"""README.md's commands as they stand, in a fresh copy: run, planned, or not run for a reason."""
 
 import json
 import os
