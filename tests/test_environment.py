@@ -8,7 +8,7 @@ import subprocess
 import pytest
 import yaml
 
-LOCKS = ("cpu", "cuda", "vllm-cpu", "vllm-cuda", "torch-cpu")
+LOCKS = ("cpu", "cuda", "vllm-cpu", "vllm-cuda", "torch-cpu", "docs")
 GOOD = "sha256:" + "0" * 64
 
 
@@ -40,6 +40,7 @@ def test_direct_dependencies_are_the_locked_ones(repo):
         ("core", ("cpu", "cuda")),
         ("vllm-cpu", ("vllm-cpu",)),
         ("vllm-cuda", ("vllm-cuda",)),
+        ("docs", ("docs",)),
     ):
         for line in (folder / f"{source}.in").read_text().splitlines():
             if not re.fullmatch(r"[^#\s]+==\S+", line):

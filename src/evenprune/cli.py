@@ -11,7 +11,7 @@ import importlib
 import os
 import select
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from . import __version__
@@ -79,6 +79,7 @@ NO_STEPS = ("describe-config", "status", "plan")
 SECTIONS = {
     "build-calibration": ("Pruning", "Calibration"),
     "prune": ("Pruning",),
+    "restore": ("Pruning",),
     "evaluate": ("Benchmark",),
     "compare": ("Benchmark",),
     "benchmark-serving": ("Serving",),
@@ -163,28 +164,8 @@ def _run(argv: list[str]) -> int:
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("DO_NOT_TRACK", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    parser = argparse.ArgumentParser(prog="evenprune", description=__doc__.splitlines()[0])
-    parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (module, text) in COMMANDS.items():
-        command = commands.add_parser(name, help=text)
-        if argv[:1] == [name]:
-            try:
-                step = importlib.import_module(module, __package__)
-            except ModuleNotFoundError as error:
-                raise UserError(
-                    f"{name} needs the Python package {error.name}, which {sys.executable} "
-                    "does not have; run it in the environment that `make env` (or `make vllm-env`) "
-                    "builds"
-                ) from None
-            command.description = (step.__doc__ or text).strip()
-            command.formatter_class = argparse.RawDescriptionHelpFormatter
-            step.add_arguments(command)
-            if name in SECTIONS and {"-h", "--help"} & set(argv):
-                from .plan.describe_config import explain
-
-                explain(command, *SECTIONS[name])
-            command.set_defaults(run=step.run)
+    asked = {"-h", "--help"} & set(argv)
+    parser = build_parser(argv[:1], explained=bool(asked))
     args = parser.parse_args(argv)
     try:
         with trusting(args), _step(args):
@@ -197,6 +178,38 @@ def _run(argv: list[str]) -> int:
             "run the same command again"
         ) from error
     return status if isinstance(status, int) else 0
+
+
+def build_parser(named: Collection[str] = (), explained: bool = False) -> argparse.ArgumentParser:
+    """Return the program's parser; the named subcommands have their options too.
+
+    Only their modules are imported. ``explained`` gives options that are keys of the
+    configuration the help of those keys, as ``--help`` shows it. Raises UserError where a
+    subcommand needs a package that is not installed.
+    """
+    parser = argparse.ArgumentParser(prog="evenprune", description=__doc__.splitlines()[0])
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (module, text) in COMMANDS.items():
+        command = commands.add_parser(name, help=text)
+        if name in named:
+            try:
+                step = importlib.import_module(module, __package__)
+            except ModuleNotFoundError as error:
+                raise UserError(
+                    f"{name} needs the Python package {error.name}, which {sys.executable} "
+                    "does not have; run it in the environment that `make env` (or `make vllm-env`) "
+                    "builds"
+                ) from None
+            command.description = (step.__doc__ or text).strip()
+            command.formatter_class = argparse.RawDescriptionHelpFormatter
+            step.add_arguments(command)
+            if explained and name in SECTIONS:
+                from .plan.describe_config import explain
+
+                explain(command, *SECTIONS[name])
+            command.set_defaults(run=step.run)
+    return parser
 
 
 def _step(args: argparse.Namespace) -> contextlib.AbstractContextManager[None]:

@@ -1,0 +1,88 @@
+"""Write reference/commands.md, the options of all subcommands, from the program's own parsers.
+
+`python docs/commands.py` writes the page again.
+"""
+
+import argparse
+import re
+from pathlib import Path
+
+from evenprune.cli import COMMANDS, NO_STEPS, build_parser
+
+PAGE = Path(__file__).resolve().parent / "reference" / "commands.md"
+HEAD = """\
+# Commands
+
+Made from the program's parsers by `make docs`; `evenprune COMMAND --help` says the same. Most
+commands are steps of the workflow and can be called alone; {others} are not.
+Exit status: 0, or 2 and one sentence on stderr for bad input, 130 after Ctrl-C.
+"""
+
+
+def page() -> str:
+    """Return the page of all subcommands, in the order of `evenprune --help`."""
+    parser = build_parser(COMMANDS, explained=True)
+    found = next(one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
+    others = [f"`{name}`" for name in COMMANDS if name in NO_STEPS]
+    parts = [HEAD.format(others=", ".join(others[:-1]) + " and " + others[-1])]
+    parts += [section(name, command) for name, command in found.choices.items()]
+    return "\n".join(parts)
+
+
+def section(name: str, command: argparse.ArgumentParser) -> str:
+    """Return one subcommand: what it does, how it is called, and its options as a table."""
+    options = [one for one in command._actions if not isinstance(one, argparse._HelpAction)]
+    call = " ".join(["evenprune", name, *(word for one in options if (word := needed(one)))])
+    lines = [f"## {name}", "", "```", call, "```", "", said(command.description or ""), ""]
+    if options:
+        lines += ["| option | meaning |", "| --- | --- |", *map(row, options), ""]
+    return "\n".join(lines)
+
+
+def needed(option: argparse.Action) -> str:
+    """Return an option as a call must have it, nothing where it may be left out."""
+    if not option.option_strings:
+        return "" if option.nargs in ("?", "*") else value(option)
+    return f"{option.option_strings[-1]} {value(option)}".strip() if option.required else ""
+
+
+def value(option: argparse.Action) -> str:
+    """Return what stands for an option's value: its own word, its choices, or its name."""
+    if option.nargs == 0:
+        return ""
+    if option.metavar is None and option.choices is not None:
+        word = "{" + ",".join(map(str, option.choices)) + "}"
+    else:
+        plain = option.dest.upper() if option.option_strings else option.dest
+        word = option.metavar if isinstance(option.metavar, str) else plain
+    return word + {"+": " …", "*": " …"}.get(str(option.nargs), "")
+
+
+def row(option: argparse.Action) -> str:
+    """Return an option's line of the table."""
+    names = ", ".join(option.option_strings)
+    call = " ".join(word for word in (names, value(option)) if word)
+    text = (option.help or "") % {**vars(option), "prog": "evenprune"}
+    if option.required and option.option_strings:
+        text = f"{text} (required)".strip()
+    cells = (f"`{call}`", escaped(text))
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+
+
+def said(description: str) -> str:
+    """Return a module's docstring as Markdown: ``names`` in one pair of backquotes."""
+    return escaped(description.replace("``", "`"))
+
+
+def escaped(text: str) -> str:
+    """Return a text whose words in angle brackets, outside of code, are no HTML."""
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(
+        part if part.startswith("`") else part.replace("<", "&lt;").replace("*", r"\*")
+        for part in parts
+    )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(PAGE.relative_to(PAGE.parents[2]))

@@ -1,0 +1,153 @@
+"""The documentation: links, the site's navigation, generated pages, and the site itself."""
+
+import importlib.util
+import os
+import posixpath
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import pytest
+import yaml
+
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"`[^`\n]*`")
+
+
+def script(repo, name):
+    spec = importlib.util.spec_from_file_location(name, repo / f"docs/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def pages(repo):
+    """Return the Markdown pages that link to each other, by their place in the repository."""
+    outside = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "config/README.md"]
+    return [*(repo / name for name in outside), *sorted((repo / "docs").rglob("*.md"))]
+
+
+def anchors(page):
+    """Return the anchors of a page's headings, as GitHub and mkdocs name them."""
+    heads = re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"\s", "-", re.sub(r"[^\w\- ]", "", head.lower().strip())) for head in heads}
+
+
+def in_nav(entry):
+    if isinstance(entry, str):
+        return [entry]
+    inner = entry.values() if isinstance(entry, dict) else entry
+    return [page for one in inner for page in in_nav(one)]
+
+
+def test_relative_links_of_all_pages_lead_somewhere(repo):
+    broken, count = [], 0
+    for page in pages(repo):
+        text = CODE.sub("", FENCE.sub("", page.read_text()))
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            if ":" in target:
+                continue
+            count += 1
+            path, _, anchor = target.partition("#")
+            other = page.parent / path if path else page
+            if not other.exists() or (anchor and anchor not in anchors(other)):
+                broken.append(f"{page.relative_to(repo)}: {target}")
+    assert broken == []
+    assert count > 60
+
+
+def test_every_page_is_in_the_navigation_and_exists(repo):
+    nav = in_nav(yaml.safe_load((repo / "mkdocs.yml").read_text())["nav"])
+    outside = script(repo, "site_pages").OUTSIDE
+    assert len(nav) == len(set(nav))
+    assert all((repo / path).is_file() for path in outside)
+    found = {str(page.relative_to(repo / "docs")) for page in (repo / "docs").rglob("*.md")}
+    assert set(nav) == found | set(outside.values())
+
+
+def test_pictures_are_small_and_ask_no_host(repo):
+    pictures = list((repo / "docs/pictures").iterdir())
+    assert pictures
+    for picture in pictures:
+        assert picture.stat().st_size < 150_000
+        assert not re.search(r"(?:href|src)=\"http|url\(http", picture.read_text()), picture
+
+
+@pytest.mark.slow
+def test_the_reference_of_commands_is_current(repo):
+    commands = script(repo, "commands")
+    assert commands.page() == commands.PAGE.read_text(), "run `make docs`"
+
+
+def test_links_to_pages_from_outside_of_docs_hold_in_the_site(repo):
+    shown = script(repo, "site_pages").shown
+    assert (
+        shown("[c](../CONTRIBUTING.md#add-a-table)", "faq.md") == "[c](contributing.md#add-a-table)"
+    )
+    assert shown("[d](docs/faq.md)", "contributing.md") == "[d](faq.md)"
+    assert shown("[d](../docs/faq.md)", "reference/configuration.md") == "[d](../faq.md)"
+    for kept in (
+        "[x](#here)",
+        "[x](https://arxiv.org/abs/1)",
+        "[x](../LICENSE)",
+        "![x](pictures/a.svg)",
+    ):
+        assert shown(kept, "faq.md") == kept
+    stages = shown(
+        "a\n<!-- stages -->\n```mermaid\nx\n```\n<!-- end of stages -->\n", "architecture.md"
+    )
+    assert "mermaid" not in stages
+    assert "](pictures/stages.svg)" in stages
+
+
+class References(HTMLParser):
+    """Collects what a browser fetches by itself, and the tables of a page."""
+
+    FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
+
+    def __init__(self):
+        super().__init__()
+        self.found, self.tables = [], 0
+
+    def handle_starttag(self, tag, attrs):
+        value = dict(attrs).get(self.FETCHED.get(tag, ""))
+        self.tables += tag == "table"
+        if value:
+            self.found.append(value)
+
+
+@pytest.mark.slow
+def test_the_site_is_built_strictly_and_asks_no_other_host(repo, tmp_path):
+    path = f"{repo / '.venv-docs/bin'}{os.pathsep}{os.environ['PATH']}"
+    mkdocs = os.environ.get("EVENPRUNE_MKDOCS") or shutil.which("mkdocs", path=path)
+    if not mkdocs:
+        pytest.skip("no mkdocs (run `make site`, or set EVENPRUNE_MKDOCS)")
+    site = tmp_path / "site"
+    done = subprocess.run(
+        [mkdocs, "build", "--strict", "--site-dir", str(site)],
+        cwd=repo,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        text=True,
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert not list(site.rglob("*.py"))
+    made = {str(page.relative_to(site)): page.read_text() for page in site.rglob("*.html")}
+    assert {"index.html", "faq.html", "reference/configuration.html", "contributing.html"} <= set(
+        made
+    )
+    for name, text in made.items():
+        page = References()
+        page.feed(text)
+        assert not [one for one in page.found if re.match(r"(?:https?:)?//", one)], name
+        # A browser draws Mermaid by a script from elsewhere, so that none may be left.
+        assert "mermaid" not in re.sub(r"<(code|p|li)\b.*?</\1>", "", text, flags=re.DOTALL), name
+        for one in page.found:
+            if name != "404.html" and not one.startswith("data:"):
+                here = posixpath.join(posixpath.dirname(name), one.partition("?")[0])
+                assert (site / posixpath.normpath(here)).exists(), (name, one)
+        if name == "reference/configuration.html":
+            assert page.tables >= 14
+    for style in site.rglob("*.css"):
+        assert not re.search(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", style.read_text()), style
