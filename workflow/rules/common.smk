@@ -51,7 +51,7 @@ except ModuleNotFoundError as error:
             "(`source .venv/bin/activate`)"
             if IS_FOLDER
             else "a workflow from a git source brings no package: install that of the same version "
-            "beside Snakemake (docs/results.md, Elsewhere)"
+            "beside Snakemake (docs/run-on-a-cluster.md, Elsewhere)"
         )
     ) from None
 
