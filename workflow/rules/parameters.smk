@@ -9,7 +9,7 @@ Snakemake's own record, .snakemake/, was not copied with them.
 
 def fingerprint(kind, name, entry):
     """What fetching would bring: the mirror's bytes, or what the lock pins; steps make a world."""
-    if CONFIG.source == "world":
+    if CONFIG.source == "world" and not entry.get("path"):
         return ""
     return sources.fingerprint(kind, name, entry, MIRROR, CONFIG.lock)
 

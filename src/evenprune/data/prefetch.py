@@ -31,7 +31,7 @@ from ..plan.grids import needed_datasets, needed_models
 from .hub import Hub, Listing, RemoteFile, RepoType, Unreachable
 from .lock import PARQUET_REF, lock_key, note_if_moved, read_lock, record_in_lock
 from .parts import Entry, dataset_parts, select, split_ref
-from .sources import ELSEWHERE, convert, folder_below, mirror_folder, missing
+from .sources import ELSEWHERE, Mirrors, convert, folder_below, local_source, missing
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--catalogue", default="config/catalogue.yaml", help="catalogue behind --config"
     )
-    parser.add_argument("--mirror", help="mirror to try first; default: the configuration's")
+    parser.add_argument(
+        "--mirror",
+        action="append",
+        help="mirror to try first; several: given again; default: the configuration's",
+    )
     parser.add_argument("--lock", help="lock file; default: the configuration's")
     parser.add_argument("--into", type=Path, help="lay the files out as a mirror in this folder")
     parser.add_argument(
@@ -225,7 +229,7 @@ def prefetch_model(
 def prefetch(
     items: Sequence[tuple[Kind, str, Entry]],
     *,
-    mirror: str | None,
+    mirror: Mirrors,
     lock_path: Path | str,
     into: Path | None = None,
     update: bool = False,
@@ -242,10 +246,11 @@ def prefetch(
     fetch: dict[Kind, Callable[..., str]] = {"data": prefetch_dataset, "models": prefetch_model}
     for number, (kind, name, entry) in enumerate(items, 1):
         start = f"[{number}/{len(items)}] {kind}/{name}:"
-        folder = mirror_folder(kind, name, entry, mirror)
         try:
+            folder = local_source(kind, name, entry, mirror)
             if folder:
-                print(f"{start} in the mirror, {folder}", file=sys.stderr)
+                where = "your own" if entry.get("path") else "in the mirror"
+                print(f"{start} {where}, {folder}", file=sys.stderr)
                 continue
             print(f"{start} fetching", file=sys.stderr)
             said = fetch[kind](name, entry, lock_path=lock_path, into=into, update=update, hub=hub)
