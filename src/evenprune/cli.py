@@ -9,13 +9,15 @@ import contextlib
 import errno
 import importlib
 import os
+import re
 import select
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from . import __version__
-from .base.errors import UserError, shown
+from .base.errors import UserError, nearest, shown
 from .base.hidden import hidden
 from .base.provenance import recorded
 from .models.trust import trusting
@@ -66,10 +68,11 @@ COMMANDS = {
     "plan": (".plan.plan", "how long a run takes, what it costs, how much disk it needs"),
     "status": (".plan.status", "what of a run is done, running, failed and waiting"),
     "report-controls": (".controls.report_controls", "the bias term against its negative controls"),
+    "completion": (".completion", "write the completion script of bash or zsh"),
 }
 
 # What only looks, or writes about the program itself.
-NO_STEPS = ("describe-config", "status", "plan")
+NO_STEPS = ("describe-config", "status", "plan", "completion")
 
 # subcommand -> sections of the configuration whose keys say what its options mean, first one first
 SECTIONS = {
@@ -123,8 +126,41 @@ def main(argv: Sequence[str] | None = None) -> int:
         with hidden("sklearn"):
             return _run(list(sys.argv[1:] if argv is None else argv))
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"{_in_red('error:')} {error}", file=sys.stderr)
         return 2
+
+
+def _in_red(word: str) -> str:
+    """Return a word in red where a terminal shows it, and NO_COLOR does not say otherwise."""
+    coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    return f"\033[31m{word}\033[0m" if coloured else word
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one sentence, with the nearest name of what it does not know."""
+
+    def error(self, message: str) -> NoReturn:
+        wrong = re.fullmatch(r"(.*invalid choice: '(.*)') \(choose from (.*)\)", message)
+        if wrong:
+            names = [name.strip("' ") for name in wrong[3].split(",")]
+            message = wrong[1] + (nearest(wrong[2], names) or f" (choose from {', '.join(names)})")
+        self.exit(2, f"{_in_red('error:')} {message} (see `{self.prog} --help`)\n")
+
+
+def _check_options(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> None:
+    """Raise UserError for the first option that a subcommand does not have, not even cut short.
+
+    argparse would tell of it last, behind the options that are then missing.
+    """
+    known = [flag for action in parser._actions for flag in action.option_strings]
+    for word in words:
+        if word == "--":
+            return
+        flag = word.partition("=")[0]
+        if flag.startswith("--") and not any(one.startswith(flag) for one in known):
+            raise UserError(
+                f"{name} has no option {flag}{nearest(flag, known)} (see `evenprune {name} --help`)"
+            )
 
 
 def _prepare_streams() -> None:
@@ -159,12 +195,45 @@ def _run(argv: list[str]) -> int:
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("DO_NOT_TRACK", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    parser = argparse.ArgumentParser(prog="evenprune", description=__doc__.splitlines()[0])
+    if not sys.stderr.isatty():
+        os.environ.setdefault("TQDM_DISABLE", "1")  # the libraries' bars; ours are lines there
+    asked = next((word for word in argv if not word.startswith("-")), None)
+    parser, steps = _parser([asked] if asked in COMMANDS else [], argv)
+    if asked in steps:
+        _check_options(steps[asked], asked, argv[argv.index(asked) + 1 :])
+    args = parser.parse_args(argv)
+    quiet = open(os.devnull, "w") if getattr(args, "quiet", False) else None  # noqa: SIM115
+    try:
+        with contextlib.redirect_stderr(quiet) if quiet else contextlib.nullcontext():
+            _locate_models(args)
+            with trusting(args), _step(args):
+                status = args.run(args)
+    except OSError as error:
+        if not _is_given(error.filename, args):
+            raise
+        raise UserError(
+            f"could not use {shown(str(error.filename))}: {error.strerror}; check that path, then "
+            "run the same command again"
+        ) from error
+    return status if isinstance(status, int) else 0
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    """Return the parser of each subcommand, whose module is imported."""
+    return _parser(list(COMMANDS), [])[1]
+
+
+def _parser(
+    chosen: Sequence[str], argv: Sequence[str]
+) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """Return the whole parser, and those of the ``chosen`` subcommands with all their options."""
+    parser, found = _Parser(prog="evenprune", description=(__doc__ or "").splitlines()[0]), {}
     parser.add_argument("--version", action="version", version=__version__)
+    _add_quiet(parser)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, text) in COMMANDS.items():
         command = commands.add_parser(name, help=text)
-        if argv[:1] == [name]:
+        if name in chosen:
             try:
                 step = importlib.import_module(module, __package__)
             except ModuleNotFoundError as error:
@@ -176,23 +245,36 @@ def _run(argv: list[str]) -> int:
             command.description = (step.__doc__ or text).strip()
             command.formatter_class = argparse.RawDescriptionHelpFormatter
             step.add_arguments(command)
+            _add_quiet(command)
+            found[name] = command
             if name in SECTIONS and {"-h", "--help"} & set(argv):
                 from .plan.describe_config import explain
 
                 explain(command, *SECTIONS[name])
             command.set_defaults(run=step.run)
-    args = parser.parse_args(argv)
-    try:
-        with trusting(args), _step(args):
-            status = args.run(args)
-    except OSError as error:
-        if not _is_given(error.filename, args):
-            raise
-        raise UserError(
-            f"could not use {shown(str(error.filename))}: {error.strerror}; check that path, then "
-            "run the same command again"
-        ) from error
-    return status if isinstance(status, int) else 0
+    return parser, found
+
+
+def _add_quiet(parser: argparse.ArgumentParser) -> None:
+    # Before the subcommand or behind it: neither's default may hide the other's value.
+    parser.add_argument(
+        *("-q", "--quiet"),
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="print the result and errors only, no notes and no progress",
+    )
+
+
+def _locate_models(args: argparse.Namespace) -> None:
+    """Fetch models that are named by their hub repository, in place of a folder."""
+    given = [getattr(args, name, None) for name in ("model", "base", "reference")]
+    for value in given:
+        for one in value if isinstance(value, list) else [value]:
+            if one and not os.path.lexists(one):
+                from .data.hub_models import fetch_models
+
+                fetch_models(args)
+                return
 
 
 def _step(args: argparse.Namespace) -> contextlib.AbstractContextManager[None]:

@@ -28,6 +28,7 @@ from ..models.loading import weight_files
 from ..plan.config import load_config, validate_config
 from ..plan.config import read_yaml as read_config
 from ..plan.grids import needed_datasets, needed_models
+from ..plan.tasks import LM_EVAL
 from .hub import Hub, Listing, RemoteFile, RepoType, Unreachable
 from .lock import PARQUET_REF, lock_key, note_if_moved, read_lock, record_in_lock
 from .parts import Entry, dataset_parts, select, split_ref
@@ -68,6 +69,9 @@ def run(args: argparse.Namespace) -> None:
         *(("data", name, config.datasets[name].model_dump()) for name in needed_datasets(config)),
         *(("models", name, config.models[name].model_dump()) for name in needed_models(config)),
     ]
+    for entry in config.benchmarks.values():
+        if entry.task == LM_EVAL:
+            fetch_task(str(entry.name), entry.dataset and config.datasets[entry.dataset].path)
     prefetch(
         items,
         mirror=args.mirror or config.mirror,
@@ -75,6 +79,17 @@ def run(args: argparse.Namespace) -> None:
         into=args.into,
         update=args.update,
     )
+
+
+def fetch_task(name: str, folder: str | None) -> None:
+    """Load the data of a task of lm-eval once, into the cache of Hugging Face's data sets.
+
+    They are not pinned: lm-eval names no commit. Raises UserError where that fails.
+    """
+    from .lm_eval_tasks import load_tasks
+
+    tasks = load_tasks(name, Path(folder) if folder else None)["tasks"]
+    print(f"lm-eval's {name}: {len(tasks)} tasks, in the data sets' cache", file=sys.stderr)
 
 
 def pin(

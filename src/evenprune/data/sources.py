@@ -96,6 +96,36 @@ def folder_below(root: Path | str, *names: str) -> Path:
     return folder
 
 
+def unresolved(
+    items: Iterable[tuple[Kind, str, Entry]], mirror: Mirrors, lock: str
+) -> tuple[list[str], list[str]]:
+    """Return what is said of needed sources before a run: errors, then what is still to fetch.
+
+    An error is a path of the user's own where nothing is. To fetch is what no mirror has and the
+    lock does not pin; the second list is the messages of the jobs that would fail.
+    """
+    errors, absent = [], []
+    pinned = read_lock(lock)
+    for kind, name, entry in items:
+        try:
+            if local_source(kind, name, entry, mirror):
+                continue
+            if kind == "models":
+                hub = entry.get("hub") or ""
+                if hub in pinned:
+                    continue
+            else:
+                parts = dataset_parts(name, entry)
+                repos = [part.repo for part in parts if locked(pinned, part) is None]
+                if parts and not repos:
+                    continue
+                hub = ", ".join(dict.fromkeys(repos))
+            absent.append(str(missing(kind, name, entry, mirror, hub)))
+        except UserError as error:
+            errors.append(str(error))
+    return errors, absent
+
+
 def fingerprint(kind: Kind, name: str, entry: Entry, mirror: Mirrors, lock: str) -> str:
     """Return a short text that changes when what would be fetched changes; "" for nothing.
 

@@ -15,8 +15,13 @@ _REPOSITORY = re.compile(
 )
 
 
+def is_repository(name: str) -> bool:
+    """Return whether a text has the form of a hub repository, ``org/name`` or ``org/name@ref``."""
+    return _REPOSITORY.fullmatch(name) is not None and ".." not in name
+
+
 def _repository(name: str) -> str:
-    if not _REPOSITORY.fullmatch(name) or ".." in name:
+    if not is_repository(name):
         raise ValueError("expected a repository org/name or org/name@reference")
     return name
 

@@ -6,7 +6,7 @@ reruns nothing.
 """
 
 import shlex
-from typing import Any
+from typing import Any, Literal
 
 from ..base.files import canonical_json
 from . import grids
@@ -55,6 +55,14 @@ def source_entry(config: Config, kind: str, name: str) -> dict[str, Any]:
     if kind == "data":
         return entry
     return entry | ({"trust_remote_code": True} if config.models[name].trust_remote_code else {})
+
+
+def needed_sources(config: Config) -> list[tuple[Literal["data", "models"], str, dict[str, Any]]]:
+    """Return (kind, name, entry) of each source that the run reads and does not make itself."""
+    found: list[tuple[Literal["data", "models"], str, dict[str, Any]]] = []
+    found += [("data", n, source_entry(config, "data", n)) for n in grids.needed_datasets(config)]
+    found += [("models", n, source_entry(config, "models", n)) for n in grids.needed_models(config)]
+    return [one for one in found if config.source != "world" or one[2].get("path")]
 
 
 def calibration_sources(paths: Paths, calibration: str) -> list[str]:

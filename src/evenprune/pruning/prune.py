@@ -110,6 +110,7 @@ def run(args: argparse.Namespace) -> None:
 
     options = Options(**{one.name: getattr(args, one.name) for one in fields(Options)})
     options.check()
+    options.refuse_unused()
     store = Store(args.store)
     record, args.model = args.model, source_folder(args.model)
     inputs = [args.model, record, args.pairs, args.texts]
