@@ -149,4 +149,4 @@ def test_a_model_by_its_repository(hub, tmp_path, monkeypatch, capsys):
     with pytest.raises(UserError, match="no folder org/none here, and the hub's model org/none"):
         located("org/none")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    assert located("org/tiny") == folder
+    assert located(f"org/tiny@{commit}") == folder

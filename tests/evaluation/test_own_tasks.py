@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from evaluation_fixtures import save_model
+from evaluation_fixtures import LETTERS, char_tokenizer, save_model
 
 from evenprune.base.errors import UserError
 from evenprune.cli import main
@@ -126,6 +126,9 @@ def test_lm_evals_numbers_are_kept_and_means_have_an_error():
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "tiny"
     save_model(folder)
+    tokenizer = char_tokenizer(True, LETTERS)
+    tokenizer.eos_token = "<s>"  # which lm-eval asks for where it generates
+    tokenizer.save_pretrained(folder)
     return str(folder)
 
 

@@ -125,7 +125,13 @@ class LmEval(Task):
                 f"lm-eval's task {spec.name} has no metric {spec.headline!r} for its headline"
                 f"{nearest(asked, listed)} (it has score, {', '.join(sorted(listed))})"
             )
-        if spec.backend == "vllm" and any(t.OUTPUT_TYPE == GENERATES for t in tasks.values()):
+        generates = any(task.OUTPUT_TYPE == GENERATES for task in tasks.values())
+        if generates and lm.tokenizer.eos_token_id is None:
+            raise UserError(
+                f"lm-eval's task {spec.name} generates text up to the end token, but the tokenizer "
+                "has none; name another task"
+            )
+        if spec.backend == "vllm" and generates:
             raise UserError(
                 f"lm-eval's task {spec.name} generates text, which only the backend transformers "
                 "does here; set backend: transformers"
