@@ -32,7 +32,9 @@ try:
 except UserError as error:
     raise WorkflowError(str(error)) from None
 if ABSENT and workflow.is_main_process:
-    print(f"{len(ABSENT)} sources are not here yet:", *ABSENT, sep="\n  ", file=sys.stderr)
+    print(
+        f"{len(ABSENT)} sources are not here yet:", *ABSENT, sep="\n  ", file=sys.stderr
+    )
 NEW_PARAMETERS = [name for name in PARAMETERS.values() if not Path(name).exists()]
 
 
