@@ -7,7 +7,7 @@ import argparse
 import re
 from pathlib import Path
 
-from evenprune.cli import COMMANDS, NO_STEPS, build_parser
+from evenprune.cli import COMMANDS, NO_STEPS, parsers
 
 PAGE = Path(__file__).resolve().parent / "reference" / "commands.md"
 HEAD = """\
@@ -21,11 +21,9 @@ Exit status: 0, or 2 and one sentence on stderr for bad input, 130 after Ctrl-C.
 
 def page() -> str:
     """Return the page of all subcommands, in the order of `evenprune --help`."""
-    parser = build_parser(COMMANDS, explained=True)
-    found = next(one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
     others = [f"`{name}`" for name in COMMANDS if name in NO_STEPS]
     parts = [HEAD.format(others=", ".join(others[:-1]) + " and " + others[-1])]
-    parts += [section(name, command) for name, command in found.choices.items()]
+    parts += [section(name, command) for name, command in parsers(explained=True).items()]
     return "\n".join(parts)
 
 

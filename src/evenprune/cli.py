@@ -9,13 +9,15 @@ import contextlib
 import errno
 import importlib
 import os
+import re
 import select
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from . import __version__
-from .base.errors import UserError, shown
+from .base.errors import UserError, nearest, shown
 from .base.hidden import hidden
 from .base.provenance import recorded
 from .models.trust import trusting
@@ -70,10 +72,11 @@ COMMANDS = {
     "plan": (".plan.plan", "how long a run takes, what it costs, how much disk it needs"),
     "status": (".plan.status", "what of a run is done, running, failed and waiting"),
     "report-controls": (".controls.report_controls", "the bias term against its negative controls"),
+    "completion": (".completion", "write the completion script of bash or zsh"),
 }
 
 # What only looks, or writes about the program itself.
-NO_STEPS = ("describe-config", "status", "plan")
+NO_STEPS = ("describe-config", "status", "plan", "completion")
 
 # subcommand -> sections of the configuration whose keys say what its options mean, first one first
 SECTIONS = {
@@ -128,8 +131,41 @@ def main(argv: Sequence[str] | None = None) -> int:
         with hidden("sklearn"):
             return _run(list(sys.argv[1:] if argv is None else argv))
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"{_in_red('error:')} {error}", file=sys.stderr)
         return 2
+
+
+def _in_red(word: str) -> str:
+    """Return a word in red where a terminal shows it, and NO_COLOR does not say otherwise."""
+    coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    return f"\033[31m{word}\033[0m" if coloured else word
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one sentence, with the nearest name of what it does not know."""
+
+    def error(self, message: str) -> NoReturn:
+        wrong = re.fullmatch(r"(.*invalid choice: '(.*)') \(choose from (.*)\)", message)
+        if wrong:
+            names = [name.strip("' ") for name in wrong[3].split(",")]
+            message = wrong[1] + (nearest(wrong[2], names) or f" (choose from {', '.join(names)})")
+        self.exit(2, f"{_in_red('error:')} {message} (see `{self.prog} --help`)\n")
+
+
+def _check_options(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> None:
+    """Raise UserError for the first option that a subcommand does not have, not even cut short.
+
+    argparse would tell of it last, behind the options that are then missing.
+    """
+    known = [flag for action in parser._actions for flag in action.option_strings]
+    for word in words:
+        if word == "--":
+            return
+        flag = word.partition("=")[0]
+        if flag.startswith("--") and not any(one.startswith(flag) for one in known):
+            raise UserError(
+                f"{name} has no option {flag}{nearest(flag, known)} (see `evenprune {name} --help`)"
+            )
 
 
 def _prepare_streams() -> None:
@@ -164,12 +200,20 @@ def _run(argv: list[str]) -> int:
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("DO_NOT_TRACK", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    asked = {"-h", "--help"} & set(argv)
-    parser = build_parser(argv[:1], explained=bool(asked))
+    if not sys.stderr.isatty():
+        os.environ.setdefault("TQDM_DISABLE", "1")  # the libraries' bars; ours are lines there
+    asked = next((word for word in argv if not word.startswith("-")), None)
+    explained = not {"-h", "--help"}.isdisjoint(argv)
+    parser, steps = _parser([asked] if asked in COMMANDS else [], explained)
+    if asked in steps:
+        _check_options(steps[asked], asked, argv[argv.index(asked) + 1 :])
     args = parser.parse_args(argv)
+    quiet = open(os.devnull, "w") if getattr(args, "quiet", False) else None  # noqa: SIM115
     try:
-        with trusting(args), _step(args):
-            status = args.run(args)
+        with contextlib.redirect_stderr(quiet) if quiet else contextlib.nullcontext():
+            _locate_models(args)
+            with trusting(args), _step(args):
+                status = args.run(args)
     except OSError as error:
         if not _is_given(error.filename, args):
             raise
@@ -180,19 +224,27 @@ def _run(argv: list[str]) -> int:
     return status if isinstance(status, int) else 0
 
 
-def build_parser(named: Collection[str] = (), explained: bool = False) -> argparse.ArgumentParser:
-    """Return the program's parser; the named subcommands have their options too.
+def parsers(explained: bool = False) -> dict[str, argparse.ArgumentParser]:
+    """Return the parser of each subcommand, whose modules are imported; see ``_parser``."""
+    return _parser(COMMANDS, explained)[1]
 
-    Only their modules are imported. ``explained`` gives options that are keys of the
-    configuration the help of those keys, as ``--help`` shows it. Raises UserError where a
-    subcommand needs a package that is not installed.
+
+def _parser(
+    chosen: Collection[str], explained: bool
+) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """Return the whole parser, and those of the ``chosen`` subcommands with all their options.
+
+    Only their modules are imported. ``explained`` gives options that are keys of the configuration
+    the help of those keys, as ``--help`` shows it. Raises UserError where a subcommand needs a
+    package that is not installed.
     """
-    parser = argparse.ArgumentParser(prog="evenprune", description=__doc__.splitlines()[0])
+    parser, found = _Parser(prog="evenprune", description=(__doc__ or "").splitlines()[0]), {}
     parser.add_argument("--version", action="version", version=__version__)
+    _add_quiet(parser)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, text) in COMMANDS.items():
         command = commands.add_parser(name, help=text)
-        if name in named:
+        if name in chosen:
             try:
                 step = importlib.import_module(module, __package__)
             except ModuleNotFoundError as error:
@@ -204,12 +256,36 @@ def build_parser(named: Collection[str] = (), explained: bool = False) -> argpar
             command.description = (step.__doc__ or text).strip()
             command.formatter_class = argparse.RawDescriptionHelpFormatter
             step.add_arguments(command)
-            if explained and name in SECTIONS:
+            _add_quiet(command)
+            found[name] = command
+            if name in SECTIONS and explained:
                 from .plan.describe_config import explain
 
                 explain(command, *SECTIONS[name])
             command.set_defaults(run=step.run)
-    return parser
+    return parser, found
+
+
+def _add_quiet(parser: argparse.ArgumentParser) -> None:
+    # Before the subcommand or behind it: neither's default may hide the other's value.
+    parser.add_argument(
+        *("-q", "--quiet"),
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="print the result and errors only, no notes and no progress",
+    )
+
+
+def _locate_models(args: argparse.Namespace) -> None:
+    """Fetch models that are named by their hub repository, in place of a folder."""
+    given = [getattr(args, name, None) for name in ("model", "base", "reference")]
+    for value in given:
+        for one in value if isinstance(value, list) else [value]:
+            if one and not os.path.lexists(one):
+                from .data.hub_models import fetch_models
+
+                fetch_models(args)
+                return
 
 
 def _step(args: argparse.Namespace) -> contextlib.AbstractContextManager[None]:

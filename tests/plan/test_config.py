@@ -124,7 +124,7 @@ def test_a_partial_configuration_lies_over_the_default(repo):
     )
     assert config.pruning.damping == 0.1
     assert config.pruning.block_size == 128
-    assert config.mirror == "somewhere"
+    assert config.mirror == ["somewhere"]
 
 
 def test_dense_and_magnitude_appear_once_in_a_grid(raw):

@@ -60,8 +60,12 @@ CASES = [
     # calibrations and pruning
     ("calibrations.ss.categories", ["gendr"], "no bias type of stereoset; did you mean 'gender'?"),
     ("calibrations.cp.categories", ["race"], "which is no bias type of crows_pairs"),
-    ("calibrations.ss.pairs", ["stereoset", "stereset"], "pairs.1: got 'stereset', allowed are"),
-    ("calibrations.ss.pairs", ["stereoset", "stereoset"], "expected each data set once"),
+    (
+        "calibrations.ss.pairs",
+        ["stereoset", "stereset"],
+        "pairs.1: got 'stereset', which is no data set; did you mean 'stereoset'",
+    ),
+    ("calibrations.ss.pairs", ["stereoset", "stereoset"], "expected each one once"),
     ("calibrations.ss.pairs", [], "pairs: got []"),
     ("calibrations.ss.pairs", 5, "pairs: got 5, expected a list"),
     ("calibrations.ss-q.categories", ["age"], "no bias type of stereoset"),

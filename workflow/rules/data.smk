@@ -169,9 +169,10 @@ rule build_calibration:
         categories=lambda wildcards: flag(
             "categories", calibration_options(wildcards)["categories"]
         ),
-        # --texts-data FILE, or nothing
-        texts_data=lambda wildcards: flag(
-            "texts-data", calibration_options(wildcards)["texts_data"]
+        # --texts-source NAME --texts-data FILE, or nothing
+        texts_data=lambda wildcards: " ".join(
+            flag(name.replace("_", "-"), calibration_options(wildcards)[name])
+            for name in ("texts_source", "texts_data")
         ),
         n_texts=option("n_texts", calibration_options),
         max_tokens=option("max_tokens", calibration_options),

@@ -9,7 +9,7 @@ Snakemake's own record, .snakemake/, was not copied with them.
 
 def fingerprint(kind, name, entry):
     """What fetching would bring: the mirror's bytes, or what the lock pins; steps make a world."""
-    if CONFIG.source == "world":
+    if CONFIG.source == "world" and not entry.get("path"):
         return ""
     return sources.fingerprint(kind, name, entry, MIRROR, CONFIG.lock)
 
@@ -23,9 +23,18 @@ for package, version in package_versions("torch", "transformers", "lm_eval").ite
         )
 
 try:
+    OWN_ERRORS, ABSENT = sources.unresolved(
+        jobs.needed_sources(CONFIG), MIRROR, CONFIG.lock
+    )
+    if OWN_ERRORS:
+        raise UserError("\n".join(OWN_ERRORS))
     PARAMETERS = steps.parameter_files(PATHS, fingerprint)
 except UserError as error:
     raise WorkflowError(str(error)) from None
+if ABSENT and workflow.is_main_process:
+    print(
+        f"{len(ABSENT)} sources are not here yet:", *ABSENT, sep="\n  ", file=sys.stderr
+    )
 NEW_PARAMETERS = [name for name in PARAMETERS.values() if not Path(name).exists()]
 
 

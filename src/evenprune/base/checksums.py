@@ -150,8 +150,11 @@ def source_files(
 ) -> list[str]:
     """Return the files of a folder that belong to the source, as sorted relative paths.
 
-    All visible files of a data set; of a model those that loading it reads.
+    All visible files of a data set, or the single file that it is; of a model those that loading
+    it reads.
     """
+    if kind == "data" and folder.is_file():
+        return [folder.name]
     names = sorted(
         str(path.relative_to(folder))
         for path in folder.rglob("*")
@@ -207,8 +210,9 @@ def source_folder(path: Path | str, verify: bool = False) -> Path:
     """Return the folder that ``path`` stands for, its files being those of the record.
 
     ``path`` is a folder, or the record (JSON with the key ``folder``) that fetch-dataset
-    and fetch-model write. Raises UserError for a record without checksums, and for a file that
-    was changed, added or removed since the record was written.
+    and fetch-model write; one with ``file`` stands for that file. Raises UserError for a record
+    without checksums, and for a file that was changed, added or removed since the record was
+    written.
     """
     path = Path(path)
     if path.suffix != ".json" or not path.is_file():
@@ -223,25 +227,26 @@ def source_folder(path: Path | str, verify: bool = False) -> Path:
         )
     folder = _recorded_folder(path, record)
     _compare_with_record(path, record, folder, verify)
-    return folder
+    return folder / str(record["file"]) if "file" in record else folder
 
 
-def read_mirror(path: Path | str) -> str | None:
-    """Return the mirror's folder that a file ``{"mirror": folder or null}`` names.
+def read_mirrors(path: Path | str) -> list[str]:
+    """Return the folders that a file ``{"mirror": folder, list of folders or null}`` names.
 
     Raises UserError for a file of another form, or none.
     """
     found = read_json(path).get("mirror", 0)
-    if not isinstance(found, str | None) or found == "":
+    folders: Any = [] if found is None else found if isinstance(found, list) else [found]
+    if not all(isinstance(one, str) and one for one in folders):
         raise UserError(
-            f'expected {{"mirror": the path of a folder, or null}} in {path}, got another form; '
-            f"run {again(path)}"
+            f'expected {{"mirror": the path of a folder, a list of them, or null}} in {path}, got '
+            f"another form; run {again(path)}"
         )
-    return found
+    return folders
 
 
 def _recorded_folder(path: Path, record: Mapping[str, Any]) -> Path:
-    """Return the folder of a record; one with ``mirror`` names it within that file's mirror."""
+    """Return the folder of a record; one with ``mirror`` names it within that file's mirrors."""
     if record.get("mirror") is None:
         return Path(record["folder"])
     if not isinstance(record["mirror"], str):
@@ -250,13 +255,14 @@ def _recorded_folder(path: Path, record: Mapping[str, Any]) -> Path:
             f"{shown(record['mirror'])}; run {again(path)}"
         )
     file = path.parent / record["mirror"]
-    mirror = read_mirror(file)
-    if mirror is None:
+    mirrors = read_mirrors(file)
+    if not mirrors:
         raise UserError(
             f"{path} lies in a mirror, but {file} names none; set mirror in the configuration, "
             f"or run {again(path)}"
         )
-    return Path(mirror) / record["folder"]
+    places = [Path(mirror) / record["folder"] for mirror in mirrors]
+    return next((place for place in places if place.is_dir()), places[0])
 
 
 def recorded_checksums(record: Mapping[str, Any], path: Path | str) -> dict[str, str]:
@@ -282,7 +288,7 @@ def _compare_with_record(path: Path, record: Mapping[str, Any], folder: Path, ve
     else:
         remedy = f"put the recorded files back, or record these: run {again(path)}"
     compare_files(folder, recorded, path, remedy, verify)
-    kind = _kind(record)
+    kind = None if "file" in record else _kind(record)
     added = sorted(set(source_files(kind, folder)) - set(recorded)) if kind else []
     if added:
         raise UserError(

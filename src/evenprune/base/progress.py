@@ -3,9 +3,10 @@
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from tqdm import tqdm
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 T = TypeVar("T")
 
@@ -17,6 +18,13 @@ def format_seconds(seconds: float) -> str:
     if seconds < 5400:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
+
+
+def _bar(total: int, label: str) -> "tqdm":
+    from tqdm import tqdm
+
+    # Other libraries' bars may be switched off by TQDM_DISABLE, which is read at the import.
+    return tqdm(total=total, desc=label, dynamic_ncols=True, mininterval=0.2, disable=False)
 
 
 class Progress:
@@ -35,7 +43,7 @@ class Progress:
         self.printed = False
         self.bar: tqdm | None = None
         if sys.stderr.isatty():
-            self.bar = tqdm(total=total, desc=label, dynamic_ncols=True, mininterval=0.2)
+            self.bar = _bar(total, label)
 
     def update(self, count: int = 1, note: str = "") -> None:
         """Add ``count`` finished units; show them if the interval has passed."""

@@ -126,9 +126,10 @@ def reading(
             "permissions or run as its owner"
         ) from None
     except UnicodeDecodeError as error:
+        given = "UTF-16" if error.object[:2] in (b"\xff\xfe", b"\xfe\xff") else "LATIN1"
         raise UserError(
             f"{path} is damaged or not UTF-8 text ({error.reason}); fetch or make it again, or "
-            "save it as UTF-8"
+            f"save it as UTF-8 (where it is {given}: `iconv -f {given} -t UTF-8 FILE > NEW`)"
         ) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(f"{path} is damaged ({error}); fetch or make it again") from None
@@ -269,6 +270,25 @@ def iter_csv(
                 f"expected CSV in {path}, but line {table.line_num + 1} does not parse ({error}); "
                 "look for a quote that is not closed"
             ) from None
+
+
+def iter_table(
+    path: Path | str, fields: Sequence[str] = ()
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number, row) of a file that a user has written: JSON lines or CSV, by its name.
+
+    A name with ``.csv`` or ``.tsv`` at its end (or before ``.gz``) is a table with a header, its
+    columns apart by what its first line has most of: commas, semicolons or tabs. Raises UserError
+    as ``iter_jsonl`` and ``iter_csv``.
+    """
+    suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
+    if suffix not in (".csv", ".tsv"):
+        yield from iter_jsonl(path, fields)
+        return
+    with open_text(path, "a CSV file") as lines:
+        header = lines.readline()
+    delimiter = max(",;\t", key=header.count)
+    yield from iter_csv(path, fields, delimiter, remedy="give the columns in its first line")
 
 
 @contextlib.contextmanager

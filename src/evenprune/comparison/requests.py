@@ -14,10 +14,11 @@ from ..base.checksums import source_folder
 from ..base.codedigest import code_digest
 from ..base.errors import UserError
 from ..base.files import read_json
-from ..data.sources import mirror_folder, resolve_dataset, resolve_model
+from ..data.sources import local_source, resolve_dataset, resolve_model
 from ..evaluation.evaluate import asked_for
 from ..evaluation.evaluate_checkpoint import check_benchmarks
 from ..evaluation.protocol import make_protocol
+from ..evaluation.task import NOWHERE
 from ..plan import jobs
 from ..plan.config import Benchmark, Config
 from ..plan.finished import METRICS
@@ -96,7 +97,9 @@ def _of_config(config: Config, slug: str, entry: Benchmark, evals: Path) -> Requ
     if entry.judge:
         options["judge"] = str(_judge(config, entry.judge))
     spec = make_protocol(options, f"benchmark {slug}")
-    return Request(entry.task, spec, _data_of(config, entry.dataset, evals))
+    return Request(
+        entry.task, spec, _data_of(config, entry.dataset, evals) if entry.dataset else NOWHERE
+    )
 
 
 def _data_of(config: Config, name: str, evals: Path) -> Path:
@@ -109,7 +112,7 @@ def _data_of(config: Config, name: str, evals: Path) -> Path:
             made = world(evals, config.world.seed, config.world.leans == "planted")
         return made / "data" / name
     entry = config.datasets[name].model_dump()
-    folder = mirror_folder("data", name, entry, config.mirror)
+    folder = local_source("data", name, entry, config.mirror)
     if folder:
         return folder
     cache = evals / "data"

@@ -22,8 +22,10 @@ from ..base.outputs import atomic_folder, check_folder
 from ..base.progress import track
 from ..models.loading import load_tokenizer
 from ..models.trust import add_trust_argument
-from .calibration import ALIGNMENTS, TokenizedPairs, tokenize_pairs, tokenize_texts
+from ..plan.tasks import PAIR_SOURCES, TEXT_SOURCES
+from .calibration import ALIGNMENTS, TokenizedPairs, pair_notes, tokenize_pairs, tokenize_texts
 from .readers.crows_pairs import read_crows_pairs
+from .readers.own_texts import OwnText, read_own_texts
 from .readers.question_pairs import read_question_pairs
 from .readers.stereoset import read_stereoset
 from .readers.ultrachat import Dialogue, read_ultrachat
@@ -31,7 +33,6 @@ from .readers.ultrachat import Dialogue, read_ultrachat
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-PAIR_SOURCES = ("stereoset", "crows_pairs", "question_pairs")
 # Negative control -> which sentence of another pair becomes the partner.
 PARTNERS = {"shuffled-pairs": "anti_stereotype", "random-delta": "stereotype"}
 TOKENIZER_FILES = (
@@ -43,12 +44,15 @@ TOKENIZER_FILES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's flags."""
     add = parser.add_argument
-    add("--pairs-source", required=True, nargs="+", choices=PAIR_SOURCES,
-        help="data sets of the pairs, one or several")  # fmt: skip
+    add("--pairs-source", required=True, nargs="+", metavar="NAME",
+        help=f"data sets of the pairs, one or several: {', '.join(PAIR_SOURCES)}, or any other "
+        "name for pairs of your own")  # fmt: skip
     add("--pairs-data", required=True, nargs="+", metavar="DATA",
-        help="folder or record of each of them, in the same order")  # fmt: skip
+        help="folder, file or record of each of them, in the same order")  # fmt: skip
     add("--categories", default="", help="bias types to keep, comma separated; empty: all")
-    add("--texts-data", help="folder or record of UltraChat")
+    add("--texts-source", default=TEXT_SOURCES[0], metavar="NAME",
+        help=f"data set of the texts: {TEXT_SOURCES[0]}, or another name for your own")  # fmt: skip
+    add("--texts-data", metavar="DATA", help="folder, file or record of it")
     add("--n-texts", type=int, default=0)
     add("--max-tokens", type=int, default=100)
     add("--model", required=True, help="model folder or record, for its tokenizer")
@@ -72,7 +76,7 @@ def read_source_pairs(source: str, folder: Path) -> list[dict[str, str]]:
             for pair in read_crows_pairs(folder, "anonymized")
         ]
     else:
-        read: Any = {"stereoset": read_stereoset, "question_pairs": read_question_pairs}[source]
+        read: Any = read_stereoset if source == "stereoset" else read_question_pairs
         rows = [
             (item.id, item.category, item.stereotype, item.anti_stereotype) for item in read(folder)
         ]
@@ -121,7 +125,9 @@ def shuffle_partners(
     return shuffled
 
 
-def choose_texts(dialogues: Sequence[Dialogue], count: int, seed: int) -> list[Dialogue]:
+def choose_texts(
+    dialogues: Sequence[Dialogue | OwnText], count: int, seed: int
+) -> list[Dialogue | OwnText]:
     """Return the first ``count`` of a seeded permutation: a smaller set is part of a larger."""
     order = list(range(len(dialogues)))
     random.Random(f"texts {seed}").shuffle(order)
@@ -165,14 +171,16 @@ def _source_checksums(given: str) -> dict[str, str]:
     folder = source_folder(given)
     if folder != Path(given):
         return recorded_checksums(read_json(given), given)
-    return {name: sha256_cached(folder / name) for name in source_files("data", folder)}
+    base = folder.parent if folder.is_file() else folder
+    return {name: sha256_cached(base / name) for name in source_files("data", folder)}
 
 
 @dataclass(frozen=True)
 class Chosen:
     """The pairs of one data set that are used (pairs.jsonl), and how many there are of what.
 
-    ``total`` is that of the wanted categories, ``tokens`` that of both texts of all used pairs.
+    ``total`` is that of the wanted categories, ``tokens`` that of both texts of all used pairs;
+    ``notes`` are what a user should know of them.
     """
 
     pairs: list[dict[str, str]]
@@ -181,6 +189,7 @@ class Chosen:
     unpartnered: int
     counts: dict[str, dict[str, int]]
     tokens: int
+    notes: Sequence[str] = ()
 
     def numbers(self) -> dict[str, Any]:
         """Return the counts as the manifest has them."""
@@ -201,6 +210,7 @@ def choose_pairs(
     Raises UserError where none is left.
     """
     tokenized = tokenize_pairs(pairs, tokenizer, alignment)
+    notes = pair_notes(pairs, tokenized, "alignment:")
     kept_ids = {pair.id for pair in tokenized.pairs}
     kept = [pair for pair in pairs if pair["id"] in kept_ids]
     unpartnered = 0
@@ -209,7 +219,7 @@ def choose_pairs(
         tokenized, kept = _exchange(tokenized, kept, alignment, control, seed, tokenizer)
         unpartnered = before - len(kept)
     tokens = sum(len(pair.ids0) + len(pair.ids1) for pair in tokenized.pairs)
-    return Chosen(kept, len(pairs), tokenized.dropped, unpartnered, tokenized.counts, tokens)
+    return Chosen(kept, len(pairs), tokenized.dropped, unpartnered, tokenized.counts, tokens, notes)
 
 
 def _exchange(
@@ -281,7 +291,10 @@ def _pair_sources(args: argparse.Namespace) -> dict[str, str]:
 
 def run(args: argparse.Namespace) -> None:
     """Write the calibration folder; raise UserError when no pair or text is left."""
-    if bool(args.texts_data) != (args.n_texts > 0):
+    own_texts = args.texts_source not in TEXT_SOURCES
+    if (args.n_texts > 0 and not args.texts_data) or (
+        args.texts_data and args.n_texts < 1 and not own_texts
+    ):
         raise UserError(
             "expected --texts-data and --n-texts (above 0) together, got "
             f"--texts-data {args.texts_data} and --n-texts {args.n_texts}"
@@ -296,14 +309,17 @@ def run(args: argparse.Namespace) -> None:
     for name, path in asked.items():
         pairs = select_categories(read_source_pairs(name, source_folder(path)), wanted)
         parts[name] = choose_pairs(pairs, tokenizer, args.alignment, args.control, args.seed)
+        for note in parts[name].notes:
+            print(note, file=sys.stderr)
     chosen_pairs = together(parts)
     sources = {name: _source_checksums(path) for name, path in asked.items()}
 
     texts: list[dict[str, str]] = []
     if args.texts_data:
-        dialogues = read_ultrachat(source_folder(args.texts_data))
-        sources["ultrachat"] = _source_checksums(args.texts_data)
-        chosen = choose_texts(dialogues, args.n_texts, args.seed)
+        read: Any = read_own_texts if own_texts else read_ultrachat
+        dialogues = read(source_folder(args.texts_data))
+        sources[args.texts_source] = _source_checksums(args.texts_data)
+        chosen = choose_texts(dialogues, args.n_texts or len(dialogues), args.seed)
         texts = [
             {"id": item.id, "text": truncate_text(item.text, tokenizer, args.max_tokens)}
             for item in track(chosen, len(chosen), "texts")
@@ -331,7 +347,7 @@ def run(args: argparse.Namespace) -> None:
         "spec": {
             "pairs": list(parts) if several else next(iter(parts)),
             "categories": wanted,
-            "texts": "ultrachat" if args.texts_data else None,
+            "texts": args.texts_source if args.texts_data else None,
             "n_texts": args.n_texts,
             "max_tokens": args.max_tokens if args.texts_data else None,
             "control": args.control,

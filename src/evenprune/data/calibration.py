@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError, shown
-from ..base.reading import iter_jsonl
+from ..base.reading import iter_table
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 ALIGNMENTS = ("equal-length", "pad", "suffix")
 PAIR_FIELDS = ("id", "category", "stereotype", "anti_stereotype")
 TEXT_FIELDS = ("id", "text")
+# What is in the place of a field that a file of the user's own leaves out; None: the line's number.
+DEFAULTS: Mapping[str, str | None] = {"id": None, "category": "own"}
+NAMED = 10  # ids that a message names
 
 
 @dataclass(frozen=True)
@@ -99,8 +102,9 @@ def align(
 
 
 def read_pairs(path: Path | str) -> list[dict[str, str]]:
-    """Read a pairs file: JSON lines with id, category, stereotype, anti_stereotype.
+    """Read a pairs file: JSON lines or CSV with id, category, stereotype, anti_stereotype.
 
+    The first two may be left out: then the line's number is the id, and ``own`` the category.
     Raises UserError with the line number for a missing field, one that is not a non-empty
     text, and an id that comes twice, and for a file without any pair.
     """
@@ -108,15 +112,17 @@ def read_pairs(path: Path | str) -> list[dict[str, str]]:
 
 
 def read_texts(path: Path | str) -> list[dict[str, str]]:
-    """Read a texts file: JSON lines with id, text. Raises UserError as ``read_pairs`` does."""
+    """Read a texts file: JSON lines or CSV with id, text. Like ``read_pairs`` in all else."""
     return _read_rows(path, TEXT_FIELDS, "text")
 
 
 def _read_rows(path: Path | str, fields: Sequence[str], what: str) -> list[dict[str, str]]:
     rows = []
     lines: dict[str, int] = {}
-    for number, row in iter_jsonl(path, fields):
+    for number, row in iter_table(path, [name for name in fields if name not in DEFAULTS]):
         for name in fields:
+            if name in DEFAULTS and row.get(name, "") == "":
+                row[name] = DEFAULTS[name] or str(number)
             if name == "id" and type(row[name]) is int:
                 row[name] = str(row[name])
             if not isinstance(row[name], str) or not row[name].strip():
@@ -134,9 +140,45 @@ def _read_rows(path: Path | str, fields: Sequence[str], what: str) -> list[dict[
     if not rows:
         raise UserError(
             f"expected at least one {what} in {path}, but the file is empty; "
-            f"give one JSON object a line with the fields {', '.join(fields)}"
+            f"give one JSON object (or row of CSV) a line with the fields {', '.join(fields)}"
         )
     return rows
+
+
+def few(ids: Sequence[str]) -> str:
+    """Return the first ids of a list in words, and how many more there are."""
+    rest = len(ids) - NAMED
+    return ", ".join(ids[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def pair_notes(
+    pairs: Sequence[Mapping[str, str]], tokenized: "TokenizedPairs", how: str
+) -> list[str]:
+    """Return what a user should know of pairs: the dropped ones, those without a difference.
+
+    ``how`` is how the alignment is named where it can be changed, such as ``--alignment``.
+    """
+    notes = []
+    kept = {pair.id for pair in tokenized.pairs}
+    if dropped := [pair["id"] for pair in pairs if pair["id"] not in kept]:
+        notes.append(
+            f"{len(dropped)} of {len(pairs)} pairs are dropped, their sentences have unequal "
+            f"numbers of tokens: {few(dropped)}; `{how} suffix` keeps them (or `{how} pad`, as the "
+            "authors' code), or reword them to equal length"
+        )
+    if same := [p["id"] for p in pairs if p["stereotype"] == p["anti_stereotype"]]:
+        notes.append(
+            f"{len(same)} of {len(pairs)} pairs are two identical sentences and say nothing of "
+            f"bias: {few(same)}; correct or remove them"
+        )
+    texts: dict[tuple[str, str], str] = {}
+    for pair in pairs:
+        texts.setdefault((pair["stereotype"], pair["anti_stereotype"]), pair["id"])
+    if again := [pair["id"] for pair in pairs if pair["id"] not in texts.values()]:
+        notes.append(
+            f"{len(again)} of {len(pairs)} pairs repeat another one and count again: {few(again)}"
+        )
+    return [f"note: {note}" for note in notes]
 
 
 def tokenize_texts(
@@ -206,6 +248,7 @@ def tokenize_pairs(
     if not kept:
         raise UserError(
             f"expected pairs of equal token count, but the sentences of all {len(pairs)} pairs "
-            "have unequal counts with this tokenizer; choose alignment 'suffix' (or 'pad')"
+            f"({few([pair['id'] for pair in pairs])}) have unequal counts with this tokenizer; "
+            "choose alignment 'suffix' (or 'pad'), or reword them to equal length"
         )
     return TokenizedPairs(kept, len(pairs) - len(kept), counts)

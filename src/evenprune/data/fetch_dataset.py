@@ -9,8 +9,8 @@ import argparse
 
 from ..base.files import write_json
 from ..base.outputs import check_file, check_ours
-from .source_flags import add_source_arguments, entry_of, mirror_of
-from .sources import mirror_folder, resolve_dataset, within_mirror
+from .source_flags import add_source_arguments, entry_of, mirrors_of
+from .sources import local_source, resolve_dataset, within_mirror
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,17 +23,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Write the record; raise UserError when the data set is in neither place."""
-    entry, mirror = entry_of(args.spec), mirror_of(args)
-    inputs = [args.lock, args.mirror_file, mirror_folder("data", args.name, entry, mirror)]
+    entry, mirrors = entry_of(args.spec), mirrors_of(args)
+    inputs = [args.lock, args.mirror_file, local_source("data", args.name, entry, mirrors)]
     check_file(args.out, inputs)
     check_ours(args.out, ("folder", "files"))
     record = resolve_dataset(
         args.name,
         entry,
-        mirror=mirror,
+        mirror=mirrors,
         lock_path=args.lock,
         cache=args.cache,
     )
     if args.mirror_file:
-        record = within_mirror(record, mirror, args.mirror_file, args.out)
+        record = within_mirror(record, mirrors, args.mirror_file, args.out)
     write_json(args.out, record)

@@ -28,10 +28,11 @@ from ..models.loading import weight_files
 from ..plan.config import load_config, validate_config
 from ..plan.config import read_yaml as read_config
 from ..plan.grids import needed_datasets, needed_models
+from ..plan.tasks import LM_EVAL
 from .hub import Hub, Listing, RemoteFile, RepoType, Unreachable
 from .lock import PARQUET_REF, lock_key, note_if_moved, read_lock, record_in_lock
 from .parts import Entry, dataset_parts, select, split_ref
-from .sources import ELSEWHERE, convert, folder_below, mirror_folder, missing
+from .sources import ELSEWHERE, Mirrors, convert, folder_below, local_source, missing
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--catalogue", default="config/catalogue.yaml", help="catalogue behind --config"
     )
-    parser.add_argument("--mirror", help="mirror to try first; default: the configuration's")
+    parser.add_argument(
+        "--mirror",
+        action="append",
+        help="mirror to try first; several: given again; default: the configuration's",
+    )
     parser.add_argument("--lock", help="lock file; default: the configuration's")
     parser.add_argument("--into", type=Path, help="lay the files out as a mirror in this folder")
     parser.add_argument(
@@ -64,6 +69,9 @@ def run(args: argparse.Namespace) -> None:
         *(("data", name, config.datasets[name].model_dump()) for name in needed_datasets(config)),
         *(("models", name, config.models[name].model_dump()) for name in needed_models(config)),
     ]
+    for entry in config.benchmarks.values():
+        if entry.task == LM_EVAL:
+            fetch_task(str(entry.name), entry.dataset and config.datasets[entry.dataset].path)
     prefetch(
         items,
         mirror=args.mirror or config.mirror,
@@ -71,6 +79,17 @@ def run(args: argparse.Namespace) -> None:
         into=args.into,
         update=args.update,
     )
+
+
+def fetch_task(name: str, folder: str | None) -> None:
+    """Load the data of a task of lm-eval once, into the cache of Hugging Face's data sets.
+
+    They are not pinned: lm-eval names no commit. Raises UserError where that fails.
+    """
+    from .lm_eval_tasks import load_tasks
+
+    tasks = load_tasks(name, Path(folder) if folder else None)["tasks"]
+    print(f"lm-eval's {name}: {len(tasks)} tasks, in the data sets' cache", file=sys.stderr)
 
 
 def pin(
@@ -225,7 +244,7 @@ def prefetch_model(
 def prefetch(
     items: Sequence[tuple[Kind, str, Entry]],
     *,
-    mirror: str | None,
+    mirror: Mirrors,
     lock_path: Path | str,
     into: Path | None = None,
     update: bool = False,
@@ -242,10 +261,11 @@ def prefetch(
     fetch: dict[Kind, Callable[..., str]] = {"data": prefetch_dataset, "models": prefetch_model}
     for number, (kind, name, entry) in enumerate(items, 1):
         start = f"[{number}/{len(items)}] {kind}/{name}:"
-        folder = mirror_folder(kind, name, entry, mirror)
         try:
+            folder = local_source(kind, name, entry, mirror)
             if folder:
-                print(f"{start} in the mirror, {folder}", file=sys.stderr)
+                where = "your own" if entry.get("path") else "in the mirror"
+                print(f"{start} {where}, {folder}", file=sys.stderr)
                 continue
             print(f"{start} fetching", file=sys.stderr)
             said = fetch[kind](name, entry, lock_path=lock_path, into=into, update=update, hub=hub)

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from ..base.checksums import read_mirror
+from ..base.checksums import read_mirrors
 from ..base.errors import UserError, shown
 from ..base.reading import parse_json
 
@@ -19,19 +19,24 @@ def add_source_arguments(parser: argparse.ArgumentParser, kind: str) -> None:
         help='JSON {"entry": …} with the entry of the configuration (mirror, hub)',
     )
     mirror = parser.add_mutually_exclusive_group()
-    mirror.add_argument("--mirror", help="folder with data/<name> and models/<name>, tried first")
+    mirror.add_argument(
+        "--mirror",
+        action="append",
+        help="folder with data/<name> and models/<name>, tried first; several: given again, tried "
+        "in that order",
+    )
     mirror.add_argument(
         "--mirror-file",
-        help='JSON {"mirror": that folder}; the record then names the folder within it, and '
-        "holds wherever the mirror is moved to",
+        help='JSON {"mirror": that folder, or a list}; the record then names the folder within '
+        "it, and holds wherever the mirror is moved to",
     )
     parser.add_argument("--lock", default=LOCK, help="revisions and checksums of the hub")
     parser.add_argument("--out", required=True, help="record to write (JSON)")
 
 
-def mirror_of(args: argparse.Namespace) -> str | None:
-    """Return the mirror that the flags name; raise UserError for a broken --mirror-file."""
-    return read_mirror(args.mirror_file) if args.mirror_file else args.mirror
+def mirrors_of(args: argparse.Namespace) -> list[str]:
+    """Return the mirrors that the flags name; raise UserError for a broken --mirror-file."""
+    return read_mirrors(args.mirror_file) if args.mirror_file else args.mirror or []
 
 
 def entry_of(spec: str) -> dict[str, Any]:
@@ -40,9 +45,10 @@ def entry_of(spec: str) -> dict[str, Any]:
     entry = given.get("entry") if isinstance(given, dict) else None
     if not isinstance(entry, dict):
         raise UserError(f'expected --spec to be JSON like {{"entry": {{…}}}}, got {spec[:80]!r}')
-    if not isinstance(entry.get("mirror"), str | None):
-        raise UserError(
-            f"expected mirror in --spec to be the name of a folder, got {shown(entry['mirror'])}; "
-            "correct it"
-        )
+    for key in ("mirror", "path"):
+        if not isinstance(entry.get(key), str | None):
+            raise UserError(
+                f"expected {key} in --spec to be the name of a folder, got {shown(entry[key])}; "
+                "correct it"
+            )
     return entry

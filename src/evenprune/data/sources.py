@@ -27,6 +27,8 @@ from .parts import Entry, Part, dataset_parts, split_ref
 if TYPE_CHECKING:
     from .converters import SplitTable
 
+# Mirrors by their folders: one, or several that are tried in order.
+Mirrors = str | Sequence[str] | None
 # Where a data set that the hub does not have can be taken from.
 ELSEWHERE = {
     "unqover": "data/unqover/datas.jsonl of the GitHub repository spirit-moon-fly/CAL, "
@@ -34,12 +36,46 @@ ELSEWHERE = {
 }
 
 
-def mirror_folder(kind: Kind, name: str, entry: Entry, mirror: str | None) -> Path | None:
-    """Return the folder of a data set or model in the mirror, or None when it is not there."""
-    if not mirror:
+def roots(mirror: Mirrors) -> list[str]:
+    """Return the folders of the mirrors, in the order in which they are tried."""
+    return [mirror] if isinstance(mirror, str) else list(mirror or ())
+
+
+def mirror_folder(kind: Kind, name: str, entry: Entry, mirror: Mirrors) -> Path | None:
+    """Return the folder of a source in the first mirror that has it, None where none has."""
+    for root in roots(mirror):
+        folder = Path(root) / kind / (entry.get("mirror") or name)
+        if folder.is_dir() and source_files(kind, folder):
+            return folder
+    return None
+
+
+def own_source(kind: Kind, name: str, entry: Entry) -> Path | None:
+    """Return the user's own file or folder that an entry names, None where it names none.
+
+    Raises UserError where nothing is there, or a model is no folder.
+    """
+    if not entry.get("path"):
         return None
-    folder = Path(mirror) / kind / (entry.get("mirror") or name)
-    return folder if folder.is_dir() and source_files(kind, folder) else None
+    path = Path(entry["path"]).expanduser()
+    good = path.is_dir() or (kind == "data" and path.is_file())
+    if not good or not source_files(kind, path):
+        what = "the folder of a model" if kind == "models" else "a file or folder"
+        found = "a folder without files" if path.is_dir() else "nothing"
+        found = "a file" if path.is_file() else found
+        raise UserError(
+            f"{kind.replace('data', 'datasets')}.{name}.path: expected {what} at {path}, found "
+            f"{found} ({path.absolute()}); paths are relative to the working directory"
+        )
+    return path
+
+
+def local_source(kind: Kind, name: str, entry: Entry, mirror: Mirrors) -> Path | None:
+    """Return where a source lies on this machine, the user's own or a mirror's; None: nowhere.
+
+    Raises UserError for a path of the user's own where nothing is.
+    """
+    return own_source(kind, name, entry) or mirror_folder(kind, name, entry, mirror)
 
 
 def folder_below(root: Path | str, *names: str) -> Path:
@@ -60,15 +96,47 @@ def folder_below(root: Path | str, *names: str) -> Path:
     return folder
 
 
-def fingerprint(kind: Kind, name: str, entry: Entry, mirror: str | None, lock: str) -> str:
+def unresolved(
+    items: Iterable[tuple[Kind, str, Entry]], mirror: Mirrors, lock: str
+) -> tuple[list[str], list[str]]:
+    """Return what is said of needed sources before a run: errors, then what is still to fetch.
+
+    An error is a path of the user's own where nothing is. To fetch is what no mirror has and the
+    lock does not pin; the second list is the messages of the jobs that would fail.
+    """
+    errors, absent = [], []
+    pinned = read_lock(lock)
+    for kind, name, entry in items:
+        try:
+            if local_source(kind, name, entry, mirror):
+                continue
+            if kind == "models":
+                hub = entry.get("hub") or ""
+                if hub in pinned:
+                    continue
+            else:
+                parts = dataset_parts(name, entry)
+                repos = [part.repo for part in parts if locked(pinned, part) is None]
+                if parts and not repos:
+                    continue
+                hub = ", ".join(dict.fromkeys(repos))
+            absent.append(str(missing(kind, name, entry, mirror, hub)))
+        except UserError as error:
+            errors.append(str(error))
+    return errors, absent
+
+
+def fingerprint(kind: Kind, name: str, entry: Entry, mirror: Mirrors, lock: str) -> str:
     """Return a short text that changes when what would be fetched changes; "" for nothing.
 
-    It covers the SHA-256 of the mirror's files, whatever their size, or else what the lock pins.
+    It covers the SHA-256 of the user's own or the mirror's files, whatever their size, or else what
+    the lock pins.
     Cheap enough to be asked for every source of every run: a large file is hashed once.
     """
-    folder = mirror_folder(kind, name, entry, mirror)
+    folder = local_source(kind, name, entry, mirror)
     if folder:
-        return digest({file: sha256_cached(folder / file) for file in source_files(kind, folder)})
+        names, base = source_files(kind, folder), folder.parent if folder.is_file() else folder
+        return digest({file: sha256_cached(base / file) for file in names})
     pinned = read_lock(lock)
     if kind == "models":
         found = [entry["hub"]] if entry.get("hub") in pinned else []
@@ -89,11 +157,12 @@ def checksums(folder: Path, names: Sequence[str], label: str) -> dict[str, dict[
     return found
 
 
-def missing(kind: Kind, name: str, entry: Entry, mirror: str | None, hub: str) -> UserError:
+def missing(kind: Kind, name: str, entry: Entry, mirror: Mirrors, hub: str) -> UserError:
     """Return the error for a source that is nowhere: where it was looked for, what helps."""
     what = "data set" if kind == "data" else "model"
     place = f"{kind}/{entry.get('mirror') or name}"
-    looked = f"not in {Path(mirror) / place}" if mirror else "no mirror is set"
+    places = [str(Path(root) / place) for root in roots(mirror)]
+    looked = f"not in {' or '.join(places)}" if places else "no mirror is set"
     if hub:
         remedy = (
             "run `snakemake prefetch` (or `python -m evenprune prefetch --config FILE`) "
@@ -132,7 +201,7 @@ def resolve_dataset(
     name: str,
     entry: Entry,
     *,
-    mirror: str | None,
+    mirror: Mirrors,
     lock_path: Path | str,
     cache: Path | str,
     hub: Hub | None = None,
@@ -144,9 +213,9 @@ def resolve_dataset(
     the data set is in neither place, when a file does not fit the lock, or when the hub's
     columns are not those expected.
     """
-    folder = mirror_folder("data", name, entry, mirror)
+    folder = local_source("data", name, entry, mirror)
     if folder:
-        return _mirror_record("data", "dataset", name, entry, folder, str(mirror))
+        return _local_record("data", "dataset", name, entry, folder, mirror)
     parts = dataset_parts(name, entry)
     lock = read_lock(lock_path)
     located = {part.name: locked(lock, part) for part in parts}
@@ -176,7 +245,7 @@ def resolve_model(
     name: str,
     entry: Entry,
     *,
-    mirror: str | None,
+    mirror: Mirrors,
     lock_path: Path | str,
     hub: Hub | None = None,
 ) -> dict[str, Any]:
@@ -185,10 +254,10 @@ def resolve_model(
     Raises UserError when the model is in neither place, when a file does not fit the lock,
     or when the weights are no whole safetensors files.
     """
-    folder = mirror_folder("models", name, entry, mirror)
+    folder = local_source("models", name, entry, mirror)
     if folder:
         weight_files(folder)
-        return _mirror_record("models", "model", name, entry, folder, str(mirror))
+        return _local_record("models", "model", name, entry, folder, mirror)
     lock = read_lock(lock_path)
     key = entry.get("hub") or ""
     if key not in lock:
@@ -207,32 +276,47 @@ def resolve_model(
     }
 
 
-def _mirror_record(
-    kind: Kind, word: str, name: str, entry: Entry, folder: Path, mirror: str
+def _root(folder: Path, mirror: Mirrors) -> str | None:
+    """Return which of the mirrors a folder lies in, None for none of them."""
+    return next((root for root in roots(mirror) if folder.is_relative_to(root)), None)
+
+
+def _local_record(
+    kind: Kind, word: str, name: str, entry: Entry, place: Path, mirror: Mirrors
 ) -> dict[str, Any]:
+    """Return the record of a folder, or of a single file, that lies on this machine."""
+    folder = place.parent if place.is_file() else place
+    root = _root(folder, mirror)
+    # The invented world is written in the layout of a mirror and says what it is.
+    origin = "world" if root and (Path(root) / "world.json").is_file() else "mirror"
+    origin = "own" if entry.get("path") else origin
     return {
         word: name,
-        # The invented world is written in the layout of a mirror and says what it is.
-        "origin": "world" if (Path(mirror) / "world.json").is_file() else "mirror",
+        "origin": origin,
         "folder": str(folder),
+        **({"file": place.name} if place.is_file() else {}),
         "revision": None,
-        "files": checksums(folder, source_files(kind, folder, entry), name),
+        "files": checksums(folder, source_files(kind, place, entry), name),
     }
 
 
 def within_mirror(
-    record: Mapping[str, Any], mirror: str | None, mirror_file: Path | str, out: Path | str
+    record: Mapping[str, Any], mirror: Mirrors, mirror_file: Path | str, out: Path | str
 ) -> dict[str, Any]:
-    """Return a record as it is written to ``out``: with no path of the mirror in it.
+    """Return a record as it is written to ``out``: with no path of a mirror in it.
 
-    Its ``folder`` is one within the mirror, its ``mirror`` the file that names that, as seen from
-    the record. So a moved mirror changes that file alone. A record of the hub stays as it is.
+    Its ``folder`` is one within its mirror, its ``mirror`` the file that names all mirrors, as seen
+    from the record. So a moved mirror changes that file alone. A record of the hub, or of a path
+    of the user's own, stays as it is.
     """
-    if mirror is None or record["origin"] == "hub":
+    if record["origin"] in ("hub", "own"):
+        return dict(record)
+    root = _root(Path(record["folder"]), mirror)
+    if root is None:
         return dict(record)
     return {
         **record,
-        "folder": os.path.relpath(record["folder"], mirror),
+        "folder": os.path.relpath(record["folder"], root),
         "mirror": os.path.relpath(mirror_file, Path(out).parent),
     }
 

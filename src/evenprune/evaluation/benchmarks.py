@@ -100,7 +100,10 @@ def data_checksums(data: Path, spec: Protocol) -> dict[str, str]:
             f"expected the data of {spec.task} at {data}, found nothing; check the path"
         )
     files = find(spec.task).data_files(data, spec)
-    return {path.name: sha256_cached(path) for path in files}
+    inside = data.is_dir() and all(path.is_relative_to(data) for path in files)
+    return {
+        str(path.relative_to(data)) if inside else path.name: sha256_cached(path) for path in files
+    }
 
 
 def resolve(spec: Protocol, lm: "CausalModel") -> Protocol:

@@ -6,17 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from ..base.checksums import source_folder
+from ..base.errors import UserError
 from ..base.gpu import add_gpus_argument
 from ..models.identity import identify
 from ..models.trust import add_trust_argument
-from ..plan.tasks import TASKS
+from ..plan.tasks import LM_EVAL, TASKS
 from .benchmarks import check_out, data_checksums, find, run_benchmark
 from .load_model import Loader
 from .protocol import BACKENDS, BOS, JUDGE_FORMS, LEXICONS, Protocol, make_protocol
+from .task import NOWHERE
 
 OPTIONS = (
     *("limit", "seed", "style", "split", "batch_size", "dtype", "chat_template", "bos", "orders"),
-    *("backend", "judge", "judge_forms", "lexicon", "max_new_tokens", "store_generations"),
+    *("name", "backend", "judge", "judge_forms", "lexicon", "max_new_tokens", "store_generations"),
 )
 
 
@@ -24,7 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument("--model", type=Path, required=True, help="Hugging Face model folder")
     parser.add_argument("--benchmark", required=True, choices=TASKS)
-    parser.add_argument("--data", type=Path, required=True, help="folder with the canonical files")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        help="folder with the canonical files, or a file of your own; of lm_eval a folder of YAML "
+        "tasks, if any",
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder for the two files")
     add_protocol_arguments(parser)
     add_run_arguments(parser)
@@ -33,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_protocol_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare ``OPTIONS``, those of a benchmark that can change its numbers."""
     # What those without a help mean is said in plan/sections.py.
+    parser.add_argument("--name")
     parser.add_argument("--limit", type=int)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--style")
@@ -79,7 +87,7 @@ def evaluate(args: argparse.Namespace) -> dict[str, Any]:
     quiet_libraries()
     spec = asked_for(args, args.benchmark)
     find(spec.task)
-    model, data = source_folder(args.model), source_folder(args.data)
+    model, data = source_folder(args.model), given_data(spec, args.data)
     check_out(args.out, [args.model, model, args.data, data, spec.judge])
     checksums = data_checksums(data, spec)
     identity = identify(model)
@@ -88,6 +96,15 @@ def evaluate(args: argparse.Namespace) -> dict[str, Any]:
         return run_benchmark(
             loader.load(spec), spec.task, spec, data, checksums, identity, args.out
         )
+
+
+def given_data(spec: Protocol, given: Path | str | None) -> Path:
+    """Return the folder or file of a benchmark's data; UserError where it needs some."""
+    if given is not None:
+        return source_folder(given)
+    if spec.task != LM_EVAL:
+        raise UserError(f"the benchmark {spec.task} needs its data: give --data (the key data)")
+    return NOWHERE
 
 
 def headline(result: dict) -> str:

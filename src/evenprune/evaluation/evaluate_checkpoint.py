@@ -24,8 +24,9 @@ from ..base.reading import parse_json
 from ..base.store import Store, add_store_argument
 from ..models.identity import Identity, identify
 from ..plan.finished import ITEMS, METRICS, SUMMARY, read_result
+from ..plan.tasks import LM_EVAL
 from .benchmarks import PARTIAL, check_out, data_checksums, headline_of, run_benchmark, run_digest
-from .evaluate import add_run_arguments, headline, quiet_libraries
+from .evaluate import add_run_arguments, given_data, headline, quiet_libraries
 from .load_model import Loader
 from .protocol import Protocol, make_protocol
 
@@ -62,15 +63,16 @@ def check_benchmarks(given: Mapping[str, Any]) -> dict[str, tuple[Protocol, Path
                 f"expected the name of a benchmark to be lower-case letters, digits, '-', '_' "
                 f"and '.', as it names its folder, got {slug!r} in --benchmarks; rename it"
             )
-        if not isinstance(options, dict) or "data" not in options:
+        named = isinstance(options, dict) and options.get("task") == LM_EVAL
+        if not isinstance(options, dict) or ("data" not in options and not named):
             raise UserError(f"benchmark {slug} must be a JSON object with the key data")
-        if not isinstance(options["data"], str):
+        if not isinstance(options.get("data", ""), str):
             raise UserError(
                 f"benchmark {slug}: expected data to be a path, got {shown(options['data'])}"
             )
         rest = {key: value for key, value in options.items() if key != "data"}
         spec = make_protocol(rest, f"benchmark {slug}")
-        parsed[slug] = (spec, source_folder(options["data"]))
+        parsed[slug] = (spec, given_data(spec, options.get("data")))
     return parsed
 
 

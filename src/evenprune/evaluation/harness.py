@@ -8,7 +8,7 @@ Nothing is downloaded and no data set cache is written.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
@@ -246,14 +246,59 @@ class Harness:
             )
         return samples
 
+    def named(
+        self, tasks: dict[str, Any], wanted: Mapping[str, Sequence[int]]
+    ) -> tuple[dict[str, dict[str, Any]], dict[str, Documents]]:
+        """Run tasks of lm-eval as they are on the ``wanted`` documents of each.
+
+        ``tasks`` is a ``TaskDict``. Return lm-eval's results and samples by task. Raises UserError
+        for a task that runs code that its own model has written, or that shows pictures.
+        """
+        import torch
+
+        unhide("sklearn")
+        from lm_eval.evaluator import evaluate
+
+        for task in tasks["tasks"].values():
+            task.set_fewshot_seed(self.spec.seed)
+        torch.manual_seed(self.spec.seed)  # of tasks that sample their answers
+        self.model.names = ()
+        try:
+            found = evaluate(
+                lm=self.model,
+                task_dict=tasks,
+                samples={name: list(chosen) for name, chosen in wanted.items()},
+                log_samples=True,
+                bootstrap_iters=0,
+                apply_chat_template=self.spec.chat_template,
+            )
+        except OverflowError:  # of lm-eval's own exp of a mean loss
+            names = ", ".join(wanted)
+            raise UserError(f"the loss of {names} is too large for a perplexity; {CURE}") from None
+        except ValueError as error:
+            if "unsafe" in str(error) or "multimodal" in str(error):
+                raise UserError(
+                    f"lm-eval does not run {', '.join(wanted)} here: it executes generated code or "
+                    "shows pictures; name another task"
+                ) from None
+            raise
+        return found["results"], found["samples"]
+
     def hellaswag(self, items: Sequence[ChoiceItem]) -> Documents:
         """Return lm-eval's samples of HellaSwag for items whose texts are cleaned already."""
+        return self.choices("hellaswag", items)
+
+    def choices(self, name: str, items: Sequence[ChoiceItem]) -> Documents:
+        """Return lm-eval's samples of any items with choices, asked as HellaSwag's are.
+
+        That is: no word is added to the query, a blank is between it and each choice.
+        """
         documents = [
             {"query": item.query, "choices": list(item.choices), "label": str(item.gold)}
             for item in items
         ]
         names = [item.id for item in items]
-        return self.run("hellaswag", "hellaswag/hellaswag.yaml", documents, names)
+        return self.run(name, "hellaswag/hellaswag.yaml", documents, names)
 
     def mmlu(self, items: Sequence[ChoiceItem]) -> Documents:
         """Return lm-eval's samples of MMLU, zero-shot, all subjects as one task.

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..base.errors import UserError
-from ..plan.tasks import FACTS, metrics_of
+from ..base.errors import UserError, nearest, shown
+from ..plan.checks import JUDGE_KEYS
+from ..plan.tasks import FACTS, LM_EVAL, metrics_of
 from .metrics import Metric
 
 # pr: the guard sees prompt and response and judges the response. paper: the author's form, the
@@ -27,6 +28,7 @@ class Protocol:
     of the task, ``orders`` the number of option orders (1: the data's own, 6: all). ``limit``
     None takes all items. ``bos`` is one of ``BOS``, see ``CausalModel.with_bos``.
     ``chat_template`` "auto" applies one where the tokenizer has it. Generating tasks only:
+    ``name`` is that of a task of lm-eval.
     ``judge`` is a guard model's folder or record (None: the lexical judge with ``lexicon``),
     ``judge_forms`` what the guard is shown, the first one makes the headline.
     """
@@ -48,10 +50,12 @@ class Protocol:
     lexicon: str = "english"
     max_new_tokens: int = 256
     store_generations: bool = False
+    name: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the options as plain values."""
-        return asdict(self)
+        """Return the options as plain values, ``name`` only where there is one."""
+        found = asdict(self)
+        return found if self.name is not None else {k: v for k, v in found.items() if k != "name"}
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,8 @@ def make_protocol(options: Mapping[str, Any], where: str = "the benchmark") -> P
         given["judge_forms"] = _judge_forms(given["judge_forms"], where)
     if given.get("bos", "auto") not in BOS:
         raise UserError(f"{where}: expected bos to be {', '.join(BOS)}, got {given['bos']!r}")
-    if "headline" in given and given["task"] in tuple(FACTS):
+    _check_use(given, where)
+    if "headline" in given and given["task"] in tuple(name for name in FACTS if name != LM_EVAL):
         allowed = metrics_of(given["task"], given)
         if given["headline"] not in allowed:
             raise UserError(
@@ -118,6 +123,36 @@ def make_protocol(options: Mapping[str, Any], where: str = "the benchmark") -> P
                 f"{', '.join(sorted(allowed))}"
             )
     return Protocol(**given)
+
+
+def _check_use(given: Mapping[str, Any], where: str) -> None:
+    """Raise UserError for an option that the task does not have, and for one that it needs."""
+    task = given["task"]
+    if task not in tuple(FACTS):
+        return
+    facts = FACTS[task]
+    name = given.get("name")
+    if (task == LM_EVAL) != (name is not None) or not isinstance(name, str | None) or name == "":
+        raise UserError(
+            f"{where}: expected name, that of one of lm-eval's tasks, with the task {LM_EVAL} and "
+            f"no other, got {shown(name)} with {task}"
+        )
+    unused = {
+        "style": None if facts.styles else given.get("style"),
+        "orders": None if facts.orders else given.get("orders", 1) > 1 or None,
+        **({} if facts.judged else {key: given.get(key) or None for key in JUDGE_KEYS}),
+    }
+    for key, value in unused.items():
+        if value is not None:
+            fitting = [
+                other
+                for other, one in FACTS.items()
+                if (one.styles if key == "style" else one.orders if key == "orders" else one.judged)
+            ]
+            raise UserError(
+                f"{where}: the task {task} has no {key.replace('_', ' ')}, only "
+                f"{', '.join(fitting)} have; leave {key} out"
+            )
 
 
 def _judge_forms(value: Any, where: str) -> tuple[str, ...]:
@@ -140,5 +175,8 @@ def pick(value: str | None, allowed: tuple[str, ...], what: str, task: str) -> s
     if value is None:
         return allowed[0]
     if value not in allowed:
-        raise UserError(f"{task} knows no {what} {value!r}; allowed are {', '.join(allowed)}")
+        raise UserError(
+            f"{task} knows no {what} {value!r}{nearest(value, allowed)}"
+            f"{'; allowed are' if allowed else ', it has none'} {', '.join(allowed)}".rstrip()
+        )
     return value

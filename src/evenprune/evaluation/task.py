@@ -1,5 +1,6 @@
 """What evaluates a task: the interface of the modules that ``benchmarks.find`` finds by name."""
 
+import os
 from abc import ABC, abstractmethod
 from pathlib import Path
 
@@ -7,6 +8,8 @@ from ..plan.tasks import FACTS
 from .causal_model import CausalModel
 from .protocol import Outcome, Protocol, pick
 from .records import Fields
+
+NOWHERE = Path(os.devnull)  # the data of a task that is given none
 
 
 class Task(ABC):

@@ -63,7 +63,10 @@ def user_turns(tokenizer: Any, contents: Sequence[str]) -> list[str]:
     two contents the same text. Two probes are rendered along, so that one content is enough.
     """
     if not tokenizer.chat_template:
-        raise UserError("a chat template was asked for, but this tokenizer has none")
+        raise UserError(
+            "a chat template was asked for, but this tokenizer has none; leave --chat-template out "
+            "(in the configuration chat_template: false, or auto)"
+        )
     distinct = Distinct()
     with template_errors("this tokenizer"):
         shown = [user_turn(tokenizer, content) for content in (*PROBES, *contents)]

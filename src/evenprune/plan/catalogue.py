@@ -15,8 +15,13 @@ _REPOSITORY = re.compile(
 )
 
 
+def is_repository(name: str) -> bool:
+    """Return whether a text has the form of a hub repository, ``org/name`` or ``org/name@ref``."""
+    return _REPOSITORY.fullmatch(name) is not None and ".." not in name
+
+
 def _repository(name: str) -> str:
-    if not _REPOSITORY.fullmatch(name) or ".." in name:
+    if not is_repository(name):
         raise ValueError("expected a repository org/name or org/name@reference")
     return name
 
@@ -34,6 +39,15 @@ def _folder_under(place: str) -> AfterValidator:
 
 
 Repository = Annotated[str, AfterValidator(_repository)]
+
+
+def _own_path(path: str) -> str:
+    if not path.strip():
+        raise ValueError("expected the path of a file or folder")
+    return path
+
+
+OwnPath = Annotated[str, AfterValidator(_own_path)]
 
 
 class Sparse(Section):
@@ -63,6 +77,11 @@ class ModelEntry(Section):
         None,
         description="Hugging Face repository, `org/name` or `org/name@refs/pr/N`; safetensors "
         "only; null: mirror only",
+    )
+    path: OwnPath | None = Field(
+        None,
+        description="folder of a model of your own, relative to the working directory, in place "
+        "of `mirror` and `hub`; see `docs/your-own.md`",
     )
     label: str = Field(description="name in tables")
     world: bool = Field(
@@ -175,6 +194,11 @@ class DatasetEntry(Section):
         None, description="folder under `MIRROR/data`, without `..`; null: the name"
     )
     hub: HubEntry | None = Field(None, description="repository and parts; null: mirror only")
+    path: OwnPath | None = Field(
+        None,
+        description="file or folder of your own, relative to the working directory, in place of "
+        "`mirror` and `hub`; see `docs/your-own.md`",
+    )
     groups: str | None = Field(
         None,
         description="whom its items are about, for the table `benchmarks`; null: the categories "

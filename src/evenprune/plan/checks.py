@@ -14,7 +14,16 @@ from ..base.errors import nearest
 from ..base.files import read_json
 from .facts import GROUPED, METHODS, REGIMES
 from .raw import mapping, names, section
-from .tasks import BIAS_TYPES, DATA_OF, FACTS, JUDGED, PAIR_SOURCES, metrics_of
+from .tasks import (
+    BIAS_TYPES,
+    DATA_OF,
+    FACTS,
+    JUDGED,
+    LM_EVAL,
+    PAIR_SOURCES,
+    TEXT_SOURCES,
+    metrics_of,
+)
 
 # Options of benchmarks whose answers a judge reads.
 JUDGE_KEYS = ("judge", "judge_forms", "lexicon", "max_new_tokens", "store_generations")
@@ -89,6 +98,7 @@ def all_errors(raw: Mapping[str, Any]) -> list[str]:
         *world_errors(raw),
         *experiment_errors(raw),
         *benchmark_errors(raw),
+        *path_errors(raw),
         *model_protocol_errors(raw),
         *calibration_errors(raw),
         *block_size_errors(raw),
@@ -212,6 +222,7 @@ def benchmark_errors(raw: Mapping[str, Any]) -> list[str]:
         lines += reference_error(
             f"{where}.dataset", entry.get("dataset"), section(raw, "datasets"), "data set"
         )
+        lines += _named_errors(where, entry)
         for index, value in enumerate(names(entry.get("experiments"))):
             lines += reference_error(
                 f"{where}.experiments.{index}", value, experiments, "experiment"
@@ -226,6 +237,33 @@ def benchmark_errors(raw: Mapping[str, Any]) -> list[str]:
             "one at least, which all checkpoints get"
         )
     return lines
+
+
+def _named_errors(where: str, entry: Mapping[str, Any]) -> list[str]:
+    """Return errors of what a task needs: a data set, or the name of a task of lm-eval."""
+    task, lines = entry.get("task"), []
+    if task in FACTS and task != LM_EVAL and entry.get("dataset") is None:
+        lines.append(f"{where}.dataset: is missing; name a data set, or a file of your own")
+    if task == LM_EVAL and not entry.get("name"):
+        lines.append(f"{where}.name: is missing; name one of lm-eval's tasks, as in arc_easy")
+    if task != LM_EVAL and entry.get("name") is not None:
+        lines.append(
+            f"{where}.name: only the task {LM_EVAL} has it, this benchmark has the task {task!r}; "
+            "remove the key"
+        )
+    return lines
+
+
+def path_errors(raw: Mapping[str, Any]) -> list[str]:
+    """Return an error for each source with a path of its own and another place beside it."""
+    return [
+        f"{kind}.{name}.{key}: there is a path of your own beside it, which is used; remove one of "
+        "the two"
+        for kind in ("models", "datasets")
+        for name, entry in section(raw, kind).items()
+        for key in ("mirror", "hub", "world")
+        if entry.get("path") is not None and entry.get(key)
+    ]
 
 
 def _judge_errors(where: str, entry: Mapping[str, Any], source: Any) -> list[str]:
@@ -273,7 +311,8 @@ def _task_errors(where: str, entry: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"{where}.orders: only the tasks {fitting} have options to reorder; remove the key"
         )
-    if entry.get("split") is None or entry["split"] in splits:
+    # What the metrics of a task of lm-eval are, only its own files say.
+    if task != LM_EVAL and (entry.get("split") is None or entry["split"] in splits):
         lines += _choice_error(where, task, entry, "headline", metrics_of(task, entry))
     return lines
 
@@ -312,11 +351,23 @@ def calibration_errors(raw: Mapping[str, Any]) -> list[str]:
     for name, entry in section(raw, "calibrations").items():
         where = f"calibrations.{name}"
         given = entry.get("pairs")
-        # Others are no source of pairs at all, which is told as an error of the value.
-        sources = [one for one in PAIR_SOURCES if one == given or one in names(given)]
-        used = [(f"{where}.pairs", one) for one in sources]
-        for key, value in [*used, (f"{where}.texts", entry.get("texts"))]:
-            lines += reference_error(key, value, section(raw, "datasets"), "data set")
+        sources = [one for one in (names(given) or [given]) if isinstance(one, str)]
+        used = [(f"{where}.pairs", given, PAIR_SOURCES)] if isinstance(given, str) else []
+        used += [(f"{where}.pairs.{k}", one, PAIR_SOURCES) for k, one in enumerate(names(given))]
+        used += [(f"{where}.texts", one, TEXT_SOURCES) for one in [entry.get("texts")] if one]
+        datasets = section(raw, "datasets")
+        for key, value, shipped in used:
+            # Of the catalogue only these have the form; one under a name of your own may have it.
+            own = [one for one in datasets if one not in DATA_OF]
+            fitting = [one for one in datasets if one in shipped] + own
+            if value not in datasets and isinstance(value, str):
+                hint = "; a file of your own is given by its path, as in ./pairs.jsonl"
+                lines += [
+                    f"{line}{hint}" for line in reference_error(key, value, fitting, "data set")
+                ]
+            else:
+                what = "data set of the form that is read here"
+                lines += reference_error(key, value, fitting, what)
         for source in (one for one in sources if one in BIAS_TYPES):
             for index, value in enumerate(names(entry.get("categories"))):
                 lines += reference_error(
@@ -324,7 +375,7 @@ def calibration_errors(raw: Mapping[str, Any]) -> list[str]:
                     *(BIAS_TYPES[source], f"bias type of {source}"),
                 )
         count, texts = entry.get("n_texts", 0), entry.get("texts")
-        if texts is not None and count == 0:
+        if texts in TEXT_SOURCES and count == 0:
             lines.append(
                 f"{where}.n_texts: texts are of {texts!r}, but their number is "
                 f"{count if 'n_texts' in entry else 'missing'}; set n_texts from 1, or remove texts"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationError
 
 from ..base.errors import UserError
 from ..base.yamlfile import merge, read_yaml
@@ -18,6 +18,7 @@ from .checks import JUDGE_KEYS, all_errors, unusable_values
 from .facts import METHODS as METHOD_FACTS
 from .facts import REGIMES as REGIME_FACTS
 from .field_errors import field_errors
+from .own_files import with_own_files
 from .sections import (
     Benchmark,
     Calibration,
@@ -29,6 +30,8 @@ from .sections import (
     Serving,
     Slug,
     World,
+    each_once,
+    listed,
 )
 from .tasks import JUDGED, TASKS
 
@@ -78,9 +81,18 @@ class Config(Section):
         description="where data and models come from: `world` (made by the workflow), `external` "
         "(mirror, then hub)"
     )
-    mirror: str | None = Field(
+    mirror: (
+        Annotated[
+            list[str],
+            Field(min_length=1),
+            BeforeValidator(listed, json_schema_input_type=str | list[str]),
+            AfterValidator(each_once),
+        ]
+        | None
+    ) = Field(
         None,
-        description="folder with `data/<name>/…` and `models/<name>/…`, tried before the hub",
+        description="folder with `data/<name>/…` and `models/<name>/…`, tried before the hub, or "
+        "a list of several, tried in this order",
     )
     lock: str = Field(
         "config/sources.lock.json",
@@ -162,6 +174,7 @@ def validate_config(raw: Mapping[str, Any], origin: str = "the configuration") -
     Each line of the message gives the path of the key, the value found, the allowed
     values and the nearest match.
     """
+    raw = with_own_files(raw)
     config, lines = _field_errors(raw)
     lines += all_errors(raw)
     if lines or config is None:

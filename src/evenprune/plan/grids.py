@@ -137,7 +137,7 @@ def in_calibration(config: Config, point: Checkpoint, benchmark: str, category: 
 
 def needed_datasets(config: Config) -> list[str]:
     """Return the data sets that the configuration's benchmarks, calibrations and serving read."""
-    needed = {benchmark.dataset for benchmark in config.benchmarks.values()}
+    needed = {benchmark.dataset for benchmark in config.benchmarks.values() if benchmark.dataset}
     for _, name, _ in calibrated(all_checkpoints(config)):
         calibration = config.calibrations[name]
         needed.update(calibration.pairs)

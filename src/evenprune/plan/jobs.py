@@ -6,7 +6,7 @@ reruns nothing.
 """
 
 import shlex
-from typing import Any
+from typing import Any, Literal
 
 from ..base.files import canonical_json
 from . import grids
@@ -29,9 +29,14 @@ def gpus_for(config: Config, model: str) -> int:
     return several if several > 1 and config.device != "cpu" else gpus_per_job(config)
 
 
-def mirror(config: Config) -> str | None:
-    """Return the folder that is asked first: the invented world of the run, or the user's."""
-    return f"{config.results}/world" if config.source == "world" else config.mirror
+def mirror(config: Config) -> str | list[str] | None:
+    """Return the folders that are asked first: the invented world of the run, or the user's.
+
+    One of them stands alone, as in the file that names it for the records.
+    """
+    if config.source == "world":
+        return f"{config.results}/world"
+    return config.mirror[0] if config.mirror and len(config.mirror) == 1 else config.mirror
 
 
 def world_command(config: Config, model: str) -> str:
@@ -43,10 +48,21 @@ def world_command(config: Config, model: str) -> str:
 
 def source_entry(config: Config, kind: str, name: str) -> dict[str, Any]:
     """Return where a data set (``data``) or model (``models``) comes from."""
+    named = config.datasets[name] if kind == "data" else config.models[name]
+    entry = named.model_dump(include={"mirror", "hub"})
+    if named.path is not None:
+        entry = {"path": named.path}
     if kind == "data":
-        return config.datasets[name].model_dump(include={"mirror", "hub"})
-    entry = config.models[name].model_dump(include={"mirror", "hub"})
+        return entry
     return entry | ({"trust_remote_code": True} if config.models[name].trust_remote_code else {})
+
+
+def needed_sources(config: Config) -> list[tuple[Literal["data", "models"], str, dict[str, Any]]]:
+    """Return (kind, name, entry) of each source that the run reads and does not make itself."""
+    found: list[tuple[Literal["data", "models"], str, dict[str, Any]]] = []
+    found += [("data", n, source_entry(config, "data", n)) for n in grids.needed_datasets(config)]
+    found += [("models", n, source_entry(config, "models", n)) for n in grids.needed_models(config)]
+    return [one for one in found if config.source != "world" or one[2].get("path")]
 
 
 def calibration_sources(paths: Paths, calibration: str) -> list[str]:
@@ -56,7 +72,7 @@ def calibration_sources(paths: Paths, calibration: str) -> list[str]:
 
 
 def calibration_options(paths: Paths, calibration: str) -> dict[str, Any]:
-    """Return the options of ``build-calibration`` by name; ``texts_data`` "" without texts.
+    """Return the options of ``build-calibration`` by name; ``texts_*`` are "" without texts.
 
     ``pairs_source`` and ``pairs_data`` are lists of equal length.
     """
@@ -66,6 +82,7 @@ def calibration_options(paths: Paths, calibration: str) -> dict[str, Any]:
         "pairs_source": entry.pairs,
         "pairs_data": [paths.dataset(name) for name in entry.pairs],
         "categories": ",".join(entry.categories),
+        "texts_source": entry.texts or "",
         "texts_data": paths.dataset(entry.texts) if entry.texts else "",
         "n_texts": entry.n_texts if entry.texts else unused.n_texts,
         "max_tokens": entry.max_tokens if entry.texts else unused.max_tokens,
@@ -137,7 +154,7 @@ def texts_file(paths: Paths, point: Checkpoint) -> str:
 def benchmark_sources(paths: Paths, point: Checkpoint) -> list[str]:
     """Return the records of the data sets that a checkpoint's benchmarks read."""
     entries = grids.benchmarks_of(paths.config, point).values()
-    return [paths.dataset(name) for name in sorted({entry.dataset for entry in entries})]
+    return [paths.dataset(name) for name in sorted({e.dataset for e in entries if e.dataset})]
 
 
 def judge_sources(paths: Paths, point: Checkpoint) -> list[str]:
@@ -153,7 +170,9 @@ def benchmark_options(paths: Paths, point: Checkpoint) -> dict[str, dict[str, An
     for slug, benchmark in grids.benchmarks_of(paths.config, point).items():
         unused = {"dataset", "experiments"} | _unused(benchmark)
         options = benchmark.model_dump(exclude=unused, exclude_none=True)
-        options |= {"data": paths.dataset(benchmark.dataset), "dtype": model.dtype}
+        options |= {"dtype": model.dtype}
+        if benchmark.dataset:
+            options["data"] = paths.dataset(benchmark.dataset)
         options |= grids.asked_of(paths.config, benchmark, point.model)
         if benchmark.judge:
             options["judge"] = paths.model(benchmark.judge)

@@ -13,16 +13,19 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    WithJsonSchema,
     create_model,
     field_validator,
     model_validator,
 )
 
 from .facts import BIAS_SCALINGS, DENSE, PRUNING_METHODS, REGIMES, SOLVERS
-from .tasks import PAIR_SOURCES, TASKS
+from .tasks import TASKS
 
 # A name that becomes part of a path: no slash, blank, quote or shell sign can get in.
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
+# The same where a file of one's own may stand, which is given a name before (own_files.py).
+Named = Annotated[Slug, WithJsonSchema({"type": "string"})]
 Regime: Any = Literal[(*REGIMES, DENSE)]
 # The end of a module's name, such as o_proj or attention.dense.
 Module = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.]*$", max_length=100)]
@@ -34,17 +37,15 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", validate_default=True, strict=True)
 
 
-PairSource: Any = Literal[PAIR_SOURCES]
-
-
-def _listed(value: Any) -> Any:
+def listed(value: Any) -> Any:
     """Take one name for a list of it."""
     return [value] if isinstance(value, str) else value
 
 
-def _each_once(names: list[str]) -> list[str]:
+def each_once(names: list[str]) -> list[str]:
+    """Return a list; raise ValueError where one of it comes twice."""
     if len(set(names)) < len(names):
-        raise ValueError("expected each data set once")
+        raise ValueError("expected each one once")
     return names
 
 
@@ -114,23 +115,24 @@ class Calibration(Section):
     """Sentence pairs and texts whose activations make the Hessian."""
 
     pairs: Annotated[
-        list[PairSource],
-        BeforeValidator(_listed, json_schema_input_type=PairSource | list[PairSource]),
-        AfterValidator(_each_once),
+        list[Named],
+        BeforeValidator(listed, json_schema_input_type=str | list[str]),
+        AfterValidator(each_once),
     ] = Field(
         min_length=1,
-        description="data set of the pairs, or a list of several, as in "
-        "`[stereoset, question_pairs]`",
+        description="data set of the pairs (`stereoset`, `crows_pairs`, `question_pairs`), a file "
+        "of your own (`docs/your-own.md`), or a list of several, as in `[stereoset, my/pairs.csv]`",
     )
     categories: list[str] = Field([], description="bias types to keep, of each data set; `[]`: all")
-    texts: Literal["ultrachat"] | None = Field(
-        None, description="data set of unpaired texts; null: none"
+    texts: Named | None = Field(
+        None,
+        description="data set of unpaired texts (`ultrachat`), or a file of your own; null: none",
     )
     n_texts: int = Field(
         0,
         ge=0,
-        description="number of texts, given exactly where `texts` is; a prefix of one seeded "
-        "shuffle, so that 4 ⊂ 16 ⊂ 64 …",
+        description="number of texts, given exactly where `texts` is (of your own file 0: all); a "
+        "prefix of one seeded shuffle, so that 4 ⊂ 16 ⊂ 64 …",
     )
     max_tokens: int = Field(
         100, ge=1, description="longest text in tokens (the authors' script: 100)"
@@ -281,9 +283,14 @@ class Benchmark(Section):
     """One evaluation of every checkpoint."""
 
     task: Literal[TASKS] = Field(description="what is done")  # type: ignore[valid-type]
-    dataset: Slug = Field(
-        description="name of a data set of the task's form; one under a name of your own may "
-        "have any"
+    dataset: Named | None = Field(
+        None,
+        description="name of a data set of the task's form (one under a name of your own may have "
+        "any), or a file or folder of your own; required but for `lm_eval`, where it is a folder "
+        "of YAML tasks",
+    )
+    name: str | None = Field(
+        None, min_length=1, description="`lm_eval`: name of one of its tasks or groups; required"
     )
     experiments: list[Slug] = Field(
         [],

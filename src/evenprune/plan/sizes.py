@@ -54,12 +54,15 @@ def model_size(paths: Paths, name: str, given: Mapping[str, float] | None = None
 
 
 def _folders(paths: Paths, name: str) -> list[Path | None]:
-    """Return where the files of a model may lie: as recorded, in the mirror, in the package."""
+    """Return where the files of a model may lie: as recorded, one's own, in a mirror, in the
+    package."""
     entry, base = paths.config.models[name], mirror(paths.config)
+    mirrors = [base] if isinstance(base, str) else base or []
     record = _json(Path(paths.model(name))).get("folder")
     return [
         Path(record) if isinstance(record, str) else None,
-        Path(base) / "models" / (entry.mirror or name) if base else None,
+        Path(entry.path).expanduser() if entry.path else None,
+        *(Path(root) / "models" / (entry.mirror or name) for root in mirrors),
         SHIPPED / name if entry.world else None,
     ]
 

@@ -95,7 +95,7 @@ def _sources(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
                 ),
             ]
     if paths.mirror_file:
-        found["locate_mirror", ALL] = [config.mirror]
+        found["locate_mirror", ALL] = [jobs.mirror(config)]
     for rule, kind, names in (
         ("fetch_dataset", "data", grids.needed_datasets(config)),
         ("fetch_model", "models", grids.needed_models(config)),

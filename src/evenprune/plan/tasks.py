@@ -14,6 +14,9 @@ UNQOVER_STYLES = ("fairsteer", "cal0", "cal_fs", "helm", "lighteval")
 BBQ_STYLES = ("helm", "lighteval", "fairsteer", "cal0", "cal_fs")
 WIKITEXT_SPLITS = ("gptq2048", "gptq2048+bos", "paper", "lmeval", "evaluate", "all")
 DOCUMENTS = "documents"  # the split of perplexity over stories
+# How questions of one's own are asked: for the letter of an answer, or for its text.
+CHOICE_STYLES = ("letters", "texts")
+LM_EVAL = "lm_eval"  # any task of lm-eval, by its name
 
 # Which values of a metric are good: large, small, near one half or near zero; "": none is.
 Direction = Literal["up", "down", "half", "zero", ""]
@@ -170,8 +173,22 @@ FACTS: dict[str, TaskFacts] = {
     "sofa": TaskFacts(
         "sofa", ("train",), ("sofa", "dds", "sofa_raw"), directions={"sofa": "down", "dds": "down"}
     ),
+    "multiple_choice": TaskFacts(
+        "acc",
+        ("all",),
+        ("acc", "acc_norm", "ties", "stereotype_rate", "stereotype_rate_wrong"),
+        CHOICE_STYLES,
+        directions={"acc": "up", "stereotype_rate": "down"},
+        means={"acc": "correct", "acc_norm": "correct_norm"},
+        compared=True,
+    ),
+    # ``score`` is the first metric that the named task lists; the others are known when it runs.
+    LM_EVAL: TaskFacts("score", ("all",), ("score",), directions={}),
 }
 TASKS = tuple(FACTS)
+# Tasks for data of one's own: none has a data set in the catalogue, and a benchmark of them is
+# called by its own name in tables.
+OWN_TASKS = ("multiple_choice", LM_EVAL)
 # Tasks whose answers a judge reads.
 JUDGED = tuple(name for name, task in FACTS.items() if task.judged)
 # The data set that the paper measured a task on.
@@ -180,15 +197,21 @@ PAPER_DATASETS = {task: task for task in TASKS} | {"perplexity": "wikitext2"}
 # Catalogue name of a data set -> (the task whose form it has, the task's splits that it has).
 # None: no task reads it. A data set under another name may have any form.
 DATA_OF: dict[str, tuple[str | None, tuple[str, ...]]] = {
-    **{name: (name, task.splits) for name, task in FACTS.items() if name != "perplexity"},
+    **{
+        name: (name, task.splits)
+        for name, task in FACTS.items()
+        if name not in ("perplexity", *OWN_TASKS)
+    },
     "wikitext2": ("perplexity", WIKITEXT_SPLITS),
     "tinystories": ("perplexity", (DOCUMENTS,)),
     "ultrachat": (None, ()),
     "question_pairs": (None, ()),
 }
 
-# Data sets that calibration pairs can come from, and their bias types where they are known.
+# Data sets of the catalogue that calibration pairs and texts can come from, and the pairs' bias
+# types where they are known. A data set of another name has pairs, or texts, of one's own.
 PAIR_SOURCES = ("stereoset", "crows_pairs", "question_pairs")
+TEXT_SOURCES = ("ultrachat",)
 BIAS_TYPES = {
     "stereoset": ("gender", "profession", "race", "religion"),
     "crows_pairs": (

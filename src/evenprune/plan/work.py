@@ -34,16 +34,19 @@ ITEMS = {
     "winogender": {"": 720, "gotcha": 240},
     "discrim_eval": {"": 9_450},
     "sofa": {"": 1_490_000},
+    "multiple_choice": {"": 1_000},
+    "lm_eval": {"": 1_000},
 }
 # Assumed tokens that a model reads for one item, all its options together.
 ITEM_TOKENS = {
     **{"perplexity": 1, "hellaswag": 400, "mmlu": 130, "crows_pairs": 40, "stereoset": 40},
     **{"unqover": 90, "bbq": 100, "realtoxicityprompts": 20, "harmbench": 50, "winogender": 50},
-    **{"discrim_eval": 150, "sofa": 15},
+    **{"discrim_eval": 150, "sofa": 15, "multiple_choice": 130, "lm_eval": 200},
 }
 NEW_TOKENS = 256  # of an answer, where the configuration does not say
 PAIR_TOKENS = 24  # of two sentences
 PAIRS = {"stereoset": 2_106, "crows_pairs": 1_677, "question_pairs": 1_000}
+OWN_ROWS = 100  # of a file of the user's own
 
 
 @dataclass(frozen=True)
@@ -161,7 +164,8 @@ class Graph:
                 kind = "train_world" if config.world.retrain else "world_model"
                 yield Job("world_model", made, [made], ["world"], kind, size.bytes or 1.0)
             out = self.inside(self.paths.model(name))
-            hub = config.models[name].hub is not None and not config.mirror
+            entry = config.models[name]
+            hub = entry.hub is not None and not config.mirror and not entry.path
             yield Job(
                 *("fetch_model", out, [out], [made] if world else [], "fetch_model"),
                 *(size.bytes or 1.0,),
@@ -244,7 +248,7 @@ class Graph:
         tokens = ITEM_TOKENS[entry.task]
         if entry.task in JUDGED:
             tokens += entry.max_new_tokens or NEW_TOKENS
-        data = f"{self.config.source}/{entry.dataset}/{split}/{entry.limit}"
+        data = f"{self.config.source}/{entry.name or entry.dataset}/{split}/{entry.limit}"
         kind = f"{entry.task}/{data}/{entry.orders}/{entry.max_new_tokens}"
         flops = 2 * size.parameters * items * tokens
         return Part(slug, kind, items, size.parameters or 1.0, flops)
@@ -356,5 +360,6 @@ class Graph:
 
     def _assumed_tokens(self, calibration: str) -> float:
         entry = self.config.calibrations[calibration]
-        pairs = sum(PAIRS[name] for name in entry.pairs)
-        return float(pairs * PAIR_TOKENS + entry.n_texts * entry.max_tokens)
+        pairs = sum(PAIRS.get(name, OWN_ROWS) for name in entry.pairs)
+        texts = entry.n_texts or (OWN_ROWS if entry.texts else 0)
+        return float(pairs * PAIR_TOKENS + texts * entry.max_tokens)

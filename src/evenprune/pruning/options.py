@@ -168,6 +168,22 @@ class Options:
                 f"{group}, got {self.block_size}"
             )
 
+    def refuse_unused(self) -> None:
+        """Raise UserError for an option that was set, but that the method does not use."""
+        used = {name for name, value in self.relevant().items() if value is not None}
+        for one in fields(self):
+            name, value = one.name, getattr(self, one.name)
+            if value == one.default or name in (*used, "method", "regime", "seed"):
+                continue
+            others = [
+                method for method in PRUNING_METHODS if name in used_options(method, asdict(self))
+            ]
+            users = ", ".join(others) or "one that looks at calibration text"
+            raise UserError(
+                f"--{name.replace('_', '-')} does nothing in the method {self.method}: leave it "
+                f"out, or give a method that uses it ({users})"
+            )
+
     @property
     def improves(self) -> bool:
         """Whether kept weights or masks are improved after pruning."""

@@ -31,9 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--model", type=Path, required=True, metavar="DIR", help="folder of the base model")
     without = " or ".join(name for name in PRUNING_METHODS if not METHODS[name].calibrated)
     add(
-        "--pairs", type=Path, metavar="FILE", help=f"sentence pairs, JSON lines (not for {without})"
+        "--pairs",
+        type=Path,
+        metavar="FILE",
+        help=f"sentence pairs, JSON lines or CSV (not for {without})",
     )
-    add("--texts", type=Path, metavar="FILE", help="further calibration texts, JSON lines")
+    add("--texts", type=Path, metavar="FILE", help="further calibration texts, JSON lines or CSV")
     add("--out", type=Path, required=True, metavar="DIR", help="folder of the pruned model")
     *first, last = PRUNING_METHODS
     add("--method", required=True, help=f"{', '.join(first)} or {last}")
@@ -91,7 +94,13 @@ def run(args: argparse.Namespace) -> None:
     from ..base.gpu import claim_device
     from ..base.marks import PRUNED
     from ..base.outputs import check_folder
-    from ..data.calibration import read_pairs, read_texts, tokenize_pairs, tokenize_texts
+    from ..data.calibration import (
+        pair_notes,
+        read_pairs,
+        read_texts,
+        tokenize_pairs,
+        tokenize_texts,
+    )
     from ..models.architecture import max_positions
     from ..models.identity import identify
     from ..models.loading import limit_threads, load_tokenizer, pick_device
@@ -101,6 +110,7 @@ def run(args: argparse.Namespace) -> None:
 
     options = Options(**{one.name: getattr(args, one.name) for one in fields(Options)})
     options.check()
+    options.refuse_unused()
     store = Store(args.store)
     record, args.model = args.model, source_folder(args.model)
     inputs = [args.model, record, args.pairs, args.texts]
@@ -116,7 +126,10 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"method {args.method} needs calibration text: give --pairs FILE")
     else:
         cut = RELEASED_TOKENS if options.cuts_pairs else None
-        pairs = tokenize_pairs(read_pairs(args.pairs), tokenizer, args.alignment, cut)
+        given = read_pairs(args.pairs)
+        pairs = tokenize_pairs(given, tokenizer, args.alignment, cut)
+        for note in pair_notes(given, pairs, "--alignment"):
+            print(note, file=sys.stderr)
         print(f"calibration: {len(pairs.pairs)} pairs, {pairs.dropped} dropped", file=sys.stderr)
         texts = []
         if args.texts:

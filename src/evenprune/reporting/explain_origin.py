@@ -102,7 +102,7 @@ def sources_of(
     config, wanted = sheet.config, [("model", "models", point.model)]
     for slug in dict.fromkeys(parts_of(sheet, quantity)):
         entry = config.benchmarks[slug]
-        wanted.append(("data", "data", entry.dataset))
+        wanted += [("data", "data", entry.dataset)] if entry.dataset else []
         wanted += [("judge", "models", entry.judge)] if entry.judge else []
     if point.calibration in config.calibrations:
         calibration = config.calibrations[point.calibration]

@@ -8,6 +8,7 @@ from typing import Literal
 
 from ..plan.config import JUDGED, METHODS, Benchmark
 from ..plan.run_sheet import RunSheet
+from ..plan.tasks import OWN_TASKS
 from .results import Group
 
 METHOD_LABELS = {
@@ -59,12 +60,15 @@ TASK_LABELS = {
     "sofa": "SoFa",
     "realtoxicityprompts": "RealToxicityPrompts",
     "harmbench": "HarmBench",
+    "multiple_choice": "own questions",
+    "lm_eval": "lm-eval",
 }
 # Which group of columns a task is in, see GROUPS of render.py for their colours.
 TASK_GROUPS: dict[str, Literal["perplexity", "performance", "fairness"]] = {
     "perplexity": "perplexity",
     "hellaswag": "performance",
     "mmlu": "performance",
+    **dict.fromkeys(OWN_TASKS, "performance"),
     **dict.fromkeys(
         (
             *("unqover", "bbq", "crows_pairs", "stereoset", "winogender"),
@@ -74,7 +78,7 @@ TASK_GROUPS: dict[str, Literal["perplexity", "performance", "fairness"]] = {
     ),
 }
 # Tasks whose headline is no fraction, and the decimals with which it is shown as it is.
-TASK_DIGITS = {"perplexity": 2, "discrim_eval": 3, "sofa": 3}
+TASK_DIGITS = {"perplexity": 2, "lm_eval": 4, "discrim_eval": 3, "sofa": 3}
 GROUP_WORDS = {
     "perplexity": "perplexity",
     "performance": "accuracy",
@@ -118,8 +122,13 @@ def method_label(run_sheet: RunSheet, method: str) -> str:
 
 
 def benchmark_label(run_sheet: RunSheet, slug: str) -> str:
-    """Return a benchmark's column head: its task, with its slug where a task has several."""
+    """Return a benchmark's column head: its task, with its slug where a task has several.
+
+    Questions of the user's own, and lm-eval's tasks, are called as the configuration does.
+    """
     task = run_sheet.config.benchmarks[slug].task
+    if task in OWN_TASKS:
+        return slug
     return TASK_LABELS[task] if slug == run_sheet.primary(task) else f"{TASK_LABELS[task]} ({slug})"
 
 
@@ -144,11 +153,12 @@ def calibration_label(
         return "–"
     entry = run_sheet.config.calibrations[calibration]
     names = PAIR_LABELS | ({"stereoset": "SS"} if short else {})
-    label = " + ".join(names[name] for name in entry.pairs)
+    label = " + ".join(names.get(name, name) for name in entry.pairs)
     if entry.categories:
         label += f" ({', '.join(name.capitalize() for name in entry.categories)})"
     if entry.texts and texts:
-        label += f" + {TEXT_LABELS[entry.texts]} ({entry.n_texts})"
+        label += f" + {TEXT_LABELS.get(entry.texts, entry.texts)}"
+        label += f" ({entry.n_texts})" if entry.n_texts else ""
     if entry.control != "none":
         label += f", {entry.control.replace('-', ' ')}"
     return label

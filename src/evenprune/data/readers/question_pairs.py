@@ -4,11 +4,11 @@ The two texts of a pair may be two sentences, or one open question followed by t
 other answer: what they begin with alike counts for neither.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .rows import collect, json_rows, jsonl_files
+from ..calibration import read_pairs
+from .rows import collect, table_files
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,8 @@ class OwnPair:
 
 
 def read_question_pairs(folder: Path | str) -> list[OwnPair]:
-    """Read the pairs of all JSON-lines files of a folder, ids unique over all."""
-    paths = jsonl_files(folder)
-    fields = ("id", "category", "stereotype", "anti_stereotype")
-
-    def items() -> Iterator[OwnPair]:
-        for path in paths:
-            for row in json_rows(path, fields):
-                yield OwnPair(row.identifier("id"), *(row.text(name) for name in fields[1:]))
-
-    return collect(items(), paths[0] if len(paths) == 1 else Path(folder))
+    """Read the pairs of a file, or of all JSON-lines and CSV files of a folder, ids unique over
+    all."""
+    paths = table_files(folder)
+    pairs = [OwnPair(**row) for path in paths for row in read_pairs(path)]
+    return collect(pairs, paths[0] if len(paths) == 1 else Path(folder))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from ...base.errors import UserError, shown
-from ...base.reading import iter_csv, iter_jsonl
+from ...base.reading import iter_csv, iter_jsonl, iter_table
 
 
 def find_file(folder: Path | str, name: str) -> Path:
@@ -33,18 +33,27 @@ def jsonl_files(folder: Path | str) -> list[Path]:
 
     Where a file is given in place of a folder, it is that file.
     """
-    folder = Path(folder)
+    return _files(Path(folder), (".jsonl",), "JSON-lines files (*.jsonl or *.jsonl.gz)")
+
+
+def table_files(folder: Path | str) -> list[Path]:
+    """Return a folder's files that ``iter_table`` reads, likewise."""
+    kinds = (".jsonl", ".csv", ".tsv")
+    return _files(Path(folder), kinds, "JSON-lines or CSV files (*.jsonl, *.csv, *.tsv)")
+
+
+def _files(folder: Path, suffixes: Sequence[str], what: str) -> list[Path]:
     if folder.is_file():
         return [folder]
     found = {
         path.name.removesuffix(".gz"): path
-        for pattern in ("*.jsonl.gz", "*.jsonl")
+        for suffix in suffixes
+        for pattern in (f"*{suffix}.gz", f"*{suffix}")
         for path in folder.glob(pattern)
     }
     if not found:
         raise UserError(
-            f"expected JSON-lines files (*.jsonl or *.jsonl.gz) in {folder}, found none; "
-            "check the folder or fetch the data set again"
+            f"expected {what} in {folder}, found none; check the folder or fetch the data set again"
         )
     return [found[name] for name in sorted(found)]
 
@@ -102,6 +111,12 @@ class Row:
 def json_rows(path: Path, fields: Sequence[str]) -> Iterator[Row]:
     """Yield the rows of a JSON-lines file that must have the fields."""
     for line, row in iter_jsonl(path, fields):
+        yield Row(path, line, row)
+
+
+def table_rows(path: Path, fields: Sequence[str]) -> Iterator[Row]:
+    """Yield the rows of a file of the user's own, see ``iter_table``."""
+    for line, row in iter_table(path, fields):
         yield Row(path, line, row)
 
 

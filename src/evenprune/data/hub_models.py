@@ -1,0 +1,75 @@
+"""Models that a command line names by their hub repository, ``org/name`` or ``org/name@revision``.
+
+What the lock file pins is used as it is pinned; anything else is fetched as it is now, and its
+commit said, into the hub library's cache.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from ..base.checksums import model_files
+from ..base.errors import UserError
+from ..models.loading import weight_files
+from ..models.trust import FLAG
+from ..plan.catalogue import is_repository
+from .hub import Hub, Unreachable
+from .lock import read_lock
+from .parts import split_ref
+from .prefetch import download
+from .source_flags import LOCK
+from .sources import resolve_model
+
+
+def fetch_models(args: argparse.Namespace, hub: Hub | None = None) -> None:
+    """Put the local folder in the place of each repository that a command's models are named by.
+
+    A path that is there, or lies in a folder that is there, stays a path. Raises UserError for a
+    repository that cannot be read.
+    """
+    trusted = bool(getattr(args, FLAG, False))
+    for name in ("model", "base", "reference"):
+        given = getattr(args, name, None)
+        if isinstance(given, list):
+            setattr(args, name, [_local(one, trusted, hub) for one in given])
+        elif given:
+            setattr(args, name, _local(given, trusted, hub))
+
+
+def _local(given: str | Path, trusted: bool, hub: Hub | None) -> str | Path:
+    text = str(given)
+    if os.path.lexists(text) or os.path.isdir(text.partition("/")[0]) or not is_repository(text):
+        return given
+    try:
+        return type(given)(_fetched(text, trusted, hub or Hub()))
+    except UserError as error:
+        raise UserError(f"there is no folder {text} here, and {error}") from None
+
+
+def _fetched(key: str, trusted: bool, hub: Hub) -> Path:
+    entry = {"hub": key} | ({FLAG: True} if trusted else {})
+    if key in read_lock(LOCK):
+        return Path(resolve_model(key, entry, mirror=None, lock_path=LOCK, hub=hub)["folder"])
+    repo, ref = split_ref(key)
+    try:
+        listing = hub.listing(repo, "model", ref or "main")
+    except Unreachable:
+        folder = hub.fetch(repo, "model", ref or "main", "config.json").parent  # from the cache
+        weight_files(folder)
+        return folder
+    names = model_files(listing.files, entry)
+    if "config.json" not in names or not any(name.endswith(".safetensors") for name in names):
+        raise UserError(
+            f"the hub's model {key} has no config.json with safetensors weights "
+            "(model*.safetensors); pickled weights are not read: name a revision that has them "
+            f"({repo}@refs/pr/N)"
+        )
+    folder = download(hub, repo, "model", listing, names, None)["config.json"][0].parent
+    weight_files(folder)
+    print(
+        f"{key} is at commit {listing.revision}: --model {repo}@{listing.revision} names the same "
+        "files at any time",
+        file=sys.stderr,
+    )
+    return folder

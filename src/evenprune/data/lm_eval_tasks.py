@@ -1,0 +1,57 @@
+"""Tasks of lm-eval by name: those that it ships, and YAML tasks in a folder of the user's own."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import UserError, nearest, shown
+from ..base.hidden import unhide
+
+# What a mistake in a task's own files raises: its text names files and keys, no addresses.
+LOCAL = (FileNotFoundError, KeyError, TypeError, ValueError, ImportError, AttributeError)
+
+
+def load_tasks(name: str, folder: Path | None) -> dict[str, Any]:
+    """Return lm-eval's ``TaskDict`` of a task or group, its data loaded.
+
+    ``folder`` has YAML tasks beside lm-eval's own, and comes first. Raises UserError for a name
+    that is in neither, and for a task whose files or data cannot be read.
+    """
+    unhide("sklearn")
+    from lm_eval.tasks import TaskManager
+
+    include = str(folder) if folder else None
+    try:
+        # To read what lm-eval ships takes seconds.
+        manager = TaskManager(include_path=include, include_defaults=folder is None)
+        if name not in manager.all_tasks or manager.task_index[name].kind.name == "GROUP":
+            manager = TaskManager(include_path=include)
+        known = name in manager.all_tasks
+        if known:
+            return dict(manager.load(name))
+    except LOCAL as error:
+        where = f" in {folder}" if folder else ""
+        raise UserError(
+            f"lm-eval's task {name}{where} could not be loaded ({_said(error)}); correct its "
+            f"files, or, where its data are on the hub, {_once()}"
+        ) from error
+    except Exception as error:  # whatever the hub's client or its transport raises
+        raise UserError(
+            f"the data of lm-eval's task {name} could not be loaded ({type(error).__name__}); "
+            f"{_once()}"
+        ) from error
+    where = f"{folder} and lm-eval" if folder else "lm-eval"
+    raise UserError(f"{where} have no task {name!r}{nearest(name, manager.all_tasks, 3)}")
+
+
+def _said(error: Exception) -> str:
+    return shown(" ".join(f"{type(error).__name__}: {error}".split()), 200).strip("'\"")
+
+
+def _once() -> str:
+    offline = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("HF_DATASETS_OFFLINE")
+    return (
+        "run `snakemake prefetch` (or the same command with HF_HUB_OFFLINE=0 and "
+        f"HF_DATASETS_OFFLINE=0{', which are set here' if offline else ''}) where there is a "
+        "network"
+    )

@@ -1,0 +1,167 @@
+"""Any task of lm-eval by its name: prompts, requests and metrics are the task's own.
+
+A record's ``values`` are the task's metrics for one document, null for those that are no number.
+``score`` is the first metric that the task lists; of a group with several tasks, as of all its
+metrics, the mean over all documents.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..base.checksums import source_files
+from ..base.errors import UserError, nearest
+from ..base.files import digest
+from ..data.lm_eval_tasks import load_tasks
+from ..plan.tasks import LM_EVAL
+from .causal_model import CausalModel
+from .harness import Harness
+from .metrics import Metric, mean, metric
+from .protocol import Outcome, Protocol
+from .records import NUMBER, NUMBER_OR_NULL, TEXT, Fields
+from .sampling import stratified_sample
+from .task import NOWHERE, Task
+
+GENERATES = "generate_until"
+TOLERANCE = 1e-9  # within which an aggregate is the mean of its items
+
+
+def _values(value: Any) -> bool:
+    return isinstance(value, dict) and all(NUMBER_OR_NULL(one) for one in value.values())
+
+
+def metric_name(name: str, chosen: str) -> str:
+    """Return a metric's name: with the filter of answers that lm-eval applied, if it is one."""
+    return name if chosen == "none" else f"{name}.{chosen}"
+
+
+def item_records(name: str, samples: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return one record a document of a task from lm-eval's samples, one a filter."""
+    found: dict[int, dict[str, Any]] = {}
+    for sample in sorted(samples, key=lambda one: one["doc_id"]):
+        record = found.setdefault(
+            sample["doc_id"],
+            {
+                "item_id": f"{name}-{sample['doc_id']}",
+                "category": name,
+                "document_sha256": str(sample["doc_hash"]),
+                "values": {},
+            },
+        )
+        for one in sample["metrics"]:
+            value = sample[one]
+            value = float(value) if isinstance(value, bool | int | float) else None
+            record["values"][metric_name(one, sample["filter"])] = (
+                value if value is not None and NUMBER(value) else None
+            )
+    return [found[number] for number in sorted(found)]
+
+
+def aggregates(
+    records: Sequence[Mapping[str, Any]], results: Mapping[str, Any]
+) -> dict[str, Metric]:
+    """Return a task's metrics: lm-eval's own numbers, with the standard error where one is a mean.
+
+    ``results`` are ``{"metric,filter": number}``.
+    """
+    found: dict[str, Metric] = {}
+    for key, value in results.items():
+        name, _, chosen = key.partition(",")
+        # bool is no number here, "alias" and the count of items have no filter
+        if not chosen or name.endswith("_stderr") or type(value) not in (int, float):
+            continue
+        name = metric_name(name, chosen)
+        values = [record["values"].get(name) for record in records]
+        numbers = [one for one in values if one is not None]
+        plain = mean(numbers)
+        is_mean = len(numbers) == len(values) and plain["value"] is not None
+        if is_mean and abs((plain["value"] or 0.0) - value) <= TOLERANCE * max(1.0, abs(value)):
+            found[name] = plain
+        else:
+            found[name] = metric(float(value), len(records))
+    return found
+
+
+def averages(records: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:
+    """Return the means over all documents of the metrics that each of them has as a number."""
+    names = dict.fromkeys(name for record in records for name in record["values"])
+    values = {name: [record["values"].get(name) for record in records] for name in names}
+    return {
+        name: mean(found) for name, found in values.items() if all(x is not None for x in found)
+    }
+
+
+class LmEval(Task):
+    """A task or group of lm-eval, with its own shots, prompts and metrics."""
+
+    name = LM_EVAL
+    fields = Fields({"values": _values, "document_sha256": TEXT})
+
+    def data_files(self, data: Path, spec: Protocol) -> list[Path]:
+        """Return the files of the folder of YAML tasks; none for a task that lm-eval ships."""
+        if data == NOWHERE:
+            return []
+        if not data.is_dir():
+            raise UserError(
+                f"expected a folder of YAML tasks for lm-eval at {data}, got a file; give its "
+                "folder"
+            )
+        return [data / name for name in source_files("data", data)]
+
+    def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
+        """Run the task through lm-eval."""
+        self.split(spec)
+        loaded = load_tasks(str(spec.name), None if data == NOWHERE else data)
+        tasks = loaded["tasks"]
+        listed = {
+            str(one["metric"])
+            for task in tasks.values()
+            for one in task.config.metric_list or ()
+            if isinstance(one, dict) and "metric" in one
+        }
+        asked = (spec.headline or "score").partition(".")[0]
+        if listed and asked not in ("score", *listed):
+            raise UserError(
+                f"lm-eval's task {spec.name} has no metric {spec.headline!r} for its headline"
+                f"{nearest(asked, listed)} (it has score, {', '.join(sorted(listed))})"
+            )
+        generates = any(task.OUTPUT_TYPE == GENERATES for task in tasks.values())
+        if generates and lm.tokenizer.eos_token_id is None:
+            raise UserError(
+                f"lm-eval's task {spec.name} generates text up to the end token, but the tokenizer "
+                "has none; name another task"
+            )
+        if spec.backend == "vllm" and generates:
+            raise UserError(
+                f"lm-eval's task {spec.name} generates text, which only the backend transformers "
+                "does here; set backend: transformers"
+            )
+        places = [(name, k) for name, task in tasks.items() for k in range(len(task.eval_docs))]
+        chosen = stratified_sample([name for name, _ in places], spec.limit, spec.seed)
+        wanted: dict[str, list[int]] = {name: [] for name in tasks}
+        for number in chosen:
+            wanted[places[number][0]].append(places[number][1])
+        wanted = {name: sorted(found) for name, found in wanted.items() if found}
+        loaded = {"tasks": {name: tasks[name] for name in wanted}}
+        results, samples = Harness(lm, spec).named(loaded, wanted)
+        by_task = {name: item_records(name, samples[name]) for name in wanted}
+        metrics = {name: aggregates(found, results[name]) for name, found in by_task.items()}
+        records = [record for found in by_task.values() for record in found]
+        several = len(by_task) > 1
+        overall = averages(records) if several else next(iter(metrics.values()))
+        if not overall:
+            raise UserError(
+                f"lm-eval's task {spec.name} gave no metric that is a number for all its items; "
+                "name one of its tasks"
+            )
+        facts = {
+            "lm_eval_tasks": sorted(by_task),
+            "shots": {name: tasks[name].config.num_fewshot or 0 for name in sorted(by_task)},
+            "items_in_data": len(places),
+            "documents_sha256": digest([record["document_sha256"] for record in records]),
+        }
+        score = {"score": overall[next(iter(overall))]}
+        return Outcome(records, {**score, **overall}, metrics if several else {}, facts)
+
+
+TASK = LmEval()

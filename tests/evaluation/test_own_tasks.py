@@ -1,0 +1,167 @@
+"""Questions of the user's own and tasks of lm-eval by name, on files of this test."""
+
+import json
+
+import pytest
+from evaluation_fixtures import LETTERS, char_tokenizer, save_model
+
+from evenprune.base.errors import UserError
+from evenprune.cli import main
+from evenprune.data.readers.own_questions import read_own_questions
+from evenprune.evaluation.lm_eval import aggregates, averages, item_records
+from evenprune.evaluation.multiple_choice import as_choice, choice_metrics
+
+QUESTIONS = [
+    {"question": "Who ran?", "options": ["Ann", "Bob"], "answer": "A", "stereotype": "Bob"},
+    {"id": "n", "question": "2 + 2?", "options": ["3", "4", "5"], "answer": "4", "category": "sum"},
+    {"question": "Who sang?", "options": ["Ann", "Bob", "Eve"], "answer": 2, "stereotype": 1},
+]
+TASK = """
+task: own_sums
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {data}}}}}
+test_split: test
+output_type: {kind}
+doc_to_text: "{{{{question}}}}"
+doc_to_target: {target}
+{more}
+metric_list:
+  - metric: {metric}
+"""
+
+
+def write(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_questions_of_both_forms_are_the_same(tmp_path):
+    found = read_own_questions(write(tmp_path / "q.jsonl", QUESTIONS))
+    assert [(q.id, q.category, q.answer, q.stereotype) for q in found] == [
+        ("1", "own", 0, 1),
+        ("n", "sum", 1, None),
+        ("3", "own", 2, 1),
+    ]
+    lines = [
+        "id;category;question;option1;option2;option3;answer;stereotype",
+        "1;;Who ran?;Ann;Bob;;Ann;B",
+        "n;sum;2 + 2?;3;4;5;B;",
+        "3;;Who sang?;Ann;Bob;Eve;C;Bob",
+    ]
+    table = tmp_path / "q.csv"
+    table.write_text("\n".join(lines) + "\n", encoding="utf-8-sig")
+    assert read_own_questions(table) == found
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"answer": "C"}, "answer to be the letter .A to B. or the text of one option"),
+        ({"answer": 2}, "in JSON its number from 0 to 1 on line 1"),
+        ({"answer": ""}, "an answer on line 1"),
+        ({"options": ["Ann"]}, "2 to 26 texts"),
+        ({"options": ["Ann", "Ann"]}, "options that differ"),
+        ({"options": ["B", "Ann"], "answer": "B"}, "the text of one option"),
+        ({"stereotype": "Zed"}, "stereotype to be the letter"),
+        ({"id": "n"}, "'n' comes twice"),
+    ],
+)
+def test_a_wrong_question_is_named(tmp_path, change, message):
+    path = write(tmp_path / "q.jsonl", [{**QUESTIONS[0], **change}, *QUESTIONS[1:]])
+    with pytest.raises(UserError, match=message):
+        read_own_questions(path)
+
+
+def test_prompts_of_both_styles(tmp_path):
+    item = read_own_questions(write(tmp_path / "q.jsonl", QUESTIONS[:1]))[0]
+    letters, texts = as_choice(item, "letters"), as_choice(item, "texts")
+    assert letters.query == "Who ran?\nA. Ann\nB. Bob\nAnswer:"
+    assert letters.choices == ("A", "B")
+    assert (texts.query, texts.choices, texts.gold) == ("Who ran?", ("Ann", "Bob"), 0)
+
+
+def test_stereotypes_count_where_one_is_named():
+    def record(pred, gold, named):
+        right = pred == gold
+        return {
+            **{"pred": pred, "gold": gold, "stereotype_idx": named, "correct": right},
+            **{"correct_norm": right, "tie": False},
+        }
+
+    # picked and wrong; another wrong one; right; the right answer is the stereotype; none is named
+    records = [
+        record(1, 0, 1),
+        record(2, 0, 1),
+        record(0, 0, 1),
+        record(1, 1, 1),
+        record(2, 0, None),
+    ]
+    found = choice_metrics(records)
+    assert found["stereotype_rate"]["value"] == 2 / 4
+    assert found["stereotype_rate_wrong"]["value"] == 1 / 2
+    assert found["stereotype_rate"]["n"] == 4
+    assert choice_metrics(records[-1:])["stereotype_rate"]["value"] is None
+
+
+def test_lm_evals_numbers_are_kept_and_means_have_an_error():
+    def sample(k, chosen, value):
+        return {
+            **{"doc_id": k, "doc_hash": f"h{k}", "filter": chosen, "metrics": ["em", "pair"]},
+            **{"em": value, "pair": (1.0, 2)},
+        }
+
+    samples = [sample(1, "none", 1.0), sample(0, "none", False), sample(0, "strict", 0.0)]
+    records = item_records("t", samples)
+    assert [r["item_id"] for r in records] == ["t-0", "t-1"]
+    assert records[0]["values"] == {"em": 0.0, "pair": None, "em.strict": 0.0, "pair.strict": None}
+    found = aggregates(
+        records, {"em,none": 0.5, "pair,none": 7.0, "em_stderr,none": 1, "alias": "t"}
+    )
+    assert found["em"] == {"value": 0.5, "n": 2, "stderr": 0.5}
+    assert found["pair"] == {"value": 7.0, "n": 2, "stderr": None}
+    assert list(averages(records)) == ["em"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    save_model(folder)
+    tokenizer = char_tokenizer(True, LETTERS)
+    tokenizer.eos_token = "<s>"  # which lm-eval asks for where it generates
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.mark.slow
+def test_the_command_runs_both(model, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    data = write(tmp_path / "q.jsonl", QUESTIONS)
+    evaluate = ["evaluate", "--model", model, "--device", "cpu"]
+    for style in ("letters", "texts"):
+        own = [*evaluate, "--benchmark", "multiple_choice", "--style", style]
+        assert main([*own, "--data", str(data), "--out", str(tmp_path / style)]) == 0
+        result = json.loads((tmp_path / style / "metrics.json").read_text())
+        assert result["data"].keys() == {"q.jsonl"}
+        assert result["metrics"]["acc"]["n"] == 3
+
+    tasks = tmp_path / "tasks"
+    tasks.mkdir()
+    rows = [{"question": "2 + 2 =", "options": ["3", "4"], "answer": k} for k in (0, 1, 1)]
+    facts = {"data": write(tasks / "sums.jsonl", rows), "kind": "multiple_choice"}
+    facts |= {"target": "answer", "more": "doc_to_choice: options", "metric": "acc"}
+    (tasks / "own.yaml").write_text(TASK.format(**facts))
+    facts |= {"kind": "generate_until", "target": '"{{answer}}"', "metric": "exact_match"}
+    facts["more"] = 'generation_kwargs: {until: ["\\n"], max_gen_toks: 2, do_sample: false}'
+    (tasks / "gen.yaml").write_text(TASK.format(**facts).replace("own_sums", "own_gen"))
+    named = [*evaluate, "--benchmark", "lm_eval", "--data", str(tasks)]
+    out = tmp_path / "lm"
+    assert main([*named, "--name", "own_sums", "--limit", "2", "--out", str(out)]) == 0
+    result = json.loads((out / "metrics.json").read_text())
+    assert result["metrics"]["score"] == result["metrics"]["acc"]
+    assert result["metrics"]["acc"]["n"] == 2
+    assert result["data"].keys() == {"own.yaml", "gen.yaml", "sums.jsonl"}
+    assert result["spec"]["name"] == "own_sums"
+    assert main([*named, "--name", "own_gen", "--out", str(tmp_path / "gen")]) == 0
+    capsys.readouterr()
+    assert main([*named, "--name", "own_sum", "--out", str(tmp_path / "no")]) == 2
+    assert "have no task 'own_sum'; did you mean" in capsys.readouterr().err

@@ -1,0 +1,67 @@
+"""What the shells complete, asked of bash itself."""
+
+import argparse
+import contextlib
+import shutil
+import subprocess
+
+import pytest
+
+from evenprune.cli import main
+from evenprune.completion import script
+
+
+def parsers():
+    first, second = argparse.ArgumentParser(), argparse.ArgumentParser()
+    first.add_argument("--colour", choices=("red", "green"))
+    first.add_argument("--out")
+    second.add_argument("shell", choices=("bash", "zsh"))
+    return {"paint": first, "sing-song": second}
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["pa"], ["paint"]),
+        (["--v"], ["--version"]),
+        (["paint", "--o"], ["--out"]),
+        (["paint", "--colour", ""], ["red", "green"]),
+        (["--quiet", "paint", "--colour", "g"], ["green"]),
+        (["sing-song", "z"], ["zsh"]),
+    ],
+)
+def test_bash_completes(words, expected, tmp_path):
+    typed = " ".join(f"'{word}'" for word in ["evenprune", *words])
+    asked = f"COMP_WORDS=({typed}); COMP_CWORD={len(words)}; _evenprune; echo ${{COMPREPLY[@]}}"
+    text = f"{script('bash', parsers())}\n{asked}\n"
+    done = subprocess.run(["bash"], input=text, text=True, capture_output=True, cwd=tmp_path)
+    assert done.stdout.split() == expected, done.stderr
+
+
+def test_zsh_takes_the_same():
+    first, _, rest = script("zsh", parsers()).partition("\n")
+    assert "bashcompinit" in first
+    assert rest.partition("\n")[2] == script("bash", parsers()).partition("\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["prun"], "invalid choice: 'prun'; did you mean 'prune'?"),
+        (["prune", "--modle", "x"], "prune has no option --modle; did you mean '--model'?"),
+        (["completion", "bahs"], "invalid choice: 'bahs'; did you mean 'bash'?"),
+    ],
+)
+def test_a_near_miss_is_one_sentence(words, said, capsys):
+    with contextlib.suppress(SystemExit):  # argparse's own
+        assert main(words) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_an_option_that_does_nothing_is_refused(capsys, tmp_path):
+    words = ["prune", "--model", "m", "--method", "sparsegpt", "--regime", "2of4"]
+    assert main([*words, "--bias-weight", "3", "--out", str(tmp_path / "o")]) == 2
+    assert "--bias-weight does nothing in the method sparsegpt" in capsys.readouterr().err
