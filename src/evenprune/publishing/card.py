@@ -93,5 +93,5 @@ def card_of(
     return with_front_matter(data, body)
 
 
-MEANING = """Intervals are over the items of a benchmark, Wilson's for rates of judged answers, else of the
-normal distribution; they say nothing of other seeds of the calibration. `n` counts items."""
+MEANING = """Intervals are over the items of a benchmark, Wilson's for rates of judged answers, else
+of the normal distribution; they say nothing of other seeds of the calibration. `n` counts items."""

@@ -1,4 +1,4 @@
-"""Scores of a checkpoint for its card: headline metrics with 95 % intervals, from its evaluations."""
+"""Scores of a checkpoint for its card: headline metrics with 95 % intervals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class Score:
         """Return the score in the form of the hub's ``model-index``."""
         from huggingface_hub import EvalResult
 
-        interval = {"low": self.low, "high": self.high, "level": 0.95} if self.low else {}
+        ends = {"low": self.low, "high": self.high, "level": 0.95}
         return EvalResult(
             task_type="text-generation",
             dataset_type=f"{'evenprune-world/' if self.invented else ''}{self.benchmark}",
@@ -62,7 +62,7 @@ class Score:
             metric_type=self.metric,
             metric_value=self.value,
             metric_name=f"{self.label}: {self.metric}",
-            metric_args={"n": self.n, **interval},
+            metric_args={"n": self.n, **(ends if self.low is not None else {})},
         )
 
 
@@ -102,13 +102,15 @@ def read_scores(evals: Path, model: Path) -> list[Score]:
     return scores
 
 
-def _interval(task: str, metric: str, found: Mapping[str, Any]) -> tuple[float, float] | tuple:
+def _interval(task: str, metric: str, found: Mapping[str, Any]) -> tuple[Any, Any]:
     """Return both ends of the 95 % interval: Wilson's of judged rates, else the normal one."""
     value, n, error = found["value"], found["n"], found["stderr"]
     if is_rate(task, metric):
         ends = stats.wilson(round(value * n), n)
-        return ends.low, ends.high
-    return (None, None) if error is None else (value - Z95 * error, value + Z95 * error)
+        return round(ends.low, 10), round(ends.high, 10)
+    if error is None:
+        return None, None
+    return round(value - Z95 * error, 10), round(value + Z95 * error, 10)
 
 
 def _is_world(evals: Path) -> bool:
