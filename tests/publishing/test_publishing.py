@@ -38,8 +38,10 @@ def test_the_card_has_metadata_and_follows_from_the_manifest(pruned):
     data, body = split_card(text)
     assert (data.library_name, data.pipeline_tag) == ("transformers", "text-generation")
     assert {"evenprune", "2of4", "magnitude"} <= set(data.tags)
-    assert data.base_model is None and "base_model_relation" not in data
-    assert "evenprune prune --model BASE" in body and "--seed 0" in body
+    assert data.base_model is None
+    assert "base_model_relation" not in data
+    assert "evenprune prune --model BASE" in body
+    assert "--seed 0" in body
 
 
 def test_what_the_user_knows_is_added(pruned):
@@ -83,7 +85,9 @@ def test_a_dry_run_asks_no_hub_and_no_token(pruned, monkeypatch, capsys):
     monkeypatch.setattr("huggingface_hub.HfApi", None)
     assert main(["push", str(pruned), "--repo", "org/name"]) == 0
     said = capsys.readouterr().out
-    assert "private" in said and "manifest.json" in said and "--yes" in said
+    assert "private" in said
+    assert "manifest.json" in said
+    assert "--yes" in said
     monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
     assert main(["push", str(pruned), "--repo", "org/name", "--yes"]) == 2
     assert "HF_TOKEN" in capsys.readouterr().err
@@ -122,11 +126,13 @@ def test_what_is_there_is_not_sent_again(pruned, monkeypatch, capsys):
     monkeypatch.setattr(Api, "there", {shard.name: sha256_file(shard), ".gitattributes": "0"})
     monkeypatch.setattr(Api, "sent", [])
     assert main(["push", str(pruned), "--repo", "org/name", "--yes"]) == 0
-    assert shard.name not in Api.sent[0] and "README.md" in Api.sent[0]
+    assert shard.name not in Api.sent[0]
+    assert "README.md" in Api.sent[0]
     monkeypatch.setattr(Api, "there", {"other.safetensors": "0"})
     assert main(["push", str(pruned), "--repo", "org/name", "--yes"]) == 2
     said = "".join(capsys.readouterr())
-    assert "other.safetensors" in said and "hf_secret" not in said
+    assert "other.safetensors" in said
+    assert "hf_secret" not in said
     assert len(Api.sent) == 1
 
 
@@ -138,10 +144,12 @@ def test_transformers_loads_folder_and_export_alike(pruned, tmp_path, monkeypatc
 
     export_sparse24(pruned, tmp_path / "out")
     form = json.loads((tmp_path / "out/config.json").read_text())["quantization_config"]
-    assert form["quant_method"] == "sparse24" and form["layers"]
+    assert form["quant_method"] == "sparse24"
+    assert form["layers"]
     data, body = split_card((tmp_path / "out/README.md").read_text())
     assert {"sparse24", "magnitude"} <= set(data.tags)
-    assert body.count("## Use\n") == 1 and "sparse24_quantizer" in body
+    assert body.count("## Use\n") == 1
+    assert "sparse24_quantizer" in body
     ids = torch.arange(2, 26).view(2, 12)
     with torch.inference_mode():
         one = AutoModelForCausalLM.from_pretrained(pruned)(ids).logits
