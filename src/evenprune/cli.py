@@ -57,6 +57,8 @@ COMMANDS = {
         ".serving.export_sparse24",
         "compress a 2of4 checkpoint: values and 2-bit places",
     ),
+    "card": (".publishing.card", "write a checkpoint's model card, with its scores"),
+    "push": (".publishing.push", "upload a checkpoint to the hub (without --yes: only say so)"),
     "gpu-check": (".hardware.gpu_check", "try this program on a GPU, and report what was found"),
     "collect-results": (".reporting.collect_results", "gather all metrics into results.csv"),
     "make-table": (".reporting.make_table", "render one table as .tex, .csv, .md and .html"),

@@ -193,7 +193,7 @@ def test_export_is_deterministic(checkpoint, tmp_path):
         export_sparse24(source, tmp_path / name)
     files = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert "config.json" in files
-    assert "model.safetensors" not in files  # transformers would read it as a dense checkpoint
+    assert "model.safetensors" not in files
     for name in files:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
@@ -248,7 +248,7 @@ def test_damaged_exports_are_refused(checkpoint, tmp_path):
     good = tmp_path / "good"
     export_sparse24(checkpoint(), good)
     cases = {
-        "format": (lambda f: damaged(f, lambda i: i.update(format=99)), "expected format 1"),
+        "format": (lambda f: damaged(f, lambda i: i.update(format=99)), "expected format 2"),
         "truncated": (
             lambda f: (f / "sparse24.model.safetensors").write_bytes(
                 (f / "sparse24.model.safetensors").read_bytes()[:-5]

@@ -24,7 +24,8 @@ IGNORED = {PACKAGE} | {
     f"{PACKAGE}.{name}"
     for name in (
         *("cli", "base.codedigest", "base.errors", "base.progress", "base.provenance"),
-        *("plan.checks", "plan.field_errors", "plan.raw", "pruning.card", "pruning.provenance"),
+        *("models.cards", "plan.checks", "plan.field_errors", "plan.raw"),
+        *("pruning.card", "pruning.provenance", "serving.export_card"),
     )
 }
 # Calls and keywords whose arguments are words for people.

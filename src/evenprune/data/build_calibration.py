@@ -9,7 +9,7 @@ import argparse
 import fnmatch
 import random
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from ..models.loading import load_tokenizer
 from ..models.trust import add_trust_argument
 from ..plan.tasks import PAIR_SOURCES, TEXT_SOURCES
 from .calibration import ALIGNMENTS, TokenizedPairs, pair_notes, tokenize_pairs, tokenize_texts
+from .parts import split_ref
 from .readers.crows_pairs import read_crows_pairs
 from .readers.own_texts import OwnText, read_own_texts
 from .readers.question_pairs import read_question_pairs
@@ -289,6 +290,13 @@ def _pair_sources(args: argparse.Namespace) -> dict[str, str]:
     return dict(zip(names, given, strict=True))
 
 
+def _hub_names(given: Iterable[str]) -> list[str]:
+    """Return the hub repositories that recorded data sets came from; none of mirror or world."""
+    records = [read_json(path) for path in given if source_folder(path) != Path(path)]
+    revisions = [record["revision"] for record in records if record.get("origin") == "hub"]
+    return sorted({split_ref(one)[0] for text in revisions for one in str(text).split(", ")})
+
+
 def run(args: argparse.Namespace) -> None:
     """Write the calibration folder; raise UserError when no pair or text is left."""
     own_texts = args.texts_source not in TEXT_SOURCES
@@ -332,6 +340,7 @@ def run(args: argparse.Namespace) -> None:
             )
     text_tokens = sum(map(len, tokenize_texts([row["text"] for row in texts], tokenizer)))
     several = len(parts) > 1
+    hub = _hub_names([*asked.values(), *filter(None, [args.texts_data])])
     numbers = chosen_pairs.numbers()
     if several:
         numbers["sources"] = {name: part.numbers() for name, part in parts.items()}
@@ -341,6 +350,7 @@ def run(args: argparse.Namespace) -> None:
         "alignment": args.alignment,
         "tokenizer_sha256": _tokenizer_digest(model),
         "sources": sources,
+        **({"hub": hub} if hub else {}),
         "pairs": numbers,
         "texts": {"asked": args.n_texts, "kept": len(texts), "tokens": text_tokens},
         "tokens": {"pairs": chosen_pairs.tokens, "texts": text_tokens},

@@ -271,6 +271,7 @@ def resolve_model(
         "model": name,
         "origin": "hub",
         "folder": str(folder),
+        "hub": split_ref(key)[0],
         "revision": lock[key]["revision"],
         "files": {file: lock[key]["files"][file] for file in names},
     }

@@ -23,10 +23,9 @@ from ..base.checksums import (
 )
 from ..base.errors import UserError
 from ..base.files import digest, read_json
-from .loading import weight_files
+from .loading import EXPORT, weight_files
 
 MANIFEST = "manifest.json"
-EXPORT = "sparse24.json"
 CHECK = "check.json"
 # Files of a model folder beside its weights that change what it computes from a text.
 IDENTIFYING = (

@@ -21,6 +21,7 @@ M_MMAP_THRESHOLD = -3  # mallopt's number of that parameter, from malloc.h
 HEAP_TENSOR = 16 << 20  # bytes; larger tensors are mapped by themselves and leave no holes
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 ADAPTER = "adapter_config.json"
+EXPORT = "sparse24.json"
 MAX_DEPTH = 1_000  # layers; a damaged number must not fill the memory with empty modules
 PROBE = "The quick brown fox."
 SAID = 300  # characters of a library's message that are passed on
@@ -62,6 +63,11 @@ def stored_weights(folder: Path | str) -> dict[Path, dict[str, Stored]]:
         raise UserError(
             f"{folder} holds an adapter ({ADAPTER}), which some libraries add to the weights and "
             "others do not; merge it into the weights, or remove its files"
+        )
+    if (folder / EXPORT).is_file():
+        raise UserError(
+            f"{folder} is a 2:4 export, whose weights are compressed; give the pruned checkpoint "
+            "that it was made from (benchmark-serving takes either)"
         )
     return stored_files(folder)
 

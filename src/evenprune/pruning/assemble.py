@@ -26,7 +26,7 @@ def assemble(
     shards: Sequence[Path],
     records: list[dict],
     base: BaseModel,
-    base_files: dict[str, str],
+    known: Mapping[str, Any],
     options: Options,
     text: Text,
     seconds: float,
@@ -34,11 +34,12 @@ def assemble(
 ) -> dict[str, Any]:
     """Write all that a model folder holds beside its finished ``shards``; return the manifest.
 
-    records: the workspace's, one a shard; base_files: SHA-256 by name; seconds: the wall time of
+    records: the workspace's, one a shard; known: of the base model, ``files`` (SHA-256 by name),
+    and ``hub`` and ``revision`` where it is known to be from there; seconds: the wall time of
     this process; whole: what the method did with the model as a whole, ``prepared`` before its
     blocks were pruned and ``completed`` after that; None for nothing.
     """
-    folder = shards[0].parent
+    folder, base_files = shards[0].parent, known["files"]
     tensors: dict[str, dict] = {}
     weight_map: dict[str, str] = {}
     files: dict[str, str] = {}
@@ -68,7 +69,7 @@ def assemble(
         "method": used.pop("method"),
         "regime": used.pop("regime"),
         "options": used,
-        "base": {"files": base_files, "files_sha256": files_digest(base_files)},
+        "base": {**known, "files_sha256": files_digest(base_files)},
         **trust_record(),
         "calibration": text.summary(),
         **{name: done for name, done in whole.items() if done},

@@ -15,13 +15,15 @@ from ..data.calibration import TokenizedPairs
 class Text:
     """Tokenised calibration text and the digests of the files it came from.
 
-    texts: (id, token ids) of the unpaired ones.
+    texts: (id, token ids) of the unpaired ones; datasets: the hub repositories that all of it is
+    from, as far as they are known.
     """
 
     pairs: TokenizedPairs | None = None
     texts: Sequence[tuple[str, Sequence[int]]] = ()
     pairs_sha256: str | None = None
     texts_sha256: str | None = None
+    datasets: tuple[str, ...] = ()
 
     def summary(self) -> dict[str, Any]:
         """Return the entry ``calibration`` of the manifest."""
@@ -29,6 +31,7 @@ class Text:
         return {
             "pairs_sha256": self.pairs_sha256,
             "texts_sha256": self.texts_sha256,
+            **({"datasets": list(self.datasets)} if self.datasets else {}),
             "pairs_kept": len(pairs),
             "pairs_dropped": self.pairs.dropped if self.pairs else 0,
             "categories": self.pairs.counts if self.pairs else {},

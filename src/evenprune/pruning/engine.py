@@ -8,7 +8,7 @@ bytes.
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -62,10 +62,12 @@ def prune_model(
     device: str = "cpu",
     work: Path | None = None,
     store: Store | None = None,
+    source: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Prune the model in ``folder`` into the folder ``out`` and return its manifest.
 
-    ``work`` holds the result in the making, by default a hidden folder beside ``out``. What
+    ``work`` holds the result in the making, by default a hidden folder beside ``out``. ``source``
+    is the base model's ``hub`` repository and ``revision``, where they are known. What
     ``store`` has of another run is taken from there, else the result is kept there. Raises
     UserError for anything wrong with the input, and where ``out`` holds anything but a pruned
     model of ours; ``out`` is then untouched.
@@ -88,6 +90,7 @@ def prune_model(
         {
             "options": options.relevant(),
             "base": files,
+            **({"source": dict(source)} if source else {}),
             "text": text.token_digest(),
             "summary": text.summary(),
             "device": torch.device(device).type,
@@ -102,7 +105,7 @@ def prune_model(
     with workspace(root, key, own_root=work is None) as place:
         if not store.take(PRUNED, key, place.model):
             with unsupported_named(folder, f"{NO_TEXT}, or {OTHER_TYPE}"):
-                PruningRun(base, options, text, place).finish(files)
+                PruningRun(base, options, text, place).finish(files, source)
         place.publish(out, [folder])
     manifest = read_json(out / MANIFEST)
     store.keep(PRUNED, key, out, [*manifest["files"], *UNLISTED])
@@ -130,7 +133,9 @@ class PruningRun:
         """Return where a shard of the result lies."""
         return self.place.model / f"model-{shard + 1:05d}-of-{len(self.shards):05d}.safetensors"
 
-    def finish(self, base_files: dict[str, str]) -> dict[str, Any]:
+    def finish(
+        self, base_files: dict[str, str], source: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
         """Make whatever shards are missing, then the files beside them; return the manifest."""
         start = time.monotonic()
         count = len(self.base.blocks)
@@ -153,9 +158,8 @@ class PruningRun:
         shards = [self.shard_file(shard) for shard in range(count + 1)]
         whole = {"prepared": prepared, "completed": completed}
         seconds = time.monotonic() - start
-        return assemble(
-            shards, records, self.base, base_files, self.options, self.text, seconds, whole
-        )
+        known = {"files": base_files, **(source or {})}
+        return assemble(shards, records, self.base, known, self.options, self.text, seconds, whole)
 
     def _prune_blocks(self, records: list[Any], done: int, start: float) -> None:
         """Prune the blocks behind the ``done`` finished shards; put their records in ``records``.

@@ -145,7 +145,27 @@ def run(args: argparse.Namespace) -> None:
             texts,
             check_calibration_file(args.pairs),
             check_calibration_file(args.texts) if args.texts else None,
+            hub_datasets([path for path in (args.pairs, args.texts) if path]),
         )
     limit_threads()
+    source = hub_source(record)
     with claim_device(pick_device(args.device)) as device:
-        prune_model(args.model, options, text, args.out, device, args.work, store)
+        prune_model(args.model, options, text, args.out, device, args.work, store, source)
+
+
+def hub_source(record: Path) -> dict[str, str]:
+    """Return ``hub`` and ``revision`` of a base model that its record has from the hub, else {}."""
+    from ..base.files import read_json
+
+    content = read_json(record) if record.is_file() else {}
+    return {name: str(content[name]) for name in ("hub", "revision") if content.get("hub")}
+
+
+def hub_datasets(files: list[Path]) -> tuple[str, ...]:
+    """Return the hub repositories that calibration files are from, as their manifests say."""
+    from ..base.files import read_json
+
+    manifests = {file.parent / "manifest.json" for file in files}
+    found = [read_json(path) for path in manifests if path.is_file()]
+    named = [one.get("hub") for one in found if isinstance(one, dict)]
+    return tuple(sorted({str(name) for names in named if names for name in names}))

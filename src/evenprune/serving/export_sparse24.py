@@ -1,8 +1,11 @@
 """Export a 2of4 checkpoint with compressed weights: half the values and two bits for each.
 
 The linear layers of the blocks take 9/16 of their bytes (17/32 in float32); everything else is
-copied as it is. `sparse24.json` lists the layers. The export is read by `load_sparse24` and by
-`benchmark-serving`; every layer is restored and compared bit for bit before anything is written.
+copied as it is. `sparse24.json` lists the layers, and so does `quantization_config` in
+config.json: transformers loads the folder after `import evenprune.serving.sparse24_quantizer`,
+vLLM where this package is installed, `benchmark-serving` and `load_sparse24` in any case.
+Without these the folder does not load. Every layer is restored and compared bit for bit before
+anything is written.
 """
 
 import argparse
@@ -13,7 +16,7 @@ from torch import Tensor
 
 from ..base.checksums import sealed
 from ..base.errors import UserError
-from ..base.files import sha256_file, write_json
+from ..base.files import read_json, sha256_file, write_json, write_text
 from ..base.marks import EXPORT, MARK
 from ..base.outputs import atomic_folder, check_folder
 from ..base.progress import Progress
@@ -24,14 +27,15 @@ from ..models.identity import identify
 from ..models.loading import check_model_folder, weight_files
 from ..models.tensors import Entry, read_header, read_tensor, write_tensors
 from ..models.trust import add_trust_argument
+from .export_card import export_card
 from .sparse24 import BITS, NotSparse24Error, compress, decompress
 
-FORMAT = 1
+# 2: values under the weight's own name, which an unaware library finds of another shape.
+FORMAT = 2
+METHOD = "sparse24"  # `quant_method` in config.json
+CONFIG, CARD, WEIGHT_INDEX = "config.json", "README.md", "model.safetensors.index.json"
 # Not carried into the export: they describe the files of the source folder.
-LEFT_OUT = {
-    *("manifest.json", "provenance.json", "layers.csv", "model.safetensors.index.json"),
-    MARK,
-}
+LEFT_OUT = {"manifest.json", "provenance.json", "layers.csv", WEIGHT_INDEX, CONFIG, CARD, MARK}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +77,11 @@ def block_linears(folder: Path, stored: dict[str, Entry]) -> dict[str, bool]:
     }
 
 
+def metadata_name(weight: str) -> str:
+    """Return the name of the places that belong to the values of a weight."""
+    return f"{weight}_metadata"
+
+
 def compress_stored(name: str, entry: Entry, transposed: bool) -> tuple[Tensor, Tensor]:
     """Return (values, metadata) of one stored weight after checking that they restore it.
 
@@ -111,11 +120,12 @@ def export_sparse24(model: Path, out: Path) -> dict:
     headers = {file: read_header(file) for file in files}
     stored = {name: entry for header in headers.values() for name, entry in header.items()}
     linears = block_linears(model, stored)
+    config = _config(model, sorted(linears))
     progress = Progress(len(linears), "export-sparse24")
     layers: dict[str, dict] = {}
     written: dict[str, str] = {}
-    carried: dict[str, str] = {}
-    dense_bytes = sparse_bytes = 0
+    weight_map: dict[str, str] = {}
+    dense_bytes = sparse_bytes = total = 0
     with atomic_folder(out, EXPORT, [model]) as folder:
         for file, header in headers.items():
             tensors: dict[str, Tensor | Entry] = {}
@@ -124,7 +134,7 @@ def export_sparse24(model: Path, out: Path) -> dict:
                     tensors[name] = entry
                     continue
                 values, metadata = compress_stored(name, entry, linears[name])
-                tensors[f"{name}_values"], tensors[f"{name}_metadata"] = values, metadata
+                tensors[name], tensors[metadata_name(name)] = values, metadata
                 layers[name] = {
                     "file": f"sparse24.{file.name}",
                     "shape": list(entry.shape),
@@ -135,11 +145,25 @@ def export_sparse24(model: Path, out: Path) -> dict:
                 sparse_bytes += values.nbytes + metadata.nbytes
                 progress.update()
             facts = write_tensors(folder / f"sparse24.{file.name}", tensors)
-            written[f"sparse24.{file.name}"] = facts[""]["sha256"]
-        for file in sorted(model.iterdir()):
-            if file.is_file() and file not in headers and file.name not in LEFT_OUT:
-                shutil.copyfile(file, folder / file.name)
-                carried[file.name] = sha256_file(folder / file.name)
+            written[f"sparse24.{file.name}"] = facts.pop("")["sha256"]
+            weight_map |= dict.fromkeys(facts, f"sparse24.{file.name}")
+            total += sum(map(_bytes, tensors.values()))
+        names = [
+            file.name
+            for file in sorted(model.iterdir())
+            if file.is_file() and file not in headers and file.name not in LEFT_OUT
+        ]
+        for name in names:
+            shutil.copyfile(model / name, folder / name)
+        write_json(
+            folder / WEIGHT_INDEX,
+            {"metadata": {"total_size": total}, "weight_map": weight_map},
+        )
+        write_json(folder / CONFIG, config)
+        sizes = {"dense": dense_bytes, "sparse24": sparse_bytes}
+        write_text(folder / CARD, export_card(model, len(layers), sizes, identity.model_sha256))
+        names = sorted({*names, WEIGHT_INDEX, CONFIG, CARD})
+        carried = {name: sha256_file(folder / name) for name in names}
         index = {
             "format": FORMAT,
             "model_sha256": identity.model_sha256,
@@ -147,8 +171,27 @@ def export_sparse24(model: Path, out: Path) -> dict:
             "layers": layers,
             "files": written,
             "carried": carried,
-            "linear_bytes": {"dense": dense_bytes, "sparse24": sparse_bytes},
+            "linear_bytes": sizes,
         }
         index = sealed(index)
         write_json(folder / INDEX, index)
     return index
+
+
+def _bytes(tensor: Tensor | Entry) -> int:
+    return tensor.nbytes if isinstance(tensor, Tensor) else tensor.size
+
+
+def _config(model: Path, layers: list[str]) -> dict:
+    """Return config.json with what transformers and vLLM need to know of the weights' form.
+
+    Raises UserError for a model whose weights are stored in a form of their own already.
+    """
+    config = read_json(model / CONFIG)
+    if config.get("quantization_config") is not None:
+        raise UserError(
+            f"expected ordinary weights in {model}, but its config.json has a quantization_config; "
+            "export a checkpoint that `prune` wrote"
+        )
+    form = {"quant_method": METHOD, "format": FORMAT, "layers": layers}
+    return config | {"quantization_config": form}

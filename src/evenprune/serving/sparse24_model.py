@@ -22,7 +22,7 @@ from ..models.architecture import find_blocks, find_linears, load_skeleton
 from ..models.loading import check_finite_weights, library_errors, pick_device
 from ..models.tensors import read_header, read_tensor
 from .device import best_time
-from .export_sparse24 import FORMAT, INDEX
+from .export_sparse24 import FORMAT, INDEX, metadata_name
 from .sparse24 import decompress
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def dense_state(folder: Path | str) -> dict[str, Tensor]:
     for name, layer in index["layers"].items():
         try:
             values, metadata = (
-                read_tensor(stored.pop(f"{name}_{part}")) for part in ("values", "metadata")
+                read_tensor(stored.pop(part)) for part in (name, metadata_name(name))
             )
             matrix = decompress(values, metadata)
         except (KeyError, ValueError) as error:
@@ -92,6 +92,7 @@ def load_sparse24(
     state = dense_state(folder)
     own = next(iter(state.values())).dtype
     skeleton = load_skeleton(Path(folder))
+    vars(skeleton.config).pop("quantization_config", None)  # the tensors above are dense
     with library_errors(folder, "exported checkpoint"):
         loaded: Any = type(skeleton).from_pretrained(
             None,

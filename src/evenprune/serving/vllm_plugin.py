@@ -1,7 +1,7 @@
 """vLLM reads exported 2:4 checkpoints: an out-of-tree quantization method named sparse24.
 
-vLLM loads it through the entry point group `vllm.general_plugins`; then
-`LLM(folder, quantization="sparse24")` serves the export. On CUDA the weights become torch's
+vLLM loads it through the entry point group `vllm.general_plugins`; then `LLM(folder)` serves the
+export, whose config.json names the method. On CUDA the weights become torch's
 semi-structured tensors; on the CPU, and for layers without such a kernel, the dense weights
 are restored bit for bit and a log line says so. vLLM's own 2:4 support was removed in 2026.
 """
@@ -19,15 +19,15 @@ from vllm.model_executor.layers.quantization import register_quantization_config
 from vllm.model_executor.layers.quantization.base_config import QuantizationConfig
 from vllm.model_executor.parameter import ModelWeightParameter
 
+from .export_sparse24 import FORMAT, METHOD
 from .sparse24 import decompress
 from .sparse24_model import to_semi_structured
 
-METHOD = "sparse24"
 log = logging.getLogger(__name__)
 
 
 class Sparse24Config(QuantizationConfig):
-    """What `sparse24.json` says: which linear layers are stored compressed."""
+    """Which linear layers are stored compressed: `quantization_config`, or `sparse24.json`."""
 
     def __init__(self, layers: list[str]) -> None:
         super().__init__()
@@ -54,7 +54,12 @@ class Sparse24Config(QuantizationConfig):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Sparse24Config":
-        """Read the index of an export."""
+        """Read the index of an export, or what its config.json says; ValueError for an old one."""
+        if config.get("format") != FORMAT:
+            raise ValueError(
+                f"expected a 2:4 export of format {FORMAT}, got {config.get('format')}; "
+                "export the checkpoint again with this version of evenprune"
+            )
         return cls(list(config["layers"]))
 
     def stored(self, prefix: str) -> bool:
@@ -100,7 +105,7 @@ class Sparse24LinearMethod(UnquantizedLinearMethod):
                 f"{input_size} were asked for; use fewer devices"
             )
         for name, columns, dtype in (
-            ("weight_values", width // 2, params_dtype),
+            ("weight", width // 2, params_dtype),
             ("weight_metadata", (width // 4 + 1) // 2, torch.uint8),
         ):
             parameter = ModelWeightParameter(
@@ -113,8 +118,8 @@ class Sparse24LinearMethod(UnquantizedLinearMethod):
 
     def process_weights_after_loading(self, layer: Any) -> None:
         """Turn the loaded form into what the device computes with."""
-        dense = decompress(layer.weight_values.data, layer.weight_metadata.data)
-        del layer.weight_values, layer.weight_metadata
+        dense = decompress(layer.weight.data, layer.weight_metadata.data)
+        del layer.weight, layer.weight_metadata
         layer.weight = torch.nn.Parameter(dense, requires_grad=False)
         reason = f"2:4 kernels need CUDA, this is {dense.device.type}"
         if dense.is_cuda:

@@ -1,0 +1,1 @@
+"""Pruned checkpoints for others: model cards with scores, and upload to the hub."""

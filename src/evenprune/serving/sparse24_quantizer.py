@@ -1,0 +1,108 @@
+"""transformers reads exported 2:4 checkpoints: a quantization method named sparse24.
+
+``import evenprune.serving.sparse24_quantizer`` registers it; then
+``AutoModelForCausalLM.from_pretrained(folder)`` loads an export, whose config.json names the
+method. Every weight is restored bit for bit. Where all of the model lies on one CUDA device the
+linear layers become torch's semi-structured tensors, as with `load_sparse24`; elsewhere they
+stay dense.
+"""
+
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
+from transformers.quantizers import HfQuantizer
+from transformers.quantizers.auto import (
+    AUTO_QUANTIZER_MAPPING,
+    register_quantization_config,
+    register_quantizer,
+)
+from transformers.utils.quantization_config import QuantizationConfigMixin
+
+from ..models.architecture import find_blocks, find_linears
+from .export_sparse24 import FORMAT, METHOD
+from .sparse24 import decompress
+from .sparse24_model import sparsify
+
+
+class Sparse24Config(QuantizationConfigMixin):
+    """``quantization_config`` of an export: its format and the stored names of its layers."""
+
+    def __init__(self, layers: list[str] | None = None, format: int | None = None, **_: Any):
+        if format != FORMAT:
+            raise ValueError(
+                f"expected a 2:4 export of format {FORMAT}, got {format}; export the checkpoint "
+                "again with this version of evenprune"
+            )
+        self.quant_method = METHOD  # type: ignore[assignment]  # an enum of the library's own
+        self.format = format
+        self.layers = list(layers or ())
+
+
+class Sparse24Quantizer(HfQuantizer):
+    """Loads kept values and places into the block linears, then restores their weights."""
+
+    def _process_model_before_weight_loading(
+        self, model: PreTrainedModel, **kwargs: Any
+    ) -> PreTrainedModel:
+        """Give each compressed layer the parameters that the export's tensors are loaded into."""
+        self.dtypes = {name: tensor.dtype for name, tensor in model.named_parameters()}
+        for linear in _block_linears(model):
+            rows, width = _matrix_shape(linear)
+            values = torch.empty(rows, width // 2, dtype=linear.weight.dtype, device="meta")
+            places = torch.empty(rows, (width // 4 + 1) // 2, dtype=torch.uint8, device="meta")
+            linear.weight = torch.nn.Parameter(values, requires_grad=False)
+            linear.register_parameter(
+                "weight_metadata", torch.nn.Parameter(places, requires_grad=False)
+            )
+        return model
+
+    def _process_model_after_weight_loading(
+        self, model: PreTrainedModel, **kwargs: Any
+    ) -> PreTrainedModel:
+        """Restore the weights, and take the device's 2:4 kernels where it has them."""
+        for linear in _block_linears(model):
+            dense = linear.weight
+            if not dense.is_meta:  # as it is where only names and shapes are looked at
+                dense = decompress(linear.weight.data, linear.weight_metadata.data)
+                dense = dense.T.contiguous() if isinstance(linear, Conv1D) else dense
+            del linear.weight_metadata
+            linear.weight = torch.nn.Parameter(dense, requires_grad=False)
+        for name, parameter in model.named_parameters():
+            # transformers leaves what it renames in the checkpoint's dtype, whatever was asked for.
+            parameter.data = parameter.data.to(self.dtypes[name])
+        devices = {parameter.device for parameter in model.parameters()}
+        if len(devices) == 1 and devices.pop().type == "cuda":
+            sparsify(model)
+        return model
+
+    def is_serializable(self) -> bool:
+        """Return False: save the checkpoint that was exported, or export it again."""
+        return False
+
+    @property
+    def is_trainable(self) -> bool:
+        """Return False: an update would fill the zeros."""
+        return False
+
+
+def _block_linears(model: PreTrainedModel) -> list[Any]:
+    """Return the linear layers of the decoder blocks, which are those that an export compresses."""
+    return [linear for block in find_blocks(model)[1] for linear in find_linears(block).values()]
+
+
+def _matrix_shape(linear: Any) -> tuple[int, int]:
+    """Return (outputs, inputs) of a linear layer; a Conv1D stores its weight transposed."""
+    one, other = linear.weight.shape
+    return (other, one) if isinstance(linear, Conv1D) else (one, other)
+
+
+def register() -> None:
+    """Register the method with transformers; a second call changes nothing."""
+    if METHOD not in AUTO_QUANTIZER_MAPPING:
+        register_quantization_config(METHOD)(Sparse24Config)
+        register_quantizer(METHOD)(Sparse24Quantizer)
+
+
+register()

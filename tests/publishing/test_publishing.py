@@ -1,0 +1,167 @@
+"""Cards with metadata for the hub, uploads, and folders that transformers loads."""
+
+import json
+import shutil
+from types import SimpleNamespace
+
+import pytest
+import torch
+from pruning_models import save_model
+
+from evenprune.base.errors import UserError
+from evenprune.base.files import sha256_file
+from evenprune.cli import main
+from evenprune.models.cards import split_card
+from evenprune.models.identity import check_pruned, identify, own_manifest
+from evenprune.publishing.card import card_of
+from evenprune.publishing.push import published_files
+from evenprune.serving.export_sparse24 import export_sparse24
+
+
+@pytest.fixture(scope="module")
+def pruned(tmp_path_factory):
+    root = tmp_path_factory.mktemp("publishing")
+    base = save_model(root / "base", "llama2")
+    words = ["--method", "magnitude", "--regime", "2of4", "--device", "cpu"]
+    assert main(["prune", "--model", str(base), "--out", str(root / "pruned"), *words]) == 0
+    return root / "pruned"
+
+
+@pytest.fixture
+def copy(pruned, tmp_path):
+    return shutil.copytree(pruned, tmp_path / "copy")
+
+
+def test_the_card_has_metadata_and_follows_from_the_manifest(pruned):
+    text = (pruned / "README.md").read_text()
+    assert card_of(pruned) == text
+    data, body = split_card(text)
+    assert (data.library_name, data.pipeline_tag) == ("transformers", "text-generation")
+    assert {"evenprune", "2of4", "magnitude"} <= set(data.tags)
+    assert data.base_model is None
+    assert "base_model_relation" not in data
+    assert "evenprune prune --model BASE" in body
+    assert "--seed 0" in body
+
+
+def test_what_the_user_knows_is_added(pruned):
+    data, _ = split_card(card_of(pruned, base_model="org/base", licence="apache-2.0"))
+    assert (data.base_model, data.license) == ("org/base", "apache-2.0")
+    with pytest.raises(UserError, match="org/name"):
+        card_of(pruned, base_model="a/b/c")
+
+
+def test_a_changed_folder_gets_no_card(copy, tmp_path, capsys):
+    (copy / "config.json").write_text("{}")
+    assert main(["card", "--model", str(copy), "--out", str(tmp_path / "card.md")]) == 2
+    assert "has changed since" in capsys.readouterr().err
+    assert not (tmp_path / "card.md").exists()
+
+
+def test_an_uploaded_folder_is_whole(pruned, tmp_path):
+    before = {file.name: sha256_file(file) for file in pruned.iterdir()}
+    files = published_files(pruned, "---\nlicense: mit\n---\n\n# Another card\n")
+    assert "provenance.json" not in files  # host and times
+    (tmp_path / "there").mkdir()
+    for name, content in files.items():
+        data = content if isinstance(content, bytes) else content.read_bytes()
+        (tmp_path / "there" / name).write_bytes(data)
+    check_pruned(tmp_path / "there", own_manifest(tmp_path / "there"))
+    assert identify(tmp_path / "there") == identify(pruned)
+    assert before == {file.name: sha256_file(file) for file in pruned.iterdir()}
+
+
+def test_links_and_foreign_files_are_refused(copy, tmp_path):
+    (copy / "notes.md").write_text("mine")
+    with pytest.raises(UserError, match=r"notes\.md is none of the files"):
+        published_files(copy, "card")
+    (copy / "notes.md").unlink()
+    (copy / "link").symlink_to(tmp_path)
+    with pytest.raises(UserError, match="is a link"):
+        published_files(copy, "card")
+
+
+def test_a_dry_run_asks_no_hub_and_no_token(pruned, monkeypatch, capsys):
+    monkeypatch.setattr("huggingface_hub.HfApi", None)
+    assert main(["push", str(pruned), "--repo", "org/name"]) == 0
+    said = capsys.readouterr().out
+    assert "private" in said
+    assert "manifest.json" in said
+    assert "--yes" in said
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
+    assert main(["push", str(pruned), "--repo", "org/name", "--yes"]) == 2
+    assert "HF_TOKEN" in capsys.readouterr().err
+    assert main(["push", str(pruned), "--repo", "name"]) == 2
+
+
+class Api:
+    """What `upload` asks of the hub's library; ``there`` is what the repository holds."""
+
+    endpoint = "http://hub"
+    there: dict = {}
+    sent: list = []
+
+    def __init__(self, endpoint=None):
+        pass
+
+    def create_repo(self, repo, **options):
+        assert options["private"]
+
+    def repo_info(self, repo, **_):
+        files = [
+            SimpleNamespace(rfilename=name, lfs=SimpleNamespace(sha256=sha256))
+            for name, sha256 in self.there.items()
+        ]
+        return SimpleNamespace(siblings=files, sha="0" * 40)
+
+    def create_commit(self, repo, operations, **_):
+        self.sent.append([one.path_in_repo for one in operations])
+        return SimpleNamespace(commit_url="http://hub/commit")
+
+
+def test_what_is_there_is_not_sent_again(pruned, monkeypatch, capsys):
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: "hf_secret")
+    monkeypatch.setattr("huggingface_hub.HfApi", Api)
+    shard = next(pruned.glob("*-00001-*.safetensors"))
+    monkeypatch.setattr(Api, "there", {shard.name: sha256_file(shard), ".gitattributes": "0"})
+    monkeypatch.setattr(Api, "sent", [])
+    assert main(["push", str(pruned), "--repo", "org/name", "--yes"]) == 0
+    assert shard.name not in Api.sent[0]
+    assert "README.md" in Api.sent[0]
+    monkeypatch.setattr(Api, "there", {"other.safetensors": "0"})
+    assert main(["push", str(pruned), "--repo", "org/name", "--yes"]) == 2
+    said = "".join(capsys.readouterr())
+    assert "other.safetensors" in said
+    assert "hf_secret" not in said
+    assert len(Api.sent) == 1
+
+
+def test_transformers_loads_folder_and_export_alike(pruned, tmp_path, monkeypatch):
+    from transformers import AutoModelForCausalLM
+    from transformers.quantizers import auto
+
+    import evenprune.serving.sparse24_quantizer  # noqa: F401
+
+    export_sparse24(pruned, tmp_path / "out")
+    form = json.loads((tmp_path / "out/config.json").read_text())["quantization_config"]
+    assert form["quant_method"] == "sparse24"
+    assert form["layers"]
+    data, body = split_card((tmp_path / "out/README.md").read_text())
+    assert {"sparse24", "magnitude"} <= set(data.tags)
+    assert body.count("## Use\n") == 1
+    assert "sparse24_quantizer" in body
+    ids = torch.arange(2, 26).view(2, 12)
+    with torch.inference_mode():
+        one = AutoModelForCausalLM.from_pretrained(pruned)(ids).logits
+        assert AutoModelForCausalLM.from_pretrained(tmp_path / "out")(ids).logits.equal(one)
+    # Without the package no weights are drawn at random.
+    monkeypatch.delitem(auto.AUTO_QUANTIZATION_CONFIG_MAPPING, "sparse24")
+    with pytest.raises(RuntimeError, match="ignore_mismatched_sizes"):
+        AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+
+
+def test_an_export_of_another_format_is_refused(tmp_path):
+    from evenprune.serving.sparse24_quantizer import Sparse24Config
+
+    with pytest.raises(ValueError, match="export the checkpoint again"):
+        Sparse24Config(layers=[], format=1)
