@@ -240,7 +240,8 @@ def _parser(
     the help of those keys, as ``--help`` shows it. Raises UserError where a subcommand needs a
     package that is not installed.
     """
-    parser, found = _Parser(prog="evenprune", description=(__doc__ or "").splitlines()[0]), {}
+    parser = _Parser(prog="evenprune", description=(__doc__ or "").splitlines()[0])
+    found: dict[str, argparse.ArgumentParser] = {}
     parser.add_argument("--version", action="version", version=__version__)
     _add_quiet(parser)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

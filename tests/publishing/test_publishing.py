@@ -107,7 +107,7 @@ class Api:
     def create_repo(self, repo, **options):
         assert options["private"]
 
-    def repo_info(self, repo, **_):
+    def model_info(self, repo, **_):
         files = [
             SimpleNamespace(rfilename=name, lfs=SimpleNamespace(sha256=sha256))
             for name, sha256 in self.there.items()

@@ -40,7 +40,7 @@ def upload(
     api = HfApi(endpoint=hub.endpoint)
     with _explained(repo):
         api.create_repo(repo, repo_type="model", private=private, exist_ok=True)
-        info = api.repo_info(repo, repo_type="model", files_metadata=True, timeout=TIMEOUT)
+        info = api.model_info(repo, files_metadata=True, timeout=TIMEOUT)
         there = {item.rfilename: item for item in info.siblings or []}
         foreign = sorted(set(there) - set(files) - {GITATTRIBUTES})
         if foreign:

@@ -28,6 +28,7 @@ def split_card(text: str) -> tuple["ModelCardData", str]:
         card = ModelCard(text, ignore_metadata_errors=True)
     except Exception:  # YAML that does not parse, or is no mapping: the library raises either's own
         return ModelCardData(), re.sub(r"\A---\n.*?^---\n", "", text, flags=re.S | re.M)
+    assert isinstance(card.data, ModelCardData)  # what a ModelCard holds
     return card.data, card.text
 
 

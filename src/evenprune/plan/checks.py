@@ -352,7 +352,8 @@ def calibration_errors(raw: Mapping[str, Any]) -> list[str]:
         where = f"calibrations.{name}"
         given = entry.get("pairs")
         sources = [one for one in (names(given) or [given]) if isinstance(one, str)]
-        used = [(f"{where}.pairs", given, PAIR_SOURCES)] if isinstance(given, str) else []
+        used: list[tuple[str, Any, tuple[str, ...]]] = []
+        used += [(f"{where}.pairs", given, PAIR_SOURCES)] if isinstance(given, str) else []
         used += [(f"{where}.pairs.{k}", one, PAIR_SOURCES) for k, one in enumerate(names(given))]
         used += [(f"{where}.texts", one, TEXT_SOURCES) for one in [entry.get("texts")] if one]
         datasets = section(raw, "datasets")

@@ -240,7 +240,7 @@ class Paths:
     def item_sources(self) -> list[str]:
         """Return the records of the data sets that the texts of those items are from."""
         entries = self.config.benchmarks.values()
-        names = {entry.dataset for entry in entries if entry.task in ANSWERED}
+        names = {entry.dataset for entry in entries if entry.task in ANSWERED and entry.dataset}
         return [self.dataset(name) for name in sorted(names)]
 
     @property

@@ -60,7 +60,7 @@ def item_sets(sheet: RunSheet) -> Iterator[ItemSet]:
     """Yield the items of each benchmark; those that models were asked otherwise are another set."""
     paths = Paths(sheet.config)
     for slug, entry in sheet.benchmarks().items():
-        if entry.task not in FIELDS:
+        if entry.task not in FIELDS or entry.dataset is None:
             continue
         alike: dict[str, list[tuple[Checkpoint, Path]]] = {}
         ways: dict[str, dict[str, Any]] = {}

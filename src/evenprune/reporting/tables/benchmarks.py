@@ -43,7 +43,8 @@ def build(run: Run, slug: str) -> Table:
             if (found := run.results.one(point, Quantity(name, metric))) is not None and found.n
         }
         size = max(counts) if counts else sizes[task] if real else None
-        groups = run_sheet.config.datasets[run_sheet.config.benchmarks[name].dataset].groups
+        dataset = run_sheet.config.benchmarks[name].dataset
+        groups = run_sheet.config.datasets[dataset].groups if dataset else None
         if not real or groups is None:
             found_groups = category_order(run.results.categories(name, metric))
             groups = ", ".join(CATEGORY_LABELS.get(one, one) for one in found_groups)
