@@ -144,7 +144,7 @@ def test_a_model_by_its_repository(hub, tmp_path, monkeypatch, capsys):
     assert located("here/typo") == "here/typo"  # a path: its folder is there
     folder = located(["org/tiny"])[0]
     assert commit in folder
-    assert f"--model org/tiny@{commit} names the same files" in capsys.readouterr().err
+    assert f"org/tiny@{commit} names the same files" in capsys.readouterr().err
     assert located(f"org/tiny@{commit}") == folder
     with pytest.raises(UserError, match="no folder org/none here, and the hub's model org/none"):
         located("org/none")

@@ -19,7 +19,7 @@ from evenprune.cli import main
 from evenprune.data import sources
 from evenprune.data.converters import CONVERTERS
 from evenprune.data.hub import Hub, Unreachable
-from evenprune.data.hub_model import hub_model
+from evenprune.data.hub_models import hub_model
 from evenprune.data.lock import PARQUET_REF, read_lock
 from evenprune.data.parts import dataset_parts
 from evenprune.data.prefetch import prefetch

@@ -14,7 +14,7 @@ from ..base.errors import UserError
 from ..base.files import read_json
 from ..base.outputs import check_place
 from ..base.store import Store
-from ..data.hub_model import hub_model
+from ..data.hub_models import hub_model
 from ..evaluation.benchmarks import check_out, data_checksums, run_digest
 from ..evaluation.evaluate_checkpoint import Wanted, take_or_run
 from ..evaluation.load_model import Loader

@@ -42,22 +42,30 @@ def _local(given: str | Path, trusted: bool, hub: Hub | None) -> str | Path:
     if os.path.lexists(text) or os.path.isdir(text.partition("/")[0]) or not is_repository(text):
         return given
     try:
-        return type(given)(_fetched(text, trusted, hub or Hub()))
+        return type(given)(hub_model(text, LOCK, trusted, hub)[0])
     except UserError as error:
         raise UserError(f"there is no folder {text} here, and {error}") from None
 
 
-def _fetched(key: str, trusted: bool, hub: Hub) -> Path:
-    entry = {"hub": key} | ({FLAG: True} if trusted else {})
-    if key in read_lock(LOCK):
-        return Path(resolve_model(key, entry, mirror=None, lock_path=LOCK, hub=hub)["folder"])
+def hub_model(key: str, lock: Path | str, trust: bool, hub: Hub | None = None) -> tuple[Path, str]:
+    """Return the folder of ``org/name`` or ``org/name@ref`` in the hub's cache, and its commit.
+
+    The commit is the one that the lock file pins, else the newest, which is said, else, where
+    the hub is out of reach, that in the cache. ``trust``: the model's own code comes too. Raises
+    UserError where it cannot be had.
+    """
+    entry = {"hub": key} | ({FLAG: True} if trust else {})
+    if key in read_lock(lock):
+        record = resolve_model(key, entry, mirror=None, lock_path=lock, hub=hub)
+        return Path(record["folder"]), str(record["revision"])
+    hub = hub or Hub()
     repo, ref = split_ref(key)
     try:
         listing = hub.listing(repo, "model", ref or "main")
     except Unreachable:
         folder = hub.fetch(repo, "model", ref or "main", "config.json").parent  # from the cache
         weight_files(folder)
-        return folder
+        return folder, folder.name
     names = model_files(listing.files, entry)
     if "config.json" not in names or not any(name.endswith(".safetensors") for name in names):
         raise UserError(
@@ -68,8 +76,8 @@ def _fetched(key: str, trusted: bool, hub: Hub) -> Path:
     folder = download(hub, repo, "model", listing, names, None)["config.json"][0].parent
     weight_files(folder)
     print(
-        f"{key} is at commit {listing.revision}: --model {repo}@{listing.revision} names the same "
-        "files at any time",
+        f"{key} is at commit {listing.revision}: {repo}@{listing.revision} names the same files at "
+        "any time",
         file=sys.stderr,
     )
-    return folder
+    return folder, listing.revision
