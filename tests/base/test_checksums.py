@@ -169,9 +169,9 @@ def test_a_record_of_a_moved_mirror_holds(tmp_path):
         checksums.source_folder(record)
     for wrong, message in (
         ({"mirror": None}, "names none; set mirror in the configuration"),
-        ({"mirror": 3}, "the path of a folder, or null"),
+        ({"mirror": 3}, "the path of a folder, a list of them, or null"),
         ([], "expected a JSON object"),
-        ({}, "the path of a folder, or null"),
+        ({}, "the path of a folder, a list of them, or null"),
     ):
         place.write_text(json.dumps(wrong))
         with pytest.raises(UserError, match=message):

@@ -6,7 +6,8 @@ import pytest
 
 from evenprune.base.errors import UserError
 from evenprune.plan.config import load_config, merge, read_yaml, validate_config
-from evenprune.plan.tasks import BIAS_TYPES, FACTS, metrics_of
+from evenprune.plan.pair_sources import BIAS_TYPES
+from evenprune.plan.tasks import FACTS, metrics_of
 
 
 @pytest.fixture(scope="module")

@@ -308,7 +308,7 @@ def test_a_source_is_told_where_it_lies_as_the_configuration_says_it(repo):
     for name, given in catalogue["datasets"].items():
         wanted = {"mirror": given.get("mirror"), "hub": given.get("hub")}
         assert jobs.source_entry(config, "data", name) == wanted
-        words = {"groups": given.get("groups")}
+        words = {"groups": given.get("groups"), "path": None}
         assert config.datasets[name].model_dump(mode="json") == wanted | words
 
 

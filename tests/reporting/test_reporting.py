@@ -153,7 +153,12 @@ def test_printed_counterparts_of_the_paper(full):
 
 def test_every_tested_pair_is_tested_on_its_items(world):
     root, _ = world
-    rows = [row for row in read_csv(root / "significance.csv") if row["p_t"]]
+    tested = [row for row in read_csv(root / "significance.csv") if row["p_t"]]
+    dense = [row for row in tested if row["against"] == "dense"]
+    assert {row["baseline"] for row in dense} == {"dense"}
+    assert {row["method"] for row in dense} >= {"magnitude", "sparsegpt", "debias-sparsegpt"}
+    rows = [row for row in tested if row["against"] == "method"]
+    assert len(rows) + len(dense) == len(tested)
     # Four pairs (1of4 in two experiments is one) with nine metrics each, and one calibrated on
     # CrowS-Pairs: two metrics of StereoSet in place of one of CrowS-Pairs. Then Debias-Erase and
     # Debias-Gradient at 1of4, and the two steps of the latter at 2of4.
@@ -386,7 +391,8 @@ def test_the_report_shows_the_paragraph(repo):
     caption = jinja2.Template((repo / "workflow/report/table.rst").read_text())
     job = SimpleNamespace(
         wildcards=SimpleNamespace(table="efficiency"),
-        params=SimpleNamespace(note=plausibility.printed_anomaly()),
+        params=SimpleNamespace(note=plausibility.printed_anomaly(), words="Throughput"),
+        config={},
     )
     assert "one constant power of about 300 W" in caption.render(snakemake=job)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from ..models.identity import own_manifest
 from ..plan.config import Config
 from ..plan.grids import Checkpoint, in_calibration
+from ..plan.pair_sources import BIAS_TYPES
 from ..plan.run_sheet import read_run_sheet
-from ..plan.tasks import BIAS_TYPES
 from .sides import Evaluated, Side
 
 RUN_SHEET = "run_sheet.json"

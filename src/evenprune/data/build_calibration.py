@@ -22,7 +22,7 @@ from ..base.outputs import atomic_folder, check_folder
 from ..base.progress import track
 from ..models.loading import load_tokenizer
 from ..models.trust import add_trust_argument
-from ..plan.tasks import PAIR_SOURCES, TEXT_SOURCES
+from ..plan.pair_sources import PAIR_SOURCES, TEXT_SOURCES
 from .calibration import ALIGNMENTS, TokenizedPairs, pair_notes, tokenize_pairs, tokenize_texts
 from .parts import split_ref
 from .readers.crows_pairs import read_crows_pairs

@@ -1,6 +1,7 @@
 """Any task of lm-eval by its name: prompts, requests and metrics are the task's own.
 
-A record's ``values`` are the task's metrics for one document, null for those that are no number.
+A record's ``values`` are the task's metrics for one document, null for those that are no number;
+``document_sha256`` is that of the document as the task has it.
 ``score`` is the first metric that the task lists; of a group with several tasks, as of all its
 metrics, the mean over all documents.
 """

@@ -13,15 +13,13 @@ from typing import Any
 from ..base.errors import nearest
 from ..base.files import read_json
 from .facts import GROUPED, METHODS, REGIMES
+from .pair_sources import BIAS_TYPES, PAIR_SOURCES, TEXT_SOURCES
 from .raw import mapping, names, section
 from .tasks import (
-    BIAS_TYPES,
     DATA_OF,
     FACTS,
     JUDGED,
     LM_EVAL,
-    PAIR_SOURCES,
-    TEXT_SOURCES,
     metrics_of,
 )
 
