@@ -7,6 +7,7 @@ metrics, the mean over all documents.
 """
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,11 @@ def _values(value: Any) -> bool:
     return isinstance(value, dict) and all(NUMBER_OR_NULL(one) for one in value.values())
 
 
+def _number(value: Any) -> bool:
+    """Return whether a value is a real number, of NumPy too, and no bool."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 def metric_name(name: str, chosen: str) -> str:
     """Return a metric's name: with the filter of answers that lm-eval applied, if it is one."""
     return name if chosen == "none" else f"{name}.{chosen}"
@@ -51,7 +57,7 @@ def item_records(name: str, samples: Sequence[Mapping[str, Any]]) -> list[dict[s
         )
         for one in sample["metrics"]:
             value = sample[one]
-            value = float(value) if isinstance(value, bool | int | float) else None
+            value = float(value) if _number(value) or isinstance(value, bool) else None
             record["values"][metric_name(one, sample["filter"])] = (
                 value if value is not None and NUMBER(value) else None
             )
@@ -68,8 +74,8 @@ def aggregates(
     found: dict[str, Metric] = {}
     for key, value in results.items():
         name, _, chosen = key.partition(",")
-        # bool is no number here, "alias" and the count of items have no filter
-        if not chosen or name.endswith("_stderr") or type(value) not in (int, float):
+        # "alias" and the count of items have no filter
+        if not chosen or name.endswith("_stderr") or not _number(value):
             continue
         name = metric_name(name, chosen)
         values = [record["values"].get(name) for record in records]
