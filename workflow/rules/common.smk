@@ -191,3 +191,8 @@ def memory_mb(base):
 def minutes(base):
     """Time in minutes that a cluster gives a job, raised on a retry."""
     return lambda wildcards, attempt: base * attempt
+
+
+def shown_as(kind, entry):
+    """How Snakemake's report lists a table or figure."""
+    return {"what": entry[1], "form": kind}

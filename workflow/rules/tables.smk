@@ -19,11 +19,6 @@ DOCUMENT = " ".join(
 )
 
 
-def shown_as(kind, entry):
-    """How Snakemake's report lists a table or figure."""
-    return {"what": entry[1], "form": kind}
-
-
 rule write_run_sheet:
     """Write the resolved configuration and the list of checkpoints."""
     input:
