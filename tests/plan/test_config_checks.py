@@ -73,6 +73,7 @@ CASES = [
     ("calibrations.q.categories", 5, "got 5, expected a list"),
     ("calibrations.ss.n_texts", 4, "4 texts are asked for in n_texts, but their data set is"),
     ("calibrations.ss.texts", "ultrachat", "their number is missing"),
+    ("calibrations.ss.texts", [None, "x"], "calibrations.ss.texts: got"),
     ("calibrations.ss-uc4.n_texts", 0, "their number is 0"),
     ("pruning", {"block_size": 30}, "got 30, expected a multiple of 4, as experiments.main"),
     # values

@@ -356,10 +356,12 @@ def calibration_errors(raw: Mapping[str, Any]) -> list[str]:
         used += [(f"{where}.texts", one, TEXT_SOURCES) for one in [entry.get("texts")] if one]
         datasets = section(raw, "datasets")
         for key, value, shipped in used:
+            if not isinstance(value, str):
+                continue  # of another type, which the fields' own check says
             # Of the catalogue only these have the form; one under a name of your own may have it.
             own = [one for one in datasets if one not in DATA_OF]
             fitting = [one for one in datasets if one in shipped] + own
-            if value not in datasets and isinstance(value, str):
+            if value not in datasets:
                 hint = "; a file of your own is given by its path, as in ./pairs.jsonl"
                 lines += [
                     f"{line}{hint}" for line in reference_error(key, value, fitting, "data set")
