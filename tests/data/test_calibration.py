@@ -17,7 +17,6 @@ from evenprune.base.files import read_json, read_jsonl
 from evenprune.base.marks import MARK
 from evenprune.cli import main
 from evenprune.data.build_calibration import (
-    PAIR_SOURCES,
     choose_texts,
     select_categories,
     shuffle_partners,
@@ -35,7 +34,6 @@ from evenprune.data.calibration import (
 from evenprune.data.readers.ultrachat import Dialogue
 from evenprune.data.sources import checksums
 from evenprune.models.loading import load_tokenizer
-from evenprune.plan import tasks
 
 
 def make_tokenizer(folder: Path, bos: bool = True, pad: bool = True, end: bool = True) -> Path:
@@ -501,10 +499,6 @@ def test_sources_and_folders_go_together(build, world, tmp_path):
     )  # fmt: skip
     assert "got stereoset crows_pairs and 1 of them" in said
     assert not (tmp_path / "no").exists()
-
-
-def test_the_command_and_the_configuration_know_the_same_sources():
-    assert tasks.PAIR_SOURCES == PAIR_SOURCES
 
 
 def test_texts_and_their_number_go_together(build, world, tmp_path):
