@@ -2,10 +2,10 @@
 #
 #   docker build -t evenprune .                            # CPU
 #   docker build -t evenprune --build-arg VARIANT=cuda .   # for --gpus all
-#   docker run --rm -v "$PWD":/work -u "$(id -u):$(id -g)" evenprune snakemake -s /opt/evenprune/Snakefile --cores all
+#   docker run --rm -v "$PWD":/data -u "$(id -u):$(id -g)" evenprune snakemake -s /opt/evenprune/Snakefile --cores all
 #   apptainer build evenprune.sif docker-daemon://evenprune:latest
 #
-# What is computed lies in /work, the caller's folder. The base image is named by its tag: no digest
+# What is computed lies in /data, the caller's folder. The base image is named by its tag: no digest
 # could be looked up where this was written. vLLM is not in it (make vllm-env).
 FROM python:3.11-slim-bookworm
 
@@ -21,10 +21,9 @@ WORKDIR /opt/evenprune
 COPY Makefile pyproject.toml README.md LICENSE ./
 COPY requirements requirements
 COPY src src
-RUN make env VARIANT=$VARIANT TORCH_INDEX=$TORCH_INDEX PYTHON=python3.11 VENV=/opt/venv \
- && rm -rf /root/.cache
+RUN PIP_NO_CACHE_DIR=1 make env VARIANT=$VARIANT TORCH_INDEX=$TORCH_INDEX PYTHON=python3.11 VENV=/opt/venv
 COPY . .
 
 ENV PATH=/opt/venv/bin:$PATH HF_HUB_DISABLE_TELEMETRY=1 HOME=/tmp
-WORKDIR /work
+WORKDIR /data
 CMD ["evenprune", "--help"]

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 import torch
+from peer_python import llmcompressor_python
 from pruning_models import random_pairs, save_model, write_rows
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -21,24 +22,13 @@ from evenprune.pruning.options import Options
 from evenprune.pruning.solver import prune_columns
 
 pytestmark = pytest.mark.slow
-VERSION = "from importlib.metadata import version; print(version('llmcompressor'))"
 TEXTS = ["a b c d e f g", "h i j k"]
 
 
 @pytest.fixture(scope="module")
 def peer(repo, tmp_path_factory):
     """Prune a small random Llama there: peer(b) returns what it traced."""
-    python = os.environ.get("EVENPRUNE_PEER_PYTHON") or repo / ".venv-peer/bin/python"
-    how = (
-        "make .venv-peer as the head of benchmarks/bench_pruning.py says, or set "
-        "EVENPRUNE_PEER_PYTHON"
-    )
-    if not os.path.exists(python):
-        pytest.skip(f"no environment with llm-compressor 0.14 at {python}; {how}")
-    found = subprocess.run([python, "-c", VERSION], capture_output=True, text=True, check=False)
-    installed = found.stdout.strip() or "none"
-    if not installed.startswith("0.14."):
-        pytest.skip(f"expected llm-compressor 0.14 in {python}, got {installed}; {how}")
+    python = llmcompressor_python(repo, "peer", "0.14", "benchmarks/bench_pruning.py")
     folder = tmp_path_factory.mktemp("peer")
     model = save_model(folder / "base", "llama2", seed=1)
     rows = random_pairs(24, seed=1, low=8, high=12)

@@ -8,6 +8,7 @@ import os
 import subprocess
 
 import pytest
+from peer_python import llmcompressor_python
 from pruning_models import random_pairs, save_model, write_rows
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
@@ -20,23 +21,12 @@ from evenprune.pruning.options import Options
 pytestmark = pytest.mark.slow
 PAIRS, BLOCKS, LINEARS = 12, 2, 7
 TOKENS = 13  # every sentence is cut there, so that none is padded
-VERSION = "from importlib.metadata import version; print(version('llmcompressor'))"
 
 
 @pytest.fixture(scope="module")
 def release(repo, tmp_path_factory):
     """Run the script on a small random Llama: release(*words) returns its line."""
-    python = os.environ.get("EVENPRUNE_RELEASE_PYTHON") or repo / ".venv-release/bin/python"
-    how = (
-        "make .venv-release as the head of benchmarks/peer_release.py says, or set "
-        "EVENPRUNE_RELEASE_PYTHON"
-    )
-    if not os.path.exists(python):
-        pytest.skip(f"no environment with llm-compressor 0.8.1 at {python}; {how}")
-    found = subprocess.run([python, "-c", VERSION], capture_output=True, text=True, check=False)
-    installed = found.stdout.strip() or "none"
-    if installed != "0.8.1":
-        pytest.skip(f"expected llm-compressor 0.8.1 in {python}, got {installed}; {how}")
+    python = llmcompressor_python(repo, "release", "0.8.1", "benchmarks/peer_release.py")
     folder = tmp_path_factory.mktemp("release")
     model = save_model(folder / "base", "llama2", seed=1)
     rows = random_pairs(PAIRS, seed=1, low=8, high=10)
