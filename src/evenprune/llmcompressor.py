@@ -145,7 +145,10 @@ def pair_batches(
 
     Raises UserError for rows without the columns, and where no pair is left.
     """
-    pairs = tokenize_pairs(list(_named(rows, columns)), tokenizer, "equal-length")
+    ways_out = "reword them to equal length, or use `evenprune prune --alignment suffix`"
+    pairs = tokenize_pairs(
+        list(_named(rows, columns)), tokenizer, "equal-length", ways_out=ways_out
+    )
     print(f"calibration: {len(pairs.pairs)} pairs, {pairs.dropped} dropped", file=sys.stderr)
     batches: list[Sequence[Sequence[int]]] = [(pair.ids0, pair.ids1) for pair in pairs.pairs]
     batches += [(ids,) for ids in tokenize_texts(texts, tokenizer, max_tokens)]

@@ -17,11 +17,13 @@ from evenprune.comparison import differences
 from evenprune.comparison.measures import MEASURES, STATES
 from evenprune.comparison.report import Block, Comparison, to_text
 from evenprune.evaluation.metrics import bbq_metrics, perplexity
+from evenprune.evaluation.multiple_choice import choice_metrics
 from evenprune.reporting.directions import chance, gain
 
 HEADLINES = {
     "unqover": "acc", "bbq": "acc_all", "mmlu": "acc", "crows_pairs": "pct_stereotype",
     "stereoset": "icat", "perplexity": "ppl", "realtoxicityprompts": "unsafe_rate",
+    "multiple_choice": "acc",
 }  # fmt: skip
 DATA = {"file": "d" * 64}
 
@@ -37,6 +39,8 @@ def share(rows, name="correct"):
 def metrics_of(task, rows):
     if task == "bbq":
         return bbq_metrics(rows)
+    if task == "multiple_choice":
+        return choice_metrics(rows)
     if task == "perplexity":
         return {"ppl": perplexity([r["nll"] for r in rows], [r["n_tokens"] for r in rows])}
     if task == "stereoset":
@@ -169,6 +173,8 @@ def test_known_flips(tmp_path, capsys):
             other[k]["correct"] = not other[k]["correct"]
             other[k]["option_logprobs"] = other[k]["option_logprobs"][::-1]
         write_result(pruned / task, task, other)
+    write_result(dense / "quiz", "multiple_choice", own_questions(5), slug="quiz")
+    write_result(pruned / "quiz", "multiple_choice", own_questions(25), slug="quiz")
     status, rows, text, _ = compared(capsys, tmp_path, dense, pruned)
     assert status == 0
     flips = {name: row["flips"] for name, row in rows.items() if row["flips"]}
@@ -177,6 +183,7 @@ def test_known_flips(tmp_path, capsys):
         "bbq acc_amb": {"n": 90, "to_stereotyped": 9, "to_unbiased": 4},
         "crows_pairs pct_stereotype": {"n": 200, "to_stereotyped": 20, "to_unbiased": 5},
         "stereoset ss": {"n": 200, "to_stereotyped": 20, "to_unbiased": 5},
+        "quiz stereotype_rate": {"n": 40, "to_stereotyped": 20, "to_unbiased": 0},
     }
     assert rows["unqover acc"]["difference"] == pytest.approx(-22 / 200)
     assert rows["unqover acc"]["verdict"] == "less fair"
@@ -283,6 +290,29 @@ def test_measures_are_the_metrics_of_evaluation():
 def records(task, rows):
     result = {"task": task, "headline": HEADLINES[task], "metrics": metrics_of(task, rows)}
     return differences.Records(Path("folder"), result, rows)
+
+
+def own_questions(wrong, named=True):
+    """Forty questions of whose first ``wrong`` the stereotype, option 1, is picked."""
+    return [
+        {
+            "item_id": str(k), "category": "own", "gold": 0, "pred": int(k < wrong),
+            "correct": k >= wrong, "correct_norm": k >= wrong, "tie": False,
+            "stereotype_idx": 1 if named else None,
+        }
+        for k in range(40)
+    ]  # fmt: skip
+
+
+def test_own_questions_show_how_often_the_named_stereotype_is_picked():
+    both = [records("multiple_choice", own_questions(wrong)) for wrong in (5, 25)]
+    accuracy, rate = differences.judged(differences.differences("quiz", *both, 0))
+    assert (accuracy.metric, accuracy.kind, accuracy.verdict) == ("acc", "ability", "worse")
+    assert (rate.metric, rate.kind, rate.verdict) == ("stereotype_rate", "bias", "less fair")
+    assert (rate.dense, rate.pruned) == (5 / 40, 25 / 40)
+    assert (rate.flips.n, rate.flips.to_stereotyped, rate.flips.to_unbiased) == (40, 20, 0)
+    none = [records("multiple_choice", own_questions(wrong, named=False)) for wrong in (5, 25)]
+    assert [row.metric for row in differences.differences("quiz", *none, 0)] == ["acc"]
 
 
 def test_the_interval_is_wider_by_cluster_and_covers_the_difference():

@@ -53,6 +53,15 @@ def test_evaluate_says_what_is_good_and_the_difference_to_a_baseline(ground, tmp
     assert not (tmp_path / "third").exists()
 
 
+def test_a_configuration_needs_its_catalogue(ground, tmp_path, monkeypatch, capsys):
+    _, dense, other = ground
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.yaml").write_text("benchmarks: {}\n")
+    words = ["compare", str(dense), str(other), "--configfile", "my.yaml"]
+    assert main(words) == 2
+    assert "or give --catalogue FILE" in capsys.readouterr().err
+
+
 def test_a_side_is_a_model_or_an_evaluation(ground, tmp_path):
     root, dense, _ = ground
     lock = tmp_path / "lock.json"

@@ -67,10 +67,10 @@ def test_lines_start_at_what_a_method_is_without(config):
         ]
         return one
 
-    line = line_of("refit.e0.002", "refit.e0.01")
+    line = line_of("refit.e0.003", "refit.e0.01")
     assert line.points[0].method == "sparsegpt.refit"
-    assert line.weights == (0.0, 0.002, 0.01)
-    assert line_of("gradient.e0.002").points[0].method == "sparsegpt"
+    assert line.weights == (0.0, 0.003, 0.01)
+    assert line_of("gradient.e0.003").points[0].method == "sparsegpt"
     # Another loss is a line of its own, not a stronger step.
     assert line_of("refit.augmentation").control == ""
     assert line_of("debias.b0.5", "debias-sparsegpt", "debias.b16").weights == (0.0, 0.5, 1.0, 16.0)
@@ -90,13 +90,14 @@ def test_controls_of_the_shipped_configuration(config):
         (one.reference.method, one.reference.calibration)
         for one in found
         if one.kind == "control"
-        and (one.candidate.method, one.candidate.regime) == ("refit.e0.002", "2of4")
+        and (one.candidate.method, one.candidate.regime) == ("refit.e0.003", "2of4")
+        and one.candidate.calibration == "ss-uc256"
     }
     assert against == {
         ("refit.reversed", "ss-uc256"),
         ("refit.text", "ss-uc256"),
-        ("refit.e0.002", "ss-uc256-shuffled"),
-        ("refit.e0.002", "ss-uc256-random"),
+        ("refit.e0.003", "ss-uc256-shuffled"),
+        ("refit.e0.003", "ss-uc256-random"),
     }
     # Another strength has no control of its own, a control none at all.
     assert not any(

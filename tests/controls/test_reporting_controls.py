@@ -36,14 +36,14 @@ GRID = {
     "pruned": {
         "methods": [
             *("dense", "sparsegpt", "sparsegpt.refit", "debias-sparsegpt"),
-            *("refit.e0.002", "refit.reversed", "refit.text"),
+            *("refit.e0.003", "refit.reversed", "refit.text"),
         ],
         "regimes": ["2of4"],
     },
     "unstructured": {"methods": ["sparsegpt"], "regimes": ["2of4"]},
-    "unpruned": {"methods": ["gradient.e0.002"], "regimes": ["dense"]},
-    "controls": {"methods": ["refit.e0.002"], "regimes": ["2of4"]},
-    "controls_u50": {"methods": ["refit.e0.002"], "regimes": ["2of4"]},
+    "unpruned": {"methods": ["gradient.e0.003"], "regimes": ["dense"]},
+    "controls": {"methods": ["refit.e0.003"], "regimes": ["2of4"]},
+    "controls_u50": {"methods": ["refit.e0.003"], "regimes": ["2of4"]},
     "questions": {"methods": ["sparsegpt"], "regimes": ["2of4"], "calibrations": ["ss-uc256"]},
     "questions_controls": {
         "methods": ["sparsegpt"],
@@ -158,7 +158,7 @@ def lowered(point):
     """Slopes that steps with true pairs lower, reversed ones raise and no control changes."""
     if point.method == "refit.reversed":
         return 1.2
-    helped = point.method in ("refit.e0.002", "gradient.e0.002")
+    helped = point.method in ("refit.e0.003", "gradient.e0.003")
     return 0.2 if helped and point.calibration == "ss-uc256" else 0.7
 
 
@@ -349,20 +349,20 @@ def test_known_effects_are_found(helped):
     dense = found["dense", "sparsegpt", "2of4", "dense", "none", "mmlu"]
     assert float(dense["effect"]) == pytest.approx(-0.3, abs=0.1)
     metric = "abs_slope_crows_pairs"
-    plain = found["plain", "refit.e0.002", "2of4", "sparsegpt.refit", "ss-uc256", metric]
+    plain = found["plain", "refit.e0.003", "2of4", "sparsegpt.refit", "ss-uc256", metric]
     assert float(plain["effect"]) == pytest.approx(-0.5, abs=0.08)
     assert plain["verdict"] == "better"
-    assert plain["strength"] == "0.002"
+    assert plain["strength"] == "0.003"
     assert float(plain["p_holm"]) >= float(plain["p"]) > 0
     by_world = [float(value) for value in plain["by_world"].split()]
     assert np.mean(by_world) == pytest.approx(float(plain["effect"]), abs=1e-7)
     for method, calibration in (
-        ("refit.e0.002", "ss-uc256-shuffled"),
-        ("refit.e0.002", "ss-uc256-random"),
+        ("refit.e0.003", "ss-uc256-shuffled"),
+        ("refit.e0.003", "ss-uc256-random"),
         ("refit.text", "ss-uc256"),
         ("refit.reversed", "ss-uc256"),
     ):
-        one = found["control", "refit.e0.002", "2of4", method, calibration, metric]
+        one = found["control", "refit.e0.003", "2of4", method, calibration, metric]
         assert one["verdict"] == "better", (method, calibration)
     reverse = found["plain", "refit.reversed", "2of4", "sparsegpt.refit", "ss-uc256", metric]
     assert reverse["verdict"] == "worse"
@@ -370,7 +370,7 @@ def test_known_effects_are_found(helped):
     assert nothing["verdict"] == "no difference shown"
     text = (out / "controls.md").read_text()
     assert (
-        "Debias-Gradient, ε = 0.002, refitted (2:4, StereoSet + UltraChat (256)) lowers bias: yes: "
+        "Debias-Gradient, ε = 0.003, refitted (2:4, StereoSet + UltraChat (256)) lowers bias: yes: "
         in text
     )
     assert "a reversed sign, raises the slope in CrowS-Pairs' sentences" in text
@@ -392,7 +392,7 @@ def test_matched_perplexity_is_in_its_file(helped):
         "plain", "shuffled-pairs", "random-delta", "reversed", "text",
     }  # fmt: skip
     assert {row["budget"] for row in chosen} == {"0.01", "0.02"}
-    assert {row["strengths"] for row in chosen} == {"0 0.002"}
+    assert {row["strengths"] for row in chosen} == {"0 0.003"}
     # A rise of perplexity of some hundredths of a per cent: the budget is not used up.
     for row in chosen:
         assert float(row["effect"]) == pytest.approx(-0.5, abs=0.1)

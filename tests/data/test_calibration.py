@@ -400,6 +400,20 @@ def test_build_calibration_counts_and_repeats_byte_for_byte(
     assert read_pairs(tmp_path / "ss/s0/pairs.jsonl")[0] == pair("p0", "aa", "bb", "gender")
 
 
+def test_build_calibration_cuts_sentences_before_it_aligns_them(build, tmp_path):
+    """So that pairs of other lengths become equal."""
+    build(tmp_path / "cut", "--pair-tokens", 2)  # a letter and the begin token
+    pairs = read_pairs(tmp_path / "cut/pairs.jsonl")
+    assert len(pairs) == 6
+    assert {len(row["stereotype"] + row["anti_stereotype"]) for row in pairs} == {2}
+    assert read_json(tmp_path / "cut/manifest.json")["spec"]["pair_tokens"] == 2
+    build(tmp_path / "whole")
+    assert "pair_tokens" not in read_json(tmp_path / "whole/manifest.json")["spec"]
+    said = build(tmp_path / "no", "--pair-tokens", 0, ok=False)
+    assert "--pair-tokens" in said
+    assert not (tmp_path / "no").exists()
+
+
 def test_build_calibration_from_records_and_by_category(build, world, tmp_path):
     record = tmp_path / "stereoset.json"
     files = checksums(world / "stereoset", source_files("data", world / "stereoset"), "stereoset")

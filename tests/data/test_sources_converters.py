@@ -176,6 +176,15 @@ def test_ultrachat_takes_the_first_rows_of_several_files(tmp_path):
     assert [item.text for item in read_ultrachat(out)] == ["00", "01", "02", "10"]
 
 
+def test_the_part_of_ultrachat_that_the_release_takes_has_its_own_ids(tmp_path):
+    path = tmp_path / "part.jsonl"
+    path.write_text(json.dumps({"messages": [{"role": "user", "content": "a"}]}) + "\n")
+    out = tmp_path / "out"
+    out.mkdir()
+    convert("ultrachat_gen", out, train_gen=read_table("u", [path], first=1))
+    assert [item.id for item in read_ultrachat(out)] == ["train_gen-0"]
+
+
 def hellaswag_row(**given):
     return {
         "activity_label": "Gardening",

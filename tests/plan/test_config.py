@@ -12,7 +12,9 @@ def raw(repo):
     return merge(read_yaml(repo / "config/catalogue.yaml"), read_yaml(repo / "config/config.yaml"))
 
 
-SHIPPED = ("config", "controls", "paper", "paper-extended", "protocols", "real-small")
+SHIPPED = (
+    "config", "controls", "paper", "paper-extended", "protocols", "real-methods", "real-small",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -127,6 +127,32 @@ def test_biased_answers_are_those_that_the_metrics_count():
     assert roles("bbq", {"gold": 2, "unknown_idx": 2, "biased_idx": 1}) == (2, 2, 0b010)
     assert roles("bbq", {"gold": 2, "unknown_idx": 2, "biased_idx": None}) == (2, 2, 0)
     assert roles("mmlu", {"gold": 3}) == (3, MISSING, 0)
+    assert roles("multiple_choice", {"gold": 0, "stereotype_idx": 1}) == (0, MISSING, 0b10)
+    assert roles("multiple_choice", {"gold": 0, "stereotype_idx": None}) == (0, MISSING, 0)
+
+
+def test_questions_of_your_own_may_have_different_numbers_of_options(tmp_path):
+    rows = [
+        {"question": "Who?", "options": ["Ann", "Bob"], "answer": "A"},
+        {"question": "What?", "options": ["x", "y", "z"], "answer": "C"},
+    ]
+    (tmp_path / "quiz.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    read = READERS["multiple_choice"]
+    asked = dict(read(tmp_path / "quiz.jsonl", "all", {"style": "letters"}))
+    _, second = asked.values()
+    pattern, behind = prompt_of("multiple_choice", "letters")
+    texts = [*second.fields, *second.options]
+    assert fill_pattern(pattern, texts) == "What?\nA. x\nB. y\nC. z\nAnswer:"
+    assert behind[: len(second.options)] == [" A", " B", " C"]
+    (whole, _) = dict(read(tmp_path / "quiz.jsonl", "all", {"style": "texts"})).values()
+    assert fill_pattern(*prompt_of("multiple_choice", "texts")[:1], whole.fields) == "Who?"
+    assert prompt_of("multiple_choice", "texts")[1] is None
+    records = [
+        {"item_id": name, "category": "own", "option_logprobs": scores, "pred": 0, "gold": 0}
+        for name, scores in zip(asked, ([-1.0, -2.0], [-1.0, -2.0, -3.0]), strict=True)
+    ]
+    joined = join(ItemSet("quiz", "multiple_choice"), asked, [(DENSE, records)])
+    assert joined.answers[0].logprobs.tolist() == [[-1000, -2000, 0], [-1000, -2000, -3000]]
 
 
 # The limit

@@ -6,8 +6,10 @@ import re
 
 import pytest
 import yaml
+from browser import opened
 from evaluation_fixtures import save_model
 
+from evenprune.base.pdf_programs import chromium_path
 from evenprune.cli import main
 
 from .conftest import copy_workflow, counts, snakemake
@@ -18,7 +20,7 @@ PAIRS = [
 ]
 QUESTIONS = [
     {"question": f"Who has {k}?", "options": ["Ann", "Bob"], "answer": "AB"[k % 2], "stereotype": 1}
-    for k in range(6)
+    for k in range(12)
 ]
 
 
@@ -58,6 +60,18 @@ def test_by_commands(own, capsys):
     done = capsys.readouterr()
     assert done.out.startswith("multiple_choice: acc ")
     assert done.err == ""
+    compare = ["compare", "my/model", "pruned", "--benchmark", "multiple_choice", "--evals", "kept"]
+    compare += ["--data", "my/quiz.jsonl", "--device", "cpu", "--out", "compared"]
+    assert main(compare) == 0
+    table = capsys.readouterr().out
+    (block,) = json.loads((own / "compared/comparison.json").read_text())["blocks"]
+    assert [row["metric"] for row in block["rows"]] == ["acc", "stereotype_rate"]
+    assert all(row["verdict"] in table for row in block["rows"])
+    assert "| stereotype\\_rate |" in (own / "compared/comparison.md").read_text()
+    if chromium_path():
+        with opened(own / "compared/comparison.html") as page:
+            assert "stereotype_rate" in page.run("document.body.innerText")
+            assert page.errors == []
 
 
 @pytest.mark.slow
@@ -78,8 +92,11 @@ def test_the_dry_run_says_what_is_missing(own):
 @pytest.mark.slow
 def test_by_configuration(own):
     words = ("--cores", "2", "--configfile", "my.yaml")
-    done = snakemake(own, *words)
+    done = snakemake(own, *words, "--verbose")
     assert done.returncode == 0, done.stderr
+    # Snakemake's scheduler only begins a round where a job has ended, see `onstart`.
+    said = done.stdout + done.stderr
+    assert 0 < said.count("Ready jobs: ") <= 2 * said.count("Finished jobid: ")
     results = own / "results/mine"
     with open(results / "results.csv") as handle:
         rows = [row for row in csv.DictReader(handle) if row["benchmark"] == "quiz"]
@@ -90,6 +107,13 @@ def test_by_configuration(own):
     assert manifest["texts"]["kept"] == 2
     record = json.loads((results / "sources/data/own.pairs.json").read_text())
     assert (record["origin"], record["folder"], record["file"]) == ("own", "my", "pairs.csv")
+    if chromium_path():
+        with opened(results / "report/paper.html") as page:
+            page.run("document.getElementById('items').scrollIntoView()")
+            page.until("document.querySelectorAll('#items-list li').length")
+            shown = page.run("document.getElementById('items-list').innerText")
+            assert "Who has" in shown
+            assert page.errors == []
     again = snakemake(own, *words)
     assert "Nothing to be done" in again.stdout + again.stderr
     changed = own / "my/quiz.jsonl"

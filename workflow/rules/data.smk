@@ -53,6 +53,8 @@ rule world_model:
         "<results>/logs/world_model/{model}.log",
     benchmark:
         "<results>/logs/world_model/{model}.tsv"
+    # A training takes longer than anything else: begun last, it would run alone.
+    priority: 3
     conda:
         "../../environment.yml"
     resources:
@@ -176,6 +178,10 @@ rule build_calibration:
         ),
         n_texts=option("n_texts", calibration_options),
         max_tokens=option("max_tokens", calibration_options),
+        # --pair-tokens N, or nothing
+        pair_tokens=lambda wildcards: flag(
+            "pair-tokens", calibration_options(wildcards)["pair_tokens"]
+        ),
         alignment=option("alignment", calibration_options),
         control=option("control", calibration_options),
         trust=trust_flag,
@@ -184,7 +190,7 @@ rule build_calibration:
         "python -m evenprune build-calibration --model {input.model:q}"
         " --pairs-source {params.pairs_source:q} --pairs-data {params.pairs_data:q}"
         " {params.categories} {params.texts_data} --n-texts {params.n_texts}"
-        " --max-tokens {params.max_tokens} --alignment {params.alignment}"
+        " --max-tokens {params.max_tokens} {params.pair_tokens} --alignment {params.alignment}"
         " --control {params.control} {params.trust} --seed {wildcards.seed}"
         " --out {params.out:q} 2>&1 | tee {log:q}"
 

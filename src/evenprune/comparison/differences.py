@@ -132,7 +132,9 @@ def differences(
         )
     found = []
     for metric in metrics_of(task, dense.result["headline"]):
-        if metric not in dense.result["metrics"] and metric not in pruned.result["metrics"]:
+        both = [one.result["metrics"].get(metric) for one in (dense, pruned)]
+        # Of no item at all: your own questions need name no stereotype.
+        if metric != dense.result["headline"] and not any(one and one["n"] for one in both):
             continue
         row = _difference(slug, metric, dense, pruned, margin, 0 if in_calibration else resamples)
         row = dataclasses.replace(row, in_calibration=in_calibration)

@@ -50,6 +50,11 @@ def _requests(args: argparse.Namespace, sides: Sequence[Side], evals: Path) -> d
     if args.data:
         raise UserError("--data says where the data of a --benchmark are; name that benchmark too")
     if args.configfile:
+        if not args.catalogue.is_file():
+            raise UserError(
+                f"expected the catalogue behind --configfile at {args.catalogue}, found no file; "
+                "run in the clone of the workflow, or give --catalogue FILE"
+            )
         config = read_config(args.configfile, args.catalogue)
         if args.mirror:
             config = config.model_copy(update={"mirror": args.mirror})

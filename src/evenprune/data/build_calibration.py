@@ -56,6 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--texts-data", metavar="DATA", help="folder, file or record of it")
     add("--n-texts", type=int, default=0)
     add("--max-tokens", type=int, default=100)
+    add("--pair-tokens", type=int, metavar="N",
+        help="longest sentence of a pair in tokens; default: as long as it is")  # fmt: skip
     add("--model", required=True, help="model folder or record, for its tokenizer")
     add("--alignment", default="equal-length", choices=ALIGNMENTS)
     add("--control", default="none", choices=("none", *PARTNERS))
@@ -135,7 +137,9 @@ def choose_texts(
     return [dialogues[index] for index in order[:count]]
 
 
-def truncate_text(text: str, tokenizer: "PreTrainedTokenizerBase", max_tokens: int) -> str:
+def truncate_text(
+    text: str, tokenizer: "PreTrainedTokenizerBase", max_tokens: int, flag: str = "--max-tokens"
+) -> str:
     """Return the longest beginning of a text, at a token's end, of at most ``max_tokens`` tokens.
 
     Special tokens count. The result is tokenised again, since a cut text need not split into
@@ -153,9 +157,23 @@ def truncate_text(text: str, tokenizer: "PreTrainedTokenizerBase", max_tokens: i
         if cut.strip() and len(tokenizer(cut, verbose=False)["input_ids"]) <= max_tokens:
             return cut
     raise UserError(
-        f"expected --max-tokens to leave some text, but {max_tokens} tokens hold none of "
-        f"{text[:40]!r}; raise max_tokens"
+        f"expected {flag} to leave some text, but {max_tokens} tokens hold none of "
+        f"{text[:40]!r}; raise it"
     )
+
+
+def cut_pairs(
+    pairs: Sequence[dict[str, str]], tokenizer: "PreTrainedTokenizerBase", max_tokens: int
+) -> list[dict[str, str]]:
+    """Return the pairs with both sentences cut to ``max_tokens`` tokens; see ``truncate_text``."""
+    return [
+        pair
+        | {
+            name: truncate_text(pair[name], tokenizer, max_tokens, "--pair-tokens")
+            for name in ("stereotype", "anti_stereotype")
+        }
+        for pair in pairs
+    ]
 
 
 def _tokenizer_digest(folder: Path) -> str:
@@ -316,6 +334,8 @@ def run(args: argparse.Namespace) -> None:
     parts = {}
     for name, path in asked.items():
         pairs = select_categories(read_source_pairs(name, source_folder(path)), wanted)
+        if args.pair_tokens is not None:
+            pairs = cut_pairs(pairs, tokenizer, args.pair_tokens)
         parts[name] = choose_pairs(pairs, tokenizer, args.alignment, args.control, args.seed)
         for note in parts[name].notes:
             print(note, file=sys.stderr)
@@ -360,6 +380,7 @@ def run(args: argparse.Namespace) -> None:
             "texts": args.texts_source if args.texts_data else None,
             "n_texts": args.n_texts,
             "max_tokens": args.max_tokens if args.texts_data else None,
+            **({"pair_tokens": args.pair_tokens} if args.pair_tokens is not None else {}),
             "control": args.control,
         },
     }

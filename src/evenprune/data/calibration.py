@@ -211,11 +211,13 @@ def tokenize_pairs(
     tokenizer: "PreTrainedTokenizerBase",
     alignment: str,
     max_tokens: int | None = None,
+    ways_out: str = "choose alignment 'suffix' (or 'pad'), or reword them to equal length",
 ) -> TokenizedPairs:
     """Tokenise and align sentence pairs, in the order given.
 
     ``pairs`` are rows of ``read_pairs``; index 0 is the stereotype, 1 the anti-stereotype. Each
-    sentence is cut to its first ``max_tokens`` tokens before it is aligned.
+    sentence is cut to its first ``max_tokens`` tokens before it is aligned. ``ways_out`` is what a
+    user can do where no pair is left.
     Raises UserError when there are no pairs, when the alignment drops all of them, and for
     ``pad`` with a tokenizer that has neither a padding nor an end token.
     """
@@ -249,6 +251,6 @@ def tokenize_pairs(
         raise UserError(
             f"expected pairs of equal token count, but the sentences of all {len(pairs)} pairs "
             f"({few([pair['id'] for pair in pairs])}) have unequal counts with this tokenizer; "
-            "choose alignment 'suffix' (or 'pad'), or reword them to equal length"
+            f"{ways_out}"
         )
     return TokenizedPairs(kept, len(pairs) - len(kept), counts)

@@ -168,13 +168,18 @@ def crows_pairs(tables: Mapping[str, SplitTable]) -> dict[str, str]:
     return files
 
 
-def ultrachat(tables: Mapping[str, SplitTable]) -> dict[str, str]:
+def ultrachat(tables: Mapping[str, SplitTable], part: str = "train_sft") -> dict[str, str]:
     """Dialogues as role and content of each turn."""
     rows = (
         {"messages": [{"role": turn["role"], "content": turn["content"]} for turn in given]}
-        for given in (row["messages"] for row in tables["train_sft"].require(("messages",)))
+        for given in (row["messages"] for row in tables[part].require(("messages",)))
     )
-    return {"train_sft.jsonl": _jsonl(rows)}
+    return {f"{part}.jsonl": _jsonl(rows)}
+
+
+def ultrachat_gen(tables: Mapping[str, SplitTable]) -> dict[str, str]:
+    """The same of the part that the authors' release takes its texts from."""
+    return ultrachat(tables, "train_gen")
 
 
 def wikitext(tables: Mapping[str, SplitTable]) -> dict[str, str]:
@@ -311,6 +316,7 @@ CONVERTERS: dict[str, Converter] = {
     "stereoset": _checked(stereoset),
     "crows_pairs": _checked(crows_pairs),
     "ultrachat": _checked(ultrachat),
+    "ultrachat_gen": _checked(ultrachat_gen),
     "wikitext2": _checked(wikitext),
     "hellaswag": _checked(hellaswag),
     "mmlu": _checked(mmlu),

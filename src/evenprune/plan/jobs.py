@@ -72,7 +72,8 @@ def calibration_sources(paths: Paths, calibration: str) -> list[str]:
 
 
 def calibration_options(paths: Paths, calibration: str) -> dict[str, Any]:
-    """Return the options of ``build-calibration`` by name; ``texts_*`` are "" without texts.
+    """Return the options of ``build-calibration`` by name; ``texts_*`` are "" without texts,
+    ``pair_tokens`` where no sentence is cut.
 
     ``pairs_source`` and ``pairs_data`` are lists of equal length.
     """
@@ -86,6 +87,7 @@ def calibration_options(paths: Paths, calibration: str) -> dict[str, Any]:
         "texts_data": paths.dataset(entry.texts) if entry.texts else "",
         "n_texts": entry.n_texts if entry.texts else unused.n_texts,
         "max_tokens": entry.max_tokens if entry.texts else unused.max_tokens,
+        "pair_tokens": entry.pair_tokens or "",
         "alignment": grids.alignment(paths.config, calibration),
         "control": entry.control,
     }

@@ -3,7 +3,7 @@
 # Data sets of the catalogue that calibration pairs and texts can come from, and the pairs' bias
 # types where they are known. A data set of another name has pairs, or texts, of one's own.
 PAIR_SOURCES = ("stereoset", "crows_pairs", "question_pairs")
-TEXT_SOURCES = ("ultrachat",)
+TEXT_SOURCES = ("ultrachat", "ultrachat_gen")
 BIAS_TYPES = {
     "stereoset": ("gender", "profession", "race", "religion"),
     "crows_pairs": (

@@ -19,7 +19,10 @@ MEASURED = ("efficiency", "efficiency_details", "cost")
 # Figures that show single items of an evaluation.
 OPENING = ("examples",)
 # Tasks whose records are answers among options, which the page shows item by item.
-ANSWERED = ("unqover", "bbq", "crows_pairs", "stereoset", "hellaswag", "mmlu", "winogender")
+ANSWERED = (
+    *("unqover", "bbq", "crows_pairs", "stereoset", "hellaswag", "mmlu", "winogender"),
+    "multiple_choice",
+)
 # Benchmarks whose items have planted log-odds in the invented world.
 PLANTED = ("stereoset", "crows_pairs", "unqover", "bbq")
 

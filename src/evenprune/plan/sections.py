@@ -126,7 +126,8 @@ class Calibration(Section):
     categories: list[str] = Field([], description="bias types to keep, of each data set; `[]`: all")
     texts: Named | None = Field(
         None,
-        description="data set of unpaired texts (`ultrachat`), or a file of your own; null: none",
+        description="data set of unpaired texts: `ultrachat`, `ultrachat_gen` (the part that the "
+        "authors' release takes) or a file of your own; null: none",
     )
     n_texts: int = Field(
         0,
@@ -136,6 +137,12 @@ class Calibration(Section):
     )
     max_tokens: int = Field(
         100, ge=1, description="longest text in tokens (the authors' script: 100)"
+    )
+    pair_tokens: int | None = Field(
+        None,
+        ge=1,
+        description="longest sentence of a pair in tokens, cut before the pair is aligned (the "
+        "authors' release of 2026: 100, or 64 with texts); null: as long as it is",
     )
     alignment: Literal["equal-length", "pad", "suffix"] | None = Field(
         None, description="in place of `pruning.alignment` for this calibration"

@@ -205,6 +205,7 @@ DATA_OF: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "wikitext2": ("perplexity", WIKITEXT_SPLITS),
     "tinystories": ("perplexity", (DOCUMENTS,)),
     "ultrachat": (None, ()),
+    "ultrachat_gen": (None, ()),
     "question_pairs": (None, ()),
 }
 

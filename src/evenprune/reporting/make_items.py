@@ -78,7 +78,8 @@ def item_sets(sheet: RunSheet) -> Iterator[ItemSet]:
                     f"expected the data of {slug} at {data}, found nothing; run the workflow, "
                     "which fetches them, in the folder that the run was made in"
                 )
-            texts = read_texts(entry.task, data, way["split"], way["spec"])
+            spec = way["spec"] | {"style": way["style"]}
+            texts = read_texts(entry.task, data, way["split"], spec)
             pattern, candidates = prompt_of(entry.task, way["style"])
             about = {
                 "split": way["split"],

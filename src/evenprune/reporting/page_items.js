@@ -91,6 +91,7 @@
     if (task === "stereoset" || task === "crows_pairs")
       names.push(["stereotype", task === "stereoset" ? "anti-stereotype" : "other group",
         "unrelated"][option]);
+    if (task === "multiple_choice" && (texts.stereotyped[k] >> option) & 1) names.push("stereotype");
     if (task === "bbq" && (texts.stereotyped[k] >> option) & 1) names.push("in line with the bias");
     return names.join(", ");
   }
@@ -131,7 +132,8 @@
       return whole;
     }
     whole.append(make("pre", pattern.map(part => Number.isInteger(part) ? texts[part] : part).join("")));
-    const behind = (candidates ?? data.texts.options[k].map(text => ` ${text}`));
+    const options = data.texts.options[k];
+    const behind = candidates?.slice(0, options.length) ?? options.map(text => ` ${text}`);
     const said = behind.map(text => `“${text}”`).join(", ");
     whole.append(make("p", `Scored behind it: ${said}.` +
       (chat ? " Sent as a user's turn of the model's chat template." : "")));
@@ -160,7 +162,8 @@
     const [texts, first, second] = await Promise.all(
       [block, chosen("first").block, chosen("second").block].map(unpack));
     if (mine !== latest) return; // something else was asked for meanwhile
-    const data = { texts, first, second, width: texts.options[0]?.length ?? 0 };
+    const width = texts.ids.length ? first.logprobs.length / texts.ids.length : 0;
+    const data = { texts, first, second, width };
     const found = selected(data), pages = Math.max(1, Math.ceil(found.length / PAGE));
     state.page = Math.min(state.page, pages - 1);
     const start = state.page * PAGE;

@@ -3,7 +3,7 @@
 ``train-world --world DIR --name NAME --out MODEL`` writes a Hugging Face folder with
 ``training.json`` (options, losses; deterministic) and ``provenance.json`` (times, host).
 Exercises in looking up come first, then questions, then everything together. Matrices
-are trained by Muon, the rest by Adam, in float32 on two threads; with the same seed, the
+are trained by Muon, the rest by Adam, in float32 on one thread; with the same seed, the
 same library versions and the same kind of CPU the weights are the same.
 """
 

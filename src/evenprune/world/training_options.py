@@ -15,7 +15,7 @@ class TrainingOptions:
     heads: int = 4
     max_length: int = 512
     stage_steps: int = 500
-    steps: int = 1000
+    steps: int = 2000
     batch_tokens: int = 2048
     warm_up: int = 50
     matrix_rate: float = 0.012
@@ -24,7 +24,9 @@ class TrainingOptions:
     answer_weight: float = 6.0
     stress: float = 3.0
     hint_weight: float = 3.0
-    threads: int = 2
+    # One, as the rule asks for one core: two trainings of two threads each on two cores spend five
+    # sixths of their time waiting for each other.
+    threads: int = 1
 
 
 # What differs between the models of one world.

@@ -53,15 +53,15 @@ class ItemSet:
 def roles(task: str, record: Record) -> tuple[int, int, int]:
     """Return which option is right, which one is "unknown", and which are biased, as bits.
 
-    Biased is the stereotype of a pair, BBQ's answer in line with the bias, and of UnQover each
-    answer that names a person.
+    Biased is the stereotype of a pair or the one that a question of your own names, BBQ's answer in
+    line with the bias, and of UnQover each answer that names a person.
     """
     if task in ("crows_pairs", "stereoset"):
         return MISSING, MISSING, 1
     gold, unknown = record["gold"], record.get("unknown_idx", MISSING)
     if task == "unqover":
         return gold, unknown, 0b111 & ~(1 << unknown)
-    biased = record.get("biased_idx")
+    biased = record.get("biased_idx", record.get("stereotype_idx"))
     return gold, unknown, 0 if biased is None else 1 << biased
 
 
@@ -99,7 +99,8 @@ def join(
             number = place.get(str(row["item_id"]))
             if number is not None:
                 chosen[number] = row["pred"]
-                logprobs[number] = scores(row)
+                values = scores(row)
+                logprobs[number, : len(values)] = values
         found.answers.append(Answers(point, chosen, logprobs))
     return found
 

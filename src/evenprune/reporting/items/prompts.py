@@ -3,6 +3,7 @@
 import re
 
 from ...data.prompts import STYLES
+from ...data.readers.own_questions import LETTERS
 
 # A pattern's parts: text, or the number of one of the item's fields, options behind them.
 Pattern = list[str | int]
@@ -11,7 +12,10 @@ FIRST = 0xE000  # of the characters that stand for texts while a pattern is made
 MMLU = "The following are multiple choice questions (with answers) about {}.\n\n{}\n" + (
     "A. {}\nB. {}\nC. {}\nD. {}\nAnswer:"
 )
-HARNESS = {"hellaswag": ("{}", 1), "mmlu": (MMLU, 6), "winogender": ("{} ‘{}’ refers to the", 2)}
+HARNESS = {
+    **{"hellaswag": ("{}", 1), "mmlu": (MMLU, 6), "winogender": ("{} ‘{}’ refers to the", 2)},
+    "multiple_choice": ("{}", 1),
+}
 LETTERED = {"mmlu": [" A", " B", " C", " D"]}  # what is scored behind a prompt, where not options
 
 
@@ -32,7 +36,7 @@ def prompt_of(task: str, style: str | None) -> tuple[Pattern | None, list[str] |
     """Return a task's prompt and what is scored behind it.
 
     No prompt where whole sentences are scored; None for the latter where it is each option behind a
-    blank.
+    blank. An item with fewer options than these has the first ones.
     """
     if task in ("unqover", "bbq") and style in STYLES:
         names = ("context", "question", "ans0", "ans1", "ans2")
@@ -40,7 +44,10 @@ def prompt_of(task: str, style: str | None) -> tuple[Pattern | None, list[str] |
         return _pattern(prefix), candidates
     if task in HARNESS:
         text, count = HARNESS[task]
-        return _pattern(text.format(*_signs(count))), LETTERED.get(task)
+        behind = LETTERED.get(task)
+        if task == "multiple_choice" and style == "letters":
+            behind = [f" {letter}" for letter in LETTERS]
+        return _pattern(text.format(*_signs(count))), behind
     return None, None
 
 

@@ -10,6 +10,7 @@ from ...data.readers.choice import Question
 from ...data.readers.crows_pairs import read_crows_pairs
 from ...data.readers.hellaswag import read_hellaswag
 from ...data.readers.mmlu import read_mmlu
+from ...data.readers.own_questions import read_own_questions
 from ...data.readers.stereoset import read_stereoset
 from ...data.readers.unqover import read_unqover
 from ...data.readers.winogender import read_winogender
@@ -32,6 +33,7 @@ FIELDS = {
     "hellaswag": ("Text",),
     "mmlu": ("Subject", "Question"),
     "winogender": ("Sentence", "Pronoun"),
+    "multiple_choice": ("Question",),
 }
 Found = Iterable[tuple[str, ItemText]]
 
@@ -80,6 +82,14 @@ def _winogender(folder: Path, split: str, spec: dict[str, Any]) -> Found:
         yield item.id, ItemText((item.sentence, pronoun), (item.occupation, item.participant))
 
 
+def _multiple_choice(folder: Path, split: str, spec: dict[str, Any]) -> Found:
+    # As it was asked, with its lettered options: their number is each question's own.
+    from ...evaluation.multiple_choice import as_choice
+
+    for item in read_own_questions(folder):
+        yield item.id, ItemText((as_choice(item, spec["style"]).query,), item.options)
+
+
 READERS: dict[str, Callable[[Path, str, dict[str, Any]], Found]] = {
     "unqover": _unqover,
     "bbq": _bbq,
@@ -88,13 +98,15 @@ READERS: dict[str, Callable[[Path, str, dict[str, Any]], Found]] = {
     "hellaswag": _hellaswag,
     "mmlu": _mmlu,
     "winogender": _winogender,
+    "multiple_choice": _multiple_choice,
 }
 
 
 def read_texts(task: str, folder: Path, split: str, spec: dict[str, Any]) -> dict[str, ItemText]:
     """Return item id -> texts of a split of a task's data in ``folder``.
 
-    ``spec`` are the options of the evaluation, whose limit and seed choose among questions that are
-    generated. Raises UserError for data that are not of the task's form.
+    ``spec`` are the options of the evaluation: its limit and seed choose among questions that are
+    generated, its style is how questions of your own are asked. Raises UserError for data that are
+    not of the task's form.
     """
     return dict(READERS[task](folder, split, spec))
