@@ -6,10 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from fake_hub import FakeHub
 from pruning_models import save_model
 
 from evenprune.base.errors import UserError
-from evenprune.base.files import sha256_file
+from evenprune.base.files import read_json, sha256_file
 from evenprune.cli import main
 from evenprune.models.cards import split_card
 from evenprune.models.identity import check_pruned, identify, own_manifest
@@ -134,6 +135,103 @@ def test_what_is_there_is_not_sent_again(pruned, monkeypatch, capsys):
     assert "other.safetensors" in said
     assert "hf_secret" not in said
     assert len(Api.sent) == 1
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A hub that takes weights by large file storage, as the library sends them without hf_xet."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    hub = FakeHub()
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.url)
+    yield hub
+    hub.close()
+
+
+def test_what_was_uploaded_is_loaded_from_the_hub_again(pruned, server, tmp_path, capsys):
+    from evenprune.data.hub import Hub
+
+    assert main(["push", str(pruned), "--repo", "org/name", "--yes"]) == 0
+    files = server.repositories["model", "org/name"]
+    there = files.commits[files.refs["main"]]
+    assert set(there) == set(published_files(pruned, card_of(pruned)))
+    (tmp_path / "there").mkdir()
+    for name, data in there.items():
+        (tmp_path / "there" / name).write_bytes(data)
+    check_pruned(tmp_path / "there", own_manifest(tmp_path / "there"))
+    assert identify(tmp_path / "there") == identify(pruned)
+    listed = Hub().listing("org/name", "model", "main").files
+    shard = next(pruned.glob("*-00001-*.safetensors"))
+    assert listed[shard.name].sha256 == sha256_file(shard)
+    tokens = [token for _, path, token in server.requests if "org/name" in path]
+    assert set(tokens) == {"Bearer hf_secret"}
+    assert "hf_secret" not in "".join(capsys.readouterr())
+
+
+def test_an_upload_that_was_cut_off_goes_on(pruned, server, capsys):
+    shards = sorted(pruned.glob("*.safetensors"))
+    assert len(shards) > 1
+    words = ["push", str(pruned), "--repo", "org/name", "--yes"]
+    server.refused[sha256_file(shards[1])] = 403
+    assert main(words) == 2
+    assert "org/name" in capsys.readouterr().err
+    repository = server.repositories["model", "org/name"]
+    assert repository.commits[repository.refs["main"]] == {}  # no half of a model
+    server.refused["commit"] = 412
+    assert main(words) == 2
+    assert "was changed meanwhile" in capsys.readouterr().err
+    assert main(words) == 0
+    assert shards[0].name in repository.commits[repository.refs["main"]]
+    uploads = [path for kind, path, _ in server.requests if kind == "PUT"]
+    assert len([path for path in uploads if path.endswith(sha256_file(shards[0]))]) == 1
+    # Once more: weights that are there are not asked for.
+    server.requests.clear()
+    assert main(words) == 0
+    assert "were there" in capsys.readouterr().out
+    assert not [path for kind, path, _ in server.requests if kind == "PUT" or "batch" in path]
+
+
+QUESTIONS = [
+    {"id": f"q{k}", "question": f"a b c {k}", "options": ["d", "e f"], "answer": k % 2}
+    for k in range(12)
+]
+
+
+@pytest.fixture(scope="module")
+def evals(pruned):
+    """Evaluations of the pruned folder on an own multiple-choice file."""
+    data = pruned.parent / "own.jsonl"
+    data.write_text("".join(f"{json.dumps(row)}\n" for row in QUESTIONS))
+    benchmarks = {"own": {"task": "multiple_choice", "data": str(data)}}
+    words = ["--benchmarks", json.dumps(benchmarks), "--out", str(pruned.parent / "evals")]
+    assert main(["evaluate-checkpoint", "--model", str(pruned), *words]) == 0
+    return pruned.parent / "evals"
+
+
+def test_scores_on_a_card_are_those_of_the_evaluation(pruned, evals):
+    found = read_json(evals / "summary.json")["benchmarks"]["own"]["metrics"]["acc"]
+    assert found["n"] == len(QUESTIONS)
+    data, body = split_card(card_of(pruned, evals))
+    (score,) = [one for one in data.eval_results if one.metric_type == "acc"]
+    assert score.metric_value == found["value"]
+    ends = [score.metric_args[end] for end in ("low", "high")]
+    middle, half = sum(ends) / 2, (ends[1] - ends[0]) / 2
+    assert middle == pytest.approx(found["value"], abs=1e-8)
+    assert half == pytest.approx(1.959964 * found["stderr"], rel=1e-4)
+    assert score.metric_args["n"] == len(QUESTIONS)
+    assert f"| acc | {found['value']:.4f} |" in body
+    assert data.base_model is None
+
+
+def test_scores_of_another_checkpoint_are_refused(pruned, evals, tmp_path):
+    words = ["--method", "magnitude", "--regime", "u50", "--device", "cpu"]
+    base = pruned.parent / "base"
+    assert main(["prune", "--model", str(base), "--out", str(tmp_path / "other"), *words]) == 0
+    with pytest.raises(UserError, match="give the evaluations of this checkpoint"):
+        card_of(tmp_path / "other", evals)
 
 
 def test_transformers_loads_folder_and_export_alike(pruned, tmp_path, monkeypatch):
