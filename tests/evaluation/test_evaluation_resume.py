@@ -240,3 +240,17 @@ def test_parts_hold_every_request_once_and_split_no_group(rows, batch_size):
     assert all(len(one) == PART_BATCHES * batch_size for one in heads[:-1])
     for k, one in enumerate(heads):
         assert not any(one & other for other in heads[k + 1 :])
+
+
+def test_continuations_of_a_context_are_in_one_part():
+    """Whatever their lengths: their context is computed once then."""
+    requests = [
+        (("", ""), [context] * 5, [2 + k] * (1 + k * context))
+        for k in range(4)
+        for context in range(1, 9)
+    ]
+    parts = request_parts(requests, 1)
+    assert len(parts) == 4
+    for part in parts:
+        contexts = [requests[k][1][0] for k in part]
+        assert [contexts.count(one) for one in set(contexts)] == [4] * len(set(contexts))

@@ -181,6 +181,10 @@ def test_what_is_only_shown_is_only_in_the_sheet(before, raw, changes):
     assert found == {"write_run_sheet"}
 
 
+def test_another_limit_of_items_makes_only_them_again(before, raw):
+    assert changed(before, raw, items_megabytes=50) == {**WORDS, "make_items": 1}
+
+
 def test_another_place_of_the_mirror_is_only_written_down(before, raw):
     assert changed(before, raw, mirror="elsewhere") == {"locate_mirror": 1}
 

@@ -168,9 +168,11 @@ rule make_items:
     resources:
         mem_mb=memory_mb(4000),
         runtime=minutes(30),
+    params:
+        megabytes=CONFIG.items_megabytes,
     shell:
-        "python -m evenprune make-items --run-sheet {input.run_sheet:q} --out {output.answers:q}"
-        " 2>&1 | tee {log:q}"
+        "python -m evenprune make-items --run-sheet {input.run_sheet:q}"
+        " --megabytes {params.megabytes} --out {output.answers:q} 2>&1 | tee {log:q}"
 
 
 rule make_page:

@@ -53,24 +53,25 @@ def _subject_name(subject: str) -> str:
 def request_parts(requests: Sequence[tuple], batch_size: int) -> list[list[int]]:
     """Return the indices of lm-eval's requests in parts of ``PART_BATCHES`` batches.
 
-    Requests (texts, context tokens, continuation tokens) are sorted as lm-eval sorts them, by
-    length, so that its batches stay as they are. Those that share all tokens but the last go
-    through the model together and stay in one part.
+    Requests are (texts, context tokens, continuation tokens). Those that share all tokens but the
+    last go through the model together and stay in one part. Continuations of one context stand
+    together, so that it is computed once; contexts are sorted by length, as lm-eval sorts requests.
     """
-    rows = [(*request[1], *request[2]) for request in requests]
-    order = sorted(range(len(rows)), key=lambda k: (-len(rows[k]), rows[k]))
-    parts: list[list[int]] = []
-    heads = PART_BATCHES * batch_size
-    last = None
-    for k in order:
-        if rows[k][:-1] != last:
-            last = rows[k][:-1]
-            heads += 1
-            if heads > PART_BATCHES * batch_size:
-                parts.append([])
-                heads = 1
-        parts[-1].append(k)
-    return parts
+    heads: dict[tuple, list[int]] = {}
+    for k, (_, context, continuation) in enumerate(requests):
+        heads.setdefault((*context, *continuation)[:-1], []).append(k)
+    contexts: dict[tuple, list[tuple]] = {}
+    for head, members in heads.items():
+        contexts.setdefault(tuple(requests[members[0]][1]), []).append(head)
+    ordered = sorted(
+        (-max(map(len, found)), context, sorted(found)) for context, found in contexts.items()
+    )
+    rows = [heads[head] for _, _, found in ordered for head in found]
+    size = PART_BATCHES * batch_size
+    return [
+        [k for members in rows[start : start + size] for k in members]
+        for start in range(0, len(rows), size)
+    ]
 
 
 def _model_class() -> type:

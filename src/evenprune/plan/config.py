@@ -151,6 +151,12 @@ class Config(Section):
         description="make `paper.pdf` of all tables and figures; `auto`: where LaTeX or Chromium "
         "is installed",
     )
+    items_megabytes: float = Field(
+        3.0,
+        gt=0,
+        description="most that the single items of `report/paper.html` may take; beyond it a "
+        "sample is shown, items first to which pruning changed the answer",
+    )
     serving: Serving = Field(Serving(), description="throughput, energy, CO2")
 
 

@@ -27,7 +27,7 @@ LOCAL = {
     *("mirror", "lock", "store", "device", "gpus_per_job", "threads", "pdf", "keep", "check_disk")
 }
 # What decides how numbers are shown, and where; and words of the entries.
-SHOWN = ("title", "tables", "figures", "controls", "results")
+SHOWN = ("title", "tables", "figures", "controls", "results", "items_megabytes")
 WORDS = {
     "models": ("label", "params", "instruction_tuned", "multilingual", "licence"),
     "methods": ("label",),
