@@ -15,7 +15,7 @@ class TrainingOptions:
     heads: int = 4
     max_length: int = 512
     stage_steps: int = 500
-    steps: int = 2000
+    steps: int = 1750
     batch_tokens: int = 2048
     warm_up: int = 50
     matrix_rate: float = 0.012
