@@ -26,6 +26,7 @@ rule generate_world:
         train=directory("<results>/world/train"),
     log:
         "<results>/logs/generate_world.log",
+    priority: 3
     conda:
         "../../environment.yml"
     resources:
