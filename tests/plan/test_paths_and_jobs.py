@@ -1,6 +1,7 @@
 """Files and options of jobs, without Snakemake."""
 
 import copy
+import json
 from dataclasses import replace
 
 import pytest
@@ -289,6 +290,23 @@ def test_the_run_sheet_is_read_as_it_was_written(paths, tmp_path):
     spread = {name: {**entry, "gpus": 4} for name, entry in RAW["models"].items()}
     local |= {"store": "/shared/store", "models": spread}
     assert contents(Paths(configured(**local, pdf=False))) == contents(paths)
+
+
+@pytest.mark.parametrize(
+    ("damage", "line"),
+    [
+        ({"seed": None}, r"checkpoints\.0\.seed: got None, expected a whole number\)"),
+        ({"model": 3}, r"checkpoints\.0\.model: got 3, expected text\)"),
+    ],
+)
+def test_a_damaged_entry_of_the_run_sheet_is_named(paths, tmp_path, damage, line):
+    sheet = tmp_path / "run_sheet.json"
+    write_run_sheet(sheet, paths)
+    raw = json.loads(sheet.read_text())
+    raw["checkpoints"][0] |= damage
+    sheet.write_text(json.dumps(raw))
+    with pytest.raises(UserError, match=line):
+        read_run_sheet(sheet)
 
 
 def test_the_papers_grid(repo):

@@ -5,6 +5,7 @@ from typing import Any, get_args, get_origin
 
 from annotated_types import Ge
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from ..base.errors import nearest
 
@@ -26,7 +27,7 @@ def field_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[tup
         where = ".".join(str(part) for part in item["loc"] if part != "[key]")
         value, kind = item["input"], item["type"]
         if kind == "extra_forbidden":
-            keys = list(_model_at(model, item["loc"][:-1]).model_fields)
+            keys = list(_fields_at(model, item["loc"][:-1]))
             near = nearest(item["loc"][-1], keys)
             yield where, f"{where}: unknown key{near} (allowed: {', '.join(keys)})"
         elif kind == "literal_error":
@@ -51,21 +52,25 @@ def field_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[tup
 
 def _least(model: type[BaseModel], location: tuple[Any, ...]) -> str:
     """Return " from 1" for a key whose least value is 1."""
-    fields = getattr(_model_at(model, location[:-1]), "model_fields", {})
+    fields = _fields_at(model, location[:-1])
     rules = fields[location[-1]].metadata if location[-1] in fields else []
     return next((f" from {one.ge}" for one in rules if isinstance(one, Ge)), "")
 
 
-def _model_at(model: type[BaseModel], location: tuple[Any, ...]) -> type[BaseModel]:
-    """Return the model of the section at ``location`` of a record."""
+def _fields_at(model: type[BaseModel], location: tuple[Any, ...]) -> dict[str, FieldInfo]:
+    """Return the keys of the section at ``location`` of a record; none where it is no section."""
     annotation: Any = model
     for part in location:
         if get_origin(annotation) is dict:
             annotation = get_args(annotation)[1]
-        else:
+        elif get_origin(annotation) is list:
+            annotation = get_args(annotation)[0]
+        elif part in getattr(annotation, "model_fields", {}):
             annotation = annotation.model_fields[part].annotation
+        else:
+            return {}
         # Of ``Hub | None``, what is not None.
         options = [one for one in get_args(annotation) if isinstance(one, type)]
         if get_origin(annotation) not in (dict, list) and options:
             annotation = options[0]
-    return annotation
+    return dict(getattr(annotation, "model_fields", {}))
