@@ -201,6 +201,7 @@ def test_the_benchmarks_beside_the_default_run_work_on_a_model_of_the_world(worl
 @pytest.mark.skipif(
     "EVENPRUNE_RETRAIN" not in os.environ, reason="training takes minutes; set EVENPRUNE_RETRAIN=1"
 )
+@pytest.mark.timeout(7200)
 def test_retraining_reaches_the_shipped_figures(shipped, world, tmp_path):
     """Weights trained on another kind of CPU are other weights, with about the same figures."""
     assert main(["train-world", "--world", str(world), "--out", str(tmp_path / "model")]) == 0
