@@ -150,6 +150,17 @@ def test_the_slurm_profile_is_not_held_to_one_gpu():
     assert limit(folder / "slurm", folder / "default") == 1
 
 
+@pytest.mark.parametrize(("words", "threads"), [((), 4), (("--mode", "remote"), 3)])
+def test_a_measurement_has_all_cores_but_those_of_a_node_that_it_did_not_ask_for(
+    clone, words, threads
+):
+    target = "results/serving/world/efficiency.json"
+    done = snakemake(clone, "-n", "--cores", "4", *words, target, "--config", "threads=3")
+    assert done.returncode == 0, done.stderr
+    job = done.stdout.split("rule benchmark_serving:")[1].split("\nrule ")[0]
+    assert f"threads: {threads}\n" in job
+
+
 def test_a_model_on_two_gpus_is_pruned_on_one_and_evaluated_on_both(clone):
     text = "{device: cuda, models: {world: {gpus: 2}}, store: /shared/st}"
     (clone / "two.yaml").write_text(text)

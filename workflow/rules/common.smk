@@ -98,8 +98,13 @@ PATHS = Paths(CONFIG)
 GPUS = jobs.gpus_per_job(CONFIG)
 MIRROR = jobs.mirror(CONFIG)
 # Threads of a measurement that nothing is to disturb: all that --cores gives. On a cluster there is
-# no such number, and the job asks for a node alone (profiles/site).
-UNDISTURBED = workflow.resource_settings.cores or CONFIG.threads
+# no such number where jobs are submitted, and where they run it is not theirs; the job asks for a
+# node alone (profiles/site).
+UNDISTURBED = (
+    CONFIG.threads
+    if workflow.remote_exec
+    else workflow.resource_settings.cores or CONFIG.threads
+)
 
 
 def any_of(names):
