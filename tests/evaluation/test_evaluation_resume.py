@@ -1,6 +1,7 @@
 """A killed evaluation goes on behind its last finished batch and ends with the same bytes."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -65,7 +66,7 @@ class Counting:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_an_interrupted_run_goes_on(task, model, data, tmp_path):
+def test_an_interrupted_run_goes_on(task, model, data, tmp_path, capsys):
     with pytest.MonkeyPatch.context() as patch:
         whole = Counting(patch)
         assert cli.main(command(task, model, data, tmp_path / "whole")) == 0
@@ -82,6 +83,8 @@ def test_an_interrupted_run_goes_on(task, model, data, tmp_path):
         rest = Counting(patch)
         assert cli.main(command(task, model, data, out)) == 0
     assert rest.stages == whole.stages[stop:]
+    told = re.findall(r"continuing behind (\d+) finished batches", capsys.readouterr().err)
+    assert told == [str(stop)]
     assert contents(out) == contents(tmp_path / "whole")
     assert not (out / "partial.jsonl").exists()
 

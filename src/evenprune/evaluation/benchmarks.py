@@ -1,5 +1,6 @@
 """Running one benchmark on one model, and the identity under which its result is kept."""
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib import import_module
@@ -159,6 +160,8 @@ def run_benchmark(
     identity = run_digest(model, checksums, spec, lm.versions)
     # Another device rounds otherwise: its batches do not go together with these.
     journal = Journal(out / PARTIAL, f"{identity} {lm.device_type} {lm.dtype}")
+    if journal.count:
+        print(f"{slug}: continuing behind {journal.count} finished batches", file=sys.stderr)
     try:
         outcome = task.evaluate(lm.with_bos(spec.bos).with_journal(journal), data, resolved)
     finally:

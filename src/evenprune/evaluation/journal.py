@@ -49,6 +49,11 @@ class Journal:
         """Return what was kept of a batch, None if nothing was."""
         return self._done.get((stage, number))
 
+    @property
+    def count(self) -> int:
+        """How many batches are kept."""
+        return len(self._done)
+
     def numbers(self, stage: str) -> set[int]:
         """Return the numbers of the batches that are kept of a stage."""
         return {number for name, number in self._done if name == stage}
