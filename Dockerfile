@@ -11,10 +11,12 @@ FROM python:3.11-slim-bookworm
 
 ARG VARIANT=cpu
 ARG TORCH_INDEX=""
-# make, git for workflows taken from git, a browser that prints the PDF.
+# make, git for workflows taken from git, a browser that prints the PDF: of our own page, and in a
+# container, where its own sandbox cannot run.
 RUN apt-get update \
  && apt-get install -y --no-install-recommends make git chromium \
- && rm -rf /var/lib/apt/lists/*
+ && rm -rf /var/lib/apt/lists/* \
+ && echo 'export CHROMIUM_FLAGS="$CHROMIUM_FLAGS --no-sandbox"' > /etc/chromium.d/container
 
 WORKDIR /opt/evenprune
 # The packages first: a change of the code does not install them again.
@@ -24,6 +26,7 @@ COPY src src
 RUN PIP_NO_CACHE_DIR=1 make env VARIANT=$VARIANT TORCH_INDEX=$TORCH_INDEX PYTHON=python3.11 VENV=/opt/venv
 COPY . .
 
-ENV PATH=/opt/venv/bin:$PATH HF_HUB_DISABLE_TELEMETRY=1 HOME=/tmp
+# A name for callers whose number (-u) the image does not know: Snakemake asks for one.
+ENV PATH=/opt/venv/bin:$PATH HF_HUB_DISABLE_TELEMETRY=1 HOME=/tmp LOGNAME=evenprune
 WORKDIR /data
 CMD ["evenprune", "--help"]
