@@ -164,6 +164,19 @@ def test_a_measured_job_is_taken_as_it_was_and_others_are_scaled(tmp_path):
     assert read_rates(run, [tmp_path]).time(run.jobs[small], "cpu").basis == UNMEASURED
 
 
+def test_a_run_that_is_planned_by_another_has_its_tokens(tmp_path):
+    first, name = tmp_path / "first", "world/ss/s0"
+    assumed = graph(tmp_path / "second")
+    (first / "calibration" / name).mkdir(parents=True)
+    (first / "calibration" / name / "manifest.json").write_text('{"tokens": 7}')
+    file, catalogue = REPO / "config/config.yaml", REPO / "config/catalogue.yaml"
+    config = read_config(file, catalogue, str(tmp_path / "second"))
+    counted = make_graph(config, runs=[first])
+    job = "pruned/world/sparsegpt/2of4/ss/s0/model"
+    assert counted.jobs[job].work == 7 * counted.sizes["world"].parameters
+    assert assumed.jobs[job].work > 1000 * counted.sizes["world"].parameters
+
+
 def test_two_sizes_make_a_line_with_a_start(tmp_path):
     run = graph(tmp_path)
     small, world = (f"pruned/{m}/wanda/1of4/ss/s0/model" for m in ("world-small", "world"))

@@ -9,7 +9,7 @@ products of the forward passes alone at a rate that you assume.
 import argparse
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
         if min(values) < (name == "cores"):
             raise UserError(f"expected --{name} from {int(name == 'cores')}, got {min(values)}")
     config = read_config(args.configfile, args.catalogue, args.results)
-    graph = make_graph(config, args.parameters)
+    graph = make_graph(config, args.parameters, args.rates)
     prices = Prices(
         *(args.flops_per_second, args.gpu_watts, args.node_watts),
         *(args.price_per_gpu_hour, args.price_per_kwh),
@@ -87,10 +87,12 @@ def read_config(configfile: Path, catalogue: Path, results: str | None = None) -
     return load_config(given, DEFAULT, catalogue)
 
 
-def make_graph(config: Config, parameters: list[str] | None = None) -> Graph:
+def make_graph(
+    config: Config, parameters: list[str] | None = None, runs: Sequence[Path] = ()
+) -> Graph:
     """Return the jobs of a configuration on this machine (a PDF where a program for it is)."""
     given = read_given(parameters or [], list(config.models))
-    return Graph(Paths(config), given, pdf_available())
+    return Graph(Paths(config), given, pdf_available(), runs)
 
 
 def _about(graph: Graph, found: Forecast, rows: list[dict[str, Any]]) -> dict[str, Any]:

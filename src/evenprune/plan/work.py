@@ -5,9 +5,10 @@ alone. Work is counted in units that a measured time can be scaled by; the assum
 stand in for data that is not there yet are ``ITEMS``, ``ITEM_TOKENS`` and ``PAIR_TOKENS``.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 
 from ..base.errors import UserError
@@ -93,12 +94,21 @@ class Job:
 
 
 class Graph:
-    """The jobs of the target ``all`` of a configuration, by name, in an order that can be run."""
+    """The jobs of the target ``all`` of a configuration, by name, in an order that can be run.
+
+    ``runs`` are the results of other runs: what they counted stands in for what this one has not
+    yet, before anything is assumed.
+    """
 
     def __init__(
-        self, paths: Paths, given: Mapping[str, float] | None = None, pdf: bool = False
+        self,
+        paths: Paths,
+        given: Mapping[str, float] | None = None,
+        pdf: bool = False,
+        runs: Sequence[Path] = (),
     ) -> None:
         self.paths, self.config, self.pdf = paths, paths.config, pdf
+        self.runs = [Path(self.config.results), *runs]
         self.sizes = {
             name: model_size(paths, name, given) for name in grids.needed_models(self.config)
         }
@@ -348,14 +358,15 @@ class Graph:
     @cached_property
     def _tokens(self) -> dict[tuple[str, str, int], float]:
         """Tokens of the calibrations that are built, by model, calibration and seed."""
-        found = {}
-        for key in grids.calibrated(self.paths.checkpoints):
-            manifest = Path(self.paths.calibration(*key), "manifest.json")
+        found: dict[tuple[str, str, int], float] = {}
+        for run, key in product(self.runs, grids.calibrated(self.paths.checkpoints)):
+            manifest = run / self.inside(self.paths.calibration(*key)) / "manifest.json"
             try:
                 tokens = read_json(manifest)["tokens"]
-                found[key] = float(sum(tokens.values()) if isinstance(tokens, dict) else tokens)
+                count = float(sum(tokens.values()) if isinstance(tokens, dict) else tokens)
             except (UserError, KeyError, TypeError, ValueError):
                 continue
+            found.setdefault(key, count)
         return found
 
     def _assumed_tokens(self, calibration: str) -> float:
