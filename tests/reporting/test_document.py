@@ -117,6 +117,12 @@ def test_without_latex_chromium_prints_the_page_alike(root, tmp_path, monkeypatc
         page, out = str(root / "paper.html"), str(tmp_path / f"{name}.pdf")
         assert main(["make-paper", *options(root), "--page", page, "--out", out]) == 0
     check_pages(tmp_path / "one.pdf")
+    # A table that goes on has its head on every page.
+    count = len(pdf_pages.filled(tmp_path / "one.pdf"))
+    pages = [pdf_pages.text(tmp_path / "one.pdf", page) for page in range(1, count + 1)]
+    claims = [text for text in pages if "Tested:" in text]
+    assert len(claims) > 1
+    assert all("Measured here" in text for text in claims)
     assert (tmp_path / "one.pdf").read_bytes() == (tmp_path / "two.pdf").read_bytes()
 
 

@@ -89,7 +89,7 @@ def latex_text(content: Document, tall: Collection[str] = ()) -> str:
     for piece in content.pieces:
         parts += _piece(piece, tall)
     if content.again:
-        parts += [r"\Needspace{10\baselineskip}\subsection*{How to rerun one cell}"]
+        parts += [r"\Needspace{15\baselineskip}\subsection*{How to rerun one cell}"]
         parts.append(r"\begingroup\small")
         for sentence, command in content.again:
             parts.append(rf"{escape_latex(sentence)}\\ {command_text(command)}\par")
