@@ -10,9 +10,12 @@ from evaluation_fixtures import save_model, tiny_lm, write_datasets
 from fake_gpu import DEVICE, fake_gpu
 
 from evenprune.evaluation.benchmarks import find
+from evenprune.evaluation.causal_model import BATCH_TOKENS
 from evenprune.evaluation.language_model import LanguageModel, load_language_model
 from evenprune.evaluation.losses import nll_rows
 from evenprune.evaluation.protocol import Protocol
+
+pytestmark = pytest.mark.usefixtures("torch_products")
 
 PROMPTS = ["A Vel man stood at gate 1. A", "A Vel man stood at gate 2.", "No."]
 BENCHMARKS = {
@@ -119,7 +122,9 @@ def data(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", BENCHMARKS)
-def test_a_benchmark_is_the_same(task, model, data):
+def test_a_benchmark_is_the_same(task, model, data, monkeypatch):
+    # What is in a batch decides about the last bits.
+    monkeypatch.setitem(BATCH_TOKENS, "cpu", BATCH_TOKENS["cuda"])
     spec, folder = Protocol(task), data / BENCHMARKS[task]
     expected = find(task).evaluate(load_language_model(model, "cpu", "float32"), folder, spec)
     with fake_gpu() as record:

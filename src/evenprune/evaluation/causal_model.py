@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 # Longest context when the configuration names none (OPT-like models do name one).
 DEFAULT_MAX_LENGTH = 2048
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len")
+# Tokens of one forward pass: a batch holds as many rows as fit, at least one. On a CPU it is as
+# many as leave the results of single operations in its caches and in memory that is used again.
+BATCH_TOKENS = {"cpu": 1024, "cuda": 16384}
 # Scores of the tokens asked for at one position, and ln of the sum of exp of all tokens' scores.
 Position = tuple[list[float], float]
 # An answer's own tokens, how it finished (``end``, ``stop`` or ``length``), and a sum that is
@@ -137,6 +140,10 @@ class CausalModel:
         return [[bos, *ids] for ids in bare] if self.bos == "always" else bare
 
     # Tokens: what a backend computes
+
+    def rows_at_once(self, length: int, batch_size: int) -> int:
+        """Return how many rows of ``length`` tokens go through the model together."""
+        return max(1, min(batch_size, BATCH_TOKENS[self.device_type] // max(length, 1)))
 
     def position_scores(
         self,

@@ -55,7 +55,8 @@ def request_parts(requests: Sequence[tuple], batch_size: int) -> list[list[int]]
 
     Requests are (texts, context tokens, continuation tokens). Those that share all tokens but the
     last go through the model together and stay in one part. Continuations of one context stand
-    together, so that it is computed once; contexts are sorted by length, as lm-eval sorts requests.
+    together, so that it is computed once; contexts are sorted by length, as those of one length
+    are computed together.
     """
     heads: dict[tuple, list[int]] = {}
     for k, (_, context, continuation) in enumerate(requests):
@@ -64,9 +65,10 @@ def request_parts(requests: Sequence[tuple], batch_size: int) -> list[list[int]]
     for head, members in heads.items():
         contexts.setdefault(tuple(requests[members[0]][1]), []).append(head)
     ordered = sorted(
-        (-max(map(len, found)), context, sorted(found)) for context, found in contexts.items()
+        (-len(context), -max(map(len, found)), context, sorted(found))
+        for context, found in contexts.items()
     )
-    rows = [heads[head] for _, _, found in ordered for head in found]
+    rows = [heads[head] for *_, found in ordered for head in found]
     size = PART_BATCHES * batch_size
     return [
         [k for members in rows[start : start + size] for k in members]

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import torch
+from torch.nn.functional import cross_entropy
 
 from ..base.errors import UserError
 from ..models.loading import check_dtype, limit_threads, load_model, load_tokenizer, pick_device
@@ -20,8 +21,9 @@ from .stems import last_states, right_padded, select_rows
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-# Logits held at once, in elements: 64 million floats are 256 MB.
-LOGITS_BUDGET = 64_000_000
+# Logits held at once, in elements: on a CPU as many as stay in its caches (4 MB), on a GPU 256 MB.
+LOGITS = {"cpu": 1_000_000, "cuda": 64_000_000}
+FEWEST_POSITIONS = 128  # of one product with the output embeddings, where fewer would be slow
 
 
 def logit_transform(config: Any) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -76,6 +78,11 @@ class LanguageModel(CausalModel):
     def head(self) -> torch.nn.Linear:
         """The output embedding, a Linear of shape (vocabulary, hidden)."""
         return cast(torch.nn.Linear, self.model.get_output_embeddings())
+
+    @property
+    def positions_at_once(self) -> int:
+        """Of how many positions the logits of all tokens are held at once."""
+        return max(FEWEST_POSITIONS, LOGITS[self.device_type] // self.head.weight.shape[0])
 
     def hidden(self, tokens: torch.Tensor, past: Any = None) -> torch.Tensor:
         """Return the last hidden states, (batch, length, hidden), of ``tokens`` (batch, length).
@@ -132,13 +139,14 @@ class LanguageModel(CausalModel):
         """Return -ln p of each token given those before it, (batch, length - 1), float32."""
         hidden = self.hidden(tokens)[:, :-1]
         targets = tokens[:, 1:].to(hidden.device)
-        rows = max(1, LOGITS_BUDGET // (self.head.weight.shape[0] * tokens.shape[0]))
-        parts = []
-        for start in range(0, hidden.shape[1], rows):
-            logits = self.logits(hidden[:, start : start + rows])
-            target = targets[:, start : start + rows, None]
-            parts.append(logits.logsumexp(-1) - logits.gather(-1, target)[..., 0])
-        return torch.cat(parts, dim=1) if parts else hidden.new_zeros(hidden.shape[:2])
+        step = self.positions_at_once
+        parts = [
+            cross_entropy(self.logits(states), wanted, reduction="none")
+            for states, wanted in zip(
+                hidden.flatten(0, 1).split(step), targets.flatten().split(step), strict=True
+            )
+        ]
+        return torch.cat(parts).reshape(targets.shape)
 
     def _positions(
         self, hidden: torch.Tensor, wanted: Sequence[Sequence[int]]
@@ -147,7 +155,7 @@ class LanguageModel(CausalModel):
         ids = sorted({token for tokens in wanted for token in tokens})
         column = {token: k for k, token in enumerate(ids)}
         table = self.logits(hidden, torch.tensor(ids, device=hidden.device)).tolist()
-        step = max(1, LOGITS_BUDGET // self.head.weight.shape[0])
+        step = self.positions_at_once
         parts = [
             self.logits(hidden[k : k + step]).logsumexp(-1) for k in range(0, len(hidden), step)
         ]
@@ -205,7 +213,7 @@ class LanguageModel(CausalModel):
         self, hidden: torch.Tensor, wanted: Sequence[Sequence[int]]
     ) -> Iterator[tuple[list[float], int]]:
         """Yield each position's ln p of the wanted tokens, and the likeliest token."""
-        step = max(1, LOGITS_BUDGET // self.head.weight.shape[0])
+        step = self.positions_at_once
         for start in range(0, len(hidden), step):
             logits = self.logits(hidden[start : start + step])
             part = wanted[start : start + step]

@@ -7,10 +7,6 @@ import torch
 from ..base.progress import Progress
 from .causal_model import CausalModel
 
-# Tokens of one forward pass: a batch holds as many rows as fit, at least one. On a CPU it is as
-# many as leave the results of single operations in its caches and in memory that is used again.
-BATCH_TOKENS = {"cpu": 2048, "cuda": 16384}
-
 
 def nll_rows(
     lm: CausalModel,
@@ -29,10 +25,8 @@ def nll_rows(
     progress = Progress(len(rows), label)
     order = sorted(range(len(rows)), key=lambda k: (-len(rows[k]), k))
     start = number = 0
-    fitting = BATCH_TOKENS[lm.device_type]
     while start < len(order):
-        longest = len(rows[order[start]])
-        count = lm.batches_at_once * max(1, min(batch_size, fitting // max(longest, 1)))
+        count = lm.batches_at_once * lm.rows_at_once(len(rows[order[start]]), batch_size)
         batch = order[start : start + count]
         kept = lm.journal.get(label, number)
         if kept is None:

@@ -7,15 +7,20 @@ that begin with it.
 """
 
 import copy
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 
+from .causal_model import BATCH_TOKENS
+
 # A shorter stem saves less than handing its keys and values around costs.
 MIN_STEM = 8
+# Calling the model takes about as long as this part of a full batch.
+CALLS = 16
 
 
 def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
@@ -125,6 +130,30 @@ def _batches(
             yield heads, [k for k, _ in members], [number for _, number in members]
 
 
+def batch_sizes(lengths: Sequence[int], most: Callable[[int], int], tokens: int) -> list[int]:
+    """Return how many rows each batch has, of rows whose ``lengths`` rise.
+
+    Rows are filled up to the longest of their batch, and a call of the model costs as much as a
+    ``CALLS``-th of ``tokens``, a full batch. The sizes are those with the lowest sum of both.
+    ``most(length)`` is how many rows of a length may be in one batch.
+    """
+    call = tokens // CALLS
+    costs, sizes = [0], [0]  # of the rows up to here, and of the last batch of these
+    for end, length in enumerate(lengths, 1):
+        cost, size = min(
+            (costs[end - rows] + rows * length + call, rows)
+            for rows in range(1, min(end, most(length)) + 1)
+        )
+        costs.append(cost)
+        sizes.append(size)
+    found = []
+    end = len(lengths)
+    while end:
+        found.append(sizes[end])
+        end -= sizes[end]
+    return found[::-1]
+
+
 @torch.inference_mode()
 def last_states(
     lm: Any,
@@ -140,12 +169,16 @@ def last_states(
     Batches whose number (from 0) is in ``skip`` are not computed: None in place of the states.
     """
     stems = choose_stems(rows, counts) if lm.shares_prefixes else [0] * len(rows)
+    fitting = partial(lm.rows_at_once, batch_size=batch_size)
     number = -1
     for heads, members, owners in _batches(rows, stems, batch_size):
         cache = None
         cut = len(heads[0]) if heads else 0
-        for start in range(0, len(members), batch_size):
-            batch = members[start : start + batch_size]
+        start = 0
+        lengths = [len(rows[k]) - cut for k in members]
+        for count in batch_sizes(lengths, fitting, BATCH_TOKENS[lm.device_type]):
+            batch, owner_of = members[start : start + count], owners[start : start + count]
+            start += count
             number += 1
             if number in skip:
                 yield batch, None
@@ -155,8 +188,7 @@ def last_states(
             tokens = right_padded([rows[k][cut:] for k in batch])
             past = None
             if cache is not None:
-                owner = torch.tensor(owners[start : start + batch_size], device=cache_device(cache))
-                past = select_rows(cache, owner)
+                past = select_rows(cache, torch.tensor(owner_of, device=cache_device(cache)))
             hidden = lm.hidden(tokens, past)
             pieces = []
             for states, k in zip(hidden, batch):
