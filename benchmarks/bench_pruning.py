@@ -26,8 +26,8 @@ import time
 from pathlib import Path
 
 import torch
-from torch.nn.functional import linear
 
+from evenprune.base.onednn import linear, subtract_product
 from evenprune.data.calibration import TokenPair
 from evenprune.pruning.factor import inverse_factor
 from evenprune.pruning.hessian import Gram, Plan
@@ -75,12 +75,14 @@ def prepare(work: Path, args: argparse.Namespace, dtype: torch.dtype) -> tuple[l
     return chosen, held_out
 
 
+@torch.no_grad()
 def floor_seconds(pairs: list[dict], hidden: int, inner: int, layers: int) -> dict[str, float]:
     """Return the time of the matrix products that pruning cannot do without, each measured.
 
-    Forward passes of prefix-shared pairs (the last block once, down_proj only where its output
-    is used), one Gram matrix for each distinct input, its factor, and the products that carry
-    the weight update to later columns. Best of three for each shape.
+    They are those that pruning takes, of the faster library; ``torch_forward`` are the forward
+    passes' by torch's own. Forward passes of prefix-shared pairs (the last block once, down_proj
+    only where its output is used), one Gram matrix for each distinct input, its factor, and the
+    products that carry the weight update to later columns. Best of three for each shape.
     """
 
     def best(run) -> float:
@@ -96,15 +98,21 @@ def floor_seconds(pairs: list[dict], hidden: int, inner: int, layers: int) -> di
     ]
     sizes = [b.parts[0].ids.numel() for b in pack_pairs(tokens, [0.0] * len(tokens), True)]
     total = dict.fromkeys(("forward", "hessian", "factor", "update"), 0.0)
+    torch_forward = 0.0
     none = torch.zeros(0, dtype=torch.int64)
     for size in sizes:
         narrow, wide = torch.randn(size, hidden), torch.randn(size, inner)
         square, up = torch.randn(hidden, hidden), torch.randn(inner, hidden)
         down = torch.randn(hidden, inner)
-        first = 4 * best(lambda x=narrow, w=square: linear(x, w))
-        first += 2 * best(lambda x=narrow, w=up: linear(x, w))
-        second = first + best(lambda x=wide, w=down: linear(x, w))
-        total["forward"] += layers * first + (layers - 1) * second
+        for product in (linear, torch.nn.functional.linear):
+            first = 4 * best(lambda x=narrow, w=square, f=product: f(x, w))
+            first += 2 * best(lambda x=narrow, w=up, f=product: f(x, w))
+            second = first + best(lambda x=wide, w=down, f=product: f(x, w))
+            seconds = layers * first + (layers - 1) * second
+            if product is linear:
+                total["forward"] += seconds
+            else:
+                torch_forward += seconds
         plan = Plan(torch.ones(size), none, none, torch.zeros(0))
         for x, count in ((narrow, 3), (wide, 1)):
             gram = Gram(x.shape[1], "cpu")
@@ -120,10 +128,11 @@ def floor_seconds(pairs: list[dict], hidden: int, inner: int, layers: int) -> di
         def update(weight=weight, factor=factor, width=width) -> None:
             for start in range(0, width, 128):
                 stop = min(start + 128, width)
-                weight[stop:].addmm_(factor[start:stop, stop:].T, weight[start:stop], alpha=-1)
+                left = factor[start:stop, stop:].T
+                subtract_product(weight[stop:], left, weight[start:stop], 256)
 
         total["update"] += layers * count * best(update)
-    return total | {"seconds": sum(total.values())}
+    return total | {"seconds": sum(total.values()), "torch_forward": torch_forward}
 
 
 def speed(args: argparse.Namespace) -> None:

@@ -34,6 +34,17 @@ def shared() -> Path:
     return folder
 
 
+@pytest.fixture
+def torch_products(monkeypatch):
+    """The products of torch's own library, as those of the fake GPU are: bytes can be compared."""
+    from evenprune.base import onednn
+
+    monkeypatch.setenv(onednn.ONEDNN, "0")
+    onednn.is_faster.cache_clear()
+    yield
+    onednn.is_faster.cache_clear()
+
+
 @pytest.fixture(scope="session")
 def vllm_python() -> str:
     """The interpreter of an environment with vLLM, if there is one."""

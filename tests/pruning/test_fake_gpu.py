@@ -11,6 +11,8 @@ from fake_gpu import DEVICE, READ, UPLOAD, fake_gpu
 from evenprune.pruning import factor, solver
 from evenprune.pruning.masks import REGIMES, smallest, smallest_of_group
 
+pytestmark = pytest.mark.usefixtures("torch_products")
+
 # Positive controls: each fault is one that a CPU would not show.
 
 

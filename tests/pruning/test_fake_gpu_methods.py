@@ -22,6 +22,8 @@ from evenprune.pruning.engine import prune_model
 from evenprune.pruning.hessian import Plan
 from evenprune.pruning.options import PRUNING_METHODS, Options
 
+pytestmark = pytest.mark.usefixtures("torch_products")
+
 # Heading in docs/gpu.md of a table of waits -> the function within which they are counted.
 LOOPS = {
     "Waits in the block loop": "pruning.engine.PruningRun._prune_block",

@@ -253,6 +253,8 @@ def load_model(
     """
     from transformers import AutoModelForCausalLM
 
+    from ..base.onednn import speed_up
+
     check_model_folder(folder)
     if len(devices) > 1:
         kwargs |= spread(devices)
@@ -269,6 +271,7 @@ def load_model(
         model = model.to(device)  # type: ignore[arg-type]  # its wrapper hides self
     model.eval()
     check_finite_weights(model, folder)
+    speed_up(model)
     return model
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..base import onednn
 from ..base.checksums import sha256_cached
 from ..base.errors import UserError
 from ..models.architecture import (
@@ -65,6 +66,7 @@ class BaseModel:
         check_model_folder(folder)
         self.stored = read_folder(folder)
         self.model = load_skeleton(folder)
+        onednn.speed_up(self.model)
         self.slots = unpack_experts(self.model, self.stored)
         self.blocks_name, self.blocks = find_blocks(self.model)
         base = self.model.base_model

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..base.onednn import product
+
 # After the asked-for damping: three times ten times more, then the same ladder in float64.
 ESCALATIONS = 3
 LEAF = 128  # columns below which a triangular matrix is inverted by a solve
@@ -54,7 +56,7 @@ def invert_lower(lower: Tensor) -> Tensor:
     half = size // 2
     first, second = invert_lower(lower[:half, :half]), invert_lower(lower[half:, half:])
     corner = lower[half:, :half]
-    corner.copy_((second @ (corner @ first)).neg_())
+    corner.copy_(product(second, product(corner, first)).neg_())
     return lower
 
 

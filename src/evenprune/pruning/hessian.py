@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from ..base.onednn import add_gram
+
 PANEL = 256  # columns of H computed by one product; only the upper triangle of panels is
 
 
@@ -70,10 +72,7 @@ class Gram:
 
     def add(self, inputs: Tensor, plan: Plan) -> None:
         """Add one batch of inputs (t, d)."""
-        rows = self.rows(inputs, plan)
-        for start in range(0, len(self.sum), PANEL):
-            panel = slice(start, start + PANEL)
-            self.sum[panel, start:].addmm_(rows[:, panel].T, rows[:, start:])
+        add_gram(self.sum, self.rows(inputs, plan), PANEL)
 
     def result(self) -> Tensor:
         """Return the symmetric matrix; call once, after the last batch."""

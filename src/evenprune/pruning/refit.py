@@ -10,6 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from ..base import onednn
 from .masks import Regime
 from .options import Options
 from .target import Report, Target, stored_form
@@ -58,7 +59,7 @@ def improve(
 def row_losses(weight: Tensor, goal: Tensor, metric: Tensor) -> Tensor:
     """Return ``(v - w*) H' (v - w*)ᵀ`` of each row, (n,) float64, from float32 products."""
     error = weight - goal
-    return ((error @ metric) * error).sum(dim=1, dtype=torch.float64)
+    return (onednn.product(error, metric) * error).sum(dim=1, dtype=torch.float64)
 
 
 def refit(weight: Tensor, goal: Tensor, metric: Tensor, kept: Tensor, steps: int) -> Tensor:
@@ -73,11 +74,11 @@ def refit(weight: Tensor, goal: Tensor, metric: Tensor, kept: Tensor, steps: int
         return weight
     weight = weight.clone()
     scale = metric.diagonal().reciprocal()
-    residual = ((goal - weight) @ metric).mul_(kept)
+    residual = onednn.product(goal - weight, metric).mul_(kept)
     direction = residual * scale
     product = (residual * direction).sum(dim=1, keepdim=True)
     for step in range(steps):
-        image = (direction @ metric).mul_(kept)
+        image = onednn.product(direction, metric).mul_(kept)
         curvature = (direction * image).sum(dim=1, keepdim=True)
         length = torch.where(curvature > 0, product / curvature, 0.0)  # 0: the row is done
         weight.addcmul_(direction, length)
@@ -104,7 +105,7 @@ def swap(
     ``fixed`` columns (d,) bool and those behind the last whole group keep their weights.
     """
     weight, kept = weight.clone(), kept.clone()
-    pull = (goal - weight) @ metric  # h
+    pull = onednn.product(goal - weight, metric)  # h
     rows = torch.arange(len(weight), device=weight.device)
     leaving, coming = kept & ~fixed, ~kept & ~fixed
     step = size * max(1, BLOCK // size)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ..base.errors import UserError
+from ..base.onednn import subtract_product
 from . import plain_loop
 from .masks import Regime, smallest
 
@@ -87,7 +88,7 @@ def prune_columns(
         prune_block(block, factor, inverses[start:stop], regime, mask, error)
         loss += error.square().sum(dim=0)
         if stop < width:
-            weight_t[stop:].addmm_(upper[start:stop, stop:].T, error, alpha=-1)
+            subtract_product(weight_t[stop:], upper[start:stop, stop:].T, error, 256)
     return loss
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ..base.errors import UserError
+from ..base.onednn import product
 from .factor import Factor, NotPositiveDefinite, damp, inverse_factor
 
 
@@ -89,7 +90,7 @@ class InputMetric:
     def times_inverse(self, rows: Tensor) -> Tensor:
         """Return ``rows H'⁻¹`` (n, d) for rows (n, d) float32."""
         upper = self.factor.upper
-        return (rows @ upper.T) @ upper
+        return product(product(rows, upper.T), upper)
 
     def report(self, loss: float) -> Report:
         """Return a report with this metric's facts."""

@@ -1,0 +1,126 @@
+"""Float32 matrix products on a CPU by oneDNN, where it is the faster of torch's two libraries.
+
+torch multiplies float32 matrices on a CPU with MKL, which runs AVX2 code on processors that are not
+Intel's, also where these have AVX-512. oneDNN, which torch brings too but takes for float32 in
+compiled code only, is 2.2 times as fast there (docs/benchmarks.md). Elsewhere all is torch's own.
+"""
+
+import functools
+import os
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from .errors import UserError
+
+ONEDNN = "EVENPRUNE_ONEDNN"  # environment variable: 0 (never) or 1 (always)
+# Fewer rows are a product that calling oneDNN takes longer than MKL's whole.
+FEWEST_ROWS = 16
+
+
+@functools.cache
+def is_faster() -> bool:
+    """Return whether oneDNN's products are taken: the environment's word, else by the processor.
+
+    Raises UserError for another value of ``EVENPRUNE_ONEDNN`` than 0 and 1.
+    """
+    asked = os.environ.get(ONEDNN, "")
+    if asked not in ("", "0", "1"):
+        raise UserError(f"{ONEDNN} must be 0 or 1, or not set, got {asked!r}")
+    if asked == "0" or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return False
+    there = torch.backends.mkldnn.is_available()
+    return there and (asked == "1" or _is_neglected_by_mkl())
+
+
+def _is_neglected_by_mkl() -> bool:
+    """Return whether torch's other library is MKL, on a processor with AVX-512 not by Intel."""
+    if not torch.backends.mkl.is_available():
+        return False
+    processor = Path("/proc/cpuinfo")
+    known = processor.is_file() and "GenuineIntel" not in processor.read_text(errors="replace")
+    return known and torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+
+
+def suits(x: Tensor, other: Tensor) -> bool:
+    """Return whether a product with x (…, d) is oneDNN's: float32, on a CPU, no gradient wanted."""
+    return (
+        x.dtype == other.dtype == torch.float32
+        and x.device.type == other.device.type == "cpu"
+        and x.numel() >= FEWEST_ROWS * x.shape[-1]
+        and is_faster()
+        and not (torch.is_grad_enabled() and (x.requires_grad or other.requires_grad))
+    )
+
+
+def missing(count: int) -> int:
+    """Return how many rows fill ``count`` rows up to a number that oneDNN has code for.
+
+    It makes code for each number that comes, which takes longer than a product and half a megabyte:
+    four numbers are used between a power of two and the next.
+    """
+    return -count % max(FEWEST_ROWS, 1 << (count - 1).bit_length() >> 3)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return ``x @ weight.T + bias``, (…, n), for x (…, d), weight (n, d) and bias (n,)."""
+    # With a weight that is not contiguous oneDNN falls back to code a thousand times slower.
+    if not (weight.is_contiguous() and suits(x, weight)):
+        return nn.functional.linear(x, weight, bias)
+    rows = x.reshape(-1, x.shape[-1])
+    count = len(rows)
+    if missing(count):
+        rows = nn.functional.pad(rows, (0, 0, 0, missing(count)))
+    product = torch.ops.mkldnn._linear_pointwise(rows.contiguous(), weight, bias, "none", [], "")
+    return product[:count].reshape(*x.shape[:-1], len(weight))
+
+
+def add_gram(total: Tensor, rows: Tensor, size: int) -> None:
+    """Add ``rowsᵀ rows`` to ``total`` (d, d) in place: the upper triangle of panels of ``size``.
+
+    rows: (t, d), contiguous, of the dtype and device of ``total``.
+    """
+    count, width = rows.shape
+    turned = None
+    if suits(rows, rows):
+        turned = rows.new_zeros(width, count + missing(count))
+        turned[:, :count] = rows.T
+    for start in range(0, width, size):
+        panel = slice(start, start + size)
+        if turned is None:
+            total[panel, start:].addmm_(rows[:, panel].T, rows[:, start:])
+        else:
+            total[panel, start:] += linear(turned[panel], turned[start:])
+
+
+def product(left: Tensor, right: Tensor) -> Tensor:
+    """Return ``left @ right``, (m, n), of matrices (m, k) and (k, n), contiguous or not."""
+    return linear(left, right.T.contiguous()) if suits(left, right) else left @ right
+
+
+def subtract_product(total: Tensor, left: Tensor, right: Tensor, size: int) -> None:
+    """Subtract ``left @ right`` from ``total`` (m, n) in place, ``size`` rows after the other."""
+    if not suits(left, right):
+        total.addmm_(left, right, alpha=-1)
+        return
+    turned = right.T.contiguous()
+    for start in range(0, len(total), size):
+        rows = slice(start, start + size)
+        total[rows] -= linear(left[rows], turned)
+
+
+class Linear(nn.Linear):
+    """``nn.Linear`` with the products of this module."""
+
+    def forward(self, input: Tensor) -> Tensor:  # torch's name
+        """Return ``input @ weight.T + bias``."""
+        return linear(input, self.weight, self.bias)
+
+
+def speed_up(model: nn.Module) -> None:
+    """Let all of a model's linear layers take the products of this module; hooks stay."""
+    if is_faster():
+        for module in model.modules():
+            if type(module) is nn.Linear:
+                module.__class__ = Linear

@@ -1,0 +1,153 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from evenprune.base import onednn
+from evenprune.base.errors import UserError
+
+
+@pytest.fixture(params=["0", "1"], autouse=True)
+def products(request, monkeypatch):
+    """All tests twice: with torch's own products, and with oneDNN's wherever the tests run."""
+    monkeypatch.setenv(onednn.ONEDNN, request.param)
+    onednn.is_faster.cache_clear()
+    yield
+    monkeypatch.undo()
+    onednn.is_faster.cache_clear()
+
+
+def random(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def close(found, expected):
+    scale = float(expected.abs().max())
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-6 * scale)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("rows", [1, 15, 16, 17, 63, 64, 65, 200, 257, 1000, 1025])
+def test_a_linear_layer_equals_float64(rows):
+    x, weight, bias = random(rows, 24), random(40, 24), random(40)
+    expected = x.double() @ weight.double().T
+    close(onednn.linear(x, weight), expected)
+    close(onednn.linear(x, weight, bias), expected + bias.double())
+
+
+@torch.no_grad()
+def test_any_shape_and_order_in_memory():
+    x, weight = random(5, 24, 30), random(24, 40)
+    turned = x.transpose(1, 2)
+    assert not turned.is_contiguous()
+    # A weight that is not contiguous is none for oneDNN, which would take seconds.
+    close(onednn.linear(turned, weight.T), turned.double() @ weight.double())
+    close(onednn.linear(turned, weight.T.contiguous()), turned.double() @ weight.double())
+    assert onednn.linear(x[:0], random(7, 30)).shape == (0, 24, 7)
+    left, right = random(64, 100)[:, 20:70], random(90, 50).T
+    close(onednn.product(left, right), left.double() @ right.double())
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("size", [16, 100])
+def test_products_in_place(size):
+    rows = random(70, 48)
+    total = torch.zeros(48, 48)
+    for _ in range(2):
+        onednn.add_gram(total, rows, size)
+    close(total.triu(), 2 * (rows.double().T @ rows.double()).triu())
+    whole, left, right = random(130, 60), random(40, 150).T[:130], random(40, 60)
+    expected = whole.double() - left.double() @ right.double()
+    part = torch.cat([whole, whole])[:130]
+    onednn.subtract_product(part, left, right, size)
+    close(part, expected)
+
+
+@torch.no_grad()
+def test_other_dtypes_are_torch_s_own():
+    x, weight = random(64, 24).bfloat16(), random(40, 24).bfloat16()
+    assert torch.equal(onednn.linear(x, weight), nn.functional.linear(x, weight))
+    x, weight = x.double(), weight.double()
+    assert torch.equal(onednn.product(x, weight.T), x @ weight.T)
+
+
+def test_gradients_are_torch_s_own():
+    x, weight = random(64, 24).requires_grad_(), random(40, 24)
+    onednn.linear(x, weight).square().sum().backward()
+    expected = 2 * (x.detach().double() @ weight.double().T) @ weight.double()
+    close(x.grad, expected)
+    with torch.no_grad():
+        close(onednn.linear(x, weight), x.double() @ weight.double().T)
+
+
+@given(st.integers(1, 5000))
+def test_few_numbers_of_rows_are_used(count):
+    filled = count + onednn.missing(count)
+    assert count <= filled <= max(count + 15, 1.25 * count)
+    assert filled == filled + onednn.missing(filled)
+
+
+def test_numbers_of_rows_up_to_1024():
+    assert len({count + onednn.missing(count) for count in range(1, 1025)}) == 20
+
+
+def test_a_model_keeps_weights_hooks_and_results(monkeypatch):
+    class Own(nn.Linear):
+        pass
+
+    model = nn.Sequential(nn.Linear(24, 40), nn.ReLU(), nn.Linear(40, 8, bias=False), Own(8, 8))
+    x, seen = random(20, 24), []
+    model[0].register_forward_pre_hook(lambda module, args: seen.append(args[0]))
+    with torch.no_grad():
+        before = model(x)
+        names = list(model.state_dict())
+        onednn.speed_up(model)
+        torch.testing.assert_close(model(x), before)
+    assert list(model.state_dict()) == names
+    assert len(seen) == 2
+    assert all(isinstance(model[k], nn.Linear) for k in (0, 2))
+    assert type(model[3]) is Own
+    taken = onednn.is_faster()
+    assert [type(model[k]) is onednn.Linear for k in (0, 2)] == [taken, taken]
+
+
+def test_products_of_onednn_are_what_is_taken(monkeypatch):
+    """Only where they are asked for, and for no product that they would slow down."""
+    called = []
+    real = torch.ops.mkldnn._linear_pointwise
+    monkeypatch.setattr(
+        torch.ops.mkldnn,
+        "_linear_pointwise",
+        lambda x, *rest: called.append(tuple(x.shape)) or real(x, *rest),
+    )
+    with torch.no_grad():
+        onednn.linear(random(20, 24), random(40, 24))
+        onednn.linear(random(15, 24), random(40, 24))
+        onednn.linear(random(20, 24), random(24, 40).T)
+    assert called == ([(32, 24)] if onednn.is_faster() else [])
+
+
+def test_a_value_that_is_none_is_said(monkeypatch):
+    monkeypatch.setenv(onednn.ONEDNN, "yes")
+    onednn.is_faster.cache_clear()
+    with pytest.raises(UserError, match="EVENPRUNE_ONEDNN must be 0 or 1, or not set, got 'yes'"):
+        onednn.is_faster()
+
+
+def test_the_processor_decides_where_nothing_is_set(monkeypatch):
+    monkeypatch.delenv(onednn.ONEDNN)
+    for capability, text, expected in (
+        ("AVX512", "vendor_id : AuthenticAMD", True),
+        ("AVX512", "vendor_id : GenuineIntel", False),
+        ("AVX2", "vendor_id : AuthenticAMD", False),
+    ):
+        onednn.is_faster.cache_clear()
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda c=capability: c)
+        monkeypatch.setattr(onednn.Path, "is_file", lambda path: True)
+        monkeypatch.setattr(onednn.Path, "read_text", lambda path, errors, t=text: t)
+        monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
+        monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+        assert onednn.is_faster() is expected
+        monkeypatch.undo()
+        monkeypatch.delenv(onednn.ONEDNN, raising=False)
