@@ -12,6 +12,7 @@ from evenprune.base.errors import UserError
 def products(request, monkeypatch):
     """All tests twice: with torch's own products, and with oneDNN's wherever the tests run."""
     monkeypatch.setenv(onednn.ONEDNN, request.param)
+    monkeypatch.setattr(onednn, "FEWEST_PRODUCTS", 1)
     onednn.is_faster.cache_clear()
     yield
     monkeypatch.undo()
@@ -125,6 +126,8 @@ def test_products_of_onednn_are_what_is_taken(monkeypatch):
         onednn.linear(random(20, 24), random(40, 24))
         onednn.linear(random(15, 24), random(40, 24))
         onednn.linear(random(20, 24), random(24, 40).T)
+        monkeypatch.setattr(onednn, "FEWEST_PRODUCTS", 20 * 24 * 40 + 1)
+        onednn.linear(random(20, 24), random(40, 24))
     assert called == ([(32, 24)] if onednn.is_faster() else [])
 
 

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from .errors import UserError
 
 ONEDNN = "EVENPRUNE_ONEDNN"  # environment variable: 0 (never) or 1 (always)
-# Fewer rows are a product that calling oneDNN takes longer than MKL's whole.
+# With fewer rows, or multiplications, calling oneDNN and making its code takes too long.
 FEWEST_ROWS = 16
+FEWEST_PRODUCTS = 1 << 21
 
 
 @functools.cache
@@ -44,11 +45,15 @@ def _is_neglected_by_mkl() -> bool:
 
 
 def suits(x: Tensor, other: Tensor) -> bool:
-    """Return whether a product with x (…, d) is oneDNN's: float32, on a CPU, no gradient wanted."""
+    """Return whether a product with x (…, d) is oneDNN's: float32, on a CPU, no gradient wanted.
+
+    ``other`` is the other matrix, (d, n) or (n, d).
+    """
     return (
         x.dtype == other.dtype == torch.float32
         and x.device.type == other.device.type == "cpu"
-        and x.numel() >= FEWEST_ROWS * x.shape[-1]
+        and x.numel() >= FEWEST_ROWS * x.shape[-1] > 0
+        and x.numel() // x.shape[-1] * other.numel() >= FEWEST_PRODUCTS
         and is_faster()
         and not (torch.is_grad_enabled() and (x.requires_grad or other.requires_grad))
     )
@@ -83,7 +88,7 @@ def add_gram(total: Tensor, rows: Tensor, size: int) -> None:
     """
     count, width = rows.shape
     turned = None
-    if suits(rows, rows):
+    if suits(rows.T, rows):
         turned = rows.new_zeros(width, count + missing(count))
         turned[:, :count] = rows.T
     for start in range(0, width, size):
