@@ -38,7 +38,7 @@ def test_a_linear_layer_equals_float64(rows):
 
 
 @torch.no_grad()
-def test_any_shape_and_order_in_memory():
+def test_any_shape_and_order_in_memory(monkeypatch):
     x, weight = random(5, 24, 30), random(24, 40)
     turned = x.transpose(1, 2)
     assert not turned.is_contiguous()
@@ -47,6 +47,8 @@ def test_any_shape_and_order_in_memory():
     close(onednn.linear(turned, weight.T.contiguous()), turned.double() @ weight.double())
     assert onednn.linear(x[:0], random(7, 30)).shape == (0, 24, 7)
     left, right = random(64, 100)[:, 20:70], random(90, 50).T
+    close(onednn.product(left, right), left.double() @ right.double())
+    monkeypatch.setattr(onednn, "COPIED", 20)
     close(onednn.product(left, right), left.double() @ right.double())
 
 

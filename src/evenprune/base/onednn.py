@@ -18,6 +18,7 @@ ONEDNN = "EVENPRUNE_ONEDNN"  # environment variable: 0 (never) or 1 (always)
 # With fewer rows, or multiplications, calling oneDNN and making its code takes too long.
 FEWEST_ROWS = 16
 FEWEST_PRODUCTS = 1 << 21
+COPIED = 512  # rows or columns of a matrix that are copied at once
 
 
 @functools.cache
@@ -100,8 +101,19 @@ def add_gram(total: Tensor, rows: Tensor, size: int) -> None:
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
-    """Return ``left @ right``, (m, n), of matrices (m, k) and (k, n), contiguous or not."""
-    return linear(left, right.T.contiguous()) if suits(left, right) else left @ right
+    """Return ``left @ right``, (m, n), of matrices (m, k) and (k, n), contiguous or not.
+
+    What oneDNN needs in another order is copied part by part: a Hessian's copy would be a peak.
+    """
+    if not suits(left, right):
+        return left @ right
+    found = left.new_empty(len(left), right.shape[1])
+    for start in range(0, right.shape[1], COPIED):
+        turned = right[:, start : start + COPIED].T.contiguous()
+        for first in range(0, len(left), COPIED):
+            rows = left[first : first + COPIED]
+            found[first : first + COPIED, start : start + COPIED] = linear(rows, turned)
+    return found
 
 
 def subtract_product(total: Tensor, left: Tensor, right: Tensor, size: int) -> None:
