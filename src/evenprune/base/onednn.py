@@ -87,17 +87,18 @@ def add_gram(total: Tensor, rows: Tensor, size: int) -> None:
 
     rows: (t, d), contiguous, of the dtype and device of ``total``.
     """
-    count, width = rows.shape
-    turned = None
-    if suits(rows.T, rows):
-        turned = rows.new_zeros(width, count + missing(count))
-        turned[:, :count] = rows.T
-    for start in range(0, width, size):
-        panel = slice(start, start + size)
-        if turned is None:
-            total[panel, start:].addmm_(rows[:, panel].T, rows[:, start:])
-        else:
-            total[panel, start:] += linear(turned[panel], turned[start:])
+    ours = suits(rows.T, rows)
+    for part in rows.split(COPIED) if ours else [rows]:
+        count, width = part.shape
+        if ours:
+            turned = part.new_zeros(width, count + missing(count))
+            turned[:, :count] = part.T
+        for start in range(0, width, size):
+            panel = slice(start, start + size)
+            if ours:
+                total[panel, start:] += linear(turned[panel], turned[start:])
+            else:
+                total[panel, start:].addmm_(part[:, panel].T, part[:, start:])
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:

@@ -20,7 +20,6 @@ from torch import Tensor
 
 from ..base.errors import UserError
 from ..base.files import digest, read_json, write_json
-from ..base.onednn import product
 from ..base.progress import Progress
 from ..data.calibration import TokenPair
 from ..models.architecture import find_linears, rows_of
@@ -335,12 +334,12 @@ class Shift:
         for matrix, gradient in matrices:
             slope = gradient.to(hessian)
             weight = matrix.to(hessian)
-            direction = product(product(slope, factor.upper.T), factor.upper)
+            direction = slope @ factor.upper.T @ factor.upper
             if self.masked:
                 kept = weight != 0
                 start = direction.masked_fill(~kept, 0.0)
                 direction = refit(start, direction, metric, kept, MASKED_STEPS)
-            sums = [(product(rows, hessian) * rows).double().sum() for rows in (weight, direction)]
+            sums = [((rows @ hessian) * rows).double().sum() for rows in (weight, direction)]
             size, change = torch.stack(sums).tolist()
             yield direction, change / size if size > 0 else 0.0
 
