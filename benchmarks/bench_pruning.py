@@ -129,7 +129,7 @@ def floor_seconds(pairs: list[dict], hidden: int, inner: int, layers: int) -> di
             for start in range(0, width, 128):
                 stop = min(start + 128, width)
                 left = factor[start:stop, stop:].T
-                subtract_product(weight[stop:], left, weight[start:stop], 256)
+                subtract_product(weight[stop:], left, weight[start:stop])
 
         total["update"] += layers * count * best(update)
     return total | {"seconds": sum(total.values()), "torch_forward": torch_forward}

@@ -54,7 +54,8 @@ def test_any_shape_and_order_in_memory(monkeypatch):
 
 @torch.no_grad()
 @pytest.mark.parametrize("size", [16, 100])
-def test_products_in_place(size):
+def test_products_in_place(size, monkeypatch):
+    monkeypatch.setattr(onednn, "COPIED", 50)
     rows = random(70, 48)
     total = torch.zeros(48, 48)
     for _ in range(2):
@@ -63,7 +64,7 @@ def test_products_in_place(size):
     whole, left, right = random(130, 60), random(40, 150).T[:130], random(40, 60)
     expected = whole.double() - left.double() @ right.double()
     part = torch.cat([whole, whole])[:130]
-    onednn.subtract_product(part, left, right, size)
+    onednn.subtract_product(part, left, right)
     close(part, expected)
 
 
@@ -137,6 +138,14 @@ def test_a_value_that_is_none_is_said(monkeypatch):
     monkeypatch.setenv(onednn.ONEDNN, "yes")
     onednn.is_faster.cache_clear()
     with pytest.raises(UserError, match="EVENPRUNE_ONEDNN must be 0 or 1, or not set, got 'yes'"):
+        onednn.is_faster()
+
+
+def test_onednn_that_is_asked_for_and_not_there_is_said(monkeypatch):
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    monkeypatch.setenv(onednn.ONEDNN, "1")
+    onednn.is_faster.cache_clear()
+    with pytest.raises(UserError, match="this torch has no oneDNN; unset the variable"):
         onednn.is_faster()
 
 

@@ -2,7 +2,7 @@
 
 torch multiplies float32 matrices on a CPU with MKL, which runs AVX2 code on processors that are not
 Intel's, also where these have AVX-512. oneDNN, which torch brings too but takes for float32 in
-compiled code only, is 2.2 times as fast there (docs/benchmarks.md). Elsewhere all is torch's own.
+compiled code only, is about twice as fast there (docs/benchmarks.md). Elsewhere all is torch's own.
 """
 
 import functools
@@ -25,15 +25,16 @@ COPIED = 512  # rows or columns of a matrix that are copied at once
 def is_faster() -> bool:
     """Return whether oneDNN's products are taken: the environment's word, else by the processor.
 
-    Raises UserError for another value of ``EVENPRUNE_ONEDNN`` than 0 and 1.
+    Raises UserError for another value of ``EVENPRUNE_ONEDNN`` than 0 and 1, and for 1 where torch
+    has no oneDNN.
     """
     asked = os.environ.get(ONEDNN, "")
     if asked not in ("", "0", "1"):
         raise UserError(f"{ONEDNN} must be 0 or 1, or not set, got {asked!r}")
-    if asked == "0" or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
-        return False
-    there = torch.backends.mkldnn.is_available()
-    return there and (asked == "1" or _is_neglected_by_mkl())
+    there = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    if asked == "1" and not there:
+        raise UserError(f"{ONEDNN} is 1, but this torch has no oneDNN; unset the variable")
+    return there and asked != "0" and (asked == "1" or _is_neglected_by_mkl())
 
 
 def _is_neglected_by_mkl() -> bool:
@@ -87,18 +88,17 @@ def add_gram(total: Tensor, rows: Tensor, size: int) -> None:
 
     rows: (t, d), contiguous, of the dtype and device of ``total``.
     """
-    ours = suits(rows.T, rows)
-    for part in rows.split(COPIED) if ours else [rows]:
+    panels = [slice(start, start + size) for start in range(0, rows.shape[1], size)]
+    if not suits(rows.T, rows):
+        for panel in panels:
+            total[panel, panel.start :].addmm_(rows[:, panel].T, rows[:, panel.start :])
+        return
+    for part in rows.split(COPIED):
         count, width = part.shape
-        if ours:
-            turned = part.new_zeros(width, count + missing(count))
-            turned[:, :count] = part.T
-        for start in range(0, width, size):
-            panel = slice(start, start + size)
-            if ours:
-                total[panel, start:] += linear(turned[panel], turned[start:])
-            else:
-                total[panel, start:].addmm_(part[:, panel].T, part[:, start:])
+        turned = part.new_zeros(width, count + missing(count))
+        turned[:, :count] = part.T
+        for panel in panels:
+            total[panel, panel.start :] += linear(turned[panel], turned[panel.start :])
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
@@ -117,14 +117,14 @@ def product(left: Tensor, right: Tensor) -> Tensor:
     return found
 
 
-def subtract_product(total: Tensor, left: Tensor, right: Tensor, size: int) -> None:
-    """Subtract ``left @ right`` from ``total`` (m, n) in place, ``size`` rows after the other."""
+def subtract_product(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """Subtract ``left @ right`` from ``total`` (m, n) in place."""
     if not suits(left, right):
         total.addmm_(left, right, alpha=-1)
         return
     turned = right.T.contiguous()
-    for start in range(0, len(total), size):
-        rows = slice(start, start + size)
+    for start in range(0, len(total), COPIED):
+        rows = slice(start, start + COPIED)
         total[rows] -= linear(left[rows], turned)
 
 

@@ -88,7 +88,7 @@ def prune_columns(
         prune_block(block, factor, inverses[start:stop], regime, mask, error)
         loss += error.square().sum(dim=0)
         if stop < width:
-            subtract_product(weight_t[stop:], upper[start:stop, stop:].T, error, 256)
+            subtract_product(weight_t[stop:], upper[start:stop, stop:].T, error)
     return loss
 
 
