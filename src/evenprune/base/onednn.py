@@ -19,6 +19,7 @@ ONEDNN = "EVENPRUNE_ONEDNN"  # environment variable: 0 (never) or 1 (always)
 FEWEST_ROWS = 16
 FEWEST_PRODUCTS = 1 << 21
 COPIED = 512  # rows or columns of a matrix that are copied at once
+WIDEST = 1024  # columns of a panel's product: products of few widths need little code
 
 
 @functools.cache
@@ -64,8 +65,8 @@ def suits(x: Tensor, other: Tensor) -> bool:
 def missing(count: int) -> int:
     """Return how many rows fill ``count`` rows up to a number that oneDNN has code for.
 
-    It makes code for each number that comes, which takes longer than a product and half a megabyte:
-    four numbers are used between a power of two and the next.
+    It makes code for each shape that comes, which takes longer than a product and half a megabyte
+    that is kept: four numbers are used between a power of two and the next.
     """
     return -count % max(FEWEST_ROWS, 1 << (count - 1).bit_length() >> 3)
 
@@ -98,7 +99,9 @@ def add_gram(total: Tensor, rows: Tensor, size: int) -> None:
         turned = part.new_zeros(width, count + missing(count))
         turned[:, :count] = part.T
         for panel in panels:
-            total[panel, panel.start :] += linear(turned[panel], turned[panel.start :])
+            for start in range(panel.start, width, WIDEST):
+                wide = slice(start, start + WIDEST)
+                total[panel, wide] += linear(turned[panel], turned[wide])
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
