@@ -28,8 +28,8 @@ class Stream:
     """The activations of one part of a batch on their way through the blocks.
 
     hidden: (r, l, h), the input of the next block. calls: for each block the further
-    arguments that the model passes to it. items: the calibration item of each row. form: in
-    what form the blocks return their output.
+    arguments that the model passes to it. items: the calibration item of each of the r·l tokens.
+    form: in what form the blocks return their output.
     """
 
     hidden: Tensor
@@ -115,12 +115,12 @@ def _arguments(model: PreTrainedModel, part: PackedPart, device: str) -> dict[st
 
 
 def check_finite(values: Tensor, items: Sequence[str], where: str) -> None:
-    """Raise UserError naming the calibration items whose rows of (r, l, d) are not finite."""
+    """Raise UserError naming the calibration items whose tokens of (…, d) are not finite."""
     if all_finite(values):
         return
-    bad = ~torch.isfinite(values).flatten(1).all(dim=1)
+    bad = ~torch.isfinite(values).flatten(0, -2).all(dim=1)
     if bad.any():
-        names = [items[row] for row in bad.nonzero().flatten().tolist()]
+        names = list(dict.fromkeys(items[token] for token in bad.nonzero().flatten().tolist()))
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         raise UserError(
             f"NaN or infinity in {where} for calibration item {names[0]}{more}; "

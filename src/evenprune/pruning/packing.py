@@ -1,8 +1,9 @@
-"""Batches of calibration sentences: thousands of tokens a call, no padding, prefixes once.
+"""Batches of calibration sentences: thousands of tokens a call, common beginnings once.
 
-``shared-prefix``: a pair is one sequence ``prefix + suffix 0 + suffix 1``. In a causal model
-the prefix has the same activations in both sentences. A 4-D attention mask hides suffix 0 from
-suffix 1, and the positions restart behind the prefix. Rows of equal total length make a batch.
+``shared-prefix``: a row is a tree of the sentences of some pairs. In a causal model a beginning has
+the same activations in all sentences that share it, those of a pair or, in neighbours of the sorted
+order, of several. A 4-D attention mask shows every token what is before it in its own sentences,
+and the positions restart behind what is shared. Rows of about one length make a batch.
 
 ``sentences``: every sentence is its own row with plain causal attention. The two rows of a
 pair are in one batch, which has two parts when their lengths differ.
@@ -12,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,6 +21,10 @@ from ..data.calibration import TokenPair, common_prefix
 from .hessian import Plan
 
 TOKENS = 1024  # a batch; more falls out of the CPU's caches
+ROW = 64  # tokens of a row of several pairs; attention over more costs what sharing more saves
+SPREAD = 16  # the longest row of a batch has at most a 16th more tokens than its shortest
+
+Entry = tuple[TokenPair, float, list[tuple[int, int]]]  # a pair, its bias weight, its differences
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,8 @@ class PackedPart:
 class Batch:
     """Parts whose tokens, flattened one after the other, are the rows of ``plan``.
 
-    ``items[p][r]`` is the id of the calibration item in row r of part p.
+    ``items[p][t]`` is the id of the calibration item of token t of part p; of one that several
+    pairs share, the first's. Tokens that fill a row count with weight 0.
     """
 
     parts: list[PackedPart]
@@ -61,29 +68,21 @@ def pack_pairs(
     """
     names = sorted({pair.category for pair in pairs})
     numbers = {name: number for number, name in enumerate(names)}
-    buckets: dict[tuple, list[int]] = defaultdict(list)
-    for number, pair in enumerate(pairs):
-        lengths = (len(pair.ids0), len(pair.ids1))
-        if shared_prefix:
-            buckets[(sum(lengths) - common_prefix(pair.ids0, pair.ids1),)].append(number)
-        else:
-            buckets[lengths].append(number)
-    build = _shared_batch if shared_prefix else _sentence_batch
+    entries = [
+        (pair, weight, differing(pair, differences))
+        for pair, weight in zip(pairs, bias, strict=True)
+    ]
+    group, build = (
+        (_shared_rows, _shared_batch) if shared_prefix else (_sentence_rows, _sentence_batch)
+    )
     batches = []
-    for key in sorted(buckets):
-        size = max(1, tokens // sum(key))
-        for start in range(0, len(buckets[key]), size):
-            chosen = buckets[key][start : start + size]
-            part = [pairs[k] for k in chosen]
-            apart = [differing(pair, differences) for pair in part]
-            batch = build(part, [bias[k] for k in chosen], apart)
-            category = [
-                numbers[pair.category]
-                for pair, places in zip(part, apart, strict=True)
-                for _ in places
-            ]
-            plan = replace(batch.plan, category=torch.tensor(category, dtype=torch.int64))
-            batches.append(replace(batch, plan=plan))
+    for rows in group(pairs, tokens):
+        batch = build([[entries[k] for k in row] for row in rows])
+        category = [
+            numbers[entries[k][0].category] for row in rows for k in row for _ in entries[k][2]
+        ]
+        plan = replace(batch.plan, category=torch.tensor(category, dtype=torch.int64))
+        batches.append(replace(batch, plan=plan))
     return batches
 
 
@@ -112,7 +111,7 @@ def pack_texts(texts: Sequence[tuple[str, Sequence[int]]], tokens: int = TOKENS)
             chosen = buckets[length][start : start + size]
             part = PackedPart(torch.tensor([list(ids) for _, ids in chosen]))
             plan = _plan([1.0] * part.ids.numel(), [])
-            batches.append(Batch([part], plan, [[name for name, _ in chosen]]))
+            batches.append(Batch([part], plan, [[name for name, ids in chosen for _ in ids]]))
     return batches
 
 
@@ -135,54 +134,149 @@ def _plan(
     )
 
 
-def _shared_batch(
-    pairs: Sequence[TokenPair], bias: Sequence[float], differences: Sequence[list[tuple[int, int]]]
-) -> Batch:
-    ids, positions, visible, weights, matches, apart = [], [], [], [], [], []
-    for row, (pair, b, places) in enumerate(zip(pairs, bias, differences, strict=True)):
-        prefix = common_prefix(pair.ids0, pair.ids1)
-        one, two = len(pair.ids0), len(pair.ids1)
-        ids.append([*pair.ids0, *pair.ids1[prefix:]])
-        positions.append([*range(one), *range(prefix, two)])
-        length = len(ids[-1])
-        mask = torch.ones(length, length, dtype=torch.bool).tril_()
-        mask[one:, prefix:one] = False
-        visible.append(mask)
-        weights += [2.0] * prefix + [1.0] * (length - prefix)
-        start = row * length
-        matches += [
-            (start + t0, start + one + t1 - prefix, b)
-            for t0, t1 in pair.matches
-            if t0 >= prefix and t1 >= prefix
-        ]
-        apart += [(start + t0, start + one + t1 - prefix) for t0, t1 in places]
-    part = PackedPart(torch.tensor(ids), torch.tensor(positions), torch.stack(visible))
-    return Batch([part], _plan(weights, matches, apart), [[pair.id for pair in pairs]])
+def _prefix(pair: TokenPair) -> tuple[int, ...]:
+    return tuple(pair.ids0[: common_prefix(pair.ids0, pair.ids1)])
 
 
-def _sentence_batch(
-    pairs: Sequence[TokenPair], bias: Sequence[float], differences: Sequence[list[tuple[int, int]]]
-) -> Batch:
-    one, two = len(pairs[0].ids0), len(pairs[0].ids1)
-    rows0 = [list(pair.ids0) for pair in pairs]
-    rows1 = [list(pair.ids1) for pair in pairs]
-    names = [pair.id for pair in pairs]
-    if one == two:
-        parts, items = [PackedPart(torch.tensor(rows0 + rows1))], [names + names]
-    else:
-        parts, items = (
-            [PackedPart(torch.tensor(rows0)), PackedPart(torch.tensor(rows1))],
-            [names, names],
+def _shared_rows(pairs: Sequence[TokenPair], tokens: int) -> list[list[list[int]]]:
+    """Return batches of rows of numbers of pairs; a row has one pair, or at most ``ROW`` tokens."""
+    prefixes = [_prefix(pair) for pair in pairs]
+    rows: list[tuple[int, list[int]]] = []
+    row: list[int] = []
+    length = 0
+    for number in sorted(range(len(pairs)), key=lambda k: prefixes[k]):
+        pair, prefix = pairs[number], prefixes[number]
+        alone = len(pair.ids0) + len(pair.ids1) - len(prefix)
+        # In sorted order no pair of the row has more in common with this one than the last.
+        more = alone - (common_prefix(prefixes[row[-1]], prefix) if row else 0)
+        if row and length + more > min(ROW, tokens):
+            rows.append((length, row))
+            row, length, more = [], 0, alone
+        row.append(number)
+        length += more
+    if row:
+        rows.append((length, row))
+    batches: list[list[list[int]]] = []
+    shortest = 0
+    for length, row in sorted(rows, key=lambda entry: entry[0]):
+        if (
+            not batches
+            or (len(batches[-1]) + 1) * length > tokens
+            or (length - shortest) * SPREAD > shortest
+        ):
+            batches.append([])
+            shortest = length
+        batches[-1].append(row)
+    return batches
+
+
+class _Tree:
+    """One row: the tokens of some pairs, each behind what it follows in its sentences."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self.positions: list[int] = []
+        self.weights: list[float] = []
+        self.items: list[str] = []
+        self.prefix: tuple[int, ...] = ()
+        self.path: list[int] = []  # where the tokens of ``prefix`` stand
+        self.parts: list[tuple[int, int, list[int]]] = []  # tokens in a row, and what is above them
+
+    def add(self, pair: TokenPair) -> tuple[list[int], list[int]]:
+        """Add a pair; return where the tokens of its two sentences stand."""
+        prefix = _prefix(pair)
+        same = common_prefix(self.prefix, prefix)
+        self.path = self._append(pair.id, self.path[:same], prefix[same:], 0.0)
+        self.prefix = prefix
+        for place in self.path:
+            self.weights[place] += 2.0
+        one, two = (
+            self._append(pair.id, self.path, ids[len(prefix) :], 1.0)
+            for ids in (pair.ids0, pair.ids1)
         )
+        return one, two
+
+    def _append(self, item: str, path: list[int], ids: Sequence[int], weight: float) -> list[int]:
+        first, count = len(self.ids), len(ids)
+        self.ids += ids
+        self.positions += range(len(path), len(path) + count)
+        self.weights += [weight] * count
+        self.items += [item] * count
+        self.parts.append((first, first + count, path))
+        return [*path, *range(first, first + count)]
+
+    def fill(self, length: int) -> None:
+        """Fill the row up with tokens that count nothing and see themselves alone."""
+        while len(self.ids) < length:
+            self._append(self.items[-1], [], self.ids[:1], 0.0)
+
+    def visible(self) -> np.ndarray:
+        """Return which tokens each token may attend to, (l, l) bool."""
+        mask = np.zeros((len(self.ids), len(self.ids)), dtype=bool)
+        for start, stop, path in self.parts:
+            mask[start:stop, path] = True
+            mask[start:stop, start:stop] = np.tri(stop - start, dtype=bool)
+        return mask
+
+
+def _shared_batch(rows: Sequence[Sequence[Entry]]) -> Batch:
+    trees = [_Tree() for _ in rows]
+    places = [[tree.add(pair) for pair, _, _ in row] for tree, row in zip(trees, rows, strict=True)]
+    length = max(len(tree.ids) for tree in trees)
+    matches, apart = [], []
+    for number, (tree, row, found) in enumerate(zip(trees, rows, places, strict=True)):
+        tree.fill(length)
+        start = number * length
+        for (pair, bias, differences), (one, two) in zip(row, found, strict=True):
+            prefix = len(_prefix(pair))
+            matches += [
+                (start + one[t0], start + two[t1], bias)
+                for t0, t1 in pair.matches
+                if t0 >= prefix and t1 >= prefix
+            ]
+            apart += [(start + one[t0], start + two[t1]) for t0, t1 in differences]
+    part = PackedPart(
+        torch.tensor([tree.ids for tree in trees]),
+        torch.tensor([tree.positions for tree in trees]),
+        torch.from_numpy(np.stack([tree.visible() for tree in trees])),
+    )
+    weights = [weight for tree in trees for weight in tree.weights]
+    items = [item for tree in trees for item in tree.items]
+    return Batch([part], _plan(weights, matches, apart), [items])
+
+
+def _sentence_rows(pairs: Sequence[TokenPair], tokens: int) -> list[list[list[int]]]:
+    """Return batches of rows of one number of a pair: pairs of the same two lengths."""
+    buckets: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for number, pair in enumerate(pairs):
+        buckets[len(pair.ids0), len(pair.ids1)].append(number)
+    batches = []
+    for lengths in sorted(buckets):
+        size = max(1, tokens // sum(lengths))
+        for start in range(0, len(buckets[lengths]), size):
+            batches.append([[number] for number in buckets[lengths][start : start + size]])
+    return batches
+
+
+def _sentence_batch(rows: Sequence[Sequence[Entry]]) -> Batch:
+    entries = [entry for row in rows for entry in row]
+    pairs = [pair for pair, _, _ in entries]
+    one, two = len(pairs[0].ids0), len(pairs[0].ids1)
+    sides = [[list(pair.ids0) for pair in pairs], [list(pair.ids1) for pair in pairs]]
+    items = [[pair.id for pair in pairs for _ in range(length)] for length in (one, two)]
+    if one == two:
+        parts, items = [PackedPart(torch.tensor(sides[0] + sides[1]))], [items[0] + items[1]]
+    else:
+        parts = [PackedPart(torch.tensor(side)) for side in sides]
     behind = len(pairs) * one
     matches = [
-        (row * one + t0, behind + row * two + t1, b)
-        for row, (pair, b) in enumerate(zip(pairs, bias, strict=True))
+        (row * one + t0, behind + row * two + t1, bias)
+        for row, (pair, bias, _) in enumerate(entries)
         for t0, t1 in pair.matches
     ]
     apart = [
         (row * one + t0, behind + row * two + t1)
-        for row, places in enumerate(differences)
-        for t0, t1 in places
+        for row, (_, _, differences) in enumerate(entries)
+        for t0, t1 in differences
     ]
     return Batch(parts, _plan([1.0] * (behind + len(pairs) * two), matches, apart), items)

@@ -77,7 +77,7 @@ class Sentences:
         self.rows = [
             Rows(
                 part.ids.to(base.device),
-                [names[item] for item in items] if number < scored else [],
+                [names[item] for item in items[:: part.ids.shape[1]]] if number < scored else [],
             )
             for number, batch in enumerate(batches)
             for part, items in zip(batch.parts, batch.items, strict=True)

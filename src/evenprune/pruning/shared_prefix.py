@@ -11,7 +11,7 @@ from ..base.errors import UserError
 from ..data.calibration import TokenPair, common_prefix
 from .base_model import BaseModel
 from .forward import record_inputs
-from .packing import pack_pairs
+from .packing import ROW, pack_pairs
 from .standin import Form
 
 # Rounding between the two packings stays far below, an ignored mask lies far above.
@@ -29,7 +29,7 @@ def shared_prefix_objection(base: BaseModel, pairs: Sequence[TokenPair], form: F
         pair.id: len(pair.ids0) + len(pair.ids1) - common_prefix(pair.ids0, pair.ids1)
         for pair in pairs
     }
-    objection = tree_objection(base.model, max(packed.values()))
+    objection = tree_objection(base.model, max(ROW, *packed.values()))
     if objection:
         return objection
     # One pair with a prefix and two suffixes, of which the model must show no trace.
@@ -70,7 +70,7 @@ def tree_objection(model: PreTrainedModel, longest: int) -> str | None:
     """Return why a model cannot be given shared-prefix batches, or None.
 
     Needs explicit positions and masks, and no sliding window shorter than the ``longest``
-    packed sequence: a 4-D mask replaces the window's own.
+    row: a 4-D mask replaces the window's own.
     """
     taken = inspect.signature(model.base_model.forward).parameters
     for name in ("attention_mask", "position_ids"):
@@ -78,7 +78,7 @@ def tree_objection(model: PreTrainedModel, longest: int) -> str | None:
             return f"{type(model).__name__} takes no {name}"
     window = getattr(model.config.get_text_config(), "sliding_window", None)
     if window and longest > window:  # 0 where a config switches it off
-        return f"its sliding window of {window} tokens is shorter than a pair of {longest}"
+        return f"its sliding window of {window} tokens is shorter than a row of {longest}"
     return None
 
 

@@ -93,7 +93,7 @@ class BlockSums:
         largest: dict[str, tuple[float, str]] = {}
 
         def locate(leader: str, inputs: Tensor, _plan: Plan, streams: list[Stream]) -> None:
-            items = [item for s in streams for item in s.items for _ in range(s.hidden.shape[1])]
+            items = [item for stream in streams for item in stream.items]
             check_finite(inputs, items, f"the input of {name}.{leader}")
             value, token = inputs.abs().amax(dim=1).max(dim=0)
             largest[leader] = max(largest.get(leader, (0.0, "")), (float(value), items[token]))

@@ -1,0 +1,107 @@
+"""What the rows of a batch are, whatever the pairs: a tree of their sentences, each token once."""
+
+from collections import Counter
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from evenprune.data.calibration import TokenPair
+from evenprune.pruning.packing import ROW, SPREAD, pack_pairs, pack_texts
+
+sentences = st.lists(st.integers(1, 3), min_size=1, max_size=9).map(tuple)
+many_pairs = st.lists(st.tuples(sentences, sentences), min_size=1, max_size=30)
+
+
+def made(sides):
+    pairs = []
+    for number, (one, two) in enumerate(sides):
+        same = [(t, t) for t in range(min(len(one), len(two))) if one[t] == two[t]]
+        pairs.append(TokenPair(f"p{number}", "c", one, two, tuple(same)))
+    return pairs
+
+
+def seen(part, row, token):
+    """The ids a token of a row attends to, in the order of their positions."""
+    if part.visible is None:
+        return tuple(part.ids[row, : token + 1].tolist())
+    places = part.visible[row, token].nonzero().flatten().tolist()
+    places.sort(key=lambda place: int(part.positions[row, place]))
+    assert [int(part.positions[row, place]) for place in places] == list(range(len(places)))
+    assert places[-1] == token
+    return tuple(part.ids[row, places].tolist())
+
+
+def beginnings(batch):
+    """What each token of a batch sees, in the order of the plan."""
+    return [
+        seen(part, row, token)
+        for part in batch.parts
+        for row in range(len(part.ids))
+        for token in range(part.ids.shape[1])
+    ]
+
+
+@given(many_pairs, st.booleans(), st.sampled_from([1, 20, 200]))
+@example([((1, 2, 3), (1, 2, 3)), ((1, 2), (1, 2, 3)), ((1,), (2,))], True, 200)
+def test_every_token_sees_its_own_sentence(sides, shared, tokens):
+    pairs = made(sides)
+    bias = [1.0 + number for number in range(len(pairs))]
+    found, matched = Counter(), Counter()
+    for batch in pack_pairs(pairs, bias, shared, tokens, differences="full"):
+        heads, plan = beginnings(batch), batch.plan
+        assert len(plan.weights) == len(heads) == sum(map(len, batch.items))
+        for head, weight in zip(heads, plan.weights.tolist(), strict=True):
+            found[head] += weight
+        names = [item for items in batch.items for item in items]
+        for one, two, weight in zip(plan.first, plan.second, plan.bias, strict=True):
+            assert names[one] == names[two] == f"p{int(weight) - 1}"
+            matched[heads[one], heads[two], float(weight)] += 1
+        # What differs are the matches that a shared row has.
+        differences = {(heads[one], heads[two]) for one, two in zip(plan.plus, plan.minus)}
+        assert all(one != two for one, two in differences)
+        assert (
+            len(plan.category) == len(plan.plus) == (len(plan.first) if shared else len(plan.plus))
+        )
+    wanted, apart = Counter(), Counter()
+    for pair, weight in zip(pairs, bias, strict=True):
+        for ids in (pair.ids0, pair.ids1):
+            wanted.update(ids[: end + 1] for end in range(len(ids)))
+        for t0, t1 in pair.matches:
+            heads = pair.ids0[: t0 + 1], pair.ids1[: t1 + 1]
+            if not shared or heads[0] != heads[1]:
+                apart[*heads, weight] += 1
+    assert {head: weight for head, weight in found.items() if weight} == wanted
+    if shared:
+        assert matched == apart
+
+
+@given(many_pairs, st.sampled_from([20, 200, 1024]))
+def test_rows_and_batches_keep_to_their_sizes(sides, tokens):
+    pairs = made(sides)
+    for batch in pack_pairs(pairs, [0.0] * len(pairs), True, tokens):
+        (part,) = batch.parts
+        filled = batch.plan.weights.reshape(part.ids.shape) == 0
+        several = [len(set(row)) > 1 for row in rows_of(batch)]
+        for row, many in enumerate(several):
+            used = int((~filled[row]).sum())
+            assert used <= min(ROW, tokens) or not many
+            assert part.ids.shape[1] - used <= used / SPREAD
+        assert len(part.ids) == 1 or part.ids.numel() <= tokens
+
+
+def rows_of(batch):
+    length = batch.parts[0].ids.shape[1]
+    items = batch.items[0]
+    return [items[start : start + length] for start in range(0, len(items), length)]
+
+
+def test_a_beginning_of_several_pairs_is_there_once():
+    pairs = made([((0, 7, 1, 4), (0, 7, 2, 4)), ((0, 8, 1), (0, 8, 2)), ((0, 7, 3), (0, 7, 5))])
+    (batch,) = pack_pairs(pairs, [0.0] * 3, True)
+    assert batch.parts[0].ids.tolist() == [[0, 7, 1, 4, 2, 4, 3, 5, 8, 1, 2]]
+    assert batch.parts[0].positions.tolist() == [[0, 1, 2, 3, 2, 3, 2, 2, 1, 2, 2]]
+    assert batch.plan.weights.tolist() == [6.0, 4.0, *[1.0] * 6, 2.0, 1.0, 1.0]
+    assert batch.items == [["p0"] * 6 + ["p2"] * 2 + ["p1"] * 3]
+    plain = [part for batch in pack_pairs(pairs, [0.0] * 3, False) for part in batch.parts]
+    assert sum(part.ids.numel() for part in plain) == 20
+    assert pack_texts([("a", [1, 2]), ("b", [3, 4])])[0].items == [["a", "a", "b", "b"]]
