@@ -31,7 +31,7 @@ from evenprune.base.onednn import linear, subtract_product
 from evenprune.data.calibration import TokenPair
 from evenprune.pruning.factor import inverse_factor
 from evenprune.pruning.hessian import Gram, Plan
-from evenprune.pruning.packing import pack_pairs
+from evenprune.pruning.packing import CPU_TOKENS, pack_pairs
 from pruning_cases import (
     INTERMEDIATE,
     equal_pairs,
@@ -96,7 +96,8 @@ def floor_seconds(pairs: list[dict], hidden: int, inner: int, layers: int) -> di
     tokens = [
         TokenPair(row["id"], "", tuple(row["ids"][0]), tuple(row["ids"][1]), ()) for row in pairs
     ]
-    sizes = [b.parts[0].ids.numel() for b in pack_pairs(tokens, [0.0] * len(tokens), True)]
+    batches = pack_pairs(tokens, [0.0] * len(tokens), True, CPU_TOKENS)
+    sizes = [batch.parts[0].ids.numel() for batch in batches]
     total = dict.fromkeys(("forward", "hessian", "factor", "update"), 0.0)
     torch_forward = 0.0
     none = torch.zeros(0, dtype=torch.int64)

@@ -40,7 +40,7 @@ from .forward import (
 from .masks import regime_of
 from .methods import FACTS, find, module_of
 from .options import Options
-from .packing import Batch, pack_pairs, pack_texts
+from .packing import Batch, batch_tokens, pack_pairs, pack_texts
 from .probe import Probe, check_rows, probe_blocks
 from .provenance import Stopwatch
 from .shared_prefix import shared_prefix_objection
@@ -258,14 +258,15 @@ class PruningRun:
         base.load_outside(self.text.token_ids())
         base.load_block(0)
         self.probe = probe_blocks(base.model, base.blocks, self.text.token_ids(), base.device)
-        batches = self._pack_pairs() + pack_texts(self.text.texts)
+        tokens = batch_tokens(base.device)
+        batches = self._pack_pairs(tokens) + pack_texts(self.text.texts, tokens)
         base.unload_block(0)
         form = self.probe.form
         calibration = record_inputs(base.model, base.blocks, batches, base.device, form)
         base.unload_outside()
         return calibration
 
-    def _pack_pairs(self) -> list[Batch]:
+    def _pack_pairs(self, tokens: int) -> list[Batch]:
         """Return the batches of pairs; sets ``self.packing`` to the packing that was possible.
 
         Expects the first block loaded, and the base model outside its blocks.
@@ -284,6 +285,7 @@ class PruningRun:
             pairs,
             self.method.pair_weights(self.options, len(pairs)),
             self.packing == "shared-prefix",
+            tokens,
             differences=self.method.differences(self.options),
         )
 

@@ -25,7 +25,8 @@ def _no_tokens() -> Tensor:
 class Plan:
     """How the tokens of one batch enter the sums.
 
-    weights: (t,) float32, how often token t counts in ``X Xᵀ`` (2 in a shared prefix).
+    weights: (t,) float32, how often token t counts in ``X Xᵀ``: in how many sentences it
+        stands, 0 for what fills a row.
     first, second: (m,) int64, tokens of the two sentences that are subtracted.
     bias: (m,) float32, the bias weight of each of these matches.
     plus, minus: (k,) int64, tokens of the two sentences whose difference enters ``D``.

@@ -20,7 +20,8 @@ from torch import Tensor
 from ..data.calibration import TokenPair, common_prefix
 from .hessian import Plan
 
-TOKENS = 1024  # a batch; more falls out of the CPU's caches
+TOKENS = 1024  # a batch
+CPU_TOKENS = 512  # more falls out of the caches
 ROW = 64  # tokens of a row of several pairs; attention over more costs what sharing more saves
 SPREAD = 16  # the longest row of a batch has at most a 16th more tokens than its shortest
 
@@ -51,6 +52,11 @@ class Batch:
     parts: list[PackedPart]
     plan: Plan
     items: list[list[str]]
+
+
+def batch_tokens(device: str) -> int:
+    """Return how many tokens a batch has at most on a device, where one row has no more."""
+    return CPU_TOKENS if device == "cpu" else TOKENS
 
 
 def pack_pairs(

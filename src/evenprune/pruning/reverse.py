@@ -19,7 +19,7 @@ from ..models.tensors import read_header, read_tensor, write_tensors
 from .base_model import BaseModel
 from .forward import Batches, Stream, advance, record_inputs
 from .head import Head
-from .packing import pack_texts
+from .packing import batch_tokens, pack_texts
 from .probe import probe_blocks
 from .standin import Form
 
@@ -67,12 +67,14 @@ class Sentences:
                 name = f"{pair.id} ({'anti-' if side else ''}stereotype)"
                 names[name] = (number, side)
                 sentences.append((name, ids))
-        batches = pack_texts(sentences)
+        tokens = batch_tokens(base.device)
+        batches = pack_texts(sentences, tokens)
         chosen = [texts[number] for number in wanted]
         names |= {name: (len(pairs) + k, 0) for k, (name, _) in enumerate(chosen)}
-        batches += pack_texts(chosen)
+        batches += pack_texts(chosen, tokens)
         scored = len(batches)
-        batches += pack_texts([text for k, text in enumerate(texts) if k not in set(wanted)])
+        others = [text for k, text in enumerate(texts) if k not in set(wanted)]
+        batches += pack_texts(others, tokens)
         self.batches = batches
         self.rows = [
             Rows(

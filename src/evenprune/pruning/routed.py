@@ -93,7 +93,7 @@ def routed_rows(batches: Sequence[Routed], number: int) -> Iterator[tuple[Tensor
 
 
 def count_tokens(batches: Sequence[Routed], number: int) -> int:
-    """Return how many tokens are routed to an expert; one of a shared prefix is two."""
+    """Return how many tokens are routed to an expert, each as often as it counts."""
     chosen = ((batch.index == number).any(dim=1) for batch in batches)
     return int(sum((b.plan.weights * c).sum() for b, c in zip(batches, chosen, strict=True)))
 
