@@ -27,7 +27,7 @@ from pathlib import Path
 
 import torch
 
-from evenprune.base.onednn import linear, subtract_product
+from evenprune.base.onednn import ONEDNN, is_faster, linear, subtract_product
 from evenprune.data.calibration import TokenPair
 from evenprune.pruning.factor import inverse_factor
 from evenprune.pruning.hessian import Gram, Plan
@@ -79,10 +79,10 @@ def prepare(work: Path, args: argparse.Namespace, dtype: torch.dtype) -> tuple[l
 def floor_seconds(pairs: list[dict], hidden: int, inner: int, layers: int) -> dict[str, float]:
     """Return the time of the matrix products that pruning cannot do without, each measured.
 
-    They are those that pruning takes, of the faster library; ``torch_forward`` are the forward
-    passes' by torch's own. Forward passes of prefix-shared pairs (the last block once, down_proj
-    only where its output is used), one Gram matrix for each distinct input, its factor, and the
-    products that carry the weight update to later columns. Best of three for each shape.
+    They are those that pruning takes, oneDNN's or torch's own as ``EVENPRUNE_ONEDNN`` says.
+    Forward passes of packed pairs (the last block once, down_proj only where its output is used),
+    one Gram matrix for each distinct input, its factor, and the products that carry the weight
+    update to later columns. Best of three for each shape.
     """
 
     def best(run) -> float:
@@ -99,21 +99,15 @@ def floor_seconds(pairs: list[dict], hidden: int, inner: int, layers: int) -> di
     batches = pack_pairs(tokens, [0.0] * len(tokens), True, CPU_TOKENS)
     sizes = [batch.parts[0].ids.numel() for batch in batches]
     total = dict.fromkeys(("forward", "hessian", "factor", "update"), 0.0)
-    torch_forward = 0.0
     none = torch.zeros(0, dtype=torch.int64)
     for size in sizes:
         narrow, wide = torch.randn(size, hidden), torch.randn(size, inner)
         square, up = torch.randn(hidden, hidden), torch.randn(inner, hidden)
         down = torch.randn(hidden, inner)
-        for product in (linear, torch.nn.functional.linear):
-            first = 4 * best(lambda x=narrow, w=square, f=product: f(x, w))
-            first += 2 * best(lambda x=narrow, w=up, f=product: f(x, w))
-            second = first + best(lambda x=wide, w=down, f=product: f(x, w))
-            seconds = layers * first + (layers - 1) * second
-            if product is linear:
-                total["forward"] += seconds
-            else:
-                torch_forward += seconds
+        first = 4 * best(lambda x=narrow, w=square: linear(x, w))
+        first += 2 * best(lambda x=narrow, w=up: linear(x, w))
+        second = first + best(lambda x=wide, w=down: linear(x, w))
+        total["forward"] += layers * first + (layers - 1) * second
         plan = Plan(torch.ones(size), none, none, torch.zeros(0))
         for x, count in ((narrow, 3), (wide, 1)):
             gram = Gram(x.shape[1], "cpu")
@@ -133,7 +127,7 @@ def floor_seconds(pairs: list[dict], hidden: int, inner: int, layers: int) -> di
                 subtract_product(weight[stop:], left, weight[start:stop])
 
         total["update"] += layers * count * best(update)
-    return total | {"seconds": sum(total.values()), "torch_forward": torch_forward}
+    return total | {"seconds": sum(total.values())}
 
 
 def speed(args: argparse.Namespace) -> None:
@@ -151,8 +145,13 @@ def speed(args: argparse.Namespace) -> None:
             emit(args, row | {"held_out_error": float(change.norm() / dense.norm())})
             shutil.rmtree(out)
 
-        floor = floor_seconds(pairs, args.hidden, INTERMEDIATE[args.hidden], args.layers)
-        emit(args, {"run": "floor", **floor})
+        asked = os.environ.get(ONEDNN, "")
+        for run, products in (("floor", asked), ("floor, torch's own products", "0")):
+            os.environ[ONEDNN] = products
+            is_faster.cache_clear()
+            floor = floor_seconds(pairs, args.hidden, INTERMEDIATE[args.hidden], args.layers)
+            emit(args, {"run": run, **floor})
+        os.environ[ONEDNN] = asked
         for method, packing in (
             ("sparsegpt", "shared-prefix"),
             ("debias-sparsegpt", "shared-prefix"),

@@ -291,17 +291,18 @@ def _latex_heads(table: Table, columns: Sequence[Column], layout: Layout) -> lis
 
 def _latex_rows(table: Table, columns: Sequence[Column]) -> list[str]:
     width = len(table.heads) + len(columns)
-    lines = []
-    for row in table.rows:
+    lines: list[str] = []
+    for before, row in zip([None, *table.rows], table.rows, strict=False):
         if row.rule == "full":
             lines.append(r"\midrule")
-        elif row.rule == "dashed":
+        # No page ends between a heading and its rows: one could behind the rule.
+        elif row.rule == "dashed" and not (before and before.kind == "heading"):
             lines.append(rf"\cdashlinelr{{1-{width}}}")
         if row.kind == "heading":
             # Empty cells, not a \multicolumn, keep the colours of the columns; the text has no
             # width, so that it does not widen the labels' column.
             text = escape_latex(" ".join(row.labels))
-            lines.append(rf"\leavevmode\rlap{{\textit{{{text}}}}}" + " &" * (width - 1) + r" \\")
+            lines.append(rf"\leavevmode\rlap{{\textit{{{text}}}}}" + " &" * (width - 1) + r" \\*")
             continue
         labels = [escape_latex(label) for label in row.labels]
         if row.strong and labels[row.strong_at]:
