@@ -1,7 +1,9 @@
 import importlib
 import json
 import math
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -194,6 +196,25 @@ def test_a_killed_run_keeps_finished_benchmarks(model, data, tmp_path, monkeypat
     )
     assert run_checkpoint(model, tmp_path, specs(data, "unqover", "bbq")) == 0
     assert ran == ["my-bbq"]
+
+
+def test_a_benchmark_is_done_when_all_of_it_is_written(model, data, tmp_path, monkeypatch):
+    real = os.replace
+    for name in ("items.jsonl", "provenance.json", "metrics.json"):
+
+        def dies(source, target, name=name):
+            if Path(target).name == name:
+                raise KeyboardInterrupt
+            real(source, target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", dies)
+            with pytest.raises(KeyboardInterrupt):
+                run_checkpoint(model, tmp_path / name, specs(data, "bbq"))
+        assert not (tmp_path / name / "my-bbq/metrics.json").exists()
+        assert run_checkpoint(model, tmp_path / name, specs(data, "bbq")) == 0
+        left = sorted(path.name for path in (tmp_path / name / "my-bbq").iterdir())
+        assert left == ["items.jsonl", "metrics.json", "provenance.json"]
 
 
 def test_items_never_lie_beside_metrics_of_another_run(model, data, tmp_path, monkeypatch):

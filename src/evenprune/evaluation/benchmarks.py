@@ -1,7 +1,7 @@
 """Running one benchmark on one model, and the identity under which its result is kept."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -149,11 +149,13 @@ def run_benchmark(
     checksums: dict[str, str],
     model: Identity,
     out: Path,
+    ending: Callable[[int], None] = lambda count: None,
 ) -> dict[str, Any]:
     """Evaluate one benchmark, write items.jsonl and metrics.json to ``out``, return the latter.
 
     Equal inputs give equal bytes. Before all items are scored, finished batches are in
-    ``out``/partial.jsonl: the same call after a kill goes on behind them.
+    ``out``/partial.jsonl: the same call after a kill goes on behind them. ``ending`` is called with
+    the number of items before metrics.json is there.
     """
     task = find(spec.task)
     resolved = resolve(spec, lm)
@@ -193,6 +195,7 @@ def run_benchmark(
         "version": records.VERSION, "n": count, "sha256": sha256_file(out / ITEMS)
     }  # fmt: skip
     result = sealed(result)
+    ending(count)
     write_json(out / METRICS, result)
     journal.remove()
     return result

@@ -161,14 +161,20 @@ def take_or_run(
         lm = loader.load(spec)
         resumed = (folder / PARTIAL).exists()
         started, used = time.monotonic(), cpu_seconds()
-        result = run_benchmark(lm, slug, spec, wanted.data, wanted.checksums, identity, folder)
-        about = {
-            "seconds": round(time.monotonic() - started, 3),
-            "cpu_seconds": round(cpu_seconds() - used, 3),
-            "n": result["records"]["n"],
-            "resumed": resumed,
-        }
-        write_json(folder / FINISHED, about | machine(lm.device_type))
+
+        def ending(count: int) -> None:
+            # Before the metrics: with them the benchmark is done and nothing is written any more.
+            about = {
+                "seconds": round(time.monotonic() - started, 3),
+                "cpu_seconds": round(cpu_seconds() - used, 3),
+                "n": count,
+                "resumed": resumed,
+            }
+            write_json(folder / FINISHED, about | machine(lm.device_type))
+
+        result = run_benchmark(
+            lm, slug, spec, wanted.data, wanted.checksums, identity, folder, ending
+        )
         print(headline(result), flush=True)
     else:
         print(f"{slug}: done before, kept", flush=True)
