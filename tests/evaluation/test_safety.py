@@ -784,6 +784,7 @@ def report(root, table="safety_details"):
         return list(csv.DictReader(lines)), (root / f"{table}.md").read_text()
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_the_table_says_who_judged(repo, tmp_path):
     write_run(small_config(repo, tmp_path))
     rows, text = report(tmp_path)
@@ -809,6 +810,7 @@ def test_the_table_says_who_judged(repo, tmp_path):
     assert "HarmBench" not in text
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_the_paper_s_rates_stand_beside_the_guard_s(repo, tmp_path):
     config = small_config(repo, tmp_path, "paper.yaml", tables=["safety"])
     names = {"safety": config.experiments["safety"]}
@@ -840,6 +842,7 @@ def test_the_paper_s_rates_stand_beside_the_guard_s(repo, tmp_path):
     assert "realtoxicityprompts" in printed
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_the_claim_is_tested_with_a_guard_model(repo, tmp_path):
     config = small_config(repo, tmp_path, "paper.yaml", tables=["claims"])
     names = {"safety": config.experiments["safety"]}
@@ -894,6 +897,7 @@ def test_the_printed_differences_are_not_significant():
     assert max(found) == pytest.approx(0.65, abs=0.005)
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_restricted_benchmarks_are_tested_where_they_were_run(repo, tmp_path):
     own = {"experiments": ["main"]}
     one = {"main": {"models": ["world"]}}

@@ -130,7 +130,7 @@ def test_another_method_in_the_run_changes_no_other_familys_p(run):
         sheet, files={p: files for p, files in sheet.files.items() if p.method in wanted}
     )
     key = ["against", "method", "regime", "calibration", "benchmark", "metric"]
-    both = [significance.item_tests(one, 50).set_index(key) for one in (sheet, fewer)]
+    both = [significance.item_tests(one).set_index(key) for one in (sheet, fewer)]
     own = both[0].loc[both[1].index]
     assert len(both[0]) > len(both[1])
     assert own["p_holm"].equals(both[1]["p_holm"])

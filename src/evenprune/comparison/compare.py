@@ -25,6 +25,7 @@ from ..data.source_flags import LOCK
 from ..evaluation.evaluate import add_protocol_arguments, add_run_arguments, quiet_libraries
 from ..plan.plan import CATALOGUE
 from ..plan.tasks import TASKS
+from ..reporting.stats import RESAMPLES
 from . import differences
 from .columns import terminal_width
 from .differences import LESS_FAIR, WORSE, Difference
@@ -114,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
         _block(sides[0], side, folders[0], found, args.margin, told)
         for side, found in zip(sides[1:], folders[1:])
     ]
-    found = Comparison(args.dense, blocks, args.margin, differences.RESAMPLES)
+    found = Comparison(args.dense, blocks, args.margin, RESAMPLES)
     print(to_text(found, terminal_width()))
     if args.out:
         write_json(args.out / JSON, as_dict(found))

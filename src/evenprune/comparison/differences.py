@@ -28,9 +28,9 @@ from ..plan.tasks import Direction
 from ..reporting import stats
 from ..reporting.directions import BEST_AT, chance, direction
 from ..reporting.scores import OWN_ORDER
+from ..reporting.stats import RESAMPLES
 from .measures import MEASURES, OTHERWISE, STATES, Kind, Measure, Row, States, kind, metrics_of
 
-RESAMPLES = 10_000
 LEVEL = 0.05
 LEAST = 10  # units, items or clusters, below which nothing is tested
 FITS = 1e-6  # relative; a recorded value and the same from the records

@@ -44,7 +44,8 @@ def run(args: argparse.Namespace) -> None:
 def _difference(args: argparse.Namespace, baseline: Path) -> str:
     """Return the comparison with the baseline in words."""
     # Not at the top: SciPy, pandas and statsmodels, which nothing else here needs.
-    from .differences import RESAMPLES, judged
+    from ..reporting.stats import RESAMPLES
+    from .differences import judged
     from .report import Block, Comparison, block_notes, to_text
     from .results import compare_results
     from .sides import MARGIN

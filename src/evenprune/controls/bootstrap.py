@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats as distributions
 
-from ..reporting.stats import Interval
+from ..reporting.stats import RESAMPLES, Interval
 from .sums import Array
 
-RESAMPLES = 10_000
 LEVEL = 0.95
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import stats as distributions
 
 from ..plan.grids import Checkpoint
-from ..reporting.stats import Interval, holm, percentile_interval
-from .bootstrap import LEVEL, RESAMPLES, resampled_sums, student_interval
+from ..reporting.stats import RESAMPLES, Interval, holm, percentile_interval
+from .bootstrap import LEVEL, resampled_sums, student_interval
 from .contrasts import Contrast
 from .runs import WorldSums
 from .sums import METRICS, SUMS, Array, Measure

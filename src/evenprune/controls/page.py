@@ -15,8 +15,8 @@ from ..base.files import atomic_path, write_text
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
 from ..reporting.plots import METADATA, STYLE
+from ..reporting.stats import RESAMPLES
 from .blocks import Block, to_html, to_markdown
-from .bootstrap import RESAMPLES
 from .contrasts import plain_of
 from .effect_plots import effects_figure, frontier_figure
 from .effects import RULE, Effect

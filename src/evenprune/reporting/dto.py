@@ -20,7 +20,6 @@ from . import stats
 from .scores import Scores, read_scores, require_same_items
 
 SLUG = "dto"  # the benchmark of the derived rows
-RESAMPLES = 10_000
 
 
 class Component(NamedTuple):
@@ -78,7 +77,7 @@ def resampled(
     definition: Definition,
     checkpoints: Sequence[Sequence[Scores]],
     clustered: bool = True,
-    resamples: int = RESAMPLES,
+    resamples: int | None = None,
     seed: int = 0,
 ) -> NDArray[np.float64]:
     """Return each checkpoint's distance in bootstrap samples, (resamples, checkpoints).

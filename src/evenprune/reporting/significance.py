@@ -22,6 +22,7 @@ sign test and of Wilcoxon's signed-rank test.
 """
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
@@ -46,7 +47,6 @@ COLUMNS = (
     "family_high", "against",
 )  # fmt: skip
 METHOD = "method"  # in the column against; the other one is DENSE
-RESAMPLES = 10_000
 # Compared with the same pruning without the debiasing.
 DEBIASING = ("debias-sparsegpt", "debias-erase", "debias-gradient")
 ALL = "all"  # of rows over configurations
@@ -55,7 +55,7 @@ BBQ_PARTS = ("acc_all", "acc_amb", "acc_dis")
 STEREOSET_PARTS = ("lms", "ss")
 
 
-def compare(candidate: Scores, baseline: Scores, resamples: int = RESAMPLES) -> dict[str, Any]:
+def compare(candidate: Scores, baseline: Scores) -> dict[str, Any]:
     """Return the test columns for two checkpoints' scores on the same items.
 
     An item that either leaves undecided (NaN) is not compared; without any other there is only
@@ -71,9 +71,7 @@ def compare(candidate: Scores, baseline: Scores, resamples: int = RESAMPLES) -> 
     difference = candidate.values - baseline.values
     binary = bool(np.isin(difference, (-1, 0, 1)).all())
     t, p = stats.paired_t(candidate.values, baseline.values) if difference.size > 1 else (0.0, 1.0)
-    interval = stats.percentile_interval(
-        stats.bootstrap_means(difference, strata=candidate.strata, resamples=resamples)
-    )
+    interval = stats.percentile_interval(stats.bootstrap_means(difference, strata=candidate.strata))
     row: dict[str, Any] = {
         "n": difference.size,
         "diff": float(difference.mean()),
@@ -88,7 +86,7 @@ def compare(candidate: Scores, baseline: Scores, resamples: int = RESAMPLES) -> 
         row["p_mcnemar"] = stats.mcnemar_exact(row["wins"], row["losses"])
     if candidate.clusters is not None:
         clustered = stats.percentile_interval(
-            stats.bootstrap_means(difference, clusters=candidate.clusters, resamples=resamples)
+            stats.bootstrap_means(difference, clusters=candidate.clusters)
         )
         row["cluster_low"], row["cluster_high"] = clustered.low, clustered.high
     return row
@@ -165,7 +163,6 @@ def compare_dto(
     definition: dto.Definition,
     candidate: Sequence[Scores],
     baseline: Sequence[Scores],
-    resamples: int = RESAMPLES,
 ) -> dict[str, Any]:
     """Return the columns n, diff and intervals for the distances of two checkpoints.
 
@@ -178,7 +175,7 @@ def compare_dto(
     for prefix, clustered in (("ci", False), ("cluster", True)):
         if clustered and not dto.is_clustered(candidate):
             continue
-        samples = dto.resampled(definition, both, clustered, resamples)
+        samples = dto.resampled(definition, both, clustered)
         interval = stats.percentile_interval(samples[:, 0] - samples[:, 1])
         row[f"{prefix}_low"], row[f"{prefix}_high"] = interval.low, interval.high
     return row
@@ -190,7 +187,7 @@ def tests(run_sheet: RunSheet, results: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([item_tests(run_sheet), over], ignore_index=True)
 
 
-def item_tests(run_sheet: RunSheet, resamples: int = RESAMPLES) -> pd.DataFrame:
+def item_tests(run_sheet: RunSheet) -> pd.DataFrame:
     """Return the tests on items, sorted, with Holm over each seed's family.
 
     The family of the Holm correction is every headline cell (model, method, regime,
@@ -200,6 +197,8 @@ def item_tests(run_sheet: RunSheet, resamples: int = RESAMPLES) -> pd.DataFrame:
     not compared.
     """
     cells = tested_metrics(run_sheet)
+    # A dense model is the other half of many pairs, and comes again and again.
+    read = functools.lru_cache(maxsize=64)(functools.partial(dto.part_scores, run_sheet))
     distances = dto.definitions(run_sheet)
     own = {point: clean_benchmarks(run_sheet, point) for point in run_sheet.files}
     rows: list[dict[str, Any]] = []
@@ -223,25 +222,21 @@ def item_tests(run_sheet: RunSheet, resamples: int = RESAMPLES) -> pd.DataFrame:
         }
         for slug, metric in cells:
             scored = having(members, [slug], own)
-            read = [
-                tuple(dto.part_scores(run_sheet, one, dto.Component(slug, metric)) for one in pair)
-                for pair in scored
+            both = [
+                tuple(read(one, dto.Component(slug, metric)) for one in pair) for pair in scored
             ]
-            tests = list(zip(seeds_of(scored), read, strict=True))
-            if len(read) > 1:
-                mean = tuple(average([pair[k] for pair in read]) for k in range(2))
+            tests = list(zip(seeds_of(scored), both, strict=True))
+            if len(both) > 1:
+                mean = tuple(average([pair[k] for pair in both]) for k in range(2))
                 tests.append((MEAN, mean))
             for seed, (ours, theirs) in tests:
                 cell = {"seed": seed, "benchmark": slug, "metric": metric}
-                rows.append({**head, **cell, **compare(ours, theirs, resamples)})
+                rows.append({**head, **cell, **compare(ours, theirs)})
             progress.update(len(members))
         for definition in distances:
             scored = having(members, [part.benchmark for part in definition.parts], own)
             parts_read = [
-                tuple(
-                    [dto.part_scores(run_sheet, one, part) for part in definition.parts]
-                    for one in pair
-                )
+                tuple([read(one, part) for part in definition.parts] for one in pair)
                 for pair in scored
             ]
             dto_tests = list(zip(seeds_of(scored), parts_read, strict=True))
@@ -253,9 +248,7 @@ def item_tests(run_sheet: RunSheet, resamples: int = RESAMPLES) -> pd.DataFrame:
                 dto_tests.append((MEAN, dto_mean))
             for seed, (candidate, baseline) in dto_tests:
                 cell = {"seed": seed, "benchmark": dto.SLUG, "metric": definition.name}
-                rows.append(
-                    {**head, **cell, **compare_dto(definition, candidate, baseline, resamples)}
-                )
+                rows.append({**head, **cell, **compare_dto(definition, candidate, baseline)})
             progress.update(len(members))
     frame = make_frame(rows, COLUMNS)
     headlines = {slug: run_sheet.headline(slug) for slug in run_sheet.benchmarks()}

@@ -19,6 +19,7 @@ from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import DescrStatsW
 
 LEAST_P = 0.001  # smaller p-values are not written out
+RESAMPLES = 10_000  # samples of a bootstrap where none are asked for
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def bootstrap_ratios(
     weights: ArrayLike,
     clusters: Sequence[str] | None = None,
     strata: Sequence[str] | None = None,
-    resamples: int = 10_000,
+    resamples: int | None = None,
     seed: int = 0,
 ) -> NDArray[np.float64]:
     """Return sum(values) / sum(weights) of bootstrap samples by column, (resamples, columns).
@@ -87,9 +88,10 @@ def bootstrap_ratios(
     rows are drawn within each stratum, whose sizes stay fixed. Units with the same sums are
     exchangeable, so their multiplicities are drawn at once from a multinomial: the same
     distribution as drawing units one by one, at the cost of the distinct units only. A
-    sample without weight in a column is NaN there. Raises ValueError when there are no values,
-    or both clusters and strata.
+    sample without weight in a column is NaN there. ``resamples`` is ``RESAMPLES`` by
+    default. Raises ValueError when there are no values, or both clusters and strata.
     """
+    resamples = RESAMPLES if resamples is None else resamples
     both = np.concatenate((np.asarray(values, float), np.asarray(weights, float)), axis=1)
     if both.size == 0:
         raise ValueError("expected at least one value to resample")
@@ -121,12 +123,12 @@ def bootstrap_means(
     values: ArrayLike,
     clusters: Sequence[str] | None = None,
     strata: Sequence[str] | None = None,
-    resamples: int = 10_000,
+    resamples: int | None = None,
     seed: int = 0,
 ) -> NDArray[np.float64]:
     """Return the means of ``resamples`` bootstrap samples of ``values`` (n,), shape (resamples,).
 
-    Clusters, strata and errors as for ``bootstrap_ratios``.
+    Clusters, strata, the default and errors as for ``bootstrap_ratios``.
     """
     column = np.asarray(values, float)[:, None]
     options = (clusters, strata, resamples, seed)

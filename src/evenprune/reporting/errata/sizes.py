@@ -1,7 +1,10 @@
 """Numbers of items: which ones explain the printed values, and what the paper states."""
 
 from collections.abc import Iterable, Sequence
-from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+from decimal import Decimal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ...serving.shapes import QWEN25_7B
 from ..labels import REGIME_LABELS
@@ -10,17 +13,19 @@ from .paper import MAIN, OPEN, Check, Paper, decimals, state_of
 LARGEST = 5_000  # the largest number of items that is tried
 
 
-def explains(text: str, n: int, percent: bool = True) -> bool:
-    """Return whether a printed value is k of ``n`` items, rounded to its decimals."""
-    scale, unit = Decimal(100 if percent else 1), Decimal(1).scaleb(-decimals(text))
-    value = Decimal(text)
-    near = int(value * n / scale)
-    return any(
-        (scale * k / n).quantize(unit, rounding) == value
-        for k in (near, near + 1)
-        if 0 <= k <= n
-        for rounding in (ROUND_HALF_EVEN, ROUND_HALF_UP)
-    )
+def explains(text: str, sizes: ArrayLike, percent: bool = True) -> NDArray[np.bool_]:
+    """Return for each of ``sizes`` whether a printed value is k of so many items, rounded.
+
+    Rounded to its decimals, a half up or to the even digit. ``sizes`` are integers of any shape,
+    that of the result.
+    """
+    unit = 10 ** decimals(text)
+    scale, value, n = (100 if percent else 1) * unit, int(Decimal(text) * unit), np.asarray(sizes)
+    good = np.zeros(n.shape, bool)
+    for k in (value * n // scale, value * n // scale + 1):
+        off = 2 * (scale * k - value * n)  # 2n times what k/n is above the value, in last digits
+        good |= (k <= n) & (-n <= off) & ((off < n) | ((off == n) & (value % 2 == 0)))
+    return good
 
 
 def explained(texts: Iterable[str], n: int, percent: bool = True) -> list[str]:
@@ -38,11 +43,10 @@ def best_size(texts: Sequence[str], largest: int = LARGEST) -> int:
 
     ``texts`` are percentages with two decimals; of equal ones the smallest.
     """
-
-    def excess(n: int) -> float:
-        return len(explained(texts, n)) - by_chance(n, 2) * len(texts)
-
-    return max(range(1, largest + 1), key=lambda n: (excess(n), -n))
+    sizes = np.arange(1, largest + 1)
+    chance = [by_chance(n, 2) for n in sizes.tolist()]
+    counts = np.sum([explains(text, sizes) for text in texts], axis=0)
+    return int(sizes[np.argmax(counts - np.array(chance) * len(texts))])
 
 
 def _printed(paper: Paper, metric: str) -> list[str]:
@@ -80,7 +84,8 @@ def crows_grid(paper: Paper) -> Check:
 def bbq_grid(paper: Paper) -> Check:
     """Find the number of questions behind the BBQ values."""
     texts, stated = _printed(paper, "bbq"), round(paper.fact("bbq_size"))
-    fine = [n for n in range(1, LARGEST + 1) if len(explained(texts, n)) == len(texts)]
+    every = np.arange(1, LARGEST + 1)
+    fine = every[np.all([explains(text, every) for text in texts], axis=0)].tolist()
     coarse = [text for text in texts if Decimal(text) * 10 % 1 == 0]
     two = [text for text in texts if decimals(text) == 2]
     ends = sum(text.endswith("0") for text in two)
