@@ -136,9 +136,15 @@ def train(
     """Train ``model`` in place; return name, steps and mean loss per kind at each stage's end.
 
     The learning rates rise over the first ``warm_up`` steps and fall to nothing over the
-    second half of the last stage.
+    second half of the last stage. At the end the weights are their running mean over that stage:
+    by then single sentences are learned by heart, and their mean is smoother.
     """
+    from torch.optim import swa_utils
+
     optimiser = Optimiser(model, options)
+    averaged = swa_utils.AveragedModel(
+        model, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(options.ema_decay)
+    )
     record: list[dict[str, Any]] = []
     done = 0
     model.train()
@@ -156,12 +162,15 @@ def train(
                 parts.append(by_kind)
             left = 1.0 if stage.watched else 1 - len(losses) / most
             optimiser.step(min(1.0, (done + 1) / options.warm_up, left / 0.5))
+            if not stage.watched:
+                averaged.update_parameters(model)
             losses.append(added(parts))
             done += 1
             total, count = map(sum, zip(*losses[-1].values()))
             progress.update(note=f"loss {total / count:.2f}")
         means = {kind: round(t / n, 4) for kind, (t, n) in sorted(added(losses[-WINDOW:]).items())}
         record.append({"stage": stage.name, "steps": len(losses), "loss": means})
+    model.load_state_dict(averaged.module.state_dict())
     model.eval()
     return record
 

@@ -15,7 +15,9 @@ class TrainingOptions:
     heads: int = 4
     max_length: int = 512
     stage_steps: int = 500
-    steps: int = 1750
+    steps: int = 2500
+    # Of the weights' running mean over the last stage, a step: what a model of the world is.
+    ema_decay: float = 0.9965
     batch_tokens: int = 2048
     warm_up: int = 50
     matrix_rate: float = 0.012
