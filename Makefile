@@ -46,12 +46,13 @@ controls: $(STAMP)
 
 PYTEST := PATH="$(abspath $(BIN)):$$PATH" OMP_NUM_THREADS=1 python -m pytest -n 2
 
-# A file's tests in one process, so that what they share is made once; the slow ones one by one.
+# A file's tests in one process, so that what they share is made once; slow ones that share nothing
+# one by one (tests/conftest.py).
 test: $(STAMP)
 	$(PYTEST) --dist loadfile $(if $(ARGS),,-m "not slow") $(ARGS)
 
 test-slow: $(STAMP)
-	$(PYTEST) --dist worksteal -m slow $(ARGS)
+	$(PYTEST) --dist loadgroup -m slow $(ARGS)
 
 test-all: test test-slow
 

@@ -56,8 +56,15 @@ def vllm_python() -> str:
     return str(python)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     import importlib.util
+
+    for item in items:
+        # Tests that share what is made once for their file stay in one process (--dist loadgroup).
+        fixtures = item._fixtureinfo.name2fixturedefs.values()
+        if any(made[-1].scope == "module" for made in fixtures):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
     gpu = False
     if any("gpu" in item.keywords for item in items) and importlib.util.find_spec("torch"):

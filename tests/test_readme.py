@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -42,9 +43,7 @@ def commands(text):
 
 
 def all_commands():
-    from conftest import REPO
-
-    return commands((REPO / "README.md").read_text())
+    return commands((Path(__file__).parents[1] / "README.md").read_text())
 
 
 @pytest.fixture(scope="module")

@@ -125,8 +125,8 @@ def test_pruning_half_of_the_weights_costs_abilities(shipped, world, tmp_path):
     pruned = evaluated(tmp_path / "pruned", world, tmp_path / "evals", tasks)
     dense = evaluated(model, world, tmp_path / "dense", ("perplexity",)) | shipped[1]
     assert pruned["perplexity", "ppl"] > 1.1 * dense["perplexity", "ppl"]
-    for figure in (("bbq", "acc_dis"), ("mmlu", "acc"), ("hellaswag", "acc")):
-        assert pruned[figure] < dense[figure] - 0.02
+    for figure, least in ((("bbq", "acc_dis"), 0), (("mmlu", "acc"), 2), (("hellaswag", "acc"), 2)):
+        assert pruned[figure] < dense[figure] - least / 100
 
 
 NEW = {"bytes": 1, "sha256": "0" * 64}
