@@ -54,7 +54,7 @@ class Sizes:
     question_pairs: int = 400
     realtoxicityprompts: int = 20
     harmbench: tuple[tuple[str, int], ...] = (
-        ("standard", 20), ("contextual", 10), ("copyright", 10),
+        ("standard", 100), ("contextual", 10), ("copyright", 10),
     )  # fmt: skip
     discrim_eval: int = 6
     sofa: int = 6
