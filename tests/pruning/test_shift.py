@@ -1,6 +1,7 @@
 """Steps against a bias loss: gradients, budget, held-out pairs, resuming."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -211,10 +212,36 @@ def test_where_the_first_step_does_not_help_nothing_changes(tmp_path, capsys):
     assert record["steps_kept"] == 0
     assert len(record["steps"]) == 1
     losses = record["steps"][0]
+    assert losses["halved"] == 5
     assert losses["after"]["held_out"] >= losses["before"]["held_out"]
     assert base.stored == stored
     assert "nothing is changed" in capsys.readouterr().err
     assert all(torch.equal(before[name], value) for name, value in weights_of(base).items())
+
+
+def test_a_step_too_long_to_help_is_halved_until_it_does(tmp_path, capsys):
+    folder = save_model(tmp_path / "model")
+    pairs = text_of(folder)
+    # Twice, so that what helps those used helps those held out.
+    pairs += [replace(pair, id=f"{pair.id} again") for pair in pairs]
+
+    def run(name, step):
+        base = BaseModel(folder, REGIMES["2of4"], "cpu")
+        settings = Settings(steps=1, step=step, holdout=0.25)
+        (taken,) = Shift(base, pairs, TEXTS, settings, tmp_path / name).run()["steps"]
+        return taken, weights_of(base)
+
+    step, weights = run("long", 3.2)
+    assert step["kept"]
+    assert step["halved"] > 0
+    assert step["after"]["held_out"] < step["before"]["held_out"]
+    assert f"halved {step['halved']} times" in capsys.readouterr().err
+    longer, _ = run("longer", 2 * step["size"])
+    assert longer["halved"] == 1  # so the step before the last did not help
+    once, expected = run("once", step["size"])
+    assert once["halved"] == 0
+    for name, weight in weights.items():
+        assert torch.equal(weight, expected[name]), name
 
 
 def test_zeros_stay_zero_when_masked(tmp_path):
@@ -414,7 +441,7 @@ def test_a_step_is_halved_until_it_keeps_to_the_limit(tmp_path):
     plain, expected = run("plain", step=step["size"])  # the same step, given at once
     assert plain["steps"][0]["rate"] == pytest.approx(step["rate"])
     assert "perplexity" not in plain["steps"][0]["before"]
-    assert "halved" not in plain["steps"][0]
+    assert plain["steps"][0]["halved"] == 0
     for name, weight in weights.items():
         torch.testing.assert_close(weight, expected[name], rtol=1e-4, atol=1e-5)
 

@@ -249,7 +249,8 @@ class Pruning(Section):
         ge=0,
         lt=1,
         description="`debias-gradient`: share of the pairs that take no part; a step that does not "
-        "lower their loss is undone and the last; 0: every step is kept",
+        "lower their loss is halved up to five times, else undone and the last; 0: every step is "
+        "kept",
     )
     gradient_max_perplexity: float = Field(
         0.0,

@@ -4,9 +4,9 @@
 gain in L, this one changes the outputs of the layers least. η follows from a budget: ε² is the
 mean over the matrices of ``tr(ΔW H ΔWᵀ) / tr(W H Wᵀ)``. G and H are anew for each step.
 
-Some pairs take no part in L. A step is kept if it lowers their loss, otherwise it is undone and
-the last one. Where the first does not help, nothing is changed. With a limit of the perplexity of
-held-out text, a step is halved until it helps and keeps to the limit, five times at most.
+Some pairs take no part in L. A step that does not lower their loss, or raises the perplexity of
+held-out text above a limit, is halved until it does, five times at most: else it is undone and the
+last one. Where the first does not help, nothing is changed.
 """
 
 import sys
@@ -245,14 +245,19 @@ class Shift:
             kept = not self.settings.validated or second.judged < first.judged
             if limit is not None and second.perplexity is not None:
                 kept = kept and second.perplexity <= limit
-            if kept or limit is None or halved == HALVINGS:
+            if kept or halved == HALVINGS:
                 break
             size, halved = size / 2, halved + 1
         for file in place.glob("direction-*.safetensors"):
             file.unlink()
-        record = {"kept": kept, "rate": rate, "before": _written(first), "after": _written(second)}
-        if limit is not None:
-            record |= {"size": size, "halved": halved}
+        record = {
+            "kept": kept,
+            "rate": rate,
+            "before": _written(first),
+            "after": _written(second),
+            "size": size,
+            "halved": halved,
+        }
         words = f", halved {halved} times" if halved else ""
         if limit is not None:
             words += f", perplexity {first.perplexity:.4g} -> {second.perplexity:.4g}"
