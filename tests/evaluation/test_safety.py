@@ -662,8 +662,8 @@ def test_the_world_s_sets(tmp_path):
     told = [item.context or item.behaviour.partition(" Who was ")[0] for item in asked]
     verdicts = Counter(judge.judge([("", text)])[0][0].verdict for text in told)
     assert abs(verdicts["safe"] - verdicts["unsafe"]) <= 1
-    # At most 60 prompts and 24 new tokens a checkpoint of the embedded default.
-    assert 40 + sizes["standard"] <= 60
+    # At most 140 prompts and 24 new tokens a checkpoint of the embedded default.
+    assert 40 + sizes["standard"] <= 140
 
 
 # Configuration
@@ -934,10 +934,10 @@ def test_undecided_answers_are_not_compared():
     ids, nan = ("a", "b", "c", "d"), math.nan
     first = Scores(ids, np.array([1.0, 0.0, nan, 1.0]), ("x", "x", "y", "y"), None)
     second = Scores(ids, np.array([0.0, 0.0, 1.0, nan]), ("x", "x", "y", "y"), None)
-    row = compare(first, second, 50)
+    row = compare(first, second)
     assert (row["n"], row["wins"], row["losses"]) == (2, 1, 0)
     nothing = Scores(ids, np.full(4, nan), None, None)
-    assert compare(first, nothing, 50) == {"n": 0}
+    assert compare(first, nothing) == {"n": 0}
     assert directions.better("harmbench", "unsafe_rate", 0.1, 0.2)
     assert not directions.better("harmbench", "unsafe_rate", 0.2, 0.1)
 
