@@ -224,3 +224,32 @@ def test_config_errors_come_before_the_dag(clone):
 def test_lint_is_clean(clone):
     done = snakemake(clone, "--lint")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+STORAGE = """
+from snakemake_interface_storage_plugins.storage_object import StorageObjectRead, StorageObjectWrite
+from snakemake_interface_storage_plugins.storage_provider import StorageProviderBase
+
+class StorageObject(StorageObjectRead, StorageObjectWrite):
+    pass
+
+class StorageProvider(StorageProviderBase):
+    def nothing(self, *words):
+        return None
+
+    rate_limiter_key = default_max_requests_per_second = use_rate_limiter = nothing
+    example_queries = is_valid_query = classmethod(nothing)
+"""
+
+
+def test_a_storage_plugin_is_refused_before_any_job_is_planned(clone, tmp_path, monkeypatch):
+    package = tmp_path / "snakemake_storage_plugin_nowhere"
+    package.mkdir()
+    (package / "__init__.py").write_text(STORAGE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    words = ("--default-storage-provider", "nowhere", "--default-storage-prefix", "bucket")
+    done = snakemake(clone, "-n", "--cores", "2", *words)
+    assert done.returncode != 0
+    said = done.stdout + done.stderr
+    assert "expected one file system for all jobs, got --default-storage-provider nowhere" in said
+    assert not counts(said)

@@ -61,6 +61,15 @@ def shipped(path):
     return REPO / path if IS_FOLDER else Path(workflow.source_path(f"../../{path}"))
 
 
+# Jobs hand on folders that are no declared files of theirs (a checkpoint's, a mirror's), which such a plugin would
+# not bring along. Said here: else Snakemake plans, or misses a local file, and jobs fail one by one.
+if workflow.storage_settings.default_storage_provider:
+    raise WorkflowError(
+        "expected one file system for all jobs, got --default-storage-provider "
+        f"{workflow.storage_settings.default_storage_provider}; put results on a volume that all "
+        "jobs see and leave the option out (docs/cluster.md, Kubernetes and clouds)"
+    )
+
 DEFAULT = Path("config/config.yaml")
 BY_CONDA = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
 
