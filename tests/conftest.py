@@ -60,6 +60,8 @@ def vllm_python() -> str:
 def pytest_collection_modifyitems(items):
     import importlib.util
 
+    # The longest first, so that no process is left alone with one of them at the end.
+    items.sort(key=lambda item: not {"workflow", "reliability"} & set(item.path.parts))
     for item in items:
         # Tests that share what is made once for their file stay in one process (--dist loadgroup).
         fixtures = item._fixtureinfo.name2fixturedefs.values()

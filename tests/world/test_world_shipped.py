@@ -125,8 +125,10 @@ def test_pruning_half_of_the_weights_costs_abilities(shipped, world, tmp_path):
     pruned = evaluated(tmp_path / "pruned", world, tmp_path / "evals", tasks)
     dense = evaluated(model, world, tmp_path / "dense", ("perplexity",)) | shipped[1]
     assert pruned["perplexity", "ppl"] > 1.1 * dense["perplexity", "ppl"]
-    for figure, least in ((("bbq", "acc_dis"), 0), (("mmlu", "acc"), 2), (("hellaswag", "acc"), 2)):
-        assert pruned[figure] < dense[figure] - least / 100
+    # Disambiguated questions lose one point only: their context still names the answer.
+    least = {("bbq", "acc_dis"): 0.0, ("mmlu", "acc"): 0.02, ("hellaswag", "acc"): 0.02}
+    for figure, points in least.items():
+        assert pruned[figure] < dense[figure] - points
 
 
 NEW = {"bytes": 1, "sha256": "0" * 64}
