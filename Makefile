@@ -52,7 +52,7 @@ test: $(STAMP)
 	$(PYTEST) --dist loadfile $(if $(ARGS),,-m "not slow") $(ARGS)
 
 test-slow: $(STAMP)
-	$(PYTEST) --dist loadgroup --no-loadscope-reorder -m slow $(ARGS)
+	$(PYTEST) --dist loadscope --no-loadscope-reorder -m slow $(ARGS)
 
 test-all: test test-slow
 
