@@ -176,7 +176,7 @@ def speed(args: argparse.Namespace) -> None:
 
 def one(args: argparse.Namespace) -> None:
     """Prune once in this process and print the measurements; loading and saving included."""
-    from evenprune.cli import main
+    from evenprune.cli import entry
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     # Everything is imported before the clock starts, as in the peer's script.
@@ -189,7 +189,7 @@ def one(args: argparse.Namespace) -> None:
     ]  # fmt: skip
     if args.method == "debias-gradient":
         command += ["--gradient-steps", "1"]
-    row = measured(lambda: main(command))
+    row = measured(lambda: entry(command))
     provenance = json.loads((args.result / "provenance.json").read_text())
     print(json.dumps(row | {"blocks": provenance["blocks"]}))
 
