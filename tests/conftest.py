@@ -36,9 +36,11 @@ def shared() -> Path:
 
 @pytest.fixture
 def torch_products(monkeypatch):
-    """The products of torch's own library, as those of the fake GPU are: bytes can be compared."""
+    """Products and factors of torch's own library, as on the fake GPU: bytes can be compared."""
     from evenprune.base import onednn
+    from evenprune.pruning import factor
 
+    monkeypatch.setattr(factor, "LEAF", 1 << 20)
     monkeypatch.setenv(onednn.ONEDNN, "0")
     onednn.is_faster.cache_clear()
     yield

@@ -82,7 +82,7 @@ class Case:
             "once between two blocks": BLOCKS - 1,
             "once a group": self.groups,
             "once a sum": self.sums,
-            "twice a factor": 2 * self.factors,
+            "once a factor": self.factors,
             "once a matrix": MATRICES,
             "twice a matrix": 2 * MATRICES,
             "once a shifted matrix": self.shifted,
@@ -90,7 +90,7 @@ class Case:
             "once a matrix of a kind of block": MATRICES // BLOCKS,
             # One step: a pass before it and a pass behind it.
             "once a block and pass": 2 * BLOCKS,
-            "twice a group and step": 2 * GROUPS,
+            "once a group and step": GROUPS,
             "once a matrix and step": MATRICES,
         }
 

@@ -1,15 +1,15 @@
-"""The triangular factor of the inverse Hessian, by one Cholesky and a triangular inverse."""
+"""The triangular factor of the inverse Hessian: a Cholesky factor, inverted as it is made."""
 
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ..base.onednn import product
+from ..base.onednn import product, subtract_product
 
 # After the asked-for damping: three times ten times more, then the same ladder in float64.
 ESCALATIONS = 3
-LEAF = 128  # columns below which a triangular matrix is inverted by a solve
+LEAF = 128  # columns up to which LAPACK factors and inverts; more are taken by halves
 
 
 class NotPositiveDefinite(Exception):
@@ -39,7 +39,8 @@ def damp(hessian: Tensor, damping: float) -> Tensor:
     """
     diagonal = hessian.diagonal()
     dead = diagonal == 0
-    diagonal.add_(damping * diagonal.mean()).masked_fill_(dead, 1.0)
+    # In float64 the mean does not depend on the order of the columns, which a GPU has reversed.
+    diagonal.add_(damping * diagonal.mean(dtype=torch.float64)).masked_fill_(dead, 1.0)
     return hessian
 
 
@@ -60,6 +61,31 @@ def invert_lower(lower: Tensor) -> Tensor:
     return lower
 
 
+def invert_upper_factor(matrix: Tensor) -> Tensor:
+    """Replace a symmetric matrix ``R Rᵀ`` (d, d), R upper triangular, by ``R⁻¹`` in place.
+
+    By halves: with ``[[A, B], [·, C]]``, ``C = R₂ R₂ᵀ`` and ``X = B R₂⁻ᵀ``, it is
+    ``R⁻¹ = [[R₁⁻¹, -R₁⁻¹ X R₂⁻¹], [0, R₂⁻¹]]`` where ``A - X Xᵀ = R₁ R₁ᵀ``. Only the upper
+    triangle is read. On a CPU this multiplies, and copies, faster than LAPACK.
+
+    Returns a number () that is not 0 where the matrix is not positive definite.
+    """
+    size = len(matrix)
+    if size <= LEAF:
+        lower, failed = torch.linalg.cholesky_ex(matrix.flip(0, 1))
+        matrix.copy_(invert_lower(lower).flip(0, 1))
+        return failed
+    half = size // 2
+    first, corner, second = matrix[:half, :half], matrix[:half, half:], matrix[half:, half:]
+    failed = invert_upper_factor(second)
+    panel = product(corner, second.T)
+    subtract_product(first, panel, panel.T)
+    failed = failed + invert_upper_factor(first)
+    corner.copy_(product(first, product(panel, second)).neg_())
+    matrix[half:, :half] = 0
+    return failed
+
+
 def inverse_factor(hessian: Tensor, damping: float) -> Factor:
     """Return the factor of the damped inverse of H (d, d), float32, which is left as it is.
 
@@ -73,19 +99,21 @@ def inverse_factor(hessian: Tensor, damping: float) -> Factor:
     ladder = [damping * 10**step for step in range(ESCALATIONS + 1)] if damping else [0.0]
     for dtype in (torch.float32, torch.float64):
         for level in ladder:
-            flipped = damp(hessian.flip(0, 1).to(dtype), level)
-            lower, info = torch.linalg.cholesky_ex(flipped)
-            del flipped
-            diagonal = lower.diagonal()
-            sound = (info == 0) & torch.isfinite(diagonal).all()
+            if hessian.device.type == "cpu":
+                upper = damp(hessian.to(dtype, copy=True), level)
+                failed = invert_upper_factor(upper)
+            else:  # the library's own is a launch or two
+                flipped = damp(hessian.flip(0, 1).to(dtype), level)
+                lower, failed = torch.linalg.cholesky_ex(flipped)
+                del flipped
+                upper = invert_lower(lower).flip(0, 1)
+            upper = upper.to(torch.float32)
+            diagonal = upper.diagonal()
+            sound = (failed == 0) & torch.isfinite(diagonal).all()
             # Both at once: reading a value waits for the GPU.
             facts = torch.stack([sound.double(), (diagonal.max() / diagonal.min()).double()])
             is_sound, ratio = facts.tolist()
-            if not is_sound:
-                continue
-            condition = ratio**2
-            upper = invert_lower(lower).to(torch.float32).flip(0, 1)
-            if torch.isfinite(upper.diagonal()).all():
+            if is_sound:
                 name = str(dtype).removeprefix("torch.")
-                return Factor(upper, level, name, condition)
+                return Factor(upper, level, name, ratio**2)
     raise NotPositiveDefinite
