@@ -148,6 +148,15 @@ def test_column_loop_over_several_blocks_equals_the_reference(regime, width, blo
         assert report.loss == pytest.approx(loss, rel=1e-4)
 
 
+@pytest.mark.parametrize("slug", ["1of4", "2of4"])
+def test_equal_scores_within_groups_are_taken_from_the_left(slug):
+    """Without an update all depends on the scores, of which whole groups are equal."""
+    regime, weight = REGIMES[slug], matrix(9, 5, 64, levels=2)
+    pruned = prune("sparsegpt", weight, torch.eye(64), regime, 32)
+    mask = reference.grouped(weight.abs().numpy(), regime.zeros)
+    assert torch.equal(pruned, weight.masked_fill(torch.from_numpy(mask), 0.0))
+
+
 def test_the_update_lowers_the_output_error():
     weight, h = matrix(3, 32, 64), hessian(4, 64, 80)
     error = {}
@@ -200,6 +209,30 @@ def test_factor_inverts_the_damped_hessian(seed, width):
     assert factor.damping == 0.01
     assert factor.precision == "float32"
     assert 1 <= factor.condition <= float(torch.linalg.cond(damped)) * 1.01
+
+
+@pytest.mark.parametrize("width", [128, 129, 300, 515])
+@pytest.mark.parametrize("decades", [0, 6])
+def test_a_factor_by_halves_is_near_that_of_float64(width, decades):
+    generator = torch.Generator().manual_seed(width)
+    scales = torch.logspace(0, -decades / 2, width)
+    x = torch.randn(2 * width, width, generator=generator) * scales
+    h = x.T @ x
+    upper = inverse_factor(h, 0.01).upper
+    damped = h.double() + 0.01 * h.double().diagonal().mean() * torch.eye(width)
+    lower = torch.linalg.cholesky(damped.flip(0, 1))
+    expected = torch.linalg.inv(lower).flip(0, 1)
+    assert torch.equal(upper, upper.triu())
+    assert float((upper - expected).norm() / expected.norm()) < 1e-4
+
+
+@pytest.mark.parametrize("place", [0, 130, 299])
+def test_a_matrix_that_is_not_positive_definite_anywhere_gets_more_damping(place):
+    h = hessian(3, 300, 900)
+    h[place, place] = -float(h.diagonal().mean()) / 2
+    factor = inverse_factor(h, 0.01)
+    assert factor.damping == pytest.approx(1.0)
+    assert torch.isfinite(factor.upper).all()
 
 
 def test_damping_escalates_then_float64_then_an_error_that_names_the_layer():

@@ -96,8 +96,8 @@ def add_gram(total: Tensor, rows: Tensor, size: int) -> None:
         return
     for part in rows.split(COPIED):
         count, width = part.shape
-        turned = part.new_zeros(width, count + missing(count))
-        turned[:, :count] = part.T
+        turned = part.new_empty(width, count + missing(count))
+        turned[:, :count], turned[:, count:] = part.T, 0.0
         for panel in panels:
             for start in range(panel.start, width, WIDEST):
                 wide = slice(start, start + WIDEST)

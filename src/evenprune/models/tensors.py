@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -179,7 +180,7 @@ def count_zeros(piece: memoryview, dtype: torch.dtype, name: str) -> int:
         values = values.float()
     if not all_finite(values):
         raise UserError(f"NaN or infinity in the weights of {name}; fetch the model again")
-    return values.numel() - int(torch.count_nonzero(values))
+    return int(np.count_nonzero((values == 0).numpy()))  # torch counts ten times as slowly
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor | Entry | Stack]) -> dict[str, dict]:

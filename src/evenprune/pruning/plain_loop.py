@@ -1,9 +1,12 @@
-"""The column loop within a block in plain torch: the reference of ``kernel.py``."""
+"""The column loop within a block in plain torch: the reference of ``kernel.py``.
+
+On a CPU most of its time goes into calling torch, so that it calls little for a column.
+"""
 
 import torch
 from torch import Tensor
 
-from .masks import Regime, smallest_of_group
+from .masks import Regime, kth_smallest, smallest_of_group
 
 GROUP = 16  # columns between two products within a block; a multiple of every N:M group
 
@@ -13,25 +16,79 @@ def prune_block(
 ) -> None:
     """Run the column loop within one block (c, n) with its factor (c, c).
 
-    inverse: (c, 1), 1 / U_jj. ``mask`` (c, n) is read, or filled group by group for an N:M
-    regime; ``error`` (c, n) is filled with ``w / U_jj`` where a weight was pruned, 0 elsewhere.
+    inverse: (c, 1), 1 / U_jj. ``mask`` (c, n) is read, for an N:M regime left alone; ``error``
+    (c, n) is filled with ``w / U_jj`` where a weight was pruned, 0 elsewhere.
     """
-    size = len(block)
-    if not regime.structured:
-        torch.mul(mask, inverse, out=error)
-    for start in range(0, size, GROUP):
-        stop = min(start + GROUP, size)
-        for column in range(start, stop):
-            if regime.structured and column % regime.of == 0:
-                group = slice(column, column + regime.of)
-                scores = (block[group] * inverse[group]).abs_()
-                mask[group] = smallest_of_group(scores, regime.zeros)
-                torch.mul(mask[group], inverse[group], out=error[group])
-            error[column].mul_(block[column])
-            if column + 1 < stop:
-                block[column + 1 : stop].addr_(
-                    factor[column, column + 1 : stop], error[column], alpha=-1
-                )
-        if stop < size:
-            block[stop:].addmm_(factor[start:stop, stop:].T, error[start:stop], alpha=-1)
-    block.masked_fill_(mask, 0.0)
+    across = factor.triu(1).T  # row j: what the columns before it take from column j
+    if regime.structured:
+        gone = torch.empty_like(block)  # 1 where a weight is pruned, else 0
+        # Equal scores are rare; a host of a GPU would wait to learn whether there are any.
+        exact = block.is_cuda
+        before = block if exact else block.clone()
+        _prune_groups(block, across, inverse, regime, gone, error, exact)
+        if not exact and gone.sum(dim=1).double().sum() * regime.of > regime.zeros * gone.numel():
+            block.copy_(before)
+            _prune_groups(block, across, inverse, regime, gone, error, True)
+    else:
+        gone = mask.to(block.dtype)
+        _prune_columns(block, across, inverse, gone, error)
+    block.addcmul_(block, gone, value=-1)  # a pruned weight becomes 0, and never -0
+
+
+def _prune_columns(
+    block: Tensor, across: Tensor, inverse: Tensor, gone: Tensor, error: Tensor
+) -> None:
+    """Take a block through the loop, the weights to be pruned given."""
+    torch.mul(gone, inverse, out=error)
+    rows = block.unbind()
+    for column, wrong in enumerate(error.unbind()):
+        wrong.mul_(rows[column])
+        tile = _tile(column, len(rows))
+        later = slice(column + 1, tile.stop)
+        if column + 1 < tile.stop:
+            block[later].addr_(across[later, column], wrong, alpha=-1)
+        else:
+            _carry(block, across, error, tile)
+
+
+def _prune_groups(
+    block: Tensor, across: Tensor, inverse: Tensor, regime: Regime, gone: Tensor, error: Tensor,
+    exact: bool,
+) -> None:  # fmt: skip
+    """Take a block through the loop, an N:M group at once; fills ``gone``.
+
+    What a weight has lost when its turn comes depends on the errors of weights pruned before it
+    in its group. Each round makes those of one more right: as many are needed as are pruned.
+    If not ``exact``, more than N of M go where the scores of a group are equal.
+    """
+    size, of = len(block), regime.of
+    parts = (one.split(of) for one in (block, inverse, gone, error))
+    for start, (weights, scale, chosen, wrong) in zip(range(0, size, of), zip(*parts), strict=True):
+        scaled = weights * scale
+        scores = scaled.abs()
+        if exact:
+            chosen.copy_(smallest_of_group(scores, regime.zeros))
+        else:
+            torch.le(scores, kth_smallest(scores, regime.zeros), out=chosen)
+        torch.mul(scaled, chosen, out=wrong)
+        group = slice(start, start + of)
+        for _ in range(regime.zeros - 1):
+            left = torch.addmm(weights, across[group, group], wrong, alpha=-1)
+            torch.mul(left.mul_(scale), chosen, out=wrong)
+        tile = _tile(start, size)
+        here = slice(start, tile.stop)
+        block[here].addmm_(across[here, group], wrong, alpha=-1)
+        if group.stop == tile.stop:
+            _carry(block, across, error, tile)
+
+
+def _tile(column: int, size: int) -> slice:
+    """Return the columns, a column among them, that ``_carry`` takes at once."""
+    start = column // GROUP * GROUP
+    return slice(start, min(start + GROUP, size))
+
+
+def _carry(block: Tensor, across: Tensor, error: Tensor, tile: slice) -> None:
+    """Take the errors of some finished columns from all behind them."""
+    if tile.stop < len(block):
+        block[tile.stop :].addmm_(across[tile.stop :, tile], error[tile], alpha=-1)

@@ -133,6 +133,5 @@ def finished(
 
 def stored_form(weight: Tensor, dtype: torch.dtype) -> Tensor:
     """Return a matrix as it will be stored: rounded to ``dtype``, every zero +0.0."""
-    rounded = weight.to(dtype)
-    # A kept weight may round to -0.0 in a narrow dtype.
-    return rounded.masked_fill(rounded == 0, 0.0).contiguous()
+    # A kept weight may round to -0.0 in a narrow dtype; with 0.0 added it is +0.0.
+    return weight.to(dtype).contiguous().add(0.0)

@@ -33,8 +33,9 @@ class SparseGPT(Method):
         assert target.metric is not None
         upper = target.metric.factor.upper
         heights = [len(weight) for weight in target.weights]
-        columns = torch.cat([weight.T.float() for weight in target.weights], dim=1).contiguous()
-        columns.masked_fill_(target.metric.dead.unsqueeze(1), 0.0)
+        columns = torch.cat([weight.float() for weight in target.weights]).T.contiguous()
+        if target.metric.dead_columns:
+            columns[target.metric.dead] = 0.0
         loss = prune_columns(columns, upper, regime, options.block_size, heights)
         parts = columns.split(heights, dim=1)
         losses = torch.stack([lost.sum() for lost in loss.split(heights)]).tolist()
