@@ -2,8 +2,8 @@
 
 Rows of W are independent within a block of columns, so each program takes a tile of rows
 through all columns. It holds the tile in registers and does what the plain loop in
-``plain_loop.py`` does, in the same order: rank-1 updates within a group of columns, one product
-from the group to the rest of the block.
+``plain_loop.py`` does: rank-1 updates within GROUP columns, one product from these to the rest of
+the block.
 """
 
 import torch
