@@ -1,4 +1,5 @@
-# make demo   set up, run the embedded default, say where the results lie
+# make demo   set up, run the default configuration, say where the results lie
+# make world   the same for the invented world, config/world.yaml, below results/world
 # make controls   methods that lower bias against negative controls, in three worlds trained anew
 # make test   set up if needed, run the fast tests
 # make test-all   the slow ones too
@@ -27,19 +28,27 @@ DOCS := .venv-docs
 export PYTHONPATH := $(abspath src)
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: demo controls test test-slow test-all lint docs site env vllm-env lock lock-torch clean
+.PHONY: demo world controls test test-slow test-all lint docs site env vllm-env lock lock-torch clean
 .DEFAULT_GOAL := demo
 
-demo: $(STAMP)
-	PATH="$(abspath $(BIN)):$$PATH" snakemake --cores $(CORES) all
-	PATH="$(abspath $(BIN)):$$PATH" snakemake --cores 1 all --report results/report.html >/dev/null 2>&1
+# $(call run,RESULTS,OPTIONS): a whole run with Snakemake's report, and where its results lie
+define run
+	PATH="$(abspath $(BIN)):$$PATH" snakemake --cores $(CORES) all $(2)
+	PATH="$(abspath $(BIN)):$$PATH" snakemake --cores 1 all $(2) --report $(1)/report.html >/dev/null 2>&1
 	@echo
-	@echo "tables  results/tables/        $$(ls results/tables/*.md | xargs -n1 basename | tr '\n' ' ')"
-	@echo "figures results/figures/       $$(ls results/figures/*.png | xargs -n1 basename | tr '\n' ' ')"
-	@if [ -f results/paper.pdf ]; then echo "PDF     results/paper.pdf"; \
+	@echo "tables  $(1)/tables/        $$(ls $(1)/tables/*.md | xargs -n1 basename | tr '\n' ' ')"
+	@echo "figures $(1)/figures/       $$(ls $(1)/figures/*.png | xargs -n1 basename | tr '\n' ' ')"
+	@if [ -f $(1)/paper.pdf ]; then echo "PDF     $(1)/paper.pdf"; \
 	 else echo "PDF     not made: no LaTeX and no Chromium here (see docs/results.md)"; fi
-	@echo "report  results/report.html"
-	@echo "values  results/results.csv"
+	@echo "report  $(1)/report.html"
+	@echo "values  $(1)/results.csv"
+endef
+
+demo: $(STAMP)
+	$(call run,results,)
+
+world: $(STAMP)
+	$(call run,results/world,--configfile config/world.yaml)
 
 controls: $(STAMP)
 	PATH="$(abspath $(BIN)):$$PATH" snakemake --cores $(CORES) controls --configfile config/controls.yaml

@@ -19,11 +19,12 @@ NO_STEPS = ("default", "record_parameters")
 
 
 def rule_graph() -> str:
-    """Return the graph of rules of the embedded default, as Snakemake writes it in Mermaid."""
+    """Return the graph of rules of config/world.yaml, as Snakemake writes it in Mermaid."""
     with tempfile.TemporaryDirectory() as empty:
         # Whatever the machine has: a PDF is made where LaTeX is.
         words = ["--cores", "1", "--config", "pdf=True", "--rulegraph", "mermaid-js"]
         place = ["--snakefile", str(REPO / "Snakefile"), "--directory", empty]
+        place += ["--configfile", str(REPO / "config" / "world.yaml")]
         done = subprocess.run(
             ["snakemake", *place, *words], cwd=REPO, check=True, stdout=subprocess.PIPE, text=True
         )

@@ -92,7 +92,7 @@ def write_results(repo, folder: Path, seed: int) -> Config:
         "regimes": ["2of4"],
         "calibrations": ["ss"],
     }
-    given = read_yaml(repo / "config/config.yaml") | {
+    given = read_yaml(repo / "config/world.yaml") | {
         "experiments": {name: grid for name in ("main", "regimes", "efficiency", "masks")},
         "tables": ["main", "regimes", "fidelity", "efficiency", "masks", "claims"],
         "figures": ["regimes"],

@@ -545,7 +545,7 @@ def test_evaluation_leaves_files_alone_that_have_its_names(
 def test_reporting_never_writes_over_its_inputs(tmp_path, capsys, repo):
     from reporting_run import small_config
 
-    config = small_config(repo, tmp_path, "config.yaml").model_dump(mode="json")
+    config = small_config(repo, tmp_path).model_dump(mode="json")
     run_sheet = tmp_path / "run/run_sheet.json"
     run_sheet.parent.mkdir()
     files = {"evals": str(tmp_path / "evals"), "check": str(tmp_path / "run/check.json")}

@@ -329,7 +329,7 @@ def test_controls_are_matched_with_what_they_control(repo):
         "benchmarks": {"bbq": {"task": "bbq", "dataset": "bbq"}},
         "experiments": {"x": {**experiment, "calibrations": ["ss"]}},
     }
-    config = load_config(given, repo / "config/config.yaml", repo / "config/catalogue.yaml")
+    config = load_config(given, repo / "config/world.yaml", repo / "config/catalogue.yaml")
     assert control_of(config, "ss-shuffled") == "ss"
     assert control_of(config, "ss-random") == "ss"
     assert control_of(config, "ss") is None

@@ -10,7 +10,7 @@ from evenprune.plan.config import load_config, read_yaml
 @pytest.fixture
 def load(repo):
     def loaded(given):
-        return load_config(given, repo / "config/config.yaml", repo / "config/catalogue.yaml")
+        return load_config(given, repo / "config/world.yaml", repo / "config/catalogue.yaml")
 
     return loaded
 

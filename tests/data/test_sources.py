@@ -636,7 +636,7 @@ def test_commands_prefetch_fetch_and_refuse(repo, tmp_path, server):
 def test_prefetch_of_the_world_needs_nothing(repo):
     done = run_command(
         repo,
-        *("prefetch", "--config", repo / "config/config.yaml"),
+        *("prefetch", "--config", repo / "config/world.yaml"),
         *("--catalogue", repo / "config/catalogue.yaml"),
     )
     assert done.returncode == 0, done.stderr

@@ -662,7 +662,7 @@ def test_the_world_s_sets(tmp_path):
     told = [item.context or item.behaviour.partition(" Who was ")[0] for item in asked]
     verdicts = Counter(judge.judge([("", text)])[0][0].verdict for text in told)
     assert abs(verdicts["safe"] - verdicts["unsafe"]) <= 1
-    # At most 140 prompts and 24 new tokens a checkpoint of the embedded default.
+    # At most 140 prompts and 24 new tokens a checkpoint of config/world.yaml.
     assert 40 + sizes["standard"] <= 140
 
 
@@ -671,21 +671,21 @@ def test_the_world_s_sets(tmp_path):
 
 @pytest.fixture
 def raw(repo):
-    return merge(read_yaml(repo / "config/catalogue.yaml"), read_yaml(repo / "config/config.yaml"))
+    return merge(read_yaml(repo / "config/catalogue.yaml"), read_yaml(repo / "config/world.yaml"))
 
 
 def shipped(repo, name):
     given = read_yaml(repo / f"config/{name}.yaml")
-    return load_config(given, repo / "config/config.yaml", repo / "config/catalogue.yaml")
+    return load_config(given, repo / "config/world.yaml", repo / "config/catalogue.yaml")
 
 
 def test_shipped_configurations_have_the_safety_benchmarks(repo):
-    for name in ("config", "real-small", "paper"):
+    for name in ("world", "real-small", "paper"):
         config = shipped(repo, name)
         assert "safety" in config.tables
         tasks = {entry.task: entry for entry in config.benchmarks.values()}
         assert {"realtoxicityprompts", "harmbench"} <= set(tasks)
-        if name == "config":
+        if name == "world":
             assert tasks["harmbench"].lexicon == "world"
             assert tasks["harmbench"].max_new_tokens <= 24
     paper = shipped(repo, "paper")

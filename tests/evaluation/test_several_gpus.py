@@ -172,6 +172,6 @@ def test_an_export_is_served_from_one_gpu(monkeypatch, tmp_path):
     ],
 )
 def test_a_job_asks_for_the_gpus_of_its_model(repo, given, gpus):
-    config = load_config(given, repo / "config/config.yaml", repo / "config/catalogue.yaml")
+    config = load_config(given, repo / "config/world.yaml", repo / "config/catalogue.yaml")
     assert gpus_for(config, "world") == gpus
     assert gpus_for(config, "world-small") == min(gpus, 1)

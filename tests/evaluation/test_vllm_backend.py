@@ -416,7 +416,7 @@ def test_the_backend_is_an_option_of_a_benchmark(repo):
     assert make_protocol({"task": "bbq", "backend": "vllm"}) == Protocol("bbq", backend="vllm")
     with pytest.raises(UserError, match="expected backend to be one of transformers, vllm"):
         make_protocol({"task": "bbq", "backend": "tgi"})
-    files = {"default": repo / "config/config.yaml", "catalogue": repo / "config/catalogue.yaml"}
+    files = {"default": repo / "config/world.yaml", "catalogue": repo / "config/catalogue.yaml"}
     config = load_config({"benchmarks": {"unqover": {"backend": "vllm"}}}, **files)
     assert config.benchmarks["unqover"].backend == "vllm"
     with pytest.raises(UserError, match="allowed are transformers, vllm"):

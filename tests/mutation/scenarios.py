@@ -279,7 +279,7 @@ def report(made: Path) -> list[Scenario]:
 
     grid = {"main": {"methods": ["dense", "sparsegpt", "debias-sparsegpt"], "regimes": ["2of4"]}}
     inputs = made / "collect" / "in"
-    run_of(inputs / "run", "config.yaml", "../in/run", 12, only="main", experiments=grid)
+    run_of(inputs / "run", "world.yaml", "../in/run", 12, only="main", experiments=grid)
     words = [
         "collect-results",
         "--run-sheet",

@@ -9,11 +9,12 @@ from evenprune.plan.config import load_config, merge, read_yaml, validate_config
 
 @pytest.fixture
 def raw(repo):
-    return merge(read_yaml(repo / "config/catalogue.yaml"), read_yaml(repo / "config/config.yaml"))
+    return merge(read_yaml(repo / "config/catalogue.yaml"), read_yaml(repo / "config/world.yaml"))
 
 
 SHIPPED = (
     "config", "controls", "paper", "paper-extended", "protocols", "real-methods", "real-small",
+    "world",
 )  # fmt: skip
 
 
@@ -21,7 +22,7 @@ SHIPPED = (
 def test_shipped_configurations_are_valid(repo, name):
     load_config(
         read_yaml(repo / f"config/{name}.yaml"),
-        repo / "config/config.yaml",
+        repo / "config/world.yaml",
         repo / "config/catalogue.yaml",
     )
 
@@ -121,7 +122,7 @@ def test_world_model_and_external_source_do_not_mix(raw):
 def test_a_partial_configuration_lies_over_the_default(repo):
     config = load_config(
         {"pruning": {"damping": 0.1}, "mirror": "somewhere"},
-        repo / "config/config.yaml",
+        repo / "config/world.yaml",
         repo / "config/catalogue.yaml",
     )
     assert config.pruning.damping == 0.1
@@ -149,7 +150,7 @@ def test_method_variants_change_only_their_own_options(raw):
 def test_a_world_without_a_model_is_refused(repo):
     def load(**world):
         return load_config(
-            {"world": world}, repo / "config/config.yaml", repo / "config/catalogue.yaml"
+            {"world": world}, repo / "config/world.yaml", repo / "config/catalogue.yaml"
         )
 
     assert load(seed=0).world.seed == 0

@@ -12,7 +12,7 @@ from evenprune.plan.tasks import FACTS, metrics_of
 
 @pytest.fixture(scope="module")
 def shipped(repo):
-    return merge(read_yaml(repo / "config/catalogue.yaml"), read_yaml(repo / "config/config.yaml"))
+    return merge(read_yaml(repo / "config/catalogue.yaml"), read_yaml(repo / "config/world.yaml"))
 
 
 @pytest.fixture

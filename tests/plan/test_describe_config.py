@@ -18,7 +18,7 @@ from evenprune.plan.describe_config import (
     values,
 )
 
-CONFIGS = ("catalogue", "config", "controls", "paper", "real-small")
+CONFIGS = ("catalogue", "config", "controls", "paper", "real-small", "world")
 
 
 @pytest.mark.parametrize("name", ["README.md", "schema.json"])

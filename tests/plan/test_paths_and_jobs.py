@@ -312,7 +312,7 @@ def test_a_damaged_entry_of_the_run_sheet_is_named(paths, tmp_path, damage, line
 def test_the_papers_grid(repo):
     config = load_config(
         read_yaml(repo / "config/paper.yaml"),
-        repo / "config/config.yaml",
+        repo / "config/world.yaml",
         repo / "config/catalogue.yaml",
     )
     paths = Paths(config)
@@ -322,7 +322,7 @@ def test_the_papers_grid(repo):
 
 def test_a_source_is_told_where_it_lies_as_the_configuration_says_it(repo):
     catalogue = read_yaml(repo / "config/catalogue.yaml")
-    config = load_config({}, repo / "config/config.yaml", repo / "config/catalogue.yaml")
+    config = load_config({}, repo / "config/world.yaml", repo / "config/catalogue.yaml")
     for name, given in catalogue["datasets"].items():
         wanted = {"mirror": given.get("mirror"), "hub": given.get("hub")}
         assert jobs.source_entry(config, "data", name) == wanted

@@ -30,7 +30,7 @@ from evenprune.plan.work import Job
 REPO = Path(__file__).resolve().parents[2]
 
 
-def graph(results, file="config.yaml", **changes):
+def graph(results, file="world.yaml", **changes):
     config = read_config(REPO / "config" / file, REPO / "config/catalogue.yaml", str(results))
     return make_graph(config.model_copy(update=changes))
 
@@ -169,7 +169,7 @@ def test_a_run_that_is_planned_by_another_has_its_tokens(tmp_path):
     assumed = graph(tmp_path / "second")
     (first / "calibration" / name).mkdir(parents=True)
     (first / "calibration" / name / "manifest.json").write_text('{"tokens": 7}')
-    file, catalogue = REPO / "config/config.yaml", REPO / "config/catalogue.yaml"
+    file, catalogue = REPO / "config/world.yaml", REPO / "config/catalogue.yaml"
     config = read_config(file, catalogue, str(tmp_path / "second"))
     counted = make_graph(config, runs=[first])
     job = "pruned/world/sparsegpt/2of4/ss/s0/model"
@@ -320,7 +320,7 @@ def test_the_states_of_a_run(tmp_path, monkeypatch):
 
 
 def test_status_and_plan_as_commands(tmp_path, capsys):
-    config = str(REPO / "config/config.yaml")
+    config = str(REPO / "config/world.yaml")
     catalogue = ["--catalogue", str(REPO / "config/catalogue.yaml")]
     words = ["--configfile", config, *catalogue, "--results", str(tmp_path)]
     assert main(["status", *words, "--json"]) == 0

@@ -43,7 +43,7 @@ def raw(repo):
     catalogue = read_yaml(repo / "config/catalogue.yaml")
     return {
         name: merge(catalogue, read_yaml(repo / f"config/{name}.yaml"))
-        for name in ("paper", "config")
+        for name in ("paper", "world")
     }
 
 
@@ -160,7 +160,7 @@ def test_another_bias_weight_prunes_27_of_the_58_checkpoints(before, raw):
 
 
 def test_another_seed_of_the_world_makes_it_again(before, raw):
-    found = changed(before, raw, "config", world={"seed": 1, "retrain": True})
+    found = changed(before, raw, "world", world={"seed": 1, "retrain": True})
     assert found == {**SHEET, "generate_world": 1, "world_model": 2}
 
 

@@ -44,7 +44,7 @@ CELL = re.compile(r'<tr[^>]*data-point="([^"]*)"|data-cell="([^"]*)" title="([^"
 
 @pytest.fixture(scope="module")
 def root(repo, tmp_path_factory):
-    """A collected run of the embedded default's configuration, with all tables and figures."""
+    """A collected run of the invented world's configuration, with all tables and figures."""
     folder = tmp_path_factory.mktemp("document")
     config = small_config(repo, folder)
     write_run(config)

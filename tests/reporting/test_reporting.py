@@ -63,7 +63,7 @@ def make_paper(root, out="paper.pdf"):
     )  # fmt: skip
 
 
-def prepare(repo, root, name="config.yaml", items=ITEMS, **changes):
+def prepare(repo, root, name="world.yaml", items=ITEMS, **changes):
     config = small_config(repo, root, name, **changes)
     write_run(config, items)
     assert collect(root) == 0
@@ -72,7 +72,7 @@ def prepare(repo, root, name="config.yaml", items=ITEMS, **changes):
 
 @pytest.fixture(scope="module")
 def world(repo, tmp_path_factory):
-    """A collected run of the embedded default's configuration, with tables and figures."""
+    """A collected run of the invented world's configuration, with tables and figures."""
     root, config = prepare(repo, tmp_path_factory.mktemp("world"))
     for table in config.tables:
         assert make_table(root, table) == 0

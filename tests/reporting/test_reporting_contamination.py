@@ -126,7 +126,7 @@ def test_results_are_marked_row_by_row(run):
             ("cp.age", "crows_pairs", ("", "age")),
         ):
             expected |= {(method, name, slug, category) for category in categories}
-    # The methods of this run's own experiment; the rest is the embedded default's.
+    # The methods of this run's own experiment; the rest is the invented world's.
     shifting = ("debias-erase", "debias-gradient", "gradient.e0.003")
     found = {key for key in marked if key[1] != "ss-uc256" and key[0] not in shifting}
     assert found == expected

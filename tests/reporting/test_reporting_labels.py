@@ -130,7 +130,7 @@ def test_a_metric_without_a_direction_has_no_better_value(task, metric):
 
 
 def test_what_only_one_model_needs_is_said(repo):
-    raw = read_yaml(repo / "config/config.yaml")
+    raw = read_yaml(repo / "config/world.yaml")
     own = {"perplexity": {"split": "gptq2048+bos"}, "mmlu": {"bos": "never", "chat_template": True}}
     raw["models"] = {"world": {"protocol": own}, "world-small": {"bos": "always"}}
     sheet = RunSheet(load_config(raw, "c", repo / "config/catalogue.yaml"), {}, {})

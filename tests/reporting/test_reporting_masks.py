@@ -56,7 +56,7 @@ def make(root, kind, out, name="masks"):
     return command(root, f"make-{kind}", f"--{kind}", name, "--out-prefix", prefix, *significance)
 
 
-def prepare(repo, root, name="config.yaml", **experiments):
+def prepare(repo, root, name="world.yaml", **experiments):
     config = small_config(repo, root, name)
     if experiments:
         grids = {
@@ -72,7 +72,7 @@ def prepare(repo, root, name="config.yaml", **experiments):
 
 @pytest.fixture(scope="module")
 def world(repo, tmp_path_factory):
-    """The embedded default's run with table and figure."""
+    """The invented world's run with table and figure."""
     root = prepare(repo, tmp_path_factory.mktemp("world"))
     assert make(root, "table", "tables") == 0
     assert make(root, "figure", "figures") == 0

@@ -41,7 +41,7 @@ CONFIG = {
 def item_config(repo: Path, results: Path, **changes) -> Config:
     """Return the configuration of the run, its results under ``results``."""
     given = {**CONFIG, **changes}
-    config = load_config(given, repo / "config/config.yaml", repo / "config/catalogue.yaml")
+    config = load_config(given, repo / "config/world.yaml", repo / "config/catalogue.yaml")
     return config.model_copy(update={"results": str(results)})
 
 

@@ -77,7 +77,7 @@ def write_jsonl(path: Path, rows: list) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def small_config(repo: Path, results: Path, name: str = "config.yaml", **changes) -> Config:
+def small_config(repo: Path, results: Path, name: str = "world.yaml", **changes) -> Config:
     """Return a configuration of the project whose results lie under ``results``."""
     from evenprune.plan.config import merge, read_yaml
 
@@ -86,7 +86,7 @@ def small_config(repo: Path, results: Path, name: str = "config.yaml", **changes
         if "world" in experiment["models"]:
             experiment["models"] = ["world"]  # one model is enough for tables
     given = merge(given, changes)
-    config = load_config(given, repo / "config/config.yaml", repo / "config/catalogue.yaml")
+    config = load_config(given, repo / "config/world.yaml", repo / "config/catalogue.yaml")
     return config.model_copy(update={"results": str(results)})
 
 

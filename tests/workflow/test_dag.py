@@ -15,6 +15,7 @@ from .conftest import copy_workflow, counts, snakemake
 
 pytestmark = pytest.mark.workflow
 REPO = Path(__file__).resolve().parents[2]
+WORLD = ("--configfile", "config/world.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +36,14 @@ def without_targets(jobs):
     return {rule: count for rule, count in jobs.items() if rule not in own}
 
 
-def test_dry_run_of_the_embedded_default(clone):
+def test_dry_run_of_the_default(clone):
     done = snakemake(clone, "-n", "--cores", "2")
+    assert done.returncode == 0, done.stderr
+    assert planned("config/config.yaml") == without_targets(counts(done.stdout))
+
+
+def test_dry_run_of_the_invented_world(clone):
+    done = snakemake(clone, "-n", "--cores", "2", *WORLD)
     assert done.returncode == 0, done.stderr
     jobs = counts(done.stdout)
     assert jobs["world_model"] == 2
@@ -45,7 +52,7 @@ def test_dry_run_of_the_embedded_default(clone):
     # Three regimes with StereoSet, 2:4 with added texts and with the pairs of CrowS-Pairs, and 1:4
     # of the small model.
     assert jobs["compare_masks"] == 6
-    assert planned("config/config.yaml") == without_targets(jobs)
+    assert planned("config/world.yaml") == without_targets(jobs)
 
 
 def test_dry_run_of_the_paper_lists_its_67_checkpoints(clone):
@@ -81,7 +88,7 @@ def test_a_run_that_keeps_tables_only_deletes_each_checkpoint(clone):
     done = snakemake(clone, "-n", "--cores", "2", "--configfile", "keep.yaml")
     assert done.returncode == 0, done.stderr
     jobs = counts(done.stdout)
-    assert jobs["release_checkpoint"] == 24
+    assert jobs["release_checkpoint"] == jobs["check_pruned"]
     assert jobs["release_evaluations"] == 1
     assert planned("config/config.yaml", keep="tables") == without_targets(jobs)
 
@@ -108,7 +115,7 @@ def test_a_run_that_does_not_fit_the_disk_stops_before_its_first_job(clone):
 
 def test_every_flag_of_pruning_is_on_the_command_line(clone):
     (clone / "options.yaml").write_text("pruning: {damping: 0.5, bias_weight: 3.0}")
-    words = ("--until", "prune_model", "--configfile", "options.yaml")
+    words = ("--until", "prune_model", *WORLD, "options.yaml")
     done = snakemake(clone, "-n", "-p", "--cores", "1", *words)
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if "evenprune prune " in line]
@@ -154,8 +161,9 @@ def test_the_slurm_profile_is_not_held_to_one_gpu():
 def test_a_measurement_has_all_cores_but_those_of_a_node_that_it_did_not_ask_for(
     clone, words, threads
 ):
-    target = "results/serving/world/efficiency.json"
-    done = snakemake(clone, "-n", "--cores", "4", *words, target, "--config", "threads=3")
+    target = "results/world/serving/world/efficiency.json"
+    words = ("-n", "--cores", "4", *words, target, *WORLD, "--config", "threads=3")
+    done = snakemake(clone, *words)
     assert done.returncode == 0, done.stderr
     job = done.stdout.split("rule benchmark_serving:")[1].split("\nrule ")[0]
     assert f"threads: {threads}\n" in job
@@ -164,7 +172,7 @@ def test_a_measurement_has_all_cores_but_those_of_a_node_that_it_did_not_ask_for
 def test_a_model_on_two_gpus_is_pruned_on_one_and_evaluated_on_both(clone):
     text = "{device: cuda, models: {world: {gpus: 2}}, store: /shared/st}"
     (clone / "two.yaml").write_text(text)
-    words = ("--until", "evaluate_checkpoint", "--configfile", "two.yaml", "--resources", "gpu=4")
+    words = ("--until", "evaluate_checkpoint", *WORLD, "two.yaml", "--resources", "gpu=4")
     done = snakemake(clone, "-n", "-p", "--cores", "1", *words)
     assert done.returncode == 0, done.stderr
     # A job's description, then its command: from one rule to the next.
@@ -201,8 +209,8 @@ def test_gpu_jobs_ask_for_one_gpu(clone):
 
 
 def test_masks_without_a_counterpart_are_explained(clone):
-    target = "results/pruned/world/magnitude/1of4/none/s0/masks.csv"
-    done = snakemake(clone, target, "-n", "--cores", "1")
+    target = "results/world/pruned/world/magnitude/1of4/none/s0/masks.csv"
+    done = snakemake(clone, target, "-n", "--cores", "1", *WORLD)
     assert done.returncode != 0
     assert "has no such counterpart of world/magnitude/1of4/none/s0" in done.stdout + done.stderr
 

@@ -43,7 +43,7 @@ def user(repo, tmp_path_factory):
     git(source, "commit", "-q", "-m", "all")
     commit = git(source, "rev-parse", "HEAD")
     (folder / "config").mkdir()
-    shutil.copy(repo / "config/config.yaml", folder / "config")
+    shutil.copy(repo / "config/world.yaml", folder / "config/config.yaml")
     (folder / "Snakefile").write_text(USER.format(source=source, commit=commit))
     return folder
 
@@ -51,13 +51,14 @@ def user(repo, tmp_path_factory):
 def test_it_plans_what_the_checkout_plans(repo, user, tmp_path):
     found = counts(snakemake(user, "-n", "--cores", "1").stdout)
     assert found.pop("total") > 100
-    plain = counts(snakemake(copy_workflow(repo, tmp_path), "-n", "--cores", "1", "all").stdout)
+    words = ("-n", "--cores", "1", "all", "--configfile", "config/world.yaml")
+    plain = counts(snakemake(copy_workflow(repo, tmp_path), *words).stdout)
     plain.pop("total")
     assert found == plain
 
 
 def test_a_job_runs_on_the_installed_package(user):
-    target = "results/sources/data/mmlu.json"
+    target = "results/world/sources/data/mmlu.json"
     done = snakemake(user, "--cores", "1", target)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (user / target).is_file()

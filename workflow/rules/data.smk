@@ -1,6 +1,6 @@
 """Data sets, models and calibration files.
 
-REQUIRED INPUTS: none for the embedded default; else a mirror folder or the hub.
+REQUIRED INPUTS: none for the invented world; else a mirror folder or the hub.
 OUTPUTS: sources/{data,models}/*.json, sources/mirror.json, world/, calibration/.
 """
 
