@@ -1,9 +1,8 @@
 """SHA-256 of files, computed once, and the comparison of files with what was recorded of them.
 
-A digest is kept in a folder of the user ($EVENPRUNE_CACHE, else debias-sparsegpt in
-$XDG_CACHE_HOME or ~/.cache) under the file's path, and holds while size, times of change and
-inode are those it was computed for. Where that folder cannot be written nothing is kept. With
-EVENPRUNE_VERIFY=1, or ``verify``, every file is read again.
+A digest is kept in the user's cache (``user_cache``) under the file's path, and holds while size,
+times of change and inode are those it was computed for. Where that folder cannot be written nothing
+is kept. With EVENPRUNE_VERIFY=1, or ``verify``, every file is read again.
 
 No torch and no hub library: Snakemake imports this module for every run.
 """
@@ -43,17 +42,24 @@ CODE_FILES = ("*.py",)
 _known: dict[str, tuple[Signature, str]] = {}
 
 
-def cache_folder() -> Path | None:
-    """Return where digests are kept, None where the user has no such place."""
+def user_cache() -> Path | None:
+    """Return the folder of what is kept for the user: $EVENPRUNE_CACHE, else evenprune in
+    $XDG_CACHE_HOME or ~/.cache; None where there is no such place."""
     given = os.environ.get("EVENPRUNE_CACHE")
     if given:
-        return Path(given) / "sha256"
+        return Path(given)
     base = os.environ.get("XDG_CACHE_HOME")
     try:
         root = Path(base) if base else Path.home() / ".cache"
     except RuntimeError:
         return None
-    return root / "evenprune/sha256"
+    return root / "evenprune"
+
+
+def cache_folder() -> Path | None:
+    """Return where digests are kept, None where the user has no such place."""
+    root = user_cache()
+    return root and root / "sha256"
 
 
 def _signature(path: Path) -> Signature:

@@ -23,7 +23,7 @@ from ..base.outputs import check_file, check_ours, check_place
 from ..base.store import Store, add_store_argument
 from ..data.source_flags import LOCK
 from ..evaluation.evaluate import add_protocol_arguments, add_run_arguments, quiet_libraries
-from ..plan.plan import CATALOGUE
+from ..plan.config import CATALOGUE
 from ..plan.tasks import TASKS
 from ..reporting.stats import RESAMPLES
 from . import differences

@@ -1,8 +1,8 @@
 """Which benchmarks are compared, with which data: from flags, a configuration or what is there.
 
-In this order: ``--benchmark`` (with ``--data`` for models that are to be evaluated), the benchmarks
-of ``--configfile``, those of the run that an evaluation belongs to, all that evaluations share, and
-for a model of the embedded world the items of that world.
+In this order: ``--benchmark`` (with ``--data``, or the default configuration's), the benchmarks of
+``--configfile``, those of the run that an evaluation belongs to, all that evaluations share, for a
+model of the embedded world its items, and the benchmarks of the default configuration.
 """
 
 import argparse
@@ -15,12 +15,12 @@ from ..base.codedigest import code_digest
 from ..base.errors import UserError
 from ..base.files import read_json
 from ..data.sources import local_source, resolve_dataset, resolve_model
-from ..evaluation.evaluate import asked_for
+from ..evaluation.evaluate import asked_for, with_data
 from ..evaluation.evaluate_checkpoint import check_benchmarks
 from ..evaluation.protocol import make_protocol
 from ..evaluation.task import NOWHERE
 from ..plan import jobs
-from ..plan.config import Benchmark, Config
+from ..plan.config import Benchmark, Config, default_config
 from ..plan.finished import METRICS
 from ..plan.paths import Paths
 from ..plan.plan import read_config
@@ -71,10 +71,10 @@ def _requests(args: argparse.Namespace, sides: Sequence[Side], evals: Path) -> d
             return found
     elif _is_of_world(models[0].folder):
         return _of_world(args, models[0], evals)
-    raise UserError(
-        f"nothing says what {models[0].name} is to be measured on; give --benchmark NAME --data "
-        "PATH (once for each benchmark) or --configfile FILE"
-    )
+    config = default_config()
+    return {
+        slug: _of_config(config, slug, entry, evals) for slug, entry in config.benchmarks.items()
+    }
 
 
 def _named(args: argparse.Namespace, needed: bool) -> dict[str, Request]:
@@ -83,13 +83,16 @@ def _named(args: argparse.Namespace, needed: bool) -> dict[str, Request]:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise UserError(f"--benchmark {twice[0]} is given twice; give each benchmark once")
-    if len(data) not in ((len(names),) if needed else (0, len(names))):
+    if len(data) not in (0, len(names)):
         raise UserError(
-            f"expected one --data for each --benchmark, got {len(data)} for {len(names)}; give "
-            "them in the same order"
+            f"expected one --data for each --benchmark, or none, got {len(data)} for {len(names)}; "
+            "give them in the same order"
         )
     if not data:
-        return {name: Request(name) for name in names}
+        return {
+            name: Request(name, *with_data(args, name)) if needed else Request(name)
+            for name in names
+        }
     return {
         name: Request(name, asked_for(args, name), source_folder(path))
         for name, path in zip(names, data)

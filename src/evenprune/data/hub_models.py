@@ -1,4 +1,5 @@
-"""Models that a command line names by their hub repository, ``org/name`` or ``org/name@revision``.
+"""Models that a command line names: as the catalogue does, or by their hub repository,
+``org/name`` or ``org/name@revision``.
 
 What the lock file pins is used as it is pinned; anything else is fetched as it is now, and its
 commit said, into the hub library's cache.
@@ -23,7 +24,7 @@ from .sources import resolve_model
 
 
 def fetch_models(args: argparse.Namespace, hub: Hub | None = None) -> None:
-    """Put the local folder in the place of each repository that a command's models are named by.
+    """Put the local folder in the place of each name that a command's models have.
 
     A path that is there, or lies in a folder that is there, stays a path. Raises UserError for a
     repository that cannot be read.
@@ -39,6 +40,10 @@ def fetch_models(args: argparse.Namespace, hub: Hub | None = None) -> None:
 
 def _local(given: str | Path, trusted: bool, hub: Hub | None) -> str | Path:
     text = str(given)
+    if not os.path.lexists(text) and "/" not in text:
+        from .defaults import catalogue_model
+
+        return type(given)(catalogue_model(text) or given)
     if os.path.lexists(text) or os.path.isdir(text.partition("/")[0]) or not is_repository(text):
         return given
     try:

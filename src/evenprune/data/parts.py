@@ -1,4 +1,4 @@
-"""What the configuration says of a source on the hub: repositories, references, files."""
+"""What the configuration says of the files of a source: on the hub, or in a Python package."""
 
 import fnmatch
 import re
@@ -14,10 +14,11 @@ Entry = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Part:
-    """Some files of a hub repository: the first of ``patterns`` that matches any.
+    """Some files of a hub repository or package: the first of ``patterns`` that matches any.
 
-    ``rows`` is the number of rows the data set must have, ``first`` how many to take; None:
-    whatever there is. ``columns`` are those that are kept, of a data set without a converter.
+    ``at`` leads to the rows of a JSON file. ``rows`` is the number of rows the data set must have,
+    ``first`` how many to take; None: whatever there is. ``columns`` are those that are kept, of a
+    data set without a converter.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Part:
     rows: int | None = None
     first: int | None = None
     columns: tuple[str, ...] = ()
+    at: str | None = None
 
 
 def split_ref(repo: str) -> tuple[str, str | None]:
@@ -47,12 +49,22 @@ def dataset_parts(name: str, entry: Entry) -> list[Part]:
         return []
     if not isinstance(hub, Mapping):
         raise UserError(f"datasets.{name}.hub: expected the keys repo and parts, got {hub!r}")
+    return _parts(f"datasets.{name}.hub", hub, hub.get("repo"))
+
+
+def package_parts(name: str, entry: Entry) -> list[Part]:
+    """Return the parts of a data set's ``package`` entry; UserError for one of another form."""
+    package = entry["package"]
+    return _parts(f"datasets.{name}.package", package, package["name"])
+
+
+def _parts(where: str, source: Mapping[str, Any], default: Any) -> list[Part]:
     parts = []
-    known = {"files", "repo", "rows", "first", "columns"}
-    given = hub.get("parts")
+    known = {"files", "repo", "rows", "first", "columns", "at"}
+    given = source.get("parts")
     for part, options in given.items() if isinstance(given, Mapping) else ():
         options = options if isinstance(options, Mapping) else {}
-        repo = options.get("repo", hub.get("repo"))
+        repo = options.get("repo", default)
         files: Any = options.get("files")
         counts = [options.get(key) for key in ("rows", "first")]
         good = isinstance(repo, str) and isinstance(files, list | tuple) and len(files) > 0
@@ -62,7 +74,7 @@ def dataset_parts(name: str, entry: Entry) -> list[Part]:
         good = good and (not columns or _PART.fullmatch(str(part)) is not None)  # it names a file
         if not good or not all(one is None or (type(one) is int and one > 0) for one in counts):
             raise UserError(
-                f"datasets.{name}.hub.parts.{part}: expected files (a list of patterns), repo "
+                f"{where}.parts.{part}: expected files (a list of patterns), repo "
                 "here or above, rows and first as numbers from 1, columns as a list, of the keys "
                 f"{', '.join(sorted(known))}, got {options!r}"
             )
@@ -74,10 +86,11 @@ def dataset_parts(name: str, entry: Entry) -> list[Part]:
                 options.get("rows"),
                 options.get("first"),
                 tuple(columns),
+                options.get("at"),
             )
         )
     if not parts:
-        raise UserError(f"datasets.{name}.hub: expected the keys repo and parts, got {hub!r}")
+        raise UserError(f"{where}: expected the key parts with the files of each, got {source!r}")
     return parts
 
 

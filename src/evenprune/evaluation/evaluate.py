@@ -8,6 +8,7 @@ from typing import Any
 from ..base.checksums import source_folder
 from ..base.errors import UserError
 from ..base.gpu import add_gpus_argument
+from ..data.defaults import default_benchmark
 from ..models.identity import identify
 from ..models.trust import add_trust_argument
 from ..plan.tasks import LM_EVAL, TASKS
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data",
         type=Path,
         help="folder with the canonical files, or a file of your own; of lm_eval a folder of YAML "
-        "tasks, if any",
+        "tasks, if any; default: the data of the default configuration, fetched if need be",
     )
     parser.add_argument("--out", type=Path, required=True, help="folder for the two files")
     add_protocol_arguments(parser)
@@ -76,6 +77,16 @@ def quiet_libraries() -> None:
     os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 
 
+def with_data(args: argparse.Namespace, task: str) -> tuple[Protocol, Path]:
+    """Return a task's options, and the default configuration's data with their split and style.
+
+    Raises UserError where that has none for the task.
+    """
+    entry, data = default_benchmark(task)
+    known = {name: getattr(args, name) or getattr(entry, name) for name in ("split", "style")}
+    return asked_for(argparse.Namespace(**vars(args) | known), task), data
+
+
 def asked_for(args: argparse.Namespace, task: str) -> Protocol:
     """Return the options of a task from the command line; UserError for bad ones."""
     options = {name: getattr(args, name) for name in OPTIONS}
@@ -85,9 +96,13 @@ def asked_for(args: argparse.Namespace, task: str) -> Protocol:
 def evaluate(args: argparse.Namespace) -> dict[str, Any]:
     """Evaluate as the command line asks, and return what metrics.json holds."""
     quiet_libraries()
-    spec = asked_for(args, args.benchmark)
+    if args.data is None and args.benchmark != LM_EVAL:
+        spec, data = with_data(args, args.benchmark)
+    else:
+        spec = asked_for(args, args.benchmark)
+        data = given_data(spec, args.data)
     find(spec.task)
-    model, data = source_folder(args.model), given_data(spec, args.data)
+    model = source_folder(args.model)
     check_out(args.out, [args.model, model, args.data, data, spec.judge])
     checksums = data_checksums(data, spec)
     identity = identify(model)

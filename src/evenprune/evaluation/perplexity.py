@@ -1,4 +1,4 @@
-"""Perplexity of WikiText-2 in several protocols, and of single documents.
+"""Perplexity of WikiText-2 in several protocols, and of documents.
 
 ``gptq2048``  the pruning literature's: rows joined by blank lines, tokenised in one call,
               non-overlapping windows, all shifted targets, tail dropped; BOS only where the
@@ -34,7 +34,7 @@ import torch
 
 from ..base.errors import UserError
 from ..data.readers.rows import find_file
-from ..data.readers.tinystories import read_tinystories
+from ..data.readers.tinystories import documents_file, read_tinystories
 from ..data.readers.wikitext import read_wikitext
 from ..plan.tasks import DOCUMENTS, WIKITEXT_SPLITS
 from .causal_model import CausalModel
@@ -49,16 +49,16 @@ from .task import Task
 
 GPTQ_WINDOW = 2048
 PAPER_WINDOW, PAPER_MIN_CHARACTERS, PAPER_MAX_ROWS = 1024, 512, 1024
-WIKITEXT_FILE, STORIES_FILE = "wiki.test.raw", "stories_1000.jsonl"
+WIKITEXT_FILE = "wiki.test.raw"
 DIGITS = 6
 
 
 def is_documents(data: Path) -> bool:
-    """Return True for a folder of stories (or one JSON-lines file), False for WikiText."""
+    """Return True for a folder of documents (or one JSON-lines file), False for WikiText."""
     if data.is_file():
         return ".jsonl" in data.suffixes
     names = {path.name.removesuffix(".gz") for path in data.glob("*")}
-    return STORIES_FILE in names and WIKITEXT_FILE not in names
+    return WIKITEXT_FILE not in names and any(name.endswith(".jsonl") for name in names)
 
 
 def _windows(tokens: Sequence[int], length: int, first: int | None) -> list[list[int]]:
@@ -231,7 +231,7 @@ class Perplexity(Task):
 
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
         """Return the file that is read."""
-        return [find_file(data, STORIES_FILE if is_documents(data) else WIKITEXT_FILE)]
+        return [documents_file(data) if is_documents(data) else find_file(data, WIKITEXT_FILE)]
 
     def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
         """Score a folder of WikiText-2 or of stories; ``ppl`` is the split's own perplexity."""

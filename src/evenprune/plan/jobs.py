@@ -49,7 +49,7 @@ def world_command(config: Config, model: str) -> str:
 def source_entry(config: Config, kind: str, name: str) -> dict[str, Any]:
     """Return where a data set (``data``) or model (``models``) comes from."""
     named = config.datasets[name] if kind == "data" else config.models[name]
-    entry = named.model_dump(include={"mirror", "hub"})
+    entry = named.model_dump(include={"mirror", "hub", "package"})
     if named.path is not None:
         entry = {"path": named.path}
     if kind == "data":

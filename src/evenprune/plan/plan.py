@@ -16,15 +16,13 @@ from typing import Any
 from ..base.errors import UserError
 from ..base.pdf_programs import pdf_available
 from ..base.progress import format_seconds
-from .config import Config, load_config, read_yaml
+from .config import CATALOGUE, DEFAULT, Config, load_config, read_yaml
 from .disk import free_bytes, gigabytes
 from .forecast import Forecast, Prices, forecast, is_far, summary
 from .paths import Paths
 from .rates import MEASURED, SCALED, read_rates
 from .sizes import read_given
 from .work import Graph
-
-CATALOGUE, DEFAULT = Path("config/catalogue.yaml"), Path("config/config.yaml")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

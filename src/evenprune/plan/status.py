@@ -17,10 +17,10 @@ from typing import Any
 from ..base.errors import UserError
 from ..base.progress import format_seconds
 from ..base.provenance import FAILED, FINISHED, RUNNING, read_record, record_folder, start_ticks
-from .config import Config
+from .config import CATALOGUE, DEFAULT, Config
 from .disk import bytes_of, free_bytes, gigabytes
 from .forecast import Prices, forecast
-from .plan import CATALOGUE, DEFAULT, make_graph, places, read_config
+from .plan import make_graph, places, read_config
 from .rates import read_rates
 from .run_sheet import read_run_sheet
 from .work import Graph, Job

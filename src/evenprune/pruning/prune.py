@@ -36,6 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=f"sentence pairs, JSON lines or CSV (not for {without})",
     )
+    add("--calibration", metavar="NAME", help="calibration of the catalogue, in place of --pairs "
+        "and --texts; without any of them that of the default configuration")  # fmt: skip
     add("--texts", type=Path, metavar="FILE", help="further calibration texts, JSON lines or CSV")
     add("--out", type=Path, required=True, metavar="DIR", help="folder of the pruned model")
     *first, last = PRUNING_METHODS
@@ -101,6 +103,7 @@ def run(args: argparse.Namespace) -> None:
         tokenize_pairs,
         tokenize_texts,
     )
+    from ..data.defaults import default_calibration
     from ..models.architecture import max_positions
     from ..models.identity import identify
     from ..models.loading import limit_threads, load_tokenizer, pick_device
@@ -122,9 +125,14 @@ def run(args: argparse.Namespace) -> None:
     if not options.calibrated:
         if args.pairs or args.texts:
             print(f"{args.method} uses no text: --pairs and --texts are ignored", file=sys.stderr)
-    elif args.pairs is None:
-        raise UserError(f"method {args.method} needs calibration text: give --pairs FILE")
     else:
+        if args.pairs is None:
+            if args.texts:
+                raise UserError("expected --pairs FILE with --texts; give it")
+            named = (args.calibration, args.alignment, args.seed)
+            args.pairs, args.texts = default_calibration(args.model, *named)
+        elif args.calibration:
+            raise UserError("expected --calibration or --pairs, got both; leave one of them out")
         cut = RELEASED_TOKENS if options.cuts_pairs else None
         given = read_pairs(args.pairs)
         pairs = tokenize_pairs(given, tokenizer, args.alignment, cut)

@@ -30,6 +30,8 @@ class BBQItem:
     ``groups[k]`` is the group of answer k as in answer_info, "unknown" for the option
     ``unknown`` and "" where the source has none; ``stereotyped_groups`` are those that the
     stereotype is about. ``condition`` is ambig or disambig, ``polarity`` neg or nonneg.
+    ``target_loc`` is the answer that reflects the stereotype by BBQ's metadata table, None where
+    that leaves it open; ``has_target_loc`` says whether the table is part of the data.
     """
 
     id: str
@@ -45,6 +47,8 @@ class BBQItem:
     stereotyped_groups: tuple[str, ...]
     label: int
     unknown: int
+    target_loc: int | None = None
+    has_target_loc: bool = False
 
 
 def bbq_files(folder: Path | str) -> list[Path]:
@@ -99,6 +103,9 @@ def _bbq_file(path: Path, category: str) -> Iterator[BBQItem]:
         stereotyped = metadata.get("stereotyped_groups") if isinstance(metadata, dict) else None
         if not isinstance(stereotyped, list):
             row.fail("additional_metadata with a list stereotyped_groups", metadata)
+        target = metadata.get("target_loc")
+        if target not in (None, 0, 1, 2) or isinstance(target, bool):
+            row.fail("a target_loc of 0, 1, 2 or null in additional_metadata", target)
         yield BBQItem(
             id=f"{category}-{row.identifier('example_id')}",
             category=category,
@@ -113,4 +120,6 @@ def _bbq_file(path: Path, category: str) -> Iterator[BBQItem]:
             stereotyped_groups=tuple(map(str, stereotyped)),
             label=row.index("label", 3),
             unknown=groups.index("unknown"),
+            target_loc=target,
+            has_target_loc="target_loc" in metadata,
         )

