@@ -56,9 +56,10 @@ def stored_weights(folder: Path | str) -> dict[Path, dict[str, Stored]]:
     folder = Path(folder)
     if not (folder / "config.json").is_file():
         found = "that is a file" if folder.is_file() else "it has no config.json"
-        raise UserError(
-            f"expected a Hugging Face model folder at {folder}, but {found}; check the path"
-        )
+        remedy = "check the path"
+        if folder.is_file() and folder.suffix == ".gguf":
+            remedy = "name it as models.<name>.path of a configuration, which converts it"
+        raise UserError(f"expected a Hugging Face model folder at {folder}, but {found}; {remedy}")
     if (folder / ADAPTER).exists():
         raise UserError(
             f"{folder} holds an adapter ({ADAPTER}), which some libraries add to the weights and "

@@ -1,0 +1,181 @@
+"""A GGUF file as a source of a model: what it holds, and its conversion to a model folder.
+
+transformers reads the weights and the tokenizer. It believes what a header says and drops what it
+does not know, so the header is read here first: counts and ranges must fit the file, and the
+values must be as many as the model asks for.
+"""
+
+import contextlib
+import io
+import math
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import UserError, shown
+from ..base.files import sha256_file, write_json, write_text
+from ..base.marks import FETCHED
+from ..base.outputs import atomic_folder
+from .gguf_header import Header, read_header
+from .loading import MAX_DEPTH, check_finite_weights, library_errors
+
+SOURCE = "source.json"
+# What transformers leaves out in silence: (end of the key, values that change nothing).
+ROPE = ((".rope.scaling.type", "none"), (".rope.scaling.factor", 1), (".rope.scale_linear", 1))
+
+
+def quantisation(path: Path | str) -> str:
+    """Return what most of a GGUF file's weights are stored as, in matrices or stacks of them.
+
+    Raises UserError for a file that is none, or holds no matrix.
+    """
+    return _weights(Path(path), read_header(Path(path)))
+
+
+def _weights(path: Path, header: Header) -> str:
+    sizes: Counter[tuple[str, int]] = Counter()
+    for tensor in header.tensors.values():
+        sizes[tensor.kind, tensor.block] += tensor.size * (len(tensor.shape) > 1)
+    (kind, block), size = max(sizes.items(), key=lambda item: item[1], default=(("", 0), 0))
+    bits = re.search(r"\d+", kind)
+    if not size or not bits:
+        raise UserError(
+            f"expected a model's weights in {path}, found no matrix; fetch another file"
+        )
+    return f"{bits[0]}-bit weights ({kind}){', de-quantised' if block > 1 else ''}"
+
+
+def _check(path: Path, header: Header) -> None:
+    """Raise UserError for a whole file from which transformers makes no model, or another one."""
+    keys, folder = header.keys, "take the Hugging Face folder of this model"
+    parts = keys.get("split.count", 1)
+    if parts != 1:
+        raise UserError(
+            f"{path} is one of {parts} parts of a model, expected a whole one; join them with "
+            "llama.cpp (llama-gguf-split --merge) and give the file that it makes"
+        )
+    if not isinstance(keys.get("general.architecture"), str):
+        raise UserError(f"expected general.architecture in the header of {path}; fetch it again")
+    if not keys.get("tokenizer.ggml.tokens"):
+        raise UserError(f"expected a tokenizer in {path}, found no tokens; {folder}")
+    for key, value in keys.items():
+        if any(key.endswith(end) and value != good for end, good in ROPE):
+            raise UserError(
+                f"{path} scales its rotary embedding ({key} is {shown(value)}), which transformers "
+                f"does not read from a GGUF file; {folder}"
+            )
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the bars and warnings of the libraries from the terminal and the log."""
+    from transformers.utils import logging
+
+    level = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.set_verbosity(level)
+
+
+def convert_gguf(
+    path: Path | str,
+    folder: Path | str,
+    dtype: str = "bfloat16",
+    facts: Mapping[str, Any] = {},
+    beside: Mapping[str, str] = {},
+) -> None:
+    """Convert a GGUF file to a Hugging Face model folder, in place of an earlier conversion.
+
+    The same file gives the same bytes, whatever its name and place are. ``source.json`` in the
+    folder says what the ``weights`` are stored as, the ``file``, its ``sha256`` and the ``facts``;
+    ``beside`` are the texts of further files by name.
+    Raises UserError where ``folder`` holds anything else, and for a file that is damaged, no
+    GGUF, or of another model than transformers can read completely.
+    """
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    from .tensors import write_tensors
+
+    path = Path(path)
+    header = read_header(path)
+    weights = _weights(path, header)
+    _check(path, header)
+    source = {"weights": weights, "file": path.name, "sha256": sha256_file(path), **facts}
+    with atomic_folder(folder, FETCHED, [path]) as new:
+        print(
+            f"converting {path.name} ({weights}) to a model folder in {dtype}",
+            file=sys.stderr,
+            flush=True,
+        )
+        # Alone in a folder, so that no file next to it is taken for a part of the tokenizer.
+        link = new / "model.gguf"
+        link.symlink_to(path.resolve())
+        place: Any = {"gguf_file": link.name, "local_files_only": True}
+        with _quiet(), library_errors(path, "configuration"):
+            config: Any = AutoConfig.from_pretrained(new, **place)
+        _check_size(path, header, config)
+        with _quiet(), library_errors(path, "tokenizer"):
+            tokenizer = AutoTokenizer.from_pretrained(new, **place)
+        with _quiet(), library_errors(path, "model"):
+            # In float32, in which the blocks are unpacked, so that nothing is rounded twice.
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                new,
+                config=config,
+                dtype=torch.float32,
+                quantization_config=GgufConfig(dequantize=True),
+                output_loading_info=True,
+                **place,
+            )
+            model, found = loaded
+            if found["missing_keys"]:  # they were drawn at random
+                raise ValueError(f"no tensor is {min(found['missing_keys'])}")
+            model.to(getattr(torch, dtype))
+        check_finite_weights(model, path)
+        link.unlink()
+        # The model's own configuration still says that it is quantised.
+        config.architectures, config.dtype = [type(model).__name__], dtype
+        config.save_pretrained(new)
+        model.generation_config.save_pretrained(new)
+        for key in ("is_local", "local_files_only"):
+            tokenizer.init_kwargs.pop(key, None)
+        tokenizer.save_pretrained(new)
+        write_tensors(new / "model.safetensors", _state(model))
+        write_json(new / SOURCE, source)
+        for name, text in beside.items():
+            write_text(new / name, text)
+
+
+def _state(model: Any) -> dict[str, Any]:
+    """Return a model's tensors by name; a tied one under the first of its names alone."""
+    state = model.state_dict(keep_vars=True)
+    first = {id(value): name for name, value in reversed(state.items())}
+    return {name: state[name].detach() for name in first.values()}
+
+
+def _check_size(path: Path, header: Header, config: Any) -> None:
+    """Raise UserError unless the model of ``config`` has as many values as the file holds."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    depth = getattr(config.get_text_config(), "num_hidden_layers", None)
+    if isinstance(depth, int) and not 0 < depth <= MAX_DEPTH:
+        raise UserError(
+            f"the header of {path} has {depth} for the number of layers, expected 1 to "
+            f"{MAX_DEPTH}; fetch it again"
+        )
+    with _quiet(), library_errors(path, "model"), torch.device("meta"):
+        asked = sum(map(torch.numel, _state(AutoModelForCausalLM.from_config(config)).values()))
+    held = sum(math.prod(tensor.shape) for tensor in header.tensors.values())
+    if held != asked:
+        raise UserError(
+            f"expected {asked} weights in {path} for the model that its header describes, found "
+            f"{held}; transformers would drop some or draw some at random, so take the Hugging "
+            "Face folder of this model"
+        )

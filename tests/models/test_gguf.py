@@ -1,0 +1,618 @@
+"""GGUF files as models: the weights and tokens of the file, the same bytes always, clear errors."""
+
+import contextlib
+import io
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from gguf import MODEL_ARCH, GGUFEndian, GGUFReader, GGUFWriter, get_tensor_name_map
+from gguf import GGMLQuantizationType as Kind
+from gguf.quants import dequantize, quantize
+from real_model import smollm2_gguf
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig, Qwen2Config
+from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+from evenprune import cli
+from evenprune.base.errors import UserError
+from evenprune.base.files import sha256_file
+from evenprune.models.gguf import convert_gguf, quantisation
+from evenprune.models.loading import check_model_folder, load_model, load_tokenizer
+
+HEADS, KV_HEADS, WIDTH, MLP, LAYERS = 4, 2, 64, 96, 2
+MERGES = ["t h", "th e", "Ġ the", "i n", "a n", "an d", "Ġ and", "o u", "Ġ a", "Ġ Ġ"]
+SPECIAL = ["<|end|>", "<|start|>"]
+ALPHABET = [*bytes_to_unicode().values()]
+TOKENS = [*SPECIAL, *ALPHABET, *(merge.replace(" ", "") for merge in MERGES)]
+CHAT = "{% for m in messages %}<|start|>{{ m['content'] }} – naïve{% endfor %}"
+TEXTS = ["the cat and the hat", "naïve  café\n\n– 北京 42", "<|start|>and so on<|end|>", ""]
+NAMES = {
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+    "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+}
+
+
+def hf_name(name):
+    """Return transformers' name of a llama's tensor."""
+    if match := re.fullmatch(r"blk\.(\d+)\.(\w+)\.weight", name):
+        return f"model.layers.{match[1]}.{NAMES[match[2]]}.weight"
+    return {
+        "token_embd.weight": "model.embed_tokens.weight",
+        "output_norm.weight": "model.norm.weight",
+        "output.weight": "lm_head.weight",
+    }[name]
+
+
+def paired(rows, heads):
+    """Rows of a q or k matrix in llama.cpp's order: each head's two halves take turns."""
+    halves = rows.reshape(heads, 2, -1, rows.shape[-1])
+    return np.stack([halves[:, 0], halves[:, 1]], axis=2).reshape(rows.shape)
+
+
+def halved(rows, heads):
+    """``paired`` undone."""
+    pairs = rows.reshape(heads, -1, 2, rows.shape[-1])
+    return np.concatenate([pairs[:, :, 0], pairs[:, :, 1]], axis=1).reshape(rows.shape)
+
+
+def tensors(tied=True):
+    """Random weights of a small llama, in llama.cpp's order and names."""
+    draw = np.random.default_rng(7)
+    kv = WIDTH // HEADS * KV_HEADS
+    sizes = {
+        "attn_q": (WIDTH, WIDTH), "attn_k": (kv, WIDTH), "attn_v": (kv, WIDTH),
+        "attn_output": (WIDTH, WIDTH), "ffn_gate": (MLP, WIDTH), "ffn_up": (MLP, WIDTH),
+        "ffn_down": (WIDTH, MLP), "attn_norm": (WIDTH,), "ffn_norm": (WIDTH,),
+    }  # fmt: skip
+    found = {"token_embd.weight": (len(TOKENS), WIDTH), "output_norm.weight": (WIDTH,)}
+    if not tied:
+        found["output.weight"] = (len(TOKENS), WIDTH)
+    for layer in range(LAYERS):
+        found |= {f"blk.{layer}.{name}.weight": shape for name, shape in sizes.items()}
+    made = {name: draw.normal(0, 0.1, shape).astype(np.float32) for name, shape in found.items()}
+    for name in made:
+        if ".attn_q." in name or ".attn_k." in name:
+            made[name] = paired(made[name], HEADS if ".attn_q." in name else KV_HEADS)
+    return made
+
+
+def write_gguf(
+    path, kind=Kind.Q4_1, change=None, weights=None, arch="llama", tokens=TOKENS, keys=(), **given
+):
+    """Write a small llama; ``change`` may do more to the writer, ``keys`` are not written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    writer = GGUFWriter(path, arch, **given)
+    writer.add_name("Tiny llama")
+    numbers = {
+        "context_length": 128, "embedding_length": WIDTH, "feed_forward_length": MLP,
+        "block_count": LAYERS, "attention.head_count": HEADS, "attention.head_count_kv": KV_HEADS,
+        "rope.dimension_count": WIDTH // HEADS, "vocab_size": len(TOKENS),
+    } | dict(keys)  # fmt: skip
+    for key, number in numbers.items():
+        writer.add_uint32(f"{arch}.{key}", number)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(10_000.0)
+    if tokens:
+        writer.add_tokenizer_model("gpt2")
+        writer.add_tokenizer_pre("smollm")
+        writer.add_token_list(tokens)
+        writer.add_token_types([3 if token in SPECIAL else 1 for token in tokens])
+        writer.add_token_merges(MERGES)
+        writer.add_bos_token_id(1)
+        writer.add_eos_token_id(0)
+        writer.add_chat_template(CHAT)
+    for name, value in (tensors() if weights is None else weights).items():
+        own = kind if value.ndim > 1 else Kind.F32
+        data = value if own in (Kind.F32, Kind.F16) else quantize(value, own)
+        data = data.astype(np.float16) if own == Kind.F16 else data
+        writer.add_tensor(name, data, raw_dtype=None if own in (Kind.F32, Kind.F16) else own)
+    if change:
+        change(writer)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def expected_weights(path, heads, kv_heads, dtype=torch.bfloat16):
+    """The file's weights by the library that defines them, rows of q and k in their own order."""
+    found = {}
+    for tensor in GGUFReader(path).tensors:
+        value = dequantize(tensor.data, tensor.tensor_type)
+        if ".attn_q." in tensor.name or ".attn_k." in tensor.name:
+            value = halved(value, heads if ".attn_q." in tensor.name else kv_heads)
+        found[hf_name(tensor.name)] = torch.from_numpy(np.array(value)).to(dtype)
+    return found
+
+
+def assert_same_weights(folder, expected):
+    found = load_file(folder / "model.safetensors")
+    assert set(found) == set(expected)
+    for name, value in expected.items():
+        assert found[name].dtype == value.dtype
+        assert torch.equal(found[name], value), name
+
+
+def read_by_transformers(path, dtype=torch.bfloat16):
+    place = {"gguf_file": path.name, "local_files_only": True}
+    unpacked = GgufConfig(dequantize=True)
+    with contextlib.redirect_stderr(io.StringIO()):
+        model = AutoModelForCausalLM.from_pretrained(
+            path.parent, dtype=dtype, quantization_config=unpacked, **place
+        )
+    return model.eval(), AutoTokenizer.from_pretrained(path.parent, **place)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    return write_gguf(tmp_path_factory.mktemp("tiny") / "tiny.gguf")
+
+
+@pytest.fixture(scope="module")
+def folder(tiny, tmp_path_factory):
+    place = tmp_path_factory.mktemp("converted") / "model"
+    convert_gguf(tiny, place, facts={"package": "tiny==1"})
+    return place
+
+
+# What comes out
+
+
+def test_the_folder_is_an_ordinary_model(folder, tiny):
+    check_model_folder(folder)
+    model = load_model(folder)
+    assert model.dtype == torch.bfloat16
+    assert not hasattr(model.config, "quantization_config")
+    assert sorted(contents(folder)) == [
+        ".evenprune.json", "chat_template.jinja", "config.json", "generation_config.json",
+        "model.safetensors", "source.json", "tokenizer.json", "tokenizer_config.json",
+    ]  # fmt: skip
+    assert json.loads((folder / "source.json").read_text()) == {
+        "weights": "4-bit weights (Q4_1), de-quantised",
+        "file": "tiny.gguf",
+        "sha256": sha256_file(tiny),
+        "package": "tiny==1",
+    }
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    assert not {"is_local", "local_files_only", "gguf_file", "name_or_path"} & set(settings)
+    written = b"".join(data for name, data in contents(folder).items() if name != "source.json")
+    assert str(tiny.parent).encode() not in written
+    assert b"model.gguf" not in written
+
+
+@pytest.mark.parametrize("kind", [Kind.F32, Kind.F16, Kind.BF16, Kind.Q8_0, Kind.Q4_1, Kind.Q5_0])
+@pytest.mark.parametrize("tied", [True, False])
+def test_weights_are_the_dequantised_ones(tmp_path, kind, tied):
+    path = write_gguf(tmp_path / "tiny.gguf", kind, weights=tensors(tied))
+    convert_gguf(path, tmp_path / "out")
+    assert_same_weights(tmp_path / "out", expected_weights(path, HEADS, KV_HEADS))
+    check_model_folder(tmp_path / "out")
+
+
+def test_unpacked_float32_is_the_written_model(tmp_path):
+    path = write_gguf(tmp_path / "tiny.gguf", Kind.F32)
+    convert_gguf(path, tmp_path / "out", dtype="float32")
+    assert_same_weights(
+        tmp_path / "out", expected_weights(path, HEADS, KV_HEADS, dtype=torch.float32)
+    )
+    made = tensors()["blk.1.attn_k.weight"]
+    assert np.array_equal(paired(halved(made, KV_HEADS), KV_HEADS), made)
+
+
+def test_logits_and_tokens_are_those_of_transformers(tiny, folder):
+    model, tokenizer = read_by_transformers(tiny)
+    ours, words = load_model(folder), load_tokenizer(folder)
+    for text in TEXTS:
+        assert words(text)["input_ids"] == tokenizer(text)["input_ids"], text
+    assert words.chat_template == CHAT
+    assert (words.bos_token, words.eos_token) == ("<|start|>", "<|end|>")
+    with torch.no_grad():
+        for text in filter(None, TEXTS):
+            batch = tokenizer(text, return_tensors="pt")["input_ids"]
+            assert torch.equal(ours(batch).logits, model(batch).logits)
+
+
+def test_another_architecture(tmp_path):
+    """Qwen2: biases, and no rows in another order; its weights go out and come back."""
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=len(TOKENS), hidden_size=WIDTH, intermediate_size=MLP, num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS, num_key_value_heads=KV_HEADS, tie_word_embeddings=True,
+        rms_norm_eps=1e-5,
+    )  # fmt: skip
+    model = AutoModelForCausalLM.from_config(config).eval()
+    names = get_tensor_name_map(MODEL_ARCH.QWEN2, LAYERS)
+    weights = {}
+    for name, value in model.state_dict().items():
+        if name != "lm_head.weight":
+            stem, _, end = name.rpartition(".")
+            weights[f"{names.get_name(stem)}.{end}"] = value.numpy()
+    path = write_gguf(tmp_path / "tiny.gguf", Kind.F32, arch="qwen2", weights=weights)
+    convert_gguf(path, tmp_path / "out", "float32")
+    batch = torch.arange(9)[None]
+    with torch.no_grad():
+        assert torch.equal(load_model(tmp_path / "out")(batch).logits, model(batch).logits)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (Kind.Q4_1, "4-bit weights (Q4_1), de-quantised"),
+        (Kind.Q8_0, "8-bit weights (Q8_0), de-quantised"),
+        (Kind.F16, "16-bit weights (F16)"),
+        (Kind.BF16, "16-bit weights (BF16)"),
+        (Kind.F32, "32-bit weights (F32)"),
+    ],
+)
+def test_quantisation(tmp_path, kind, text):
+    assert quantisation(write_gguf(tmp_path / "model.Q2_K.gguf", kind)) == text
+
+
+def test_quantisation_is_that_of_most_bytes(tmp_path):
+    """Most of the bytes, not of the tensors: here the table of words outweighs the rest."""
+
+    def more(writer):
+        wide = np.zeros((4096, 256), np.float32)
+        writer.add_tensor("output.weight", quantize(wide, Kind.Q8_0), raw_dtype=Kind.Q8_0)
+
+    assert quantisation(write_gguf(tmp_path / "a.gguf", change=more)).startswith("8-bit")
+
+
+def test_the_same_bytes_in_another_process(tiny, folder, tmp_path):
+    """Another name and place of the file, locale, hash seed, number of threads and neighbours."""
+    path, out = tmp_path / "ü b" / "a b.gguf", tmp_path / "out"
+    path.parent.mkdir()
+    shutil.copy(tiny, path)
+    for name in ("tokenizer_config.json", "added_tokens.json", "generation_config.json"):
+        (path.parent / name).write_text('{"bos_token": "x", "auto_map": {"a": "b--c"}}')
+    code = "import sys; from evenprune.models.gguf import convert_gguf as c; c(*sys.argv[1:])"
+    other = {
+        "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONHASHSEED": "9",
+        "OMP_NUM_THREADS": "2", "COLUMNS": "40",
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code, path, out],
+        env=os.environ | other,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("converting ")
+    found, expected = contents(out), contents(folder)
+    source = json.loads(found.pop("source.json"))
+    assert source.pop("file") == path.name
+    assert source | {"file": "tiny.gguf", "package": "tiny==1"} == json.loads(
+        expected.pop("source.json")
+    )
+    assert found == expected
+
+
+def test_an_earlier_conversion_is_replaced(tiny, folder, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(folder, out)
+    (out / "model.safetensors").write_bytes(b"old")
+    convert_gguf(tiny, out, facts={"package": "tiny==1"})
+    assert contents(out) == contents(folder)
+
+
+def test_further_files_are_written_next_to_the_model(tiny, folder, tmp_path):
+    out = tmp_path / "out"
+    convert_gguf(tiny, out, facts={"package": "tiny==1"}, beside={"LICENSE": "Apache\n"})
+    found = contents(out)
+    assert found.pop("LICENSE") == b"Apache\n"
+    assert "LICENSE" in json.loads(found.pop(".evenprune.json"))["files"]
+    assert found == {name: data for name, data in contents(folder).items() if name in found}
+    assert len(found) == 7
+
+
+def test_a_folder_of_the_users_is_left_alone(tiny, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.txt").write_text("mine")
+    with pytest.raises(UserError, match=r"not the mark of a fetched model.*not replaced"):
+        convert_gguf(tiny, out)
+    assert contents(out) == {"thesis.txt": b"mine"}
+    with pytest.raises(UserError, match="is the input"):
+        convert_gguf(tiny, tiny.parent)
+    assert sorted(contents(tiny.parent)) == ["tiny.gguf"]
+
+
+def test_a_command_says_how_to_give_a_gguf_file(tiny, tmp_path, capsys):
+    words = ["prune", "--model", str(tiny), "--method", "magnitude", "--regime", "2of4"]
+    assert cli.main([*words, "--out", str(tmp_path / "out")]) == 2
+    assert "that is a file; name it as models.<name>.path" in one_sentence(capsys.readouterr().err)
+
+
+# What is refused
+
+
+def one_sentence(text):
+    """Return a message after checks on its form: one line, and what to do next at its end."""
+    assert text.strip().count("\n") == 0, text
+    assert "Traceback" not in text
+    assert ";" in text or "," in text
+    return text
+
+
+def bytes_of(change):
+    """A damage done to the bytes of a whole file."""
+    return lambda path: path.write_bytes(change(write_gguf(path).read_bytes()))
+
+
+def head(tensors_count, keys_count, rest=b"", version=3, magic=b"GGUF"):
+    made = magic + struct.pack("<IQQ", version, tensors_count, keys_count) + rest
+    return lambda path: path.write_bytes(made + b"\0" * 64)
+
+
+def key(name, kind, rest):
+    return struct.pack("<Q", len(name)) + name + struct.pack("<I", kind) + rest
+
+
+def entry(shape, kind=0, offset=0, name=b"a"):
+    form = f"<I{len(shape)}QIQ"
+    return struct.pack("<Q", len(name)) + name + struct.pack(form, len(shape), *shape, kind, offset)
+
+
+def without(name):
+    return {other: value for other, value in tensors().items() if other != name}
+
+
+def infinite():
+    found = tensors()
+    found["blk.0.ffn_up.weight"][3, 3] = np.inf
+    return found
+
+
+def extra(writer):
+    writer.add_tensor("rope_freqs.weight", np.ones(WIDTH // HEADS // 2, np.float32))
+
+
+def renamed():
+    found = tensors()
+    found["blk.0.ffn_odd.weight"] = found.pop("blk.0.ffn_up.weight")
+    return found
+
+
+def gguf(**given):
+    return lambda path: write_gguf(path, **given)
+
+
+def writer_of(method, *given):
+    return gguf(change=lambda writer: getattr(writer, method)(*given))
+
+
+DAMAGED = {
+    "missing": (lambda path: None, "expected a GGUF file at .*, found none"),
+    "folder": (lambda path: path.mkdir(), "expected a GGUF file at .*, got a folder"),
+    "pipe": (lambda path: os.mkfifo(path), "got a pipe or device"),
+    "empty": (lambda path: path.touch(), "ends within its header, at byte 0"),
+    "text": (lambda path: path.write_text("hello, world"), "does not begin with GGUF"),
+    "safetensors": (head(1, 1, magic=b"\x08\0\0\0"), "does not begin with GGUF"),
+    "four bytes": (lambda path: path.write_bytes(b"GGUF"), "ends within its header, at byte 4"),
+    "version 1": (head(1, 1, version=1), "its version is 1, expected 2 or 3"),
+    "version 4": (head(1, 1, version=4), "its version is 4, expected 2 or 3"),
+    "big endian": (gguf(endianess=GGUFEndian.BIG), "of a big-endian machine"),
+    "10^18 tensors": (head(10**18, 0), "claims to hold 1000000000000000000 items"),
+    "10^18 keys": (head(0, 10**18), "claims to hold 1000000000000000000 items"),
+    "4 million tensors": (head(4_000_000, 1, key(b"a", 0, b"1")), "'' has 0 dimensions"),
+    "long name": (head(0, 1, struct.pack("<Q", 10**15)), "ends within its header"),
+    "longest name": (head(0, 1, b"\xff" * 8), "ends within its header"),
+    "long text": (head(0, 1, key(b"a", 8, struct.pack("<Q", 10**15))), "ends within its header"),
+    "long list": (head(0, 1, key(b"a", 9, struct.pack("<IQ", 8, 10**15))), "claims to hold"),
+    "list of 4 million": (
+        head(0, 1, key(b"a", 9, struct.pack("<IQ", 8, 4_000_000))),
+        "ends within its header",
+    ),
+    "list of lists": (head(0, 1, key(b"a", 9, struct.pack("<IQ", 9, 1))), "unknown type 9"),
+    "unknown value": (head(0, 1, key(b"a", 99, b"")), "unknown type 99"),
+    "no UTF-8": (head(0, 1, key(b"\xff", 0, b"")), "in it is not UTF-8"),
+    "key twice": (head(0, 2, key(b"a", 0, b"1") * 2), "the name 'a' occurs twice"),
+    "tensor twice": (head(2, 0, entry([1]) * 2), "the name 'a' occurs twice"),
+    "alignment": (head(0, 1, key(b"general.alignment", 4, b"\3\0\0\0")), "alignment is 3"),
+    "alignment of text": (
+        head(0, 1, key(b"general.alignment", 8, struct.pack("<Q", 1) + b"x")),
+        "alignment is 'x'",
+    ),
+    "no dimension": (head(1, 0, entry([])), "has 0 dimensions"),
+    "dimensions": (head(1, 0, entry([1] * 5)), "has 5 dimensions"),
+    "type of tensor": (head(1, 0, entry([1], 999)), "999 is not a valid"),
+    "rows": (head(1, 0, entry([33, 2], 3)), "is Q4_1 with rows of 33 values"),
+    "large tensor": (head(1, 0, entry([2**40, 2**40])), "take 4835703278458516698824704 bytes"),
+    "far tensor": (head(1, 0, entry([1], 0, 2**60)), "its tensors take"),
+    "overlapping": (
+        head(5, 0, b"".join(entry([8], name=b"%d" % number) for number in range(5))),
+        "its tensors take 160 bytes, it has",
+    ),
+    "half": (bytes_of(lambda data: data[: len(data) // 2]), "its tensors take"),
+    "last byte": (bytes_of(lambda data: data[: len(data) - 1]), "its tensors take"),
+    "no tensors": (gguf(weights={}), "found no matrix"),
+    "unknown architecture": (gguf(arch="quux"), "architecture quux is not supported"),
+    "known to gguf alone": (gguf(arch="rwkv6"), "architecture rwkv6 is not supported"),
+    "no causal model": (gguf(arch="t5"), "does not load"),
+    "no architecture": (
+        bytes_of(lambda data: data.replace(b"general.architecture", b"general.Architecture")),
+        "expected general.architecture",
+    ),
+    "no tokenizer": (gguf(tokens=None), "expected a tokenizer in"),
+    "other tokenizer": (
+        bytes_of(lambda data: data.replace(b"\4\0\0\0\0\0\0\0gpt2", b"\4\0\0\0\0\0\0\0gpt9")),
+        "the tokenizer in .* does not load",
+    ),
+    "broken merges": (
+        bytes_of(lambda data: data.replace(b"\4\0\0\0\0\0\0\0th e", b"\4\0\0\0\0\0\0\0q qq")),
+        "the tokenizer in .* does not load",
+    ),
+    "fewer tokens": (gguf(tokens=TOKENS[:-3], keys={"vocab_size": 10}), "expected .* weights in"),
+    "split": (writer_of("add_uint16", "split.count", 2), "one of 2 parts"),
+    "scaled rope": (
+        writer_of("add_string", "llama.rope.scaling.type", "yarn"),
+        r"llama.rope.scaling.type is 'yarn'",
+    ),
+    "factors of rope": (gguf(change=extra), "expected .* weights in .*, found"),
+    "missing matrix": (gguf(weights=without("blk.1.ffn_up.weight")), "expected .* weights in"),
+    "renamed matrix": (gguf(weights=renamed()), "no tensor is model.layers.0.mlp.up_proj.weight"),
+    "layers": (gguf(keys={"block_count": 2**31}), "for the number of layers, expected 1 to 1000"),
+    "no layers": (gguf(keys={"block_count": 0}), "has 0 for the number of layers"),
+    "many layers": (gguf(keys={"block_count": 900}), "expected .* weights in"),
+    "no heads": (gguf(keys={"attention.head_count": 0}), "does not load"),
+    "width": (gguf(keys={"embedding_length": 2**31}), "expected .* weights in|does not load"),
+    "other heads": (gguf(keys={"attention.head_count_kv": 1}), "expected .* weights in"),
+    "infinity": (
+        gguf(kind=Kind.F32, weights=infinite()),
+        "NaN or infinity in model.layers.0.mlp.up_proj.weight of",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_file_is_one_sentence(tmp_path, name, capfd):
+    damage, said = DAMAGED[name]
+    path = tmp_path / "model.gguf"
+    damage(path)
+    before = sorted(tmp_path.iterdir())
+    capfd.readouterr()
+    start = time.monotonic()
+    with pytest.raises(UserError, match=said) as caught:
+        convert_gguf(path, tmp_path / "out")
+    assert time.monotonic() - start < 30
+    message = one_sentence(str(caught.value))
+    assert str(path) in message
+    assert capfd.readouterr().err.count("\n") <= 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_truncated_anywhere_in_the_header(tiny, tmp_path):
+    data = tiny.read_bytes()
+    path = tmp_path / "cut.gguf"
+    start = len(data) - sum(tensor.n_bytes for tensor in GGUFReader(tiny).tensors)
+    for end in [*range(0, start, 61), start]:
+        path.write_bytes(data[:end])
+        with pytest.raises(UserError, match="expected a whole GGUF file"):
+            quantisation(path)
+
+
+def test_flipped_bits_of_the_header(tiny, tmp_path):
+    """A whole number or letter may be another one; whatever else happens is one sentence."""
+    rng, data = random.Random(5), tiny.read_bytes()
+    start = len(data) - sum(tensor.n_bytes for tensor in GGUFReader(tiny).tensors)
+    path, refused = tmp_path / "flipped.gguf", 0
+    for number in range(25):
+        broken = bytearray(data)
+        # The lists of tokens are most of the header; the keys before and the tensors after count.
+        place = rng.randrange(24, 700) if number % 2 else rng.randrange(start - 1500, start)
+        broken[place] ^= 1 << rng.randrange(8)
+        path.write_bytes(broken)
+        try:
+            convert_gguf(path, tmp_path / "out")
+            check_model_folder(tmp_path / "out")
+        except UserError as error:
+            one_sentence(str(error))
+            refused += 1
+    assert refused > 5
+
+
+# The real model
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    place = tmp_path_factory.mktemp("real") / "model"
+    start = time.monotonic()
+    convert_gguf(smollm2_gguf(), place)
+    return place, time.monotonic() - start
+
+
+def sentences(count):
+    """Seeded sentences of words, names, numbers, signs and scripts."""
+    rng = random.Random(3)
+    words = [
+        "the", "a", "of", "people", "women", "doctor", "nurse", "said", "that", "Asian", "Muslim",
+        "naïve", "café", "北京", "Привет", "😀", "don't", "it's", "7", "42", "1984", "3.14",
+        "2,000", "e-mail", "(", ")", "—", "“quoted”", "#tag", "\t", "\n", "", " ", "co-operate",
+        "GPT4", "x²", "Ⅳ", "ﬁ",
+    ]  # fmt: skip
+    return [" ".join(rng.choices(words, k=rng.randint(3, 25))) for _ in range(count)]
+
+
+@pytest.mark.slow
+def test_the_real_model_is_the_one_that_transformers_reads(real):
+    folder, path = real[0], smollm2_gguf()
+    assert quantisation(path) == "4-bit weights (Q4_1), de-quantised"
+    assert_same_weights(folder, expected_weights(path, 9, 3))
+    model, tokenizer = read_by_transformers(path)
+    ours, words = load_model(folder), load_tokenizer(folder)
+    assert ours.dtype == model.dtype
+    texts = sentences(1000)
+    assert words(texts)["input_ids"] == tokenizer(texts)["input_ids"]
+    with torch.no_grad():
+        for text in texts[:20]:
+            batch = tokenizer(text, return_tensors="pt")["input_ids"]
+            assert torch.equal(ours(batch).logits, model(batch).logits)
+
+
+def kill_after(seconds, *given):
+    """Convert in another process, killed after a time; return whether it was still at work."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            convert_gguf(*given)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
+    return os.WIFSIGNALED(status)
+
+
+@pytest.mark.slow
+def test_twenty_kills(real, tiny, folder, tmp_path):
+    """Two of them while the real model is converted; each leaves what the next run takes up."""
+    rng = random.Random(11)
+    start = time.monotonic()
+    convert_gguf(tiny, tmp_path / "once")
+    took = time.monotonic() - start
+    cases = [(tiny, folder, took, 18, {"package": "tiny==1"}), (smollm2_gguf(), *real, 2, {})]
+    for path, whole, duration, kills, facts in cases:
+        out = tmp_path / path.stem / "model"
+        hit, tries = 0, 0
+        while hit < kills and tries < 4 * kills:
+            # Spread over its duration, some when an earlier conversion is there to be replaced.
+            part = (tries % kills + rng.random()) / kills
+            hit += kill_after(part * duration, path, out, "bfloat16", facts)
+            tries += 1
+            left = {entry.name for entry in out.parent.iterdir()} if out.parent.exists() else set()
+            assert left <= {"model", ".model.evenprune-part", ".model.replaced"}
+            if out.exists():
+                assert contents(out) == contents(whole)
+        assert hit == kills
+        convert_gguf(path, out, "bfloat16", facts)
+        assert contents(out) == contents(whole)
+        assert [entry.name for entry in out.parent.iterdir()] == ["model"]
