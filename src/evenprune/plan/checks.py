@@ -207,7 +207,9 @@ def experiment_errors(raw: Mapping[str, Any]) -> list[str]:
                     "all others 'external'"
                 )
     chosen = mapping(raw.get("serving")).get("experiment")
-    return lines + reference_error("serving.experiment", chosen, experiments, "experiment")
+    lines += reference_error("serving.experiment", chosen, experiments, "experiment")
+    prompts = mapping(raw.get("serving")).get("prompts")
+    return lines + reference_error("serving.prompts", prompts, section(raw, "datasets"), "data set")
 
 
 def benchmark_errors(raw: Mapping[str, Any]) -> list[str]:

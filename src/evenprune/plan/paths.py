@@ -171,9 +171,13 @@ class Paths:
         """Return the records of data sets and models, and the calibration manifests."""
         return [
             *map(self.dataset, grids.needed_datasets(self.config)),
-            *map(self.model, grids.needed_models(self.config)),
+            *self.model_files(),
             *self.calibration_files(),
         ]
+
+    def model_files(self) -> list[str]:
+        """Return the records of the base models."""
+        return [*map(self.model, grids.needed_models(self.config))]
 
     def pruned_files(self) -> list[str]:
         """Return the checks of all pruned checkpoints."""

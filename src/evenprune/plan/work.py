@@ -283,7 +283,7 @@ class Graph:
             needs = [self.inside(paths.served_ready(point)) for point in points]
             yield Job(
                 *("benchmark_serving", out, [out]),
-                [*needs, self.inside(paths.dataset("ultrachat"))],
+                [*needs, self.inside(paths.dataset(config.serving.prompts))],
                 kind="benchmark_serving",
                 work=(size.parameters or 1.0) * sequences * steps,
                 flops=2 * size.parameters * sequences * steps,
@@ -294,7 +294,8 @@ class Graph:
 
     def _tables(self) -> Iterator[Job]:
         paths, config = self.paths, self.config
-        yield Job("write_run_sheet", "run_sheet.json", ["run_sheet.json"], [], "write_run_sheet")
+        needs = [self.inside(file) for file in paths.model_files()]
+        yield Job("write_run_sheet", "run_sheet.json", ["run_sheet.json"], needs, "write_run_sheet")
         evals = [f"evals/{point.key}" for point in paths.checkpoints]
         read = [*paths.pruned_files(), *paths.mask_files(), *paths.serving_files()]
         calibrated = grids.calibrated(paths.checkpoints)

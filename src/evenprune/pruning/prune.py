@@ -156,17 +156,20 @@ def run(args: argparse.Namespace) -> None:
             hub_datasets([path for path in (args.pairs, args.texts) if path]),
         )
     limit_threads()
-    source = hub_source(record)
+    source = base_source(record, args.model)
     with claim_device(pick_device(args.device)) as device:
         prune_model(args.model, options, text, args.out, device, args.work, store, source)
 
 
-def hub_source(record: Path) -> dict[str, str]:
-    """Return ``hub`` and ``revision`` of a base model that its record has from the hub, else {}."""
+def base_source(record: Path, folder: Path) -> dict[str, str]:
+    """Return where a base model is from: ``hub`` and ``revision`` of one that its record has from
+    the hub, and what its ``weights`` were stored as where they came out of another form."""
     from ..base.files import read_json
+    from ..data.packages import source_facts
 
     content = read_json(record) if record.is_file() else {}
-    return {name: str(content[name]) for name in ("hub", "revision") if content.get("hub")}
+    found = {name: str(content[name]) for name in ("hub", "revision") if content.get("hub")}
+    return found | {key: str(v) for key, v in source_facts(folder).items() if key == "weights"}
 
 
 def hub_datasets(files: list[Path]) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from .results import groups
 # The paper's order of tables and figures, and behind each what goes further than it. What is not
 # named here comes last, in the order of the configuration.
 ORDER = (
-    *("figure stages", "table methods", "figure examples", "figure motivation"),
+    *("table answer", "figure stages", "table methods", "figure examples", "figure motivation"),
     *("figure motivation_categories", "figure algorithm", "table main", "figure dto"),
     *("table regimes_one", "table ultrachat", "table efficiency", "figure throughput"),
     *("figure cost", "table models", "table licences", "table benchmarks"),

@@ -10,6 +10,7 @@ same.
 
 import argparse
 import importlib
+from dataclasses import replace
 from pathlib import Path
 
 from ..base.files import write_csv, write_text
@@ -21,6 +22,7 @@ from .captions import with_sizes
 from .fields import Run
 from .html_table import to_html, to_page
 from .latex_table import to_latex
+from .notes import weights_notes
 from .render import Table, csv_form, to_markdown
 from .results import Results, Significance
 
@@ -45,7 +47,8 @@ def build_table(slug: str, run_sheet: RunSheet, results: Path, significance: Pat
     """Return one table of a run as data; its caption says items and seeds."""
     build = importlib.import_module(f".tables.{slug}", __package__).build
     run = Run(run_sheet, Results(results), Significance(significance))
-    return with_sizes(run, build(run, slug))
+    table = with_sizes(run, build(run, slug))
+    return replace(table, notes=(*table.notes, *weights_notes(run_sheet, table.rows)))
 
 
 def run(args: argparse.Namespace) -> None:

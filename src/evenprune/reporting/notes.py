@@ -5,7 +5,13 @@ from collections.abc import Iterable, Sequence
 from ..plan.run_sheet import RunSheet
 from .cells import BEST, Bold
 from .fields import DTO, Field, Run
-from .labels import GROUP_WORDS, REGIME_LABELS, benchmark_label, protocol_words
+from .labels import (
+    GROUP_WORDS,
+    REGIME_LABELS,
+    benchmark_label,
+    model_label,
+    protocol_words,
+)
 from .render import TableRow
 from .results import Group, Quantity
 
@@ -95,6 +101,19 @@ def provenance_notes(run_sheet: RunSheet) -> list[str]:
             "Measured in an invented world with a model made for it; not comparable to the paper."
         ]
     return []
+
+
+def weights_notes(run_sheet: RunSheet, rows: Iterable[TableRow]) -> list[str]:
+    """Return a sentence on models of a table whose weights came out of another form.
+
+    A table whose rows name no model is about all of the run.
+    """
+    named = {str(row.identity["model"]) for row in rows if "model" in row.identity}
+    return [
+        f"{model_label(run_sheet, model)}: {text}."
+        for model, text in run_sheet.weights.items()
+        if not named or model in named
+    ]
 
 
 def regimes_phrase(run: Run, experiment: str, asked_by: str) -> str:

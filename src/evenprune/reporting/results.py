@@ -12,7 +12,7 @@ from ..base.reading import expected_form
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
 from .frames import read_frame
-from .significance import MEAN, METHOD
+from .significance import DENSE, MEAN, METHOD
 
 ALPHA = 0.01  # of the paper's dagger
 
@@ -160,14 +160,27 @@ class Results:
 
 
 class Significance:
-    """The paired tests of significance.csv, of debiasing methods against the method they amend."""
+    """The paired tests of significance.csv: of debiasing methods against the method they amend, and
+    of pruned checkpoints against their dense model."""
 
     def __init__(self, path: Path) -> None:
         key = ["model", "method", "regime", "calibration", "seed", "benchmark", "metric"]
-        values = ["n", "diff", "ci_low", "ci_high", "cluster_low", "cluster_high", "p_t"]
+        values = ["n", "diff", "ci_low", "ci_high", "cluster_low", "cluster_high", "p_t", "p_holm"]
         tests = read_frame(path, [*key, *values, "against"])
-        tests = tests[tests["against"] == METHOD].drop_duplicates(key, keep="last")
-        self._tests = tests.set_index(key).to_dict("index")
+        self._tests, self._dense = (
+            tests[tests["against"] == name]
+            .drop_duplicates(key, keep="last")
+            .set_index(key)
+            .to_dict("index")
+            for name in (METHOD, DENSE)
+        )
+
+    def against_dense(self, group: Group, benchmark: str, metric: str) -> float | None:
+        """Return p of the difference to the dense model after Holm's correction, None untested."""
+        head = (group.model, group.method, group.regime, group.calibration)
+        seed = str(group.seeds[0]) if len(group.seeds) == 1 else MEAN
+        row = self._dense.get((*head, seed, benchmark, metric))
+        return None if row is None else row["p_holm"]
 
     def _row(
         self, group: Group, seed: str, benchmark: str, metric: str

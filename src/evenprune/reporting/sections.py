@@ -9,6 +9,7 @@ EFFICIENCY, PATTERNS = "Efficiency Evaluation", "Analysis of Learned Sparsity Pa
 SAFETY, SETUP, BEYOND = "Safety Evaluation", "Method and Setup", "Beyond the Paper"
 # slug -> (section, what it shows); of tables and figures alike.
 TABLES = {
+    "answer": (MAIN, "What pruning did to each model, and whether it is less fair"),
     "main": (MAIN, "All benchmarks and DTO of dense and pruned models at 1:4"),
     "more_models": (MAIN, "All benchmarks and DTO of further models at 1:4"),
     "methods": (SETUP, "The methods that are compared"),

