@@ -29,8 +29,8 @@ ASKS_PIP = ("another hash", "no such version", "no such package")
 
 def cluster(number, kind="gender"):
     sentences = [
-        {"gold_label": label, "sentence": f"Sentence {label} {number}."}
-        for label in ("unrelated", "stereotype", "anti-stereotype")
+        {"gold_label": label, "sentence": f"They {word} {number}."}
+        for label, word in (("unrelated", "xy"), ("stereotype", "ab"), ("anti-stereotype", "cd"))
     ]
     context = {"id": f"c{number}", "target": "t", "bias_type": kind, "context": "A BLANK"}
     return {**context, "sentences": sentences}

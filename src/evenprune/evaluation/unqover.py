@@ -150,7 +150,7 @@ class UnQover(Task):
     fields = Fields(
         OPTIONS,
         {
-            "block": COUNT,
+            "block": TEXT,
             "flipped": FLAG,
             "negated": FLAG,
             "activity": TEXT,

@@ -1,0 +1,104 @@
+"""What commands take where no data are given, with packages that the test makes."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+from pruning_models import save_model
+from test_packages import cluster, make_wheel
+
+from evenprune.base.errors import UserError
+from evenprune.cli import main
+from evenprune.data import defaults
+from evenprune.data.hub_models import fetch_models
+from evenprune.plan import config as plan_config
+
+
+@pytest.fixture
+def clone(tmp_path, monkeypatch):
+    """A working directory with a default configuration, whose data lie in a package."""
+    index = tmp_path / "index"
+    texts = {"A": {f"E{k}": ["Some words here. " * 40] for k in range(20)}}
+    clusters = {"data": {"intrasentence": [cluster(k) for k in range(4)]}}
+    files = {
+        "fair/StereoSet/dev.json": json.dumps(clusters),
+        "fair/wiki/a.json": json.dumps(texts),
+        "fair/LICENSE": "Terms.\n",
+    }
+    package = make_wheel(index, files)
+    package["parts"]["validation"].pop("rows")
+    bold = {**package, "folder": "fair/wiki", "parts": {"wikipedia": {"files": ["*.json"]}}}
+    catalogue = {
+        "models": {"small": {"path": str(tmp_path / "small"), "label": "S"}},
+        "datasets": {"stereoset": {"package": package}, "bold": {"package": bold}},
+        "calibrations": {
+            "ss-b4": {"pairs": "stereoset", "texts": "bold", "n_texts": 4},
+            "ss": {"pairs": "stereoset"},
+        },
+    }
+    grid = {"models": ["small"], "methods": ["sparsegpt"], "regimes": ["2of4"]}
+    given = {
+        "source": "external",
+        "benchmarks": {"s": {"task": "stereoset", "dataset": "stereoset"}},
+        "experiments": {"e": {**grid, "calibrations": ["ss-b4"]}},
+        "tables": ["main"],
+    }
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/catalogue.yaml").write_text(json.dumps(catalogue))
+    (tmp_path / "config/config.yaml").write_text(json.dumps(given))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    monkeypatch.setenv("EVENPRUNE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_benchmark_has_the_default_configurations_data(clone):
+    entry, data = defaults.default_benchmark("stereoset")
+    assert entry.task == "stereoset"
+    assert len((data / "intrasentence.jsonl").read_text().splitlines()) == 4
+    with pytest.raises(UserError, match=r"mmlu needs its data: give --data .* stereoset"):
+        defaults.default_benchmark("mmlu")
+
+
+def test_without_a_clone_it_is_said_where_to_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(plan_config, "DEFAULT", Path("config/nowhere.yaml"))
+    with pytest.raises(UserError, match="run in the clone of the workflow"):
+        defaults.default_benchmark("stereoset")
+
+
+def test_commands_need_neither_data_nor_pairs_nor_a_path(clone, capsys):
+    """Prune, evaluate and compare a model of the catalogue by its name alone."""
+    save_model(clone / "small")
+    args = argparse.Namespace(model=Path("small"), base=Path("gone"))
+    fetch_models(args)
+    assert args.base == Path("gone")  # no such name: whoever reads it says so
+    options = ["--method", "sparsegpt", "--regime", "2of4", "--out", "pruned"]
+    assert main(["prune", "--model", "small", *options]) == 0
+    said = capsys.readouterr().err
+    assert "calibration ss-b4 of the catalogue" in said
+    calibration = json.loads(Path("pruned/manifest.json").read_text())["calibration"]
+    assert calibration["pairs_kept"] + calibration["pairs_dropped"] == 4
+    assert calibration["tokens"]["texts"] > 0
+    assert main(["prune", "--model", "small", "--calibration", "ss", *options]) == 0
+    calibration = json.loads(Path("pruned/manifest.json").read_text())["calibration"]
+    assert calibration["tokens"]["texts"] == 0
+    evaluated = ["--benchmark", "stereoset", "--out", "scores"]
+    assert main(["evaluate", "--model", "pruned", *evaluated]) == 0
+    assert len(Path("scores/items.jsonl").read_text().splitlines()) == 4
+    capsys.readouterr()
+    assert main(["compare", "small", "pruned"]) == 0  # the default configuration's benchmarks
+    assert "stereoset" in capsys.readouterr().out
+
+
+def test_pairs_and_a_calibration_exclude_each_other(clone, capsys):
+    save_model(clone / "small")
+    options = ["--model", "small", "--method", "sparsegpt", "--regime", "2of4", "--out", "pruned"]
+    (clone / "pairs.csv").write_text("stereotype,anti_stereotype\na,b\n")
+    assert main(["prune", *options, "--calibration", "ss", "--pairs", "pairs.csv"]) == 2
+    assert "leave one of them out" in capsys.readouterr().err
+    assert main(["prune", *options, "--calibration", "s"]) == 2
+    assert "expected a calibration of the catalogue" in capsys.readouterr().err
+    assert not (clone / "pruned").exists()

