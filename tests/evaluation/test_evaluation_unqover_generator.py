@@ -8,6 +8,7 @@ from evenprune.data.readers.unqover import read_unqover
 from evenprune.evaluation import unqover
 from evenprune.evaluation.metrics import unqover_bias
 from evenprune.evaluation.protocol import Protocol
+from evenprune.evaluation.records import checked
 from evenprune.evaluation.unqover_generator import (
     CATEGORIES,
     Generator,
@@ -206,3 +207,4 @@ def test_balanced_split_is_scored_in_whole_blocks(shared):
     assert {"mu", "eta", "delta", "epsilon", "acc"} <= set(found.metrics)
     assert set(found.categories) == {category.name for category in CATEGORIES}
     assert len({item["cluster"] for item in found.items}) == 8
+    assert len(list(checked("unqover", unqover.TASK.fields, found.items))) == len(found.items)

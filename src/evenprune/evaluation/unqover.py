@@ -20,7 +20,7 @@ from .lettered_options import make_record, score_prompts
 from .metrics import Metric, Record, by_category, mean, unqover_bias, unqover_metrics
 from .prior import corrected_metrics, letter_prior
 from .protocol import Outcome, Protocol
-from .records import COUNT, FLAG, OPTIONS, TEXT, Fields
+from .records import COUNT, OPTIONS, TEXT, Fields
 from .sampling import stratified_sample
 from .task import Task
 
@@ -151,8 +151,8 @@ class UnQover(Task):
         OPTIONS,
         {
             "block": TEXT,
-            "flipped": FLAG,
-            "negated": FLAG,
+            "flipped": COUNT,
+            "negated": COUNT,
             "activity": TEXT,
             "x1": TEXT,
             "x2": TEXT,
