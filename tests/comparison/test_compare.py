@@ -445,7 +445,7 @@ def test_a_narrow_terminal_gets_two_tables():
         (["dense", "model"], "nothing says what"),
         (["dense", "dense", "--benchmark", "bbq"], "has no result of bbq"),
         (["dense", "dense", "--data", "."], "--benchmark"),
-        (["model", "model", "--benchmark", "mmlu"], "one --data for each --benchmark"),
+        (["model", "model", "--benchmark", "mmlu"], "mmlu needs its data"),
         (["model", "model", "--benchmark", "mmlu", "--data", "absent"], "found nothing"),
         (["dense", "dense", "--margin", "2"], "--margin"),
         (["dense", "dense", "--fail-if", "less-fair"], "needs a benchmark with a metric of bias"),

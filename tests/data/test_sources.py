@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from fake_hub import FakeHub
@@ -21,7 +22,7 @@ from evenprune.data.converters import CONVERTERS
 from evenprune.data.hub import Hub, Unreachable
 from evenprune.data.hub_models import hub_model
 from evenprune.data.lock import PARQUET_REF, read_lock
-from evenprune.data.parts import dataset_parts
+from evenprune.data.parts import dataset_parts, package_parts
 from evenprune.data.prefetch import prefetch
 from evenprune.data.readers.tinystories import read_tinystories
 from evenprune.plan.config import read_yaml
@@ -532,29 +533,19 @@ def test_broken_hub_entries_are_named():
 def test_every_hub_entry_of_the_catalogue_has_a_converter_for_its_parts(repo):
     entries = read_yaml(repo / "config/catalogue.yaml")["datasets"]
     for name, entry in entries.items():
-        parts = {part.name: None for part in dataset_parts(name, entry or {})}
-        if parts:
-            # A converter asks for its parts by name: an unknown or missing one is a KeyError.
-            asked = Recorder()
+        given = [dataset_parts(name, entry or {})]
+        given += [package_parts(name, entry)] if (entry or {}).get("package") else []
+        for parts in filter(None, given):
             if name in CONVERTERS:
-                CONVERTERS[name](asked)
-                assert set(asked.names) == set(parts), name
+                # A converter asks for its parts by name: a missing one is a KeyError.
+                tables = {part.name: MagicMock() for part in parts}
+                for part, table in tables.items():
+                    table.name = part
+                    table.require.return_value = iter(())
+                CONVERTERS[name](tables)
+                assert all(table.require.called for table in tables.values()), name
             else:
-                assert all(part.columns for part in dataset_parts(name, entry)), name
-
-
-class Recorder(dict):
-    """Tables without rows that remember which parts were asked for."""
-
-    def __init__(self):
-        super().__init__()
-        self.names = []
-
-    def __missing__(self, name):
-        from unittest.mock import MagicMock
-
-        self.names.append(name)
-        return MagicMock(require=lambda columns: iter(()))
+                assert all(part.columns for part in parts), name
 
 
 def test_the_shipped_lock_invents_no_commit(repo):

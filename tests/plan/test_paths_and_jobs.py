@@ -324,9 +324,9 @@ def test_a_source_is_told_where_it_lies_as_the_configuration_says_it(repo):
     catalogue = read_yaml(repo / "config/catalogue.yaml")
     config = load_config({}, repo / "config/world.yaml", repo / "config/catalogue.yaml")
     for name, given in catalogue["datasets"].items():
-        wanted = {"mirror": given.get("mirror"), "hub": given.get("hub")}
+        wanted = {name: given.get(name) for name in ("mirror", "hub", "package")}
         assert jobs.source_entry(config, "data", name) == wanted
-        words = {"groups": given.get("groups"), "path": None}
+        words = {"path": None} | {name: given.get(name) for name in ("groups", "licence")}
         assert config.datasets[name].model_dump(mode="json") == wanted | words
 
 

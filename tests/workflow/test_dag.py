@@ -109,7 +109,7 @@ def test_a_run_that_does_not_fit_the_disk_stops_before_its_first_job(clone):
     assert "GB of free disk for the models that this run still writes" in said
     assert "Traceback" not in said
     assert not list((clone / "huge").glob("*"))
-    done = snakemake(clone, "huge/run_sheet.json", *words)
+    done = snakemake(clone, "huge/sources/mirror.json", *words)
     assert done.returncode == 0, done.stderr
 
 

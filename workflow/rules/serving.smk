@@ -37,7 +37,7 @@ rule benchmark_serving:
     """Measure the speed and energy of a model's checkpoints in turn; nothing else runs meanwhile."""
     input:
         ready=of_model(lambda points: list(map(PATHS.served_ready, points))),
-        prompts=PATHS.dataset(CONFIG.serving.prompts),
+        prompts=PATHS.dataset(CONFIG.serving.dataset),
         mirror=MIRROR_FILE,
         parameters=parameters("benchmark_serving", "{model}"),
     output:

@@ -71,10 +71,14 @@ def _requests(args: argparse.Namespace, sides: Sequence[Side], evals: Path) -> d
             return found
     elif _is_of_world(models[0].folder):
         return _of_world(args, models[0], evals)
-    config = default_config()
-    return {
-        slug: _of_config(config, slug, entry, evals) for slug, entry in config.benchmarks.items()
-    }
+    else:
+        config = default_config()
+        named = config.benchmarks.items()
+        return {slug: _of_config(config, slug, entry, evals) for slug, entry in named}
+    raise UserError(
+        f"nothing says what {models[0].name} is to be measured on; give --benchmark NAME (and "
+        "--data PATH, once for each) or --configfile FILE"
+    )
 
 
 def _named(args: argparse.Namespace, needed: bool) -> dict[str, Request]:

@@ -148,7 +148,7 @@ def _jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
 
 def stereoset(tables: Mapping[str, SplitTable]) -> dict[str, str]:
     """Intrasentence clusters, labels as words (0 anti-stereotype, 1 stereotype, 2 unrelated)."""
-    (table,) = tables.values()
+    table = tables["validation"]
     order = ("stereotype", "anti-stereotype", "unrelated")
 
     def rows() -> Iterator[dict[str, Any]]:

@@ -208,8 +208,8 @@ def experiment_errors(raw: Mapping[str, Any]) -> list[str]:
                 )
     chosen = mapping(raw.get("serving")).get("experiment")
     lines += reference_error("serving.experiment", chosen, experiments, "experiment")
-    prompts = mapping(raw.get("serving")).get("prompts")
-    return lines + reference_error("serving.prompts", prompts, section(raw, "datasets"), "data set")
+    dataset = mapping(raw.get("serving")).get("dataset")
+    return lines + reference_error("serving.dataset", dataset, section(raw, "datasets"), "data set")
 
 
 def benchmark_errors(raw: Mapping[str, Any]) -> list[str]:

@@ -144,7 +144,7 @@ def needed_datasets(config: Config) -> list[str]:
         if calibration.texts:
             needed.add(calibration.texts)
     if config.serving.experiment:
-        needed.add(config.serving.prompts)
+        needed.add(config.serving.dataset)
     return sorted(needed)
 
 

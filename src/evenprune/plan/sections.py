@@ -403,7 +403,7 @@ class Serving(Section):
         description="serve 2of4 checkpoints from their compressed export, on 2:4 kernels where "
         "the device has them; false: as ordinary weights; null: where `device` is `cuda`",
     )
-    prompts: Named = Field("ultrachat", description="data set whose texts are the prompts")
+    dataset: Named = Field("ultrachat", description="data set whose texts are the prompts")
     experiment: Slug | None = Field(
         None, description="its dense and 2of4 checkpoints are measured; null: none"
     )

@@ -283,7 +283,7 @@ class Graph:
             needs = [self.inside(paths.served_ready(point)) for point in points]
             yield Job(
                 *("benchmark_serving", out, [out]),
-                [*needs, self.inside(paths.dataset(config.serving.prompts))],
+                [*needs, self.inside(paths.dataset(config.serving.dataset))],
                 kind="benchmark_serving",
                 work=(size.parameters or 1.0) * sequences * steps,
                 flops=2 * size.parameters * sequences * steps,
