@@ -61,7 +61,7 @@ test: $(STAMP)
 	$(PYTEST) --dist loadfile $(if $(ARGS),,-m "not slow") $(ARGS)
 
 test-slow: $(STAMP)
-	$(PYTEST) --dist loadscope --no-loadscope-reorder -m slow $(ARGS)
+	$(PYTEST) --dist loadscope --no-loadscope-reorder --durations=15 -m slow $(ARGS)
 
 test-all: test test-slow
 

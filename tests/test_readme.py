@@ -23,8 +23,9 @@ PLANNED = {
 TUTORIAL = "docs/tutorial.md has it, whose commands run"
 NOT_RUN = {
     "snakemake --cores 1 all --report report.html": "shows a finished run",
-    "evenprune explain answer --cell smollm2-135m/debias-sparsegpt/2of4/ss.groups-b64/stereoset": "a "
-    "finished run; tests/workflow and tests/reporting run it",
+    "evenprune explain answer --cell "
+    "smollm2-135m/debias-sparsegpt/2of4/ss.groups-b64/stereoset": "shows a finished run; "
+    "tests/workflow and tests/reporting run it",
     "evenprune prune --model smollm2-135m --method debias-sparsegpt --regime 2of4 --out "
     "pruned/debias": TUTORIAL,
     "evenprune check --model pruned/debias --base smollm2-135m --out pruned/debias-check.json": (

@@ -36,12 +36,12 @@ def test_a_hundred_damaged_inputs(session, capsys):
 
 
 @pytest.mark.slow
-def test_two_thousand_damaged_inputs(session, capsys):
-    report = accepted(session, range(100, 2200), capsys)
-    assert report.cases.total() == 2100
+def test_eight_hundred_damaged_inputs(session, capsys):
+    report = accepted(session, range(100, 900), capsys)
+    assert report.cases.total() == 800
     # every command takes part, and neither answer is the only one
     assert len(report.cases) == len(session.scenarios)
-    assert min(report.success.total(), report.refused.total()) > 300
+    assert min(report.success.total(), report.refused.total()) > 100
 
 
 @pytest.mark.slow
