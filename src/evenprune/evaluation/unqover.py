@@ -51,8 +51,7 @@ def select_items(
     if split == "balanced":
         blocks = unqover_generator.BALANCED_BLOCKS
         if spec.limit is not None:
-            questions = 4 * len(unqover_generator.CATEGORIES)
-            blocks = max(1, min(blocks, spec.limit // questions))
+            blocks = max(1, min(blocks, spec.limit // questions_of(1)))
         rows = list(unqover_generator.balanced_rows(data / WORD_LISTS, blocks, spec.seed))
         items = [from_row(row) for row in rows]
         heads = []
@@ -63,7 +62,7 @@ def select_items(
             pair = " | ".join(sorted(people.values()))
             cluster = f"{row['category']} | {pair} | {row['activity']}"
             heads.append({**head, **people, **places, "cluster": cluster})
-        return items, heads, len(items)
+        return items, heads, questions_of(unqover_generator.BALANCED_BLOCKS)
     if split == "generated":
         items = [from_row(row) for row in unqover_generator.head_rows(data / WORD_LISTS)]
     else:
@@ -71,6 +70,11 @@ def select_items(
     names = clusters(items)
     chosen = stratified_sample([item.category for item in items], spec.limit, spec.seed)
     return [items[k] for k in chosen], [{"cluster": names[k]} for k in chosen], len(items)
+
+
+def questions_of(blocks: int) -> int:
+    """Return how many questions ``blocks`` blocks of each category are."""
+    return 4 * len(unqover_generator.CATEGORIES) * blocks
 
 
 def clusters(items: list[UnqoverItem]) -> list[str]:

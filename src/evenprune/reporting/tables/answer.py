@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ..directions import direction, gain
-from ..fields import Field, Run, all_fields
+from ..fields import Field, Run, all_fields, benchmark_field
 from ..labels import TASK_GROUPS
 from ..method_table import method_table, widest_experiment
 from ..render import Table
@@ -16,6 +16,7 @@ HALF = 0.5
 def build(run: Run, slug: str) -> Table:
     """Return all benchmarks of a run's widest experiment, with words on each pruned checkpoint."""
     fields = all_fields(run.sheet)
+    fields += [benchmark_field(run.sheet, name) for name in run.sheet.benchmarks("stereoset")]
     experiment = widest_experiment(run.sheet)
     caption = "What pruning did to each model, and whether it is less fair than the dense one."
     table = method_table(run, slug, experiment, caption, fields)
@@ -55,7 +56,7 @@ def words(run: Run, group: Group, fields: list[Field]) -> str:
     for field in fields:
         slug = field.quantity.benchmark
         if slug not in run.sheet.config.benchmarks:
-            continue
+            continue  # the distance to the optimum
         task = run.sheet.config.benchmarks[slug].task
         after, before = (run.results.of(one, field.quantity) for one in (group, dense))
         if after is None or before is None:
@@ -76,7 +77,9 @@ def _verdict(run: Run, group: Group, field: Field, after: float, before: float) 
     p = run.significance.against_dense(group, slug, metric)
     bias = TASK_GROUPS[task] == "fairness"
     crossed = direction(task, metric) == "half" and (after - HALF) * (before - HALF) < 0
-    if p is None or p >= LEVEL or crossed:
+    if p is None:
+        return "Not tested"
+    if p >= LEVEL or crossed:
         return "No change shown"
     better = gain(task, metric, after, before) > 0
     if bias:
