@@ -2,9 +2,15 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import pytest
 from test_reporting import make_table, prepare
+
+from evenprune.plan.run_sheet import read_run_sheet
+from evenprune.reporting.bottom_line import bottom_line
+from evenprune.reporting.fields import Run
+from evenprune.reporting.results import Results, Significance
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +36,22 @@ def test_each_pruned_model_is_judged_in_words(run):
     assert "Ability lost:" in magnitude
     assert "MMLU" in magnitude.partition("Ability lost:")[2].partition(".")[0]
     assert "Better:" not in magnitude
+
+
+def test_without_the_claims_the_document_begins_with_the_same_words(run):
+    sheet = read_run_sheet(run / "run_sheet.json")
+    tables = [name for name in sheet.config.tables if name != "claims"]
+    sheet = replace(sheet, config=sheet.config.model_copy(update={"tables": tables}))
+    files = Results(run / "results.csv"), Significance(run / "significance.csv")
+    head, *lines = bottom_line(Run(sheet, *files), {})
+    assert head[0] == "Bottom line"
+    assert make_table(run, "answer") == 0
+    table = (run / "tables/answer.md").read_text().replace("**", "")
+    assert len(lines) > 3
+    for name, text in lines:
+        model, method, _ = name.split(", ")
+        assert model == "World-Llama"
+        assert f"| + {method} | {text} |" in table
 
 
 def test_words_follow_from_the_corrected_test(run):

@@ -1,7 +1,8 @@
 """The bottom line of a run: what held, what did not, what was not tested.
 
-All of it follows from the verdicts on the paper's claims, and in an invented world from what its
-dense models have learned of what is planted.
+Of a run with the table claims it follows from the verdicts on the paper's claims, and in an
+invented world from what its dense models have learned of what is planted. Of any other run it is
+what pruning did to each model.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,10 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from ..base.reading import expected_form, iter_csv
+from ..plan.facts import NO_CALIBRATION
 from .claims import verdict
 from .claims.verdict import Finding
 from .fields import Run
-from .labels import TASK_LABELS, model_label
+from .labels import REGIME_LABELS, TASK_LABELS, calibration_label, method_label, model_label
+from .method_table import widest_experiment
+from .results import groups
+from .tables import answer
 
 # Verdicts in the order of the page, with their heads.
 HEADS = {
@@ -63,6 +68,8 @@ def _texts(found: Iterable[Finding]) -> str:
 def bottom_line(run: Run, world: Mapping[str, tuple[int, float, float]]) -> list[tuple[str, str]]:
     """Return the bottom line as (head, text), one a verdict that occurs."""
     sheet = run.sheet
+    if "claims" not in sheet.config.tables:
+        return _answers(run)
     found = verdict.findings(sheet, run.results, run.significance)
     invented = sheet.config.source == "world"
     where = (
@@ -82,6 +89,22 @@ def bottom_line(run: Run, world: Mapping[str, tuple[int, float, float]]) -> list
             lines.append((f"{head} ({len(mine)})", _texts(mine)))
     if invented:
         lines.append(("World and controls", _world_words(run, world)))
+    return lines
+
+
+def _answers(run: Run) -> list[tuple[str, str]]:
+    """Return what pruning did to each model in words, of a run that does not test the claims."""
+    sheet, fields = run.sheet, answer.answer_fields(run)
+    shown = groups(sheet.experiment(widest_experiment(sheet), "the bottom line"))
+    several = len({group.calibration for group in shown} - {NO_CALIBRATION}) > 1
+    lines = [("Bottom line", "Each pruned model against its dense one, on the same items:")]
+    for group in shown:
+        said = answer.words(run, group, fields)
+        if said:
+            parts = [model_label(sheet, group.model), method_label(sheet, group.method)]
+            if several and group.calibration != NO_CALIBRATION:
+                parts.append(calibration_label(sheet, group.calibration))
+            lines.append((", ".join([*parts, REGIME_LABELS[group.regime]]), said))
     return lines
 
 

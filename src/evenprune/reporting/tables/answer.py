@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
+from ...plan.config import JUDGED
 from ..directions import direction, gain
-from ..fields import Field, Run, all_fields, benchmark_field
-from ..labels import TASK_GROUPS
+from ..fields import Field, Run, benchmark_field, dto_field, has_dto
+from ..labels import TASK_GROUPS, column_order
 from ..method_table import method_table, widest_experiment
 from ..render import Table
 from ..results import Group, dense_group, groups
@@ -15,8 +16,7 @@ HALF = 0.5
 
 def build(run: Run, slug: str) -> Table:
     """Return all benchmarks of a run's widest experiment, with words on each pruned checkpoint."""
-    fields = all_fields(run.sheet)
-    fields += [benchmark_field(run.sheet, name) for name in run.sheet.benchmarks("stereoset")]
+    fields = answer_fields(run)
     experiment = widest_experiment(run.sheet)
     caption = "What pruning did to each model, and whether it is less fair than the dense one."
     table = method_table(run, slug, experiment, caption, fields)
@@ -44,6 +44,14 @@ def build(run: Run, slug: str) -> Table:
         table, heads=(*table.heads, "Against the dense model"), rows=rows,
         notes=(*notes, *table.notes), widths=(0.2, 0.3),
     )  # fmt: skip
+
+
+def answer_fields(run: Run) -> list[Field]:
+    """Return a column for every benchmark whose answers no judge reads, then DTO."""
+    sheet = run.sheet
+    shown = [slug for slug, entry in column_order(sheet).items() if entry.task not in JUDGED]
+    fields = [benchmark_field(sheet, slug) for slug in shown]
+    return fields + ([dto_field()] if has_dto(sheet) else [])
 
 
 def words(run: Run, group: Group, fields: list[Field]) -> str:

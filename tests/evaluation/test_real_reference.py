@@ -1,0 +1,222 @@
+"""Every benchmark's records on a real model and real items, against the naive reference.
+
+SmolLM2-135M-Instruct in float32, item by item: all log-probabilities within 1e-3 nats and all
+decisions equal (``naive.py``). Where model and data come from: ``real_model.py``. A benchmark
+has 20 items, which take two minutes on one core; with EVENPRUNE_AGREEMENT=1 it has 100.
+"""
+
+import json
+import math
+import os
+
+import naive
+import numpy as np
+import pytest
+from real_model import has_real_data, real_data, smollm2_folder
+
+from evenprune.data.readers.bbq import bbq_files, read_bbq
+from evenprune.data.readers.crows_pairs import read_crows_pairs
+from evenprune.data.readers.mmlu import read_mmlu
+from evenprune.data.readers.stereoset import read_stereoset
+from evenprune.data.readers.wikitext import read_wikitext
+from evenprune.evaluation.benchmarks import data_checksums, run_benchmark
+from evenprune.evaluation.language_model import load_language_model
+from evenprune.evaluation.protocol import make_protocol
+from evenprune.evaluation.unqover import from_row
+from evenprune.evaluation.unqover_generator import head_rows
+from evenprune.models.identity import identify
+
+ITEMS = 100 if os.environ.get("EVENPRUNE_AGREEMENT") else 20
+BAR = 1e-3  # nats
+TEXT_BAR = 1e-5  # nats a token, of the sum over a text or a window of thousands
+SHORT = 80  # characters of a question with its options: a CPU scores some 300 tokens a second
+BBQ_FILES = ("Age", "Disability_status", "Nationality", "Physical_appearance", "Religion")
+NUMBERS = (
+    "option_logits",
+    "option_logprobs",
+    "shared_logprobs",
+    "unrelated_logprob",
+    "mass",
+    "nll",
+)
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return naive.NaiveModel(smollm2_folder())
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, reference):
+    """Evaluate as the command does, with one loaded model for all; return the records."""
+    folder = smollm2_folder()
+    lm, identity = load_language_model(folder, "cpu", "float32"), identify(folder)
+
+    def evaluate(task, data, **options):
+        spec = make_protocol({"task": task, "dtype": "float32", **options})
+        out = tmp_path_factory.mktemp(task)
+        checksums = data_checksums(data, spec)
+        result = run_benchmark(lm, task, spec, data, checksums, identity, out)
+        assert result["spec"]["dtype"] == "float32"
+        with open(out / "items.jsonl") as lines:
+            return [json.loads(line) for line in lines], result["metrics"]
+
+    return evaluate
+
+
+def compare(found, expected):
+    """Compare records with the reference's; print the largest difference of a log-probability."""
+    assert len(found) == len(expected) > 0
+    largest = 0.0
+    for ours, theirs in zip(found, expected, strict=True):
+        for key, value in theirs.items():
+            told = f"{ours['item_id']}: {key} is {ours[key]}, by the reference {value}"
+            if key in NUMBERS:
+                assert np.shape(ours[key]) == np.shape(value), told
+                gap = np.abs(np.subtract(ours[key], value)).max()
+                assert gap < (TEXT_BAR * ours["n_tokens"] if key == "nll" else BAR), told
+                largest = max(largest, gap)
+            else:
+                assert ours[key] == value, told
+    print(f"{len(found)} items, largest difference {largest:.2e}")
+
+
+def by_id(items, found):
+    """Return the items of the records, in their order."""
+    table = {item.id: item for item in items}
+    return [table[record["item_id"]] for record in found]
+
+
+def write_rows(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_stereoset_scores_its_three_sentences(run, reference):
+    data = real_data("stereoset")
+    found, metrics = run("stereoset", data, limit=ITEMS)
+    items = by_id(read_stereoset(data), found)
+    expected = [naive.stereoset(reference, item) for item in items]
+    compare(found, expected)
+    # The headline, from the reference alone: Nadeem et al. 2021.
+    ss = sum(e["correct"] for e in expected) / ITEMS
+    sense = [
+        sum(score > e["unrelated_logprob"] for score in e["option_logprobs"]) for e in expected
+    ]
+    lms = sum(sense) / (2 * ITEMS)
+    assert metrics["icat"]["value"] == pytest.approx(lms * min(ss, 1 - ss) / 0.5)
+
+
+def test_crows_pairs_scores_whole_sentences_and_shared_tokens(run, reference):
+    data = real_data("crows_pairs")
+    found, metrics = run("crows_pairs", data, limit=ITEMS, split="anonymized")
+    items = by_id(read_crows_pairs(data, "anonymized"), found)
+    expected = [naive.crows_pairs(reference, item) for item in items]
+    compare(found, expected)
+    for name, key in (("pct_stereotype", "correct"), ("pct_stereotype_shared", "correct_shared")):
+        assert metrics[name]["value"] == pytest.approx(sum(e[key] for e in expected) / ITEMS)
+
+
+def test_bbq_scores_its_letters(run, reference, tmp_path):
+    # The smaller files: reading all takes longer than scoring.
+    for path in bbq_files(real_data("bbq")):
+        if path.name.split(".")[0] in BBQ_FILES:
+            (tmp_path / path.name).symlink_to(path)
+    data = tmp_path
+    found, metrics = run("bbq", data, limit=ITEMS)
+    items = by_id(read_bbq(data), found)
+    expected = [naive.bbq(reference, item) for item in items]
+    compare(found, expected)
+    assert metrics["acc_all"]["value"] == pytest.approx(sum(e["correct"] for e in expected) / ITEMS)
+
+
+def test_unqover_scores_its_letters(run, reference):
+    data = real_data("unqover")
+    found, metrics = run("unqover", data, limit=ITEMS, split="generated")
+    items = by_id(map(from_row, head_rows(data / "word_lists")), found)
+    expected = [naive.unqover(reference, item) for item in items]
+    compare(found, expected)
+    assert metrics["acc"]["value"] == pytest.approx(sum(e["correct"] for e in expected) / ITEMS)
+
+
+def is_short(item):
+    return len(item.query) + sum(map(len, item.choices)) <= SHORT
+
+
+def test_mmlu_scores_its_letters_with_the_subject(run, reference, tmp_path):
+    rows = [
+        {"subject": i.category, "question": i.query, "choices": i.choices, "answer": i.gold}
+        for i in read_mmlu(real_data("mmlu"))
+        if is_short(i)
+    ]
+    data = write_rows(tmp_path / "mmlu" / "test.jsonl", rows).parent
+    found, metrics = run("mmlu", data, limit=ITEMS)
+    items = by_id(read_mmlu(data), found)
+    assert any("_" in item.category for item in items)  # subjects of several words
+    expected = [naive.mmlu(reference, item) for item in items]
+    compare(found, expected)
+    assert metrics["acc"]["value"] == pytest.approx(sum(e["correct"] for e in expected) / ITEMS)
+
+
+def short_questions():
+    """Return short questions: of MMLU, or of BBQ where the data have no MMLU."""
+    if has_real_data("mmlu"):
+        found = [i for i in read_mmlu(real_data("mmlu")) if is_short(i)]
+        questions = [(i.query, i.choices, i.gold) for i in found if len(set(i.choices)) == 4]
+    else:
+        found = [i for i in read_bbq(real_data("bbq")) if len(i.context) <= 2 * SHORT]
+        questions = [(f"{i.context} {i.question}", i.answers, i.label) for i in found]
+    return questions[:: len(questions) // ITEMS][:ITEMS]
+
+
+def test_cloze_questions_score_the_options_texts(run, reference, tmp_path):
+    questions = short_questions()
+    rows = [
+        {"id": k, "question": question, "options": options, "answer": gold}
+        for k, (question, options, gold) in enumerate(questions)
+    ]
+    data = write_rows(tmp_path / "own" / "questions.jsonl", rows)
+    found, metrics = run("multiple_choice", data, limit=ITEMS, style="texts")
+    expected = [naive.cloze(reference, *question) for question in questions]
+    compare(found, expected)
+    for name, key in (("acc", "correct"), ("acc_norm", "correct_norm")):
+        assert metrics[name]["value"] == pytest.approx(sum(e[key] for e in expected) / ITEMS)
+
+
+def paragraphs(count):
+    """Return texts of twelve real sentences each: the unrelated ones of StereoSet."""
+    sentences = [item.unrelated for item in read_stereoset(real_data("stereoset"))]
+    return [" ".join(sentences[12 * k : 12 * k + 12]) for k in range(count)]
+
+
+def perplexity_of(records):
+    total, count = (sum(record[key] for record in records) for key in ("nll", "n_tokens"))
+    return math.exp(total / count)
+
+
+def test_perplexity_of_documents(run, reference, tmp_path):
+    texts = {f"text-{k}": text for k, text in enumerate(paragraphs(6))}
+    rows = [{"id": name, "text": text} for name, text in texts.items()]
+    data = write_rows(tmp_path / "texts" / "stories_1000.jsonl", rows).parent
+    found, metrics = run("perplexity", data)
+    expected = [naive.document(reference, texts[record["item_id"]]) for record in found]
+    compare(found, expected)
+    assert metrics["ppl"]["value"] == pytest.approx(perplexity_of(expected), rel=BAR)
+
+
+def test_perplexity_of_windows(run, reference, tmp_path):
+    data = tmp_path / "wiki.test.raw"
+    lines = [
+        line
+        for k, text in enumerate(paragraphs(36))
+        for line in (f" = Article {k} = ", " ", f" {text} ", " ")
+    ]
+    data.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found, metrics = run("perplexity", data.parent)
+    expected = naive.windows(reference, read_wikitext(data.parent))
+    assert len(expected) == 2
+    compare(found, expected)
+    assert metrics["ppl"]["value"] == pytest.approx(perplexity_of(expected), rel=BAR)
