@@ -76,7 +76,7 @@ def test_what_is_missing_is_said_before_a_run(tmp_path):
     ]
     errors, absent = unresolved(items, str(tmp_path), tmp_path / "lock.json")
     assert len(errors) == 1
-    assert errors[0].startswith("models.m.path: expected the folder of a model at ")
+    assert errors[0].startswith("models.m.path: expected the folder of a model or a GGUF file at ")
     assert ["org/h" in line for line in absent] == [True, False]
 
 

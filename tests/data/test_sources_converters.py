@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from evenprune.base.errors import UserError
 from evenprune.data.converters import CONVERTERS, SplitTable, clean_hellaswag, read_table
+from evenprune.data.parts import dataset_parts, package_parts
 from evenprune.data.readers.bbq import read_bbq
 from evenprune.data.readers.choice import ChoiceItem
 from evenprune.data.readers.crows_pairs import read_crows_pairs
@@ -20,6 +21,7 @@ from evenprune.data.readers.tinystories import read_tinystories
 from evenprune.data.readers.ultrachat import read_ultrachat
 from evenprune.data.readers.unqover import read_unqover
 from evenprune.data.readers.wikitext import read_wikitext
+from evenprune.plan.config import read_yaml
 
 
 def parquet(path, rows, **features):
@@ -259,18 +261,17 @@ def test_tinystories_reads_csv_too(tmp_path):
 
 
 @pytest.mark.parametrize("name", sorted(CONVERTERS))
-def test_other_columns_and_no_rows_are_said(name):
-    class Tables(dict):
-        def __missing__(self, part):
-            return SplitTable(f"org/x ({part})", self.rows)
+def test_other_columns_and_no_rows_are_said(repo, name):
+    entry = read_yaml(repo / "config/catalogue.yaml")["datasets"][name]
+    parts = [part.name for part in dataset_parts(name, entry) or package_parts(name, entry)]
 
-    tables = Tables()
-    tables.rows = [{"zorb": 1}]
+    def tables(rows):
+        return {part: SplitTable(f"org/x ({part})", rows) for part in parts}
+
     with pytest.raises(UserError, match=r"expected the columns .* in org/x .* got zorb"):
-        CONVERTERS[name](tables)
-    tables.rows = []
+        CONVERTERS[name](tables([{"zorb": 1}]))
     with pytest.raises(UserError, match="expected rows in org/x"):
-        CONVERTERS[name](tables)
+        CONVERTERS[name](tables([]))
 
 
 def test_damaged_and_unknown_files(tmp_path):
@@ -278,5 +279,5 @@ def test_damaged_and_unknown_files(tmp_path):
     path.write_bytes(b"PAR1 nonsense")
     with pytest.raises(UserError, match=r"v\.parquet is damaged"):
         list(read_table("t", [path]).rows)
-    with pytest.raises(UserError, match=r"expected a \.parquet, \.jsonl or \.csv file"):
+    with pytest.raises(UserError, match=r"expected a \.parquet, \.json, \.jsonl or \.csv file"):
         list(read_table("t", [tmp_path / "v.arrow"]).rows)

@@ -99,10 +99,11 @@ def test_pairs_of_unequal_length_only(model, tmp_path, capsys):
     assert main(arguments(model, pairs, tmp_path / "out", alignment="suffix")) == 0
 
 
-def test_no_pairs_given(model, pairs, tmp_path, capsys):
+def test_texts_without_pairs(model, pairs, tmp_path, capsys):
     argv = arguments(model, pairs, tmp_path / "out", method="wanda")
     del argv[argv.index("--pairs") : argv.index("--pairs") + 2]
-    fails(capsys, tmp_path, argv, "--pairs")
+    texts = write_rows(tmp_path / "texts.jsonl", [{"id": "t", "text": "a b c"}])
+    fails(capsys, tmp_path, [*argv, "--texts", str(texts)], "--pairs")
 
 
 def test_width_not_divisible_by_four(pairs, tmp_path, capsys):
