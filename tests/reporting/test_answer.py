@@ -77,18 +77,15 @@ def test_words_follow_from_the_corrected_test(run):
 
 
 def test_weights_of_another_form_are_said_beneath_the_tables_of_their_model(run):
-    sheet = run / "run_sheet.json"
-    before = sheet.read_text()
     text = "4-bit weights (Q4_1), de-quantised"
-    try:
-        sheet.write_text(json.dumps(json.loads(before) | {"weights": {"world": text}}))
-        for table in ("answer", "models", "fidelity", "claims"):
-            assert make_table(run, table, "noted") == 0
-            for form in ("md", "tex", "html"):
-                content = (run / f"noted/{table}.{form}").read_text()
-                assert "de-quantised" in content, (table, form)
-        sheet.write_text(json.dumps(json.loads(before) | {"weights": {"another": text}}))
-    finally:
-        sheet.write_text(before)
+    record = run / "sources/models/world.json"
+    record.parent.mkdir(parents=True)
+    record.write_text(json.dumps({"source": {"weights": text}}))
+    for table in ("answer", "models", "fidelity", "claims"):
+        assert make_table(run, table, "noted") == 0
+        for form in ("md", "tex", "html"):
+            content = (run / f"noted/{table}.{form}").read_text()
+            assert "de-quantised" in content, (table, form)
+    record.write_text(json.dumps({"source": {"package": "w==1"}}))
     assert make_table(run, "answer") == 0
     assert "de-quantised" not in (run / "tables/answer.md").read_text()

@@ -22,8 +22,6 @@ DOCUMENT = " ".join(
 rule write_run_sheet:
     """Write the resolved configuration and the list of checkpoints."""
     input:
-        # Which say what the weights were stored as.
-        models=PATHS.model_files(),
         parameters=parameters("write_run_sheet"),
     output:
         run_sheet=report(

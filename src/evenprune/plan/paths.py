@@ -171,13 +171,9 @@ class Paths:
         """Return the records of data sets and models, and the calibration manifests."""
         return [
             *map(self.dataset, grids.needed_datasets(self.config)),
-            *self.model_files(),
+            *map(self.model, grids.needed_models(self.config)),
             *self.calibration_files(),
         ]
-
-    def model_files(self) -> list[str]:
-        """Return the records of the base models."""
-        return [*map(self.model, grids.needed_models(self.config))]
 
     def pruned_files(self) -> list[str]:
         """Return the checks of all pruned checkpoints."""

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,17 +53,13 @@ class CheckpointEntry(BaseModel):
 
 
 class Contents(BaseModel):
-    """What ``run_sheet.json`` holds; experiments are lists of checkpoint keys.
-
-    ``weights``: model -> what its weights were stored as, of those out of another form.
-    """
+    """What ``run_sheet.json`` holds; experiments are lists of checkpoint keys."""
 
     model_config = ConfigDict(strict=True)
 
     config: dict[str, Any]
     experiments: dict[str, list[Annotated[str, StringConstraints(pattern=r"^([^/]+/){4}s\d+$")]]]
     checkpoints: list[CheckpointEntry]
-    weights: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -73,7 +69,6 @@ class RunSheet:
     config: Config
     experiments: dict[str, list[Checkpoint]]
     files: dict[Checkpoint, dict[str, str | None]]
-    weights: Mapping[str, str] = field(default_factory=dict)
 
     def result_folder(self, point: Checkpoint, slug: str) -> Path:
         """Return the folder of a checkpoint's benchmark, with metrics.json and items.jsonl.
@@ -144,7 +139,7 @@ def read_run_sheet(path: Path | str) -> RunSheet:
     experiments = {
         name: [_checkpoint(key) for key in keys] for name, keys in found.experiments.items()
     }
-    return RunSheet(config, experiments, files, found.weights)
+    return RunSheet(config, experiments, files)
 
 
 def contents(paths: "Paths") -> dict[str, Any]:
@@ -189,12 +184,5 @@ def computed(sheet: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_run_sheet(path: Path | str, paths: "Paths") -> None:
-    """Write ``run_sheet.json``, with what the records of models that are there say of weights."""
-    files = {name: Path(paths.model(name)) for name in grids.needed_models(paths.config)}
-    records = {name: read_json(file) for name, file in files.items() if file.is_file()}
-    weights = {
-        name: record["source"]["weights"]
-        for name, record in records.items()
-        if "weights" in record.get("source", {})
-    }
-    write_text(path, canonical_json(contents(paths) | {"weights": weights}) + "\n")
+    """Write ``run_sheet.json``."""
+    write_text(path, canonical_json(contents(paths)) + "\n")

@@ -294,8 +294,7 @@ class Graph:
 
     def _tables(self) -> Iterator[Job]:
         paths, config = self.paths, self.config
-        needs = [self.inside(file) for file in paths.model_files()]
-        yield Job("write_run_sheet", "run_sheet.json", ["run_sheet.json"], needs, "write_run_sheet")
+        yield Job("write_run_sheet", "run_sheet.json", ["run_sheet.json"], [], "write_run_sheet")
         evals = [f"evals/{point.key}" for point in paths.checkpoints]
         read = [*paths.pruned_files(), *paths.mask_files(), *paths.serving_files()]
         calibrated = grids.calibrated(paths.checkpoints)

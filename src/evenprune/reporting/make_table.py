@@ -13,7 +13,7 @@ import importlib
 from dataclasses import replace
 from pathlib import Path
 
-from ..base.files import write_csv, write_text
+from ..base.files import read_json, write_csv, write_text
 from ..base.outputs import check_prefix
 from ..plan.config import TABLES
 from ..plan.run_sheet import RunSheet, read_run_sheet
@@ -43,12 +43,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def stored_weights(run_sheet: RunSheet, folder: Path) -> dict[str, str]:
+    """Return model -> what its weights were stored as, of those out of another form.
+
+    The records of the sources say it; ``folder`` is that of the run.
+    """
+    files = {name: folder / f"sources/models/{name}.json" for name in run_sheet.config.models}
+    records = {name: read_json(file) for name, file in files.items() if file.is_file()}
+    facts = {name: record.get("source") or {} for name, record in records.items()}
+    return {name: found["weights"] for name, found in facts.items() if "weights" in found}
+
+
 def build_table(slug: str, run_sheet: RunSheet, results: Path, significance: Path) -> Table:
     """Return one table of a run as data; its caption says items and seeds."""
     build = importlib.import_module(f".tables.{slug}", __package__).build
     run = Run(run_sheet, Results(results), Significance(significance))
     table = with_sizes(run, build(run, slug))
-    return replace(table, notes=(*table.notes, *weights_notes(run_sheet, table.rows)))
+    weights = stored_weights(run_sheet, results.parent)
+    return replace(table, notes=(*table.notes, *weights_notes(run_sheet, weights, table.rows)))
 
 
 def run(args: argparse.Namespace) -> None:

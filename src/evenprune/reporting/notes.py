@@ -1,6 +1,6 @@
 """Sentences beneath tables, and words of their captions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..plan.run_sheet import RunSheet
 from .cells import BEST, Bold
@@ -103,15 +103,17 @@ def provenance_notes(run_sheet: RunSheet) -> list[str]:
     return []
 
 
-def weights_notes(run_sheet: RunSheet, rows: Iterable[TableRow]) -> list[str]:
-    """Return a sentence on models of a table whose weights came out of another form.
+def weights_notes(
+    run_sheet: RunSheet, weights: Mapping[str, str], rows: Iterable[TableRow]
+) -> list[str]:
+    """Return a sentence on each model of a table whose ``weights`` came out of another form.
 
     A table whose rows name no model is about all of the run.
     """
     named = {str(row.identity["model"]) for row in rows if "model" in row.identity}
     return [
         f"{model_label(run_sheet, model)}: {text}."
-        for model, text in run_sheet.weights.items()
+        for model, text in weights.items()
         if not named or model in named
     ]
 
