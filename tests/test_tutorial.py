@@ -23,6 +23,7 @@ def test_no_command_of_the_tutorial_has_a_placeholder(repo):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_the_tutorial_runs_as_it_stands(repo, tmp_path):
     smollm2_folder()  # skips without a package index
     folder = fresh_copy(repo, tmp_path / "evenprune")

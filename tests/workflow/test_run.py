@@ -172,10 +172,10 @@ def test_a_missing_source_is_one_sentence(repo, tmp_path, write_config):
     folder = copy_workflow(repo, tmp_path)
     (tmp_path / "empty").mkdir()
     path = write_config(folder, tmp_path / "empty")
-    target = "results/tiny/sources/data/unqover.json"
+    target = "results/tiny/sources/data/mmlu.json"
     done = snakemake(folder, target, "--cores", "1", "--configfile", path)
     assert done.returncode != 0
     errors = [line for line in (done.stdout + done.stderr).splitlines() if "error: " in line]
-    assert any("unqover" in line and "empty" in line for line in errors)
+    assert any("mmlu" in line and "empty" in line for line in errors)
     assert "Traceback" not in done.stdout + done.stderr
     assert not (folder / target).exists()
