@@ -93,6 +93,12 @@ def test_commands_need_neither_data_nor_pairs_nor_a_path(clone, capsys):
     assert "stereoset" in capsys.readouterr().out
 
 
+def test_a_model_of_the_catalogue_that_cannot_be_had_is_said(clone):
+    with pytest.raises(UserError, match=r"models\.small\.path: expected the folder"):
+        defaults.catalogue_model("small")  # it was not made
+    assert defaults.catalogue_model("another") is None
+
+
 def test_pairs_and_a_calibration_exclude_each_other(clone, capsys):
     save_model(clone / "small")
     options = ["--model", "small", "--method", "sparsegpt", "--regime", "2of4", "--out", "pruned"]

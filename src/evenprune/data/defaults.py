@@ -2,7 +2,6 @@
 and the calibration of the default configuration. What is not here yet is fetched."""
 
 import argparse
-import contextlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,13 +23,15 @@ def catalogue_model(name: str) -> Path | None:
 
     Raises UserError where it cannot be had.
     """
-    with contextlib.suppress(UserError):  # no catalogue here
+    try:
         config = default_config()
-        if name in config.models and not config.models[name].world:
-            entry = config.models[name].model_dump()
-            found = resolve_model(name, entry, mirror=config.mirror, lock_path=config.lock)
-            return Path(found["folder"])
-    return None
+    except UserError:  # no catalogue here
+        return None
+    if name not in config.models or config.models[name].world:
+        return None
+    entry = config.models[name].model_dump()
+    found = resolve_model(name, entry, mirror=config.mirror, lock_path=config.lock)
+    return Path(found["folder"])
 
 
 def dataset_folder(config: Config, name: str) -> Path:
