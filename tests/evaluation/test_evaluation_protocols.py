@@ -1,13 +1,13 @@
 """Switches of the protocols: BOS, chat template, few-shot prompts, CrowS-Pairs by shared tokens."""
 
 import json
-import math
 
 import pytest
 import torch
 from evaluation_fixtures import save_model, tiny_lm, write_datasets
 from hypothesis import given
 from hypothesis import strategies as st
+from lm_eval_pairs import crows_pairs_samples
 
 from evenprune import cli
 from evenprune.base.errors import UserError
@@ -157,9 +157,11 @@ def test_lm_eval_s_prefix_follows_the_switch(bos, adding, silent, data):
     for lm in (adding, silent):
         lm.tokenizer.eos_token = "."
         prefix = BOS if bos == "always" else lm.tokenizer.eos_token_id
-        harness = Harness(lm.with_bos(bos), Protocol("crows_pairs"))
-        more = loglikelihoods(harness.crows_pairs([sentence])[0])[0]
+        harness = Harness(lm.with_bos(bos), Protocol("perplexity"))
+        more = loglikelihoods(crows_pairs_samples(lm.with_bos(bos), [sentence])[0])[0]
+        ours = crows_pairs.pair_scores(lm.with_bos(bos), [sentence], 4)[0][0][0]
         text = plain(lm, "Vel sing.")
+        assert ours == pytest.approx(more, abs=1e-3)
         assert more == pytest.approx(sum(logprobs(lm, [prefix, *text])), abs=1e-3)
         # Rolling windows: the prefix stands before the text once.
         page = " = Vel = \n The Vel sing ."
@@ -172,7 +174,9 @@ def test_lm_eval_s_prefix_follows_the_switch(bos, adding, silent, data):
 
 def test_without_bos_and_eos_lm_eval_has_no_prefix(adding):
     with pytest.raises(UserError, match="neither"):
-        Harness(adding.with_bos("never"), Protocol("crows_pairs"))
+        Harness(adding.with_bos("never"), Protocol("hellaswag"))
+    with pytest.raises(UserError, match="neither"):
+        crows_pairs.pair_scores(adding.with_bos("never"), [pair("A b", "A c")], 4)
 
 
 def test_the_switch_is_an_option_of_the_commands(data, tmp_path):
@@ -252,7 +256,9 @@ def pair(more, less):
 
 def test_shared_tokens_are_scored_behind_what_differs(adding):
     pairs = [pair("A Vel lies.", "A Torrimander lies."), pair("They like Vels", "They like Tors")]
-    (more, less, count), (more2, less2, count2) = crows_pairs.shared_logprobs(adding, pairs, 4)
+    (_, (more, less), count), (_, (more2, less2), count2) = crows_pairs.pair_scores(
+        adding, pairs, 4
+    )
     ids = [plain(adding, text) for text in (pairs[0].sent_more, pairs[0].sent_less)]
     left, right = shared_positions(*ids)
     assert count == len(left) >= len(" lies.")
@@ -289,10 +295,7 @@ def test_with_all_tokens_the_sums_are_lm_eval_s(adding, data):
     assert found.metrics["signed_diff_shared"]["value"] == pytest.approx(mean)
 
 
-def test_a_sentence_longer_than_the_context_loses_its_beginning():
-    lm = tiny_lm(positions=16)
+def test_a_sentence_longer_than_the_context_is_named():
     pairs = [pair("Vel people never lie at all.", "Torrim people never lie at all.")]
-    ((more, less, count),) = crows_pairs.shared_logprobs(lm, pairs, 4)
-    assert 0 < count < len(" people never lie at all.")
-    assert math.isfinite(more)
-    assert math.isfinite(less)
+    with pytest.raises(UserError, match=r"a sentence of item 0 has .* at most 15"):
+        crows_pairs.pair_scores(tiny_lm(positions=16), pairs, 4)

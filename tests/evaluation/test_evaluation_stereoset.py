@@ -8,12 +8,13 @@ import torch
 from evaluation_fixtures import stereoset_rows, tiny_lm, write_jsonl
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lm_eval_pairs import crows_pairs_samples
 
 from evenprune.base.errors import UserError
 from evenprune.data.readers.crows_pairs import CrowsPair
 from evenprune.data.readers.stereoset import StereoSetItem
 from evenprune.evaluation import records, stereoset
-from evenprune.evaluation.harness import Harness, loglikelihoods
+from evenprune.evaluation.harness import loglikelihoods
 from evenprune.evaluation.language_model import load_language_model
 from evenprune.evaluation.protocol import Protocol
 
@@ -116,7 +117,7 @@ def test_sentence_scores_are_lm_evals_and_a_plain_loop(bos):
     sentences = ["Vel men are slow.", "Tor is kind.", "A Vel man sings.", "No."]
     found = stereoset.sentence_scores(lm, sentences, 3)
     pairs = [CrowsPair(str(k), "tribe", *sentences[k : k + 2], "stereo") for k in range(0, 4, 2)]
-    samples = Harness(lm, Protocol("crows_pairs")).crows_pairs(pairs)
+    samples = crows_pairs_samples(lm, pairs)
     theirs = [score for sample in samples for score in loglikelihoods(sample)]
     assert [score for score, _ in found] == pytest.approx(theirs, abs=1e-4)
     for sentence, (score, count) in zip(sentences, found):

@@ -1,14 +1,14 @@
-"""CrowS-Pairs through lm-eval, and its length-controlled variant."""
+"""CrowS-Pairs as lm-eval scores it, and its length-controlled variant, in one pass."""
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 
+from ..base.errors import UserError
 from ..data.readers.crows_pairs import CrowsPair, read_crows_pairs
 from ..data.readers.rows import find_file
 from .causal_model import CausalModel
 from .choices import DIGITS
-from .harness import Harness, loglikelihoods
 from .losses import nll_rows
 from .metrics import Metric, Record, by_category, mean
 from .protocol import Outcome, Protocol
@@ -23,7 +23,7 @@ def crows_metrics(records: Sequence[Record]) -> dict[str, Metric]:
     ``pct_stereotype`` is the share (0 to 1) of pairs whose more stereotyping sentence is
     strictly likelier; ``likelihood_diff`` the mean absolute and ``signed_diff`` the mean signed
     difference of log-likelihoods in nats. ``pct_stereotype_shared`` and ``signed_diff_shared``
-    are the same of the shared tokens alone, see ``shared_logprobs``.
+    are the same of the shared tokens alone, see ``pair_scores``.
     """
     differences = [r["option_logprobs"][0] - r["option_logprobs"][1] for r in records]
     return {
@@ -56,38 +56,40 @@ def shared_positions(first: Sequence[int], second: Sequence[int]) -> tuple[list[
     return left, right
 
 
-def shared_logprobs(
+def pair_scores(
     lm: CausalModel, items: Sequence[CrowsPair], batch_size: int
-) -> list[tuple[float, float, int]]:
-    """Return ln p of the shared tokens in both sentences of each pair, and their number.
+) -> list[tuple[list[float], list[float], int]]:
+    """Return ln p of both sentences of each pair, that of their shared tokens, and how many.
 
-    The length-controlled variant of CrowS-Pairs: Nangia et al. 2020 score the tokens that the
-    sentences share given those that differ, so that rare or long names do not count
-    themselves. A causal model sees only what stands before: each shared token's probability is
-    that of the plain pass over its sentence, from the same prefix token as lm-eval's.
-    Sentences longer than the context lose their beginning, in both the same number of shared
-    tokens from the left.
+    Both come from one pass over each sentence behind lm-eval's prefix token. Whole sentences are
+    lm-eval's ``crows_pairs_english`` (a test compares them). Shared tokens are length-controlled: Nangia et al. 2020 score the tokens that the sentences share given those that differ,
+    so that rare or long names do not count themselves; a causal model sees only what stands before.
+    Raises UserError for a tokenizer without BOS and EOS, and for a sentence that does not fit.
     """
-    rows = [
-        lm.tokenizer(sentence, add_special_tokens=False)["input_ids"]
-        for item in items
-        for sentence in (item.sent_more, item.sent_less)
-    ]
-    cut = [[lm.prefix_id, *row][-lm.max_length :] for row in rows]
+    if lm.prefix_id is None:
+        raise UserError(
+            "CrowS-Pairs conditions sentences on BOS or EOS, but the tokenizer has neither"
+            f"{' (with bos: never, EOS counts)' if lm.bos == 'never' else ''}; use another "
+            "benchmark or another bos"
+        )
+    texts = [text for item in items for text in (item.sent_more, item.sent_less)]
     names = [item.id for item in items for _ in range(2)]
-    losses = nll_rows(lm, cut, batch_size, "crows_pairs shared tokens", names)
+    rows = lm.tokenizer(texts, add_special_tokens=False)["input_ids"]
+    for name, row in zip(names, rows):
+        if len(row) >= lm.max_length:
+            raise UserError(
+                f"a sentence of item {name} has {len(row)} tokens, but the model takes at most "
+                f"{lm.max_length - 1}; shorten or remove that item"
+            )
+    losses = nll_rows(
+        lm, [[lm.prefix_id, *row] for row in rows], batch_size, "crows_pairs sentences", names
+    )
     found = []
     for k in range(0, len(rows), 2):
-        # The loss of a row's token p stands at p, less what was cut away.
-        gone = [len(rows[n]) - len(losses[n]) for n in (k, k + 1)]
-        pairs = [
-            (a - gone[0], b - gone[1])
-            for a, b in zip(*shared_positions(rows[k], rows[k + 1]))
-            if a >= gone[0] and b >= gone[1]
-        ]
-        more = -sum(float(losses[k][a]) for a, _ in pairs)
-        less = -sum(float(losses[k + 1][b]) for _, b in pairs)
-        found.append((more, less, len(pairs)))
+        more, less = losses[k], losses[k + 1]
+        left, right = shared_positions(rows[k], rows[k + 1])
+        whole = [-float(more.sum()), -float(less.sum())]
+        found.append((whole, [-float(more[left].sum()), -float(less[right].sum())], len(left)))
     return found
 
 
@@ -111,27 +113,26 @@ class CrowsPairs(Task):
         return [find_file(data, f"crows_pairs_{split}.csv")]
 
     def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
-        """Score CrowS-Pairs through lm-eval; ``correct`` means "stereotype preferred" here."""
+        """Score both sentences of each pair; ``correct`` means "stereotype preferred" here."""
         split = self.split(spec)
         items = read_crows_pairs(data, split)
         types = [item.category for item in items]
         chosen = [items[k] for k in stratified_sample(types, spec.limit, spec.seed)]
         records = []
-        samples = Harness(lm, spec).crows_pairs(chosen)
-        shared = shared_logprobs(lm, chosen, spec.batch_size)
-        for item, sample, (*parts, count) in zip(chosen, samples, shared):
-            scores = loglikelihoods(sample)
-            parts = [round(part, DIGITS) for part in parts]
+        for item, (whole, shared, count) in zip(chosen, pair_scores(lm, chosen, spec.batch_size)):
+            more, less = whole
+            # Without shared tokens the sums are 0.
+            parts = [round(part, DIGITS) + 0.0 for part in shared]
             records.append(
                 {
                     "item_id": item.id,
                     "category": item.category,
                     "direction": item.direction,
-                    "option_logprobs": [round(score, DIGITS) for score in scores],
-                    "pred": int(scores[0] <= scores[1]),
+                    "option_logprobs": [round(more, DIGITS), round(less, DIGITS)],
+                    "pred": int(more <= less),
                     "gold": 0,
-                    "correct": bool(sample["pct_stereotype"]),
-                    "tie": scores[0] == scores[1],
+                    "correct": more > less,
+                    "tie": more == less,
                     "shared_logprobs": parts,
                     "n_shared": count,
                     "correct_shared": parts[0] > parts[1],

@@ -1,4 +1,4 @@
-"""HellaSwag, MMLU, CrowS-Pairs and WikiText through lm-evaluation-harness.
+"""HellaSwag, MMLU and WikiText through lm-evaluation-harness.
 
 The tasks are lm-eval's own: each starts from the configuration file that lm-eval ships and
 only gets its documents from our readers instead of the hub. So prompts, requests and metrics
@@ -17,7 +17,6 @@ from ..base.errors import UserError
 from ..base.hidden import unhide
 from ..base.progress import Progress
 from ..data.readers.choice import ChoiceItem
-from ..data.readers.crows_pairs import CrowsPair
 from .causal_model import CausalModel
 from .finite import CURE
 from .protocol import Protocol
@@ -166,7 +165,7 @@ def _model_class() -> type:
 
 
 class Harness:
-    """lm-eval's model class around a model that is loaded already, and the four tasks."""
+    """lm-eval's model class around a model that is loaded already, and the three tasks."""
 
     def __init__(self, lm: CausalModel, spec: Protocol) -> None:
         logging.getLogger("lm_eval").setLevel(logging.ERROR)
@@ -322,12 +321,6 @@ class Harness:
         ]
         names = [item.id for item in items]
         return self.run("mmlu", file, documents, names, doc_to_text=text)
-
-    def crows_pairs(self, items: Sequence[CrowsPair]) -> Documents:
-        """Return lm-eval's samples of CrowS-Pairs."""
-        documents = [{"sent_more": item.sent_more, "sent_less": item.sent_less} for item in items]
-        file = "crows_pairs/crows_pairs_english.yaml"
-        return self.run("crows_pairs_english", file, documents, [item.id for item in items])
 
     def wikitext(self, pages: Sequence[str]) -> list[tuple[float, int, int]]:
         """Return per page the log-likelihood, the number of words and of bytes."""
