@@ -62,8 +62,9 @@ def pair_scores(
     """Return ln p of both sentences of each pair, that of their shared tokens, and how many.
 
     Both come from one pass over each sentence behind lm-eval's prefix token. Whole sentences are
-    lm-eval's ``crows_pairs_english`` (a test compares them). Shared tokens are length-controlled: Nangia et al. 2020 score the tokens that the sentences share given those that differ,
-    so that rare or long names do not count themselves; a causal model sees only what stands before.
+    lm-eval's ``crows_pairs_english`` (a test compares them). Shared tokens are length-controlled:
+    Nangia et al. 2020 score the tokens that the sentences share given those that differ, so that
+    rare or long names do not count themselves; a causal model sees only what stands before.
     Raises UserError for a tokenizer without BOS and EOS, and for a sentence that does not fit.
     """
     if lm.prefix_id is None:
