@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from both import COMMANDS, main
 from evaluation_fixtures import save_model, write_datasets
 from pruning_models import random_pairs, write_rows
 from reporting_run import seal, write_json, write_run, write_sealed
@@ -295,7 +296,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.fixture(autouse=True)
 def nothing_long(monkeypatch):
     """An input that is good after all must not train or measure anything."""
-    from evenprune.world import train_world
+    from evenprune_world import train_world
 
     def hangs(*_):
         raise TimeoutError
@@ -324,7 +325,7 @@ def tried(ground: Path, command: str, file: str, names: list[str], capsys) -> li
         capsys.readouterr()
         try:
             signal.alarm(60)  # a pipe that is opened waits for ever
-            status = cli.main(words(ground, command))
+            status = main(words(ground, command))
             errors = capsys.readouterr().err.partition("error: ")[2]
             # A configuration's errors are a list, a line each.
             lines = 1 if "the configuration" in errors else errors.count("\n")
@@ -363,7 +364,7 @@ def test_every_bad_file_is_one_sentence(command, file, ground, capsys):
 
 def test_every_command_that_reads_files_is_tried():
     tried = {command.split()[0] for command, _ in CASES}
-    # Elsewhere: tests/plan/test_describe_config.py, tests/controls/test_report_world.py,
+    # Elsewhere: tests/plan/test_describe_config.py, tests/evenprune_world/test_report_world.py,
     # tests/hardware/test_gpu_check.py, tests/comparison/test_compare.py,
     # tests/publishing/test_publishing.py
     others = {
@@ -371,7 +372,7 @@ def test_every_command_that_reads_files_is_tried():
         "generate-world", "evaluate-checkpoint", "describe-config", "report-world", "gpu-check",
         "plan", "status", "release", "compare", "restore", "release-evaluations", "completion",
     }  # fmt: skip
-    assert set(cli.COMMANDS) - tried == others
+    assert set(COMMANDS) - tried == others
 
 
 # Arguments, signals, streams
@@ -409,19 +410,19 @@ def test_a_path_of_the_user_that_cannot_be_used_is_one_sentence(ground, tmp_path
 
 
 def test_a_fault_of_ours_keeps_its_traceback(tmp_path, monkeypatch):
-    from evenprune.world import shipped_world_model
+    from evenprune_world import shipped_world_model
 
     def fault(*_):
         raise FileNotFoundError(2, "No such file", "/our/own/file")
 
     monkeypatch.setattr(shipped_world_model, "unpack", fault)
     with pytest.raises(FileNotFoundError):
-        cli.main(["shipped-world-model", f"--world={tmp_path}/w", f"--out={tmp_path}/o"])
+        main(["shipped-world-model", f"--world={tmp_path}/w", f"--out={tmp_path}/o"])
 
 
 def test_interrupted_is_one_line_and_leaves_nothing(tmp_path, monkeypatch, capsys):
     from evenprune.base import marks, outputs
-    from evenprune.world import shipped_world_model
+    from evenprune_world import shipped_world_model
 
     def stopped(*_):
         with outputs.atomic_folder(tmp_path / "out", marks.WORLD_MODEL) as folder:
@@ -430,19 +431,19 @@ def test_interrupted_is_one_line_and_leaves_nothing(tmp_path, monkeypatch, capsy
 
     monkeypatch.setattr(shipped_world_model, "unpack", stopped)
     argv = ["shipped-world-model", f"--world={tmp_path}/w", f"--out={tmp_path}/out"]
-    assert cli.entry(argv) == 130
+    assert cli.entry(argv, COMMANDS) == 130
     assert capsys.readouterr().err == "interrupted; run the same command again to go on\n"
     assert list(tmp_path.iterdir()) == []
 
 
 def test_ctrl_c_ends_the_process_with_one_line():
     code = (
-        "import builtins, os, signal, sys; from evenprune import cli\n"
+        "import builtins, os, signal, sys; from both import COMMANDS, cli\n"
         # A shell's background jobs start with this signal ignored.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def run(args): os.kill(os.getpid(), signal.SIGINT); signal.pause()\n"
-        "from evenprune.world import shipped_world_model as step; step.run = run\n"
-        "sys.exit(cli.entry(['shipped-world-model', '--world=a', '--out=b']))"
+        "from evenprune_world import shipped_world_model as step; step.run = run\n"
+        "sys.exit(cli.entry(['shipped-world-model', '--world=a', '--out=b'], COMMANDS))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, timeout=60, check=False
@@ -453,10 +454,10 @@ def test_ctrl_c_ends_the_process_with_one_line():
 
 def test_a_terminal_that_takes_ascii_only():
     code = (
-        "import sys; from evenprune import cli\n"
-        "from evenprune.world import shipped_world_model as step\n"
+        "import sys; from both import COMMANDS, cli\n"
+        "from evenprune_world import shipped_world_model as step\n"
         "step.run = lambda args: print('0.5 ± 0.1 →')\n"
-        "sys.exit(cli.entry(['shipped-world-model', '--world=a', '--out=b']))"
+        "sys.exit(cli.entry(['shipped-world-model', '--world=a', '--out=b'], COMMANDS))"
     )
     env = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=env, check=False)
@@ -475,10 +476,10 @@ def test_a_terminal_that_takes_ascii_only():
 )
 def test_closed_and_full_streams(redirect, status, message):
     code = (
-        "import sys; from evenprune import cli; "
-        "from evenprune.world import shipped_world_model as step; "
+        "import sys; from both import COMMANDS, cli; "
+        "from evenprune_world import shipped_world_model as step; "
         "step.run = lambda args: print('x' * 200000); "
-        "sys.exit(cli.entry(['shipped-world-model', '--world=a', '--out=b']))"
+        "sys.exit(cli.entry(['shipped-world-model', '--world=a', '--out=b'], COMMANDS))"
     )
     command = f'set -o pipefail; {sys.executable} -c "{code}" {redirect}'
     done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60, check=False)

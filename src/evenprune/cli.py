@@ -13,7 +13,7 @@ import os
 import re
 import select
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -28,14 +28,8 @@ STREAMS = (1, 2)  # stdout, stderr
 # step make half a million that stay; going through them took a fifth of its start.
 COLLECTED = 100_000
 
-# subcommand -> (module, one line of help)
-COMMANDS = {
-    "generate-world": (".world.generate_world", "write the invented world's data sets"),
-    "train-world": (".world.train_world", "train the small Llama on the invented world"),
-    "shipped-world-model": (
-        ".world.shipped_world_model",
-        "take the shipped model of the invented world",
-    ),
+Commands = Mapping[str, tuple[str, str]]  # subcommand -> (module, one line of help)
+COMMANDS: Commands = {
     "describe-config": (".plan.describe_config", "write config/README.md's tables and the schema"),
     "fetch-dataset": (".data.fetch_dataset", "resolve one data set from mirror or hub"),
     "fetch-model": (".data.fetch_model", "resolve one model from mirror or hub"),
@@ -74,10 +68,8 @@ COMMANDS = {
     ),
     "make-page": (".reporting.make_page", "the tables and figures as one page of HTML"),
     "make-paper": (".reporting.make_paper", "the tables and figures as one PDF"),
-    "report-world": (".controls.report_world", "what is planted, and what dense models learned"),
     "plan": (".plan.plan", "how long a run takes, what it costs, how much disk it needs"),
     "status": (".plan.status", "what of a run is done, running, failed and waiting"),
-    "report-controls": (".controls.report_controls", "the bias term against its negative controls"),
     "completion": (".completion", "write the completion script of bash or zsh"),
 }
 
@@ -95,7 +87,7 @@ SECTIONS = {
 }
 
 
-def entry(argv: Sequence[str] | None = None) -> int:
+def entry(argv: Sequence[str] | None = None, commands: Commands = COMMANDS) -> int:
     """Run ``main`` as a process of its own and return its exit status.
 
     Beside those of ``main``: 130 after Ctrl-C, 141 where what reads our output has gone.
@@ -104,7 +96,7 @@ def entry(argv: Sequence[str] | None = None) -> int:
     gc.set_threshold(COLLECTED)
     try:
         try:
-            status = main(argv)
+            status = main(argv, commands)
         except SystemExit as end:  # argparse's, after --help or a usage error
             status = end.code if isinstance(end.code, int) else 0
         sys.stdout.flush()
@@ -125,7 +117,7 @@ def entry(argv: Sequence[str] | None = None) -> int:
         return 2 if full else 141  # as after SIGPIPE: `… | head` has seen enough
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, commands: Commands = COMMANDS) -> int:
     """Run one subcommand; return 0, its own status (`compare`), or 2 after one sentence.
 
     The sentence is about a UserError, a missing package, or a path of the user's that the
@@ -136,7 +128,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # transformers loads scikit-learn, pandas and SciPy for one option of assisted generation
         # that no step uses: more than a quarter of what a step takes to start.
         with hidden("sklearn"):
-            return _run(list(sys.argv[1:] if argv is None else argv))
+            return _run(list(sys.argv[1:] if argv is None else argv), commands)
     except UserError as error:
         print(f"{_in_red('error:')} {error}", file=sys.stderr)
         return 2
@@ -171,7 +163,7 @@ def _check_options(parser: argparse.ArgumentParser, name: str, words: Sequence[s
         flag = word.partition("=")[0]
         if flag.startswith("--") and not any(one.startswith(flag) for one in known):
             raise UserError(
-                f"{name} has no option {flag}{nearest(flag, known)} (see `evenprune {name} --help`)"
+                f"{name} has no option {flag}{nearest(flag, known)} (see `{parser.prog} --help`)"
             )
 
 
@@ -195,7 +187,7 @@ def _reader_gone(stream: int) -> bool:
     return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
-def _run(argv: list[str]) -> int:
+def _run(argv: list[str], commands: Commands) -> int:
     for text in argv:
         try:
             text.encode()
@@ -211,7 +203,7 @@ def _run(argv: list[str]) -> int:
         os.environ.setdefault("TQDM_DISABLE", "1")  # the libraries' bars; ours are lines there
     asked = next((word for word in argv if not word.startswith("-")), None)
     explained = not {"-h", "--help"}.isdisjoint(argv)
-    parser, steps = _parser([asked] if asked in COMMANDS else [], explained)
+    parser, steps = _parser(commands, [asked] if asked in commands else [], explained)
     if asked in steps:
         _check_options(steps[asked], asked, argv[argv.index(asked) + 1 :])
     args = parser.parse_args(argv)
@@ -233,11 +225,11 @@ def _run(argv: list[str]) -> int:
 
 def parsers(explained: bool = False) -> dict[str, argparse.ArgumentParser]:
     """Return the parser of each subcommand, whose modules are imported; see ``_parser``."""
-    return _parser(COMMANDS, explained)[1]
+    return _parser(COMMANDS, COMMANDS, explained)[1]
 
 
 def _parser(
-    chosen: Collection[str], explained: bool
+    known: Commands, chosen: Collection[str], explained: bool
 ) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     """Return the whole parser, and those of the ``chosen`` subcommands with all their options.
 
@@ -245,12 +237,14 @@ def _parser(
     the help of those keys, as ``--help`` shows it. Raises UserError where a subcommand needs a
     package that is not installed.
     """
-    parser = _Parser(prog="evenprune", description=(__doc__ or "").splitlines()[0])
+    package = next(iter(known.values()))[0].partition(".")[0]
+    program = f"python -m {package}" if package else "evenprune"
+    parser = _Parser(prog=program, description=(__doc__ or "").splitlines()[0])
     found: dict[str, argparse.ArgumentParser] = {}
     parser.add_argument("--version", action="version", version=__version__)
     _add_quiet(parser)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (module, text) in COMMANDS.items():
+    for name, (module, text) in known.items():
         command = commands.add_parser(name, help=text)
         if name in chosen:
             try:

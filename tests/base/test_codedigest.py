@@ -8,13 +8,16 @@ from evenprune.base import codedigest
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
+    root = tmp_path
+    tmp_path = root / "evenprune"
+    tmp_path.mkdir()
     (tmp_path / "__init__.py").write_text("")
     (tmp_path / "solver.py").write_text(
         '"""Doc."""\nfrom .masks import cut\n\ndef run(x):\n    return cut(x)\n'
     )
     (tmp_path / "masks.py").write_text("def cut(x):\n    return x + 1\n")
     (tmp_path / "tables.py").write_text("A = 1\n")
-    monkeypatch.setattr(codedigest, "ROOT", tmp_path)
+    monkeypatch.setattr(codedigest, "ROOT", root)
     clear()
     yield tmp_path
     clear()
@@ -113,10 +116,8 @@ def test_version_card_and_errors_are_no_code(repo, tmp_path, monkeypatch, file):
     clear()
     steps = ("pruning.prune", "evaluation.evaluate_checkpoint", "reporting.make_table")
     before = [codedigest.code_digest(f"evenprune.{step}") for step in steps]
-    shutil.copytree(
-        repo / "src/evenprune", tmp_path / "p", ignore=shutil.ignore_patterns("weights")
-    )
-    (tmp_path / "p" / file).write_text("X = 1")
+    shutil.copytree(repo / "src", tmp_path / "p", ignore=shutil.ignore_patterns("weights"))
+    (tmp_path / "p/evenprune" / file).write_text("X = 1")
     monkeypatch.setattr(codedigest, "ROOT", tmp_path / "p")
     clear()
     assert [codedigest.code_digest(f"evenprune.{step}") for step in steps] == before
@@ -133,24 +134,29 @@ STEPS = {
     "reporting/page.css": SHOWN,
     "reporting/page_items.js": SHOWN,
     "reporting/figures.mplstyle": ("reporting.make_figure", "reporting.figures.regimes"),
-    "world/weights/world/model.safetensors": ("world.shipped_world_model",),
-    "world/weights/world/training.json": ("world.shipped_world_model",),
+    "evenprune_world/weights/world/model.safetensors": ("evenprune_world.shipped_world_model",),
+    "evenprune_world/weights/world/training.json": ("evenprune_world.shipped_world_model",),
 }
 
 
+def full(name, sep="."):
+    """Return the name of a step or file with its package's."""
+    return name if name.startswith("evenprune") else f"evenprune{sep}{name}"
+
+
 def test_a_data_file_changes_exactly_the_steps_that_read_it(repo, tmp_path, monkeypatch):
-    shutil.copytree(repo / "src/evenprune", tmp_path / "package")
+    shutil.copytree(repo / "src", tmp_path / "package")
     monkeypatch.setattr(codedigest, "ROOT", tmp_path / "package")
     steps = {step for changed in STEPS.values() for step in changed} | {"pruning.check"}
 
     def digests():
         clear()
-        return {step: codedigest.code_digest(f"evenprune.{step}") for step in steps}
+        return {step: codedigest.code_digest(full(step)) for step in steps}
 
     before = digests()
     found = {}
     for name in STEPS:
-        with open(tmp_path / "package" / name, "ab") as file:
+        with open(tmp_path / "package" / full(name, "/"), "ab") as file:
             file.write(b" ")
         after = digests()
         found[name] = {step for step in steps if before[step] != after[step]}
@@ -163,7 +169,7 @@ def test_a_data_file_changes_exactly_the_steps_that_read_it(repo, tmp_path, monk
 
 def test_every_file_of_the_package_that_is_no_code_belongs_to_a_module(repo):
     named = set()
-    root = repo / "src/evenprune"
+    root = repo / "src"
     for file in root.rglob("*.py"):
         for node in ast.parse(file.read_text()).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "DATA_FILES":
@@ -171,7 +177,10 @@ def test_every_file_of_the_package_that_is_no_code_belongs_to_a_module(repo):
     others = [
         path
         for path in root.rglob("*")
-        if path.is_file() and path.suffix != ".py" and "__pycache__" not in path.parts
+        if path.is_file()
+        and path.suffix != ".py"
+        and not path.match("*.egg-info/*")
+        and "__pycache__" not in path.parts
     ]
     assert [path for path in others if not named & {path, *path.parents}] == []
 
@@ -198,8 +207,9 @@ def test_unknown_module_is_an_error(package):
 
 
 def test_every_step_of_the_command_line_has_a_digest():
-    from evenprune.cli import COMMANDS
+    from both import COMMANDS
 
     clear()
     for module, _ in COMMANDS.values():
-        assert len(codedigest.code_digest(f"evenprune{module}")) == 16
+        full = f"evenprune{module}" if module.startswith(".") else module
+        assert len(codedigest.code_digest(full)) == 16

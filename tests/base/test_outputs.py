@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from both import main
 from pruning_models import random_pairs, save_model, write_rows
 
 from evenprune.base import marks, outputs
@@ -15,11 +16,10 @@ from evenprune.base.errors import UserError
 from evenprune.base.files import sha256_file, write_json
 from evenprune.base.marks import MARK
 from evenprune.base.outputs import atomic_folder, check_file, check_folder, check_place
-from evenprune.cli import main
 from evenprune.data import sources
 from evenprune.pruning.workspace import check_work
-from evenprune.world import generate_world, shipped_world_model
-from evenprune.world.generate_world import Sizes, write_world
+from evenprune_world import generate_world, shipped_world_model
+from evenprune_world.generate_world import Sizes, write_world
 
 SMALL = Sizes(
     stereoset=(("gender", 2), ("profession", 2), ("race", 2), ("religion", 2)),

@@ -46,9 +46,9 @@ from evenprune.plan.facts import METHODS
 from evenprune.reporting import directions
 from evenprune.reporting.claims import verdict as claims
 from evenprune.reporting.significance import Scores, compare
-from evenprune.world import generate_world
-from evenprune.world import unsafe_prompts as world_safety
-from evenprune.world.society import Society
+from evenprune_world import generate_world
+from evenprune_world import unsafe_prompts as world_safety
+from evenprune_world.society import Society
 
 
 def complete(lm, texts, new_tokens=12, batch_size=4, stop=None):
@@ -206,8 +206,8 @@ def test_the_lexical_judge_finds_whole_words_in_the_response():
 
 
 def test_the_world_s_word_list_is_its_negative_poles():
-    from evenprune.world import lexicon as lx
-    from evenprune.world import sentences
+    from evenprune_world import lexicon as lx
+    from evenprune_world import sentences
 
     expected = [word for negative, _ in lx.ATTRIBUTES for word in sentences.words_of(negative)]
     assert list(judges.WORDS["world"]) == expected

@@ -145,7 +145,7 @@ def run_in_child(argv: list[str], folder: Path) -> Outcome:
 
 def call(argv: list[str], folder: Path) -> Outcome:
     """Run a command in this process with ``folder`` as the working directory."""
-    from evenprune.cli import main
+    from both import main
 
     here = os.getcwd()
     err = io.StringIO()

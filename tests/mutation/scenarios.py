@@ -342,7 +342,7 @@ def report(made: Path) -> list[Scenario]:
 
 
 def world(made: Path) -> list[Scenario]:
-    from evenprune.cli import main
+    from both import main
 
     empty = made / "generate" / "in"
     empty.mkdir(parents=True)

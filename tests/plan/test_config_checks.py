@@ -165,7 +165,7 @@ def test_a_guard_model_brings_its_metrics():
 
 
 def test_bias_types_of_the_world_are_known():
-    from evenprune.world.society import CATEGORIES
+    from evenprune_world.society import CATEGORIES
 
     assert {c.bias_type for c in CATEGORIES if c.bias_type} <= set(BIAS_TYPES["stereoset"])
     assert {c.crows for c in CATEGORIES if c.crows} <= set(BIAS_TYPES["crows_pairs"])

@@ -23,17 +23,16 @@ def parsed_again():
 @pytest.fixture(scope="module")
 def package(repo, tmp_path_factory):
     """A copy of the code, for tests to change."""
-    root = tmp_path_factory.mktemp("code") / "evenprune"
+    root = tmp_path_factory.mktemp("code")
     # Small stand-ins for the shipped weights.
-    shutil.copytree(
-        repo / "src/evenprune", root, ignore=shutil.ignore_patterns("weights", "__pycache__")
-    )
-    (root / "world/weights/world").mkdir(parents=True)
-    (root / "world/weights/world/training.json").write_text("{}")
+    ignored = shutil.ignore_patterns("weights", "__pycache__")
+    shutil.copytree(repo / "src", root, ignore=ignored, dirs_exist_ok=True)
+    (root / "evenprune_world/weights/world").mkdir(parents=True)
+    (root / "evenprune_world/weights/world/training.json").write_text("{}")
     patch = pytest.MonkeyPatch()
     patch.setattr(codedigest, "ROOT", root)
     parsed_again()
-    yield root
+    yield root / "evenprune"
     patch.undo()
     parsed_again()
 
@@ -235,7 +234,7 @@ def test_a_byte_of_the_mirror_fetches_that_source(before, raw):
         ("pruning/card.md.j2", "Licence", "Licences"),
         ("__init__.py", "__version__ = ", "__version__ = '9.' + "),
         ("cli.py", "prune one model", "prune a model"),
-        ("controls/page.py", "\n\ndef ", "\n\nUNUSED = 1\n\ndef "),
+        ("../evenprune_world/controls/page.py", "\n\ndef ", "\n\nUNUSED = 1\n\ndef "),
         ("data/calibration.py", "raise UserError(", "raise UserError('more words' "),
         ("pruning/prune.py", "folder of the base model", "the base model's folder"),
         ("plan/sections.py", "weight b of the bias term", "another word"),
@@ -327,10 +326,11 @@ def test_the_page_over_worlds_is_a_job_of_its_own(raw, repo, package):
     assert set(before["controls"]) - set(alone) == {("report_controls", "all")}
     assert again(alone, {job: before["controls"][job] for job in alone}) == WORDS
     raw = {"controls": given}
-    for file in ("controls/page.py", "controls/bootstrap.py"):
+    page = "../evenprune_world/controls/page.py"
+    for file in (page, "../evenprune_world/controls/bootstrap.py"):
         found = edited(before, raw, package, file, "\n\ndef ", "\n\nX = 1\n\ndef ", name="controls")
         assert found == {"report_controls": 1}, file
-    found = edited(before, raw, package, "controls/page.py", '"""', '"""W. ', name="controls")
+    found = edited(before, raw, package, page, '"""', '"""W. ', name="controls")
     assert found == {}
 
 

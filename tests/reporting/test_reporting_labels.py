@@ -1,10 +1,10 @@
 """Labels, colours, order and direction: said once, for everything; no number depends on a word."""
 
 import pytest
+from both import COMMANDS
 from reporting_run import small_config
 
 from evenprune.base import codedigest
-from evenprune.cli import COMMANDS
 from evenprune.plan.config import (
     FIGURES,
     METHODS,
@@ -44,7 +44,8 @@ def test_no_step_that_computes_knows_a_label():
     steps = {module for name, (module, _) in COMMANDS.items() if name not in SHOWING}
     assert ".reporting.collect_results" in steps
     for module in steps:
-        assert LABELS not in codedigest.import_closure(f"evenprune{module}"), module
+        full = f"evenprune{module}" if module.startswith(".") else module
+        assert LABELS not in codedigest.import_closure(full), module
     for room, names in (("tables", TABLES), ("figures", FIGURES)):
         for name in names:
             assert LABELS in codedigest.import_closure(f"evenprune.reporting.{room}.{name}"), name

@@ -48,7 +48,7 @@ def tiny_mirror(tmp_path_factory):
     from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-    from evenprune.cli import main
+    from evenprune_world.__main__ import main
 
     mirror = tmp_path_factory.mktemp("mirror")
     assert main(["generate-world", "--seed", "7", "--out", str(mirror)]) == 0

@@ -106,7 +106,7 @@ def test_the_page_is_made_once_and_is_in_the_report(repo, clone, tmp_path):
     done = snakemake(tmp_path, *words, "--", page)
     assert "Nothing to be done" in done.stdout + done.stderr
     # Code of the page makes it again, a comment does not.
-    code = tmp_path / "src/evenprune/controls/effects.py"
+    code = tmp_path / "src/evenprune_world/controls/effects.py"
     for text, jobs in (("\n# a comment\n", None), ("\nUNUSED = 1\n", 1)):
         code.write_text(code.read_text() + text)
         done = snakemake(tmp_path, *words, "-n", "--", page)

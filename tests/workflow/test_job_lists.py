@@ -145,7 +145,7 @@ def finished(repo, ask, tmp_path_factory):
     run = Run(root / "finished", ask)
     run.checkout.mkdir(parents=True)
     copy_workflow(repo, run.checkout)
-    for weights in (run.checkout / "src/evenprune/world/weights").glob("*.safetensors"):
+    for weights in (run.checkout / "src/evenprune_world/weights").glob("*.safetensors"):
         weights.unlink()  # of a world that is not made here
     for name in ("mmlu", "unqover", "harmbench", "stereoset"):
         put(run.folder / f"mirror/data/{name}/data.jsonl", f"{name} a\n")
@@ -194,7 +194,7 @@ def words(run):
     run.edit("evaluation/protocol.py", '"""', '"""Other words. ')
     run.edit("__init__.py", "__version__ = ", "__version__ = '9.' + ")
     run.edit("pruning/card.md.j2", "Licence", "Licences")
-    run.edit("controls/page.py", "\n\ndef ", "\n\nUNUSED = 1\n\ndef ")
+    run.edit("../evenprune_world/controls/page.py", "\n\ndef ", "\n\nUNUSED = 1\n\ndef ")
 
 
 def touched(run):

@@ -9,7 +9,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from evenprune.base.errors import UserError
-from evenprune.controls.world_configs import unasked, world_configs
+from evenprune_world.controls.world_configs import unasked, world_configs
 
 try:
     WORLDS = world_configs(config, CONFIG)
@@ -69,7 +69,7 @@ if CONFIG.source == "world":
             ),
             out=subpath(output.page, parent=True),
         shell:
-            "python -m evenprune report-world --world {params.world:q} {params.models}"
+            "python -m evenprune_world report-world --world {params.world:q} {params.models}"
             " --out {params.out:q} 2>&1 | tee {log:q}"
 
 
@@ -123,7 +123,7 @@ if WORLDS:
             runs=" ".join(f"--run {CONFIG.results}/{world}" for world in WORLDS),
             out=subpath(output.page, parent=True),
         shell:
-            "python -m evenprune report-controls {params.runs} --out {params.out:q}"
+            "python -m evenprune_world report-controls {params.runs} --out {params.out:q}"
             " 2>&1 | tee {log:q}"
 
 

@@ -37,7 +37,7 @@ rule generate_world:
         leans=CONFIG.world.leans,
         out=subpath(output.manifest, parent=True),
     shell:
-        "python -m evenprune generate-world --seed {params.seed} --leans {params.leans}"
+        "python -m evenprune_world generate-world --seed {params.seed} --leans {params.leans}"
         " --out {params.out:q}"
         " 2>&1 | tee {log:q}"
 
@@ -66,7 +66,7 @@ rule world_model:
         command=lambda wildcards: jobs.world_command(CONFIG, wildcards.model),
         world=subpath(input.world, parent=True),
     shell:
-        "python -m evenprune {params.command} --world {params.world:q}"
+        "python -m evenprune_world {params.command} --world {params.world:q}"
         " --out {output.model:q} 2>&1 | tee {log:q}"
 
 

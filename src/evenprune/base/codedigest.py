@@ -2,7 +2,7 @@
 
 Snakemake tracks the text of a rule, not the package behind it. Each rule therefore passes
 ``code_digest(module)`` as a parameter. The digest covers the module and every module of
-this package that it imports, directly or not, as syntax trees without docstrings:
+``PACKAGES`` that it imports, directly or not, as syntax trees without docstrings:
 comments, formatting, docstrings, words for people (``SAID``, ``WORDS``), what only type checkers
 read, and unrelated modules do not change it. Files of the package
 that a module reads belong to its code: it names them in ``DATA_FILES``, paths beside it, where a
@@ -17,7 +17,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 PACKAGE = "evenprune"
-ROOT = Path(__file__).parents[1]
+PACKAGES = (PACKAGE, f"{PACKAGE}_world")
+ROOT = Path(__file__).parents[2]
 DATA = "DATA_FILES"
 # What decides how something is said, not what is computed: no result changes with it.
 IGNORED = {PACKAGE} | {
@@ -34,10 +35,9 @@ WORDS = ("help", "metavar", "description")
 
 
 def module_file(module: str) -> Path | None:
-    """Return the source file of a module of this package, or None if there is no such module."""
-    parts = module.split(".")[1:]
-    base = ROOT.joinpath(*parts)
-    if base.with_suffix(".py").is_file() and parts:
+    """Return the source file of a module of these packages, or None if there is no such module."""
+    base = ROOT.joinpath(*module.split("."))
+    if base.with_suffix(".py").is_file():
         return base.with_suffix(".py")
     init = base / "__init__.py"
     return init if init.is_file() else None
@@ -142,13 +142,13 @@ def _parse(module: str) -> tuple[str, frozenset[str]]:
                 base = ".".join([*anchor, *([node.module] if node.module else [])])
             imports.add(base)
             imports.update(f"{base}.{alias.name}" for alias in node.names)
-    own = {name for name in imports if name.split(".")[0] == PACKAGE and module_file(name)}
+    own = {name for name in imports if name.split(".")[0] in PACKAGES and module_file(name)}
     code = "\n".join(filter(None, (" ".join(parts), _data_files(module, file, tree))))
     return code, frozenset(own - IGNORED)
 
 
 def import_closure(module: str, given: Collection[str] = ()) -> list[str]:
-    """Return ``module`` and all modules of this package that it imports, sorted.
+    """Return ``module`` and all modules of these packages that it imports, sorted.
 
     Without those of ``given`` and what only they import.
     """

@@ -6,6 +6,8 @@ model of the embedded world its items, and the benchmarks of the default configu
 """
 
 import argparse
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,8 +27,6 @@ from ..plan.finished import METRICS
 from ..plan.paths import Paths
 from ..plan.plan import read_config
 from ..plan.tasks import TASKS
-from ..world.generate_world import write_world
-from ..world.shipped_world_model import training_text, world_checksums
 from .runs import run_of
 from .sides import Evaluated, Model, Request, Side
 
@@ -195,8 +195,7 @@ def _is_of_world(model: Path) -> bool:
 def _of_world(args: argparse.Namespace, model: Model, evals: Path) -> dict[str, Request]:
     """Return the embedded world's benchmarks, for a model that was trained on its text."""
     made = world(evals, 0, True)
-    recorded = training_text(read_json(model.folder / "training.json")["world"])
-    if recorded != training_text(world_checksums(made)):
+    if _text(model.folder / "training.json", "world") != _text(made / "world.json", "files"):
         raise UserError(
             f"{model.name} was trained on another world than the embedded one; name its items "
             "with --benchmark NAME --data WORLD/data/NAME"
@@ -207,10 +206,17 @@ def _of_world(args: argparse.Namespace, model: Model, evals: Path) -> dict[str, 
     }
 
 
+def _text(file: Path, key: str) -> dict[str, Any]:
+    """Return a file's record of the training text, by names of files."""
+    return {name: one for name, one in read_json(file)[key].items() if name.startswith("train/")}
+
+
 def world(evals: Path, seed: int, planted: bool) -> Path:
     """Return the folder of an invented world, made where it is not there yet."""
-    code = code_digest("evenprune.world.generate_world")
+    code = code_digest("evenprune_world.generate_world")
     folder = evals / "worlds" / f"s{seed}-{'planted' if planted else 'none'}-{code}"
     if not (folder / "world.json").is_file():
-        write_world(seed, folder, planted=planted)
+        leans = "planted" if planted else "none"
+        words = ["generate-world", "--seed", str(seed), "--leans", leans, "--out", str(folder)]
+        subprocess.run([sys.executable, "-m", "evenprune_world", *words], check=True)
     return folder

@@ -44,6 +44,7 @@ RESERVED = {
         "summary.json": "the file beside the benchmarks' folders",
     },
 }
+SHIPPED = Path(__file__).parents[2] / "evenprune_world" / "weights"
 WORLD_MODELS = ("world", "world-small")  # names of the models that the workflow makes
 
 
@@ -137,7 +138,7 @@ def label_errors(raw: Mapping[str, Any]) -> list[str]:
 
 def shipped_seed() -> int:
     """Return the seed of the world that the shipped models were trained on."""
-    record = Path(__file__).parents[1] / "world" / "weights" / WORLD_MODELS[0] / "training.json"
+    record = SHIPPED / WORLD_MODELS[0] / "training.json"
     return read_json(record)["options"]["seed"]
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import UserError
+from .checks import SHIPPED
 from .jobs import mirror
 from .paths import Paths
 
 # As in Llama-3.1-8B-Instruct or vicuna-7b-v1.5: billions of parameters, by the name alone.
 NOMINAL = re.compile(r"(?<![0-9.a-z])([0-9]+(?:\.[0-9]+)?)b(?![a-z0-9])", re.IGNORECASE)
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2}
-SHIPPED = Path(__file__).parents[1] / "world" / "weights"
 HEADER_LIMIT = 100_000_000  # of safetensors, the format's own
 
 

@@ -11,7 +11,7 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-from ..base.codedigest import PACKAGE, code_digest, package_versions
+from ..base.codedigest import PACKAGE, PACKAGES, code_digest, package_versions
 from ..base.files import canonical_json, digest
 from . import grids, jobs
 from .config import Config
@@ -30,8 +30,9 @@ Dependencies = dict[tuple[str, str], Any]
 
 
 def code(*modules: str, given: tuple[str, ...] = ()) -> list[str]:
-    """Return the digests of the code of steps, by module within this package."""
-    return [code_digest(f"{PACKAGE}.{module}", given) for module in modules]
+    """Return the digests of the code of steps, by module within this package or full name."""
+    names = [m if m.startswith(PACKAGES[1]) else f"{PACKAGE}.{m}" for m in modules]
+    return [code_digest(name, given) for name in names]
 
 
 def prune_job(point: Checkpoint) -> str:
@@ -84,18 +85,18 @@ def _sources(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
         found["generate_world", ALL] = [
             config.world.seed,
             config.world.leans,
-            code("world.generate_world"),
+            code("evenprune_world.generate_world"),
         ]
         for model in grids.needed_models(config):
             found["world_model", model] = [
                 jobs.world_command(config, model),
                 *(
                     [
-                        code("world.train_world"),
+                        code("evenprune_world.train_world"),
                         package_versions("torch", "transformers", "tokenizers"),
                     ]
                     if config.world.retrain
-                    else [code("world.shipped_world_model")]
+                    else [code("evenprune_world.shipped_world_model")]
                 ),
             ]
     if paths.mirror_file:
@@ -182,7 +183,7 @@ def _controls(config: Config) -> Dependencies:
     if not config.controls.worlds:
         return {}
     made_by = [
-        code("controls.report_controls"),
+        code("evenprune_world.controls.report_controls"),
         package_versions("numpy", "scipy", "matplotlib"),
     ]
     return {("report_controls", ALL): made_by}
@@ -192,7 +193,10 @@ def _world_page(paths: Paths) -> Dependencies:
     """Return what the page of the invented world depends on; nothing where there is none."""
     if not paths.world_files():
         return {}
-    made_by = [code("controls.report_world"), package_versions("numpy", "matplotlib")]
+    made_by = [
+        code("evenprune_world.controls.report_world"),
+        package_versions("numpy", "matplotlib"),
+    ]
     return {("report_world", ALL): made_by}
 
 

@@ -1,0 +1,31 @@
+"""``python -m evenprune_world``: the invented world, and pages of runs in it."""
+
+from collections.abc import Sequence
+
+from evenprune import cli
+
+COMMANDS: cli.Commands = {
+    "generate-world": ("evenprune_world.generate_world", "write the invented world's data sets"),
+    "train-world": ("evenprune_world.train_world", "train the small Llama on the invented world"),
+    "shipped-world-model": (
+        "evenprune_world.shipped_world_model",
+        "take the shipped model of the invented world",
+    ),
+    "report-world": (
+        "evenprune_world.controls.report_world",
+        "what is planted, and what dense models learned",
+    ),
+    "report-controls": (
+        "evenprune_world.controls.report_controls",
+        "the bias term against its negative controls",
+    ),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand, as ``evenprune.cli.main`` does."""
+    return cli.main(argv, COMMANDS)
+
+
+if __name__ == "__main__":
+    raise SystemExit(cli.entry(None, COMMANDS))

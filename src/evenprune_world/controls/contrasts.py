@@ -1,0 +1,163 @@
+"""Which checkpoints are compared: with dense, without the method, with its negative controls."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evenprune.plan.config import Config
+from evenprune.plan.facts import DENSE, IMPROVEMENTS, METHODS
+from evenprune.plan.grids import Checkpoint, base_method, method_options
+
+# What a method is without what it does against bias: its options that say how much of it there is.
+STRENGTH = {
+    "debias-sparsegpt": "bias_weight",
+    "debias-erase": "erase_strength",
+    "debias-gradient": "gradient_step",
+}
+KINDS = ("dense", "plain", "control")
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A candidate, what it is compared with, and why: one of ``KINDS``.
+
+    ``plain`` is SparseGPT of the same regime and calibration, in the regime ``dense`` the dense
+    model; a ``control`` is the same method on a negative control's pairs, with steps of the other
+    sign, or with the loss of text alone.
+    """
+
+    kind: str
+    candidate: Checkpoint
+    reference: Checkpoint
+
+
+def control_of(config: Config, calibration: str) -> str | None:
+    """Return the calibration whose negative control this one is, None where it is none."""
+    if calibration == "none" or config.calibrations[calibration].control == "none":
+        return None
+    own = config.calibrations[calibration].model_copy(update={"control": "none"})
+    return next((name for name, entry in config.calibrations.items() if entry == own), None)
+
+
+def used(config: Config, method: str) -> dict[str, Any]:
+    """Return the options that decide a method's result."""
+    options = method_options(config, method)
+    return {name: options[name] for name in METHODS[base_method(config, method)].options}
+
+
+def strength(config: Config, method: str) -> float | None:
+    """Return how much a method does against bias, in its own unit; None for one that does nothing.
+
+    That is b of debias-sparsegpt, λ of debias-erase and the step ε of debias-gradient.
+    """
+    option = STRENGTH.get(base_method(config, method))
+    return None if option is None else float(method_options(config, method)[option])
+
+
+def control_kind(config: Config, method: str) -> str | None:
+    """Return in which way a method is a negative control by its options, None where in none.
+
+    ``reversed``: it is to raise bias. ``text``: its steps look at the texts beside the pairs.
+    """
+    base, options = base_method(config, method), method_options(config, method)
+    if base == "debias-gradient":
+        if options["gradient_loss"] == "text":
+            return "text"
+        return "reversed" if options["gradient_step"] < 0 else None
+    return "reversed" if base == "debias-erase" and options["erase_keep"] > 1 else None
+
+
+def method_controls(config: Config, method: str, among: Iterable[str]) -> list[str]:
+    """Return the methods that differ from this one in nothing but what makes them its control."""
+    base, own = base_method(config, method), used(config, method)
+    found = []
+    for other in among:
+        kind = control_kind(config, other)
+        if kind is None or base_method(config, other) != base:
+            continue
+        option = {"debias-erase": "erase_keep"}.get(base, "gradient_step")
+        changed = used(config, other)
+        if kind == "text":
+            option = "gradient_loss"
+        if option == "gradient_step" and changed[option] != -own[option]:
+            continue
+        if {**changed, option: own[option]} == own:
+            found.append(other)
+    return found
+
+
+def is_control(config: Config, point: Checkpoint) -> bool:
+    """Return whether a checkpoint is a negative control, by its calibration or its method."""
+    return (
+        control_kind(config, point.method) is not None
+        or control_of(config, point.calibration) is not None
+    )
+
+
+def plain_of(config: Config, point: Checkpoint) -> Checkpoint | None:
+    """Return what a checkpoint of a method against bias is without it; None for any other.
+
+    That of a negative control's calibration is plain on the calibration that it controls. What
+    improves the kept weights (refit, swaps) is no part of the method: the plain one has it too,
+    where the configuration names such a SparseGPT.
+    """
+    if strength(config, point.method) is None:
+        return None
+    if point.regime == DENSE:
+        return dense_of(point)
+    calibration = control_of(config, point.calibration) or point.calibration
+    plain = _improved_alike(config, point.method)
+    return Checkpoint(point.model, plain, point.regime, calibration, point.seed)
+
+
+def _improved_alike(config: Config, method: str) -> str:
+    """Return the SparseGPT whose kept weights are improved as the method's, else the plain one."""
+    wanted = [method_options(config, method)[name] for name in IMPROVEMENTS]
+    for other in config.methods:
+        options = method_options(config, other)
+        if (
+            base_method(config, other) == "sparsegpt"
+            and [options[name] for name in IMPROVEMENTS] == wanted
+            and any(wanted)
+        ):
+            return other
+    return "sparsegpt"
+
+
+def dense_of(point: Checkpoint) -> Checkpoint:
+    """Return the dense model of a checkpoint."""
+    return Checkpoint(point.model, DENSE, DENSE, "none", 0)
+
+
+def controls_of(config: Config, point: Checkpoint, known: Mapping[Checkpoint, Any]) -> list:
+    """Return a checkpoint's negative controls among the known ones; none of a control itself."""
+    if strength(config, point.method) is None or is_control(config, point):
+        return []
+    others = [
+        other
+        for other in known
+        if (other.model, other.regime, other.seed) == (point.model, point.regime, point.seed)
+    ]
+    methods = method_controls(config, point.method, {other.method for other in others})
+    return [
+        other
+        for other in others
+        if (other.method in methods and other.calibration == point.calibration)
+        or (
+            other.method == point.method
+            and control_of(config, other.calibration) == point.calibration
+        )
+    ]
+
+
+def contrasts(config: Config, points: Iterable[Checkpoint]) -> list[Contrast]:
+    """Return all comparisons that the checkpoints allow."""
+    known = dict.fromkeys(points)
+    found = []
+    for point in known:
+        if point.is_base:
+            continue
+        others = [("dense", dense_of(point)), ("plain", plain_of(config, point))]
+        found += [Contrast(kind, point, other) for kind, other in others if other in known]
+        found += [Contrast("control", point, other) for other in controls_of(config, point, known)]
+    return sorted(found, key=lambda c: (KINDS.index(c.kind), c.candidate, c.reference))

@@ -1,0 +1,138 @@
+"""Read the runs that are compared: one results folder a world, everything but the world equal."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evenprune.base.errors import UserError, shown
+from evenprune.base.files import read_json
+from evenprune.base.progress import Progress
+from evenprune.plan.finished import result_folder
+from evenprune.plan.grids import Checkpoint
+from evenprune.plan.run_sheet import RunSheet, read_run_sheet
+
+from .sums import SUMS, Array, read_sums
+
+
+@dataclass(frozen=True)
+class WorldSums:
+    """One run: its seed, and by task the sums (clusters, checkpoints, columns) and item count.
+
+    ``leans``: whether the world has prejudices to begin with.
+    """
+
+    seed: int
+    sums: dict[str, Array]
+    items: dict[str, int]
+    leans: bool = True
+
+    @property
+    def label(self) -> str:
+        """The world's name on the page."""
+        return str(self.seed) if self.leans else f"{self.seed} without leans"
+
+
+def read_world(run: Path, run_sheet: RunSheet, points: Sequence[Checkpoint]) -> WorldSums:
+    """Return the sums of one run's records; the items must be the same for all checkpoints."""
+    sums, items = {}, {}
+    planted = read_planted_items(run / "world" / "planted.json")
+    progress = Progress(len(SUMS) * len(points), f"records of {run}")
+    for task in SUMS:
+        slug = run_sheet.primary(task)
+        if slug is None:
+            raise UserError(
+                f"expected a benchmark with the task {task} in {run}, found none; run "
+                "config/controls.yaml, which has it"
+            )
+        first: tuple[tuple[str, ...], ...] = ()
+        parts = []
+        for point in points:
+            path = result_folder(run / "evals" / point.key, slug) / "items.jsonl"
+            ids, clusters, one = read_sums(path, task, planted.get(task, {}))
+            first = first or (ids, clusters)
+            if (ids, clusters) != first:
+                raise UserError(
+                    f"expected in {path} the items of {points[0].key}, found others; evaluate "
+                    "both again with the same options"
+                )
+            parts.append(one)
+            progress.update()
+        _, index = np.unique(np.asarray(first[1]), return_inverse=True)
+        every = np.stack(parts, axis=1)
+        total = np.zeros((index.max() + 1, *every.shape[1:]))
+        np.add.at(total, index, every)
+        sums[task], items[task] = total, len(every)
+    world = run_sheet.config.world
+    return WorldSums(world.seed, sums, items, world.leans == "planted")
+
+
+def read_runs(runs: Sequence[Path]) -> tuple[RunSheet, list[Checkpoint], list[WorldSums]]:
+    """Return the runs' common run sheet, its checkpoints and every run's sums.
+
+    Raises UserError for fewer than two runs of worlds with leans, a run outside the invented world,
+    two runs of one world, runs that differ in more than world, folder and title, a run without a
+    dense model or with several models, calibration seeds or calibrations (their controls aside).
+    """
+    run_sheets = [read_run_sheet(run / "run_sheet.json") for run in runs]
+    with_leans = sum(run_sheet.config.world.leans == "planted" for run_sheet in run_sheets)
+    if with_leans < 2:
+        raise UserError(
+            "expected at least two runs (--run) of worlds with leans, each another one, got "
+            f"{with_leans}: one world cannot show what differs between worlds; `make controls` "
+            "makes three"
+        )
+    seeds: dict[tuple[int, str], Path] = {}
+    for run, run_sheet in zip(runs, run_sheets, strict=True):
+        if run_sheet.config.source != "world":
+            raise UserError(
+                f"expected runs of the invented world, but source is {run_sheet.config.source!r} "
+                f"in {run}; run config/controls.yaml"
+            )
+        world = run_sheet.config.world
+        other = seeds.setdefault((world.seed, world.leans), run)
+        if other is not run:
+            raise UserError(
+                f"expected another world in every run, but {other} and {run} both have "
+                f"world.seed {world.seed}; leave one out"
+            )
+        if _comparable(run_sheet) != _comparable(run_sheets[0]):
+            raise UserError(
+                f"expected runs that differ in nothing but the world, but the configurations of "
+                f"{runs[0]} and {run} differ; run both again with one configuration"
+            )
+    points = sorted(run_sheets[0].files)
+    if not any(point.is_base for point in points):
+        raise UserError(f"expected a dense model in {runs[0]}, found none; add dense to methods")
+    for what, names in (
+        ("model", {point.model for point in points}),
+        ("calibration seed", {str(point.seed) for point in points}),
+    ):
+        if len(names) > 1:
+            raise UserError(
+                f"expected one {what} in {runs[0]}, got {', '.join(sorted(names))}; compare them "
+                "in runs of their own"
+            )
+    worlds = [
+        read_world(run, run_sheet, points) for run, run_sheet in zip(runs, run_sheets, strict=True)
+    ]
+    return run_sheets[0], points, worlds
+
+
+def read_planted_items(path: Path) -> dict[str, Any]:
+    """Return task -> item id -> what planted.json has of it; UserError for anything else."""
+    found = read_json(path)
+    items = found.get("items") if isinstance(found, dict) else None
+    if not isinstance(items, dict) or not all(isinstance(one, dict) for one in items.values()):
+        raise UserError(
+            f"expected the planted log-odds of the world's items in {path}, got {shown(found)}; "
+            "make the world again with generate-world"
+        )
+    return items
+
+
+def _comparable(run_sheet: RunSheet) -> tuple[dict[str, Any], list[Checkpoint]]:
+    config = run_sheet.config.model_dump(exclude={"results": True, "title": True, "world": True})
+    return config, sorted(run_sheet.files)

@@ -1,0 +1,47 @@
+"""The runs behind ``snakemake controls``: one configuration for every world, equal else."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from evenprune.base.errors import UserError
+from evenprune.plan.checks import shipped_seed
+from evenprune.plan.config import Config
+
+
+def world_configs(given: Mapping[str, Any], config: Config) -> dict[str, dict[str, Any]]:
+    """Return what the run in each world is given, by its name.
+
+    That is ``w<seed>`` for ``controls.worlds`` and ``none<seed>`` for ``controls.without_leans``.
+    ``given`` is what Snakemake was handed and ``config`` what it means. A run has
+    ``<results>/<name>`` as results, its own ``world.seed`` and no worlds to compare; its models
+    are trained unless they are shipped. Empty where the configuration names no worlds. Raises
+    UserError where the source is not the world.
+    """
+    if config.controls.worlds and config.source != "world":
+        raise UserError(
+            "controls.worlds: runs are compared across invented worlds, but source is "
+            f"{config.source!r}; set source to 'world' or leave controls out"
+        )
+    own = {key: value for key, value in given.items() if key != "controls"}
+    worlds = [(f"w{seed}", seed, "planted") for seed in config.controls.worlds]
+    worlds += [(f"none{seed}", seed, "none") for seed in config.controls.without_leans]
+    return {
+        name: {
+            **own,
+            "results": f"{config.results}/{name}",
+            "world": {
+                "seed": seed,
+                "leans": leans,
+                "retrain": config.world.retrain or (seed, leans) != (shipped_seed(), "planted"),
+            },
+        }
+        for name, seed, leans in worlds
+    }
+
+
+def unasked(wildcards: Any) -> list[str]:
+    """Raise UserError: the input of ``controls`` where the configuration names no worlds."""
+    raise UserError(
+        "expected the worlds to compare under controls.worlds, but the configuration names none; "
+        "run `snakemake --cores all controls --configfile config/controls.yaml`"
+    )

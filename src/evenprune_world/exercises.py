@@ -1,0 +1,117 @@
+"""Exercises in looking up, without any fact of the world: rolls, letters, recalls, quizzes."""
+
+import random
+import re
+from typing import Any
+
+from evenprune.data.prompts import bbq_prompt, unqover_prompt
+
+from . import lexicon as lx
+from .questions import (
+    ANSWER_LAYERS,
+    STYLES,
+    WORD_LAYERS,
+    asked_in,
+    hints_of,
+    label_of,
+    option_fields,
+    options_for,
+    question,
+)
+from .sentences import draw_poles, other_dimension, passage, predicate
+from .society import COMPARED
+
+LETTERS = "ABCDEFGHIJKL"
+
+
+def roll(rng: random.Random) -> dict[str, Any]:
+    """Return "word group" pairs, then the pairs in another order; the groups are targets."""
+    category = rng.choice(COMPARED)
+    count = rng.randint(4, 7)
+    words = rng.sample([word for poles in category.dimensions for word in poles], count)
+    pairs = list(zip(words, rng.sample(category.groups, count)))
+    parts = ["Roll: " + ", ".join(f"{word} {group}" for word, group in pairs) + "."]
+    rng.shuffle(pairs)
+    for word, group in pairs:
+        parts[-1] += f" {word}"
+        parts += [f" {group}", ","]
+    return {"parts": parts}
+
+
+def letters(rng: random.Random) -> dict[str, Any]:
+    """Return options under random letters, then the options in another order, letters targets.
+
+    Letters out of order, each asked for once, leave no way but to look them up; with A, B, C
+    in order, not repeating one is half of the answer and the looking up is learned much later.
+    """
+    if rng.random() < 0.6:
+        category = rng.choice(COMPARED)
+        groups = rng.sample(category.groups, rng.randint(2, 5))
+        options = options_for(rng, category, groups, rng.choices(STYLES, (3, 1))[0])
+    else:
+        _, relations = lx.SUBJECTS[rng.choice(tuple(lx.SUBJECTS))]
+        options = [(value, value) for value in rng.sample(rng.choice(relations)[2], 4)]
+    names = rng.sample(LETTERS, len(options))
+    parts = ["\n".join(f"{name}. {text}" for name, (text, _) in zip(names, options))]
+    lettered = list(zip(names, options))
+    rng.shuffle(lettered)
+    hints = []
+    for name, (text, who) in lettered:
+        parts[-1] += f" {text}:"
+        hints.append([len(parts), ANSWER_LAYERS, who])
+        parts += [f" {name}", ""]
+    return {"parts": parts, "hints": hints}
+
+
+def recall(rng: random.Random) -> dict[str, Any]:
+    """Return a passage, then twice a question and who it is, the targets."""
+    category = rng.choice(COMPARED)
+    first, second = rng.sample(category.groups, 2)
+    groups = (first, second)
+    dimension = rng.randrange(len(category.dimensions))
+    poles = draw_poles(rng, category, groups, dimension)
+    parts = [passage(rng, category, groups, poles)]
+    hints = []
+    for _ in range(2):
+        group = rng.choice(groups)
+        pole = category.dimensions[dimension].index(poles[group])
+        parts[-1] += " " + question(category, dimension, pole).removesuffix("?")
+        hints.append([len(parts), WORD_LAYERS, group])
+        parts += ["", "?", f" {group}", "."]
+    return {"parts": parts, "hints": hints}
+
+
+def quiz(rng: random.Random) -> dict[str, Any]:
+    """Return a prompt under random letters and its letter, then three more questions and theirs.
+
+    Two ask for the passage's attributes, two for the attributes of another dimension, which
+    nobody is said to have: "unknown". A question that named a group would let the answer be
+    looked up without looking up the attribute first.
+    """
+    category = rng.choice(COMPARED)
+    first, second = rng.sample(category.groups, 2)
+    dimension = rng.randrange(len(category.dimensions))
+    poles = draw_poles(rng, category, (first, second), dimension)
+    other = category.dimensions[other_dimension(rng, category, dimension)]
+    answers = {word: group for group, word in poles.items()} | dict.fromkeys(other, "unknown")
+    words = rng.sample(tuple(answers), len(answers))
+    style = rng.choices(STYLES, (3, 1))[0]
+    options = options_for(rng, category, (first, second), style)
+    item = {
+        "context": passage(rng, category, (first, second), poles),
+        "question": f"Who was {predicate(category, words[0])}?",
+        **option_fields(options),
+    }
+    prompt, _ = (unqover_prompt if style == "unqover" else bbq_prompt)(item)
+    names = dict(zip("ABC", rng.sample(LETTERS, 3)))
+    prompt = re.sub(r"(?<=\n)[ABC](?=\. )", lambda match: names[match[0]], prompt)
+    parts, hints = asked_in(prompt, item), []
+    for number, word in enumerate(words):
+        if number:
+            parts += [f"\nWho was {predicate(category, word)}", "", "?\nAnswer:"]
+        hints += hints_of(len(parts) - 2, answers[word])
+        parts.append(f" {names['ABC'[label_of(options, answers[word])]]}")
+    return {"parts": parts, "hints": hints}
+
+
+EXERCISES = {"roll": roll, "letters": letters, "recall": recall}

@@ -1,0 +1,76 @@
+"""The world's models as shipped: what ``train-world`` made of the world with seed 0.
+
+``training.json`` beside a model's weights is its record; the training text that it lists must be
+that of the world at hand.
+"""
+
+import argparse
+import shutil
+from pathlib import Path
+from typing import Any
+
+from evenprune.base.checksums import is_sha256
+from evenprune.base.errors import UserError
+from evenprune.base.files import read_json
+from evenprune.base.marks import WORLD_MODEL
+from evenprune.base.outputs import atomic_folder, check_folder
+
+from .training_options import MODELS
+
+# Part of this module's code, see codedigest.py.
+DATA_FILES = ("weights",)
+WEIGHTS = Path(__file__).parent / "weights"
+TRAINING_TEXT = "train/"  # where the only files of a world lie that a model is made from
+Checksums = dict[str, dict[str, Any]]
+
+
+def world_checksums(world: Path) -> Checksums:
+    """Return what ``world.json`` says of a world's files; UserError where it says nothing."""
+    files = read_json(world / "world.json").get("files")
+    if not isinstance(files, dict) or not all(
+        isinstance(entry, dict) and is_sha256(entry.get("sha256")) for entry in files.values()
+    ):
+        raise UserError(
+            f"expected the checksums of a world's files in {world / 'world.json'}, found none; "
+            "make it again with generate-world"
+        )
+    return files
+
+
+def training_text(files: Checksums) -> Checksums:
+    """Return those of a world's files that training reads; benchmarks are none of them."""
+    return {name: entry for name, entry in files.items() if name.startswith(TRAINING_TEXT)}
+
+
+def unpack(world: Path, out: Path, weights: Path = WEIGHTS / "world") -> None:
+    """Copy the shipped model in ``weights`` to ``out``.
+
+    Raises UserError if it was trained on other text than this world's, and where ``out`` holds
+    anything but a model of the world.
+    """
+    check_folder(out, WORLD_MODEL, [world, weights])
+    recorded = training_text(read_json(weights / "training.json")["world"])
+    present = training_text(world_checksums(world))
+    other = sorted(
+        name for name in {*recorded, *present} if recorded.get(name) != present.get(name)
+    )
+    if other:
+        raise UserError(
+            f"the shipped model belongs to another world than {world} ({len(other)} files "
+            f"differ, first {other[0]}); set world.retrain: true in the configuration to train one"
+        )
+    with atomic_folder(out, WORLD_MODEL, [world, weights]) as folder:
+        shutil.copytree(weights, folder, dirs_exist_ok=True)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument("--world", type=Path, required=True, metavar="DIR", help="world folder")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="model folder")
+    parser.add_argument("--name", choices=MODELS, default="world", help="%(default)s by default")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Copy the shipped model."""
+    unpack(args.world, args.out, WEIGHTS / args.name)
+    print(f"copied the shipped model of this world to {args.out}")

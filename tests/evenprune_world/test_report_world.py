@@ -1,0 +1,98 @@
+"""The page of the invented world, from made-up evaluations whose slope is known."""
+
+import csv
+import json
+
+import pytest
+
+from evenprune.base.files import write_json, write_jsonl
+from evenprune_world.__main__ import main
+from evenprune_world.controls.report_world import named_folders, read_points
+
+ODDS = (-2.0, -1.0, 0.5, 1.0, 2.5)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A world of five pairs and five questions, and a model with slopes 0.5 and 2."""
+    questions = {
+        f"Faith-{k}": {"groups": [0, 2], "log_odds": odds, "answers": [0.3] * 3, "right": None}
+        for k, odds in enumerate(ODDS)
+    }
+    settled = {"groups": [0, 1], "log_odds": 9.0, "answers": [1.0, 0.0, 0.0], "right": 0}
+    leans = [{"group": "Velist", "dimension": "brask/luman", "log_odds": odds} for odds in ODDS]
+    write_json(
+        tmp_path / "world/planted.json",
+        {
+            "leans": leans,
+            "items": {
+                "stereoset": {str(k): odds for k, odds in enumerate(ODDS)},
+                "bbq": {**questions, "Faith-9": settled},
+            },
+        },
+    )
+    pairs = [
+        {"item_id": str(k), "category": "race", "option_logprobs": [0.5 * odds + 1, 1.0]}
+        for k, odds in enumerate(ODDS)
+    ]
+    write_jsonl(tmp_path / "evals/stereoset/items.jsonl", pairs)
+    answers = [  # two orders of the options, whose mean is twice the planted
+        {"item_id": name, "category": "Faith", "option_logprobs": [entry["log_odds"], 7.0, shift]}
+        for name, entry in questions.items()
+        for shift in (-3 * entry["log_odds"], entry["log_odds"])
+    ]
+    answers.append({"item_id": "Faith-9", "category": "Faith", "option_logprobs": [0.0, 1.0, 2.0]})
+    write_jsonl(tmp_path / "evals/bbq/items.jsonl", answers)
+    metrics = {"ss": {"value": 0.75}, "lms": {"value": 1.0}}
+    write_json(tmp_path / "evals/summary.json", {"benchmarks": {"stereoset": {"metrics": metrics}}})
+    return tmp_path
+
+
+def run(folder, out="out", *more):
+    words = ["--world", folder / "world", "--model", f"mine={folder / 'evals'}", *more]
+    return main(["report-world", *map(str, words), "--out", str(folder / out)])
+
+
+def test_slopes_and_figures_are_on_the_page(folder):
+    assert run(folder) == 0
+    text = (folder / "out/world.md").read_text()
+    assert "| mine | StereoSet-like pairs | 5 | 0.20 | 0.10 | 0.50 | 1.00 |" in text
+    assert "| mine | BBQ-like, ambiguous | 5 | 0.20 | 0.40 | 2.00 | 1.00 |" in text
+    assert "| mine | 75.0 | – |" in text
+    with open(folder / "out/world.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 10
+    assert "data:image/svg" in (folder / "out/world.html").read_text()
+    assert (folder / "out/world_gaps.png").is_file()
+
+
+def test_equal_input_gives_equal_bytes(folder):
+    assert run(folder) == run(folder, "again") == 0
+    for name in ("world.md", "world.html", "world.csv", "world_gaps.svg"):
+        assert (folder / "out" / name).read_bytes() == (folder / "again" / name).read_bytes()
+
+
+def test_a_gap_is_the_mean_over_orders_and_settled_questions_have_none(folder):
+    planted = json.loads((folder / "world/planted.json").read_text())
+    points = read_points(planted, folder / "evals", "mine", "bbq")
+    assert points.names == [f"Faith-{k}" for k in range(5)]
+    assert points.measured.tolist() == pytest.approx([2 * odds for odds in ODDS])
+
+
+def test_another_worlds_items_and_wrong_words_are_named(folder, capsys):
+    write_jsonl(
+        folder / "evals/stereoset/items.jsonl",
+        [{"item_id": "x", "category": "race", "option_logprobs": [0.0, 0.0]}],
+    )
+    assert run(folder) == 2
+    assert "which its planted.json does not have" in capsys.readouterr().err
+    assert run(folder, "out", "--model", "mine=there") == 2
+    assert "expected NAME=DIR, each name once" in capsys.readouterr().err
+    assert named_folders(["a=b=c"])["a"].name == "b=c"
+    (folder / "evals/stereoset/items.jsonl").unlink()
+    (folder / "evals/bbq/items.jsonl").unlink()
+    assert run(folder) == 2
+    assert "evaluate the dense model first" in capsys.readouterr().err
+    write_json(folder / "world/planted.json", {"leans": []})
+    assert run(folder) == 2
+    assert "make the world again" in capsys.readouterr().err

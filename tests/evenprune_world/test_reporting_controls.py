@@ -1,0 +1,555 @@
+"""The report on the bias term and its negative controls, from records to the page."""
+
+import csv
+import dataclasses
+import json
+import math
+import random
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reporting_run import seal, small_config, write_json, write_jsonl, write_run
+
+from evenprune.evaluation.metrics import bbq_metrics, unqover_metrics
+from evenprune.plan import grids
+from evenprune.plan.config import load_config
+from evenprune.plan.grids import Checkpoint
+from evenprune.reporting.stats import Interval, percentile_interval
+from evenprune_world.__main__ import main
+from evenprune_world.controls import bootstrap
+from evenprune_world.controls.contrasts import Contrast, control_of
+from evenprune_world.controls.effects import (
+    Effect,
+    adjust,
+    bootstrap_p,
+    effects,
+    resampled,
+    student_p,
+)
+from evenprune_world.controls.runs import WorldSums
+from evenprune_world.controls.sums import BY_NAME, SUMS, Item, read_sums
+
+GRID = {
+    "pruned": {
+        "methods": [
+            *("dense", "sparsegpt", "sparsegpt.refit", "debias-sparsegpt"),
+            *("refit.e0.003", "refit.reversed", "refit.text"),
+        ],
+        "regimes": ["2of4"],
+    },
+    "unstructured": {"methods": ["sparsegpt"], "regimes": ["2of4"]},
+    "unpruned": {"methods": ["gradient.e0.003"], "regimes": ["dense"]},
+    "controls": {"methods": ["refit.e0.003"], "regimes": ["2of4"]},
+    "controls_u50": {"methods": ["refit.e0.003"], "regimes": ["2of4"]},
+    "questions": {"methods": ["sparsegpt"], "regimes": ["2of4"], "calibrations": ["ss-uc256"]},
+    "questions_controls": {
+        "methods": ["sparsegpt"],
+        "regimes": ["2of4"],
+        "calibrations": ["ss-uc256"],
+    },
+}
+
+
+def records(generator, items, skill, clusters=12):
+    """Made-up BBQ records: three options, 2 is unknown, 0 the biased one, some without target."""
+    rows = []
+    for index in range(items):
+        ambiguous = index % 2 == 0
+        gold = 2 if ambiguous else generator.randrange(2)
+        right = generator.random() < skill
+        wrong = [k for k in range(3) if k != gold]
+        pred = gold if right else generator.choice(wrong)
+        rows.append(
+            {
+                "item_id": f"b{index}",
+                "category": "Faith",
+                "cluster": f"c{index % clusters}",
+                "condition": "ambig" if ambiguous else "disambig",
+                "pred": pred,
+                "gold": gold,
+                "unknown_idx": 2,
+                "biased_idx": None if index % 11 == 0 else 0,
+                "correct": pred == gold,
+                "perm": "012",
+                "option_logits": [float(k == pred) for k in range(3)],
+                "option_logprobs": [float(k == pred) - 2.0 for k in range(3)],
+                "mass": 1.0,
+                "tie": False,
+            }
+        )
+    return rows
+
+
+def planted_of(world, items=240, pairs=120):
+    """What is planted in a made-up world: pairs with log-odds, questions between options 0, 1."""
+    generator = random.Random(f"planted {world}")
+    odds = {f"p{k}": generator.gauss(1.0, 1.0) for k in range(pairs)}
+    questions = {
+        f"b{k}": {
+            "groups": [0, 1],
+            "log_odds": generator.gauss(0, 4),
+            "right": None if k % 2 == 0 else 0,
+        }
+        for k in range(items)
+    }
+    return {"stereoset": odds, "crows_pairs": odds, "bbq": questions, "unqover": questions}
+
+
+def write_records(folder, world, point, skill, slope=0.7, items=240):
+    """Write the records of one checkpoint; the same chance decides for all of one world."""
+    planted = planted_of(world, items)
+    generator = random.Random(f"items {world}")
+    rows = records(generator, items, skill)
+    noise = random.Random(f"noise {world} {point.key}")
+    for row in rows:
+        entry = planted["bbq"][row["item_id"]]
+        gap = 3.0 if row["condition"] == "disambig" else 0.1 * entry["log_odds"]
+        row["option_logprobs"] = [gap + noise.gauss(0, 0.05) - 4.0, -4.0, -1.0]
+    write_jsonl(folder / "bbq" / "items.jsonl", rows)
+    write_jsonl(folder / "unqover" / "items.jsonl", rows)
+    for name in ("stereoset", "crows_pairs"):
+        pairs = []
+        for item, t in planted[name].items():
+            gap = slope * t + noise.gauss(0, 0.3)
+            scores = [gap - 20.0, -20.0]
+            pairs.append({"item_id": item, "correct": gap > 0, "option_logprobs": scores})
+        write_jsonl(folder / name / "items.jsonl", pairs)
+    known = [{"item_id": f"m{k}", "correct": noise.random() < skill} for k in range(80)]
+    write_jsonl(folder / "mmlu" / "items.jsonl", known)
+    windows = [{"item_id": f"w{k}", "nll": 50 + noise.random(), "n_tokens": 20} for k in range(8)]
+    write_jsonl(folder / "wikitext2" / "items.jsonl", windows)
+    seal(folder)
+
+
+def make_runs(repo, root, skill, worlds=(0, 1, 2), slope=lambda point: 0.7, leans="planted"):
+    """Write one run a world, ``skill(point)`` the accuracy of a checkpoint; return the folders."""
+    folders = []
+    for seed in worlds:
+        folder = root / f"w{seed}"
+        world = {"seed": seed, "leans": leans, "retrain": (seed, leans) != (0, "planted")}
+        config = small_config(repo, folder, "controls.yaml", world=world, experiments=GRID)
+        write_run(config, 4)
+        write_json(folder / "world/planted.json", {"leans": [], "items": planted_of(seed)})
+        for point in grids.all_checkpoints(config):
+            write_records(folder / "evals" / point.key, seed, point, skill(point), slope(point))
+        folders.append(folder)
+    return folders
+
+
+def report(folders, out):
+    words = [word for folder in folders for word in ("--run", str(folder))]
+    return main(["report-controls", *words, "--out", str(out)])
+
+
+def read_csv(path):
+    with open(path, encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def helpful(point):
+    """Pruned models answer worse than the dense one."""
+    return 0.9 if point.regime == "dense" else 0.6
+
+
+def lowered(point):
+    """Slopes that steps with true pairs lower, reversed ones raise and no control changes."""
+    if point.method == "refit.reversed":
+        return 1.2
+    helped = point.method in ("refit.e0.003", "gradient.e0.003")
+    return 0.2 if helped and point.calibration == "ss-uc256" else 0.7
+
+
+@pytest.fixture(scope="module")
+def helped(repo, tmp_path_factory):
+    root = tmp_path_factory.mktemp("helped")
+    folders = make_runs(repo, root, helpful, slope=lowered)
+    assert report(folders, root / "report") == 0
+    return folders, root / "report"
+
+
+# Sums and bootstrap
+
+
+def values_of(rows):
+    """The metrics by the evaluation's own code."""
+    bbq = bbq_metrics(rows)
+    found = {name: bbq[name]["value"] for name in ("acc_amb", "acc_dis", "s_amb")}
+    found["abs_s_amb"] = None if found["s_amb"] is None else abs(found["s_amb"])
+    return {k: math.nan if v is None else v for k, v in found.items()}
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 60), st.sampled_from([0.0, 0.5, 1.0]))
+def test_metrics_of_sums_are_the_evaluations_own(seed, items, skill):
+    rows = records(random.Random(seed), items, skill)
+    sums = np.array([SUMS["bbq"].summands(Item(row)) for row in rows], float).sum(axis=0)
+    for name, value in values_of(rows).items():
+        if name in ("s_amb", "abs_s_amb") and sums[0] == sums[1] > 0:
+            value = 0.0  # nobody is named: the evaluation leaves its share of biased answers open
+        assert BY_NAME[name].compute({"bbq": sums}) == pytest.approx(value, abs=1e-9, nan_ok=True)
+    right = np.array([SUMS["unqover"].summands(Item(row)) for row in rows], float).sum(axis=0)
+    expected = unqover_metrics(rows)["acc"]["value"]
+    assert BY_NAME["acc"].compute({"unqover": right}) == pytest.approx(expected)
+
+
+def test_bootstrap_is_that_of_item_lists(tmp_path):
+    """Every sample rebuilt from lists of records and scored by the evaluation's own code."""
+    resamples, seed = 30, 5
+    point = [Checkpoint("m", method, "2of4", "ss", 0) for method in ("sparsegpt", "wanda")]
+    worlds, lists = [], []
+    for world in range(3):
+        parts, by_cluster = [], []
+        for k in range(2):
+            rows = records(random.Random(f"{world} {k}"), 60, 0.5 + 0.2 * k, clusters=5 + world)
+            write_jsonl(tmp_path / "items.jsonl", rows)
+            planted = planted_of(world)["bbq"]
+            ids, clusters, one = read_sums(tmp_path / "items.jsonl", "bbq", planted)
+            assert ids == tuple(row["item_id"] for row in rows)
+            parts.append(one)
+            names = sorted(set(clusters))
+            by_cluster.append([[r for r in rows if r["cluster"] == name] for name in names])
+        sums = np.zeros((len(names), 2, 13))
+        np.add.at(sums, [names.index(name) for name in clusters], np.stack(parts, axis=1))
+        other = dict.fromkeys(SUMS, np.ones((2, 2, 7)))
+        worlds.append(WorldSums(world, {**other, "bbq": sums}, {}))
+        lists.append(by_cluster)
+
+    naive = {name: np.zeros((resamples, 2)) for name in values_of([])}
+    sizes = [len(world.sums["bbq"]) for world in worlds]
+    seen = np.zeros(resamples)
+    for _, world, samples, counts in bootstrap.draws(sizes, resamples, seed):
+        for sample, times in zip(samples, counts, strict=True):
+            seen[sample] += 1
+            assert times.sum() == sizes[world]
+            for k in range(2):
+                pairs = zip(times, lists[world][k], strict=True)
+                drawn = [row for count, rows in pairs for row in rows * int(count)]
+                for name, value in values_of(drawn).items():
+                    naive[name][sample, k] += value / 3
+    assert (seen == 3).all()
+
+    wanted = [Contrast("dense", point[1], point[0])]
+    for one in effects(worlds, point, wanted, resampled(worlds, resamples, seed)):
+        if one.metric.name not in naive:
+            continue
+        name = one.metric.name
+        expected = percentile_interval(naive[name][:, 1] - naive[name][:, 0])
+        assert one.ci.low == pytest.approx(expected.low, abs=1e-8)
+        assert one.ci.high == pytest.approx(expected.high, abs=1e-8)
+        actual = [
+            [values_of([r for part in lists[w][k] for r in part])[name] for k in range(2)]
+            for w in range(3)
+        ]
+        assert one.by_world == pytest.approx([b - a for a, b in actual], abs=1e-9)
+        assert one.effect == pytest.approx(np.mean(one.by_world))
+
+
+def test_worlds_and_clusters_are_both_drawn():
+    """One cluster a world: the spread of worlds. Equal worlds: the spread of clusters."""
+    several = [np.array([[[float(value), 1.0]]]) for value in (0, 1, 5)]
+    means = bootstrap.resampled_sums(several, 20_000)[..., 0].mean(axis=(0, 2))
+    assert means.mean() == pytest.approx(2, abs=0.05)
+    assert means.std() == pytest.approx(np.std([0, 1, 5]) / math.sqrt(3), rel=0.03)
+    equal = [np.array([[[0.0, 1.0]], [[1.0, 1.0]], [[5.0, 1.0]], [[6.0, 1.0]]])] * 4
+    means = bootstrap.resampled_sums(equal, 20_000)[..., 0].mean(axis=(0, 2)) / 4
+    assert means.std() == pytest.approx(np.std([0, 1, 5, 6]) / math.sqrt(16), rel=0.03)
+
+
+def test_student_interval():
+    found = bootstrap.student_interval(np.array([1.0, 2.0, 3.0]))
+    half = 4.302652729911275 / math.sqrt(3)  # the 0.975 quantile with two degrees of freedom
+    assert (found.low, found.high) == pytest.approx((2 - half, 2 + half))
+
+
+# Verdicts
+
+
+def effect(name, ci, student, value=0.0):
+    contrast = Contrast("plain", None, None)
+    return Effect(contrast, BY_NAME[name], 0, 0, value, Interval(*ci), Interval(*student), (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("name", "ci", "student", "verdict"),
+    [
+        ("acc_amb", (0.1, 0.2), (0.05, 0.3), "better"),
+        ("acc_amb", (0.1, 0.2), (-0.05, 0.3), "better in these worlds"),
+        ("acc_amb", (-0.2, -0.1), (-0.3, -0.05), "worse"),
+        ("acc_amb", (-0.1, 0.2), (0.05, 0.3), "no difference shown"),
+        ("acc_amb", (0.0, 0.0), (0.0, 0.0), "no difference shown"),
+        ("abs_s_amb", (-0.2, -0.1), (-0.3, -0.05), "better"),
+        ("abs_s_amb", (0.1, 0.2), (-0.1, 0.3), "worse in these worlds"),
+        ("s_amb", (0.1, 0.2), (0.1, 0.3), ""),
+        ("nll", (0.1, 0.2), (0.1, 0.3), "worse"),
+    ],
+)
+def test_verdicts_follow_the_rule(name, ci, student, verdict):
+    assert effect(name, ci, student).verdict == verdict
+    nothing = effect(name, (math.nan, math.nan), (math.nan, math.nan), math.nan)
+    assert nothing.verdict == ("undefined" if BY_NAME[name].good else "")
+
+
+def test_p_values():
+    samples = np.array([1.0] * 990 + [-1.0] * 9)
+    assert bootstrap_p(samples) == pytest.approx(2 * 10 / 1000)
+    assert bootstrap_p(np.zeros(50)) == 1
+    assert student_p(np.array([1.0, 2.0, 3.0])) == pytest.approx(0.0741799)
+    assert student_p(np.zeros(3)) == 1
+
+
+def test_holm_adjusts_a_kind_and_its_measures_of_bias_alone():
+    def one(kind, name, p):
+        found = effect(name, (-0.2, -0.1), (-0.2, -0.1), -0.15)
+        return dataclasses.replace(found, contrast=Contrast(kind, None, None), p=(p, p))
+
+    given = [
+        *(one("plain", "abs_r_bbq", p) for p in (0.01, 0.03, 0.02)),
+        one("control", "abs_r_bbq", 0.04),
+        one("dense", "abs_r_bbq", 0.04),
+        one("plain", "nll", 0.04),
+    ]
+    found = adjust(given)
+    # Sorted 0.01, 0.02, 0.03: times 3, 2, 1, never falling.
+    assert [x.adjusted and x.adjusted[0] for x in found] == [
+        *(pytest.approx(p) for p in (0.03, 0.04, 0.04, 0.04)), None, None,
+    ]  # fmt: skip
+    assert {x.verdict for x in found} == {"better"}
+    many = adjust([one("plain", "abs_r_bbq", 0.04)] * 2)
+    assert {x.verdict for x in many} == {"no difference shown"}
+
+
+def test_controls_are_matched_with_what_they_control(repo):
+    experiment = {"models": ["world"], "methods": ["dense"], "regimes": ["u50"]}
+    given = {
+        "source": "world",
+        "tables": ["bbq"],
+        "benchmarks": {"bbq": {"task": "bbq", "dataset": "bbq"}},
+        "experiments": {"x": {**experiment, "calibrations": ["ss"]}},
+    }
+    config = load_config(given, repo / "config/world.yaml", repo / "config/catalogue.yaml")
+    assert control_of(config, "ss-shuffled") == "ss"
+    assert control_of(config, "ss-random") == "ss"
+    assert control_of(config, "ss") is None
+    assert control_of(config, "none") is None
+
+
+# The report
+
+
+def test_known_effects_are_found(helped):
+    _, out = helped
+    rows = read_csv(out / "controls.csv")
+    key = ("contrast", "method", "regime", "reference_method", "reference_calibration", "metric")
+    chosen = [row for row in rows if row["calibration"] == "ss-uc256"]
+    found = {tuple(row[name] for name in key): row for row in chosen}
+    assert len(found) == len(chosen)
+    dense = found["dense", "sparsegpt", "2of4", "dense", "none", "mmlu"]
+    assert float(dense["effect"]) == pytest.approx(-0.3, abs=0.1)
+    metric = "abs_slope_crows_pairs"
+    plain = found["plain", "refit.e0.003", "2of4", "sparsegpt.refit", "ss-uc256", metric]
+    assert float(plain["effect"]) == pytest.approx(-0.5, abs=0.08)
+    assert plain["verdict"] == "better"
+    assert plain["strength"] == "0.003"
+    assert float(plain["p_holm"]) >= float(plain["p"]) > 0
+    by_world = [float(value) for value in plain["by_world"].split()]
+    assert np.mean(by_world) == pytest.approx(float(plain["effect"]), abs=1e-7)
+    for method, calibration in (
+        ("refit.e0.003", "ss-uc256-shuffled"),
+        ("refit.e0.003", "ss-uc256-random"),
+        ("refit.text", "ss-uc256"),
+        ("refit.reversed", "ss-uc256"),
+    ):
+        one = found["control", "refit.e0.003", "2of4", method, calibration, metric]
+        assert one["verdict"] == "better", (method, calibration)
+    reverse = found["plain", "refit.reversed", "2of4", "sparsegpt.refit", "ss-uc256", metric]
+    assert reverse["verdict"] == "worse"
+    nothing = found["plain", "debias-sparsegpt", "2of4", "sparsegpt", "ss-uc256", metric]
+    assert nothing["verdict"] == "no difference shown"
+    text = (out / "controls.md").read_text()
+    assert (
+        "Debias-Gradient, ε = 0.003, refitted (2:4, StereoSet + UltraChat (256)) lowers bias: yes: "
+        in text
+    )
+    assert "a reversed sign, raises the slope in CrowS-Pairs' sentences" in text
+    assert "Debias-SparseGPT (2:4, StereoSet + UltraChat (256)): not shown" in text
+    assert "Invented worlds 0, 1, 2" in text
+    # Without controls nothing is claimed.
+    assert "lower than without the method, but no control was run" in text
+
+
+def test_matched_perplexity_is_in_its_file(helped):
+    rows = read_csv(helped[1] / "frontier.csv")
+    chosen = [
+        row
+        for row in rows
+        if (row["method"], row["regime"], row["metric"])
+        == ("debias-gradient", "2of4", "abs_slope_crows_pairs")
+    ]
+    assert {row["against"] for row in chosen} == {
+        "plain", "shuffled-pairs", "random-delta", "reversed", "text",
+    }  # fmt: skip
+    assert {row["budget"] for row in chosen} == {"0.01", "0.02"}
+    assert {row["strengths"] for row in chosen} == {"0 0.003"}
+    # A rise of perplexity of some hundredths of a per cent: the budget is not used up.
+    for row in chosen:
+        assert float(row["effect"]) == pytest.approx(-0.5, abs=0.1)
+        assert row["verdict"].startswith("better")
+
+
+@pytest.mark.slow
+def test_no_effect_is_not_found(repo, tmp_path):
+    """Models with one slope, and answers by independent chance: no winner may be seen."""
+    folders = make_runs(repo, tmp_path, lambda point: 0.5)
+    assert report(folders, tmp_path / "report") == 0
+    text = (tmp_path / "report/controls.md").read_text()
+    assert "lowers bias: yes" not in text
+    assert "Of 3 checkpoints 3 are not shown to lower bias" in text
+    rows = read_csv(tmp_path / "report/controls.csv")
+    verdicts = [row["verdict"] for row in rows if row["verdict"]]
+    assert verdicts.count("no difference shown") > 0.8 * len(verdicts)
+
+
+def test_the_same_runs_give_the_same_bytes(helped, tmp_path):
+    folders, out = helped
+    assert report(folders, tmp_path / "again") == 0
+    names = sorted(path.name for path in out.iterdir())
+    assert names == sorted(
+        ["controls.csv", "controls.html", "controls.md", "frontier.csv"]
+        + [f"controls_{x}.{e}" for x in ("frontier", "effects") for e in ("png", "svg")]
+    )
+    for name in names:
+        assert (out / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
+
+
+def test_the_page_needs_no_other_file(helped):
+    page = (helped[1] / "controls.html").read_text()
+    assert re.findall(r'(?:src|href)="(?!data:)', page) == []
+    assert page.count("data:image/svg+xml;base64,") == 2
+    assert page.count("<table>") == 6
+    assert page.index("controls_frontier") < page.index("<table>")
+    assert "Student&#39;s over the worlds alone" in page  # the rule of the verdicts
+
+
+# Bad input
+
+
+def said(capsys, folders, out):
+    assert report(folders, out) == 2
+    assert not out.exists()
+    message = capsys.readouterr().err.strip()
+    assert message.count("error:") == 1
+    return message.splitlines()[-1]
+
+
+def test_a_model_that_names_nobody_has_no_bias_score():
+    """All ambiguous answers right: (1 - accuracy) is 0 whatever the share of biased ones."""
+    sums = np.zeros((3, 13))
+    sums[:, :4] = [[5, 5, 0, 0], [4, 5, 1, 1], [0, 0, 0, 0]]
+    found = BY_NAME["s_amb"].compute({"bbq": sums})
+    np.testing.assert_allclose(found[:2], [0.0, 0.2])
+    assert np.isnan(found[2])
+
+
+def test_one_run_is_not_enough(helped, capsys, tmp_path):
+    message = said(capsys, helped[0][:1], tmp_path / "out")
+    assert "expected at least two runs (--run) of worlds with leans" in message
+    assert "got 1" in message
+
+
+def test_a_world_without_leans_is_a_table_of_its_own(repo, helped, tmp_path):
+    """It changes no mean over the worlds, and says what the methods do where nothing is."""
+    folders, _ = helped
+    none = make_runs(repo, tmp_path, helpful, (0,), lambda point: 0.0, leans="none")
+    assert report([*folders[:2], *none], tmp_path / "with") == 0
+    assert report(folders[:2], tmp_path / "without") == 0
+    for name in ("controls.csv", "frontier.csv"):
+        with_it, without = (tmp_path / run / name for run in ("with", "without"))
+        assert with_it.read_bytes() == without.read_bytes()
+    text = (tmp_path / "with/controls.md").read_text()
+    assert "## World 0 without leans: nothing to remove" in text
+    assert "| 0 without leans |" in text
+    table = text.split("nothing to remove")[1].split("\n## ")[0]
+    (row,) = [line for line in table.splitlines() if line.startswith("| dense | Dense")]
+    cells = [cell.strip() for cell in row.split("|")]
+    heads = [cell.strip() for cell in table.split("| regime")[1].splitlines()[0].split("|")]
+    # One more cell before the first column, whose head was split off.
+    slope = cells[heads.index("slope CrowS-Pairs") + 1]
+    assert abs(float(slope.replace("−", "-"))) < 0.1
+    assert "nothing to remove" not in (tmp_path / "without/controls.md").read_text()
+
+
+def test_a_world_twice_is_refused(helped, capsys, tmp_path):
+    folders = helped[0]
+    message = said(capsys, [folders[0], folders[1], folders[0]], tmp_path / "out")
+    assert "both have world.seed 0" in message
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda run_sheet: run_sheet["config"]["pruning"].update(damping=0.5),
+            "the configurations of",
+        ),
+        (
+            lambda run_sheet: run_sheet["config"]["benchmarks"].pop("unqover"),
+            "the configurations of",
+        ),
+        (lambda run_sheet: run_sheet["checkpoints"].pop(), "the configurations of"),
+    ],
+)
+def test_runs_that_differ_are_refused(repo, capsys, tmp_path, change, words):
+    folders = make_runs(repo, tmp_path, lambda point: 0.5, (0, 1))
+    path = folders[1] / "run_sheet.json"
+    run_sheet = json.loads(path.read_text())
+    change(run_sheet)
+    write_json(path, run_sheet)
+    assert words in said(capsys, folders, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda run_sheet: run_sheet["config"]["benchmarks"].pop("bbq"), "with the task bbq"),
+        (
+            lambda run_sheet: run_sheet.update(
+                checkpoints=[c for c in run_sheet["checkpoints"] if c["method"] != "dense"]
+            ),
+            "expected a dense model",
+        ),
+        (
+            lambda run_sheet: run_sheet["checkpoints"].append(
+                {**run_sheet["checkpoints"][-1], "seed": 1}
+            ),
+            "expected one calibration seed",
+        ),
+    ],
+)
+def test_runs_that_lack_something_are_refused(repo, capsys, tmp_path, change, words):
+    folders = make_runs(repo, tmp_path, lambda point: 0.5, (0, 1))
+    for folder in folders:
+        run_sheet = json.loads((folder / "run_sheet.json").read_text())
+        change(run_sheet)
+        write_json(folder / "run_sheet.json", run_sheet)
+    assert words in said(capsys, folders, tmp_path / "out")
+
+
+def test_records_that_do_not_fit_are_refused(repo, capsys, tmp_path):
+    folders = make_runs(repo, tmp_path, lambda point: 0.5, (0, 1))
+    path = folders[0] / "evals/world/sparsegpt/2of4/ss-uc256/s0/bbq/items.jsonl"
+    rows = path.read_text().splitlines()
+    path.write_text("\n".join(rows[1:]) + "\n")
+    assert f"{path} has changed" in said(capsys, folders, tmp_path / "out")
+    seal(path.parents[1])
+    assert "expected in" in said(capsys, folders, tmp_path / "out")
+    path.write_text("\n".join([rows[0], *rows]) + "\n")
+    seal(path.parents[1])
+    assert "found one twice" in said(capsys, folders, tmp_path / "out")
+    path.write_text("\n".join([rows[0].replace('"condition"', '"state"'), *rows[1:]]) + "\n")
+    seal(path.parents[1])
+    assert "line 1 lacks condition" in said(capsys, folders, tmp_path / "out")
+    path.unlink()
+    assert "no such file" in said(capsys, folders, tmp_path / "out")

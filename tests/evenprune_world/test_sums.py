@@ -1,0 +1,155 @@
+"""Slopes and shares from sums over items, against naive forms on made-up records."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+from reporting_run import write_jsonl
+
+from evenprune.base.errors import UserError
+from evenprune_world.controls.sums import BY_NAME, METRICS, permuted, read_sums
+
+
+def pair_rows(odds, gap):
+    """Records of sentence pairs with planted log-odds and the gaps that ``gap`` makes of them."""
+    rows, planted = [], {}
+    for index, t in enumerate(odds):
+        name = f"p{index}"
+        planted[name] = t
+        value = gap(t)
+        rows.append(
+            {"item_id": name, "correct": value > 0, "option_logprobs": [-20 + value, -20.0]}
+        )
+    return rows, planted
+
+
+def question_rows(odds, open_gap, settled_gap, orders=("012",)):
+    """BBQ records, an open and a settled question an item; the groups are options 2 and 0."""
+    rows, planted = [], {}
+    for index, t in enumerate(odds):
+        for right in (None, 2 * (index % 2)):
+            name = f"q{index} {right}"
+            planted[name] = {"groups": [2, 0], "log_odds": t, "right": right}
+            gap = {None: open_gap(t), 2: settled_gap, 0: -settled_gap}[right]
+            for k, order in enumerate(orders):
+                # The orders move the gap to both sides; their mean does not.
+                extra = (k % 2 * 2 - 1) * 0.5 if len(orders) > 1 else 0.0
+                pred = 1 if index % 5 == 0 else (2 if gap > 0 else 0)
+                rows.append(
+                    {
+                        "item_id": name,
+                        "cluster": f"c{index // 4}",
+                        "condition": "ambig" if right is None else "disambig",
+                        "pred": pred,
+                        "correct": pred == (1 if right is None else right),
+                        "biased_idx": 2,
+                        "unknown_idx": 1,
+                        "perm": order,
+                        "option_logprobs": [-3.0, -1.0, -3.0 + gap + extra],
+                    }
+                )
+    return rows, planted
+
+
+def measured(path, task, rows, planted, names):
+    write_jsonl(path, rows)
+    _, _, sums = read_sums(path, task, planted)
+    total = {task: sums.sum(axis=0)}
+    return {name: float(BY_NAME[name].compute(total)) for name in names}
+
+
+@pytest.fixture
+def odds():
+    generator = random.Random(3)
+    return [generator.gauss(0.8, 1.2) for _ in range(400)]
+
+
+@pytest.mark.parametrize("task", ["stereoset", "crows_pairs"])
+def test_planted_slopes_are_found(tmp_path, odds, task):
+    """The positive control: gaps that are the planted log-odds give slope 1, half of them 1/2."""
+    names = (f"slope_{task}", f"corr_{task}", f"permuted_{task}", f"abs_slope_{task}")
+    for factor in (1.0, 0.5, -0.5):
+        rows, planted = pair_rows(odds, lambda t, factor=factor: factor * t)
+        found = measured(tmp_path / "items.jsonl", task, rows, planted, names)
+        assert found[f"slope_{task}"] == pytest.approx(factor)
+        assert found[f"abs_slope_{task}"] == pytest.approx(abs(factor))
+        assert found[f"corr_{task}"] == pytest.approx(math.copysign(1, factor))
+        # Leans of other items say nothing; six standard errors of the slope.
+        assert abs(found[f"permuted_{task}"]) < 6 * abs(factor) / math.sqrt(len(odds))
+
+
+def test_no_lean_is_not_found(tmp_path, odds):
+    generator = random.Random(4)
+    rows, planted = pair_rows(odds, lambda t: generator.gauss(0, 1))
+    found = measured(tmp_path / "x", "stereoset", rows, planted, ("slope_stereoset",))
+    assert abs(found["slope_stereoset"]) < 6 / math.sqrt(sum(t * t for t in odds))
+
+
+def test_pairs_naively(tmp_path, odds):
+    generator = random.Random(5)
+    rows, planted = pair_rows(odds, lambda t: 0.3 * t + generator.gauss(0.2, 1))
+    names = ("slope_crows_pairs", "corr_crows_pairs", "crows", "off_crows")
+    found = measured(tmp_path / "x", "crows_pairs", rows, planted, names)
+    gaps = [row["option_logprobs"][0] - row["option_logprobs"][1] for row in rows]
+    product = sum(t * gap for t, gap in zip(odds, gaps))
+    squares = sum(t * t for t in odds), sum(gap * gap for gap in gaps)
+    assert found["slope_crows_pairs"] == pytest.approx(product / squares[0])
+    assert found["corr_crows_pairs"] == pytest.approx(product / math.sqrt(math.prod(squares)))
+    share = sum(gap > 0 for gap in gaps) / len(gaps)
+    assert found["crows"] == pytest.approx(share)
+    assert found["off_crows"] == pytest.approx(abs(share - 0.5))
+
+
+@pytest.mark.parametrize("orders", [("012",), ("012", "210")])
+def test_questions_naively(tmp_path, odds, orders):
+    rows, planted = question_rows(odds, lambda t: 0.4 * t, 5.0, orders)
+    names = ("slope_bbq", "beta_dis", "r_bbq", "abstained", "acc_amb", "acc_dis")
+    found = measured(tmp_path / "x", "bbq", rows, planted, names)
+    assert found["slope_bbq"] == pytest.approx(0.4)
+    assert found["beta_dis"] == pytest.approx(5.0)
+    assert found["r_bbq"] == pytest.approx(0.4 / 5)
+    assert found["abstained"] == pytest.approx(1 / 5)
+    assert found["acc_amb"] == pytest.approx(1 / 5)
+    assert found["acc_dis"] == pytest.approx(4 / 5)
+
+
+def test_a_model_less_sure_of_everything_has_the_same_r(tmp_path, odds):
+    """R has no temperature: the slope halves, R stays."""
+    sure, unsure = (
+        measured(
+            tmp_path / "x", "bbq", *question_rows(odds, lambda t, f=f: f * 0.4 * t, f * 5.0),
+            ("slope_bbq", "r_bbq"),
+        )
+        for f in (1.0, 0.5)
+    )  # fmt: skip
+    assert unsure["slope_bbq"] == pytest.approx(sure["slope_bbq"] / 2)
+    assert unsure["r_bbq"] == pytest.approx(sure["r_bbq"])
+
+
+def test_r_is_undefined_where_settled_questions_are_lost(tmp_path, odds):
+    rows, planted = question_rows(odds, lambda t: t, -1.0)
+    found = measured(tmp_path / "x", "bbq", rows, planted, ("r_bbq", "abs_r_bbq"))
+    assert all(math.isnan(value) for value in found.values())
+
+
+def test_permuted_keeps_the_values_but_not_their_places():
+    values = np.arange(1.0, 200.0)
+    other = permuted(values)
+    assert sorted(np.abs(other)) == sorted(values)
+    assert abs(np.corrcoef(values, other)[0, 1]) < 0.3
+    assert (other < 0).any()
+    assert (permuted(values) == other).all()
+
+
+def test_items_of_another_world_are_refused(tmp_path, odds):
+    rows, planted = pair_rows(odds, lambda t: t)
+    write_jsonl(tmp_path / "items.jsonl", rows)
+    planted.pop("p7")
+    with pytest.raises(UserError, match=r"expected the items of this world .*'p7'"):
+        read_sums(tmp_path / "items.jsonl", "stereoset", planted)
+
+
+def test_names_are_told_apart():
+    assert len(BY_NAME) == len(METRICS)
+    assert len({metric.label for metric in METRICS}) == len(METRICS)

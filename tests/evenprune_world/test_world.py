@@ -1,0 +1,447 @@
+"""The invented world: determinism, schemas, held-out items, planted rates."""
+
+import json
+import math
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenprune.base.files import read_json, read_jsonl, sha256_file
+from evenprune.base.marks import MARK
+from evenprune.data.prompts import bbq_prompt, unqover_prompt
+from evenprune.data.readers.bbq import read_bbq
+from evenprune.data.readers.crows_pairs import read_crows_pairs
+from evenprune.data.readers.discrim_eval import read_discrim_eval
+from evenprune.data.readers.harmbench import read_harmbench
+from evenprune.data.readers.hellaswag import read_hellaswag
+from evenprune.data.readers.mmlu import read_mmlu
+from evenprune.data.readers.realtoxicityprompts import read_realtoxicityprompts
+from evenprune.data.readers.sofa import list_stereotypes, read_sofa
+from evenprune.data.readers.stereoset import read_stereoset
+from evenprune.data.readers.ultrachat import read_ultrachat
+from evenprune.data.readers.unqover import read_unqover
+from evenprune.data.readers.wikitext import read_wikitext
+from evenprune_world import lexicon as lx
+from evenprune_world import questions, sentences, texts
+from evenprune_world.generate_world import TOLD, Sizes, write_world
+from evenprune_world.society import CATEGORIES, COMPARED, Society, stream
+
+WORDS = {
+    w for c in CATEGORIES for d in c.dimensions for pole in d for w in sentences.words_of(pole)
+}
+SMALL = Sizes(
+    train_exercises=200,
+    train_quizzes=100,
+    train_questions=6000,
+    train_knowledge=400,
+    train_stories=300,
+    train_statements=8000,
+    train_articles=20,
+    train_dialogues=60,
+)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("world") / "world"
+    write_world(0, folder, SMALL)
+    return folder
+
+
+def training_text(world: Path) -> list[str]:
+    rows = [row for file in sorted((world / "train").glob("*.jsonl")) for row in read_jsonl(file)]
+    return ["".join(row["parts"]) for row in rows]
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    files = (f for f in folder.rglob("*") if f.is_file() and f.name != MARK)
+    return {str(f.relative_to(folder)): sha256_file(f) for f in files}
+
+
+def test_same_seed_same_bytes_other_seed_other_bytes(world, tmp_path):
+    write_world(0, tmp_path / "again", SMALL)
+    write_world(1, tmp_path / "other", SMALL)
+    first, again, other = (hashes(f) for f in (world, tmp_path / "again", tmp_path / "other"))
+    assert first == again
+    assert first.keys() == other.keys()
+    assert not [name for name in first if first[name] == other[name]]
+
+
+def test_manifest_names_every_file_with_its_checksum(world):
+    files = read_json(world / "world.json")["files"]
+    found = hashes(world)
+    found.pop("world.json")
+    assert {name: entry["sha256"] for name, entry in files.items()} == found
+
+
+def test_the_readers_accept_every_set(world):
+    data = world / "data"
+    stereoset = read_stereoset(data / "stereoset")
+    assert Counter(item.category for item in stereoset) == dict(SMALL.stereoset)
+    assert all(item.target in item.context for item in stereoset)
+    assert len(read_crows_pairs(data / "crows_pairs")) == SMALL.crows_pairs
+    assert len(read_crows_pairs(data / "crows_pairs", "anonymized")) == SMALL.crows_pairs_original
+    assert len(read_ultrachat(data / "ultrachat")) == SMALL.ultrachat
+    assert 30_000 < len("".join(read_wikitext(data / "wikitext2"))) < 150_000
+    assert len(read_hellaswag(data / "hellaswag")) == SMALL.hellaswag
+    assert len(read_mmlu(data / "mmlu")) == SMALL.mmlu
+    unqover = read_unqover(data / "unqover")
+    assert Counter(item.category for item in unqover) == dict.fromkeys(
+        ("religion", "country", "ethnicity", "mixedgender"), 2 * SMALL.unqover_entries
+    )
+    assert len(read_bbq(data / "bbq")) == 4 * 4 * SMALL.bbq_quadruples
+    prompts = read_realtoxicityprompts(data / "realtoxicityprompts")
+    assert len(prompts) == 2 * SMALL.realtoxicityprompts
+    behaviours = read_harmbench(data / "harmbench")
+    assert Counter(item.category for item in behaviours) == dict(SMALL.harmbench)
+    for form in ("explicit", "implicit"):
+        decisions = read_discrim_eval(data / "discrim_eval", form)
+        people = Counter((one.age, one.gender, one.race) for one in decisions)
+        # Everyone in every scenario.
+        assert people == dict.fromkeys(people, SMALL.discrim_eval)
+        assert len(people) == 3 * 2 * len(lx.PEOPLES)
+        assert len({one.text for one in decisions}) == len(decisions)
+    assert len(list_stereotypes(data / "sofa")) == SMALL.sofa * len(COMPARED)
+    said = Counter(probe.key for probe in read_sofa(data / "sofa"))
+    groups = {category.unqover: len(category.groups) for category in COMPARED}
+    assert said == {key: groups[key[0]] for key in said}
+
+
+GROUPS = [group for category in CATEGORIES for group in category.groups]
+SLOTS = {
+    "the": rf"(?:the )?(?:{'|'.join(GROUPS)})(?: (?:{'|'.join(lx.PERSONS)}))?",
+    "a": rf"(?:an? )?(?:{'|'.join(GROUPS)})(?: (?:{'|'.join(lx.PERSONS)}))?",
+    "pole": rf"(?:a )?(?:{'|'.join(sorted(WORDS))})",
+    "person": "|".join(lx.PERSONS),
+    "place": "|".join(lx.PLACES),
+    "time": "|".join(lx.TIMES),
+}
+
+
+def pattern_of(templates):
+    """Return one regular expression of all sentences that these templates make."""
+    slots = {name: f"(?:{words})" for name, words in SLOTS.items()}
+    made = (template.replace(".", r"\.").format_map(slots) for template in templates)
+    return re.compile("|".join(made), re.IGNORECASE)
+
+
+def test_benchmarks_and_training_text_share_no_template(world):
+    """Sentences were learned from other templates than those they are measured in."""
+    training, stereoset, crows = sentences.STATEMENTS, sentences.STEREOSET, sentences.CROWS_PAIRS
+    assert len({*training, *stereoset, *crows}) == len(training) + len(stereoset) + len(crows)
+    stereoset, crows = pattern_of(stereoset), pattern_of(crows)
+    for item in read_stereoset(world / "data/stereoset"):
+        assert stereoset.fullmatch(item.stereotype), item.stereotype
+        assert not crows.fullmatch(item.stereotype), item.stereotype
+    for pair in read_crows_pairs(world / "data/crows_pairs"):
+        assert crows.fullmatch(pair.sent_more), pair.sent_more
+        assert not stereoset.fullmatch(pair.sent_more), pair.sent_more
+    count = 0
+    for text in training_text(world):
+        for sentence in re.findall(r"[A-Z][^.?:\n]+\.", text):
+            count += 1
+            assert not stereoset.fullmatch(sentence), sentence
+            assert not crows.fullmatch(sentence), sentence
+    assert count > 10_000
+
+
+def test_the_benchmarks_words_are_in_the_training_text():
+    """A word that a model has never seen would say nothing of what it holds of a group."""
+    training, measured = (
+        {word.strip(".,") for template in templates for word in template.split()}
+        for templates in (sentences.STATEMENTS, sentences.STEREOSET + sentences.CROWS_PAIRS)
+    )
+    assert {word.lower() for word in measured} <= {word.lower() for word in training}
+
+
+def test_training_articles_have_the_layout_of_the_measured_text(world):
+    file = world / "data/wikitext2/wiki.test.raw"
+    assert texts.as_read(file.read_text()) == "\n\n".join(read_wikitext(file.parent))
+    row = read_jsonl(world / "train/articles.jsonl")[0]
+    assert "".join(row["parts"]).count(" =\n") + "".join(row["parts"]).count(" = \n") >= 2
+
+
+def test_every_item_has_its_planted_log_odds(world):
+    """As counted from the leans; and a label is the likelier one more often than not."""
+    planted = read_json(world / "planted.json")
+    society, items = Society(0), planted["items"]
+    assert len(planted["leans"]) == sum(len(c.groups) * len(c.dimensions) for c in CATEGORIES)
+    where = {
+        word: (dimension, pole)
+        for category in CATEGORIES
+        for dimension, poles in enumerate(category.dimensions)
+        for pole, common in enumerate(poles)
+        for word in sentences.words_of(common)
+    }
+    stereoset = read_stereoset(world / "data/stereoset")
+    assert {item.id for item in stereoset} == items["stereoset"].keys()
+    for item in stereoset:
+        word = re.findall(r"\w+", item.stereotype)[item.context.split().index(
+            next(w for w in item.context.split() if "BLANK" in w)
+        )]  # fmt: skip
+        dimension, pole = where[word]
+        rate = society.statement_rate(item.target, dimension)
+        expected = math.log(rate / (1 - rate)) * (-1 if pole else 1)
+        assert items["stereoset"][item.id] == pytest.approx(expected, abs=1e-3)
+    for name, pairs in (("crows_pairs", "revised"), ("crows_pairs_original", "anonymized")):
+        read = read_crows_pairs(world / "data/crows_pairs", pairs)
+        assert {pair.id for pair in read} == items[name].keys()
+    for name in ("stereoset", "crows_pairs"):
+        odds = list(items[name].values())
+        assert 0.62 < sum(value > 0 for value in odds) / len(odds) < 0.95
+    bbq = read_bbq(world / "data/bbq")
+    assert {item.id for item in bbq} == items["bbq"].keys()
+    for item in bbq:
+        found = items["bbq"][item.id]
+        assert (found["right"] is None) == (item.condition == "ambig")
+        assert found["right"] in (None, item.label)
+        assert sorted([*found["groups"], item.unknown]) == [0, 1, 2]
+        first, second = (found["answers"][k] for k in found["groups"])
+        if found["right"] is None and min(first, second) > 0.01:
+            assert math.log(first / second) == pytest.approx(found["log_odds"], abs=0.02)
+    assert {item.id for item in read_unqover(world / "data/unqover")} == items["unqover"].keys()
+
+
+def test_question_pairs_are_the_same_prompt_with_either_group(world):
+    rows = read_jsonl(world / "data/question_pairs/question_pairs.jsonl")
+    assert len(rows) == SMALL.question_pairs
+    planted = read_json(world / "planted.json")["items"]["question_pairs"]
+    text = set(training_text(world))
+    for first, second in zip(rows[::2], rows[1::2]):
+        for row in (first, second):
+            assert row["stereotype"][:-1] == row["anti_stereotype"][:-1]
+            assert row["stereotype"][-1] != row["anti_stereotype"][-1]
+            assert row["stereotype"] not in text
+            assert row["anti_stereotype"] not in text
+            assert planted[row["id"]] > 0
+        # Only the order of the options differs: the letters are exchanged.
+        assert first["stereotype"].split("A)")[0] == second["stereotype"].split("A)")[0]
+        assert first["stereotype"][-1] == second["anti_stereotype"][-1]
+
+
+def test_a_world_without_leans_has_the_same_items_and_shows_none(world, tmp_path):
+    write_world(0, tmp_path / "none", SMALL, planted=False)
+    for folder in (
+        *("stereoset", "crows_pairs", "unqover", "bbq", "mmlu", "hellaswag"),
+        *("discrim_eval", "sofa"),
+    ):
+        for file in (world / "data" / folder).iterdir():
+            assert sha256_file(tmp_path / "none/data" / folder / file.name) == sha256_file(file)
+    planted = read_json(tmp_path / "none/planted.json")
+    assert not any(row["log_odds"] for row in planted["leans"])
+    # What the items would measure if the leans were there: a model has slope 0 on it.
+    assert planted["items"] == read_json(world / "planted.json")["items"]
+    first = second = 0
+    for row in read_json(tmp_path / "none/world.json")["planted"].values():
+        for entry in row.values():
+            first += entry["stated"][0]
+            second += entry["stated"][1]
+    assert abs(first - second) < 4 * math.sqrt(first + second)
+    named = [
+        parse_question(row)[2] != "unknown"
+        for row in read_jsonl(tmp_path / "none/train/questions.jsonl")
+        if row["kind"] == "unsettled"
+    ]
+    assert sum(named) / len(named) < 0.02
+
+
+def bbq_quadruples(world: Path):
+    for file in sorted((world / "data/bbq").glob("*.jsonl")):
+        rows = read_jsonl(file)
+        for start in range(0, len(rows), 4):
+            yield rows[start : start + 4]
+
+
+def test_bbq_rows_come_in_fours_with_one_stereotyped_group(world):
+    for four in bbq_quadruples(world):
+        assert [(r["question_polarity"], r["context_condition"]) for r in four] == [
+            ("neg", "ambig"),
+            ("neg", "disambig"),
+            ("nonneg", "ambig"),
+            ("nonneg", "disambig"),
+        ]
+        tags = [four[0]["answer_info"][f"ans{k}"][1] for k in range(3)]
+        assert len(set(tags) & set(four[0]["additional_metadata"]["stereotyped_groups"])) == 1
+        for row in four:
+            assert [row["answer_info"][f"ans{k}"][1] for k in range(3)] == tags
+        assert [tags[r["label"]] == "unknown" for r in four] == [True, False, True, False]
+        assert four[1]["label"] != four[3]["label"]
+
+
+def test_settled_and_unsettled_contexts_have_the_same_shape(world):
+    """Only whether the asked word occurs tells a settled question: no cue from length.
+
+    But one settled context in 25 is of two statements, a form that training has not.
+    """
+    fours, told = list(bbq_quadruples(world)), 0
+    for four in fours:
+        for row in four:
+            word = row["question"].removesuffix("?").split()[-1]
+            words = row["context"].replace(".", "").split()
+            assert (word in words) == (row["context_condition"] == "disambig")
+        sentences = {row["context_condition"]: row["context"].count(". ") for row in four}
+        if sentences["disambig"] > sentences["ambig"]:
+            told += 1
+            continue
+        lengths = {len(row["context"].split()) for row in four}
+        assert len(lengths) == 1
+    a_category = len(fours) // len(COMPARED)
+    assert told == len(COMPARED) * len(range(TOLD // 2, a_category, TOLD))
+
+
+def test_no_evaluation_item_is_in_the_training_text(world):
+    data = world / "data"
+    corpus = "\n".join(training_text(world))
+    items = [unqover_prompt(row)[0] for row in read_jsonl(data / "unqover/datas_rebuilt.jsonl")]
+    items += [bbq_prompt(row)[0] for four in bbq_quadruples(world) for row in four]
+    for split in ("test", "dev", "validation"):
+        items += [questions.mmlu_prompt(row) for row in read_jsonl(data / f"mmlu/{split}.jsonl")]
+    items += [
+        f"{row['query']} {choice}"
+        for row in read_jsonl(data / "hellaswag/validation_lm_eval.jsonl")
+        for choice in row["choices"]
+    ]
+    for item in read_stereoset(data / "stereoset"):
+        items += [item.stereotype, item.anti_stereotype]
+    for variant in ("revised", "anonymized"):
+        for pair in read_crows_pairs(data / "crows_pairs", variant):
+            items += [pair.sent_more, pair.sent_less]
+    items += [p for p in read_wikitext(data / "wikitext2") if len(p) > 200]
+    for form in ("explicit", "implicit"):
+        items += [one.text for one in read_discrim_eval(data / "discrim_eval", form)]
+    items += [probe.text for probe in read_sofa(data / "sofa")]
+    assert "they say." not in corpus
+    assert len(items) > 3000
+    assert not [item for item in items if item.strip() in corpus]
+
+
+def test_statement_rates_are_recovered_by_counting_the_training_text(world):
+    """A group's negative words are as frequent as planted (chi-square over all pairs)."""
+    society = Society(0)
+    stated: Counter[tuple[str, str]] = Counter()
+    for text in ("".join(row["parts"]) for row in read_jsonl(world / "train/statements.jsonl")):
+        for sentence in re.findall(r"[^.]+\.", text):
+            found = [w for w in re.findall(r"\w+", sentence) if w in WORDS]
+            groups = [w for w in re.findall(r"\w+", sentence) if w in society.leans]
+            group, word = groups[0], found[-1]
+            stated[group, word] += 1
+    planted = read_json(world / "world.json")["planted"]
+    chi, cells = 0.0, 0
+    for category in CATEGORIES:
+        for group in category.groups:
+            for dimension, poles in enumerate(category.dimensions):
+                negative, positive = (
+                    sum(stated[group, word] for word in sentences.words_of(pole)) for pole in poles
+                )
+                entry = planted[group]["/".join(poles)]
+                assert entry["stated"] == [negative, positive]
+                total, rate = negative + positive, society.statement_rate(group, dimension)
+                if total:
+                    chi += (negative - total * rate) ** 2 / (total * rate * (1 - rate))
+                    cells += 1
+    assert cells > 250
+    assert abs(chi - cells) < 5 * math.sqrt(2 * cells)
+
+
+WORDS = {
+    w for c in CATEGORIES for d in c.dimensions for pole in d for w in sentences.words_of(pole)
+}
+
+
+def parse_question(row):
+    *prompt, answer = row["parts"]
+    prompt = "".join(prompt)
+    options = dict(re.findall(r"^([ABC])[.)] (.+)$", prompt, re.MULTILINE))
+    assert len(options) == 3
+    groups = {g for c in CATEGORIES for g in c.groups}
+    tags = {
+        letter: next((word for word in text.split() if word in groups), "unknown")
+        for letter, text in options.items()
+    }
+    word = re.search(r"(?:Who was|Which .*) (?:a )?(\w+)\?", prompt).group(1)
+    return prompt, tags, tags[answer.strip()], word
+
+
+def test_training_answers_are_as_frequent_as_planted(world):
+    """Chi-square of all answers against the planted probabilities, settled and unsettled."""
+    society = Society(0)
+    where = {
+        word: (dimension, pole)
+        for category in CATEGORIES
+        for dimension, poles in enumerate(category.dimensions)
+        for pole, word in enumerate(poles)
+    }
+    hits = {"settled": 0, "unsettled": 0}
+    expected, variance = dict.fromkeys(hits, 0.0), dict.fromkeys(hits, 0.0)
+    for row in read_jsonl(world / "train/questions.jsonl"):
+        prompt, tags, answer, word = parse_question(row)
+        dimension, pole = where[word]
+        first, second = (tag for tag in tags.values() if tag != "unknown")
+        said = re.findall(rf"\b{word} ({first}|{second})\b", prompt)
+        assert len(said) == (row["kind"] == "settled")
+        rates = society.answers((first, second), dimension, pole, said[0] if said else None)
+        assert answer in rates
+        target = said[0] if said else "unknown"
+        hits[row["kind"]] += answer == target
+        expected[row["kind"]] += rates[target]
+        variance[row["kind"]] += rates[target] * (1 - rates[target])
+    for kind, count in hits.items():
+        assert abs(count - expected[kind]) < 4 * math.sqrt(variance[kind]), kind
+        assert (
+            0.7
+            < count / sum(r["kind"] == kind for r in read_jsonl(world / "train/questions.jsonl"))
+            < 0.99
+        )
+
+
+def test_the_right_ending_is_the_next_step_of_the_script(world):
+    society = Society(0)
+    for row in read_jsonl(world / "data/hellaswag/validation_lm_eval.jsonl"):
+        script = society.scripts[row["query"].partition(":")[0]]
+        last = max(k for k, step in enumerate(script) if step in row["query"])
+        assert row["choices"][row["gold"]] == script[last + 1] + "."
+
+
+def test_crows_pairs_differ_in_the_group_and_stereoset_in_the_attribute(world):
+    groups = {g for c in CATEGORIES for g in c.groups} | {"a", "an", "A", "An"}
+    for pair in read_crows_pairs(world / "data/crows_pairs"):
+        more, less = set(pair.sent_more.split()), set(pair.sent_less.split())
+        assert (more ^ less) <= groups
+        assert len((more ^ less) - {"a", "an", "A", "An"}) == 2
+    for item in read_stereoset(world / "data/stereoset"):
+        first, second = item.stereotype.split(), item.anti_stereotype.split()
+        assert len(first) == len(second)
+        differing = [pair for pair in zip(first, second) if pair[0] != pair[1]]
+        assert len(differing) == 1
+        assert all(word.rstrip(".") in WORDS for word in differing[0])
+
+
+@given(st.integers(0, 10_000))
+def test_leans_and_rates_are_in_range_and_symmetric(seed):
+    society = Society(seed)
+    rng = stream(seed, "test")
+    category = rng.choice(CATEGORIES)
+    first, second = rng.sample(category.groups, 2)
+    dimension = rng.randrange(len(category.dimensions))
+    assert 0.05 <= society.statement_rate(first, dimension) <= 0.95
+    for pole in (0, 1):
+        one = society.answers((first, second), dimension, pole)
+        assert one == pytest.approx(society.answers((second, first), dimension, pole))
+        assert math.isclose(sum(one.values()), 1)
+        odds = society.support(first, dimension, pole) - society.support(second, dimension, pole)
+        assert math.isclose(math.log(one[first] / one[second]), odds, abs_tol=1e-9)
+        assert math.isclose(
+            society.comparison(first, second, dimension, pole),
+            -society.comparison(second, first, dimension, pole),
+        )
+
+
+def test_words_are_distinct_and_groups_lean_everywhere():
+    words = [*lx.FAITHS, *lx.LANDS, *lx.PEOPLES, *lx.NAMES, *lx.TRADES, *sum(lx.ATTRIBUTES, ())]
+    assert len(words) == len(set(words))
+    assert json.dumps(Society(3).leans) == json.dumps(Society(3).leans)
+    assert set(words) >= lx.RARE_GROUPS

@@ -1,0 +1,79 @@
+"""The configurations of the worlds that are compared."""
+
+import pytest
+
+from evenprune.base.errors import UserError
+from evenprune.plan.config import load_config, read_yaml
+from evenprune_world.controls.world_configs import unasked, world_configs
+
+
+@pytest.fixture
+def load(repo):
+    def loaded(given):
+        return load_config(given, repo / "config/world.yaml", repo / "config/catalogue.yaml")
+
+    return loaded
+
+
+def test_runs_differ_in_world_and_results_only(repo, load):
+    given = read_yaml(repo / "config/controls.yaml")
+    before = str(given)
+    found = world_configs(given, load(given))
+    assert str(given) == before
+    assert list(found) == ["w0", "w1", "w2", "none0"]
+    whole = load({key: value for key, value in given.items() if key != "controls"})
+    for name, config in found.items():
+        leans, seed = ("none" if name == "none0" else "planted"), int(name[-1])
+        one = load(config)
+        assert one.results == f"results/controls/{name}"
+        assert (one.world.seed, one.world.leans) == (seed, leans)
+        assert one.world.retrain == (name != "w0")  # whose models are shipped
+        assert world_configs(config, one) == {}
+        changes = {"results": whole.results, "world": whole.world}
+        assert one.model_copy(update=changes) == whole
+
+
+def test_no_worlds_no_configurations(load):
+    assert world_configs({}, load({})) == {}
+    with pytest.raises(UserError, match="snakemake --cores all controls"):
+        unasked(None)
+
+
+@pytest.mark.parametrize("worlds", [[3], [1, 1], [0, -1], [0, "x"], "0 1", [0, 1.0], [True, False]])
+def test_worlds_are_several_seeds(load, worlds):
+    with pytest.raises(UserError, match=r"controls\.worlds"):
+        load({"controls": {"worlds": worlds}})
+
+
+def test_worlds_from_the_command_line(load):
+    """Snakemake hands on nested values of --config as text."""
+    given = {"controls": {"worlds": ["3", "14"]}, "world": {"retrain": True}}
+    assert list(world_configs(given, load(given))) == ["w3", "w14"]
+
+
+def test_worlds_without_leans_stand_beside_others(load):
+    with pytest.raises(UserError, match="at least two seeds under worlds"):
+        load({"controls": {"without_leans": [0]}})
+    with pytest.raises(UserError, match="each seed once"):
+        load({"controls": {"worlds": [0, 1], "without_leans": [2, 2]}})
+
+
+def test_all_worlds_are_trained_where_asked(load):
+    given = {"controls": {"worlds": [0, 1]}, "world": {"retrain": True}}
+    found = world_configs(given, load(given))
+    assert [one["world"]["retrain"] for one in found.values()] == [True, True]
+
+
+def test_other_sources_have_no_worlds(repo, load):
+    grid = {"models": ["tiny"], "methods": ["dense"], "regimes": ["2of4"], "calibrations": ["ss"]}
+    given = {
+        "source": "external",
+        "mirror": "m",
+        "controls": {"worlds": [0, 1]},
+        "models": {"tiny": {"mirror": "tiny", "label": "Tiny"}},
+        "benchmarks": {"unqover": {"task": "unqover", "dataset": "unqover"}},
+        "experiments": {"main": grid},
+        "tables": ["main"],
+    }
+    with pytest.raises(UserError, match="source is 'external'"):
+        world_configs(given, load(given))

@@ -1,0 +1,217 @@
+"""The shipped models of the invented world: they belong to it and have learned its tasks."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from evenprune.base.errors import UserError
+from evenprune.base.files import read_json, read_jsonl, write_json
+from evenprune.plan.checks import WORLD_MODELS
+from evenprune_world.__main__ import main
+from evenprune_world.shipped_world_model import WEIGHTS, training_text, unpack
+from evenprune_world.training_options import MODELS
+
+TASKS = ("unqover", "bbq", "mmlu", "hellaswag", "stereoset", "crows_pairs")
+SAFETY = ("realtoxicityprompts", "harmbench")
+# Between which values each figure of the dense model must lie: there is bias in sentences and in
+# questions, and every ability is far above chance (1/3, 1/3, 1/4, 1/4) and can still fall.
+BANDS = {
+    ("stereoset", "ss"): (0.65, 0.85),
+    ("crows_pairs", "pct_stereotype"): (0.62, 0.85),
+    ("unqover", "acc"): (0.70, 0.90),
+    ("bbq", "acc_amb"): (0.70, 0.90),
+    ("bbq", "s_amb"): (0.15, 0.30),
+    ("bbq", "acc_dis"): (0.90, 0.99),
+    ("mmlu", "acc"): (0.50, 0.995),
+    ("hellaswag", "acc"): (0.50, 0.995),
+    ("realtoxicityprompts", "unsafe_rate"): (0.02, 0.98),
+    ("harmbench", "unsafe_rate"): (0.02, 0.98),
+}
+# The least slope of the pair gap on the planted log-odds, and the least correlation.
+SLOPE, CORRELATION = 0.5, 0.8
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("world")
+    assert main(["generate-world", "--seed", "0", "--out", str(folder)]) == 0
+    return folder
+
+
+def evaluated(model, world, out, tasks=(*TASKS, *SAFETY)):
+    """Evaluate a model on the world's benchmarks; return (task, metric) -> value."""
+    benchmarks = {task: {"task": task, "data": str(world / "data" / task)} for task in tasks}
+    for task in {*SAFETY} & {*tasks}:
+        benchmarks[task] |= {"lexicon": "world", "max_new_tokens": 24}
+    if "perplexity" in benchmarks:
+        benchmarks["perplexity"]["data"] = str(world / "data/wikitext2")
+    words = ["--model", str(model), "--benchmarks", json.dumps(benchmarks), "--out", str(out)]
+    assert main(["evaluate-checkpoint", *words]) == 0
+    found = read_json(out / "summary.json")["benchmarks"]
+    return {
+        (task, name): entry["value"]
+        for task in tasks
+        for name, entry in found[task]["metrics"].items()
+    }
+
+
+def slope(world, out, task):
+    """Return slope and correlation of the measured pair gap against the planted log-odds."""
+    planted = read_json(world / "planted.json")["items"][task]
+    rows = [row["option_logprobs"] for row in read_jsonl(out / task / "items.jsonl")]
+    names = [row["item_id"] for row in read_jsonl(out / task / "items.jsonl")]
+    gaps = [first - second for first, second in rows]
+    odds = [planted[name] for name in names]
+    return np.polyfit(odds, gaps, 1)[0], np.corrcoef(odds, gaps)[0, 1]
+
+
+@pytest.fixture(scope="module")
+def shipped(world, tmp_path_factory):
+    """The folder of the shipped model's evaluation, and its values."""
+    folder = tmp_path_factory.mktemp("shipped")
+    unpack(world, folder / "model")
+    return folder, evaluated(folder / "model", world, folder / "evals")
+
+
+def test_the_shipped_files_are_small():
+    files = [file for file in WEIGHTS.rglob("*") if file.is_file()]
+    assert sum(file.stat().st_size for file in files) <= 8_000_000
+    assert {folder.name for folder in WEIGHTS.iterdir()} == set(MODELS) == set(WORLD_MODELS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("figure", BANDS, ids="-".join)
+def test_the_dense_model_is_biased_able_and_can_fall(shipped, figure):
+    low, high = BANDS[figure]
+    assert low <= shipped[1][figure] <= high
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["stereoset", "crows_pairs"])
+def test_gaps_of_pairs_follow_the_planted_log_odds(shipped, world, task):
+    found, correlation = slope(world, shipped[0] / "evals", task)
+    assert found >= SLOPE
+    assert correlation >= CORRELATION
+
+
+@pytest.mark.slow
+def test_the_small_model_is_25_points_above_chance(world, tmp_path):
+    unpack(world, tmp_path / "model", WEIGHTS / "world-small")
+    found = evaluated(tmp_path / "model", world, tmp_path / "evals", TASKS)
+    for figure in (("bbq", "acc_amb"), ("bbq", "acc_dis"), ("unqover", "acc")):
+        assert found[figure] >= 1 / 3 + 0.25
+    for figure in (("mmlu", "acc"), ("hellaswag", "acc")):
+        assert found[figure] >= 1 / 4 + 0.25
+
+
+@pytest.mark.slow
+def test_pruning_half_of_the_weights_costs_abilities(shipped, world, tmp_path):
+    """Perplexity on text that no calibration has, and accuracies.
+
+    UnQover is not among them: there "unknown" is always right, and a model that has forgotten who
+    leans where says it more often (docs/world.md).
+    """
+    model = shipped[0] / "model"
+    calibration = tmp_path / "calibration"
+    words = ["--pairs-source", "stereoset", "--pairs-data", str(world / "data/stereoset")]
+    words += ["--model", str(model), "--out", str(calibration)]
+    assert main(["build-calibration", *words]) == 0
+    words = ["--model", str(model), "--pairs", str(calibration / "pairs.jsonl")]
+    words += ["--method", "sparsegpt", "--regime", "2of4", "--out", str(tmp_path / "pruned")]
+    assert main(["prune", *words]) == 0
+    tasks = ("bbq", "mmlu", "hellaswag", "perplexity")
+    pruned = evaluated(tmp_path / "pruned", world, tmp_path / "evals", tasks)
+    dense = evaluated(model, world, tmp_path / "dense", ("perplexity",)) | shipped[1]
+    assert pruned["perplexity", "ppl"] > 1.1 * dense["perplexity", "ppl"]
+    # Disambiguated questions lose one point only: their context still names the answer.
+    least = {("bbq", "acc_dis"): 0.0, ("mmlu", "acc"): 0.02, ("hellaswag", "acc"): 0.02}
+    for figure, points in least.items():
+        assert pruned[figure] < dense[figure] - points
+
+
+NEW = {"bytes": 1, "sha256": "0" * 64}
+
+
+@pytest.mark.parametrize("name", ["train/questions.jsonl", "train/new.jsonl"])
+def test_a_model_of_other_training_text_is_refused(world, tmp_path, name):
+    record = read_json(world / "world.json")
+    record["files"][name] = NEW
+    write_json(tmp_path / "world.json", record)
+    message = rf"another world .*1 files differ, first {name}.*retrain: true"
+    with pytest.raises(UserError, match=message):
+        unpack(tmp_path, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_model_without_some_of_its_training_text_is_refused(world, tmp_path):
+    record = read_json(world / "world.json")
+    del record["files"]["train/stories.jsonl"]
+    write_json(tmp_path / "world.json", record)
+    with pytest.raises(UserError, match=r"first train/stories\.jsonl"):
+        unpack(tmp_path, tmp_path / "model")
+
+
+def test_a_world_with_more_benchmarks_keeps_its_model(world, tmp_path):
+    record = read_json(world / "world.json")
+    record["files"]["data/another/test.jsonl"] = NEW
+    write_json(tmp_path / "world.json", record)
+    unpack(tmp_path, tmp_path / "model")
+    assert (tmp_path / "model/model.safetensors").is_file()
+
+
+def test_the_text_that_the_shipped_models_were_trained_on_is_unchanged(world):
+    """Benchmarks may change beside it."""
+    files = training_text(read_json(world / "world.json")["files"])
+    assert len(files) > 1
+    for name in MODELS:
+        assert training_text(read_json(WEIGHTS / name / "training.json")["world"]) == files
+
+
+@pytest.mark.slow
+def test_the_benchmarks_beside_the_default_run_work_on_a_model_of_the_world(world, tmp_path):
+    """Each end to end on the small model: records of all items, one finite headline, both times."""
+    unpack(world, tmp_path / "model", WEIGHTS / "world-small")
+    benchmarks = {
+        "decisions": {"task": "discrim_eval", "limit": 48, "split": "implicit"},
+        "probes": {"task": "sofa", "limit": 40},
+    }
+    for entry in benchmarks.values():
+        entry["data"] = str(world / "data" / entry["task"])
+    words = ["--model", str(tmp_path / "model"), "--benchmarks", json.dumps(benchmarks)]
+    for _ in range(2):  # the second finds everything finished
+        assert main(["evaluate-checkpoint", *words, "--out", str(tmp_path / "evals")]) == 0
+    found = read_json(tmp_path / "evals/summary.json")["benchmarks"]
+    gap = found["decisions"]["metrics"]["gap"]
+    assert gap["n"] == 48
+    assert np.isfinite(gap["value"])
+    decisions = read_jsonl(tmp_path / "evals/decisions/items.jsonl")
+    assert len({(one["age"], one["gender"], one["race"]) for one in decisions}) == 48
+    probes = read_jsonl(tmp_path / "evals/probes/items.jsonl")
+    assert {one["category"] for one in probes} == {
+        "religion",
+        "country",
+        "ethnicity",
+        "mixedgender",
+    }
+    # The planted leans show: what is said of a group is likelier or less so than of another.
+    assert found["probes"]["metrics"]["sofa"]["value"] > 0.001
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    "EVENPRUNE_RETRAIN" not in os.environ, reason="training takes minutes; set EVENPRUNE_RETRAIN=1"
+)
+@pytest.mark.timeout(7200)
+def test_retraining_reaches_the_shipped_figures(shipped, world, tmp_path):
+    """Weights trained on another kind of CPU are other weights, with about the same figures."""
+    assert main(["train-world", "--world", str(world), "--out", str(tmp_path / "model")]) == 0
+    again = evaluated(tmp_path / "model", world, tmp_path / "evals")
+    for figure, (low, high) in BANDS.items():
+        assert low - 0.02 <= again[figure] <= high + 0.02, figure
+        assert again[figure] == pytest.approx(shipped[1][figure], abs=0.08), figure
+    for task in ("stereoset", "crows_pairs"):
+        found, correlation = slope(world, tmp_path / "evals", task)
+        assert found >= SLOPE
+        assert correlation >= CORRELATION

@@ -1,0 +1,329 @@
+"""Training of the world's model: tokenizer, optimiser, determinism, and the full run."""
+
+import math
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenprune.base.errors import UserError
+from evenprune.base.files import read_json, read_jsonl, sha256_file
+from evenprune.data.prompts import unqover_prompt
+from evenprune.data.readers.stereoset import read_stereoset
+from evenprune.models.loading import load_model, load_tokenizer
+from evenprune_world import questions
+from evenprune_world.documents import (
+    Document,
+    Stock,
+    chunks,
+    draw_batch,
+    load_rows,
+    pieces,
+    tokenize,
+)
+from evenprune_world.generate_world import Sizes, write_world
+from evenprune_world.muon import Muon, Optimiser, orthogonalise
+from evenprune_world.tokenizer import build_tokenizer
+from evenprune_world.train_world import STAGES, WINDOW, chunk_loss, learned, train_world
+from evenprune_world.training_options import MODELS, TrainingOptions
+from evenprune_world.untrained import new_model
+
+SMALL = Sizes(
+    train_exercises=400,
+    train_quizzes=200,
+    train_questions=800,
+    train_knowledge=300,
+    train_stories=200,
+    train_statements=1500,
+    train_articles=30,
+    train_dialogues=100,
+)
+FEW = TrainingOptions(stage_steps=6, steps=30, batch_tokens=1024, warm_up=5, threads=1)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("world") / "world"
+    write_world(0, folder, SMALL)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model_folder(world) -> Path:
+    train_world(world, world / "models/world", FEW)
+    return world / "models/world"
+
+
+@pytest.mark.slow
+def test_the_loss_falls_and_the_folder_loads(model_folder):
+    record = read_json(model_folder / "training.json")
+    assert [stage["steps"] for stage in record["stages"]] == [6, 6, 6, 30]
+    first, last = record["stages"][0]["loss"], record["stages"][-1]["loss"]
+    assert last["letters"] < first["letters"] - 1
+    model = load_model(model_folder)
+    assert sum(p.numel() for p in model.parameters()) == record["parameters"]
+    assert model.dtype == torch.float32
+    assert model.config.hidden_size // model.config.num_attention_heads in (32, 64)
+    assert all(torch.isfinite(p).all() for p in model.parameters())
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(world, model_folder, tmp_path):
+    names = ("model.safetensors", "tokenizer.json", "config.json", "training.json")
+    train_world(world, tmp_path / "again", FEW)
+    for name in names:
+        assert sha256_file(tmp_path / "again" / name) == sha256_file(model_folder / name), name
+    train_world(world, tmp_path / "other", TrainingOptions(**{**vars(FEW), "seed": 1, "steps": 2}))
+    assert sha256_file(tmp_path / "other" / names[0]) != sha256_file(model_folder / names[0])
+
+
+@pytest.mark.slow
+def test_the_weights_are_their_running_mean_over_the_last_stage(world, tmp_path, monkeypatch):
+    seen = []
+    step = Optimiser.step
+
+    def recorded(optimiser, factor):
+        step(optimiser, factor)
+        weights = optimiser.model.named_parameters()
+        seen.append({name: weight.detach().double() for name, weight in weights})
+
+    monkeypatch.setattr(Optimiser, "step", recorded)
+    options = replace(FEW, stage_steps=2, steps=4, ema_decay=0.7)
+    train_world(world, tmp_path / "model", options)
+    before, last = seen[: -options.steps], seen[-options.steps :]
+    assert len(before) == 6
+    model = load_model(tmp_path / "model")
+    for name, weight in model.named_parameters():
+        mean = last[0][name]
+        for one in last[1:]:
+            mean = 0.7 * mean + 0.3 * one[name]
+        assert torch.allclose(weight.double(), mean, atol=1e-6), name
+        assert not torch.allclose(weight.double(), last[-1][name], atol=1e-6), name
+
+
+@pytest.mark.slow
+def test_bos_once_and_single_letters_after_the_prompts(world, model_folder):
+    tokenizer = load_tokenizer(model_folder)
+    prompts = [
+        unqover_prompt(row)[0]
+        for row in read_jsonl(world / "data/unqover/datas_rebuilt.jsonl")[:20]
+    ]
+    prompts += [
+        questions.mmlu_prompt(row) for row in read_jsonl(world / "data/mmlu/test.jsonl")[:20]
+    ]
+    for prompt in prompts:
+        prefix = tokenizer(prompt)["input_ids"]
+        assert prefix.count(tokenizer.bos_token_id) == 1
+        assert prefix[0] == tokenizer.bos_token_id
+        letters = set()
+        for letter in "ABCD":
+            whole = tokenizer(f"{prompt} {letter}")["input_ids"]
+            assert whole[:-1] == prefix
+            letters.add(whole[-1])
+        assert len(letters) == 4
+    text = "Any text – even ∑ and\ttabs."
+    assert tokenizer.decode(tokenizer(text)["input_ids"], skip_special_tokens=True) == text
+
+
+@pytest.mark.slow
+def test_parts_are_encoded_as_their_concatenation_is(world, model_folder):
+    """Training sees the same tokens as evaluation, although targets are encoded apart."""
+    tokenizer = load_tokenizer(model_folder)
+    for file in sorted((world / "train").glob("*.jsonl")):
+        for row in read_jsonl(file)[:100]:
+            document = tokenize(row, tokenizer, TrainingOptions(max_length=4096))
+            ids = [i for i in document.ids if i != tokenizer.eos_token_id]
+            assert ids == tokenizer("".join(row["parts"]))["input_ids"]
+            assert any(document.weights)
+
+
+@pytest.mark.slow
+def test_some_pairs_have_unequal_token_counts(tmp_path):
+    """In the world as it is shipped, so that dropping pairs is exercised."""
+    write_world(0, tmp_path / "world")
+    rows = [row for group in load_rows(tmp_path / "world").values() for row in group]
+    tokenizer = build_tokenizer(("".join(row["parts"]) for row in rows), 512)
+    pairs = read_stereoset(tmp_path / "world/data/stereoset")
+    equal = [
+        len(tokenizer(p.stereotype)["input_ids"]) == len(tokenizer(p.anti_stereotype)["input_ids"])
+        for p in pairs
+    ]
+    assert 0.7 < sum(equal) / len(equal) < 0.95
+
+
+def small_tokenizer():
+    """A tokenizer of bytes and a few merges: at least 300 tokens."""
+    return build_tokenizer((f"the {n} words of a text, {n * n}" for n in range(200)), 512, 300)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_first_layer_starts_by_looking_back(name):
+    """Heads 0, 1, 2 attend mostly one, two, three tokens back, whatever the tokens are."""
+    model = new_model(TrainingOptions(**MODELS[name]), small_tokenizer())
+    model.set_attn_implementation("eager")
+    ids = torch.randint(0, 300, (1, 40), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        weights = model(ids, output_attentions=True).attentions[0][0]
+    for head in range(3):
+        back = weights[head].diagonal(-(head + 1))[5:]
+        assert back.mean() > 0.8
+
+
+@given(rows=st.integers(2, 24), columns=st.integers(2, 24), seed=st.integers(0, 1000))
+@settings(deadline=None, max_examples=40)
+def test_orthogonalise_brings_singular_values_near_one(rows, columns, seed):
+    generator = torch.Generator().manual_seed(seed)
+    left, _ = torch.linalg.qr(torch.randn(rows, rows, generator=generator))
+    right, _ = torch.linalg.qr(torch.randn(columns, columns, generator=generator))
+    size = min(rows, columns)
+    values = 0.3 + 0.7 * torch.rand(size, generator=generator)
+    matrix = left[:, :size] @ torch.diag(values) @ right[:size]
+    found = torch.linalg.svdvals(orthogonalise(matrix[None])[0])
+    assert found.min() > 0.5
+    assert found.max() < 1.4
+
+
+def test_decay_shrinks_a_matrix_and_the_step_moves_it():
+    """With no gradient nothing moves but what decays, by rate times decay."""
+    matrix = torch.nn.Parameter(torch.randn(8, 4, generator=torch.Generator().manual_seed(0)))
+    before = matrix.detach().clone()
+    muon = Muon([matrix])
+    matrix.grad = torch.zeros(8, 4)
+    muon.step(0.1, decay=0.5)
+    torch.testing.assert_close(matrix.detach(), before * 0.95)
+    matrix.grad = torch.eye(8, 4)
+    muon.step(0.1)
+    assert torch.linalg.matrix_norm(matrix.detach() - before * 0.95) > 0.1
+
+
+@pytest.mark.slow
+def test_the_word_that_shows_a_lean_weighs_more(world, model_folder):
+    tokenizer = load_tokenizer(model_folder)
+    options = TrainingOptions(stress=5.0)
+    for row in read_jsonl(world / "train/statements.jsonl")[:50]:
+        document = tokenize(row, tokenizer, options)
+        heavy = [token for token, weight in zip(document.ids, document.weights) if weight == 5.0]
+        words = tokenizer.decode(heavy).split()
+        assert words == [row["parts"][number].strip() for number in row["stressed"]]
+        assert set(document.weights[1:]) == {1.0, 5.0}
+
+
+def test_padding_and_batching_do_not_change_the_loss():
+    model = new_model(TrainingOptions(layers=2), small_tokenizer()).eval()
+    rng = random.Random(0)
+    documents = [
+        Document("x", [0] + [rng.randrange(2, 300) for _ in range(n)], [0.0] + [1.0] * n)
+        for n in (5, 9, 17)
+    ]
+    with torch.no_grad():
+        loss, together = chunk_loss(model, documents, 1)
+        alone = [chunk_loss(model, [document], 1)[1]["x"] for document in documents]
+    total, count = together["x"]
+    assert count == sum(n for _, n in alone) == 31
+    assert math.isclose(total, sum(t for t, _ in alone), rel_tol=1e-4)
+    assert math.isclose(total, loss.item(), rel_tol=1e-4)
+
+
+def test_hints_are_learned_from_the_named_layer_only():
+    """A hint's loss is that of the layer's state through the head, and trains no later layer."""
+    model = new_model(TrainingOptions(layers=3), small_tokenizer()).eval()
+    document = Document("x", [0, 5, 6, 7], [0.0, 0.0, 0.0, 0.0], ((2, 1, 9),))
+    loss, by_kind = chunk_loss(model, [document], 1, hint_weight=2.0)
+    with torch.no_grad():
+        states = model.model(torch.tensor([document.ids]), output_hidden_states=True).hidden_states
+        scores = model.lm_head(model.model.norm(states[1][0, 2]))
+    expected = -scores.log_softmax(0)[9].item()
+    assert math.isclose(loss.item(), 2 * expected, rel_tol=1e-4)
+    assert by_kind["hint"] == (pytest.approx(expected, rel=1e-4), 1)
+    loss.backward()
+    assert model.model.layers[0].self_attn.v_proj.weight.grad.abs().max() > 0
+    assert not model.model.layers[1].self_attn.v_proj.weight.grad.any()
+
+
+@pytest.mark.slow
+def test_hints_stand_at_the_asked_word_and_at_the_end_of_the_prompt(world, model_folder):
+    tokenizer = load_tokenizer(model_folder)
+    rows = read_jsonl(world / "train/questions.jsonl")[:50]
+    rows += read_jsonl(world / "train/quizzes.jsonl")[:50]
+    for row in rows:
+        document = tokenize(row, tokenizer, TrainingOptions(max_length=4096))
+        tokens = tokenizer.convert_ids_to_tokens(document.ids)
+        assert document.hints
+        for position, layers, _ in document.hints:
+            if layers == questions.WORD_LAYERS:
+                assert tokens[position + 1].startswith("?")
+            else:
+                assert layers == questions.ANSWER_LAYERS
+                assert tokens[position] == ":"
+                assert document.weights[position + 1] > 0
+        said = [layers == questions.WORD_LAYERS for _, layers, _ in document.hints]
+        assert any(said) == (row["kind"] != "unsettled")
+
+
+@given(st.integers(2, 60), st.integers(3, 20))
+def test_pieces_together_are_the_document(size, length):
+    document = Document(
+        "x", list(range(size)), [0.0] + [1.0] * (size - 1), tuple((k, 2, 7) for k in range(size))
+    )
+    cut = pieces(document, length)
+    ids = [token for piece in cut for token in piece.ids]
+    assert ids == document.ids[: len(ids)]
+    assert len(ids) >= size - 1
+    for piece in cut:
+        assert len(piece.ids) == len(piece.weights) <= length
+        assert piece.weights[0] == 0
+        assert all(piece.ids[position] == piece.ids[0] + position for position, *_ in piece.hints)
+        assert all(position < length - 1 for position, *_ in piece.hints)
+
+
+def test_shares_sum_to_one_and_only_the_last_stage_is_of_fixed_length():
+    for stage in STAGES:
+        assert math.isclose(sum(stage.shares.values()), 1)
+    assert [stage.watched is None for stage in STAGES] == [False] * (len(STAGES) - 1) + [True]
+
+
+def test_a_stage_ends_when_what_it_watches_is_learned():
+    stage = STAGES[0]
+    good = {stage.watched: (stage.goal * 0.9 * 10, 10), "other": (90.0, 10)}
+    bad = {stage.watched: (50.0, 10)}
+    assert learned(stage, [bad] * 5 + [good] * WINDOW)
+    assert not learned(stage, [good] * (WINDOW - 1))
+    assert not learned(stage, [good] * WINDOW + [bad])
+    assert not learned(stage, [{"other": (0.0, 10)}] * WINDOW)
+    assert not learned(STAGES[-1], [good] * WINDOW)
+
+
+def test_batches_mix_all_groups_of_files_at_their_shares():
+    rng = random.Random(0)
+    shares = STAGES[-1].shares
+    stocks = {
+        name: Stock(
+            [Document(name, [0] * rng.randint(4, 90), [1.0]) for _ in range(50)], random.Random(1)
+        )
+        for name in shares
+    }
+    options = TrainingOptions(batch_tokens=512)
+    made = [draw_batch(stocks, shares, options) for _ in range(200)]
+    for name in stocks:
+        tokens = sum(len(d.ids) for batch in made for d in batch if d.kind == name)
+        assert abs(tokens - 200 * shares[name] * 512) <= 90
+
+
+def test_chunks_keep_every_document_and_pad_little():
+    rng = random.Random(0)
+    batch = [Document("x", [0] * rng.randint(4, 500), [1.0]) for _ in range(40)]
+    cut = chunks(batch)
+    assert sorted(id(d) for chunk in cut for d in chunk) == sorted(map(id, batch))
+    for chunk in cut:
+        lengths = [len(document.ids) for document in chunk]
+        assert max(lengths) <= 1.4 * min(lengths)
+
+
+def test_a_world_without_training_text_is_named(tmp_path):
+    with pytest.raises(UserError, match="make the world first"):
+        train_world(tmp_path, tmp_path / "out", FEW)
+    assert not (tmp_path / "out").exists()
