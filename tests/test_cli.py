@@ -438,7 +438,8 @@ def test_interrupted_is_one_line_and_leaves_nothing(tmp_path, monkeypatch, capsy
 
 def test_ctrl_c_ends_the_process_with_one_line():
     code = (
-        "import builtins, os, signal, sys; from both import COMMANDS, cli\n"
+        "import builtins, os, signal, sys; from evenprune import cli\n"
+        "from evenprune_world.__main__ import COMMANDS\n"
         # A shell's background jobs start with this signal ignored.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def run(args): os.kill(os.getpid(), signal.SIGINT); signal.pause()\n"
@@ -454,7 +455,7 @@ def test_ctrl_c_ends_the_process_with_one_line():
 
 def test_a_terminal_that_takes_ascii_only():
     code = (
-        "import sys; from both import COMMANDS, cli\n"
+        "import sys; from evenprune import cli; from evenprune_world.__main__ import COMMANDS\n"
         "from evenprune_world import shipped_world_model as step\n"
         "step.run = lambda args: print('0.5 ± 0.1 →')\n"
         "sys.exit(cli.entry(['shipped-world-model', '--world=a', '--out=b'], COMMANDS))"
@@ -476,7 +477,7 @@ def test_a_terminal_that_takes_ascii_only():
 )
 def test_closed_and_full_streams(redirect, status, message):
     code = (
-        "import sys; from both import COMMANDS, cli; "
+        "import sys; from evenprune import cli; from evenprune_world.__main__ import COMMANDS; "
         "from evenprune_world import shipped_world_model as step; "
         "step.run = lambda args: print('x' * 200000); "
         "sys.exit(cli.entry(['shipped-world-model', '--world=a', '--out=b'], COMMANDS))"

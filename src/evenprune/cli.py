@@ -203,7 +203,7 @@ def _run(argv: list[str], commands: Commands) -> int:
         os.environ.setdefault("TQDM_DISABLE", "1")  # the libraries' bars; ours are lines there
     asked = next((word for word in argv if not word.startswith("-")), None)
     explained = not {"-h", "--help"}.isdisjoint(argv)
-    parser, steps = _parser(commands, [asked] if asked in commands else [], explained)
+    parser, steps = _parser(commands, [one for one in commands if one == asked], explained)
     if asked in steps:
         _check_options(steps[asked], asked, argv[argv.index(asked) + 1 :])
     args = parser.parse_args(argv)

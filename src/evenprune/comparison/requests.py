@@ -218,5 +218,6 @@ def world(evals: Path, seed: int, planted: bool) -> Path:
     if not (folder / "world.json").is_file():
         leans = "planted" if planted else "none"
         words = ["generate-world", "--seed", str(seed), "--leans", leans, "--out", str(folder)]
-        subprocess.run([sys.executable, "-m", "evenprune_world", *words], check=True)
+        command = [sys.executable, "-m", "evenprune_world", *words]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return folder
