@@ -132,7 +132,7 @@ def label_x(axis: Any, label: str, row: int, models: int, fields: int) -> None:
 def finish_axis(axis: Any, field: Field, column: int, title: str) -> None:
     """Set grid, scale, label and title; perplexity is logarithmic where it spans a factor of 4."""
     axis.grid(axis="y")
-    low, high = axis.get_ylim()
+    low, high = axis.dataLim.intervaly
     if field.column.group == "perplexity" and low > 0 and high / low > 4:
         axis.set_yscale("log")
         axis.yaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5)))
