@@ -77,6 +77,7 @@ docs: $(STAMP)
 	$(BIN)/python -m evenprune describe-config --out config
 	PATH="$(abspath $(BIN)):$$PATH" python docs/stages.py
 	$(BIN)/python docs/commands.py
+	$(BIN)/python docs/errata.py
 
 site: $(DOCS)/.installed
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict

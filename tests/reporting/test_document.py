@@ -199,9 +199,9 @@ def test_each_cell_of_the_page_names_a_command_that_finds_it(root, run):
 
 def test_every_table_and_figure_has_a_place():
     known = {f"table {name}" for name in TABLES} | {f"figure {name}" for name in FIGURES}
-    assert set(documents.ORDER) | {f"table {name}" for name in documents.APPENDIX} == known
+    assert set(documents.ORDER) == known
     assert len(set(documents.ORDER)) == len(documents.ORDER)
-    found = documents.ordered(["new", "main", "methods", "errata"], ["dto"])
+    found = documents.ordered(["new", "main", "methods"], ["dto"])
     assert [one.slug for one in found] == ["methods", "main", "dto", "new"]
 
 
@@ -217,7 +217,6 @@ def test_the_document_names_what_was_run_and_how_to_rerun_a_cell(run):
     point = "world/debias-sparsegpt/1of4/ss"
     assert f"evenprune explain main --cell {point}/unqover --results" in commands
     assert f"evals/{point}/s0/summary.json" in commands
-    assert [piece.slug for piece in found.appendix] == ["errata"]
     captions = {piece.slug: piece.caption for piece in found.pieces if piece.kind == "figure"}
     assert "n = 120 (MMLU, UnQover); calibration seed 0." in captions["dto"]
 

@@ -2,36 +2,34 @@
 
 import csv
 import functools
+import importlib.util
 import math
 import re
 from importlib import resources
+from pathlib import Path
 
 import numpy as np
 import pytest
 from paper_text import missing, paper_text
-from reporting_run import small_config, write_run
 from scipy import stats as scipy_stats
 
-from evenprune.cli import main
-from evenprune.reporting.errata import checks, marks, sizes
-from evenprune.reporting.errata.paper import CONTRADICTED, IN_ORDER, OPEN, Paper
-from evenprune.reporting.latex_table import escape_latex
+DOCS = Path(__file__).parents[2] / "docs"
+SPEC = importlib.util.spec_from_file_location("errata", DOCS / "errata.py")
+errata = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(errata)
+Paper = errata.Paper
+CONTRADICTED, OPEN, IN_ORDER = errata.HEADINGS
 
-FOLDER = resources.files("evenprune.reporting")
 
-
+@functools.cache
 def read(name):
-    return list(csv.DictReader(FOLDER.joinpath(name).read_text(encoding="utf-8").splitlines()))
+    folder = resources.files("evenprune.reporting") if name == "printed.csv" else DOCS
+    return list(csv.DictReader(folder.joinpath(name).read_text(encoding="utf-8").splitlines()))
 
 
 @functools.cache
 def found():
-    return {check.slug: check for check in checks.checked()}
-
-
-@functools.cache
-def functions():
-    return dict(zip(found(), checks.CHECKS, strict=True))
+    return {slug: errata.result(slug, Paper()) for slug in errata.CHECKS}
 
 
 @functools.cache
@@ -57,7 +55,7 @@ def edited(change, stated=()):
     rows = [row | {"value": change(row) or row["value"]} for row in read("printed.csv")]
     facts = [
         row | {"value": dict(stated).get(row["name"], row["value"])}
-        for row in read("errata/stated.csv")
+        for row in read("errata_stated.csv")
     ]
     return Paper(rows, facts)
 
@@ -74,7 +72,7 @@ def at(digits, *patterns):
 
 
 def state(slug, paper):
-    return functions()[slug](paper).state
+    return errata.result(slug, paper)["state"]
 
 
 def nothing(row):
@@ -96,7 +94,7 @@ def test_the_lower_distances_are_counted():
     ]
     assert len(gaps) == 18
     text = f"lower in {sum(g > 0 for g in gaps)} of {len(gaps)} configurations"
-    assert text in found()["dto_regimes"].arithmetic
+    assert text in found()["dto_regimes"]["arithmetic"]
 
 
 def test_the_lowest_distances_are_counted():
@@ -107,38 +105,38 @@ def test_the_lowest_distances_are_counted():
             if key[0] == model and key[1] != "debias-sparsegpt" and key[2] in ("1of4", "dense"):
                 wins += ours < dto(key)
                 losses += ours > dto(key)
-    assert f"{wins} comparisons for and {losses} against" in found()["dto_lowest"].arithmetic
+    assert f"{wins} comparisons for and {losses} against" in found()["dto_lowest"]["arithmetic"]
 
 
 def test_every_printed_distance_is_recomputed():
     printed = column("dto")
     gaps = [abs(dto(p) - v) for p, v in printed.items() if p[3] != "diff"]
-    assert f"largest gap is {max(gaps):.5f}" in found()["dto_formula"].arithmetic
+    assert f"largest gap is {max(gaps):.5f}" in found()["dto_formula"]["arithmetic"]
     assert max(gaps) < 0.0005
-    assert found()["dto_formula"].state == IN_ORDER
+    assert found()["dto_formula"]["state"] == IN_ORDER
 
 
 def test_the_grids_are_those_of_plain_rounding():
     values = {row["value"] for row in read("printed.csv") if row["metric"] == "crows_pairs"}
     grid = {f"{100 * k / 1677:.2f}" for k in range(1678)}
     text = f"of {len(values)} distinct values {len(values & grid)} are k/1,677"
-    assert text in found()["crows_size"].arithmetic
+    assert text in found()["crows_size"]["arithmetic"]
     for value in values - grid:
-        assert value in found()["crows_size"].arithmetic
-    assert sizes.explains("33.33", 3)
-    assert not sizes.explains("33.34", 3)
-    assert sizes.explains("0.265", 200, percent=False)
-    assert not sizes.explains("0.265", 320, percent=False)
+        assert value in found()["crows_size"]["arithmetic"]
+    assert errata.explains("33.33", 3)
+    assert not errata.explains("33.34", 3)
+    assert errata.explains("0.265", 200, 1)
+    assert not errata.explains("0.265", 320, 1)
     bbq = {float(row["value"]) for row in read("printed.csv") if row["metric"] == "bbq"}
     assert all(round(10 * value, 6).is_integer() for value in bbq)
-    assert f"{len(bbq)} of {len(bbq)} distinct values" in found()["bbq_size"].arithmetic
-    assert "explain all are 1,000" in found()["bbq_size"].arithmetic
+    assert f"{len(bbq)} of {len(bbq)} distinct values" in found()["bbq_size"]["arithmetic"]
+    assert "explain all are 1,000" in found()["bbq_size"]["arithmetic"]
 
 
 @pytest.mark.parametrize("n", [1000, 1677])
 def test_the_share_of_items_is_the_limit_of_the_t_test(n):
     lead = 20
-    share = marks.largest_share(100 * lead / n, n)
+    share = errata.largest_share(100 * lead / n, n)
     p_values = []
     # Pairs of wins and losses with that lead, below and above the limit.
     for differing in (math.floor(share * n) - 2, math.ceil(share * n) + 2):
@@ -158,13 +156,13 @@ def test_power_and_speedup_are_those_of_the_printed_cells():
             cells()[(*point, f"serving:{n}")] for n in ("kg_co2e_per_mtok", "decode_tok_per_s")
         )
         watts.append(kg / 0.033 * 3.6 * rate)
-        assert f"{watts[-1]:.1f} W" in found()["power"].arithmetic
+        assert f"{watts[-1]:.1f} W" in found()["power"]["arithmetic"]
     assert watts == pytest.approx([300, 300], abs=0.5)
     gain = (
         cells()[(*sparse, "serving:decode_tok_per_s")]
         / cells()[(*dense, "serving:decode_tok_per_s")]
     )
-    assert f"= {gain:.2f}" in found()["speedup"].arithmetic
+    assert f"= {gain:.2f}" in found()["speedup"]["arithmetic"]
 
 
 def test_the_unsafe_rates_are_tested_by_fisher():
@@ -173,7 +171,7 @@ def test_the_unsafe_rates_are_tested_by_fisher():
         base = cells()[(model, "sparsegpt", "1of4", "ss", "harmbench:says_unsafe_paper")]
         a, b = round(200 * ours), round(200 * base)
         p = scipy_stats.fisher_exact([[a, 200 - a], [b, 200 - b]]).pvalue
-        assert f"p = {p:.2g}" in found()["safety"].arithmetic
+        assert f"p = {p:.2g}" in found()["safety"]["arithmetic"]
 
 
 def test_a_bold_number_is_compared_with_its_column():
@@ -182,7 +180,7 @@ def test_a_bold_number_is_compared_with_its_column():
     ours = cells()[("qwen2.5-7b-it", "debias-sparsegpt", "1of4", "ss", "bbq")]
     assert bold
     assert wanda > ours
-    assert f"BBQ {ours:.2f} (Wanda: {wanda:.2f})" in found()["bolds"].arithmetic
+    assert f"BBQ {ours:.2f} (Wanda: {wanda:.2f})" in found()["bolds"]["arithmetic"]
 
 
 @pytest.mark.parametrize(
@@ -205,8 +203,8 @@ def test_a_bold_number_is_compared_with_its_column():
     ],
 )
 def test_the_arithmetic_has_its_numbers(slug, fragments):
-    assert [text for text in fragments if text not in found()[slug].arithmetic] == []
-    assert found()[slug].state != IN_ORDER
+    assert [text for text in fragments if text not in found()[slug]["arithmetic"]] == []
+    assert found()[slug]["state"] != IN_ORDER
 
 
 # Positive controls: mended numbers take an erratum away, broken ones make one.
@@ -280,20 +278,20 @@ STATED = {
 
 @pytest.mark.parametrize("slug", [slug for slug, change in MENDED.items() if change])
 def test_a_mended_paper_has_no_such_erratum(slug):
-    assert found()[slug].state != IN_ORDER
+    assert found()[slug]["state"] != IN_ORDER
     assert state(slug, edited(MENDED[slug])) == IN_ORDER
 
 
 @pytest.mark.parametrize("slug", BROKEN)
 def test_a_broken_paper_has_one(slug):
-    assert found()[slug].state == IN_ORDER
+    assert found()[slug]["state"] == IN_ORDER
     expected = OPEN if slug == "harmbench_standard" else CONTRADICTED
     assert state(slug, edited(BROKEN[slug])) == expected
 
 
 @pytest.mark.parametrize("slug", STATED)
 def test_a_mended_statement_has_no_such_erratum(slug):
-    assert found()[slug].state != IN_ORDER
+    assert found()[slug]["state"] != IN_ORDER
     value = STATED[slug]
     if not isinstance(value, dict):
         value = {slug: value}
@@ -301,7 +299,7 @@ def test_a_mended_statement_has_no_such_erratum(slug):
 
 
 def test_more_rows_mend_the_rest():
-    rows, own = read("printed.csv"), Paper().stated
+    rows, own = read("printed.csv"), read("errata_stated.csv")
     magnitude = [row | {"method": "magnitude"} for row in rows if row["method"] == "dense"]
     third = [
         row | {"model": "vicuna1.5-7b", "value": "0.100"}
@@ -320,28 +318,28 @@ def test_more_rows_mend_the_rest():
         for row in rows
         if row["table"] == "tab:qwen-sparsity-all"
     ]
-    assert found()["dagger_repeats"].state == IN_ORDER
+    assert found()["dagger_repeats"]["state"] == IN_ORDER
     assert state("dagger_repeats", Paper(marked, own)) == CONTRADICTED
 
 
 def test_every_check_has_a_control():
     known = {*MENDED, *BROKEN, *STATED, "dagger_repeats"}
     assert set(found()) == known
-    assert {check.state for check in found().values()} == {CONTRADICTED, OPEN, IN_ORDER}
+    assert {check["state"] for check in found().values()} == {CONTRADICTED, OPEN, IN_ORDER}
 
 
-# Data and table
+# Data and page
 
 
 def test_quotes_are_the_papers_words(shared):
     quotes = {
-        row["quote"] for name in ("stated", "sentences") for row in read(f"errata/{name}.csv")
+        row["quote"] for name in ("stated", "sentences") for row in read(f"errata_{name}.csv")
     }
     assert missing(quotes, paper_text(shared)) == []
 
 
 def test_every_sentence_has_a_cell_and_its_number():
-    for row in read("errata/sentences.csv"):
+    for row in read("errata_sentences.csv"):
         assert tuple(row["cell"].split("/", 4)) in cells()
         assert row["value"] in row["quote"]
         assert bool(row["way"]) == bool(row["against"])
@@ -354,22 +352,14 @@ def test_stated_intensities_are_codecarbons():
 
     path = resources.files(codecarbon) / "data/private_infra/global_energy_mix.json"
     mix = json.loads(path.read_text(encoding="utf-8"))
-    facts = {row["name"]: row["value"] for row in read("errata/stated.csv")}
+    facts = {row["name"]: row["value"] for row in read("errata_stated.csv")}
     for name, code in (("carbon_france", "FRA"), ("carbon_china", "CHN")):
         assert float(facts[name]) == pytest.approx(mix[code]["carbon_intensity"] / 1000)
 
 
-def test_the_table_has_every_check_and_prints_in_latex(repo, tmp_path):
-    config = small_config(repo, tmp_path)
-    sheet = write_run(config, items=8)
-    collect = ["--run-sheet", str(sheet), "--out", str(tmp_path / "results.csv")]
-    tests = ["--significance", str(tmp_path / "significance.csv")]
-    assert main(["collect-results", *collect, *tests]) == 0
-    out = ["--out-prefix", str(tmp_path / "tables/errata")]
-    files = ["--run-sheet", str(sheet), "--results", str(tmp_path / "results.csv"), *tests]
-    assert main(["make-table", "--table", "errata", *files, *out]) == 0
-    rows = list(csv.DictReader((tmp_path / "tables/errata.csv").read_text().splitlines()))
-    assert {row["erratum"] for row in rows} == set(found())
-    for row in rows:
-        for text in (row["arithmetic"], row["follows"], row["statement"], row["topic"]):
-            assert "?" not in escape_latex(text)
+def test_the_page_is_what_the_numbers_say():
+    page = (DOCS / "errata.md").read_text(encoding="utf-8")
+    assert page == errata.page(Paper())
+    assert all(f"| {row['topic']}: " in page for row in found().values())
+    # A bar or an open brace would break a cell.
+    assert not [row for row in found().values() if set("|{}") & set(row["arithmetic"])]

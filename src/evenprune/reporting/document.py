@@ -1,7 +1,7 @@
 """What the document of a run says, whatever form it is set in: PDF by LaTeX or a page of HTML.
 
-First the bottom line, then what was run, then tables and figures in the paper's order, how to make
-one number again, and the errata.
+First the bottom line, then what was run, then tables and figures in the paper's order, and how to
+make one number again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +41,6 @@ ORDER = (
     *("table efficiency_details", "table calibration", "table protocols"),
     *("table ours_vs_paper", "figure ours_vs_paper", "table claims"),
 )
-APPENDIX = ("errata",)  # tables that come last, behind all others
 SUBTITLE = "Debias-SparseGPT: what was run, what held, tables and figures"
 
 
@@ -58,8 +57,7 @@ class Piece:
 class Document:
     """The document: paragraphs of the bottom line, facts of the run by name, pieces in order.
 
-    ``bottom`` and ``facts`` are (head, text); ``again`` are (sentence, command) of one cell;
-    ``appendix`` are the tables behind all else.
+    ``bottom`` and ``facts`` are (head, text); ``again`` are (sentence, command) of one cell.
     """
 
     title: str
@@ -67,12 +65,11 @@ class Document:
     facts: tuple[tuple[str, str], ...]
     pieces: tuple[Piece, ...]
     again: tuple[tuple[str, str], ...]
-    appendix: tuple[Piece, ...]
 
 
 def ordered(tables: Sequence[str], figures: Sequence[str]) -> list[Piece]:
-    """Return tables and figures in the document's order, without the appendix."""
-    found = [Piece("table", slug) for slug in tables if slug not in APPENDIX]
+    """Return tables and figures in the document's order."""
+    found = [Piece("table", slug) for slug in tables]
     found += [Piece("figure", slug) for slug in figures]
     place = {name: index for index, name in enumerate(ORDER)}
     return sorted(found, key=lambda one: place.get(f"{one.kind} {one.slug}", len(place)))
@@ -178,5 +175,4 @@ def document(run: Run, world: Mapping[str, tuple[int, float, float]]) -> Documen
         tuple(facts(run)),
         tuple(pieces),
         tuple(again(run)),
-        tuple(Piece("table", slug) for slug in sheet.config.tables if slug in APPENDIX),
     )

@@ -94,10 +94,6 @@ def latex_text(content: Document, tall: Collection[str] = ()) -> str:
         for sentence, command in content.again:
             parts.append(rf"{escape_latex(sentence)}\\ {command_text(command)}\par")
         parts.append(r"\endgroup")
-    if content.appendix:
-        parts.append(r"\Needspace{12\baselineskip}\section*{Appendix: errata of the paper}")
-    for piece in content.appendix:
-        parts += _piece(piece, tall)
     return "\n".join([*parts, r"\end{document}"]) + "\n"
 
 

@@ -90,7 +90,6 @@ def page_text(content: Document, tables: Path, figures: Path, items: Items | Non
         "facts": content.facts,
         "pieces": [with_body(piece) for piece in content.pieces],
         "again": content.again,
-        "appendix": [with_body(piece) for piece in content.appendix],
         "items": items,
         **style_and_script([TABLES_SCRIPT, *([ITEMS_SCRIPT] if items else [])]),
     }

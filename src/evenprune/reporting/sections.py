@@ -36,7 +36,6 @@ TABLES = {
     "fidelity": (BEYOND, "How far answers of pruned models are those of the dense one"),
     "ours_vs_paper": (BEYOND, "Every number of this run beside the printed one"),
     "claims": (BEYOND, "The claims of the paper with verdicts on this run"),
-    "errata": (BEYOND, "What the paper states against what it prints"),
 }
 FIGURES = {
     "algorithm": (SETUP, "Debias-SparseGPT for one matrix, step by step"),

@@ -9,7 +9,6 @@ from ...plan.config import JUDGED
 from ...plan.run_sheet import RunSheet, has_paper_form
 from ...serving.shapes import QWEN25_7B
 from .. import mask_diffs, measurements, stats
-from ..errata.paper import distance
 from ..labels import (
     METHOD_LABELS,
     REGIME_LABELS,
@@ -78,8 +77,8 @@ class PrintedNumbers:
         """Return a printed number on the scale of results.csv, None where none is printed."""
         if name == "dto":
             parts = [self._values.get((*point, part)) for part in ("mmlu", "unqover")]
-            percent = [100 * part[0] for part in parts if part is not None]
-            return Estimate(distance(*percent)) if len(percent) == len(parts) else None
+            gaps = [1 - part[0] for part in parts if part is not None]
+            return Estimate(math.hypot(*gaps) / math.sqrt(2)) if len(gaps) == len(parts) else None
         found = self._values.get((*point, name))
         return Estimate(found[0]) if found else None
 
