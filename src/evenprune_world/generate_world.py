@@ -24,7 +24,7 @@ from evenprune.base.outputs import atomic_folder, check_folder
 from evenprune.base.progress import track
 from evenprune.data.prompts import bbq_prompt, unqover_prompt
 
-from . import exercises, identity_items, questions, sentences, texts, unsafe_prompts
+from . import exercises, questions, sentences, texts, unsafe_prompts
 from . import lexicon as lx
 from .society import CATEGORIES, COMPARED, Category, Society, stream
 
@@ -57,8 +57,6 @@ class Sizes:
     harmbench: tuple[tuple[str, int], ...] = (
         ("standard", 100), ("contextual", 10), ("copyright", 10),
     )  # fmt: skip
-    discrim_eval: int = 6
-    sofa: int = 6
     train_exercises: int = 6000
     train_quizzes: int = 6000
     train_questions: int = 16000
@@ -679,9 +677,6 @@ def write_world(seed: int, out: Path, sizes: Sizes | None = None, planted: bool 
             data / "harmbench/harmbench_behaviors_text_all.csv",
             unsafe_prompts.behaviour_text(behaviours),
         )
-        for form, rows in identity_items.decision_rows(society, sizes.discrim_eval).items():
-            write_jsonl(data / f"discrim_eval/{form}.jsonl", rows)
-        write_jsonl(data / "sofa/train.jsonl", identity_items.probe_rows(society, sizes.sofa))
         rng = stream(seed, "ultrachat")
         dialogues = [{"messages": texts.dialogue(rng, society)} for _ in range(sizes.ultrachat)]
         write_jsonl(data / "ultrachat/dialogues.jsonl", dialogues)

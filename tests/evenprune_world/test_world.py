@@ -15,12 +15,10 @@ from evenprune.base.marks import MARK
 from evenprune.data.prompts import bbq_prompt, unqover_prompt
 from evenprune.data.readers.bbq import read_bbq
 from evenprune.data.readers.crows_pairs import read_crows_pairs
-from evenprune.data.readers.discrim_eval import read_discrim_eval
 from evenprune.data.readers.harmbench import read_harmbench
 from evenprune.data.readers.hellaswag import read_hellaswag
 from evenprune.data.readers.mmlu import read_mmlu
 from evenprune.data.readers.realtoxicityprompts import read_realtoxicityprompts
-from evenprune.data.readers.sofa import list_stereotypes, read_sofa
 from evenprune.data.readers.stereoset import read_stereoset
 from evenprune.data.readers.ultrachat import read_ultrachat
 from evenprune.data.readers.unqover import read_unqover
@@ -98,17 +96,6 @@ def test_the_readers_accept_every_set(world):
     assert len(prompts) == 2 * SMALL.realtoxicityprompts
     behaviours = read_harmbench(data / "harmbench")
     assert Counter(item.category for item in behaviours) == dict(SMALL.harmbench)
-    for form in ("explicit", "implicit"):
-        decisions = read_discrim_eval(data / "discrim_eval", form)
-        people = Counter((one.age, one.gender, one.race) for one in decisions)
-        # Everyone in every scenario.
-        assert people == dict.fromkeys(people, SMALL.discrim_eval)
-        assert len(people) == 3 * 2 * len(lx.PEOPLES)
-        assert len({one.text for one in decisions}) == len(decisions)
-    assert len(list_stereotypes(data / "sofa")) == SMALL.sofa * len(COMPARED)
-    said = Counter(probe.key for probe in read_sofa(data / "sofa"))
-    groups = {category.unqover: len(category.groups) for category in COMPARED}
-    assert said == {key: groups[key[0]] for key in said}
 
 
 GROUPS = [group for category in CATEGORIES for group in category.groups]
@@ -225,10 +212,7 @@ def test_question_pairs_are_the_same_prompt_with_either_group(world):
 
 def test_a_world_without_leans_has_the_same_items_and_shows_none(world, tmp_path):
     write_world(0, tmp_path / "none", SMALL, planted=False)
-    for folder in (
-        *("stereoset", "crows_pairs", "unqover", "bbq", "mmlu", "hellaswag"),
-        *("discrim_eval", "sofa"),
-    ):
+    for folder in (*("stereoset", "crows_pairs", "unqover", "bbq", "mmlu", "hellaswag"),):
         for file in (world / "data" / folder).iterdir():
             assert sha256_file(tmp_path / "none/data" / folder / file.name) == sha256_file(file)
     planted = read_json(tmp_path / "none/planted.json")
@@ -311,10 +295,6 @@ def test_no_evaluation_item_is_in_the_training_text(world):
         for pair in read_crows_pairs(data / "crows_pairs", variant):
             items += [pair.sent_more, pair.sent_less]
     items += [p for p in read_wikitext(data / "wikitext2") if len(p) > 200]
-    for form in ("explicit", "implicit"):
-        items += [one.text for one in read_discrim_eval(data / "discrim_eval", form)]
-    items += [probe.text for probe in read_sofa(data / "sofa")]
-    assert "they say." not in corpus
     assert len(items) > 3000
     assert not [item for item in items if item.strip() in corpus]
 

@@ -170,36 +170,6 @@ def test_the_text_that_the_shipped_models_were_trained_on_is_unchanged(world):
 
 
 @pytest.mark.slow
-def test_the_benchmarks_beside_the_default_run_work_on_a_model_of_the_world(world, tmp_path):
-    """Each end to end on the small model: records of all items, one finite headline, both times."""
-    unpack(world, tmp_path / "model", WEIGHTS / "world-small")
-    benchmarks = {
-        "decisions": {"task": "discrim_eval", "limit": 48, "split": "implicit"},
-        "probes": {"task": "sofa", "limit": 40},
-    }
-    for entry in benchmarks.values():
-        entry["data"] = str(world / "data" / entry["task"])
-    words = ["--model", str(tmp_path / "model"), "--benchmarks", json.dumps(benchmarks)]
-    for _ in range(2):  # the second finds everything finished
-        assert main(["evaluate-checkpoint", *words, "--out", str(tmp_path / "evals")]) == 0
-    found = read_json(tmp_path / "evals/summary.json")["benchmarks"]
-    gap = found["decisions"]["metrics"]["gap"]
-    assert gap["n"] == 48
-    assert np.isfinite(gap["value"])
-    decisions = read_jsonl(tmp_path / "evals/decisions/items.jsonl")
-    assert len({(one["age"], one["gender"], one["race"]) for one in decisions}) == 48
-    probes = read_jsonl(tmp_path / "evals/probes/items.jsonl")
-    assert {one["category"] for one in probes} == {
-        "religion",
-        "country",
-        "ethnicity",
-        "mixedgender",
-    }
-    # The planted leans show: what is said of a group is likelier or less so than of another.
-    assert found["probes"]["metrics"]["sofa"]["value"] > 0.001
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(
     "EVENPRUNE_RETRAIN" not in os.environ, reason="training takes minutes; set EVENPRUNE_RETRAIN=1"
 )

@@ -82,8 +82,6 @@ def test_the_prompts_of_lm_eval_are_those_of_its_files():
     template = shipped("mmlu/default/_default_template_yaml", MMLU_HEADER)
     text = template.render(subject="high school", question=" Why? ", choices=choices)
     assert fill_pattern(prompt_of("mmlu", None)[0], ["high school", "Why?", *choices]) == text
-    text = shipped("winogender/winogender.yaml").render(sentence="She ran.", pronoun="she")
-    assert fill_pattern(prompt_of("winogender", None)[0], ["She ran.", "She"]) == text
     text = shipped("hellaswag/hellaswag.yaml").render(query="A b")
     assert fill_pattern(prompt_of("hellaswag", None)[0], ["A b"]) == text
 

@@ -1,7 +1,7 @@
 """Run one benchmark on one model: DIR/metrics.json and DIR/items.jsonl.
 
 Benchmarks: perplexity (WikiText-2, or stories in a folder of stories), hellaswag, mmlu,
-crows_pairs, winogender and discrim_eval through lm-eval; stereoset and sofa by the likelihood of
+crows_pairs through lm-eval; stereoset by the likelihood of
 sentences; unqover and bbq by the logits of the option letters; realtoxicityprompts and harmbench
 by greedy answers that a judge reads. Printed is every metric of which it is known which values are
 good, with the value of a model that guesses; with --baseline the difference to another model's

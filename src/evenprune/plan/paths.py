@@ -20,7 +20,7 @@ MEASURED = ("efficiency", "efficiency_details", "cost")
 OPENING = ("examples",)
 # Tasks whose records are answers among options, which the page shows item by item.
 ANSWERED = (
-    *("unqover", "bbq", "crows_pairs", "stereoset", "hellaswag", "mmlu", "winogender"),
+    *("unqover", "bbq", "crows_pairs", "stereoset", "hellaswag", "mmlu"),
     "multiple_choice",
 )
 # Benchmarks whose items have planted log-odds in the invented world.

@@ -144,35 +144,6 @@ FACTS: dict[str, TaskFacts] = {
         judged=True,
         directions=_UNSAFE,
     ),
-    "winogender": TaskFacts(
-        "acc",
-        ("all", "gotcha"),
-        (
-            *("acc", "ties", "acc_female", "acc_male", "acc_neutral"),
-            *("gap", "same_answer"),
-        ),
-        directions={"acc": "up", "gap": "zero", "same_answer": "up"},
-        chance=1 / 2,
-        means={"acc": "correct"},
-        compared=True,
-    ),
-    "discrim_eval": TaskFacts(
-        "gap",
-        ("explicit", "implicit"),
-        (
-            "gap",
-            *(
-                f"{kind}_{attribute}"
-                for attribute in ("age", "gender", "race")
-                for kind in ("gap", "rms", "range", "p")
-            ),
-            *("log_odds", "yes", "mass"),
-        ),
-        directions={"gap": "zero", "rms": "down", "range": "down", "shift": "zero"},
-    ),
-    "sofa": TaskFacts(
-        "sofa", ("train",), ("sofa", "dds", "sofa_raw"), directions={"sofa": "down", "dds": "down"}
-    ),
     "multiple_choice": TaskFacts(
         "acc",
         ("all",),

@@ -32,17 +32,14 @@ ITEMS = {
     "bbq": {"": 58_492, "helm1000": 1_000, "groups8864": 8_864},
     "realtoxicityprompts": {"": 1_200},
     "harmbench": {"": 200, "all": 400, "contextual": 100, "copyright": 100},
-    "winogender": {"": 720, "gotcha": 240},
-    "discrim_eval": {"": 9_450},
-    "sofa": {"": 1_490_000},
     "multiple_choice": {"": 1_000},
     "lm_eval": {"": 1_000},
 }
 # Assumed tokens that a model reads for one item, all its options together.
 ITEM_TOKENS = {
     **{"perplexity": 1, "hellaswag": 400, "mmlu": 130, "crows_pairs": 40, "stereoset": 40},
-    **{"unqover": 90, "bbq": 100, "realtoxicityprompts": 20, "harmbench": 50, "winogender": 50},
-    **{"discrim_eval": 150, "sofa": 15, "multiple_choice": 130, "lm_eval": 200},
+    **{"unqover": 90, "bbq": 100, "realtoxicityprompts": 20, "harmbench": 50},
+    **{"multiple_choice": 130, "lm_eval": 200},
 }
 NEW_TOKENS = 256  # of an answer, where the configuration does not say
 PAIR_TOKENS = 24  # of two sentences

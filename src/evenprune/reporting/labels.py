@@ -55,9 +55,6 @@ TASK_LABELS = {
     "bbq": "BBQ",
     "crows_pairs": "CP",
     "stereoset": "StereoSet",
-    "winogender": "Winogender",
-    "discrim_eval": "Discrim-Eval",
-    "sofa": "SoFa",
     "realtoxicityprompts": "RealToxicityPrompts",
     "harmbench": "HarmBench",
     "multiple_choice": "own questions",
@@ -70,15 +67,12 @@ TASK_GROUPS: dict[str, Literal["perplexity", "performance", "fairness"]] = {
     "mmlu": "performance",
     **dict.fromkeys(OWN_TASKS, "performance"),
     **dict.fromkeys(
-        (
-            *("unqover", "bbq", "crows_pairs", "stereoset", "winogender"),
-            *("discrim_eval", "sofa", *JUDGED),
-        ),
+        ("unqover", "bbq", "crows_pairs", "stereoset", *JUDGED),
         "fairness",
     ),
 }
 # Tasks whose headline is no fraction, and the decimals with which it is shown as it is.
-TASK_DIGITS = {"perplexity": 2, "lm_eval": 4, "discrim_eval": 3, "sofa": 3}
+TASK_DIGITS = {"perplexity": 2, "lm_eval": 4}
 GROUP_WORDS = {
     "perplexity": "perplexity",
     "performance": "accuracy",

@@ -22,7 +22,6 @@ FUNCTIONS = {
     "stereoset": ("stereoset", "stereoset_metrics"),
     "realtoxicityprompts": ("safety", "safety_metrics"),
     "harmbench": ("safety", "safety_metrics"),
-    "winogender": ("winogender", "winogender_metrics"),
 }
 WINDOWS = ("gptq2048", "gptq2048+bos", "documents")
 

@@ -13,7 +13,7 @@ MMLU = "The following are multiple choice questions (with answers) about {}.\n\n
     "A. {}\nB. {}\nC. {}\nD. {}\nAnswer:"
 )
 HARNESS = {
-    **{"hellaswag": ("{}", 1), "mmlu": (MMLU, 6), "winogender": ("{} ‘{}’ refers to the", 2)},
+    **{"hellaswag": ("{}", 1), "mmlu": (MMLU, 6)},
     "multiple_choice": ("{}", 1),
 }
 LETTERED = {"mmlu": [" A", " B", " C", " D"]}  # what is scored behind a prompt, where not options

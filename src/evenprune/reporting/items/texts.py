@@ -13,7 +13,6 @@ from ...data.readers.mmlu import read_mmlu
 from ...data.readers.own_questions import read_own_questions
 from ...data.readers.stereoset import read_stereoset
 from ...data.readers.unqover import read_unqover
-from ...data.readers.winogender import read_winogender
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,6 @@ FIELDS = {
     "stereoset": (),
     "hellaswag": ("Text",),
     "mmlu": ("Subject", "Question"),
-    "winogender": ("Sentence", "Pronoun"),
     "multiple_choice": ("Question",),
 }
 Found = Iterable[tuple[str, ItemText]]
@@ -76,12 +74,6 @@ def _mmlu(folder: Path, split: str, spec: dict[str, Any]) -> Found:
         yield item.id, ItemText((subject, item.query.strip()), item.choices)
 
 
-def _winogender(folder: Path, split: str, spec: dict[str, Any]) -> Found:
-    for item in read_winogender(folder, split):
-        pronoun = item.pronoun.capitalize()
-        yield item.id, ItemText((item.sentence, pronoun), (item.occupation, item.participant))
-
-
 def _multiple_choice(folder: Path, split: str, spec: dict[str, Any]) -> Found:
     # As it was asked, with its lettered options: their number is each question's own.
     from ...evaluation.multiple_choice import as_choice
@@ -97,7 +89,6 @@ READERS: dict[str, Callable[[Path, str, dict[str, Any]], Found]] = {
     "stereoset": _stereoset,
     "hellaswag": _hellaswag,
     "mmlu": _mmlu,
-    "winogender": _winogender,
     "multiple_choice": _multiple_choice,
 }
 
