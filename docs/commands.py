@@ -7,30 +7,30 @@ import argparse
 import re
 from pathlib import Path
 
-from evenprune.cli import COMMANDS, NO_STEPS, parsers
+from evenprune.cli import PEOPLE, parsers
 
 PAGE = Path(__file__).resolve().parent / "reference" / "commands.md"
 HEAD = """\
 # Commands
 
-Made from the program's parsers by `make docs`; `evenprune COMMAND --help` says the same. Most
-commands are steps of the workflow and can be called alone; {others} are not.
+Made from the program's parsers by `make docs`; `--help` behind a command says the same. Those of
+`python -m evenprune.steps` are steps of the workflow, called by its rules, and can be called alone.
 Exit status: 0, or 2 and one sentence on stderr for bad input, 130 after Ctrl-C.
 """
 
 
 def page() -> str:
-    """Return the page of all subcommands, in the order of `evenprune --help`."""
-    others = [f"`{name}`" for name in COMMANDS if name in NO_STEPS]
-    parts = [HEAD.format(others=", ".join(others[:-1]) + " and " + others[-1])]
-    parts += [section(name, command) for name, command in parsers(explained=True).items()]
-    return "\n".join(parts)
+    """Return the page of all subcommands: those for people, then the steps."""
+    found = parsers(explained=True)
+    names = sorted(found, key=lambda name: name not in PEOPLE)
+    return "\n".join([HEAD, *(section(name, found[name]) for name in names)])
 
 
 def section(name: str, command: argparse.ArgumentParser) -> str:
     """Return one subcommand: what it does, how it is called, and its options as a table."""
     options = [one for one in command._actions if not isinstance(one, argparse._HelpAction)]
-    call = " ".join(["evenprune", name, *(word for one in options if (word := needed(one)))])
+    program = "evenprune" if name in PEOPLE else "python -m evenprune.steps"
+    call = " ".join([program, name, *(word for one in options if (word := needed(one)))])
     lines = [f"## {name}", "", "```", call, "```", "", said(command.description or ""), ""]
     if options:
         lines += ["| option | meaning |", "| --- | --- |", *map(row, options), ""]

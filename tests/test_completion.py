@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from evenprune.cli import main
+from evenprune.cli import PEOPLE, main
 from evenprune.completion import script
 
 
@@ -65,3 +65,12 @@ def test_an_option_that_does_nothing_is_refused(capsys, tmp_path):
     words = ["prune", "--model", "m", "--method", "sparsegpt", "--regime", "2of4"]
     assert main([*words, "--bias-weight", "3", "--out", str(tmp_path / "o")]) == 2
     assert "--bias-weight does nothing in the method sparsegpt" in capsys.readouterr().err
+
+
+def test_the_help_is_ten_commands_on_one_screen(capsys):
+    with contextlib.suppress(SystemExit):
+        main(["--help"], PEOPLE)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 40
+    for name in PEOPLE:
+        assert any(line.split()[:2] == ["evenprune", name] for line in lines), name

@@ -1,7 +1,7 @@
-"""The command line: one subcommand per workflow step.
+"""The command line: commands for people (`evenprune`) and steps (`python -m evenprune.steps`).
 
-Each step lives in a module with ``add_arguments(parser)`` and ``run(args)``. The module
-is imported only when its subcommand is called, so ``--help`` stays quick.
+Each lives in a module with ``add_arguments(parser)`` and ``run(args)``, which is imported only
+when it is called, so that ``--help`` stays quick.
 """
 
 import argparse
@@ -29,49 +29,94 @@ STREAMS = (1, 2)  # stdout, stderr
 COLLECTED = 100_000
 
 Commands = Mapping[str, tuple[str, str]]  # subcommand -> (module, one line of help)
-COMMANDS: Commands = {
+# For people: group -> subcommand -> (module, one line of help, an example)
+GROUPS = {
+    "One model": {
+        "prune": (
+            ".pruning.prune",
+            "prune one model",
+            "--model smollm2-135m --method debias-sparsegpt --regime 2of4 --out pruned/debias",
+        ),
+        "check": (
+            ".pruning.check",
+            "verify a pruned checkpoint before it is evaluated",
+            "--model pruned/debias --base smollm2-135m --out pruned/debias-check.json",
+        ),
+        "evaluate": (
+            ".comparison.evaluate",
+            "run one benchmark on one model",
+            "--model pruned/debias --benchmark crows_pairs --limit 200 --out evals/debias",
+        ),
+        "compare": (
+            ".comparison.compare",
+            "a pruned model against its dense one, on the same items",
+            "smollm2-135m pruned/debias --benchmark stereoset --limit 200",
+        ),
+        "export-sparse24": (
+            ".serving.export_sparse24",
+            "compress a 2of4 checkpoint: values and 2-bit places",
+            "--model pruned/debias --out exported/debias",
+        ),
+    },
+    "A whole run": {
+        "plan": (
+            ".plan.plan",
+            "how long a run takes, what it costs, how much disk it needs",
+            "--configfile config/paper.yaml --gpus 1 2 8",
+        ),
+        "status": (".plan.status", "what of a run is done, running, failed and waiting", ""),
+        "prefetch": (
+            ".data.prefetch",
+            "fetch everything a config needs, then work offline",
+            "--config config/paper.yaml",
+        ),
+        "explain": (
+            ".reporting.explain",
+            "say where one number of a table comes from, and check it",
+            "main --cell smollm2-135m/debias-sparsegpt/2of4/ss/unqover",
+        ),
+    },
+    "This machine": {
+        "gpu-check": (
+            ".hardware.gpu_check",
+            "try this program on a GPU, and report what was found",
+            "--out REPORT",
+        ),
+        "completion": (".completion", "write the completion script of bash or zsh", "bash"),
+    },
+}
+PEOPLE: Commands = {name: one[:2] for group in GROUPS.values() for name, one in group.items()}
+# Steps of the workflow, called by its rules
+STEPS: Commands = {
     "describe-config": (".plan.describe_config", "write config/README.md's tables and the schema"),
     "fetch-dataset": (".data.fetch_dataset", "resolve one data set from mirror or hub"),
     "fetch-model": (".data.fetch_model", "resolve one model from mirror or hub"),
-    "prefetch": (".data.prefetch", "fetch everything a config needs, then work offline"),
     "build-calibration": (".data.build_calibration", "select and align calibration data"),
-    "prune": (".pruning.prune", "prune one model"),
-    "check": (".pruning.check", "verify a pruned checkpoint before it is evaluated"),
     "restore": (".pruning.restore", "prune a checkpoint again that was deleted after its last use"),
     "release": (".pruning.release", "delete a pruned checkpoint after its last use"),
     "compare-masks": (".pruning.compare_masks", "compare the masks of two pruned checkpoints"),
-    "evaluate": (".comparison.evaluate", "run one benchmark on one model"),
     "evaluate-checkpoint": (
         ".evaluation.evaluate_checkpoint",
         "run several benchmarks, one model load",
     ),
-    "compare": (".comparison.compare", "a pruned model against its dense one, on the same items"),
     "release-evaluations": (
         ".evaluation.release_evaluations",
         "delete evaluations after the tables were made",
     ),
     "benchmark-serving": (".serving.benchmark_serving", "measure throughput, energy and CO2"),
-    "export-sparse24": (
-        ".serving.export_sparse24",
-        "compress a 2of4 checkpoint: values and 2-bit places",
-    ),
     "card": (".publishing.card", "write a checkpoint's model card, with its scores"),
     "push": (".publishing.push", "upload a checkpoint to the hub (without --yes: only say so)"),
-    "gpu-check": (".hardware.gpu_check", "try this program on a GPU, and report what was found"),
     "collect-results": (".reporting.collect_results", "gather all metrics into results.csv"),
     "make-table": (".reporting.make_table", "render one table as .tex, .csv, .md and .html"),
     "make-figure": (".reporting.make_figure", "render one figure"),
-    "explain": (".reporting.explain", "say where one number of a table comes from, and check it"),
     "make-items": (
         ".reporting.make_items",
         "the items with dense and pruned answers, for the page",
     ),
     "make-page": (".reporting.make_page", "the tables and figures as one page of HTML"),
     "make-paper": (".reporting.make_paper", "the tables and figures as one PDF"),
-    "plan": (".plan.plan", "how long a run takes, what it costs, how much disk it needs"),
-    "status": (".plan.status", "what of a run is done, running, failed and waiting"),
-    "completion": (".completion", "write the completion script of bash or zsh"),
 }
+COMMANDS: Commands = {**STEPS, **PEOPLE}
 
 # What only looks, or writes about the program itself.
 NO_STEPS = ("describe-config", "status", "plan", "completion")
@@ -87,7 +132,7 @@ SECTIONS = {
 }
 
 
-def entry(argv: Sequence[str] | None = None, commands: Commands = COMMANDS) -> int:
+def entry(argv: Sequence[str] | None = None, commands: Commands = PEOPLE) -> int:
     """Run ``main`` as a process of its own and return its exit status.
 
     Beside those of ``main``: 130 after Ctrl-C, 141 where what reads our output has gone.
@@ -228,6 +273,18 @@ def parsers(explained: bool = False) -> dict[str, argparse.ArgumentParser]:
     return _parser(COMMANDS, COMMANDS, explained)[1]
 
 
+def _overview(known: Commands) -> str:
+    """Return the subcommands as `--help` shows them: for people in groups, with examples."""
+    if known is not PEOPLE:
+        return "\n".join(f"  {name:21}{text}" for name, (_, text) in known.items())
+    parts = []
+    for group, commands in GROUPS.items():
+        parts.append(f"{group}:")
+        for name, (_, text, example) in commands.items():
+            parts += [f"  {name:16}{text}", f"      evenprune {name} {example}".rstrip()]
+    return "\n".join(parts)
+
+
 def _parser(
     known: Commands, chosen: Collection[str], explained: bool
 ) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
@@ -238,14 +295,20 @@ def _parser(
     package that is not installed.
     """
     package = next(iter(known.values()))[0].partition(".")[0]
-    program = f"python -m {package}" if package else "evenprune"
-    parser = _Parser(prog=program, description=(__doc__ or "").splitlines()[0])
+    parser = _Parser(
+        prog="evenprune" if known is PEOPLE else f"python -m {package or 'evenprune.steps'}",
+        description="Prune language models, evaluate them, compare them.",
+        epilog=_overview(known),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     found: dict[str, argparse.ArgumentParser] = {}
     parser.add_argument("--version", action="version", version=__version__)
     _add_quiet(parser)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS
+    )
     for name, (module, text) in known.items():
-        command = commands.add_parser(name, help=text)
+        command = commands.add_parser(name)
         if name in chosen:
             try:
                 step = importlib.import_module(module, __package__)

@@ -16,7 +16,7 @@ def test_a_command_loads_transformers_without_scikit_learn_and_leaves_it_to_be_l
     assert run(
         "import sys\n"
         "from evenprune import cli\n"
-        "def step(argv):\n"
+        "def step(argv, commands):\n"
         "    from transformers import AutoModelForCausalLM\n"
         "    print('sklearn.base' in sys.modules, 'pandas' in sys.modules)\n"
         "    return 0\n"

@@ -379,7 +379,7 @@ def test_build_calibration_counts_and_repeats_byte_for_byte(
     assert list(first) == [MARK, "manifest.json", "pairs.jsonl", "texts.jsonl"]
     # again, in a process of its own with another hash seed
     subprocess.run(
-        [sys.executable, "-m", "evenprune", *arguments(tmp_path / "ss" / "s0", *texts)],
+        [sys.executable, "-m", "evenprune.steps", *arguments(tmp_path / "ss" / "s0", *texts)],
         env={**os.environ, "PYTHONPATH": str(repo / "src"), "PYTHONHASHSEED": "7"},
         check=True,
     )

@@ -555,7 +555,7 @@ def test_the_shipped_lock_invents_no_commit(repo):
 
 def run_command(repo, *args, **environment):
     return subprocess.run(
-        [sys.executable, "-m", "evenprune", *map(str, args)],
+        [sys.executable, "-m", "evenprune.steps", *map(str, args)],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(repo / "src"), **environment},

@@ -397,7 +397,7 @@ def test_code_never_runs_by_prompt(
 
 @pytest.mark.slow
 def test_code_never_runs_at_a_terminal_that_says_yes(coded, tmp_path):
-    command = [sys.executable, "-m", "evenprune", *prune(coded, tmp_path / "out")]
+    command = [sys.executable, "-m", "evenprune.steps", *prune(coded, tmp_path / "out")]
     done = subprocess.run(
         command, input="y\n" * 100, capture_output=True, text=True, env=os.environ, check=False
     )

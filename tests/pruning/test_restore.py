@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 def start(verb, base, pairs, out):
     words = [verb, "--model", base, "--pairs", pairs, "--out", out]
     words += ["--method", "sparsegpt", "--regime", "2of4", "--device", "cpu"]
-    command = [sys.executable, "-m", "evenprune", *map(str, words)]
+    command = [sys.executable, "-m", "evenprune.steps", *map(str, words)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 

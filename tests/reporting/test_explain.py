@@ -72,7 +72,7 @@ def test_a_cell_with_all_that_is_behind_it(run, capsys):
     assert found["method"]["options"] == {"seed": 0, "damping": 0.01}
     assert main(words) == 0
     text = capsys.readouterr().out
-    for part in (found["shown"], seed["items"], "rev-unqover", "evenprune prune", "seed 0"):
+    for part in (found["shown"], seed["items"], "rev-unqover", "evenprune.steps prune", "seed 0"):
         assert part in text
 
 

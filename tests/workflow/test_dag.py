@@ -118,7 +118,7 @@ def test_every_flag_of_pruning_is_on_the_command_line(clone):
     words = ("--until", "prune_model", *WORLD, "options.yaml")
     done = snakemake(clone, "-n", "-p", "--cores", "1", *words)
     assert done.returncode == 0, done.stderr
-    lines = [line for line in done.stdout.splitlines() if "evenprune prune " in line]
+    lines = [line for line in done.stdout.splitlines() if "evenprune.steps prune " in line]
     told = {
         method: [line for line in lines if f"--method {method} " in line]
         for method in ("wanda", "sparsegpt", "debias-sparsegpt")

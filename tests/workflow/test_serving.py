@@ -68,7 +68,7 @@ def test_the_configured_interpreter_and_the_export_are_used(checkout, tiny_mirro
     assert done.returncode == 0, done.stderr
     jobs = counts(done.stdout)
     assert (jobs["benchmark_serving"], jobs["export_sparse24"]) == (1, 1)
-    assert done.stdout.count(f"{sys.executable} -m evenprune benchmark-serving") == 1
+    assert done.stdout.count(f"{sys.executable} -m evenprune.steps benchmark-serving") == 1
     dense = "results/served/sources/models/stories3m.json"
     assert f"--model {dense} results/served/exported/{PRUNED}" in done.stdout
     assert f"--names {DENSE} {PRUNED}" in done.stdout

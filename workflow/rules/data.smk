@@ -114,7 +114,7 @@ rule fetch_dataset:
         lock=local(CONFIG.lock),
         cache=local(f"{CONFIG.results}/sources/hub"),
     shell:
-        "python -m evenprune fetch-dataset --name {wildcards.dataset:q}"
+        "python -m evenprune.steps fetch-dataset --name {wildcards.dataset:q}"
         " --spec {params.spec:q} {params.mirror} --lock {params.lock:q}"
         " --cache {params.cache:q} --out {output.record:q} 2>&1 | tee {log:q}"
 
@@ -143,7 +143,7 @@ rule fetch_model:
         mirror=mirror_flag,
         lock=local(CONFIG.lock),
     shell:
-        "python -m evenprune fetch-model --name {wildcards.model:q} --spec {params.spec:q}"
+        "python -m evenprune.steps fetch-model --name {wildcards.model:q} --spec {params.spec:q}"
         " {params.mirror} --lock {params.lock:q} --out {output.record:q} 2>&1 | tee {log:q}"
 
 
@@ -188,7 +188,7 @@ rule build_calibration:
         trust=trust_flag,
         out=subpath(output.manifest, parent=True),
     shell:
-        "python -m evenprune build-calibration --model {input.model:q}"
+        "python -m evenprune.steps build-calibration --model {input.model:q}"
         " --pairs-source {params.pairs_source:q} --pairs-data {params.pairs_data:q}"
         " {params.categories} {params.texts_data} --n-texts {params.n_texts}"
         " --max-tokens {params.max_tokens} {params.pair_tokens} --alignment {params.alignment}"
@@ -223,4 +223,4 @@ rule prefetch:
         mem_mb=memory_mb(4000),
         runtime=minutes(600),
     shell:
-        "python -m evenprune prefetch --config-json - < {input.config:q} 2>&1 | tee {log:q}"
+        "python -m evenprune.steps prefetch --config-json - < {input.config:q} 2>&1 | tee {log:q}"

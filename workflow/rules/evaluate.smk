@@ -51,7 +51,7 @@ rule evaluate_checkpoint:
         out=subpath(output.summary, parent=True),
     shell:
         "( {params.restore} VLLM_CACHE_ROOT=$(realpath -m {params.cache:q})"
-        " python -m evenprune evaluate-checkpoint --model {params.model:q}"
+        " python -m evenprune.steps evaluate-checkpoint --model {params.model:q}"
         " --benchmarks {params.benchmarks:q} {params.trust} --device {params.device}"
         " {params.gpus}"
         " {params.vllm} {params.store} --out {params.out:q} ) 2>&1 | tee {log:q}"
@@ -75,5 +75,5 @@ rule release_evaluations:
     params:
         evals=[PATHS.evaluation(point) for point in PATHS.checkpoints],
     shell:
-        "python -m evenprune release-evaluations --evals {params.evals:q}"
+        "python -m evenprune.steps release-evaluations --evals {params.evals:q}"
         " --out {output.released:q} 2>&1 | tee {log:q}"

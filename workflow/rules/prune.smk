@@ -40,7 +40,7 @@ rule prune_model:
         work=local(f"{CONFIG.results}/.partial"),
         store=local(flag("store", CONFIG.store)),
     shell:
-        "python -m evenprune prune --model {input.model:q} --pairs {input.pairs:q}"
+        "python -m evenprune.steps prune --model {input.model:q} --pairs {input.pairs:q}"
         " {params.texts} {params.flags} --regime {wildcards.regime}"
         " {params.trust} --seed {wildcards.seed} --device {params.device}"
         " --work {params.work:q} {params.store}"
@@ -71,7 +71,7 @@ rule prune_uncalibrated:
         work=local(f"{CONFIG.results}/.partial"),
         store=local(flag("store", CONFIG.store)),
     shell:
-        "python -m evenprune prune --model {input.model:q} {params.flags}"
+        "python -m evenprune.steps prune --model {input.model:q} {params.flags}"
         " --regime {wildcards.regime} {params.trust} --seed {wildcards.seed}"
         " --device {params.device} --work {params.work:q} {params.store}"
         " --out {output.model:q} 2>&1 | tee {log:q}"
@@ -98,7 +98,7 @@ rule check_pruned:
     params:
         trust=trust_flag,
     shell:
-        "python -m evenprune check --model {input.model:q} --base {input.base:q}"
+        "python -m evenprune.steps check --model {input.model:q} --base {input.base:q}"
         " {params.trust} --out {output.check:q} 2>&1 | tee {log:q}"
 
 
@@ -125,7 +125,7 @@ rule compare_masks:
         model=subpath(input.check, parent=True),
         reference=subpath(input.reference, parent=True),
     shell:
-        "( {params.restore} python -m evenprune compare-masks --model {params.model:q}/model"
+        "( {params.restore} python -m evenprune.steps compare-masks --model {params.model:q}/model"
         " --reference {params.reference:q}/model {params.trust} --out {output.masks:q}"
         " ) 2>&1 | tee {log:q}"
 
@@ -151,5 +151,5 @@ rule release_checkpoint:
             )
         ),
     shell:
-        "python -m evenprune release --model {params.model:q} {params.export}"
+        "python -m evenprune.steps release --model {params.model:q} {params.export}"
         " --out {output.released:q} 2>&1 | tee {log:q}"

@@ -29,7 +29,7 @@ rule export_sparse24:
         restore=restored(lambda point: [point]),
         model=subpath(input.check, parent=True),
     shell:
-        "( {params.restore} python -m evenprune export-sparse24 --model {params.model:q}/model"
+        "( {params.restore} python -m evenprune.steps export-sparse24 --model {params.model:q}/model"
         " {params.trust} --out {output.export:q} ) 2>&1 | tee {log:q}"
 
 
@@ -75,7 +75,7 @@ rule benchmark_serving:
         gpus=gpus_flag,
     shell:
         "( {params.restore} VLLM_CACHE_ROOT=$(realpath -m {params.cache:q}) {params.python:q}"
-        " -m evenprune benchmark-serving --model {params.models:q} --names {params.names:q}"
+        " -m evenprune.steps benchmark-serving --model {params.models:q} --names {params.names:q}"
         " --prompts {input.prompts:q} --backend {params.backend} --engines {params.engines}"
         " --dtype {params.dtype} --batch-sizes {params.batch_sizes}"
         " --new-tokens {params.new_tokens} --prompt-tokens {params.prompt_tokens}"

@@ -69,7 +69,7 @@ rule collect_results:
         mem_mb=memory_mb(4000),
         runtime=minutes(30),
     shell:
-        "python -m evenprune collect-results --run-sheet {input.run_sheet:q}"
+        "python -m evenprune.steps collect-results --run-sheet {input.run_sheet:q}"
         " --out {output.results:q} --significance {output.significance:q} 2>&1 | tee {log:q}"
 
 
@@ -109,7 +109,7 @@ rule make_table:
             printed_anomaly() if wildcards.table.startswith("efficiency") else ""
         ),
     shell:
-        "python -m evenprune make-table --table {wildcards.table} --run-sheet {input.run_sheet:q}"
+        "python -m evenprune.steps make-table --table {wildcards.table} --run-sheet {input.run_sheet:q}"
         " --results {input.results:q} --significance {input.significance:q}"
         " --out-prefix {params.prefix:q} 2>&1 | tee {log:q}"
 
@@ -145,7 +145,7 @@ rule make_figure:
         prefix=subpath(output.pdf, strip_suffix=".pdf"),
         words=lambda wildcards, input: sections.FIGURES[wildcards.figure][1],
     shell:
-        "python -m evenprune make-figure --figure {wildcards.figure} --run-sheet {input.run_sheet:q}"
+        "python -m evenprune.steps make-figure --figure {wildcards.figure} --run-sheet {input.run_sheet:q}"
         " --results {input.results:q} --out-prefix {params.prefix:q}"
         " 2>&1 | tee {log:q}"
 
@@ -171,7 +171,7 @@ rule make_items:
     params:
         megabytes=CONFIG.items_megabytes,
     shell:
-        "python -m evenprune make-items --run-sheet {input.run_sheet:q}"
+        "python -m evenprune.steps make-items --run-sheet {input.run_sheet:q}"
         " --megabytes {params.megabytes} --out {output.answers:q} 2>&1 | tee {log:q}"
 
 
@@ -204,7 +204,7 @@ rule make_page:
         document=local(DOCUMENT),
         answers=local(flag("items", " ".join(PATHS.item_files()))),
     shell:
-        "python -m evenprune make-page {params.document} {params.answers} --out {output.page:q} 2>&1 | tee {log:q}"
+        "python -m evenprune.steps make-page {params.document} {params.answers} --out {output.page:q} 2>&1 | tee {log:q}"
 
 
 rule make_paper:
@@ -235,5 +235,5 @@ rule make_paper:
     params:
         document=local(DOCUMENT),
     shell:
-        "python -m evenprune make-paper {params.document} --page {input.page:q}"
+        "python -m evenprune.steps make-paper {params.document} --page {input.page:q}"
         " --out {output.pdf:q} 2>&1 | tee {log:q}"

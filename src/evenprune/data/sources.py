@@ -172,7 +172,7 @@ def missing(kind: Kind, name: str, entry: Entry, mirror: Mirrors, hub: str) -> U
     looked = f"not in {' or '.join(places)}" if places else "no mirror is set"
     if hub:
         remedy = (
-            "run `snakemake prefetch` (or `python -m evenprune prefetch --config FILE`) "
+            "run `snakemake prefetch` (or `evenprune prefetch --config FILE`) "
             "with the same configuration where there is a network"
         )
     else:

@@ -140,7 +140,7 @@ def restore(paths: Paths, *points: Checkpoint) -> str:
         words += ["--regime", point.regime, "--seed", str(point.seed), "--device", config.device]
         words += ["--work", f"{config.results}/.partial", "--out", folder]
         lines.append(
-            f"[ -e {shlex.quote(folder)}/manifest.json ] || python -m evenprune restore "
+            f"[ -e {shlex.quote(folder)}/manifest.json ] || python -m evenprune.steps restore "
             f"{shlex.join(words)} {prune_flags(config, point)};"
         )
     return " ".join(lines)

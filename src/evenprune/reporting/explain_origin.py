@@ -15,7 +15,7 @@ from ..plan.run_sheet import RunSheet
 from . import dto
 from .results import Group, Quantity
 
-PROGRAM = "python -m evenprune"
+PROGRAM = "python -m evenprune.steps"
 
 
 def rebased(sheet: RunSheet, folder: Path) -> RunSheet:
