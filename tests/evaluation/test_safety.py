@@ -28,9 +28,10 @@ from statsmodels.stats.proportion import proportion_confint
 
 from evenprune import cli
 from evenprune.base.errors import UserError
-from evenprune.data.converters import CONVERTERS, SplitTable
+from evenprune.data.converters import CONVERTERS
 from evenprune.data.readers.harmbench import read_harmbench
 from evenprune.data.readers.realtoxicityprompts import Prompt, read_realtoxicityprompts
+from evenprune.data.split_tables import SplitTable
 from evenprune.evaluation import (
     benchmarks,
     evaluate_checkpoint,

@@ -9,6 +9,7 @@ import argparse
 import fnmatch
 import random
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -225,10 +226,7 @@ class Chosen:
 def choose_pairs(
     pairs: list[dict[str, str]], tokenizer: Any, alignment: str, control: str, seed: int
 ) -> Chosen:
-    """Return the pairs that alignment and control leave of one data set.
-
-    Raises UserError where none is left.
-    """
+    """Return what alignment and control leave of one data set; UserError where that is nothing."""
     tokenized = tokenize_pairs(pairs, tokenizer, alignment)
     notes = pair_notes(pairs, tokenized, "alignment:")
     kept_ids = {pair.id for pair in tokenized.pairs}
@@ -276,8 +274,10 @@ def together(parts: Mapping[str, Chosen]) -> Chosen:
     """Return the pairs of several data sets as one, ids with the data set's name before them."""
     if len(parts) == 1:
         return next(iter(parts.values()))
-    names = sorted({name for part in parts.values() for name in part.counts})
-    empty = {"total": 0, "kept": 0, "dropped": 0}
+    counts: dict[str, Counter[str]] = {}
+    for part in parts.values():
+        for name, count in part.counts.items():
+            counts.setdefault(name, Counter()).update(count)
     return Chosen(
         [
             {**pair, "id": f"{source}:{pair['id']}"}
@@ -287,13 +287,7 @@ def together(parts: Mapping[str, Chosen]) -> Chosen:
         sum(part.total for part in parts.values()),
         sum(part.dropped for part in parts.values()),
         sum(part.unpartnered for part in parts.values()),
-        {
-            name: {
-                key: sum(part.counts.get(name, empty)[key] for part in parts.values())
-                for key in empty
-            }
-            for name in names
-        },
+        {name: dict(counts[name]) for name in sorted(counts)},
         sum(part.tokens for part in parts.values()),
     )
 
