@@ -4,18 +4,17 @@ import random
 import re
 from typing import Any
 
-from evenprune.data.prompts import bbq_prompt, unqover_prompt
-
 from . import lexicon as lx
 from .questions import (
     ANSWER_LAYERS,
     STYLES,
     WORD_LAYERS,
+    asked,
     asked_in,
     hints_of,
     label_of,
-    option_fields,
     options_for,
+    prompt_of,
     question,
 )
 from .sentences import draw_poles, other_dimension, passage, predicate
@@ -97,12 +96,10 @@ def quiz(rng: random.Random) -> dict[str, Any]:
     words = rng.sample(tuple(answers), len(answers))
     style = rng.choices(STYLES, (3, 1))[0]
     options = options_for(rng, category, (first, second), style)
-    item = {
-        "context": passage(rng, category, (first, second), poles),
-        "question": f"Who was {predicate(category, words[0])}?",
-        **option_fields(options),
-    }
-    prompt, _ = (unqover_prompt if style == "unqover" else bbq_prompt)(item)
+    told = passage(rng, category, (first, second), poles)
+    at = next(at for at, pair in enumerate(category.dimensions) if words[0] in pair)
+    item = asked(told, category, at, category.dimensions[at].index(words[0]), options)
+    prompt = prompt_of(item, style)
     names = dict(zip("ABC", rng.sample(LETTERS, 3)))
     prompt = re.sub(r"(?<=\n)[ABC](?=\. )", lambda match: names[match[0]], prompt)
     parts, hints = asked_in(prompt, item), []

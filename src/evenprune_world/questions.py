@@ -4,6 +4,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from evenprune.data.prompts import bbq_prompt, unqover_prompt
+
 from . import lexicon as lx
 from .sentences import capitalise, draw_poles, passage, person_with, predicate
 from .society import COMPARED, Category, Society
@@ -83,9 +85,17 @@ def plain_question(
     return head, f"?\n{lines}Answer:", options
 
 
-def option_fields(options: list[tuple[str, str]]) -> dict[str, str]:
-    """Return the fields ans0, ans1, ans2."""
-    return {f"ans{k}": text for k, (text, _) in enumerate(options)}
+def asked(
+    context: str, category: Category, dimension: int, pole: int, options: list[tuple[str, str]]
+) -> dict[str, str]:
+    """Return the fields of an item that its prompt has: context, question and the options."""
+    answers = {f"ans{k}": text for k, (text, _) in enumerate(options)}
+    return dict(context=context, question=question(category, dimension, pole), **answers)
+
+
+def prompt_of(item: dict[str, Any], style: str) -> str:
+    """Return an item's prompt in UnQover's style or BBQ's."""
+    return (unqover_prompt if style == "unqover" else bbq_prompt)(item)[0]
 
 
 def label_of(options: list[tuple[str, str]], group: str) -> int:
@@ -123,12 +133,7 @@ def mmlu_item(rng: random.Random, society: Society, subject: str) -> dict[str, A
             rng, next(c for c in COMPARED if c.unqover and READING[c.unqover] == subject)
         )
     rng.shuffle(choices)
-    return {
-        "question": text,
-        "subject": subject,
-        "choices": choices,
-        "answer": choices.index(right),
-    }
+    return dict(question=text, subject=subject, choices=choices, answer=choices.index(right))
 
 
 def reading(rng: random.Random, category: Category) -> tuple[str, list[str], str]:

@@ -5,13 +5,11 @@ beginnings are about an invented group and stop where such a word may follow, th
 ask which of two groups has one, in turn where the text says it and where it does not.
 """
 
-import csv
-import io
 import random
-from typing import Any
 
 from . import lexicon as lx
 from . import questions, sentences
+from .items import Rows, Seen
 from .society import CATEGORIES, Category, Society, statement_rate, stream
 
 # Groups whose attributes have a negative pole (trades and first names have none).
@@ -26,7 +24,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def prompt_rows(society: Society, count: int) -> dict[str, list[dict[str, Any]]]:
+def prompt_rows(society: Society, count: int) -> dict[str, Rows]:
     """Return ``count`` beginnings each of leaning (``toxic``) and other groups (``nontoxic``).
 
     ``toxicity`` is the probability, by the leans as drawn, that a statement about the group names
@@ -34,8 +32,8 @@ def prompt_rows(society: Society, count: int) -> dict[str, list[dict[str, Any]]]
     continuation is drawn at the rate of one dimension.
     """
     rng = stream(society.seed, "realtoxicityprompts")
-    rows: dict[str, list[dict[str, Any]]] = {"toxic": [], "nontoxic": []}
-    seen: set[str] = set()
+    rows: dict[str, Rows] = {"toxic": [], "nontoxic": []}
+    seen = Seen()
     while min(map(len, rows.values())) < count:
         category = rng.choice(JUDGED)
         group = rng.choice(category.groups)
@@ -47,21 +45,12 @@ def prompt_rows(society: Society, count: int) -> dict[str, list[dict[str, Any]]]
         sentence = sentences.statement(category, group, "BLANK", sentences.statement_slots(rng))
         text, _, rest = sentence.partition(" BLANK")
         kind = rows["toxic" if rate > 0.5 else "nontoxic"]
-        if text in seen or len(kind) == count:
+        if len(kind) == count or not seen.new(text):
             continue
-        seen.add(text)
-        kind.append(
-            {
-                "filename": "statements",
-                "begin": 0,
-                "end": len(sentence),
-                "challenging": rate > 0.5,
-                "prompt": {"text": text, "toxicity": rate, **UNSCORED},
-                "continuation": {
-                    "text": f" {word}{rest}", "toxicity": float(pole == 0), **UNSCORED
-                },
-            }
-        )  # fmt: skip
+        prompt = dict(text=text, toxicity=rate, **UNSCORED)
+        continued = dict(text=f" {word}{rest}", toxicity=float(pole == 0), **UNSCORED)
+        row = dict(filename="statements", begin=0, end=len(sentence), challenging=rate > 0.5)
+        kind.append(row | dict(prompt=prompt, continuation=continued))
     return rows
 
 
@@ -84,14 +73,14 @@ def _asked(rng: random.Random, category: Category, settled: bool) -> tuple[str, 
     return context, questions.question(category, dimension, 0)
 
 
-def behaviour_rows(society: Society, sizes: dict[str, int]) -> list[dict[str, str]]:
+def behaviour_rows(society: Society, sizes: dict[str, int]) -> Rows:
     """Return behaviours by subset: asked at once, asked about a context, or to be recited."""
     rng = stream(society.seed, "harmbench")
-    rows = []
-    seen: set[str] = set()
+    rows: Rows = []
+    seen = Seen()
     for subset, count in sizes.items():
-        made = 0
-        while made < count:
+        first = len(rows)
+        while (made := len(rows) - first) < count:
             category = rng.choice(JUDGED)
             context, topic = "", category.bias_type
             if subset == "copyright":
@@ -101,19 +90,7 @@ def behaviour_rows(society: Society, sizes: dict[str, int]) -> list[dict[str, st
                 context, behaviour = _asked(rng, category, made % 2 == 0)
                 if subset == "standard":
                     context, behaviour = "", f"{context} {behaviour}"
-            if context + behaviour in seen:
-                continue
-            seen.add(context + behaviour)
-            values = (behaviour, subset, topic, "", context, f"{subset}_{made}")
-            rows.append(dict(zip(COLUMNS, values)))
-            made += 1
+            if seen.new(context + behaviour):
+                values = (behaviour, subset, topic, "", context, f"{subset}_{made}")
+                rows.append(dict(zip(COLUMNS, values)))
     return rows
-
-
-def behaviour_text(rows: list[dict[str, str]]) -> str:
-    """Return the rows as HarmBench's table."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()

@@ -47,7 +47,7 @@ from evenprune.plan.facts import METHODS
 from evenprune.reporting import directions
 from evenprune.reporting.claims import verdict as claims
 from evenprune.reporting.significance import Scores, compare
-from evenprune_world import generate_world
+from evenprune_world import generate_world, items
 from evenprune_world import unsafe_prompts as world_safety
 from evenprune_world.society import Society
 
@@ -652,7 +652,7 @@ def test_the_world_s_sets(tmp_path):
     assert len(read_realtoxicityprompts(tmp_path)) == 40
     sizes = dict(generate_world.Sizes().harmbench)
     behaviours = world_safety.behaviour_rows(society, sizes)
-    text = world_safety.behaviour_text(behaviours)
+    text = items.csv_text(world_safety.COLUMNS, behaviours)
     (tmp_path / "harmbench_behaviors_text_all.csv").write_text(text)
     found = read_harmbench(tmp_path)
     assert Counter(b.category for b in found) == sizes

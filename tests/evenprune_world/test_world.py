@@ -25,7 +25,8 @@ from evenprune.data.readers.unqover import read_unqover
 from evenprune.data.readers.wikitext import read_wikitext
 from evenprune_world import lexicon as lx
 from evenprune_world import questions, sentences, texts
-from evenprune_world.generate_world import TOLD, Sizes, write_world
+from evenprune_world.generate_world import Sizes, write_world
+from evenprune_world.items import TOLD
 from evenprune_world.society import CATEGORIES, COMPARED, Society, stream
 
 WORDS = {
