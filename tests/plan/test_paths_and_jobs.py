@@ -288,7 +288,7 @@ def test_the_run_sheet_is_read_as_it_was_written(paths, tmp_path):
     assert set(run_sheet.experiments) == {"one", "two"}
     local = {"mirror": "/m", "lock": "l", "device": "cuda", "gpus_per_job": 2, "threads": 9}
     spread = {name: {**entry, "gpus": 4} for name, entry in RAW["models"].items()}
-    local |= {"store": "/shared/store", "models": spread}
+    local |= {"models": spread}
     assert contents(Paths(configured(**local, pdf=False))) == contents(paths)
 
 

@@ -105,7 +105,6 @@ def pruned_by(raw, *methods):
         {"threads": 3},
         {"pdf": False},
         {"gpus_per_job": 2},
-        {"store": "/shared/store"},
         {"models": {"qwen2.5-7b-it": {"gpus": 2}}},
         {"serving": {"python": "/usr/bin/python3"}},
     ],

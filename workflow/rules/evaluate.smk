@@ -47,14 +47,13 @@ rule evaluate_checkpoint:
         # --serving-python: the interpreter of the benchmarks whose backend is vLLM, or nothing
         vllm=local("" if VLLM_PYTHON == OWN else flag("serving-python", VLLM_PYTHON)),
         cache=local(f"{CONFIG.results}/.cache/vllm"),
-        store=local(flag("store", CONFIG.store)),
         out=subpath(output.summary, parent=True),
     shell:
         "( {params.restore} VLLM_CACHE_ROOT=$(realpath -m {params.cache:q})"
         " python -m evenprune.steps evaluate-checkpoint --model {params.model:q}"
         " --benchmarks {params.benchmarks:q} {params.trust} --device {params.device}"
         " {params.gpus}"
-        " {params.vllm} {params.store} --out {params.out:q} ) 2>&1 | tee {log:q}"
+        " {params.vllm} --out {params.out:q} ) 2>&1 | tee {log:q}"
 
 
 rule release_evaluations:

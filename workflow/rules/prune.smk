@@ -38,12 +38,11 @@ rule prune_model:
         trust=trust_flag,
         device=CONFIG.device,
         work=local(f"{CONFIG.results}/.partial"),
-        store=local(flag("store", CONFIG.store)),
     shell:
         "python -m evenprune.steps prune --model {input.model:q} --pairs {input.pairs:q}"
         " {params.texts} {params.flags} --regime {wildcards.regime}"
         " {params.trust} --seed {wildcards.seed} --device {params.device}"
-        " --work {params.work:q} {params.store}"
+        " --work {params.work:q}"
         " --out {output.model:q} 2>&1 | tee {log:q}"
 
 
@@ -69,11 +68,10 @@ rule prune_uncalibrated:
         trust=trust_flag,
         device=CONFIG.device,
         work=local(f"{CONFIG.results}/.partial"),
-        store=local(flag("store", CONFIG.store)),
     shell:
         "python -m evenprune.steps prune --model {input.model:q} {params.flags}"
         " --regime {wildcards.regime} {params.trust} --seed {wildcards.seed}"
-        " --device {params.device} --work {params.work:q} {params.store}"
+        " --device {params.device} --work {params.work:q}"
         " --out {output.model:q} 2>&1 | tee {log:q}"
 
 

@@ -20,7 +20,6 @@ from pathlib import Path
 from ..base.errors import UserError
 from ..base.files import write_json, write_text
 from ..base.outputs import check_file, check_ours, check_place
-from ..base.store import Store, add_store_argument
 from ..data.source_flags import LOCK
 from ..evaluation.evaluate import add_protocol_arguments, add_run_arguments, quiet_libraries
 from ..plan.config import CATALOGUE
@@ -82,7 +81,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where evaluations are kept; default: evaluations in the user's cache")  # fmt: skip
     add_protocol_arguments(parser)
     add_run_arguments(parser)
-    add_store_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -101,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             results_of(side, requests)
     evaluator = Evaluator(
-        *(evals, Store(args.store), args.device, args.serving_python, args.gpus),
+        *(evals, args.device, args.serving_python, args.gpus),
         args.trust_remote_code,
     )
     # Standard output is the comparison's alone.

@@ -13,7 +13,6 @@ from ..base.checksums import source_folder, user_cache
 from ..base.errors import UserError
 from ..base.files import read_json
 from ..base.outputs import check_place
-from ..base.store import Store
 from ..data.defaults import catalogue_model
 from ..data.hub_models import hub_model
 from ..evaluation.benchmarks import check_out, data_checksums, run_digest
@@ -130,7 +129,6 @@ class Evaluator:
     """Evaluates models as the command line asks, and remembers them by their digest."""
 
     evals: Path
-    store: Store
     device: str | None
     serving_python: str | None
     gpus: int
@@ -159,7 +157,7 @@ class Evaluator:
                 folders[slug] = root / f"{slug}-{digest}"
                 check_out(folders[slug], [model.folder, data, spec.judge])
                 wanted = Wanted(slug, spec, data, checksums, digest)
-                take_or_run(loader, identity, wanted, folders[slug], self.store)
+                take_or_run(loader, identity, wanted, folders[slug])
         return folders
 
 

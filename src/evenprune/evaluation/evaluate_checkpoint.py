@@ -17,11 +17,10 @@ from typing import Any
 
 from ..base.checksums import sealed, sha256_cached, source_folder
 from ..base.errors import UserError, shown
-from ..base.files import digest, read_json, write_json
+from ..base.files import read_json, write_json
 from ..base.outputs import check_file, check_ours, check_place
 from ..base.provenance import FINISHED, cpu_seconds, machine
 from ..base.reading import parse_json
-from ..base.store import Store, add_store_argument
 from ..models.identity import Identity, identify
 from ..plan.finished import ITEMS, METRICS, SUMMARY, read_result
 from ..plan.tasks import LM_EVAL
@@ -32,7 +31,6 @@ from .protocol import Protocol, make_protocol
 
 # Among the keys of a benchmark's provenance.json.
 TIMED = ("seconds", "cpu_seconds", "n")
-EVALUATION = "evaluation"  # of one benchmark, in a store
 # As in the configuration: a name becomes a folder.
 SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
@@ -43,7 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--benchmarks", required=True, help="benchmarks as JSON text")
     parser.add_argument("--out", type=Path, required=True, help="folder for all results")
     add_run_arguments(parser)
-    add_store_argument(parser)
 
 
 def parse_benchmarks(text: str) -> dict[str, tuple[Protocol, Path]]:
@@ -100,7 +97,7 @@ def run(args: argparse.Namespace) -> None:
     """Evaluate what is missing and write the summary."""
     quiet_libraries()
     benchmarks = parse_benchmarks(args.benchmarks)
-    model, store = source_folder(args.model), Store(args.store)
+    model = source_folder(args.model)
     inputs = [args.model, model]
     check_place(args.out, inputs)
     check_file(args.out / SUMMARY)
@@ -121,7 +118,7 @@ def run(args: argparse.Namespace) -> None:
         }
         for slug, (spec, data) in benchmarks.items():
             wanted = Wanted(slug, spec, data, checksums[slug], digests[slug])
-            result = take_or_run(loader, identity, wanted, args.out / slug, store)
+            result = take_or_run(loader, identity, wanted, args.out / slug)
             summary[slug] = {
                 "task": spec.task,
                 "digest": digests[slug],
@@ -143,20 +140,13 @@ class Wanted:
     digest: str
 
 
-def take_or_run(
-    loader: Loader, identity: Identity, wanted: Wanted, folder: Path, store: Store
-) -> dict[str, Any]:
-    """Return the metrics of a benchmark in ``folder``: as they are there, from the store, or new.
+def take_or_run(loader: Loader, identity: Identity, wanted: Wanted, folder: Path) -> dict[str, Any]:
+    """Return the metrics of a benchmark in ``folder``: as they are there, or new.
 
     The model is loaded in the last case only.
     """
     slug, spec = wanted.slug, wanted.spec
-    # metrics.json also names the benchmark and its headline; devices round otherwise.
-    key = digest([wanted.digest, slug, spec.headline, identity.as_dict(), loader.device])
     result = finished(folder, wanted.digest)
-    if result is None and store.take(EVALUATION, key, folder):
-        (folder / PARTIAL).unlink(missing_ok=True)
-        result = finished(folder, wanted.digest)
     if result is None:
         lm = loader.load(spec)
         resumed = (folder / PARTIAL).exists()
@@ -178,5 +168,4 @@ def take_or_run(
         print(headline(result), flush=True)
     else:
         print(f"{slug}: done before, kept", flush=True)
-    store.keep(EVALUATION, key, folder, [ITEMS, METRICS])
     return result

@@ -102,11 +102,6 @@ class Config(Section):
         "config/sources.lock.json",
         description="file with the hub's revisions and checksums, written by `snakemake prefetch`",
     )
-    store: str | None = Field(
-        None,
-        description="folder of finished checkpoints and evaluations that other runs and clones "
-        "share: what is there is taken over instead of computed, see `docs/cluster.md`; null: none",
-    )
     device: Literal["cpu", "cuda"] = Field(
         "cpu",
         description="where pruning, evaluation and serving run; a job that is to use `cuda` and "

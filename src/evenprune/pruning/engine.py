@@ -23,9 +23,8 @@ from ..base.files import digest, read_json
 from ..base.marks import PRUNED
 from ..base.outputs import check_folder
 from ..base.progress import format_seconds
-from ..base.store import Store
 from ..models.architecture import find_linears, max_positions, rows_of, unsupported_named
-from ..models.identity import MANIFEST, UNLISTED
+from ..models.identity import MANIFEST
 from ..models.loading import release_memory, tame_heap
 from ..models.tensors import Entry, Stack, read_header, read_tensor, write_tensors
 from .assemble import assemble, shared_counts
@@ -61,14 +60,12 @@ def prune_model(
     out: Path,
     device: str = "cpu",
     work: Path | None = None,
-    store: Store | None = None,
     source: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Prune the model in ``folder`` into the folder ``out`` and return its manifest.
 
     ``work`` holds the result in the making, by default a hidden folder beside ``out``. ``source``
-    is the base model's ``hub`` repository and ``revision``, where they are known. What
-    ``store`` has of another run is taken from there, else the result is kept there. Raises
+    is the base model's ``hub`` repository and ``revision``, where they are known. Raises
     UserError for anything wrong with the input, and where ``out`` holds anything but a pruned
     model of ours; ``out`` is then untouched.
     """
@@ -101,15 +98,11 @@ def prune_model(
         }
     )
     root = work or out.parent / f".{out.name}.partial"
-    store = store or Store(None)
     with workspace(root, key, own_root=work is None) as place:
-        if not store.take(PRUNED, key, place.model):
-            with unsupported_named(folder, f"{NO_TEXT}, or {OTHER_TYPE}"):
-                PruningRun(base, options, text, place).finish(files, source)
+        with unsupported_named(folder, f"{NO_TEXT}, or {OTHER_TYPE}"):
+            PruningRun(base, options, text, place).finish(files, source)
         place.publish(out, [folder])
-    manifest = read_json(out / MANIFEST)
-    store.keep(PRUNED, key, out, [*manifest["files"], *UNLISTED])
-    return manifest
+    return read_json(out / MANIFEST)
 
 
 class PruningRun:

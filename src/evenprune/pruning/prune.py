@@ -9,7 +9,6 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 
-from ..base.store import Store, add_store_argument
 from ..data.calibration import ALIGNMENTS
 from ..models.trust import add_trust_argument
 from ..plan.facts import BIAS_SCALINGS, DENSE, METHODS, REGIMES, SOLVERS
@@ -70,7 +69,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="recorded; pruning itself draws no random numbers")  # fmt: skip
     add("--device", choices=("cpu", "cuda"), help="default: cuda where there is a GPU")
     add("--work", type=Path, metavar="DIR", help="where unfinished results lie, kept when killed")
-    add_store_argument(parser)
     add_trust_argument(parser)
 
 
@@ -114,7 +112,6 @@ def run(args: argparse.Namespace) -> None:
     options = Options(**{one.name: getattr(args, one.name) for one in fields(Options)})
     options.check()
     options.refuse_unused()
-    store = Store(args.store)
     record, args.model = args.model, source_folder(args.model)
     inputs = [args.model, record, args.pairs, args.texts]
     check_folder(args.out, PRUNED, inputs)
@@ -158,7 +155,7 @@ def run(args: argparse.Namespace) -> None:
     limit_threads()
     source = base_source(record, args.model)
     with claim_device(pick_device(args.device)) as device:
-        prune_model(args.model, options, text, args.out, device, args.work, store, source)
+        prune_model(args.model, options, text, args.out, device, args.work, source)
 
 
 def base_source(record: Path, folder: Path) -> dict[str, str]:
