@@ -37,7 +37,6 @@ NOT_RUN = {
     "vllm": "needs vLLM; tests/evaluation runs it where there is one",
     "evenprune compare smollm2-135m pruned/debias --benchmark stereoset --benchmark crows_pairs "
     "--limit 200": TUTORIAL,
-    "evenprune push pruned/debias --repo org/name": "tests/publishing runs it",
     "evenprune gpu-check --out REPORT": "needs a GPU; tests/hardware runs it on a CPU",
 }
 

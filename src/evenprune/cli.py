@@ -104,8 +104,6 @@ STEPS: Commands = {
         "delete evaluations after the tables were made",
     ),
     "benchmark-serving": (".serving.benchmark_serving", "measure throughput, energy and CO2"),
-    "card": (".publishing.card", "write a checkpoint's model card, with its scores"),
-    "push": (".publishing.push", "upload a checkpoint to the hub (without --yes: only say so)"),
     "collect-results": (".reporting.collect_results", "gather all metrics into results.csv"),
     "make-table": (".reporting.make_table", "render one table as .tex, .csv, .md and .html"),
     "make-figure": (".reporting.make_figure", "render one figure"),

@@ -27,7 +27,7 @@ LABELS = "evenprune.reporting.labels"
 # The commands that write words for people.
 SHOWING = (
     *("make-table", "make-figure", "make-page", "make-paper", "explain"),
-    *("report-controls", "report-world", "card", "push", "compare", "evaluate"),
+    *("report-controls", "report-world", "compare", "evaluate"),
 )
 
 

@@ -3,7 +3,6 @@
 The real client library talks to it, so what is tested is the library's behaviour too.
 """
 
-import base64
 import hashlib
 import json
 import threading
@@ -19,7 +18,6 @@ class Repository:
     refs: dict[str, str] = field(default_factory=dict)
     commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
     gated: bool = False
-    regular: set[str] = field(default_factory=set)  # files that came within a commit
 
     def push(self, files: dict[str, bytes], ref: str = "main") -> str:
         text = repr((ref, sorted(files.items()), len(self.commits)))
@@ -36,8 +34,6 @@ class FakeHub:
         self.repositories: dict[tuple[str, str], Repository] = {}
         self.requests: list[tuple[str, str, str | None]] = []
         self.damaged: set[str] = set()  # paths whose bytes come out changed
-        self.blobs: dict[str, bytes] = {}  # uploaded, by SHA-256
-        self.refused: dict[str, int] = {}  # SHA-256 of an upload, or "commit" -> status
         hub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -46,12 +42,6 @@ class FakeHub:
 
             def do_HEAD(self):
                 hub.answer(self, body=False)
-
-            def do_POST(self):
-                hub.take(self)
-
-            def do_PUT(self):
-                hub.take(self)
 
             def log_message(self, *args):
                 pass
@@ -93,9 +83,7 @@ class FakeHub:
                     "rfilename": file,
                     "size": len(data),
                     "blobId": hashlib.sha1(data).hexdigest(),
-                    "lfs": None
-                    if file in repository.regular
-                    else {
+                    "lfs": {
                         "sha256": hashlib.sha256(data).hexdigest(),
                         "size": len(data),
                         "pointerSize": 130,
@@ -116,77 +104,8 @@ class FakeHub:
             data = bytes(byte ^ 1 for byte in data)
         return self.send(request, data, {"X-Repo-Commit": revision, "ETag": f'"{etag}"'}, body)
 
-    def take(self, request: BaseHTTPRequestHandler) -> None:
-        """Answer what writes: models only, weights by git's large file storage, one branch."""
-        path = urlsplit(request.path).path
-        body = request.rfile.read(int(request.headers.get("Content-Length") or 0))
-        self.requests.append((request.command, path, request.headers.get("Authorization")))
-        words = path.strip("/").split("/")
-        if words[0] == "lfs":
-            return self.store(request, words[1], body)
-        if words[:2] == ["api", "validate-yaml"]:
-            return self.send(request, b'{"errors": [], "warnings": []}', {}, True)
-        if words[:3] == ["api", "repos", "create"]:
-            asked = json.loads(body)
-            name = f"{asked['organization']}/{asked['name']}"
-            found = ("model", name) in self.repositories
-            if not found:
-                self.repository("model", name).push({})
-            answer = json.dumps({"url": f"{self.url}/{name}", "name": name}).encode()
-            return self.send(request, answer, {}, True, 409 if found else 200)
-        if words[2:] == ["info", "lfs", "objects", "batch"]:
-            return self.send(request, json.dumps(self.batch(json.loads(body))).encode(), {}, True)
-        name = "/".join(words[2:4])
-        if words[4] == "preupload":
-            files = [
-                {
-                    "path": one["path"],
-                    "uploadMode": "lfs" if one["path"].endswith(".safetensors") else "regular",
-                    "shouldIgnore": False,
-                }
-                for one in json.loads(body)["files"]
-            ]
-            return self.send(request, json.dumps({"files": files}).encode(), {}, True)
-        if "commit" in self.refused:
-            return self.refuse(request, self.refused.pop("commit"), "")
-        return self.commit(request, name, [json.loads(line) for line in body.splitlines()])
-
-    def batch(self, asked: dict) -> dict:
-        """Return where to upload each object, nowhere for those that are there."""
-        objects = []
-        for one in asked["objects"]:
-            link = {"actions": {"upload": {"href": f"{self.url}/lfs/{one['oid']}"}}}
-            objects.append({**one, **({} if one["oid"] in self.blobs else link)})
-        return {"transfer": "basic", "objects": objects}
-
-    def store(self, request: BaseHTTPRequestHandler, sha256: str, data: bytes) -> None:
-        if sha256 in self.refused:
-            return self.refuse(request, self.refused.pop(sha256), "")
-        assert hashlib.sha256(data).hexdigest() == sha256
-        self.blobs[sha256] = data
-        return self.send(request, b"", {}, True)
-
-    def commit(self, request: BaseHTTPRequestHandler, name: str, lines: list[dict]) -> None:
-        repository = self.repositories["model", name]
-        head = repository.refs["main"]
-        if lines[0]["value"]["parentCommit"] != head:
-            return self.refuse(request, 412, "")
-        files = dict(repository.commits[head])
-        for line in lines[1:]:
-            value = line["value"]
-            if line["key"] == "file":
-                files[value["path"]] = base64.b64decode(value["content"])
-                repository.regular.add(value["path"])
-            else:
-                files[value["path"]] = self.blobs[value["oid"]]
-        commit = repository.push(files)
-        answer = {"commitUrl": f"{self.url}/{name}/commit/{commit}", "commitOid": commit}
-        return self.send(request, json.dumps({**answer, "success": True}).encode(), {}, True)
-
-    def send(
-        self, request, data: bytes, headers: dict[str, str], body: bool, status: int = 200
-    ) -> None:
-        request.send_response(status)
+    def send(self, request, data: bytes, headers: dict[str, str], body: bool) -> None:
+        request.send_response(200)
         for key, value in {**headers, "Content-Length": str(len(data))}.items():
             request.send_header(key, value)
         request.end_headers()

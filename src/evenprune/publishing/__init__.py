@@ -1,1 +1,0 @@
-"""Pruned checkpoints for others: model cards with scores, and upload to the hub."""
