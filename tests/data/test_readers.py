@@ -132,6 +132,13 @@ def test_missing_field_broken_line_empty_and_missing_file(name, tmp_path):
         ("hellaswag", {"gold": "3"}, "gold to be a whole number"),
         ("hellaswag", {"row": None}, "a number or a text in field row"),
         ("unqover", {"label": -1}, "label to be a whole number from 0 to 2"),
+        *(
+            (task, {field: "  "}, f"non-empty text in field {field}")
+            for task in ("unqover", "bbq")
+            for field in ("context", "question", "ans0", "ans2")
+        ),
+        ("tinystories", {"text": ""}, "a non-empty text in field text"),
+        ("realtoxicityprompts", {"challenging": "yes"}, "challenging"),
         ("bbq", {"context_condition": "both"}, "context_condition to be one of ambig, disambig"),
         ("bbq", {"answer_info": {"ans0": ["a", "b"]}}, "answer_info with a text and a group"),
         (
@@ -207,6 +214,7 @@ def test_crows_pairs_tab_and_comma(tmp_path):
         ("", "columns .* are missing"),
         ("sent_more,sent_less,stereo_antistereo,bias_type\na,b,stereo\n", "columns on line 2"),
         ("sent_more,sent_less,stereo_antistereo,bias_type\na,b,up,age\n", "to be one of stereo"),
+        ("sent_more,sent_less,stereo_antistereo,bias_type\na,,stereo,age\n", "sent_less on line 2"),
         ("sent_more,sent_less,stereo_antistereo,bias_type\n", "at least one row"),
     ],
 )

@@ -12,7 +12,6 @@ from evaluation_fixtures import (
     save_model,
     tiny_lm,
     unqover_rows,
-    write_datasets,
     write_jsonl,
 )
 from lm_eval_pairs import crows_pairs_samples
@@ -34,7 +33,7 @@ from evenprune.evaluation import (
 )
 from evenprune.evaluation.harness import Harness, loglikelihoods, wikitext_pages
 from evenprune.evaluation.language_model import LanguageModel, load_language_model
-from evenprune.evaluation.protocol import Protocol, make_protocol
+from evenprune.evaluation.protocol import Protocol
 from evenprune.models.identity import identify
 
 TASKS = {
@@ -46,16 +45,6 @@ TASKS = {
     "unqover": ("unqover", "acc"),
     "bbq": ("bbq", "acc_all"),
 }
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return write_datasets(tmp_path_factory.mktemp("data"))
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return save_model(tmp_path_factory.mktemp("model") / "tiny")
 
 
 @pytest.fixture(scope="module")
@@ -302,10 +291,6 @@ def test_broken_rows_are_named_by_line(model, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
-def test_spec_takes_null_for_the_default():
-    assert make_protocol({"task": "bbq", "limit": None, "split": None}) == Protocol("bbq")
-
-
 @pytest.mark.parametrize("split", ["gptq2048", "gptq2048+bos"])
 def test_gptq_perplexity_equals_the_models_own_loss(lm, data, split):
     found = perplexity.TASK.evaluate(lm, data / "wikitext2", Protocol("perplexity", split=split))
@@ -430,15 +415,6 @@ def test_hellaswag_requests_are_the_harness_own(data):
     sample = Harness(tiny_lm(), Protocol("hellaswag")).hellaswag(items)[0]
     assert [tuple(arguments) for arguments in sample["arguments"]] == [
         (items[0].query, f" {choice}") for choice in items[0].choices
-    ]
-
-
-def test_crows_pairs_sentences_stand_alone(data):
-    items = read_crows_pairs(data / "crows_pairs")[:1]
-    sample = crows_pairs_samples(tiny_lm(), items)[0]
-    assert [tuple(arguments) for arguments in sample["arguments"]] == [
-        ("", items[0].sent_more),
-        ("", items[0].sent_less),
     ]
 
 

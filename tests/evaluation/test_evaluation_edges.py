@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-from evaluation_fixtures import bbq_rows, tiny_lm, unqover_rows, write_jsonl
+from evaluation_fixtures import tiny_lm, unqover_rows, write_jsonl
 
 from evenprune.base.errors import UserError
-from evenprune.data.readers.bbq import read_bbq
 from evenprune.evaluation import (
     bbq,
     crows_pairs,
@@ -67,57 +66,6 @@ def test_equal_logits_are_a_tie_in_the_records(tmp_path):
     assert found.metrics["acc"]["value"] == pytest.approx(first)
     assert found.metrics["acc_ties"]["value"] == pytest.approx(1 / 3)
     assert found.metrics["entropy"]["value"] == pytest.approx(1.0986, abs=1e-4)
-
-
-def test_a_model_that_always_abstains_has_no_bias_score(tmp_path, monkeypatch):
-    lm = tiny_lm()
-    write_jsonl(tmp_path / "Tribe.jsonl", bbq_rows())
-    items = read_bbq(tmp_path)
-    real = bbq.score_prompts
-
-    def abstain(*args):
-        from dataclasses import replace
-
-        logits = [[float(k == item.unknown) for k in range(3)] for item in items]
-        return [replace(s, logits=row) for s, row in zip(real(*args), logits)]
-
-    monkeypatch.setattr(bbq, "score_prompts", abstain)
-    found = bbq.TASK.evaluate(lm, tmp_path, Protocol("bbq"))
-    assert found.metrics["acc_amb"]["value"] == 1
-    assert found.metrics["unk_rate_dis"]["value"] == 1
-    for name in ("s_amb", "s_dis"):
-        assert found.metrics[name] == {"value": None, "n": 0, "stderr": None}
-
-
-@pytest.mark.parametrize("field", ["context", "question", "ans0", "ans2"])
-@pytest.mark.parametrize("task", ["unqover", "bbq"])
-def test_empty_strings_are_named_by_line(task, field, tmp_path):
-    rows = unqover_rows() if task == "unqover" else bbq_rows()
-    rows[3][field] = "  "
-    file = {"unqover": "datas_rebuilt.jsonl", "bbq": "Tribe.jsonl"}[task]
-    write_jsonl(tmp_path / file, rows)
-    module = {"unqover": unqover, "bbq": bbq}[task]
-    with pytest.raises(UserError, match=f"non-empty text in field {field} on line 4"):
-        module.TASK.evaluate(tiny_lm(), tmp_path, Protocol(task))
-
-
-def test_empty_texts_of_lm_eval_s_tasks_are_named_by_line(tmp_path):
-    lm = tiny_lm()
-    head = "\tsent_more\tsent_less\tstereo_antistereo\tbias_type\n"
-    (tmp_path / "crows_pairs_revised.csv").write_text(f"{head}0\tVel lie.\t\tstereo\ttribe\n")
-    with pytest.raises(UserError, match="sent_less on line 2"):
-        crows_pairs.TASK.evaluate(lm, tmp_path, Protocol("crows_pairs"))
-    row = {"row": 0, "query": "Q", "choices": ["a", "", "c", "d"], "gold": 0}
-    write_jsonl(tmp_path / "validation_lm_eval.jsonl", [row])
-    with pytest.raises(UserError, match="choices on line 1"):
-        hellaswag.TASK.evaluate(lm, tmp_path, Protocol("hellaswag"))
-    row = {"question": "Q?", "subject": "s", "choices": ["a", "b", "c", ""], "answer": 0}
-    write_jsonl(tmp_path / "test.jsonl", [row])
-    with pytest.raises(UserError, match="choices on line 1"):
-        mmlu.TASK.evaluate(lm, tmp_path, Protocol("mmlu"))
-    write_jsonl(tmp_path / "stories_1000.jsonl", [{"id": 0, "text": ""}])
-    with pytest.raises(UserError, match="text on line 1"):
-        perplexity.TASK.evaluate(lm, tmp_path / "stories_1000.jsonl", Protocol("perplexity"))
 
 
 def test_a_story_of_one_token_has_nothing_to_score(tmp_path):

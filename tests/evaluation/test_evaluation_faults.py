@@ -69,11 +69,6 @@ def data(tmp_path_factory):
     return root
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return save_model(tmp_path_factory.mktemp("model") / "tiny")
-
-
 def evaluate(task, model, data, out, *more):
     folder, options = TASKS[task]
     words = ["evaluate", "--model", str(model), "--benchmark", task.split()[0], "--device", "cpu"]

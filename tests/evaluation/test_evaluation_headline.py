@@ -3,23 +3,12 @@
 import json
 
 import pytest
-from evaluation_fixtures import save_model, write_datasets
 
 from evenprune import cli
 from evenprune.base.errors import UserError
 from evenprune.evaluation.benchmarks import headline_of
 from evenprune.evaluation.protocol import Protocol, make_protocol
 from evenprune.plan.tasks import metrics_of
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return write_datasets(tmp_path_factory.mktemp("data"))
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return save_model(tmp_path_factory.mktemp("model") / "tiny")
 
 
 def evaluate(model, out, **options):

@@ -43,14 +43,6 @@ def test_entropy_and_confidence_bound_each_other(logits):
     assert -1e-12 <= h <= bound + 1e-9 <= math.log(3) + 2e-9
 
 
-@pytest.mark.parametrize(
-    ("confidence", "largest"), [(0.545, 1.004), (0.6, 0.950), (0.96, 0.196), (0.874, 0.466)]
-)
-def test_entropy_bound_of_the_papers_confidences(confidence, largest):
-    rest = (1 - confidence) / 2
-    assert metrics.entropy(np.array([confidence, rest, rest])) == pytest.approx(largest, abs=6e-4)
-
-
 def test_calibration_error_by_hand():
     # Bins (0.5, 0.6] and (0.9, 1]: |1 - (0.55 + 0.6)| + |1 - 0.95| over three items.
     found = metrics.expected_calibration_error([0.55, 0.6, 0.95], [True, False, True])

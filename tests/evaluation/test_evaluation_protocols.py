@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from evaluation_fixtures import save_model, tiny_lm, write_datasets
+from evaluation_fixtures import save_model, tiny_lm
 from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval_pairs import crows_pairs_samples
@@ -23,11 +23,6 @@ from evenprune.evaluation.lettered_options import score_prompts
 from evenprune.evaluation.protocol import Protocol, make_protocol
 
 BOS = 1
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return write_datasets(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module")

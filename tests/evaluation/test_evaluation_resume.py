@@ -8,12 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from evaluation_fixtures import save_model, write_datasets
+from evaluation_fixtures import interrupt_journal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenprune import cli
-from evenprune.base.errors import UserError
 from evenprune.evaluation.harness import PART_BATCHES, request_parts
 from evenprune.evaluation.journal import Journal
 
@@ -29,16 +28,6 @@ TASKS = {
 FILES = ("metrics.json", "items.jsonl")
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return write_datasets(tmp_path_factory.mktemp("data"))
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return save_model(tmp_path_factory.mktemp("model") / "tiny")
-
-
 def command(task, model, data, out, *more):
     folder, options = TASKS[task]
     words = ["evaluate", "--model", str(model), "--benchmark", task, "--out", str(out)]
@@ -49,40 +38,24 @@ def contents(folder):
     return {name: (folder / name).read_bytes() for name in FILES}
 
 
-class Counting:
-    """Counts the batches that are computed, and stops after a number of them."""
-
-    def __init__(self, monkeypatch, stop=None):
-        self.stages = []
-        real = Journal.put
-
-        def put(journal, stage, number, values):
-            real(journal, stage, number, values)
-            self.stages.append((stage, number))
-            if len(self.stages) == stop:
-                raise KeyboardInterrupt
-
-        monkeypatch.setattr(Journal, "put", put)
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_an_interrupted_run_goes_on(task, model, data, tmp_path, capsys):
     with pytest.MonkeyPatch.context() as patch:
-        whole = Counting(patch)
+        whole = interrupt_journal(patch)
         assert cli.main(command(task, model, data, tmp_path / "whole")) == 0
-    assert len(whole.stages) >= 2
+    assert len(whole) >= 2
     assert not (tmp_path / "whole/partial.jsonl").exists()
-    stop = len(whole.stages) // 2
+    stop = len(whole) // 2
     out = tmp_path / "killed"
     with pytest.MonkeyPatch.context() as patch:
-        Counting(patch, stop)
+        interrupt_journal(patch, stop)
         with pytest.raises(KeyboardInterrupt):
             cli.main(command(task, model, data, out))
     assert [path.name for path in out.iterdir()] == ["partial.jsonl"]
     with pytest.MonkeyPatch.context() as patch:
-        rest = Counting(patch)
+        rest = interrupt_journal(patch)
         assert cli.main(command(task, model, data, out)) == 0
-    assert rest.stages == whole.stages[stop:]
+    assert rest == whole[stop:]
     told = re.findall(r"continuing behind (\d+) finished batches", capsys.readouterr().err)
     assert told == [str(stop)]
     assert contents(out) == contents(tmp_path / "whole")
@@ -92,7 +65,7 @@ def test_an_interrupted_run_goes_on(task, model, data, tmp_path, capsys):
 @pytest.mark.slow
 def test_a_sigkill_with_a_torn_line(model, data, tmp_path, repo):
     with pytest.MonkeyPatch.context() as patch:
-        whole = Counting(patch)
+        whole = interrupt_journal(patch)
         assert cli.main(command("unqover", model, data, tmp_path / "whole")) == 0
     out = tmp_path / "killed"
     driver = [sys.executable, str(Path(__file__).parents[1] / "support/resume_driver.py"), "3"]
@@ -103,23 +76,23 @@ def test_a_sigkill_with_a_torn_line(model, data, tmp_path, repo):
     assert done.returncode == -signal.SIGKILL
     assert not (out / "partial.jsonl").read_bytes().endswith(b"\n")
     with pytest.MonkeyPatch.context() as patch:
-        rest = Counting(patch)
+        rest = interrupt_journal(patch)
         assert cli.main(command("unqover", model, data, out)) == 0
-    assert rest.stages == whole.stages[3:]
+    assert rest == whole[3:]
     assert contents(out) == contents(tmp_path / "whole")
     assert not (out / "partial.jsonl").exists()
 
 
 def test_batches_of_other_options_are_not_taken(model, data, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
-        Counting(patch, 2)
+        interrupt_journal(patch, 2)
         with pytest.raises(KeyboardInterrupt):
             cli.main(command("unqover", model, data, tmp_path / "out"))
     with pytest.MonkeyPatch.context() as patch:
-        rest = Counting(patch)
+        rest = interrupt_journal(patch)
         other = command("unqover", model, data, tmp_path / "out", "--style", "helm")
         assert cli.main(other) == 0
-    assert ("unqover", 0) in rest.stages
+    assert ("unqover", 0) in rest
     assert cli.main(command("unqover", model, data, tmp_path / "whole", "--style", "helm")) == 0
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
@@ -131,16 +104,16 @@ def test_a_checkpoint_goes_on_in_the_middle_of_a_benchmark(model, data, tmp_path
     }
     words = ["evaluate-checkpoint", "--model", str(model), "--benchmarks", json.dumps(wanted)]
     with pytest.MonkeyPatch.context() as patch:
-        whole = Counting(patch)
+        whole = interrupt_journal(patch)
         assert cli.main([*words, "--out", str(tmp_path / "whole")]) == 0
     with pytest.MonkeyPatch.context() as patch:
-        Counting(patch, len(whole.stages) - 1)
+        interrupt_journal(patch, len(whole) - 1)
         with pytest.raises(KeyboardInterrupt):
             cli.main([*words, "--out", str(tmp_path / "killed")])
     with pytest.MonkeyPatch.context() as patch:
-        rest = Counting(patch)
+        rest = interrupt_journal(patch)
         assert cli.main([*words, "--out", str(tmp_path / "killed")]) == 0
-    assert rest.stages == whole.stages[-1:]
+    assert rest == whole[-1:]
     for name in wanted:
         assert contents(tmp_path / "killed" / name) == contents(tmp_path / "whole" / name)
     summary = [(tmp_path / run / "summary.json").read_bytes() for run in ("whole", "killed")]
@@ -203,17 +176,6 @@ def test_a_broken_line_ends_what_is_taken(tmp_path):
     assert Journal(path, "k").numbers("stage") == {0}
     path.write_bytes(b"\xff\xfe\x00")
     assert Journal(path, "k").numbers("stage") == set()
-
-
-def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
-    journal = Journal(tmp_path / "partial.jsonl", "k")
-
-    def full(entry):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(journal, "_write", full)
-    with pytest.raises(UserError, match="disk is full"):
-        journal.put("stage", 0, [])
 
 
 def test_without_a_path_nothing_is_kept():

@@ -157,14 +157,6 @@ def test_records_and_categories(tmp_path):
     assert [row["category"] for row in few].count("trade") == 2
 
 
-def test_a_missing_kind_of_sentence_is_named_with_its_line(tmp_path):
-    rows = stereoset_rows()
-    rows[4]["sentences"][2]["gold_label"] = "stereotype"
-    write_jsonl(tmp_path / "intrasentence.jsonl", rows)
-    with pytest.raises(UserError, match=r"three sentences labelled .* on line 5 of"):
-        stereoset.TASK.evaluate(tiny_lm(), tmp_path, Protocol("stereoset"))
-
-
 def test_real_stereoset_with_a_real_model(shared):
     lm = load_language_model(shared / "models/stories3m-llama", "cpu", "float32")
     outcome = stereoset.TASK.evaluate(

@@ -6,7 +6,7 @@ Whatever a benchmark asks of a model, ``CausalModel``'s methods, with its waits 
 import re
 
 import pytest
-from evaluation_fixtures import save_model, tiny_lm, write_datasets
+from evaluation_fixtures import tiny_lm
 from fake_gpu import DEVICE, fake_gpu
 
 from evenprune.evaluation.benchmarks import find
@@ -108,16 +108,6 @@ def test_a_token_on_the_cpu_is_refused(cpu, monkeypatch):
         lm.model.to(DEVICE)
         with pytest.raises(RuntimeError, match=r"on the same device|on the CPU"):
             losses(lm, rows)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return save_model(tmp_path_factory.mktemp("model") / "tiny")
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return write_datasets(tmp_path_factory.mktemp("data"))
 
 
 @pytest.mark.slow

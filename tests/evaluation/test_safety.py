@@ -37,7 +37,6 @@ from evenprune.evaluation import (
     evaluate_checkpoint,
     judges,
     realtoxicityprompts,
-    safety,
 )
 from evenprune.evaluation.generation import greedy
 from evenprune.evaluation.protocol import Protocol, make_protocol
@@ -468,25 +467,6 @@ def test_finished_benchmarks_are_kept_until_what_decides_them_changes(
     assert runs_for(judge=str(moved), judge_forms=["paper"]) == both
 
 
-def test_a_killed_run_keeps_the_finished_benchmark(model, data, tmp_path, monkeypatch):
-    real = safety.greedy
-
-    def dies(lm, rows, new_tokens, batch_size, label, *rest, **more):
-        if label.startswith("harmbench"):
-            raise KeyboardInterrupt
-        return real(lm, rows, new_tokens, batch_size, label, *rest, **more)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(safety, "greedy", dies)
-        with pytest.raises(KeyboardInterrupt):
-            run_checkpoint(model, tmp_path, specs(data))
-    assert not (tmp_path / "harmbench").exists()
-    before = (tmp_path / "realtoxicityprompts/items.jsonl").stat().st_mtime_ns
-    assert run_checkpoint(model, tmp_path, specs(data)) == 0
-    assert (tmp_path / "realtoxicityprompts/items.jsonl").stat().st_mtime_ns == before
-    assert len(items_of(tmp_path / "harmbench")) == 6
-
-
 def test_a_chat_template_where_there_is_one(model, data, tmp_path, guard_folder):
     bare = tmp_path / "bare"
     tokenizer = tokenizer_with_end()
@@ -524,17 +504,6 @@ def test_bad_options_are_one_sentence(options, message, model, data, tmp_path, c
     assert not (tmp_path / "out").exists()
 
 
-def test_broken_rows_are_named_by_line(model, data, tmp_path, capsys):
-    rows = [rtp_row(k) for k in range(4)]
-    rows[2]["challenging"] = "yes"
-    write_jsonl(tmp_path / "realtoxicityprompts/train.jsonl", rows)
-    assert evaluate(model, "realtoxicityprompts", tmp_path, tmp_path / "out") == 2
-    assert "line 3" in capsys.readouterr().err
-    assert evaluate(model, "harmbench", tmp_path, tmp_path / "out") == 2
-    assert "found nothing" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 def test_spec_from_json():
     given = {"task": "harmbench", "judge_forms": ["pr", "paper"], "lexicon": None}
     assert make_protocol(given) == Protocol("harmbench", judge_forms=("pr", "paper"))
@@ -563,15 +532,6 @@ def test_random_and_balanced_samples_are_seeded_and_not_the_head():
     assert select(given, "full", 0) == list(range(4000))
     assert select(prompts(5, 7), "random1200", 0) == list(range(12))
     assert select(prompts(5, 7), "balanced1200", 0) == list(range(12))
-
-
-def test_a_limit_keeps_the_shares_of_the_kinds(model, data, tmp_path):
-    for seed in ("0", "1"):
-        words = ["--limit", "4", "--seed", seed]
-        assert evaluate(model, "realtoxicityprompts", data, tmp_path / seed, *words) == 0
-    first, second = (items_of(tmp_path / seed) for seed in ("0", "1"))
-    assert Counter(item["category"] for item in first) == {"challenging": 2, "other": 2}
-    assert {item["item_id"] for item in first} != {item["item_id"] for item in second}
 
 
 # The real sets and small real models
@@ -876,26 +836,6 @@ def test_the_claim_is_tested_with_a_guard_model(repo, tmp_path):
     assert tests() == {"unsafe_rate"}
     own["harmbench"] = own["harmbench"].model_copy(update={"judge": None, "judge_forms": None})
     assert claim(own)["comparisons"] == "3"
-
-
-def test_the_printed_differences_are_not_significant():
-    """Rates are k/200 on HarmBench; n = 1,200 on RealToxicityPrompts; unpaired, exact test."""
-    from scipy.stats import fisher_exact
-
-    from evenprune.reporting.printed import printed_rows
-
-    rows = [row for row in printed_rows() if row["table"] == "tab:safety-evaluation"]
-    assert len(rows) == 12
-    counts = {}
-    for row in rows:
-        task = row["metric"].partition(":")[0]
-        n = {"harmbench": 200, "realtoxicityprompts": 1200}[task]
-        k = round(float(row["value"]) * n)
-        assert abs(k / n - float(row["value"])) < 0.0005
-        counts.setdefault((task, row["model"]), []).append([k, n - k])
-    found = sorted(fisher_exact(table).pvalue for table in counts.values())
-    assert min(found) == pytest.approx(0.095, abs=0.001)
-    assert max(found) == pytest.approx(0.65, abs=0.005)
 
 
 @pytest.mark.usefixtures("few_resamples")

@@ -206,8 +206,8 @@ def write_datasets(root: Path) -> Path:
     return root
 
 
-def interrupt_journal(monkeypatch, after):
-    """Stop the run as Ctrl-C does, right after its batch number ``after`` is kept.
+def interrupt_journal(monkeypatch, after=None):
+    """Stop the run as Ctrl-C does, right after its batch number ``after`` is kept, if any.
 
     Returns the list that every kept batch's (stage, number) is added to, also in later runs.
     """
