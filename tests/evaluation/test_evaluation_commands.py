@@ -295,7 +295,7 @@ def test_broken_rows_are_named_by_line(model, tmp_path, capsys):
 def test_gptq_perplexity_equals_the_models_own_loss(lm, data, split):
     found = perplexity.TASK.evaluate(lm, data / "wikitext2", Protocol("perplexity", split=split))
     text = "\n\n".join(read_wikitext(data / "wikitext2"))
-    ids = lm.tokenizer(text)["input_ids"]
+    ids = lm.tokenizer(text, add_special_tokens=split == "gptq2048")["input_ids"]
     step, bos = (512, []) if split == "gptq2048" else (511, [1])
     losses = []
     for start in range(0, len(ids) - step + 1, step):

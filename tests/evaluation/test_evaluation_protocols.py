@@ -119,6 +119,16 @@ def test_windows_of_gptq_follow_the_switch(adding, silent, data):
             assert [i["nll"] for i in found.items] == pytest.approx(losses, rel=1e-5)
 
 
+def test_windows_with_bos_have_one_whatever_the_tokenizer_adds(adding, silent, data):
+    ids = plain(adding, "\n\n".join(read_wikitext(data / "wikitext2")))
+    windows = [[BOS, *ids[k : k + 511]] for k in range(0, len(ids) - 510, 511)]
+    losses = [-sum(logprobs(adding, window)) for window in windows]
+    for lm in (adding, silent):
+        spec = Protocol("perplexity", split="gptq2048+bos")
+        found = perplexity.TASK.evaluate(lm, data / "wikitext2", spec)
+        assert [i["nll"] for i in found.items] == pytest.approx(losses, rel=1e-5)
+
+
 def test_windows_of_the_paper_keep_their_first_token_without_bos(adding, data):
     spec = Protocol("perplexity", split="paper")
     rows = [row for row in read_wikitext(data / "wikitext2") if len(row) >= 512]

@@ -148,6 +148,17 @@ def test_integers_in_place_of_numbers(base, pruned, stories, tmp_path, capsys):
     all_refuse(capsys, base, pruned, stories, tmp_path, NORM, "I32")
 
 
+def test_weights_of_another_name_are_not_read(base, pruned, stories, tmp_path, capsys):
+    shutil.copy(base / "model.safetensors", base / "other.safetensors")
+    reconfigure(base, transformers_weights="other.safetensors")
+    all_refuse(capsys, base, pruned, stories, tmp_path, "transformers_weights", "remove that key")
+
+
+def test_quantized_weights_are_refused_as_such(base, pruned, stories, tmp_path, capsys):
+    reconfigure(base, quantization_config={"quant_method": "gptq", "bits": 4})
+    all_refuse(capsys, base, pruned, stories, tmp_path, "are quantized", "quantization_config")
+
+
 @pytest.mark.parametrize("name", ["llama", "gpt2", "qwen2", "phi3", "opt", "gpt_neox"])
 def test_tied_heads_and_old_buffers_are_no_fault(name, tmp_path):
     base = save_model(tmp_path / "base", name)

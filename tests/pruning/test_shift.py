@@ -1,5 +1,6 @@
 """Steps against a bias loss: gradients, budget, held-out pairs, resuming."""
 
+import json
 import math
 from dataclasses import replace
 
@@ -88,6 +89,16 @@ def test_streamed_gradients_equal_those_of_the_whole_model(name, tmp_path):
         torch.testing.assert_close(
             gradient.double(), right, rtol=1e-3, atol=1e-4 * right.abs().max().item()
         )
+
+
+def test_a_head_of_its_own_under_a_config_that_ties_is_the_one_that_counts(tmp_path):
+    folder = save_model(tmp_path / "model", tie_word_embeddings=False)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": True}))
+    pairs = text_of(folder)
+    (tmp_path / "kept").mkdir()
+    value, _ = streamed(BaseModel(folder, REGIMES["2of4"], "cpu"), pairs, tmp_path / "kept")
+    assert value == pytest.approx(naive_loss(naive_model(folder), pairs).item(), rel=1e-4)
 
 
 def test_gradient_by_finite_differences(tmp_path):

@@ -97,6 +97,8 @@ def gptq(
         raise UserError(
             f"split {name} needs a tokenizer with a BOS token and no bos: never; use gptq2048"
         )
+    if bos and tokens[:1] == [start]:
+        tokens = tokens[1:]  # the tokenizer's own: each window gets one
     # With BOS the text gives one token less, so that a window still fits the context.
     windows = _windows(tokens, window - (start is not None), start)
     if not windows:

@@ -112,6 +112,11 @@ def load_config(folder: Path | str) -> "PreTrainedConfig":
     folder = Path(folder)
     raw = read_file(folder / "config.json", "a model's configuration")
     _check_code(folder, raw)
+    if "transformers_weights" in raw:
+        raise UserError(
+            f"{folder / 'config.json'} has transformers read other weights than the folder's own "
+            "(transformers_weights); remove that key, or fetch the model again"
+        )
     with library_errors(folder, "configuration"):
         config = AutoConfig.from_pretrained(
             folder, local_files_only=True, trust_remote_code=is_trusted(folder)
@@ -169,6 +174,11 @@ def check_model_folder(folder: Path | str) -> None:
     folder = Path(folder)
     stored = {name: item for part in stored_weights(folder).values() for name, item in part.items()}
     config = load_config(folder)
+    if getattr(config, "quantization_config", None) is not None:
+        raise UserError(
+            f"the weights in {folder} are quantized (quantization_config), which is not supported "
+            "here; give the model in float32, bfloat16 or float16"
+        )
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()  # what it says here is said below, in one sentence
     logging.disable_progress_bar()
@@ -203,8 +213,7 @@ def check_model_folder(folder: Path | str) -> None:
     if found["error_msgs"]:
         said = " ".join(str(found["error_msgs"][0]).split())
         raise UserError(f"the model in {folder} does not load ({said[:SAID]}); fetch it again")
-    if getattr(config, "quantization_config", None) is None:
-        _check_floating(folder, model, stored)
+    _check_floating(folder, model, stored)
 
 
 def _check_floating(folder: Path, model: "PreTrainedModel", stored: dict[str, Stored]) -> None:

@@ -65,7 +65,7 @@ class BaseModel:
         self.forward_dtype: torch.dtype | None = None  # other than ``compute_dtype`` by itself
         check_model_folder(folder)
         self.stored = read_folder(folder)
-        self.model = load_skeleton(folder)
+        self.model = load_skeleton(folder, self.stored)
         onednn.speed_up(self.model)
         self.slots = unpack_experts(self.model, self.stored)
         self.blocks_name, self.blocks = find_blocks(self.model)
