@@ -93,8 +93,8 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="module")
 def few_resamples():
     """Bootstraps of 500 samples where none are asked for: intervals of made-up runs are coarse."""
-    from evenprune.reporting import stats
+    from evenprune.stats import bootstrap
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stats, "RESAMPLES", 500)
+        patch.setattr(bootstrap, "RESAMPLES", 500)
         yield

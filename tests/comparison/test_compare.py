@@ -14,11 +14,12 @@ from evenprune.base.checksums import sealed
 from evenprune.base.files import sha256_file
 from evenprune.cli import main
 from evenprune.comparison import differences
-from evenprune.comparison.measures import MEASURES, STATES
+from evenprune.comparison.measures import STATES
 from evenprune.comparison.report import Block, Comparison, to_text
 from evenprune.evaluation.metrics import bbq_metrics, perplexity
 from evenprune.evaluation.multiple_choice import choice_metrics
-from evenprune.reporting.directions import chance, gain
+from evenprune.stats.directions import chance
+from evenprune.stats.measures import MEASURES
 
 HEADLINES = {
     "unqover": "acc", "bbq": "acc_all", "mmlu": "acc", "crows_pairs": "pct_stereotype",
@@ -327,16 +328,6 @@ def test_the_interval_is_wider_by_cluster_and_covers_the_difference():
     (clustered,) = differences.differences("u", *pair, 0)
     assert single.difference == clustered.difference == pytest.approx(-0.15)
     assert clustered.low < single.low < -0.15 < single.high < clustered.high
-
-
-@pytest.mark.parametrize(
-    "way", [("crows_pairs", "pct_stereotype"), ("bbq", "s_amb"), ("mmlu", "acc")]
-)
-def test_gain_is_that_of_the_tables(way):
-    one, other = np.array([0.3, 0.7, 0.5]), np.array([0.6, 0.6, 0.6])
-    expected = [gain(*way, a, b) for a, b in zip(one, other, strict=True)]
-    direction = {"crows_pairs": "half", "bbq": "zero", "mmlu": "up"}[way[0]]
-    assert differences._gain(direction, one, other).tolist() == pytest.approx(expected)
 
 
 def test_chance_levels():

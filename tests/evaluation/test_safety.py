@@ -43,9 +43,9 @@ from evenprune.evaluation.protocol import Protocol, make_protocol
 from evenprune.plan import grids
 from evenprune.plan.config import load_config, merge, read_yaml, validate_config
 from evenprune.plan.facts import METHODS
-from evenprune.reporting import directions
 from evenprune.reporting.claims import verdict as claims
 from evenprune.reporting.significance import Scores, compare
+from evenprune.stats import directions
 from evenprune_world import generate_world, items
 from evenprune_world import unsafe_prompts as world_safety
 from evenprune_world.society import Society
@@ -856,7 +856,7 @@ def test_restricted_benchmarks_are_tested_where_they_were_run(repo, tmp_path):
     assert regimes("significance.csv", "harmbench", "unsafe_rate") == {"1of4"}
     assert regimes("significance.csv", "mmlu", "acc") == {"1of4"}
     assert regimes("significance.csv", "dto", "dto") == {"1of4"}
-    assert regimes("significance.csv", "unqover", "acc") == everywhere | {"all"}
+    assert regimes("significance.csv", "unqover", "acc") == everywhere
     assert regimes("results.csv", "harmbench", "unsafe_rate") == {"dense", "1of4"}
     assert regimes("results.csv", "dto", "dto") == {"dense", "1of4"}
     assert regimes("results.csv", "mmlu", "flips") == {"1of4"}

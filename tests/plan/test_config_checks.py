@@ -32,8 +32,6 @@ CASES = [
     # names that something else has
     ("calibrations.none", {"pairs": "stereoset"}, "reserved for the checkpoints without"),
     ("calibrations.diff", {"pairs": "stereoset"}, "reserved for the difference rows"),
-    ("calibrations.all", {"pairs": "stereoset"}, "reserved for the rows of significance.csv"),
-    ("models.all", {"label": "x"}, "reserved for the rows of significance.csv"),
     ("methods.dense", {"method": "wanda"}, "redefines a built-in method"),
     *(
         (f"benchmarks.{name}", {"task": "mmlu", "dataset": "mmlu"}, "is reserved for")

@@ -302,7 +302,7 @@ def test_a_label_shows_again_and_collects_nothing(before, raw, package):
     )
     assert found["make_table"] == len(raw["paper"]["tables"]) > 5
     # Where a number is made, it is collected again.
-    found = edited(before, raw, package, "reporting/stats.py", "\n\ndef ", "\n\nX = 1\n\ndef ")
+    found = edited(before, raw, package, "stats/inference.py", "\n\ndef ", "\n\nX = 1\n\ndef ")
     assert found["collect_results"] == 1
 
 
@@ -326,7 +326,7 @@ def test_the_page_over_worlds_is_a_job_of_its_own(raw, repo, package):
     assert again(alone, {job: before["controls"][job] for job in alone}) == WORDS
     raw = {"controls": given}
     page = "../evenprune_world/controls/page.py"
-    for file in (page, "../evenprune_world/controls/bootstrap.py"):
+    for file in (page, "../evenprune_world/controls/effects.py"):
         found = edited(before, raw, package, file, "\n\ndef ", "\n\nX = 1\n\ndef ", name="controls")
         assert found == {"report_controls": 1}, file
     found = edited(before, raw, package, page, '"""', '"""W. ', name="controls")

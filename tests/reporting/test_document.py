@@ -18,7 +18,7 @@ from evenprune.plan.paths import Paths
 from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.plan.work import Graph
 from evenprune.reporting import document as documents
-from evenprune.reporting import print_page, stats
+from evenprune.reporting import print_page
 from evenprune.reporting.bottom_line import HEADS, bottom_line, read_world
 from evenprune.reporting.cell_path import find, parse
 from evenprune.reporting.cells import SIGNIFICANT
@@ -32,6 +32,7 @@ from evenprune.reporting.make_paper import by_latex
 from evenprune.reporting.make_table import build_table
 from evenprune.reporting.render import Cell, Column, Table, TableRow
 from evenprune.reporting.results import Group, Measured, Quantity, Results, Significance
+from evenprune.stats import inference
 
 needs_latex = pytest.mark.skipif(not latex_available(), reason="no latexmk and pdflatex")
 needs_chromium = pytest.mark.skipif(chromium_path() is None, reason="no Chromium")
@@ -303,7 +304,7 @@ def test_small_columns_keep_two_digits_of_the_largest(run):
 
 
 def test_p_values_are_not_written_out_below_their_limit():
-    texts = [stats.p_text(p) for p in (0.0, 4.4e-16, 0.00099, 0.001, 0.0123, 0.5, 1.0)]
+    texts = [inference.p_text(p) for p in (0.0, 4.4e-16, 0.00099, 0.001, 0.0123, 0.5, 1.0)]
     assert texts == [*["p < 0.001"] * 3, "p = 0.001", "p = 0.012", "p = 0.50", "p = 1.00"]
 
 

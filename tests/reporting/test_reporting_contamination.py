@@ -146,14 +146,6 @@ def test_marked_cells_are_not_tested(run):
     }
     crows = {key[0] for key in tested if key[1] == "crows_pairs"}
     assert crows == {"ss", "ss.gender", "ss-uc256"}
-    over = {
-        (row["benchmark"], row["metric"]): row["n"]
-        for row in read_csv(run / "significance.csv")
-        if (row["model"], row["method"]) == ("all", "debias-sparsegpt")
-    }
-    # Two configurations are clean for StereoSet; for CrowS-Pairs all of the run but two.
-    assert over["stereoset", "icat"] == "2"
-    assert int(over["crows_pairs", "pct_stereotype"]) == int(over["unqover", "acc"]) - 2
 
 
 def test_the_table_marks_and_never_prefers_them(run):

@@ -1,20 +1,18 @@
-"""Distances to the optimum with their bootstrap, and the tests over configurations."""
+"""Distances to the optimum with their bootstrap."""
 
 import csv
 import math
-from dataclasses import replace
 
 import closed_forms
 import numpy as np
-import pandas as pd
 import pytest
 from reporting_run import small_config, write_run
 
 from evenprune.base.errors import UserError
 from evenprune.cli import main
-from evenprune.plan.run_sheet import read_run_sheet
-from evenprune.reporting import collect_results, dto, significance, stats
-from evenprune.reporting.scores import Scores
+from evenprune.reporting import dto
+from evenprune.stats import bootstrap
+from evenprune.stats.scores import Scores
 
 PLAIN = dto.Definition("dto", (dto.Component("mmlu", "acc"), dto.Component("unqover", "acc")))
 CHANCE = dto.Definition(
@@ -111,7 +109,7 @@ def test_the_interval_covers_the_true_distance():
     for seed in range(200):
         drawn = [scores(flips(generator, 150, 0.6)), scores(flips(generator, 150, 0.3))]
         samples = dto.resampled(PLAIN, [drawn], resamples=500, seed=seed)
-        interval = stats.percentile_interval(samples)
+        interval = bootstrap.interval(samples)
         hits += interval.low <= truth <= interval.high
     assert 180 <= hits <= 199
 
@@ -175,60 +173,3 @@ def test_paired_differences_of_distances(world):
         assert float(row["ci_low"]) < expected < float(row["ci_high"])
         assert float(row["cluster_low"]) < expected < float(row["cluster_high"])
         assert row["p_t"] == row["p_holm"] == ""
-
-
-def test_configurations_are_tested_by_sign_and_rank(world):
-    rows = {row["metric"] if row["benchmark"] in ("dto", "bbq") else row["benchmark"]: row
-            for row in read_csv(world / "significance.csv")
-            if (row["model"], row["method"]) == ("all", "debias-sparsegpt")}  # fmt: skip
-    assert set(rows) == {
-        "wikitext2", "hellaswag", "mmlu", "unqover", "acc_all", "acc_amb", "acc_dis", "crows_pairs",
-        "realtoxicityprompts", "harmbench", "dto", "dto_chance", "dto_bbq",
-    }  # fmt: skip
-    results = {
-        (row["method"], row["regime"], row["calibration"], row["benchmark"], row["metric"]):
-            float(row["value"])
-        for row in read_csv(world / "results.csv") if row["value"] and not row["category"]
-    }  # fmt: skip
-    clean = [(r, "ss") for r in ("u50", "1of4", "2of4")] + [("2of4", "ss-uc256")]
-    grid = [*clean, ("2of4", "cp")]
-    gains = [
-        results["sparsegpt", *point, "wikitext2", "ppl"]
-        - results["debias-sparsegpt", *point, "wikitext2", "ppl"]
-        for point in grid
-    ]
-    row = rows["wikitext2"]
-    assert (int(row["n"]), int(row["wins"]), int(row["losses"])) == (5, 5, 0)
-    assert float(row["diff"]) == pytest.approx(np.mean(gains))
-    assert float(row["p_sign"]) == pytest.approx(2 / 2**5)
-    distances = [
-        abs(results["sparsegpt", *point, "crows_pairs", "pct_stereotype"] - 0.5)
-        - abs(results["debias-sparsegpt", *point, "crows_pairs", "pct_stereotype"] - 0.5)
-        for point in clean
-    ]
-    row = rows["crows_pairs"]
-    assert int(row["wins"]) == sum(x > 1e-12 for x in distances)
-    assert float(row["p_wilcoxon"]) == pytest.approx(
-        stats.wilcoxon_signed_rank(np.round(distances, 12))
-    )
-
-
-def test_one_configuration_is_no_test(world):
-    run_sheet = read_run_sheet(world / "run_sheet.json")
-    points = [
-        p
-        for p in run_sheet.files
-        if (p.regime, p.calibration) in (("1of4", "ss"), ("dense", "none"))
-    ]
-    small = type(run_sheet)(
-        run_sheet.config, run_sheet.experiments, {p: run_sheet.files[p] for p in points}
-    )
-    assert significance.pairs(small)
-    values = collect_results.collect(small)
-    assert significance.configuration_rows(small, values) == []
-    # Counted as two configurations, the same values do give tests.
-    twice = {replace(p, regime="u50"): run_sheet.files[p] for p in points}
-    both = type(run_sheet)(run_sheet.config, run_sheet.experiments, small.files | twice)
-    values = pd.concat([values, values.assign(regime="u50")])
-    found = significance.configuration_rows(both, values)
-    assert {row["n"] for row in found} == {2}

@@ -15,7 +15,7 @@ from sklearn.metrics import cohen_kappa_score
 from evenprune.base.errors import UserError
 from evenprune.base.files import read_jsonl
 from evenprune.cli import main
-from evenprune.reporting import fidelity, stats
+from evenprune.reporting import fidelity
 
 ANSWERS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=40)
 
@@ -24,7 +24,7 @@ ANSWERS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, 
 @given(ANSWERS)
 def test_kappa_is_that_of_scikit_learn(pairs):
     first, second = zip(*pairs)
-    kappa, error = stats.cohen_kappa(first, second)
+    kappa, error = fidelity.cohen_kappa(first, second)
     if len({*first, *second}) == 1:
         assert kappa is None
         assert error is None
@@ -37,10 +37,10 @@ def test_kappa_by_hand():
     # 20 + 15 of 50 agree; yes is said 25 and 30 times.
     first = [1] * 20 + [0] * 15 + [1] * 5 + [0] * 10
     second = [1] * 20 + [0] * 15 + [0] * 5 + [1] * 10
-    kappa, error = stats.cohen_kappa(first, second)
+    kappa, error = fidelity.cohen_kappa(first, second)
     assert kappa == pytest.approx(0.4)
     assert error == pytest.approx(math.sqrt(0.7 * 0.3 / 50) / 0.5)
-    assert stats.cohen_kappa([], []) == (None, None)
+    assert fidelity.cohen_kappa([], []) == (None, None)
 
 
 @settings(deadline=None)
@@ -49,16 +49,16 @@ def test_divergence_is_symmetric_bounded_and_scipys(seed, scale):
     generator = np.random.default_rng(seed)
     p, q = generator.dirichlet([1 / scale] * 3, size=(2, 5)) + 1e-12
     p, q = p / p.sum(1, keepdims=True), q / q.sum(1, keepdims=True)
-    found = stats.js_divergence(p, q)
-    assert found == pytest.approx(stats.js_divergence(q, p), abs=1e-12)
+    found = fidelity.js_divergence(p, q)
+    assert found == pytest.approx(fidelity.js_divergence(q, p), abs=1e-12)
     assert found == pytest.approx(jensenshannon(p, q, base=2, axis=1) ** 2, abs=1e-9)
     assert ((found >= 0) & (found <= 1 + 1e-12)).all()
 
 
 def test_divergence_at_its_ends():
-    assert stats.js_divergence([[1.0, 0.0]], [[0.0, 1.0]]) == pytest.approx(1)
+    assert fidelity.js_divergence([[1.0, 0.0]], [[0.0, 1.0]]) == pytest.approx(1)
     nearly = np.array([[0.3, 0.7]])
-    assert stats.js_divergence(nearly, np.nextafter(nearly, 1)) == 0
+    assert fidelity.js_divergence(nearly, np.nextafter(nearly, 1)) == 0
 
 
 def record(name, pred, gold=0, **more):

@@ -17,11 +17,11 @@ from evenprune.plan.config import (
 from evenprune.plan.run_sheet import RunSheet
 from evenprune.plan.tasks import FACTS, LM_EVAL
 from evenprune.reporting import labels
-from evenprune.reporting.directions import better, direction, gain
 from evenprune.reporting.fields import all_fields
 from evenprune.reporting.plots import axis_label
 from evenprune.reporting.render import ARROWS, GROUPS
 from evenprune.reporting.results import Quantity
+from evenprune.stats.directions import better, direction, gain
 
 LABELS = "evenprune.reporting.labels"
 # The commands that write words for people.

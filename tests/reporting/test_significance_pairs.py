@@ -15,10 +15,11 @@ from evenprune.plan.config import JUDGED
 from evenprune.plan.grids import Checkpoint
 from evenprune.plan.run_sheet import RunSheet, read_run_sheet
 from evenprune.plan.sections import MethodVariant
-from evenprune.reporting import significance, stats
+from evenprune.reporting import significance
 from evenprune.reporting.fields import Run
 from evenprune.reporting.frames import read_frame, write_frame
 from evenprune.reporting.results import Group, Quantity, Results, Significance
+from evenprune.stats import inference
 
 VARIANTS = {
     "sg.refit": MethodVariant(method="sparsegpt", refit_steps=5),
@@ -130,7 +131,7 @@ def test_another_method_in_the_run_changes_no_other_familys_p(run):
         sheet, files={p: files for p, files in sheet.files.items() if p.method in wanted}
     )
     key = ["against", "method", "regime", "calibration", "benchmark", "metric"]
-    both = [significance.item_tests(one).set_index(key) for one in (sheet, fewer)]
+    both = [significance.tests(one).set_index(key) for one in (sheet, fewer)]
     own = both[0].loc[both[1].index]
     assert len(both[0]) > len(both[1])
     assert own["p_holm"].equals(both[1]["p_holm"])
@@ -208,10 +209,10 @@ def test_wilsons_interval_is_its_closed_form_and_has_its_coverage():
         p = count / n
         middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
         half = z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
-        found = stats.wilson(count, n)
+        found = inference.wilson(count, n)
         assert (found.low, found.high) == pytest.approx((middle - half, middle + half), abs=1e-12)
     drawn = np.random.default_rng(0).binomial(200, 0.03, size=1000)
-    hits = [stats.wilson(int(k), 200) for k in drawn]
+    hits = [inference.wilson(int(k), 200) for k in drawn]
     assert 0.92 < np.mean([one.low <= 0.03 <= one.high for one in hits]) < 0.98
     with pytest.raises(ValueError, match="at least one"):
-        stats.wilson(0, 0)
+        inference.wilson(0, 0)

@@ -18,7 +18,7 @@ from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.reporting.efficiency import verdict
 from evenprune.reporting.measurements import log_ratios, ratio_to_dense, read_measurement
 from evenprune.reporting.results import groups
-from evenprune.reporting.stats import PairedRatio, paired_ratio
+from evenprune.stats.inference import PairedRatio, paired_ratio
 
 LOGS = st.lists(st.floats(-0.5, 0.5), min_size=2, max_size=9)
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from test_serving import arguments, texts, tiny  # noqa: F401  # fixtures
 
 from evenprune.cli import main
-from evenprune.reporting.stats import paired_ratio
 from evenprune.serving import benchmark_serving, memory
 from evenprune.serving.energy import Reading
 from evenprune.serving.interleave import Engines, measure_rounds, orders, slots
 from evenprune.serving.measure import Workload
 from evenprune.serving.rounds import Rounds
+from evenprune.stats.inference import paired_ratio
 
 ROUNDS = 8
 

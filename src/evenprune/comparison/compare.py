@@ -24,11 +24,12 @@ from ..data.source_flags import LOCK
 from ..evaluation.evaluate import add_protocol_arguments, add_run_arguments, quiet_libraries
 from ..plan.config import CATALOGUE
 from ..plan.tasks import TASKS
-from ..reporting.stats import RESAMPLES
+from ..stats.bootstrap import RESAMPLES
+from ..stats.measures import MEASURES
 from . import differences
 from .columns import terminal_width
 from .differences import LESS_FAIR, WORSE, Difference
-from .measures import MEASURES, kind, metrics_of
+from .measures import kind, metrics_of
 from .report import (
     Block,
     Comparison,

@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..base.errors import UserError
-from ..base.files import read_jsonl
 from ..base.reading import expected_form
 from ..plan.finished import ITEMS, METRICS
 from ..plan.tasks import Direction
-from ..reporting import stats
-from ..reporting.directions import BEST_AT, chance, direction
-from ..reporting.scores import OWN_ORDER
-from ..reporting.stats import RESAMPLES
-from .measures import MEASURES, OTHERWISE, STATES, Kind, Measure, Row, States, kind, metrics_of
+from ..stats import bootstrap, inference, records
+from ..stats.bootstrap import RESAMPLES, Array
+from ..stats.directions import chance, direction, gain
+from ..stats.measures import MEASURES, OTHERWISE, Measure
+from ..stats.records import Record as Row
+from ..stats.scores import units
+from .measures import STATES, Kind, States, kind, metrics_of
 
 LEVEL = 0.05
 LEAST = 10  # units, items or clusters, below which nothing is tested
@@ -100,14 +100,10 @@ class Records:
 
 def read_records(folder: Path, result: Mapping[str, Any]) -> Records:
     """Return the records of a finished benchmark; perplexity's of its first protocol only."""
-    rows = [
-        row
-        for row in read_jsonl(folder / ITEMS, fields=("item_id",))
-        if row.get("perm", OWN_ORDER) == OWN_ORDER
-    ]
-    if result["task"] == "perplexity":
-        rows = [row for row in rows if row.get("category") == rows[0].get("category")]
-    return Records(folder, result, rows)
+    rows = records.read_records(folder / ITEMS)
+    return Records(
+        folder, result, records.first_part(rows) if result["task"] == "perplexity" else rows
+    )
 
 
 def differences(
@@ -169,57 +165,45 @@ def _difference(
     measure, sums, weights = columns
     counted = np.asarray(weights.any(axis=1))
     rows = list(itertools.compress(dense.rows, counted.tolist()))
-    clusters, strata = _units(task, rows)
+    clusters, strata = units(task, rows)
+    if strata and min(Counter(strata).values()) < LEAST:
+        strata = None  # too little spread within them
     row = dataclasses.replace(row, n=len(rows), clustered=clusters is not None)
     if len(set(clusters) if clusters else rows) < LEAST:
         return row
-    drawn = stats.bootstrap_ratios(
-        sums[counted], weights[counted], clusters, strata, resamples=resamples
-    )
+    drawn = bootstrap.ratios(sums[counted], weights[counted], clusters, strata, resamples=resamples)
     half = len(measure.terms)
     with np.errstate(invalid="ignore"):
         before, after = measure.combine(drawn[:, :half]), measure.combine(drawn[:, half:])
     return _tested(row, before, after, margin)
 
 
-def _tested(
-    row: Difference, dense: NDArray[np.float64], pruned: NDArray[np.float64], margin: float
-) -> Difference:
+def _tested(row: Difference, dense: Array, pruned: Array, margin: float) -> Difference:
     """Return a row with interval, gain, p and ``same``, from both models' bootstrap samples."""
     use = np.isfinite(dense) & np.isfinite(pruned)
     dense, pruned = dense[use], pruned[use]
     if not use.any() or row.dense is None or row.pruned is None:
         return row
-    interval = stats.percentile_interval(pruned - dense)
-    gains = _gain(row.direction, pruned, dense)
+    interval = bootstrap.interval(pruned - dense)
+    gains = gain(row.task, row.metric, pruned, dense)
     # Values that are equal but for rounding are no gain.
     gains = np.where(np.abs(gains) < 1e-12, 0.0, gains)
-    tail = min(int((gains <= 0).sum()), int((gains >= 0).sum()))
     effect = np.log(pruned / dense) if row.task == "perplexity" else pruned - dense
     bound = math.log1p(margin) if row.task == "perplexity" else margin
-    middle = stats.percentile_interval(effect, 0.9)
+    middle = bootstrap.interval(effect, 0.9)
     return dataclasses.replace(
         row,
         low=interval.low,
         high=interval.high,
-        gain=float(_gain(row.direction, np.array(row.pruned), np.array(row.dense))),
-        p=min(1.0, 2 * (1 + tail) / (1 + len(gains))),
+        gain=float(gain(row.task, row.metric, row.pruned, row.dense)),
+        p=bootstrap.two_sided_p(gains),
         same=-bound <= middle.low and middle.high <= bound,
     )
 
 
-def _gain(
-    way: Direction, pruned: NDArray[np.float64], dense: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return how much better each value is: ``directions.gain`` for whole arrays."""
-    if way in BEST_AT:
-        return np.abs(dense - BEST_AT[way]) - np.abs(pruned - BEST_AT[way])
-    return pruned - dense if way == "up" else dense - pruned
-
-
 def _columns(
     task: str, metric: str, dense: Records, pruned: Records
-) -> tuple[Measure, NDArray[np.float64], NDArray[np.float64]] | None:
+) -> tuple[Measure, Array, Array] | None:
     """Return a metric's measure, and its sums and weights in both models, (n, 2 · terms).
 
     An item that either model leaves undecided has no weight. None where the metric is not one of
@@ -246,29 +230,12 @@ def _columns(
     return None
 
 
-def _fits(
-    measure: Measure,
-    sums: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    value: float | None,
-) -> bool:
+def _fits(measure: Measure, sums: Array, weights: Array, value: float | None) -> bool:
     """Return whether the records give a recorded value."""
-    decided = np.isfinite(sums).all(axis=1)
-    total, count = sums[decided].sum(axis=0), weights[decided].sum(axis=0)
-    if value is None or not count.all():
+    found = measure.value_of(sums, weights)
+    if value is None or found is None:
         return value is None
-    return math.isclose(float(measure.combine(total / count)), value, rel_tol=FITS, abs_tol=FITS)
-
-
-def _units(task: str, rows: Sequence[Row]) -> tuple[list[str] | None, list[str] | None]:
-    """Return the clusters and strata that bootstrap samples keep to, None where there are none."""
-    if rows and all(row.get("cluster") is not None for row in rows):
-        return [str(row["cluster"]) for row in rows], None
-    subjects = [str(row.get("category")) for row in rows]
-    # Within a stratum of few items there is too little spread.
-    if task == "mmlu" and rows and min(Counter(subjects).values()) >= LEAST:
-        return None, subjects
-    return None, None
+    return math.isclose(found, value, rel_tol=FITS, abs_tol=FITS)
 
 
 def _flips(states: States, dense: Sequence[Row], pruned: Sequence[Row]) -> Flips:
@@ -278,10 +245,7 @@ def _flips(states: States, dense: Sequence[Row], pruned: Sequence[Row]) -> Flips
 
 def judged(rows: Sequence[Difference]) -> list[Difference]:
     """Return the rows of one pruned model with p corrected over all of them, and verdicts."""
-    tested = [k for k, row in enumerate(rows) if row.p is not None]
-    corrected = (
-        dict(zip(tested, stats.holm([float(rows[k].p or 0) for k in tested]))) if tested else {}
-    )
+    corrected = inference.holm({k: row.p for k, row in enumerate(rows)})
     return [
         dataclasses.replace(row, p_holm=corrected.get(k), verdict=_verdict(row, corrected.get(k)))
         for k, row in enumerate(rows)

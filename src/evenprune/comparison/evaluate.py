@@ -16,7 +16,7 @@ from ..base.errors import UserError
 from ..base.outputs import check_place
 from ..evaluation import evaluate
 from ..plan.finished import ITEMS, METRICS
-from ..reporting.directions import chance, direction
+from ..stats.directions import chance, direction
 from .columns import GOOD, NONE, aligned, terminal_width
 
 
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
 def _difference(args: argparse.Namespace, baseline: Path) -> str:
     """Return the comparison with the baseline in words."""
     # Not at the top: SciPy, pandas and statsmodels, which nothing else here needs.
-    from ..reporting.stats import RESAMPLES
+    from ..stats.bootstrap import RESAMPLES
     from .differences import judged
     from .report import Block, Comparison, block_notes, to_text
     from .results import compare_results

@@ -8,7 +8,7 @@ from typing import Any
 from ..base.pages import fill
 from ..reporting.labels import TASK_DIGITS
 from ..reporting.render import escape_markdown
-from ..reporting.stats import p_text
+from ..stats.inference import p_text
 from .columns import GOOD, NONE, aligned
 from .differences import (
     BETTER,

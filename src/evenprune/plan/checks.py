@@ -29,11 +29,9 @@ LARGEST = 2**63 - 1
 # Names that something else has already, by section, and what that is.
 RESERVED = {
     "methods": dict.fromkeys(METHODS, "a built-in method"),
-    "models": {"all": "the rows of significance.csv over all models"},
     "calibrations": {
         "none": "the checkpoints without calibration",
         "diff": "the difference rows of the printed tables",
-        "all": "the rows of significance.csv over all calibrations",
     },
     "benchmarks": {
         "calibration": "the counts of calibration pairs in results.csv",

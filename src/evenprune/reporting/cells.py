@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..plan.run_sheet import RunSheet
-from .directions import better
+from ..stats.directions import better
+from ..stats.measures import is_rate
 from .fields import DTO, Field, Run
 from .render import Cell, Column, TableRow
 from .results import ALPHA, Group, Quantity, Results
-from .scores import is_rate
 
 
 def rate_ends(

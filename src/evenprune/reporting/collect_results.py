@@ -28,10 +28,11 @@ from ..base.reading import expected_form
 from ..plan.finished import METRICS
 from ..plan.grids import Checkpoint, benchmarks_of, in_calibration
 from ..plan.run_sheet import RunSheet, read_run_sheet
-from . import consistency, dto, fidelity, mask_diffs, measurements, significance, stats
+from ..stats import bootstrap, inference
+from ..stats.measures import is_rate
+from . import consistency, dto, fidelity, mask_diffs, measurements, significance
 from .frames import make_frame, write_frame
 from .printed import printed_value
-from .scores import is_rate
 
 COLUMNS = (
     "model", "method", "regime", "calibration", "seed", "benchmark", "metric", "category",
@@ -107,7 +108,7 @@ def dto_rows(run_sheet: RunSheet, point: Checkpoint, rows: list[TableRow]) -> It
             continue
         scores = [dto.part_scores(run_sheet, point, part) for part in definition.parts]
         samples = dto.resampled(definition, [scores])[:, 0]
-        interval = stats.percentile_interval(samples)
+        interval = bootstrap.interval(samples)
         n = sum(len(one.ids) for one in scores)
         value = float(definition.distance(np.array([part["value"] for part in parts if part])))
         measured = {"value": value, "n": n, "stderr": float(np.nanstd(samples, ddof=1))}
@@ -127,7 +128,7 @@ def rate_rows(run_sheet: RunSheet, point: Checkpoint, rows: list[TableRow]) -> I
         if entry is None or row["category"] or not is_rate(entry.task, row["metric"]):
             continue
         if row["value"] is not None and row["n"]:
-            found = stats.wilson(round(row["value"] * row["n"]), row["n"])
+            found = inference.wilson(round(row["value"] * row["n"]), row["n"])
             for end, bound in (("low", found.low), ("high", found.high)):
                 measured = {"value": bound, "n": row["n"]}
                 yield _row(point, row["benchmark"], f"{row['metric']}_{end}", "", measured)
@@ -223,7 +224,7 @@ def run(args: argparse.Namespace) -> None:
         check_file(args.significance, inputs, "--significance")
         check_header(args.significance, significance.COLUMNS, "--significance")
     results = collect(run_sheet)
-    tests = significance.tests(run_sheet, results) if args.significance else None
+    tests = significance.tests(run_sheet) if args.significance else None
     write_frame(args.out, results)
     print(f"{args.out}: {len(results)} values of {len(run_sheet.files)} checkpoints")
     if tests is not None:

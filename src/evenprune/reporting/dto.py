@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
 from ..plan.tasks import FACTS
-from . import stats
-from .scores import Scores, read_scores, require_same_items
+from ..stats import bootstrap
+from ..stats.scores import Scores, read_scores, require_same_items
 
 SLUG = "dto"  # the benchmark of the derived rows
 
@@ -102,7 +102,7 @@ def resampled(
     ) -> NDArray[np.float64]:
         clusters = clusters if clustered else None
         strata = None if clusters is not None else strata
-        return stats.bootstrap_ratios(values, weights, clusters, strata, resamples, seed)
+        return bootstrap.ratios(values, weights, clusters, strata, resamples, seed)
 
     if definition.parts[0].benchmark == definition.parts[1].benchmark:
         values = np.zeros((len(first.ids) + len(second.ids), 2 * count))

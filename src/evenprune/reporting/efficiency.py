@@ -7,12 +7,12 @@ from typing import Any
 from ..base.errors import UserError
 from ..base.reading import expected_form
 from ..plan.run_sheet import RunSheet
-from .directions import direction
+from ..stats.directions import direction
+from ..stats.inference import PairedRatio
 from .fields import Run
 from .measurements import ratio_to_dense, read_part
 from .render import Cell, Column
 from .results import Group, Quantity, dense_group
-from .stats import PairedRatio
 
 # Share of its threads' time that a measurement on the CPU has on a quiet machine.
 UNDISTURBED = 0.85

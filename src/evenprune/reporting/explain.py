@@ -19,7 +19,9 @@ from ..base.reading import iter_csv, read_json
 from ..plan.config import TABLES
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet, read_run_sheet
-from . import dto, mask_diffs, stats
+from ..stats import inference
+from ..stats.measures import is_rate
+from . import dto, mask_diffs
 from .cell_path import FORM, find, parse
 from .explain_origin import commands, files_of, method_of, rebased, sources_of
 from .fields import Run
@@ -27,7 +29,6 @@ from .make_table import build_table
 from .measurements import PAIRED, RATIO, ratio_to_dense, ratio_values, read_part
 from .recompute import recompute
 from .results import Group, Measured, Quantity, Results, Significance
-from .scores import is_rate
 from .significance import METHOD
 
 EXACT, RECOMPUTED = 1e-9, 1e-6  # relative; records are rounded
@@ -114,7 +115,7 @@ def interval(
     """
     entry = run.sheet.config.benchmarks.get(quantity.benchmark)
     if measured.n and entry is not None and is_rate(entry.task, quantity.metric):
-        found = stats.wilson(round(measured.value * measured.n), measured.n)
+        found = inference.wilson(round(measured.value * measured.n), measured.n)
         return {"low": found.low, "high": found.high, "level": 0.95, "kind": "wilson"}
     paired = _paired(run.sheet, group, quantity)
     if paired is not None:
@@ -143,7 +144,7 @@ def interval(
     }
 
 
-def _paired(run_sheet: RunSheet, group: Group, quantity: Quantity) -> stats.PairedRatio | None:
+def _paired(run_sheet: RunSheet, group: Group, quantity: Quantity) -> inference.PairedRatio | None:
     """Return the paired ratio to the dense model that a quantity is, None for any other one."""
     metric = quantity.metric.removesuffix(RATIO)
     if quantity.benchmark != "serving" or metric not in PAIRED or metric == quantity.metric:

@@ -6,6 +6,7 @@ order; the distribution over the options is the softmax of their logits, or of t
 log-likelihoods where a benchmark scores whole continuations.
 """
 
+import math
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,19 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 from scipy.special import softmax
+from statsmodels.stats.inter_rater import cohens_kappa, to_table
 
 from ..base.errors import UserError
-from ..base.files import read_jsonl
 from ..base.progress import Progress
 from ..base.reading import expected_form
 from ..plan.config import Benchmark
 from ..plan.grids import Checkpoint, benchmarks_of
 from ..plan.run_sheet import RunSheet
 from ..plan.tasks import FACTS
-from . import stats
-from .scores import OWN_ORDER
+from ..stats.records import read_records
 
 # Options to choose from are what is compared; perplexity and generated answers have none.
 WITH_OPTIONS = tuple(name for name, facts in FACTS.items() if facts.compared)
@@ -54,16 +55,12 @@ def read_answers(path: Path) -> Answers:
     number of options.
     """
     ids, chosen, right, scores = [], [], [], []
-    for row in read_jsonl(path, fields=("item_id", "pred", "correct", "option_logprobs")):
-        if row.get("perm", OWN_ORDER) != OWN_ORDER:
-            continue
-        with expected_form(RECORD, path, "evaluate again"):
+    with expected_form(RECORD, path, "evaluate again"):
+        for row in read_records(path, ("item_id", "pred", "correct", "option_logprobs")):
             ids.append(str(row["item_id"]))
             chosen.append(operator.index(row["pred"]))
             right.append(bool(row["correct"]))
             scores.append([float(one) for one in row.get("option_logits", row["option_logprobs"])])
-    if len(set(ids)) != len(ids):
-        raise UserError(f"expected each item_id once in {path}, found one twice; evaluate again")
     if len({len(one) for one in scores}) != 1:
         raise UserError(
             f"expected answers to items with equally many options in {path}, got {len(ids)} "
@@ -85,6 +82,38 @@ def _mean(values: NDArray) -> dict[str, Any]:
     return {"value": float(values.mean()), "n": n, "stderr": stderr}
 
 
+def cohen_kappa(first: ArrayLike, second: ArrayLike) -> tuple[float | None, float | None]:
+    """Return Cohen's kappa of two answers an item, shape (n,), and its standard error.
+
+    kappa = (p_o - p_e) / (1 - p_e) with p_o the share of equal answers and p_e the share
+    expected of independent ones; the error is Cohen's (1960) large-sample
+    sqrt(p_o (1 - p_o) / n) / (1 - p_e). Both None where p_e is 1 (always one same answer)
+    or there are no items.
+    """
+    a, b = np.asarray(first), np.asarray(second)
+    # All answers one and the same: both shares are 1.
+    if a.size == 0 or ((a == a[0]) & (b == a[0])).all():
+        return None, None
+    counts, _ = to_table(np.column_stack((a, b)))
+    observed = float((a == b).mean())
+    kappa = float(cohens_kappa(counts, return_results=False))
+    # statsmodels has the error of Fleiss, Cohen and Everitt (1969) instead.
+    expected = sum((counts.sum(axis=0) / a.size * (counts.sum(axis=1) / a.size)).tolist())
+    return kappa, math.sqrt(observed * (1 - observed) / a.size) / (1 - expected)
+
+
+def js_divergence(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
+    """Return the Jensen-Shannon divergence in bits of the rows of two (n, options) arrays, (n,).
+
+    Rows are probabilities; 0 for equal rows, 1 for rows without a common option.
+    """
+    p, q = np.asarray(first, float), np.asarray(second, float)
+    parts = (stats.entropy(p, base=2, axis=1) + stats.entropy(q, base=2, axis=1)) / 2
+    # Not scipy's jensenshannon: for nearly equal rows it takes the root of a rounding error
+    # below 0, which is not a number.
+    return np.maximum(stats.entropy((p + q) / 2, base=2, axis=1) - parts, 0.0)
+
+
 def fidelity(pruned: Answers, dense: Answers) -> dict[str, dict[str, Any]]:
     """Return ``METRICS`` as {name: {value, n, stderr}}.
 
@@ -99,14 +128,14 @@ def fidelity(pruned: Answers, dense: Answers) -> dict[str, dict[str, Any]]:
             f"expected the same items for a pruned model and its dense one, got {len(pruned.ids)} "
             f"and {len(dense.ids)} items that differ; evaluate both again with the same options"
         )
-    kappa, error = stats.cohen_kappa(pruned.chosen, dense.chosen)
+    kappa, error = cohen_kappa(pruned.chosen, dense.chosen)
     return {
         "flips": _mean((pruned.chosen != dense.chosen).astype(float)),
         "flips_to_wrong": _mean((dense.right & ~pruned.right).astype(float)),
         "flips_to_right": _mean((pruned.right & ~dense.right).astype(float)),
         "shift_dense": _mean(pruned.right.astype(float) - dense.right.astype(float)),
         "kappa": {"value": kappa, "n": len(pruned.ids), "stderr": error},
-        "js_divergence": _mean(stats.js_divergence(pruned.probabilities, dense.probabilities)),
+        "js_divergence": _mean(js_divergence(pruned.probabilities, dense.probabilities)),
     }
 
 

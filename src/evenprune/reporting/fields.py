@@ -8,7 +8,7 @@ from ..base.errors import UserError
 from ..plan.config import JUDGED
 from ..plan.run_sheet import RunSheet
 from ..plan.tasks import FACTS
-from .directions import direction
+from ..stats.directions import direction
 from .labels import (
     CATEGORY_LABELS,
     DTO_LABEL,

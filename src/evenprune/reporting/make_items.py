@@ -13,7 +13,7 @@ from typing import Any
 
 from ..base.checksums import source_folder
 from ..base.errors import UserError
-from ..base.files import canonical_json, read_jsonl, write_text
+from ..base.files import canonical_json, write_text
 from ..base.outputs import check_file
 from ..base.reading import expected_form
 from ..plan.finished import ITEMS, read_result
@@ -21,7 +21,8 @@ from ..plan.grids import Checkpoint, benchmarks_of
 from ..plan.paths import Paths
 from ..plan.run_sheet import RunSheet, read_run_sheet
 from ..plan.tasks import splits_of
-from .items.join import ItemSet, Record, join, own_order
+from ..stats.records import read_records
+from .items.join import ItemSet, join
 from .items.pack import SEED, fit
 from .items.prompts import prompt_of
 from .items.texts import FIELDS, read_texts
@@ -49,11 +50,6 @@ def asked(folder: Path, task: str, dataset: str) -> dict[str, Any]:
             "chat": bool(spec.get("chat_template")),
             "spec": {name: spec.get(name) for name in ("limit", "seed")},
         }
-
-
-def read_records(folder: Path) -> list[Record]:
-    """Return the records of a benchmark's items; UserError for records of another form."""
-    return own_order(read_jsonl(folder / ITEMS, fields=FIELDS_OF_RECORDS))
 
 
 def item_sets(sheet: RunSheet) -> Iterator[ItemSet]:
@@ -89,7 +85,9 @@ def item_sets(sheet: RunSheet) -> Iterator[ItemSet]:
                 "prompt": pattern,
                 "candidates": candidates,
             }
-            records = ((point, read_records(folder)) for point, folder in found)
+            records = (
+                (point, read_records(folder / ITEMS, FIELDS_OF_RECORDS)) for point, folder in found
+            )
             with expected_form("records with options", found[0][1] / ITEMS, "evaluate again"):
                 yield join(ItemSet(slug, entry.task, about), texts, records)
 

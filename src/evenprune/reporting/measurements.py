@@ -15,7 +15,7 @@ from ..base.errors import UserError
 from ..base.reading import expected_form
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
-from . import stats
+from ..stats import inference
 from .results import Group
 
 # Figures whose ratios to the dense model results.csv has.
@@ -108,7 +108,7 @@ def log_ratios_between(run_sheet: RunSheet, ours: Group, base: Group, metric: st
 
 def ratio_to_dense(
     run_sheet: RunSheet, group: Group, metric: str, batch: str = ""
-) -> stats.PairedRatio | None:
+) -> inference.PairedRatio | None:
     """Return how a grid point's figure compares with the dense model's, paired by round.
 
     With several seeds the geometric mean over them in each round. None for the dense model itself,
@@ -123,11 +123,11 @@ def ratio_to_dense(
 
 def _ratio(
     content: dict[str, Any], path: str, group: Group, metric: str, batch: str, margin: float
-) -> stats.PairedRatio | None:
+) -> inference.PairedRatio | None:
     names = [point.key for point in group.checkpoints()]
     with expected_form("figures of every round", path, remedy(path)):
         logs = [] if group.is_base else log_ratios(content, names, metric, batch)
-    return stats.paired_ratio(logs, margin) if logs else None
+    return inference.paired_ratio(logs, margin) if logs else None
 
 
 def ratio_values(

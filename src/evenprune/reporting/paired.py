@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from ..plan.run_sheet import RunSheet
 from ..plan.tasks import FACTS
+from ..stats.directions import direction
 from . import mask_diffs
 from .cells import rate_ends
-from .directions import direction
 from .fields import DTO, benchmark_field, dto_field
 from .labels import CATEGORY_LABELS, benchmark_label
 from .printed import printed_value

@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats as distributions
 
 from evenprune.plan.grids import Checkpoint
-from evenprune.reporting.stats import RESAMPLES, Interval, holm, percentile_interval
+from evenprune.stats.bootstrap import RESAMPLES, Interval, interval, resampled_sums, two_sided_p
+from evenprune.stats.inference import holm, student
 
-from .bootstrap import LEVEL, resampled_sums, student_interval
 from .contrasts import Contrast
 from .runs import WorldSums
 from .sums import METRICS, SUMS, Array, Measure
@@ -61,7 +60,7 @@ class Effect:
             return "undefined"
         sides = [_side(one) * self.metric.good for one in (self.ci, self.student)]
         if self.adjusted is not None:
-            sides = [side if p <= 1 - LEVEL + 1e-12 else 0 for side, p in zip(sides, self.adjusted)]
+            sides = [side if p <= 0.05 + 1e-12 else 0 for side, p in zip(sides, self.adjusted)]
         if not sides[0]:
             return "no difference shown"
         word = "better" if sides[0] > 0 else "worse"
@@ -77,32 +76,14 @@ def _side(interval: Interval) -> int:
     return int(interval.low > 0) - int(interval.high < 0)
 
 
-def bootstrap_p(samples: Array) -> float:
-    """Return the two-sided p-value of a bootstrap distribution (n,) for the value 0.
-
-    Twice the smaller tail, the estimate itself counted as one sample, so that it is never 0; 1
-    where all samples are 0.
-    """
-    above, below = int((samples >= 0).sum()), int((samples <= 0).sum())
-    return float(min(1.0, 2 * (min(above, below) + 1) / (len(samples) + 1)))
-
-
-def student_p(values: Array) -> float:
-    """Return Student's two-sided p-value of independent values (n,); 1 where all are 0."""
-    spread = distributions.sem(values)
-    if not spread:
-        return 0.0 if values.any() else 1.0
-    return float(2 * distributions.t.sf(abs(values.mean()) / spread, values.size - 1))
-
-
 def adjust(found: Sequence[Effect]) -> list[Effect]:
     """Return the effects, those of a family with p-values after Holm; a kind is a family."""
     out = list(found)
     for kind in {one.contrast.kind for one in found}:
         family = [k for k, one in enumerate(found) if one.in_family and one.contrast.kind == kind]
-        both = [holm([found[k].p[i] for k in family]) for i in (0, 1)] if family else ([], [])
-        for k, first, second in zip(family, *both, strict=True):
-            out[k] = replace(found[k], adjusted=(first, second))
+        both = [holm({k: found[k].p[i] for k in family}) for i in (0, 1)]
+        for k in family:
+            out[k] = replace(found[k], adjusted=(both[0][k], both[1][k]))
     return out
 
 
@@ -158,6 +139,6 @@ def effect(
     difference = (drawn - other).mean(axis=0)
     # A sample in which a ratio has nothing below it says nothing about the difference.
     difference = difference[np.isfinite(difference)]
-    ends = percentile_interval(difference, LEVEL), student_interval(by_world)
-    p = bootstrap_p(difference), student_p(by_world)
-    return Effect(contrast, metric, *means, *ends, listed, p)
+    ends, p = student(by_world)
+    both = interval(difference), ends
+    return Effect(contrast, metric, *means, *both, listed, (two_sided_p(difference), p))

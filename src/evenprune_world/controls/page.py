@@ -15,7 +15,7 @@ from evenprune.base.files import atomic_path, write_text
 from evenprune.plan.grids import Checkpoint
 from evenprune.plan.run_sheet import RunSheet
 from evenprune.reporting.plots import METADATA, STYLE
-from evenprune.reporting.stats import RESAMPLES
+from evenprune.stats.bootstrap import RESAMPLES
 
 from .blocks import Block, to_html, to_markdown
 from .contrasts import plain_of

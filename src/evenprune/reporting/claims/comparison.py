@@ -8,7 +8,7 @@ from scipy import stats as scipy_stats
 
 from ...plan.config import JUDGED
 from ...plan.tasks import FACTS, Direction
-from .. import directions
+from ...stats import directions
 from ..labels import DTO_LABEL, REGIME_LABELS, TASK_LABELS, THROUGHPUT_LABEL
 from .numbers import Estimate, Numbers, Point
 

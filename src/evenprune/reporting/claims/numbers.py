@@ -8,7 +8,8 @@ from typing import Protocol
 from ...plan.config import JUDGED
 from ...plan.run_sheet import RunSheet, has_paper_form
 from ...serving.shapes import QWEN25_7B
-from .. import mask_diffs, measurements, stats
+from ...stats import inference
+from .. import mask_diffs, measurements
 from ..labels import (
     METHOD_LABELS,
     REGIME_LABELS,
@@ -210,7 +211,7 @@ class RunNumbers:
         logs = measurements.log_ratios_between(self._run_sheet, first, second, metric)
         if len(logs) < 2:
             return None
-        return Estimate(fmean(logs), stats.standard_error(logs), len(logs), len(logs) - 1)
+        return Estimate(fmean(logs), inference.standard_error(logs), len(logs), len(logs) - 1)
 
     def concentration(self, point: Point) -> mask_diffs.Concentration | None:
         """Return that of a grid point's masks, compared with SparseGPT's."""

@@ -7,7 +7,7 @@ from statistics import fmean
 from scipy import stats as scipy_stats
 
 from ...plan.run_sheet import RunSheet
-from .. import stats
+from ...stats import inference
 from ..results import Results, Significance
 from .comparison import Comparison, Key
 from .numbers import PrintedNumbers, RunNumbers
@@ -66,8 +66,7 @@ def _counts(comparisons: Iterable[Comparison], adjusted: Mapping[Key, float]) ->
 
 def adjust(comparisons: Iterable[Comparison]) -> dict[Key, float]:
     """Return Holm's adjusted p of every distinct comparison that has a p-value."""
-    raw = {c.key: p for c in comparisons if (p := c.p_value) is not None}
-    return dict(zip(raw, stats.holm(list(raw.values())), strict=True))
+    return inference.holm({c.key: c.p_value for c in comparisons})
 
 
 def joint_p(comparisons: Iterable[Comparison]) -> float | None:
@@ -109,8 +108,7 @@ def findings(run_sheet: RunSheet, results: Results, significance: Significance) 
         numbers.missing = {}
         built.append((claim, claim.build(numbers), list(numbers.missing)))
     adjusted = adjust(c for _, comparisons, _ in built for c in comparisons)
-    raw = {claim.slug: p for claim, ours, _ in built if (p := joint_p(ours)) is not None}
-    joint = dict(zip(raw, stats.holm(list(raw.values())), strict=True))
+    joint = inference.holm({claim.slug: joint_p(ours) for claim, ours, _ in built})
     found = []
     for claim, ours, missing in built:
         reason = ""
@@ -138,7 +136,7 @@ def printed_evidence(finding: Finding) -> str:
     comparisons = finding.printed
     if not comparisons:
         return "–"
-    wins, ties, losses, p = stats.sign_test([c.lead for c in comparisons])
+    wins, ties, losses, p = inference.sign_test([c.lead for c in comparisons])
     text = f"{wins} of {len(comparisons)} as claimed"
     text += f", {ties} at the limit" if ties else ""
     text += f", {losses} against" if losses else ""
@@ -149,7 +147,7 @@ def printed_evidence(finding: Finding) -> str:
         what = {"points": " points", "dto": " DTO", "relative": ""}[unit]
         parts.append(f"{low}{what}" if low == high else f"{low} to {high}{what}")
     text += f" ({'; '.join(parts)})"
-    return text + (f"; sign test {stats.p_text(p)}" if len(comparisons) >= 6 else "")
+    return text + (f"; sign test {inference.p_text(p)}" if len(comparisons) >= 6 else "")
 
 
 def describe(comparison: Comparison, adjusted: Mapping[Key, float]) -> str:
@@ -159,9 +157,9 @@ def describe(comparison: Comparison, adjusted: Mapping[Key, float]) -> str:
     half = comparison.half_width(ALPHA / len(adjusted) / 2)
     if half is not None:
         ends = [comparison.show(difference.value + sign * half) for sign in (-1, 1)]
-        text += f" [{ends[0]}, {ends[1]}], {stats.p_text(adjusted[comparison.key])}"
+        text += f" [{ends[0]}, {ends[1]}], {inference.p_text(adjusted[comparison.key])}"
     elif comparison.exact_p is not None:
-        text += f", {stats.p_text(adjusted[comparison.key])}"
+        text += f", {inference.p_text(adjusted[comparison.key])}"
     return text + (f", n = {difference.n:,}" if difference.n else "")
 
 
@@ -178,7 +176,7 @@ def our_evidence(finding: Finding) -> str:
     supporting, opposing = finding.counts()
     text = f"{sum(c.lead > 0 for c in ours)} of {len(ours)} as claimed, {supporting} clearly; "
     text += f"{opposing} clearly against"
-    text += f"; joint {stats.p_text(finding.joint)}" if finding.joint is not None else ""
+    text += f"; joint {inference.p_text(finding.joint)}" if finding.joint is not None else ""
 
     def strength(comparison: Comparison) -> float:
         stderr = comparison.difference.stderr

@@ -8,14 +8,13 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from ...base.errors import UserError
-from ...base.files import read_jsonl
 from ...base.reading import expected_form
 from ...plan.run_sheet import RunSheet
+from ...stats.records import read_records
 from ..fields import category_order
 from ..labels import CATEGORY_LABELS, REGIME_LABELS, method_label, model_label
 from ..plots import WIDTH, Drawing, add_legend
 from ..results import Group, Results, dense_group, groups
-from ..scores import OWN_ORDER
 
 UNKNOWN, FIRST, SECOND = "#009E73", "#999999", "#CCCCCC"
 HEADER = ("item_id", "category", "cluster", "method", "unknown", "one_person", "other_person")
@@ -92,10 +91,8 @@ def _three(run_sheet: RunSheet, found: list[Group]) -> tuple[Group, Group, Group
 def read_answers(path: Path) -> Answers:
     """Return the records of items.jsonl by item, with the probabilities of their options."""
     found: Answers = {}
-    for row in read_jsonl(path, fields=("item_id",)):
-        if row.get("perm", OWN_ORDER) != OWN_ORDER:
-            continue
-        with expected_form("records with options", path, "evaluate again"):
+    with expected_form("records with options", path, "evaluate again"):
+        for row in read_records(path):
             logs = [float(one) for one in row["option_logprobs"]]
             top = max(logs)
             parts = [math.exp(one - top) for one in logs]

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from ...base.errors import UserError
 from ...plan.grids import Checkpoint
-from ..scores import OWN_ORDER
+from ...stats.records import Record
 from .texts import ItemText
 
-Record = Mapping[str, Any]
 MISSING = -1  # no answer of a model, no right answer, no "unknown"
 NATS = 1000  # log-probabilities are kept in thousandths of a nat
 
@@ -70,11 +69,6 @@ def scores(record: Record) -> list[int]:
     found = list(record["option_logprobs"])
     found += [record["unrelated_logprob"]] if "unrelated_logprob" in record else []
     return [round(one * NATS) for one in found]
-
-
-def own_order(records: Iterable[Record]) -> list[Record]:
-    """Return the records whose options stand in the data's own order, one an item."""
-    return [record for record in records if record.get("perm", OWN_ORDER) == OWN_ORDER]
 
 
 def join(

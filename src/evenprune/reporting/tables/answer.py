@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ...plan.config import JUDGED
-from ..directions import direction, gain
+from ...stats.directions import direction, gain
 from ..fields import Field, Run, benchmark_field, dto_field, has_dto
 from ..labels import TASK_GROUPS, column_order
 from ..method_table import method_table, widest_experiment

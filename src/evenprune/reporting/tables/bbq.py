@@ -1,7 +1,7 @@
 """BBQ's parts, which tell abstaining from knowing: not in the paper."""
 
 from ...base.errors import UserError
-from ..directions import direction
+from ...stats.directions import direction
 from ..fields import Field, Run
 from ..method_table import method_table, widest_experiment
 from ..render import Column, Table

@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from ...base.errors import UserError
+from ...stats.directions import direction
 from ..cells import embolden, identity, make_cells
-from ..directions import direction
 from ..efficiency import (
     disturbance_notes,
     ratio_cells,

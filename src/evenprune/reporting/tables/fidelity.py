@@ -1,8 +1,8 @@
 """How far each pruned model's answers are from the dense model's: not in the paper."""
 
 from ...base.errors import UserError
+from ...stats.directions import direction
 from .. import fidelity
-from ..directions import direction
 from ..fields import Field, Run
 from ..labels import TASK_GROUPS, benchmark_label, column_order
 from ..method_table import method_table, widest_experiment

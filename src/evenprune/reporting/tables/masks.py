@@ -3,7 +3,8 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from .. import mask_diffs, stats
+from ...stats import inference
+from .. import mask_diffs
 from ..cells import embolden, identity, make_cells
 from ..claims.numbers import PrintedNumbers
 from ..fields import Field, Run
@@ -100,8 +101,8 @@ def mask_sentence(
     found = mask_diffs.concentration(values)
     if found is not None:
         text += (
-            f" (the model has {found.kind} {mask_diffs.OUTPUT}; {stats.p_text(found.p_value)} by "
-            "Fisher's exact test)"
+            f" (the model has {found.kind} {mask_diffs.OUTPUT}; "
+            f"{inference.p_text(found.p_value)} by Fisher's exact test)"
         )
     printed = [row.cells[mask_diffs.PATTERN].printed is not None for row in rows]
     if any(printed):

@@ -3,8 +3,8 @@
 from ...base.errors import UserError
 from ...plan.config import JUDGED
 from ...plan.run_sheet import RunSheet, has_paper_form
+from ...stats.directions import direction
 from ..cells import embolden, identity, make_cells
-from ..directions import direction
 from ..fields import Field, Run
 from ..labels import benchmark_label, column_order, judge_label, method_label, model_label
 from ..notes import limit_notes, provenance_notes

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from ...plan.config import JUDGED
 from ...plan.run_sheet import RunSheet, has_paper_form
-from ..directions import direction
+from ...stats.directions import direction
 from ..fields import Field, Run
 from ..labels import benchmark_label, column_order, judge_label
 from ..method_table import method_table

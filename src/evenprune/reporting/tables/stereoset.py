@@ -1,7 +1,7 @@
 """StereoSet's scores beside CrowS-Pairs, by calibration set: not in the paper."""
 
 from ...base.errors import UserError
-from ..directions import direction
+from ...stats.directions import direction
 from ..fields import Field, Run, benchmark_field
 from ..method_table import method_table, widest_experiment
 from ..render import Column, Table

@@ -1,5 +1,7 @@
 """Which values of a number of results.csv are good: once, for columns, tests and claims."""
 
+from typing import Any
+
 from ..plan import tasks
 from ..plan.tasks import FACTS, Direction
 
@@ -51,15 +53,15 @@ def chance(task: str, metric: str) -> float | None:
     return None
 
 
-def gain(task: str, metric: str, candidate: float, baseline: float) -> float:
+def gain(task: str, metric: str, candidate: Any, baseline: Any) -> Any:
     """Return how much better ``candidate`` is; 0 where no value is the better one.
 
-    Shares of stereotypes are compared by their distance from one half, bias scores from zero.
+    Both are numbers or arrays. Shares of stereotypes are compared by their distance from one half,
+    bias scores from zero.
     """
     way = direction(task, metric)
-    if way in ("half", "zero"):
-        best = BEST_AT[way]
-        return abs(baseline - best) - abs(candidate - best)
+    if way in BEST_AT:
+        return abs(baseline - BEST_AT[way]) - abs(candidate - BEST_AT[way])
     if not way:
         return 0.0
     return baseline - candidate if way == "down" else candidate - baseline
@@ -67,4 +69,4 @@ def gain(task: str, metric: str, candidate: float, baseline: float) -> float:
 
 def better(task: str, metric: str, candidate: float, baseline: float) -> bool:
     """Return whether ``candidate`` is the better value."""
-    return gain(task, metric, candidate, baseline) > 0
+    return bool(gain(task, metric, candidate, baseline) > 0)
