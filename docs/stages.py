@@ -1,7 +1,7 @@
 """Draw the stages in architecture.md, a Mermaid graph, from the workflow's own graph of rules.
 
-A group is a file of workflow/rules; an arrow that follows from others is left out, and so are the
-rules that are no step of a run. `python docs/stages.py` writes the page again.
+A group is a file of workflow/rules; an arrow that follows from others is left out.
+`python docs/stages.py` writes the page again.
 """
 
 import re
@@ -15,7 +15,6 @@ import networkx
 REPO = Path(__file__).resolve().parents[1]
 PAGE = REPO / "docs" / "architecture.md"
 BLOCK = re.compile(r"(<!-- stages -->\n).*?(<!-- end of stages -->)", re.DOTALL)
-NO_STEPS = ("default", "record_parameters")
 
 
 def rule_graph() -> str:
@@ -45,7 +44,7 @@ def picture(graph: str, files: Mapping[str, str]) -> str:
     names = dict(re.findall(r"^\s*(id\d+)\[(\w+)\]", graph, re.MULTILINE))
     arrows = re.findall(r"^\s*(id\d+) --> (id\d+)", graph, re.MULTILINE)
     steps = networkx.DiGraph((names[one], names[other]) for one, other in arrows)
-    steps.remove_nodes_from(NO_STEPS)
+    steps.remove_node("default")
     steps = networkx.transitive_reduction(steps)
     order = list(networkx.lexicographical_topological_sort(steps))
     lines = ["```mermaid", "flowchart TB"]

@@ -13,7 +13,7 @@ def emit(handler, **about):
 
 
 def test_a_line_for_each_step_that_ends(tmp_path):
-    (tmp_path / ".parameters").mkdir()
+    (tmp_path / ".provenance").mkdir()
     record = tmp_path / ".provenance/evals/m/provenance.json"
     record.parent.mkdir(parents=True)
     record.write_text(json.dumps({"seconds": 2.5, "headline": "mmlu acc 0.5", "ticks": 1}))

@@ -262,7 +262,7 @@ def test_a_step_records_itself_only_in_the_results_of_a_run(tmp_path, capsys):
     with recorded("prune", tmp_path / "alone/model"):
         pass
     assert not list(tmp_path.iterdir())
-    (tmp_path / ".parameters").mkdir()
+    (tmp_path / ".provenance").mkdir()
     with recorded("prune", tmp_path / "pruned/model", "cpu", lambda: "50 % zeros"):
         folder = tmp_path / ".provenance/pruned/model"
         assert json.loads((folder / RUNNING).read_text())["process"] == os.getpid()

@@ -50,7 +50,7 @@ def test_every_world_is_a_whole_run_of_its_own(clone, planned):
     jobs = counts(planned.stdout)
     names = ("w0", "w1", "w2", "none0")
     expected = {f"{name}_{rule}": count for name in names for rule, count in alone.items()}
-    expected |= {"record_parameters": 1, "report_controls": 1, "controls": 1}
+    expected |= {"report_controls": 1, "controls": 1}
     assert jobs == expected | {"total": sum(expected.values())}
     same = outputs(done.stdout)
     assert same == {
@@ -67,7 +67,6 @@ def test_worlds_share_no_output(planned):
     for rule, files in found.items():
         world = re.match(r"(w[012]|none0)_", rule)
         folder = world[0][:-1] if world else "report"
-        folder = ".parameters" if rule == "record_parameters" else folder
         assert all(name.startswith(f"results/controls/{folder}/") for name in files), rule
     # World 0's model is shipped; that of the world without leans is not.
     trained = re.findall(r"train-world --seed (\d+)", planned.stdout)
@@ -97,7 +96,7 @@ def test_the_page_is_made_once_and_is_in_the_report(repo, clone, tmp_path):
     (tmp_path / "small.yaml").write_text(yaml.safe_dump(config))
     make_runs(repo, tmp_path / "results/controls", helpful, (0, 1))
     page = "results/controls/report/controls.html"
-    allowed = ("--allowed-rules", "report_controls", "record_parameters")
+    allowed = ("--allowed-rules", "report_controls")
     words = ("--cores", "2", "--configfile", "small.yaml", *allowed)
     done = snakemake(tmp_path, *words, "--", page)
     assert done.returncode == 0, done.stdout + done.stderr

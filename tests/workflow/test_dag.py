@@ -32,7 +32,7 @@ def planned(name, **changes):
 
 
 def without_targets(jobs):
-    own = ("default", "all", "record_parameters", "locate_mirror", "total")
+    own = ("default", "all", "list_checkpoints", "total")
     return {rule: count for rule, count in jobs.items() if rule not in own}
 
 
@@ -109,7 +109,7 @@ def test_a_run_that_does_not_fit_the_disk_stops_before_its_first_job(clone):
     assert "GB of free disk for the models that this run still writes" in said
     assert "Traceback" not in said
     assert not list((clone / "huge").glob("*"))
-    done = snakemake(clone, "huge/sources/mirror.json", *words)
+    done = snakemake(clone, "huge/run_sheet.json", *words)
     assert done.returncode == 0, done.stderr
 
 

@@ -7,14 +7,11 @@ title: DAG
 ---
 flowchart TB
 	id0[default]
-	id1[record_parameters]
 	id2[make]
 	id3[use]
 	id4[show]
 	style id2 fill:#C6D957
-	id1 --> id0
 	id4 --> id0
-	id1 --> id2
 	id2 --> id3
 	id2 --> id4
 	id3 --> id4

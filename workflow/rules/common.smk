@@ -7,7 +7,6 @@ All that is decided is decided in src/evenprune/plan: paths.py (files), jobs.py 
 import re
 import shlex
 import sys
-import time
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -26,6 +25,7 @@ try:
     from evenprune.base.files import canonical_json, digest, write_text
     from evenprune.data import sources
     from evenprune.base.pdf_programs import pdf_available
+    from evenprune.base.provenance import FOLDER
     from evenprune.plan import jobs, steps
     from evenprune.plan.config import TABLES, FIGURES, load_config, read_yaml
     from evenprune.plan.disk import check_disk
@@ -210,3 +210,43 @@ def minutes(base):
 def shown_as(kind, entry):
     """How Snakemake's report lists a table or figure."""
     return {"what": entry[1], "form": kind}
+
+
+def fingerprint(kind, name, entry):
+    """What fetching would bring: the mirror's bytes, or what the lock pins; steps make a world."""
+    if CONFIG.source == "world" and not entry.get("path"):
+        return ""
+    return sources.fingerprint(kind, name, entry, MIRROR, CONFIG.lock)
+
+
+for package, version in package_versions("torch", "transformers", "lm_eval").items():
+    if version == "absent" and not BY_CONDA:
+        raise WorkflowError(
+            f"this Snakemake runs on {sys.executable}, which lacks the Python package {package}; "
+            "build the workflow's environment with `make env` and use its snakemake "
+            "(`source .venv/bin/activate`), or give --sdm conda"
+        )
+
+try:
+    OWN_ERRORS, ABSENT = sources.unresolved(
+        jobs.needed_sources(CONFIG), MIRROR, CONFIG.lock
+    )
+    if OWN_ERRORS:
+        raise UserError("\n".join(OWN_ERRORS))
+    DIGESTS = steps.digests(PATHS, fingerprint)
+except UserError as error:
+    raise WorkflowError(str(error)) from None
+if ABSENT and workflow.is_main_process:
+    print(
+        f"{len(ABSENT)} sources are not here yet:", *ABSENT, sep="\n  ", file=sys.stderr
+    )
+
+
+def depends(rule_name, job=steps.ALL):
+    """The digest of what a job's result depends on, as Snakemake compares parameters; ``job`` is
+    the pattern of its name. A job that is not of this run has none."""
+
+    def found(wildcards):
+        return DIGESTS.get((rule_name, job.format(**dict(wildcards.items()))), "")
+
+    return found

@@ -42,7 +42,6 @@ if CONFIG.source == "world":
                 f"{PATHS.evaluation(point)}/summary.json"
                 for point in DENSE_POINTS.values()
             ],
-            parameters=parameters("report_world"),
         output:
             page=report(
                 "<results>/report/world.html",
@@ -62,6 +61,7 @@ if CONFIG.source == "world":
             mem_mb=memory_mb(2000),
             runtime=minutes(30),
         params:
+            depends=depends("report_world"),
             world=subpath(input.planted, parent=True),
             models=" ".join(
                 f"--model {name}={PATHS.evaluation(point)}"
@@ -73,7 +73,7 @@ if CONFIG.source == "world":
             " --out {params.out:q} 2>&1 | tee {log:q}"
 
 
-# What the target evals of every world asks for: summaries, and the files of new parameters.
+# What the target evals of every world asks for.
 EVALUATED = [
     path for world in WORLDS for path in getattr(rules, f"{world}_evals").input
 ]
@@ -85,8 +85,7 @@ if WORLDS:
         input:
             run_sheets=[f"{CONFIG.results}/{world}/run_sheet.json" for world in WORLDS],
             planted=[f"{CONFIG.results}/{world}/world/planted.json" for world in WORLDS],
-            evals=[path for path in EVALUATED if Path(path).name == "summary.json"],
-            parameters=parameters("report_controls"),
+            evals=EVALUATED,
         output:
             page=report(
                 "<results>/report/controls.html",
@@ -120,6 +119,7 @@ if WORLDS:
             mem_mb=memory_mb(2000),
             runtime=minutes(30),
         params:
+            depends=depends("report_controls"),
             runs=" ".join(f"--run {CONFIG.results}/{world}" for world in WORLDS),
             out=subpath(output.page, parent=True),
         shell:
@@ -130,8 +130,4 @@ if WORLDS:
 rule controls:
     """Methods against bias and their negative controls, in every world of controls.worlds."""
     input:
-        (
-            [rules.report_controls.output.page, *EVALUATED, *NEW_PARAMETERS]
-            if WORLDS
-            else unasked
-        ),
+        ([rules.report_controls.output.page, *EVALUATED] if WORLDS else unasked),

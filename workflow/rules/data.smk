@@ -1,7 +1,7 @@
 """Data sets, models and calibration files.
 
 REQUIRED INPUTS: none for the invented world; else a mirror folder or the hub.
-OUTPUTS: sources/{data,models}/*.json, sources/mirror.json, world/, calibration/.
+OUTPUTS: sources/{data,models}/*.json, world/, calibration/.
 """
 
 # Rules make the world; a mirror or the hub is just there.
@@ -17,8 +17,6 @@ calibration_options = lambda wildcards: jobs.calibration_options(
 
 rule generate_world:
     """Write the invented world's data sets in the schemas of the real ones."""
-    input:
-        parameters=parameters("generate_world"),
     output:
         manifest="<results>/world/world.json",
         planted="<results>/world/planted.json",
@@ -33,6 +31,7 @@ rule generate_world:
         mem_mb=memory_mb(2000),
         runtime=minutes(10),
     params:
+        depends=depends("generate_world"),
         seed=CONFIG.world.seed,
         leans=CONFIG.world.leans,
         out=subpath(output.manifest, parent=True),
@@ -47,7 +46,6 @@ rule world_model:
     input:
         world="<results>/world/world.json",
         train="<results>/world/train",
-        parameters=parameters("world_model", "{model}"),
     output:
         model=directory("<results>/world/models/{model}"),
     log:
@@ -62,6 +60,7 @@ rule world_model:
         mem_mb=memory_mb(4000),
         runtime=minutes(30),
     params:
+        depends=depends("world_model", "{model}"),
         # train-world --seed N --name MODEL, or shipped-world-model --name MODEL
         command=lambda wildcards: jobs.world_command(CONFIG, wildcards.model),
         world=subpath(input.world, parent=True),
@@ -70,31 +69,10 @@ rule world_model:
         " --out {output.model:q} 2>&1 | tee {log:q}"
 
 
-# A record names no path of the mirror: only what opens its files asks where that is, and a moved
-# mirror, with the same bytes, makes nothing again (ancient).
-MIRROR_FILE = []
-if PATHS.mirror_file:
-    MIRROR_FILE = ancient(PATHS.mirror_file)
-
-    rule locate_mirror:
-        """Write down where the mirror is, for the records of what lies in it."""
-        input:
-            parameters=parameters("locate_mirror"),
-        output:
-            mirror=PATHS.mirror_file,
-        log:
-            "<results>/logs/locate_mirror.log",
-        localrule: True
-        run:
-            write_text(output.mirror, canonical_json({"mirror": MIRROR}))
-
-
 rule fetch_dataset:
     """Resolve the data set {wildcards.dataset} from the mirror or the hub and record it."""
     input:
         MADE_DATA,
-        mirror=MIRROR_FILE,
-        parameters=parameters("fetch_dataset", "{dataset}"),
     output:
         record="<results>/sources/data/{dataset}.json",
     log:
@@ -106,6 +84,7 @@ rule fetch_dataset:
         mem_mb=memory_mb(4000),
         runtime=minutes(60),
     params:
+        depends=depends("fetch_dataset", "{dataset}"),
         spec=lambda wildcards: canonical_json(
             {"entry": jobs.source_entry(CONFIG, "data", wildcards.dataset)}
         ),
@@ -123,8 +102,6 @@ rule fetch_model:
     """Resolve the model {wildcards.model} from the mirror or the hub and record it."""
     input:
         MADE_MODEL,
-        mirror=MIRROR_FILE,
-        parameters=parameters("fetch_model", "{model}"),
     output:
         record="<results>/sources/models/{model}.json",
     log:
@@ -136,6 +113,7 @@ rule fetch_model:
         mem_mb=memory_mb(4000),
         runtime=minutes(240),
     params:
+        depends=depends("fetch_model", "{model}"),
         spec=lambda wildcards: canonical_json(
             {"entry": jobs.source_entry(CONFIG, "models", wildcards.model)}
         ),
@@ -152,8 +130,6 @@ rule build_calibration:
     input:
         data=lambda wildcards: jobs.calibration_sources(PATHS, wildcards.calibration),
         model="<results>/sources/models/{model}.json",
-        mirror=MIRROR_FILE,
-        parameters=parameters("build_calibration", "{calibration}"),
     output:
         pairs="<results>/calibration/{model}/{calibration}/s{seed}/pairs.jsonl",
         texts="<results>/calibration/{model}/{calibration}/s{seed}/texts.jsonl",
@@ -166,6 +142,7 @@ rule build_calibration:
         mem_mb=memory_mb(4000),
         runtime=minutes(30),
     params:
+        depends=depends("build_calibration", "{calibration}"),
         pairs_source=option("pairs_source", calibration_options),
         pairs_data=option("pairs_data", calibration_options),
         # --categories NAMES, or nothing

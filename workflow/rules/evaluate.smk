@@ -16,10 +16,6 @@ rule evaluate_checkpoint:
         ready=of_point(PATHS.ready),
         data=of_point(jobs.benchmark_sources, PATHS),
         judges=of_point(jobs.judge_sources, PATHS),
-        mirror=MIRROR_FILE,
-        parameters=parameters(
-            "evaluate_checkpoint", "{model}/{method}/{regime}/{calibration}/s{seed}"
-        ),
     output:
         summary="<results>/evals/{model}/{method}/{regime}/{calibration}/s{seed}/summary.json",
     log:
@@ -38,6 +34,9 @@ rule evaluate_checkpoint:
         ),
         runtime=minutes(720),
     params:
+        depends=depends(
+            "evaluate_checkpoint", "{model}/{method}/{regime}/{calibration}/s{seed}"
+        ),
         model=of_point(PATHS.folder),
         benchmarks=of_point(jobs.benchmarks_json, PATHS),
         trust=trust_flag,

@@ -11,8 +11,6 @@ rule prune_model:
         model="<results>/sources/models/{model}.json",
         pairs="<results>/calibration/{model}/{calibration}/s{seed}/pairs.jsonl",
         texts="<results>/calibration/{model}/{calibration}/s{seed}/texts.jsonl",
-        mirror=MIRROR_FILE,
-        parameters=parameters("prune_model", "{method}/{regime}/{calibration}"),
     output:
         model=directory(
             "<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/model"
@@ -31,6 +29,7 @@ rule prune_model:
         mem_mb=memory_mb(16000),
         runtime=minutes(120),
     params:
+        depends=depends("prune_model", "{method}/{regime}/{calibration}"),
         # --method NAME and the options that it uses
         flags=of_point(jobs.prune_flags, CONFIG),
         # --texts FILE, or nothing
@@ -50,8 +49,6 @@ rule prune_uncalibrated:
     """Prune {wildcards.model} to {wildcards.regime} without calibration data, by magnitude."""
     input:
         model="<results>/sources/models/{model}.json",
-        mirror=MIRROR_FILE,
-        parameters=parameters("prune_model", "{method}/{regime}/none"),
     output:
         model=directory("<results>/pruned/{model}/{method}/{regime}/none/s{seed}/model"),
     log:
@@ -64,6 +61,7 @@ rule prune_uncalibrated:
         mem_mb=memory_mb(16000),
         runtime=minutes(60),
     params:
+        depends=depends("prune_model", "{method}/{regime}/none"),
         flags=of_point(jobs.prune_flags, CONFIG),
         trust=trust_flag,
         device=CONFIG.device,
@@ -80,8 +78,6 @@ rule check_pruned:
     input:
         model="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/model",
         base="<results>/sources/models/{model}.json",
-        mirror=MIRROR_FILE,
-        parameters=parameters("check_pruned", "{method}/{regime}"),
     output:
         check="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/check.json",
     log:
@@ -94,6 +90,7 @@ rule check_pruned:
         mem_mb=memory_mb(8000),
         runtime=minutes(60),
     params:
+        depends=depends("check_pruned", "{method}/{regime}"),
         trust=trust_flag,
     shell:
         "python -m evenprune.steps check --model {input.model:q} --base {input.base:q}"
@@ -105,7 +102,6 @@ rule compare_masks:
     input:
         check="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/check.json",
         reference=of_point(PATHS.mask_reference),
-        parameters=parameters("compare_masks"),
     output:
         masks="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/masks.csv",
     log:
@@ -118,6 +114,7 @@ rule compare_masks:
         mem_mb=memory_mb(8000),
         runtime=minutes(60),
     params:
+        depends=depends("compare_masks"),
         trust=trust_flag,
         restore=restored(lambda point: (point, PATHS.mask_references[point])),
         model=subpath(input.check, parent=True),

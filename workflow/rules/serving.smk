@@ -12,7 +12,6 @@ rule export_sparse24:
     """Compress the 2:4 weights of a checkpoint, so that 2:4 kernels can serve it."""
     input:
         check="<results>/pruned/{model}/{method}/2of4/{calibration}/s{seed}/check.json",
-        parameters=parameters("export_sparse24"),
     output:
         export=directory(
             "<results>/exported/{model}/{method}/2of4/{calibration}/s{seed}"
@@ -25,6 +24,7 @@ rule export_sparse24:
         mem_mb=memory_mb(16000),
         runtime=minutes(60),
     params:
+        depends=depends("export_sparse24"),
         trust=trust_flag,
         restore=restored(lambda point: [point]),
         model=subpath(input.check, parent=True),
@@ -38,8 +38,6 @@ rule benchmark_serving:
     input:
         ready=of_model(lambda points: list(map(PATHS.served_ready, points))),
         prompts=PATHS.dataset(CONFIG.serving.dataset),
-        mirror=MIRROR_FILE,
-        parameters=parameters("benchmark_serving", "{model}"),
     output:
         efficiency="<results>/serving/{model}/efficiency.json",
     log:
@@ -56,6 +54,7 @@ rule benchmark_serving:
         runtime=lambda wildcards, attempt: attempt
         * jobs.serving_minutes(PATHS, wildcards.model),
     params:
+        depends=depends("benchmark_serving", "{model}"),
         # vLLM has an environment of its own, see config/README.md.
         python=local(SERVING_PYTHON),
         cache=local(f"{CONFIG.results}/.cache/vllm"),

@@ -21,8 +21,6 @@ DOCUMENT = " ".join(
 
 rule write_run_sheet:
     """Write the resolved configuration and the list of checkpoints."""
-    input:
-        parameters=parameters("write_run_sheet"),
     output:
         run_sheet=report(
             "<results>/run_sheet.json",
@@ -33,21 +31,34 @@ rule write_run_sheet:
     log:
         "<results>/logs/write_run_sheet.log",
     localrule: True
+    params:
+        depends=depends("write_run_sheet"),
     run:
         write_run_sheet(output.run_sheet, PATHS)
+
+
+rule list_checkpoints:
+    """Write the run sheet as it was when last anything of it changed that decides a number."""
+    output:
+        checkpoints="<results>/checkpoints.json",
+    log:
+        "<results>/logs/list_checkpoints.log",
+    localrule: True
+    params:
+        depends=depends("list_checkpoints"),
+    run:
+        write_run_sheet(output.checkpoints, PATHS)
 
 
 rule collect_results:
     """Gather every metric into one tidy table and test the differences."""
     input:
-        # What of it decides a value is among the parameters: not labels, nor the list of tables.
-        run_sheet=ancient("<results>/run_sheet.json"),
+        run_sheet="<results>/checkpoints.json",
         evals=PATHS.evaluation_files(),
         checks=PATHS.pruned_files(),
         masks=PATHS.mask_files(),
         calibrations=PATHS.calibration_files(),
         serving=PATHS.serving_files(),
-        parameters=parameters("collect_results"),
     output:
         results=report(
             "<results>/results.csv",
@@ -68,6 +79,8 @@ rule collect_results:
     resources:
         mem_mb=memory_mb(4000),
         runtime=minutes(30),
+    params:
+        depends=depends("collect_results"),
     shell:
         "python -m evenprune.steps collect-results --run-sheet {input.run_sheet:q}"
         " --out {output.results:q} --significance {output.significance:q} 2>&1 | tee {log:q}"
@@ -80,7 +93,6 @@ rule make_table:
         results="<results>/results.csv",
         significance="<results>/significance.csv",
         measurements=lambda wildcards: PATHS.measurements_of(wildcards.table),
-        parameters=parameters("make_table", "{table}"),
     output:
         tex="<results>/tables/{table}.tex",
         csv="<results>/tables/{table}.csv",
@@ -102,6 +114,7 @@ rule make_table:
         mem_mb=memory_mb(2000),
         runtime=minutes(10),
     params:
+        depends=depends("make_table", "{table}"),
         prefix=subpath(output.tex, strip_suffix=".tex"),
         # Words of the report only: of the input, so that it reruns nothing.
         words=lambda wildcards, input: sections.TABLES[wildcards.table][1],
@@ -120,7 +133,6 @@ rule make_figure:
         run_sheet="<results>/run_sheet.json",
         results="<results>/results.csv",
         records=lambda wildcards: PATHS.records_of(wildcards.figure),
-        parameters=parameters("make_figure", "{figure}"),
     output:
         pdf="<results>/figures/{figure}.pdf",
         svg=report(
@@ -142,6 +154,7 @@ rule make_figure:
         mem_mb=memory_mb(2000),
         runtime=minutes(10),
     params:
+        depends=depends("make_figure", "{figure}"),
         prefix=subpath(output.pdf, strip_suffix=".pdf"),
         words=lambda wildcards, input: sections.FIGURES[wildcards.figure][1],
     shell:
@@ -153,12 +166,9 @@ rule make_figure:
 rule make_items:
     """Join dense and pruned answers to each item with its texts, for the page."""
     input:
-        # What of it decides an item is among the parameters.
-        run_sheet=ancient("<results>/run_sheet.json"),
+        run_sheet="<results>/checkpoints.json",
         evals=PATHS.evaluation_files(),
         data=PATHS.item_sources(),
-        mirror=MIRROR_FILE,
-        parameters=parameters("make_items"),
     output:
         answers="<results>/report/items.json",
     log:
@@ -169,6 +179,7 @@ rule make_items:
         mem_mb=memory_mb(4000),
         runtime=minutes(30),
     params:
+        depends=depends("make_items"),
         megabytes=CONFIG.items_megabytes,
     shell:
         "python -m evenprune.steps make-items --run-sheet {input.run_sheet:q}"
@@ -184,7 +195,6 @@ rule make_page:
         answers=PATHS.item_files(),
         run_sheet="<results>/run_sheet.json",
         significance="<results>/significance.csv",
-        parameters=parameters("make_page"),
     output:
         page=report(
             PATHS.page,
@@ -201,6 +211,7 @@ rule make_page:
         mem_mb=memory_mb(2000),
         runtime=minutes(10),
     params:
+        depends=depends("make_page"),
         document=local(DOCUMENT),
         answers=local(flag("items", " ".join(PATHS.item_files()))),
     shell:
@@ -216,7 +227,6 @@ rule make_paper:
         run_sheet="<results>/run_sheet.json",
         significance="<results>/significance.csv",
         page=PATHS.page,
-        parameters=parameters("make_paper"),
     output:
         pdf=report(
             "<results>/paper.pdf",
@@ -233,6 +243,7 @@ rule make_paper:
         mem_mb=memory_mb(2000),
         runtime=minutes(10),
     params:
+        depends=depends("make_paper"),
         document=local(DOCUMENT),
     shell:
         "python -m evenprune.steps make-paper {params.document} --page {input.page:q}"

@@ -1,6 +1,6 @@
 """What a step of a run took: times, host and memory, in a provenance.json of its own.
 
-A step whose output lies in the results of the workflow (a folder with ``.parameters``) leaves
+A step whose output lies in the results of the workflow (a folder with ``.provenance``) leaves
 ``<results>/.provenance/<output>/``:
 
 - ``running.json`` while it runs: process, host, start. A killed step leaves it behind.
@@ -26,14 +26,14 @@ from typing import Any
 from .. import __version__
 from .files import write_json
 
-FOLDER, PARAMETERS = ".provenance", ".parameters"
+FOLDER = ".provenance"
 RUNNING, FINISHED, FAILED = "running.json", "provenance.json", "failed.json"
 
 
 def run_of(out: Path) -> Path | None:
     """Return the results folder that an output belongs to, None outside of one."""
     path = Path(os.path.abspath(out))
-    return next((folder for folder in path.parents if (folder / PARAMETERS).is_dir()), None)
+    return next((folder for folder in path.parents if (folder / FOLDER).is_dir()), None)
 
 
 def record_folder(results: Path, out: Path | str) -> Path:

@@ -1,14 +1,11 @@
-"""What each job's result depends on, and the files that stand for it.
+"""What each job's result depends on, and its digest, which Snakemake compares as a parameter.
 
 Options, code and the versions of the packages that decide the bytes: nothing of where the run
-lies or what its machine has. Snakemake compares file names and times, so each such thing is an
-empty file, ``.parameters/<rule>/<job>/<digest>``, an input of its job that travels with the
-results: a changed digest is a new file.
+lies or what its machine has.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import astuple
-from pathlib import Path
 from typing import Any
 
 from ..base.codedigest import PACKAGE, PACKAGES, code_digest, package_versions
@@ -49,9 +46,9 @@ def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
         **_evaluation(paths),
         **_serving(paths),
         ("write_run_sheet", ALL): sheet,
-        # Not the sheet itself, whose words change no number: its rule ignores the sheet's time.
+        # The sheet's words change no number: what computes one has a sheet of its own.
+        ("list_checkpoints", ALL): computed(sheet),
         ("collect_results", ALL): [
-            computed(sheet),
             code("reporting.collect_results"),
             package_versions("numpy", "scipy", "statsmodels", "pandas"),
         ],
@@ -66,11 +63,7 @@ def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
             ]
             for figure in config.figures
         },
-        ("make_items", ALL): [
-            computed(sheet),
-            config.items_megabytes,
-            code("reporting.make_items"),
-        ],
+        ("make_items", ALL): [config.items_megabytes, code("reporting.make_items")],
         ("make_page", ALL): code("reporting.make_page"),
         ("make_paper", ALL): code("reporting.make_paper"),
         **_world_page(paths),
@@ -99,8 +92,6 @@ def _sources(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
                     else [code("evenprune_world.shipped_world_model")]
                 ),
             ]
-    if paths.mirror_file:
-        found["locate_mirror", ALL] = [jobs.mirror(config)]
     for rule, kind, names in (
         ("fetch_dataset", "data", grids.needed_datasets(config)),
         ("fetch_model", "models", grids.needed_models(config)),
@@ -200,23 +191,10 @@ def _world_page(paths: Paths) -> Dependencies:
     return {("report_world", ALL): made_by}
 
 
-def parameter_files(paths: Paths, fingerprint: Fingerprint) -> dict[tuple[str, str], str]:
-    """Return (rule, job) -> the file that stands for what the job's result depends on."""
-    files = {}
-    for (rule, job), depends_on in dependencies(paths, fingerprint).items():
+def digests(paths: Paths, fingerprint: Fingerprint) -> dict[tuple[str, str], str]:
+    """Return (rule, job) -> the digest of what the job's result depends on."""
+    return {
         # Where the results lie changes none of them.
-        text = canonical_json(depends_on).replace(f"{paths.results}/", "")
-        files[rule, job] = f"{paths.results}/.parameters/{rule}/{job}/{digest(text)}"
-    return files
-
-
-def superseded(new: Iterable[str]) -> list[Path]:
-    """Return the files of what the jobs of ``new`` files depended on before."""
-    folders = {Path(name).parent for name in new}
-    return sorted(old for folder in folders if folder.is_dir() for old in folder.iterdir())
-
-
-def forget(new: Iterable[str]) -> None:
-    """Remove what the jobs of ``new`` files depended on before: going back is a change too."""
-    for old in superseded(new):
-        old.unlink(missing_ok=True)
+        job: digest(canonical_json(depends_on).replace(f"{paths.results}/", ""))
+        for job, depends_on in dependencies(paths, fingerprint).items()
+    }
