@@ -17,11 +17,16 @@ from evenprune.plan.grids import Checkpoint
 from evenprune.plan.paths import ANSWERED
 from evenprune.reporting.items.join import MISSING, ItemSet, changed, join, roles
 from evenprune.reporting.items.pack import LEAST, block, fit, pack, sample, shares
-from evenprune.reporting.items.prompts import fill_pattern, prompt_of
+from evenprune.reporting.items.prompts import prompt_of
 from evenprune.reporting.items.texts import FIELDS, READERS, ItemText
 
 DENSE = Checkpoint("tiny", "dense", "dense", "none", 0)
 PRUNED = Checkpoint("tiny", "sparsegpt", "2of4", "ss", 0)
+
+
+def fill_pattern(pattern, texts):
+    """Return the prompt of an item, as the page fills it; ``texts`` are its fields and options."""
+    return "".join(texts[part] if isinstance(part, int) else part for part in pattern)
 
 
 def unpacked(text):

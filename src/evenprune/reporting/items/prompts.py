@@ -49,8 +49,3 @@ def prompt_of(task: str, style: str | None) -> tuple[Pattern | None, list[str] |
             behind = [f" {letter}" for letter in LETTERS]
         return _pattern(text.format(*_signs(count))), behind
     return None, None
-
-
-def fill_pattern(pattern: Pattern, texts: list[str] | tuple[str, ...]) -> str:
-    """Return the prompt of an item; ``texts`` are its fields and options."""
-    return "".join(texts[part] if isinstance(part, int) else part for part in pattern)
