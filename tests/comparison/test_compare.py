@@ -11,9 +11,10 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from evenprune.base.checksums import sealed
+from evenprune.base.errors import UserError
 from evenprune.base.files import sha256_file
 from evenprune.cli import main
-from evenprune.comparison import differences
+from evenprune.comparison import differences, requests, sides
 from evenprune.comparison.measures import STATES
 from evenprune.comparison.report import Block, Comparison, to_text
 from evenprune.evaluation.metrics import bbq_metrics, perplexity
@@ -375,6 +376,28 @@ def test_benchmarks_that_a_run_calibrated_on_are_not_tested(repo, tmp_path, caps
     }  # fmt: skip
     assert rows["crows_pairs pct_stereotype"]["verdict"] == "less fair"
     assert "calibration pairs are of the same data: stereoset" in text
+
+
+def test_no_task_of_lm_eval_is_taken_from_a_results_folder(repo, tmp_path, monkeypatch):
+    from reporting_run import small_config
+
+    config = small_config(repo, tmp_path).model_dump(
+        mode="json", exclude={"mirror", "lock", "device", "threads"}
+    )
+    own = {"task": "lm_eval", "dataset": "mine", "name": "mine"}
+    config["benchmarks"] |= {"mine": own}
+    config["datasets"] |= {"mine": {"path": str(tmp_path / "tasks")}}
+    names = ("model", "method", "regime", "calibration", "seed")
+    point = ("world", "dense", "dense", "none", 0)
+    sheet = {
+        "config": config | {"results": "results"}, "experiments": {},
+        "checkpoints": [dict(zip(names, point, strict=True))],
+    }  # fmt: skip
+    (tmp_path / "run_sheet.json").write_text(json.dumps(sheet))
+    folder = tmp_path / "evals/world/dense/dense/none/s0"
+    side = sides.Evaluated("theirs", folder, {"mine": folder / "mine"})
+    with pytest.raises(UserError, match="tasks of lm-eval"):
+        requests._of_run(side)
 
 
 def test_a_value_that_the_records_do_not_give_is_an_error(tmp_path, capsys):

@@ -26,7 +26,7 @@ from ..plan.config import Benchmark, Config, default_config
 from ..plan.finished import METRICS
 from ..plan.paths import Paths
 from ..plan.plan import read_config
-from ..plan.tasks import TASKS
+from ..plan.tasks import LM_EVAL, TASKS
 from .runs import run_of
 from .sides import Evaluated, Model, Request, Side
 
@@ -173,10 +173,20 @@ def _task(folder: Path) -> str:
 
 
 def _of_run(side: Evaluated) -> dict[str, Request]:
-    """Return the benchmarks of the workflow's run that an evaluation lies in; {} outside of one."""
+    """Return the benchmarks of the workflow's run that an evaluation lies in; {} outside of one.
+
+    Raises UserError where one of them is a task of lm-eval, whose files may hold code: a results
+    folder, perhaps somebody else's, has none of it run.
+    """
     run = run_of(side)
     options: dict[str, Any] = jobs.benchmark_options(Paths(run[0]), run[1]) if run else {}
     known = {slug: one for slug, one in options.items() if slug in side.folders}
+    foreign = [slug for slug, one in known.items() if one["task"] == LM_EVAL]
+    if foreign:
+        raise UserError(
+            f"the run of {side.name} has tasks of lm-eval ({', '.join(foreign)}), whose files may "
+            "hold code; give your own --configfile FILE that names them, or --benchmark NAME"
+        )
     return {
         slug: Request(spec.task, spec, data)
         for slug, (spec, data) in check_benchmarks(known).items()
