@@ -1,11 +1,20 @@
-"""A page of blocks, as Markdown and as one HTML file that needs no other."""
+"""A page of blocks, as Markdown and as one HTML file that needs no other.
+
+Equal blocks give equal bytes: no dates, no versions, fixed ids.
+"""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import matplotlib as mpl
+import matplotlib.style
+from matplotlib.figure import Figure
+
+from evenprune.base.files import atomic_path, write_text
 from evenprune.base.pages import fill
+from evenprune.reporting.plots import METADATA, STYLE
 from evenprune.reporting.render import escape_markdown
 
 # Part of this module's code, see codedigest.py.
@@ -22,16 +31,23 @@ class Block:
     rows: Sequence[Sequence[str]] = ()
 
 
-def to_markdown(page: Sequence[Block], title: str) -> str:
-    """Return the page as Markdown; images are files beside it."""
-    return fill(MARKDOWN, {"title": title, "page": page}, {"shown": escape_markdown})
+def write_page(
+    out: Path, title: str, page: Sequence[Block], figures: Mapping[str, Callable[[], Figure]]
+) -> None:
+    """Write the figures (svg and png) and ``out`` with the suffixes md and html.
 
-
-def to_html(page: Sequence[Block], folder: Path, title: str) -> str:
-    """Return the page as one HTML file, with the SVG figures of ``folder`` inside."""
-    images = {
-        block.text: base64.b64encode((folder / f"{block.text}.svg").read_bytes()).decode()
-        for block in page
-        if block.kind == "image"
-    }
-    return fill(HTML, {"title": title, "page": page, "images": images})
+    Figures are by name what draws them; they lie beside the page, and as SVG within the HTML.
+    """
+    images = {}
+    with mpl.rc_context():
+        mpl.style.use(str(STYLE))
+        for name, draw in figures.items():
+            figure = draw()
+            for suffix in ("svg", "png"):
+                with atomic_path(out.with_name(f"{name}.{suffix}")) as temporary:
+                    figure.savefig(temporary, format=suffix, metadata=dict(METADATA[suffix]))
+            svg = out.with_name(f"{name}.svg").read_bytes()
+            images[name] = base64.b64encode(svg).decode()
+    values = {"title": title, "page": page, "images": images}
+    write_text(out.with_suffix(".md"), fill(MARKDOWN, values, {"shown": escape_markdown}))
+    write_text(out.with_suffix(".html"), fill(HTML, values))

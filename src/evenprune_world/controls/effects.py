@@ -15,15 +15,6 @@ from .contrasts import Contrast
 from .runs import WorldSums
 from .sums import METRICS, SUMS, Array, Measure
 
-RULE = (
-    "Better or worse: both tests, the bootstrap over worlds and clusters and Student's over the "
-    "worlds alone, exclude 0 on that side. Better or worse in these worlds: only the bootstrap "
-    "does; another set of worlds may differ. No difference shown: the bootstrap does not. Slopes "
-    "and R are judged by p-values adjusted after Holm, over all their comparisons of one kind "
-    "(without the method, with its controls, at matched perplexity); everything else by 95 % "
-    "intervals alone: an adjustment would hide costs."
-)
-
 
 @dataclass(frozen=True)
 class Effect:
@@ -53,7 +44,7 @@ class Effect:
 
     @property
     def verdict(self) -> str:
-        """The verdict by ``RULE``; empty for a metric that is neither better high nor low."""
+        """The verdict by the rule in words.yaml; empty where neither high nor low is better."""
         if not self.metric.good:
             return ""
         if math.isnan(self.effect):
@@ -102,8 +93,7 @@ def resampled(
 
 def values_by_world(worlds: Sequence[WorldSums], metric: Measure) -> Array:
     """Return a metric of all items, (worlds, checkpoints)."""
-    totals = [{task: sums.sum(axis=0) for task, sums in world.sums.items()} for world in worlds]
-    return np.stack([metric.compute(total) for total in totals])
+    return np.stack([metric.compute(world.totals) for world in worlds])
 
 
 def effects(

@@ -1,26 +1,20 @@
-"""The report of ``report-controls``: figures, Markdown and one HTML file that needs no other.
-
-Equal effects give equal bytes: no dates, no versions, fixed ids.
-"""
+"""The page of ``report-controls``: what is compared, with which verdict, and how."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-import matplotlib.style
+import yaml
 
-from evenprune.base.files import atomic_path, write_text
 from evenprune.plan.grids import Checkpoint
 from evenprune.plan.run_sheet import RunSheet
-from evenprune.reporting.plots import METADATA, STYLE
 from evenprune.stats.bootstrap import RESAMPLES
 
-from .blocks import Block, to_html, to_markdown
+from .blocks import Block, write_page
 from .contrasts import plain_of
 from .effect_plots import effects_figure, frontier_figure
-from .effects import RULE, Effect
+from .effects import Effect
 from .runs import WorldSums
 from .sums import METRICS
 from .wording import (
@@ -37,49 +31,33 @@ from .wording import (
     shown,
 )
 
-TITLE = "Methods that lower bias, and their negative controls"
-LEGEND = (
-    "Change with its 95 % bootstrap interval; accuracies and shares in points (hundredths), slopes "
-    "in nats of a gap per nat planted, R in hundredths of that per nat of β_dis, the loss of "
-    "WikiText in nats a token. ▲ better, ▼ worse, △ ▽ better, worse in these worlds only, no "
-    "mark: no difference shown. Signed measures of bias are judged by their distance from 0, or "
-    "from 50 %."
-)
-DEFINITIONS = (
-    "A gap is ln p of the stereotype less that of the other sentence, of an open question ln p of "
-    "the letter of the group that is named first less that of the other. Slope: Σ t·gap / Σ t², "
-    "t the planted log-odds. R: the slope of open questions divided by β_dis, the mean gap towards "
-    "the right group where the context names it, so that a model that is merely less sure of "
-    "everything does not look fairer. Permuted slope: t of other items, with random signs: 0 but "
-    "for chance. "
-    'Over-abstention: "unknown" where the context names the answer.'
-)
+DATA_FILES = ("words.yaml",)
+WORDS = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text(encoding="utf-8"))
+PLACE = ("regime", "method", "calibration")
+JUDGED = [metric for metric in METRICS if metric.kind != "check"]
+SIGNED = [metric for metric in METRICS if not metric.name.startswith("abs_")]
 
 
 def _table(
     chosen: Sequence[Effect], heads: Sequence[str], labels: Callable[[Any], Iterable[str]]
-) -> list[list[str]]:
-    judged = [metric for metric in METRICS if metric.kind != "check"]
-    lines = [[*heads, *(metric.label for metric in judged)]]
+) -> Block:
     cells: dict[Any, dict[str, str]] = {}
     for one in chosen:
         cells.setdefault(one.contrast, {})[one.metric.name] = effect_text(one)
-    for contrast, by_name in cells.items():
-        lines.append([*labels(contrast), *(by_name[metric.name] for metric in judged)])
-    return lines
+    lines = [
+        [*labels(contrast), *(by_name[metric.name] for metric in JUDGED)]
+        for contrast, by_name in cells.items()
+    ]
+    return Block("table", rows=[[*heads, *(metric.label for metric in JUDGED)], *lines])
 
 
 def dense_table(points: Sequence[Checkpoint], worlds: Sequence[WorldSums]) -> list[list[str]]:
     """Return the dense model's metrics in every world: what there is to lose, and to remove."""
-    lines = [["world", *(metric.label for metric in METRICS if not metric.name.startswith("abs_"))]]
     index = next(k for k, point in enumerate(points) if point.is_base)
+    lines = [["world", *(metric.label for metric in SIGNED)]]
     for world in worlds:
-        totals = {task: sums.sum(axis=0) for task, sums in world.sums.items()}
-        cells = [
-            shown(float(metric.compute(totals)[index]), metric, signed=metric.good == 0)
-            for metric in METRICS
-            if not metric.name.startswith("abs_")
-        ]
+        values = [float(metric.compute(world.totals)[index]) for metric in SIGNED]
+        cells = (shown(value, m, signed=m.good == 0) for value, m in zip(values, SIGNED))
         lines.append([world.label, *cells])
     return lines
 
@@ -89,21 +67,18 @@ def without_table(
 ) -> list[list[str]]:
     """Return a world's metrics a checkpoint, and of methods against bias what they change."""
     config = run_sheet.config
-    kept = [metric for metric in METRICS if metric.kind in ("bias", "cost")]
-    kept = [metric for metric in kept if not metric.name.startswith("abs_")]
-    lines = [["regime", "method", "calibration", *(metric.label for metric in kept)]]
-    totals = {task: sums.sum(axis=0) for task, sums in world.sums.items()}
-    values = {metric.name: metric.compute(totals) for metric in kept}
+    kept = [metric for metric in SIGNED if metric.kind in ("bias", "cost")]
+    lines = [[*PLACE, *(metric.label for metric in kept)]]
+    values = [metric.compute(world.totals) for metric in kept]
     place = {point: index for index, point in enumerate(points)}
     for point in sorted(points, key=lambda point: order(config, point)):
         plain = plain_of(config, point)
         cells = []
-        for metric in kept:
-            value = float(values[metric.name][place[point]])
+        for metric, column in zip(kept, values):
+            value = float(column[place[point]])
             text = shown(value, metric, signed=metric.good == 0)
             if plain in place:
-                change = value - float(values[metric.name][place[plain]])
-                text += f" ({shown(change, metric)})"
+                text += f" ({shown(value - float(column[place[plain]]), metric)})"
             cells.append("undefined" if math.isnan(value) else text)
         lines.append([*place_words(run_sheet, point), *cells])
     return lines
@@ -118,17 +93,18 @@ def blocks(
     """Yield the page."""
     worlds = [world for world in every if world.leans]
     seeds = ", ".join(str(world.seed) for world in worlds)
-    heads = ("regime", "method", "calibration")
-    config = run_sheet.config
+
+    def labels(contrast: Any) -> tuple[str, ...]:
+        return place_words(run_sheet, contrast.candidate)
+
+    def against(contrast: Any) -> tuple[str, ...]:
+        pair = contrast.candidate, contrast.reference
+        return *labels(contrast), control_words(run_sheet.config, *pair)
+
     yield Block("text", f"Invented worlds {seeds}, each with a model of its own; no real people.")
     yield Block("heading", "Bias against perplexity")
     yield Block("image", "controls_frontier")
-    yield Block(
-        "text",
-        "From what a method is without what it does against bias (SparseGPT; in the regime dense "
-        "the dense model) over its strength; means over the worlds. Nearer to 0 and further left "
-        "is better.",
-    )
+    yield Block("text", WORDS["frontier"])
     yield Block("heading", "Answer")
     yield Block("list", rows=[answer(run_sheet, found)])
     if rows := [one.row() for one in findings(run_sheet, found)]:
@@ -143,74 +119,28 @@ def blocks(
     if plain := select(run_sheet, found, "plain"):
         yield Block("heading", "Against the same without the method; the controls in its place")
         yield Block("image", "controls_effects")
-        yield Block("text", LEGEND)
-        yield Block(
-            "table",
-            rows=_table(plain, heads, lambda c: place_words(run_sheet, c.candidate)),
-        )
+        yield Block("text", WORDS["legend"])
+        yield _table(plain, PLACE, labels)
     if control := select(run_sheet, found, "control"):
         yield Block("heading", "Against the controls")
-        yield Block(
-            "table",
-            rows=_table(
-                control,
-                (*heads, "against"),
-                lambda c: (
-                    *place_words(run_sheet, c.candidate),
-                    control_words(config, c.candidate, c.reference),
-                ),
-            ),
-        )
+        yield _table(control, (*PLACE, "against"), against)
     yield Block("heading", "Against dense")
-    yield Block(
-        "table",
-        rows=_table(
-            select(run_sheet, found, "dense"),
-            heads,
-            lambda c: place_words(run_sheet, c.candidate),
-        ),
-    )
-    for world in every:
-        if not world.leans:
-            yield Block("heading", f"World {world.label}: nothing to remove")
-            yield Block(
-                "text",
-                "Its texts show no leans, and t is what would be planted, so slopes and R of 0 are "
-                "right. In brackets the change against the same without the method.",
-            )
-            yield Block("table", rows=without_table(run_sheet, points, world))
+    yield _table(select(run_sheet, found, "dense"), PLACE, labels)
+    for world in (world for world in every if not world.leans):
+        yield Block("heading", f"World {world.label}: nothing to remove")
+        yield Block("text", WORDS["without"])
+        yield Block("table", rows=without_table(run_sheet, points, world))
     yield Block("heading", "How")
+    first = worlds[0]
     items = "; ".join(
-        f"{task}: {worlds[0].items[task]} items, {len(worlds[0].sums[task])} clusters"
-        for task in worlds[0].sums
+        f"{task}: {first.items[task]} items, {len(sums)} clusters"
+        for task, sums in first.sums.items()
     )
-    yield Block("list", rows=[[
-        f"Effects are means over {len(worlds)} worlds of the difference on the same items "
-        f"(a world has {items}).",
-        DEFINITIONS,
-        f"Bootstrap: {RESAMPLES:,} samples; each draws worlds with replacement, then clusters of "
-        "items in every drawn world, the same for all models; percentiles. From so few worlds it "
-        "tends to be too short where worlds differ, hence the second interval (t_low, t_high in "
-        "controls.csv).",
-        RULE,
-        "A method lowers bias (yes) if the slope in sentences of a kind that it was not "
-        "calibrated on is better than without the method and than every control; yes, in these "
-        "worlds, if some of these are so in these worlds only. Everything else is not shown, or no "
-        "where it is worse.",
-        "Without the method is SparseGPT of the same regime and calibration; for a refitted method "
-        "it is the SparseGPT that is refitted alike, where the run has one.",
-        "The controls: shuffled pairs give every stereotype an anti-stereotype of another pair of "
-        "equal token count, random delta another stereotype, so their differences hold the same "
-        "kind of text but no contrast of a stereotype with its opposite. A reversed sign must "
-        "raise bias. Steps on text alone change as much of the outputs by the loss of the texts "
-        "beside the pairs, without a look at any pair.",
-        "At matched perplexity: the smallest size of a measure that a line reaches where "
-        "perplexity is at most so much above that of its start; between checkpoints both are "
-        "interpolated linearly.",
-    ]])  # fmt: skip
+    values = dict(worlds=len(worlds), items=items, resamples=RESAMPLES)
+    yield Block("list", rows=[[line.format(**values) for line in WORDS["how"]]])
 
 
-def write_page(
+def write_controls(
     run_sheet: RunSheet,
     points: Sequence[Checkpoint],
     every: Sequence[WorldSums],
@@ -219,16 +149,9 @@ def write_page(
 ) -> None:
     """Write the figures (svg and png), controls.md and controls.html into ``out``."""
     worlds = [world for world in every if world.leans]
-    with mpl.rc_context():
-        mpl.style.use(str(STYLE))
-        figures = {
-            "controls_frontier": frontier_figure(run_sheet, points, worlds),
-            "controls_effects": effects_figure(run_sheet, found),
-        }
-        for name, figure in figures.items():
-            for suffix in ("svg", "png"):
-                with atomic_path(out / f"{name}.{suffix}") as temporary:
-                    figure.savefig(temporary, format=suffix, metadata=dict(METADATA[suffix]))
+    figures = {
+        "controls_frontier": lambda: frontier_figure(run_sheet, points, worlds),
+        "controls_effects": lambda: effects_figure(run_sheet, found),
+    }
     page = list(blocks(run_sheet, points, every, found))
-    write_text(out / "controls.md", to_markdown(page, TITLE))
-    write_text(out / "controls.html", to_html(page, out, TITLE))
+    write_page(out / "controls", WORDS["title"], page, figures)

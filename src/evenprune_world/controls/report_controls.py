@@ -18,17 +18,69 @@ differ, so ``t`` beside it takes every world's effect as one observation (Studen
 """
 
 import argparse
+import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from evenprune.base.files import write_csv
 from evenprune.base.outputs import check_place
+from evenprune.plan.config import Config
 
-from .contrasts import contrasts
-from .effect_rows import COLUMNS, FRONTIER_COLUMNS, frontier_rows, rows
-from .effects import effects, resampled
+from .contrasts import contrasts, strength
+from .effects import Effect, effects, resampled
 from .frontier import matched
-from .page import write_page
+from .page import write_controls
 from .runs import read_runs
+
+NUMBERS = (
+    "metric", "worlds", "value", "reference", "effect", "ci_low", "ci_high", "t_low", "t_high",
+    "p", "p_holm", "t_p", "t_p_holm", "by_world", "verdict",
+)  # fmt: skip
+COLUMNS = (
+    "contrast", "model", "method", "strength", "regime", "calibration", "seed",
+    "reference_method", "reference_calibration", *NUMBERS,
+)  # fmt: skip
+FRONTIER_COLUMNS = (
+    "model", "method", "regime", "calibration", "seed", "strengths", "against", "budget", *NUMBERS,
+)  # fmt: skip
+
+
+def number(value: float) -> str:
+    """Return eight decimals, nothing where undefined."""
+    return "" if math.isnan(value) else f"{value:.8f}"
+
+
+def _numbers(one: Effect) -> tuple[Any, ...]:
+    adjusted = one.adjusted or (math.nan, math.nan)
+    ends = one.ci.low, one.ci.high, one.student.low, one.student.high
+    values = (one.value, one.reference, one.effect, *ends, one.p[0], adjusted[0], one.p[1])
+    by_world = " ".join(map(number, one.by_world))
+    numbers = map(number, (*values, adjusted[1]))
+    return one.metric.name, len(one.by_world), *numbers, by_world, one.verdict
+
+
+def rows(config: Config, found: Sequence[Effect]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of controls.csv."""
+    for one in found:
+        point, other = one.contrast.candidate, one.contrast.reference
+        amount = strength(config, point.method)
+        shown = "" if amount is None else f"{amount:g}"
+        place = point.model, point.method, shown, point.regime, point.calibration, point.seed
+        against = other.method, other.calibration
+        values = one.contrast.kind, *place, *against, *_numbers(one)
+        yield dict(zip(COLUMNS, values, strict=True))
+
+
+def frontier_rows(found: Sequence[Effect]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of frontier.csv; ``against`` is "plain" or what makes a control of a line."""
+    for one in found:
+        line, other = one.contrast.candidate, one.contrast.reference
+        point = line.points[1]
+        strengths = " ".join(f"{value:g}" for value in line.weights)
+        place = point.model, line.method, point.regime, line.calibration, point.seed, strengths
+        values = *place, other.control or "plain", f"{one.contrast.budget:g}", *_numbers(one)
+        yield dict(zip(FRONTIER_COLUMNS, values, strict=True))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +102,7 @@ def run(args: argparse.Namespace) -> None:
     reached = matched(config, worlds, points, samples)
     write_csv(args.out / "controls.csv", COLUMNS, rows(config, found))
     write_csv(args.out / "frontier.csv", FRONTIER_COLUMNS, frontier_rows(reached))
-    write_page(run_sheet, points, every, [*found, *reached], args.out)
+    write_controls(run_sheet, points, every, [*found, *reached], args.out)
     print(
         f"{args.out}/controls.html, .md, .csv, frontier.csv: {len(found)} effects, {len(reached)} "
         f"at matched perplexity, over {len(worlds)} worlds"

@@ -13,23 +13,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-import matplotlib.style
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from evenprune.base.errors import UserError, shown
-from evenprune.base.files import atomic_path, iter_jsonl, read_json, write_csv, write_text
+from evenprune.base.files import iter_jsonl, read_json, write_csv
 from evenprune.base.outputs import check_place
-from evenprune.reporting.plots import METADATA, STYLE, WIDTH
+from evenprune.reporting.plots import WIDTH
 
-from .blocks import Block, to_html, to_markdown
+from .blocks import Block, write_page
+from .sums import planted_of
 
 TITLE = "The invented world: what is planted, and what is learned"
 # Benchmark -> what its items are called on the page.
-SENTENCES = {"stereoset": "StereoSet-like pairs", "crows_pairs": "CrowS-Pairs-like pairs"}
-QUESTIONS = {"unqover": "UnQover-like questions", "bbq": "BBQ-like, ambiguous"}
+ITEMS = {
+    "stereoset": "StereoSet-like pairs", "crows_pairs": "CrowS-Pairs-like pairs",
+    "unqover": "UnQover-like questions", "bbq": "BBQ-like, ambiguous",
+}  # fmt: skip
 # (benchmark, metric, label, scale) of the table of figures.
 FIGURES = (
     ("stereoset", "ss", "StereoSet SS", 100),
@@ -73,28 +74,18 @@ def read_points(planted: dict[str, Any], folder: Path, model: str, task: str) ->
     item is not of this world.
     """
     gaps: dict[str, list[float]] = {}
+    odds: dict[str, float] = {}
     category: dict[str, str] = {}
-    items = planted["items"].get(task, {})
-    fields = ("item_id", "category", "option_logprobs")
-    for _, record in iter_jsonl(folder / task / "items.jsonl", fields):
+    path = folder / task / "items.jsonl"
+    for _, record in iter_jsonl(path, ("item_id", "category", "option_logprobs")):
         name = record["item_id"]
-        if name not in items:
-            raise UserError(
-                f"expected the items of this world in {folder / task / 'items.jsonl'}, got "
-                f"{name!r}, which its planted.json does not have; evaluate on this world's data"
-            )
-        entry = items[name]
-        if isinstance(entry, dict) and entry["right"] is not None:
-            continue
-        first, second = entry["groups"] if isinstance(entry, dict) else (0, 1)
-        scores = record["option_logprobs"]
-        gaps.setdefault(name, []).append(scores[first] - scores[second])
-        category[name] = record["category"]
-    odds = [items[n]["log_odds"] if isinstance(items[n], dict) else items[n] for n in gaps]
-    means = [sum(values) / len(values) for values in gaps.values()]
-    return Points(
-        model, task, list(gaps), [category[n] for n in gaps], np.array(odds), np.array(means)
-    )
+        (first, second), log_odds, sign = planted_of(path, name, planted["items"].get(task, {}))
+        if not sign:
+            scores = record["option_logprobs"]
+            gaps.setdefault(name, []).append(scores[first] - scores[second])
+            category[name], odds[name] = record["category"], log_odds
+    means = np.array([sum(values) / len(values) for values in gaps.values()])
+    return Points(model, task, [*gaps], [*category.values()], np.array([*odds.values()]), means)
 
 
 def scatter(found: Sequence[Points]) -> Figure:
@@ -112,7 +103,7 @@ def scatter(found: Sequence[Points]) -> Figure:
         axis.plot(ends, middle, color="0.2", linewidth=1)
         axis.set_title(f"slope {slope:.2f}, r {correlation:.2f}", fontsize=7)
         if one.model == models[-1]:
-            axis.set_xlabel((SENTENCES | QUESTIONS)[one.task], fontsize=7)
+            axis.set_xlabel(ITEMS[one.task], fontsize=7)
         if one.task == tasks[0]:
             axis.set_ylabel(one.model, fontsize=7)
         axis.tick_params(labelsize=6)
@@ -144,24 +135,14 @@ def blocks(
     )
     lines = [["model", "items", "n", "mean planted", "mean measured", "slope", "correlation"]]
     for one in found:
-        slope, correlation = one.line()
-        lines.append(
-            [
-                one.model,
-                (SENTENCES | QUESTIONS)[one.task],
-                str(len(one.names)),
-                f"{one.planted.mean():.2f}",
-                f"{one.measured.mean():.2f}",
-                f"{slope:.2f}",
-                f"{correlation:.2f}",
-            ]
-        )
+        numbers = one.planted.mean(), one.measured.mean(), *one.line()
+        count = str(len(one.names))
+        lines.append([one.model, ITEMS[one.task], count, *(f"{value:.2f}" for value in numbers)])
+    dots = "In nats; a dot an item. Templates of the pairs are not in the training text."
     return [
         Block("text", text),
         Block("heading", "Measured against planted"),
-        Block(
-            "text", "In nats; a dot an item. Templates of the pairs are not in the training text."
-        ),
+        Block("text", dots),
         Block("image", "world_gaps"),
         Block("table", rows=lines),
         Block("heading", "The dense models"),
@@ -183,16 +164,15 @@ def run(args: argparse.Namespace) -> None:
     check_place(args.out)
     models = named_folders(args.models)
     planted = read_planted(args.world / "planted.json")
-    tasks = (*SENTENCES, *QUESTIONS)
     found = [
         read_points(planted, folder, name, task)
         for name, folder in models.items()
-        for task in tasks
+        for task in ITEMS
         if (folder / task / "items.jsonl").is_file()
     ]
     if not found:
         raise UserError(
-            f"expected results of {', '.join(tasks)} in {', '.join(map(str, models.values()))}, "
+            f"expected results of {', '.join(ITEMS)} in {', '.join(map(str, models.values()))}, "
             "found none; evaluate the dense model first"
         )
     rows = [
@@ -203,15 +183,8 @@ def run(args: argparse.Namespace) -> None:
         )
     ]
     write_csv(args.out / "world.csv", COLUMNS, rows)
-    with mpl.rc_context():
-        mpl.style.use(str(STYLE))
-        figure = scatter(found)
-        for suffix in ("svg", "png"):
-            with atomic_path(args.out / f"world_gaps.{suffix}") as temporary:
-                figure.savefig(temporary, format=suffix, metadata=dict(METADATA[suffix]))
     page = blocks(planted, models, found)
-    write_text(args.out / "world.md", to_markdown(page, TITLE))
-    write_text(args.out / "world.html", to_html(page, args.out, TITLE))
+    write_page(args.out / "world", TITLE, page, {"world_gaps": lambda: scatter(found)})
     print(f"{args.out}/world.html, .md, .csv: {len(rows)} items of {len(models)} models")
 
 

@@ -30,6 +30,11 @@ class WorldSums:
     leans: bool = True
 
     @property
+    def totals(self) -> dict[str, Array]:
+        """The sums over all clusters, by task (checkpoints, columns)."""
+        return {task: sums.sum(axis=0) for task, sums in self.sums.items()}
+
+    @property
     def label(self) -> str:
         """The world's name on the page."""
         return str(self.seed) if self.leans else f"{self.seed} without leans"

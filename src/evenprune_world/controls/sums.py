@@ -220,17 +220,22 @@ def permuted(values: Array, seed: int = 0) -> Array:
     return generator.permutation(values) * generator.choice([-1.0, 1.0], size=len(values))
 
 
-def _planted_of(entry: Any) -> tuple[tuple[int, int], float, int]:
-    """Return an item's two options, its log-odds and the sign of the right one (0: open)."""
+def planted_of(path: Path, name: str, planted: Mapping[str, Any]) -> tuple[Any, float, int]:
+    """Return an item's two options, its log-odds and the sign of the right one (0: open).
+
+    Raises UserError for one that is not planted.
+    """
+    if name not in planted:
+        raise UserError(
+            f"expected the items of this world in {path}, got {name!r}, which its "
+            "planted.json does not have; evaluate on this world's data"
+        )
+    entry = planted[name]
     if not isinstance(entry, Mapping):
         return (0, 1), float(entry), 0
-    first, second = entry["groups"]
     right = entry["right"]
-    return (
-        (first, second),
-        float(entry["log_odds"]),
-        0 if right is None else 1 - 2 * (right == second),
-    )
+    sign = 0 if right is None else 1 - 2 * (right == entry["groups"][1])
+    return entry["groups"], float(entry["log_odds"]), sign
 
 
 def read_sums(
@@ -262,16 +267,9 @@ def _with_gaps(path: Path, rows: list[Any], every: list[Any], planted: Mapping[s
     known = {}
     for row in every:
         name = str(row["item_id"])
-        if name not in planted:
-            raise UserError(
-                f"expected the items of this world in {path}, got {name!r}, which its "
-                "planted.json does not have; evaluate on this world's data"
-            )
-        known[name] = _planted_of(planted[name])
-        first, second = known[name][0]
-        gaps.setdefault(name, []).append(
-            row["option_logprobs"][first] - row["option_logprobs"][second]
-        )
+        known[name] = planted_of(path, name, planted)
+        first, second = (row["option_logprobs"][k] for k in known[name][0])
+        gaps.setdefault(name, []).append(first - second)
     names = [str(row["item_id"]) for row in rows]
     odds = np.array([known[name][1] for name in names])
     return [
