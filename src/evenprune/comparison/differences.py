@@ -11,7 +11,6 @@ Holm over all rows of one pruned model.
 import dataclasses
 import itertools
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,11 +27,10 @@ from ..stats.bootstrap import RESAMPLES, Array
 from ..stats.directions import chance, direction, gain
 from ..stats.measures import MEASURES, OTHERWISE, Measure
 from ..stats.records import Record as Row
-from ..stats.scores import units
+from ..stats.scores import LEAST, units
 from .measures import STATES, Kind, States, kind, metrics_of
 
 LEVEL = 0.05
-LEAST = 10  # units, items or clusters, below which nothing is tested
 FITS = 1e-6  # relative; a recorded value and the same from the records
 
 FAIRER, LESS_FAIR = "fairer", "less fair"
@@ -166,8 +164,6 @@ def _difference(
     counted = np.asarray(weights.any(axis=1))
     rows = list(itertools.compress(dense.rows, counted.tolist()))
     clusters, strata = units(task, rows)
-    if strata and min(Counter(strata).values()) < LEAST:
-        strata = None  # too little spread within them
     row = dataclasses.replace(row, n=len(rows), clustered=clusters is not None)
     if len(set(clusters) if clusters else rows) < LEAST:
         return row

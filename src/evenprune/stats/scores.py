@@ -1,6 +1,7 @@
 """Scores of single items under one metric, and what a bootstrap draws of them."""
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from ..base.reading import expected_form
 from .measures import ITEM_SCORES
 from .records import Record, read_records
 
+LEAST = 10  # units, items or clusters, below which nothing is tested and no stratum kept
 Names = tuple[str, ...] | None
 
 
@@ -42,12 +44,15 @@ class Scores:
 def units(task: str, records: Sequence[Record]) -> tuple[Names, Names]:
     """Return the clusters and strata that bootstrap samples keep to, None where there are none.
 
-    Whole clusters are drawn where items have one; MMLU's items within their subjects.
+    Whole clusters are drawn where items have one; MMLU's items within their subjects, unless one of
+    these has fewer than ``LEAST`` items: there is too little spread within it.
     """
     if records and all(one.get("cluster") is not None for one in records):
         return tuple(str(one["cluster"]) for one in records), None
     if task == "mmlu" and all(one.get("category") is not None for one in records):
-        return None, tuple(str(one["category"]) for one in records)
+        subjects = tuple(str(one["category"]) for one in records)
+        if min(Counter(subjects).values(), default=0) >= LEAST:
+            return None, subjects
     return None, None
 
 
