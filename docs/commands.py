@@ -21,7 +21,7 @@ Exit status: 0, or 2 and one sentence on stderr for bad input, 130 after Ctrl-C.
 
 def page() -> str:
     """Return the page of all subcommands: those for people, then the steps."""
-    found = parsers(explained=True)
+    found = parsers()
     names = sorted(found, key=lambda name: name not in PEOPLE)
     return "\n".join([HEAD, *(section(name, found[name]) for name in names)])
 

@@ -506,5 +506,5 @@ def test_threads_that_are_no_number(value, monkeypatch):
 def test_a_bias_weight_beyond_float32_is_named(value, ground, capsys):
     assert cli.main([*words(ground, "prune"), f"--bias-weight={value}"]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("error: --bias-weight must be")
+    assert error.startswith("error: --bias-weight: got")
     assert not (ground / "out").exists()

@@ -119,16 +119,6 @@ COMMANDS: Commands = {**STEPS, **PEOPLE}
 # What only looks, or writes about the program itself.
 NO_STEPS = ("describe-config", "status", "plan", "completion")
 
-# subcommand -> sections of the configuration whose keys say what its options mean, first one first
-SECTIONS = {
-    "build-calibration": ("Pruning", "Calibration"),
-    "prune": ("Pruning",),
-    "restore": ("Pruning",),
-    "evaluate": ("Benchmark",),
-    "compare": ("Benchmark",),
-    "benchmark-serving": ("Serving",),
-}
-
 
 def entry(argv: Sequence[str] | None = None, commands: Commands = PEOPLE) -> int:
     """Run ``main`` as a process of its own and return its exit status.
@@ -245,8 +235,7 @@ def _run(argv: list[str], commands: Commands) -> int:
     if not sys.stderr.isatty():
         os.environ.setdefault("TQDM_DISABLE", "1")  # the libraries' bars; ours are lines there
     asked = next((word for word in argv if not word.startswith("-")), None)
-    explained = not {"-h", "--help"}.isdisjoint(argv)
-    parser, steps = _parser(commands, [one for one in commands if one == asked], explained)
+    parser, steps = _parser(commands, [one for one in commands if one == asked])
     if asked in steps:
         _check_options(steps[asked], asked, argv[argv.index(asked) + 1 :])
     args = parser.parse_args(argv)
@@ -266,9 +255,9 @@ def _run(argv: list[str], commands: Commands) -> int:
     return status if isinstance(status, int) else 0
 
 
-def parsers(explained: bool = False) -> dict[str, argparse.ArgumentParser]:
+def parsers() -> dict[str, argparse.ArgumentParser]:
     """Return the parser of each subcommand, whose modules are imported; see ``_parser``."""
-    return _parser(COMMANDS, COMMANDS, explained)[1]
+    return _parser(COMMANDS, COMMANDS)[1]
 
 
 def _overview(known: Commands) -> str:
@@ -284,13 +273,12 @@ def _overview(known: Commands) -> str:
 
 
 def _parser(
-    known: Commands, chosen: Collection[str], explained: bool
+    known: Commands, chosen: Collection[str]
 ) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     """Return the whole parser, and those of the ``chosen`` subcommands with all their options.
 
-    Only their modules are imported. ``explained`` gives options that are keys of the configuration
-    the help of those keys, as ``--help`` shows it. Raises UserError where a subcommand needs a
-    package that is not installed.
+    Only their modules are imported. Raises UserError where a subcommand needs a package that is not
+    installed.
     """
     package = next(iter(known.values()))[0].partition(".")[0]
     parser = _Parser(
@@ -321,10 +309,6 @@ def _parser(
             step.add_arguments(command)
             _add_quiet(command)
             found[name] = command
-            if name in SECTIONS and explained:
-                from .plan.describe_config import explain
-
-                explain(command, *SECTIONS[name])
             command.set_defaults(run=step.run)
     return parser, found
 

@@ -248,10 +248,10 @@ def test_another_model_is_evaluated_again(data, tmp_path, model):
     ("change", "message"),
     [
         ({"my-bbq": {"task": "bbq"}}, "key data"),
-        ({"x": {"task": "chess", "data": "."}}, "no benchmark 'chess'"),
+        ({"x": {"task": "chess", "data": "."}}, "task: got 'chess', allowed are"),
         ({"x": {"data": "."}}, "does not name its task"),
-        ({"x": {"task": "bbq", "data": ".", "limits": 3}}, "unknown option 'limits'"),
-        ({"x": {"task": "bbq", "data": ".", "limit": 0}}, "whole number from 1"),
+        ({"x": {"task": "bbq", "data": ".", "limits": 3}}, "limits: unknown key"),
+        ({"x": {"task": "bbq", "data": ".", "limit": 0}}, "limit: got 0, expected a number from 1"),
         ({"x": {"task": "bbq", "data": "/nowhere"}}, "found nothing"),
         ({}, "one benchmark at least"),
         ("{", "expected JSON in --benchmarks"),

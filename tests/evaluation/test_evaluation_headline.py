@@ -22,7 +22,7 @@ def test_a_typo_over_a_finished_result_is_refused(model, data, tmp_path, capsys)
     assert evaluate(model, tmp_path, **options) == 0
     before = (tmp_path / "summary.json").read_bytes()
     assert evaluate(model, tmp_path, **options, headline="ac") == 2
-    assert "has no metric 'ac' for its headline; it has acc" in capsys.readouterr().err
+    assert "headline: got 'ac', allowed are acc" in capsys.readouterr().err
     assert (tmp_path / "summary.json").read_bytes() == before
 
 
@@ -34,7 +34,7 @@ def test_a_finished_result_must_have_the_headline():
 
 
 def test_a_headline_is_checked_before_anything_is_read():
-    with pytest.raises(UserError, match="no metric 'acc_orders'"):
+    with pytest.raises(UserError, match="headline: got 'acc_orders', allowed are"):
         make_protocol({"task": "bbq", "headline": "acc_orders"})
     assert make_protocol({"task": "bbq", "headline": "acc_orders", "orders": 6}).orders == 6
 

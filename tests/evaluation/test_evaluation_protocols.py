@@ -198,7 +198,7 @@ def test_the_switch_is_an_option_of_the_commands(data, tmp_path):
     assert len(digests) == 3
     # This tokenizer puts BOS itself: always changes nothing, never does.
     assert len(values) == 2
-    with pytest.raises(UserError, match="expected bos to be auto, always, never, got 'maybe'"):
+    with pytest.raises(UserError, match="bos: got 'maybe', allowed are auto, always, never"):
         make_protocol({"task": "bbq", "bos": "maybe"})
 
 

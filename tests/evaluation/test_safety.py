@@ -378,7 +378,7 @@ def test_harmbench_subsets(model, data, tmp_path):
 
 
 def test_a_random_guard_is_unparsed_and_never_counts_as_safe(model, data, tmp_path):
-    words = ["--judge", str(model), "--judge-forms", "pr", "paper"]
+    words = ["--judge", str(model), "--judge-forms", "pr,paper"]
     assert evaluate(model, "harmbench", data, tmp_path, *words) == 0
     found, items = metrics_of(tmp_path), items_of(tmp_path)
     assert {item["verdict"] for item in items} == {"unparsed"}
@@ -397,7 +397,7 @@ def test_a_guard_s_rates_are_those_of_its_records(data, tmp_path, guard_folder):
     table |= {sign: {"<e>": LOGIT} for sign in ".-?"}
     bigram_model(tokenizer, table).save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
-    words = ["--judge", str(guard_folder), "--judge-forms", "pr", "paper", "--split", "all"]
+    words = ["--judge", str(guard_folder), "--judge-forms", "pr,paper", "--split", "all"]
     assert evaluate(tmp_path / "model", "harmbench", data, tmp_path / "out", *words) == 0
     items, found = items_of(tmp_path / "out"), metrics_of(tmp_path / "out")["metrics"]
     expected = {".": "safe", "-": "unsafe", "?": "unparsed"}
@@ -485,16 +485,16 @@ def test_a_chat_template_where_there_is_one(model, data, tmp_path, guard_folder)
     ("options", "message"),
     [
         ({"judge": "/nowhere/guard"}, "/nowhere/guard"),
-        ({"judge_forms": ["rp"]}, "judge_forms to be a list of pr and paper"),
-        ({"judge_forms": []}, "judge_forms to be a list"),
-        ({"judge_forms": ["pr", "pr"]}, "each at most once"),
-        ({"judge_forms": "pr"}, "judge_forms to be a list"),
-        ({"judge_forms": [["pr"]]}, "judge_forms to be a list"),
-        ({"lexicon": "klingon"}, "lexicon to be one of english, world"),
-        ({"max_new_tokens": 0}, "max_new_tokens to be a whole number from 1"),
+        ({"judge_forms": ["rp"]}, "judge_forms.0: got 'rp', allowed are pr, paper"),
+        ({"judge_forms": []}, "judge_forms: got [], list should have at least 1"),
+        ({"judge_forms": ["pr", "pr"]}, "expected each form once"),
+        ({"judge_forms": "pr"}, "judge_forms: got 'pr', expected a list"),
+        ({"judge_forms": [["pr"]]}, "judge_forms.0: got ['pr'], allowed are"),
+        ({"lexicon": "klingon"}, "lexicon: got 'klingon', allowed are english, world"),
+        ({"max_new_tokens": 0}, "max_new_tokens: got 0, expected a number from 1"),
         ({"max_new_tokens": 512}, "max_new_tokens below the model's 512 positions"),
-        ({"store_generations": "yes"}, "store_generations to be true or false"),
-        ({"chat_template": "always"}, "chat_template to be true, false or auto"),
+        ({"store_generations": "yes"}, "store_generations: got 'yes', expected true or false"),
+        ({"chat_template": "always"}, "got 'always', expected true or false"),
         ({"split": "first1200"}, "allowed are"),
     ],
 )
@@ -505,8 +505,8 @@ def test_bad_options_are_one_sentence(options, message, model, data, tmp_path, c
 
 
 def test_spec_from_json():
-    given = {"task": "harmbench", "judge_forms": ["pr", "paper"], "lexicon": None}
-    assert make_protocol(given) == Protocol("harmbench", judge_forms=("pr", "paper"))
+    given = {"task": "harmbench", "judge": "g", "judge_forms": ["pr", "paper"], "lexicon": None}
+    assert make_protocol(given) == Protocol("harmbench", judge="g", judge_forms=["pr", "paper"])
 
 
 # Which prompts
@@ -714,7 +714,7 @@ def test_a_killed_judge_goes_on_with_the_same_bytes(
 ):
     """What a guard model has judged is kept, verdict and probability, and not judged again."""
     words = (model, "harmbench", data)
-    more = ["--judge", str(guard_folder), "--judge-forms", "pr", "paper", "--batch-size", "2"]
+    more = ["--judge", str(guard_folder), "--judge-forms", "pr,paper", "--batch-size", "2"]
     assert evaluate(*words, tmp_path / "whole", *more) == 0
     stages = interrupt_journal(monkeypatch, 8)
     out = tmp_path / "killed"
@@ -896,11 +896,7 @@ def test_the_table_without_its_benchmarks_says_so(repo, tmp_path, capsys):
 
 
 def test_the_judges_tasks_are_the_same_everywhere():
-    from evenprune.evaluation import protocol
     from evenprune.plan import config
 
     assert config.JUDGED == benchmarks.JUDGED
-    assert set(config.JUDGE_KEYS) <= set(protocol.Protocol.__dataclass_fields__)
-    fields = config.Benchmark.model_fields
-    assert set(config.JUDGE_KEYS) <= set(fields)
-    assert tuple(judges.WORDS) == protocol.LEXICONS
+    assert set(config.JUDGE_KEYS) <= set(config.Benchmark.model_fields)

@@ -414,7 +414,7 @@ def test_wrong_scores_are_found(model, data, tmp_path, near, monkeypatch):
 
 def test_the_backend_is_an_option_of_a_benchmark(repo):
     assert make_protocol({"task": "bbq", "backend": "vllm"}) == Protocol("bbq", backend="vllm")
-    with pytest.raises(UserError, match="expected backend to be one of transformers, vllm"):
+    with pytest.raises(UserError, match="backend: got 'tgi', allowed are transformers, vllm"):
         make_protocol({"task": "bbq", "backend": "tgi"})
     files = {"default": repo / "config/world.yaml", "catalogue": repo / "config/catalogue.yaml"}
     config = load_config({"benchmarks": {"unqover": {"backend": "vllm"}}}, **files)

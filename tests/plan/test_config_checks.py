@@ -45,7 +45,7 @@ CASES = [
     # what a task knows
     ("benchmarks.unqover.style", "helmet", "got 'helmet', allowed are fairsteer, cal0"),
     ("datasets.mmlu.hub.parts.test.columns", "question", "expected a list of names"),
-    ("benchmarks.mmlu.style", "helm", "the task mmlu has none; remove the key"),
+    ("benchmarks.mmlu.style", "helm", "the task mmlu has none; leave it out"),
     ("benchmarks.bbq.split", "helm100", "did you mean 'helm1000'?"),
     ("benchmarks.wikitext2.split", "documents", "allowed are gptq2048"),
     ("benchmarks.mmlu.orders", 6, "only the tasks unqover and bbq have options to reorder"),
@@ -55,7 +55,7 @@ CASES = [
     ("benchmarks.harmbench.headline", "says_unsafe_pr", "allowed are unsafe_rate"),
     ("benchmarks.wikitext2.dataset", "bbq", "not of the form that the task perplexity reads"),
     ("benchmarks.mmlu.dataset", "ultrachat", "not of the form that the task mmlu reads"),
-    ("benchmarks.harmbench.judge_forms", ["pr"], "but the benchmark has no judge"),
+    ("benchmarks.harmbench.judge_forms", ["pr"], "but there is no judge"),
     # calibrations and pruning
     ("calibrations.ss.categories", ["gendr"], "no bias type of stereoset; did you mean 'gender'?"),
     ("calibrations.cp.categories", ["race"], "which is no bias type of crows_pairs"),

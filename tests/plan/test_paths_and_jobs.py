@@ -236,7 +236,7 @@ def test_facts_are_those_of_the_code_that_prunes():
 
     for name, method in METHODS.items():
         if method.prunes:
-            relevant = Options(name, "2of4", erase_rank=1, gradient_when="after").relevant()
+            relevant = Options(name, "2of4").relevant()
             used = {key for key, value in relevant.items() if value is not None}
             assert used - {"method", "regime", "seed", "packing"} == set(method.options)
     assert {k: (r.zeros, r.of, r.structured) for k, r in PRUNED.items()} == {

@@ -231,7 +231,7 @@ def test_a_byte_of_the_mirror_fetches_that_source(before, raw):
         ("../evenprune_world/controls/page.py", "\n\ndef ", "\n\nUNUSED = 1\n\ndef "),
         ("data/calibration.py", "raise UserError(", "raise UserError('more words' "),
         ("pruning/prune.py", "folder of the base model", "the base model's folder"),
-        ("plan/sections.py", "weight b of the bias term", "another word"),
+        ("plan/pruning_keys.py", "weight b of the bias term", "another word"),
     ],
     ids=["comment", "docstring", "card", "version", "help", "unrelated", "error", "flag", "key"],
 )

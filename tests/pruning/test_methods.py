@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
@@ -13,7 +12,7 @@ from evenprune.pruning import methods, plain_loop
 from evenprune.pruning.card import regime_text
 from evenprune.pruning.masks import REGIMES
 from evenprune.pruning.method import Method
-from evenprune.pruning.options import LATER, PRUNING_METHODS, Options
+from evenprune.pruning.options import PRUNING_METHODS, Options
 
 each = pytest.mark.parametrize("name", PRUNING_METHODS)
 
@@ -32,23 +31,10 @@ def test_facts_and_module_agree(name):
 def test_options_that_a_method_does_not_use_are_none(name):
     used = Options(name, "2of4").relevant()
     declared = set(facts.METHODS[name].options)
-    for option in set(Pruning.model_fields) - set(LATER):
+    for option in Pruning.model_fields:
         assert (used[option] is not None) == (option in declared), option
     assert (used["packing"] is not None) == facts.METHODS[name].calibrated
     assert Options.of({"method": name, "regime": "2of4", "options": used}) == Options(name, "2of4")
-
-
-@each
-def test_later_options_are_said_only_where_they_change_something(name):
-    """So a result with the defaults keeps the bytes of before, and one from before is read."""
-    plain = Options(name, "2of4")
-    assert not set(LATER) & set(plain.relevant())
-    other = replace(plain, erase_rank=3, gradient_when="after")
-    declared = set(LATER) & set(facts.METHODS[name].options)
-    said = other.relevant()
-    assert set(LATER) & set(said) == declared
-    again = Options.of({"method": name, "regime": "2of4", "options": said})
-    assert again == replace(plain, **{option: getattr(other, option) for option in declared})
 
 
 @each
@@ -103,7 +89,7 @@ def test_pair_weights_of_the_scalings():
     assert weights(Options("debias-sparsegpt", "u50", bias_weight=2.0), 3) == [2.0] * 3
     released = Options("debias-sparsegpt", "u50", bias_weight=2.0, bias_scaling="released-2026")
     assert weights(released, 3) == [1.0] * 3
-    released = replace(released, bias_scaling="released-2025")
+    released = released.model_copy(update={"bias_scaling": "released-2025"})
     assert weights(released, 3) == [2.0, 4.0, 6.0]
     for name in set(PRUNING_METHODS) - {"debias-sparsegpt"}:
         assert methods.find(name).pair_weights(released, 3) == [0.0] * 3

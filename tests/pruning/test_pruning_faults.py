@@ -116,9 +116,6 @@ def test_width_not_divisible_by_four(pairs, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("option", "value", "word"),
     [
-        ("method", "sparsegtp", "did you mean 'sparsegpt'?"),
-        ("regime", "2:4", "did you mean '2of4'?"),
-        ("method", "debias", "'debias-sparsegpt' or"),
         ("bias-weight", "-1", "--bias-weight"),
         ("damping", "nan", "--damping"),
         ("block-size", "6", "divisible by 4"),
@@ -127,6 +124,20 @@ def test_width_not_divisible_by_four(pairs, tmp_path, capsys):
 def test_options_out_of_range(model, pairs, tmp_path, capsys, option, value, word):
     argv = arguments(model, pairs, tmp_path / "out", **{option: value})
     fails(capsys, tmp_path, argv, word)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "word"),
+    [
+        ("method", "sparsegtp", "did you mean 'sparsegpt'?"),
+        ("regime", "2:4", "did you mean '2of4'?"),
+        ("method", "debias", "'debias-sparsegpt' or"),
+    ],
+)
+def test_names_that_there_are_not(model, pairs, tmp_path, capsys, option, value, word):
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments(model, pairs, tmp_path / "out", **{option: value}))
+    assert word in capsys.readouterr().err
 
 
 def test_text_longer_than_the_model_takes(model, pairs, tmp_path, capsys):

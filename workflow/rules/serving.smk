@@ -5,8 +5,6 @@ OUTPUTS: exported/{model}/{method}/2of4/{calibration}/s{seed}/, where 2:4 is ser
 serving/{model}/efficiency.json, all of a model's checkpoints together.
 """
 
-serving_options = lambda wildcards: jobs.serving_options(CONFIG, wildcards.model)
-
 
 rule export_sparse24:
     """Compress the 2:4 weights of a checkpoint, so that 2:4 kernels can serve it."""
@@ -60,14 +58,7 @@ rule benchmark_serving:
         cache=local(f"{CONFIG.results}/.cache/vllm"),
         models=of_model(lambda points: list(map(PATHS.served_folder, points))),
         names=of_model(lambda points: [point.key for point in points]),
-        backend=option("backend", serving_options),
-        engines=option("engines", serving_options),
-        dtype=option("dtype", serving_options),
-        batch_sizes=option("batch_sizes", serving_options),
-        new_tokens=option("new_tokens", serving_options),
-        prompt_tokens=option("prompt_tokens", serving_options),
-        rounds=option("rounds", serving_options),
-        carbon_intensity=option("carbon_intensity", serving_options),
+        flags=lambda wildcards: jobs.serving_flags(CONFIG, wildcards.model),
         trust=trust_flag,
         restore=restored_served,
         device=CONFIG.device,
@@ -75,9 +66,6 @@ rule benchmark_serving:
     shell:
         "( {params.restore} VLLM_CACHE_ROOT=$(realpath -m {params.cache:q}) {params.python:q}"
         " -m evenprune.steps benchmark-serving --model {params.models:q} --names {params.names:q}"
-        " --prompts {input.prompts:q} --backend {params.backend} --engines {params.engines}"
-        " --dtype {params.dtype} --batch-sizes {params.batch_sizes}"
-        " --new-tokens {params.new_tokens} --prompt-tokens {params.prompt_tokens}"
-        " --rounds {params.rounds} --carbon-intensity {params.carbon_intensity} {params.trust}"
+        " --prompts {input.prompts:q} {params.flags} {params.trust}"
         " --device {params.device} {params.gpus}"
         " --out {output.efficiency:q} ) 2>&1 | tee {log:q}"

@@ -23,8 +23,11 @@ from ..base.outputs import atomic_folder, check_folder
 from ..base.progress import track
 from ..models.loading import load_tokenizer
 from ..models.trust import add_trust_argument
+from ..plan.calibration_keys import Calibration
+from ..plan.flags import add_flags
 from ..plan.pair_sources import PAIR_SOURCES, TEXT_SOURCES
-from .calibration import ALIGNMENTS, TokenizedPairs, pair_notes, tokenize_pairs, tokenize_texts
+from ..plan.pruning_keys import Pruning
+from .calibration import TokenizedPairs, pair_notes, tokenize_pairs, tokenize_texts
 from .parts import split_ref
 from .readers.crows_pairs import read_crows_pairs
 from .readers.own_texts import OwnText, read_own_texts
@@ -55,13 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--texts-source", default=TEXT_SOURCES[0], metavar="NAME",
         help=f"data set of the texts: {TEXT_SOURCES[0]}, or another name for your own")  # fmt: skip
     add("--texts-data", metavar="DATA", help="folder, file or record of it")
-    add("--n-texts", type=int, default=0)
-    add("--max-tokens", type=int, default=100)
-    add("--pair-tokens", type=int, metavar="N",
-        help="longest sentence of a pair in tokens; default: as long as it is")  # fmt: skip
+    add_flags(parser, Calibration, "n_texts", "max_tokens", "pair_tokens", "control")
+    add_flags(parser, Pruning, "alignment")
     add("--model", required=True, help="model folder or record, for its tokenizer")
-    add("--alignment", default="equal-length", choices=ALIGNMENTS)
-    add("--control", default="none", choices=("none", *PARTNERS))
     add("--seed", type=int, default=0, help="seed of the texts' order and of the control")
     add("--name", help="name of the calibration; default: the folder above --out")
     add("--out", type=Path, required=True, help="folder to write")

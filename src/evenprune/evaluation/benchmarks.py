@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -82,7 +81,7 @@ def run_digest(
             "data": data,
             # The headline chooses among numbers and changes none; a judge is what it is
             # wherever it lies.
-            "spec": {**replace(spec, headline=None).as_dict(), "judge": judge_identity(spec)},
+            "spec": {**spec.but(headline=None).as_dict(), "judge": judge_identity(spec)},
             "versions": {**package_versions(), **versions},
             **trust_record(),
             "code": [code_digest(f"{PACKAGE}.{module}", GIVEN) for module in modules],
@@ -111,7 +110,7 @@ def resolve(spec: Protocol, lm: "CausalModel") -> Protocol:
     """Return the options with what ``auto`` means for a model."""
     if spec.chat_template != AUTO:
         return spec
-    return replace(spec, chat_template=bool(lm.tokenizer.chat_template))
+    return spec.but(chat_template=bool(lm.tokenizer.chat_template))
 
 
 def check_out(out: Path, inputs: Iterable[Path | str | None]) -> None:

@@ -11,16 +11,16 @@ from ..base.gpu import add_gpus_argument
 from ..data.defaults import default_benchmark
 from ..models.identity import identify
 from ..models.trust import add_trust_argument
+from ..plan.benchmark_keys import Asked
+from ..plan.flags import add_flags
 from ..plan.tasks import LM_EVAL, TASKS
 from .benchmarks import check_out, data_checksums, find, run_benchmark
 from .load_model import Loader
-from .protocol import BACKENDS, BOS, JUDGE_FORMS, LEXICONS, Protocol, make_protocol
+from .protocol import Protocol, make_protocol
 from .task import NOWHERE
 
-OPTIONS = (
-    *("limit", "seed", "style", "split", "batch_size", "dtype", "chat_template", "bos", "orders"),
-    *("name", "backend", "judge", "judge_forms", "lexicon", "max_new_tokens", "store_generations"),
-)
+# The others are --benchmark, and all metrics are printed.
+OPTIONS = tuple(key for key in Protocol.model_fields if key not in ("task", "headline"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,23 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_protocol_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare ``OPTIONS``, those of a benchmark that can change its numbers."""
-    # What those without a help mean is said in plan/sections.py.
-    parser.add_argument("--name")
-    parser.add_argument("--limit", type=int)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--style")
-    parser.add_argument("--split")
-    parser.add_argument("--orders", type=int, default=1, choices=(1, 6))
-    parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--chat-template", action="store_true", help="prompt as a user turn")
-    parser.add_argument("--bos", choices=BOS)
-    parser.add_argument("--judge", help="guard model folder; without it a word list stands in")
-    parser.add_argument("--judge-forms", nargs="+", choices=JUDGE_FORMS)
-    parser.add_argument("--lexicon", choices=LEXICONS)
-    parser.add_argument("--max-new-tokens", type=int)
-    parser.add_argument("--store-generations", action="store_true")
-    parser.add_argument("--dtype", default="auto", help="auto keeps the checkpoint's own")
-    parser.add_argument("--backend", default=BACKENDS[0], choices=BACKENDS)
+    add_flags(parser, Asked, *(key for key in OPTIONS if key in Asked.model_fields))
+    add_flags(parser, Protocol, "dtype")
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 import torch
 
 from ..base.errors import UserError
+from ..plan.benchmark_keys import Lexicon
 from .generation import greedy
 from .language_model import LanguageModel, load_language_model
-from .protocol import LEXICONS
 from .templates import template_errors
 
 SAFE, UNSAFE, UNPARSED = "safe", "unsafe", "unparsed"
@@ -56,7 +56,7 @@ def word_list(lexicon: str) -> tuple[str, ...]:
     return tuple((folder / f"{lexicon}.txt").read_text(encoding="utf-8").split())
 
 
-WORDS = {lexicon: word_list(lexicon) for lexicon in LEXICONS}
+WORDS = {lexicon: word_list(lexicon) for lexicon in get_args(Lexicon)}
 
 
 @dataclass(frozen=True)

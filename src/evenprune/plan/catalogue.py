@@ -12,7 +12,8 @@ from pydantic import (
     model_validator,
 )
 
-from .sections import Section
+from .benchmark_keys import Bos
+from .section import Dtype, Section
 from .tasks import TASKS
 
 _PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
@@ -71,7 +72,7 @@ class Sparse(Section):
 class ModelProtocol(Sparse):
     """How one model is asked in the benchmarks of a task, where these leave it open (null)."""
 
-    bos: Literal["auto", "always", "never"] | None = Field(None, description="as in `benchmarks`")
+    bos: Bos | None = Field(None, description="as in `benchmarks`")
     chat_template: bool | Literal["auto"] | None = Field(None, description="as in `benchmarks`")
     split: str | None = Field(None, description="as in `benchmarks`")
     style: str | None = Field(None, description="as in `benchmarks`")
@@ -124,11 +125,9 @@ class ModelEntry(Section):
         False,
         description="true for the models that the workflow makes itself, `world` and `world-small`",
     )
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        "auto", description="dtype of evaluation; `auto`: the checkpoint's"
-    )
+    dtype: Dtype = Field("auto", description="dtype of evaluation; `auto`: the checkpoint's")
     chat_template: bool = Field(False, description="apply the tokenizer's chat template to prompts")
-    bos: Literal["auto", "always", "never"] = Field(
+    bos: Bos = Field(
         "auto", description="BOS token before a text, of benchmarks that leave it open"
     )
     protocol: dict[Literal[TASKS], ModelProtocol] = Field(  # type: ignore[valid-type]

@@ -12,19 +12,12 @@ from typing import Any
 
 from ..base.errors import nearest
 from ..base.files import read_json
+from .benchmark_checks import benchmark_faults
 from .facts import GROUPED, METHODS, REGIMES
 from .pair_sources import BIAS_TYPES, PAIR_SOURCES, TEXT_SOURCES
 from .raw import mapping, names, section
-from .tasks import (
-    DATA_OF,
-    FACTS,
-    JUDGED,
-    LM_EVAL,
-    metrics_of,
-)
+from .tasks import DATA_OF, FACTS, LM_EVAL
 
-# Options of benchmarks whose answers a judge reads.
-JUDGE_KEYS = ("judge", "judge_forms", "lexicon", "max_new_tokens", "store_generations")
 LARGEST = 2**63 - 1
 # Names that something else has already, by section, and what that is.
 RESERVED = {
@@ -221,34 +214,23 @@ def benchmark_errors(raw: Mapping[str, Any]) -> list[str]:
         lines += reference_error(
             f"{where}.dataset", entry.get("dataset"), section(raw, "datasets"), "data set"
         )
-        lines += _named_errors(where, entry)
+        if entry.get("task") in FACTS and entry["task"] != LM_EVAL and entry.get("dataset") is None:
+            lines.append(f"{where}.dataset: is missing; name a data set, or a file of your own")
         for index, value in enumerate(names(entry.get("experiments"))):
             lines += reference_error(
                 f"{where}.experiments.{index}", value, experiments, "experiment"
             )
         lines += reference_error(f"{where}.judge", entry.get("judge"), models, "model")
-        lines += _judge_errors(where, entry, raw.get("source"))
-        if entry.get("task") in FACTS:
-            lines += _task_errors(where, entry)
+        if entry.get("judge") and raw.get("source") == "world":
+            lines.append(
+                f"{where}.judge: the invented world has no guard model; leave judge out there "
+                "(a word list stands in), or set source to 'external'"
+            )
+        lines += [f"{where}.{key}: {what}" for key, what in benchmark_faults(entry)]
     if benchmarks and all(entry.get("experiments") for entry in benchmarks.values()):
         lines.append(
             "benchmarks: every one is restricted to some experiments; leave experiments out of "
             "one at least, which all checkpoints get"
-        )
-    return lines
-
-
-def _named_errors(where: str, entry: Mapping[str, Any]) -> list[str]:
-    """Return errors of what a task needs: a data set, or the name of a task of lm-eval."""
-    task, lines = entry.get("task"), []
-    if task in FACTS and task != LM_EVAL and entry.get("dataset") is None:
-        lines.append(f"{where}.dataset: is missing; name a data set, or a file of your own")
-    if task == LM_EVAL and not entry.get("name"):
-        lines.append(f"{where}.name: is missing; name one of lm-eval's tasks, as in arc_easy")
-    if task != LM_EVAL and entry.get("name") is not None:
-        lines.append(
-            f"{where}.name: only the task {LM_EVAL} has it, this benchmark has the task {task!r}; "
-            "remove the key"
         )
     return lines
 
@@ -265,82 +247,14 @@ def path_errors(raw: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _judge_errors(where: str, entry: Mapping[str, Any], source: Any) -> list[str]:
-    lines = []
-    if entry.get("judge") and source == "world":
-        lines.append(
-            f"{where}.judge: the invented world has no guard model; leave judge out there "
-            "(a word list stands in), or set source to 'external'"
-        )
-    for key in JUDGE_KEYS:
-        if entry.get(key) is not None and entry.get("task") not in JUDGED:
-            lines.append(
-                f"{where}.{key}: only the tasks {' and '.join(JUDGED)} have it, this "
-                f"benchmark has the task {entry.get('task')!r}; remove the key"
-            )
-    forms = entry.get("judge_forms")
-    if entry.get("task") in JUDGED and forms is not None and not entry.get("judge"):
-        lines.append(
-            f"{where}.judge_forms: says what a guard model is shown, but the benchmark has no "
-            "judge; set judge or remove the key"
-        )
-    if len({str(form) for form in names(forms)}) < len(names(forms)):
-        lines.append(f"{where}.judge_forms: got {forms!r}, expected each form once")
-    return lines
-
-
-def _task_errors(where: str, entry: Mapping[str, Any]) -> list[str]:
-    """Return errors of a benchmark against the facts of its task."""
-    task, dataset = entry["task"], entry.get("dataset")
-    facts, lines = FACTS[task], []
-    owner, splits = DATA_OF.get(dataset, (task, ())) if isinstance(dataset, str) else (task, ())
-    if owner != task:
-        fitting = ", ".join(name for name, (other, _) in DATA_OF.items() if other == task)
-        lines.append(
-            f"{where}.dataset: got {dataset!r}, whose data are not of the form that the task "
-            f"{task} reads (of the catalogue fits: {fitting}; your own needs a name of its own)"
-        )
-        splits = ()
-    splits = splits or facts.splits
-
-    lines += _choice_error(where, task, entry, "style", facts.styles)
-    lines += _choice_error(where, task, entry, "split", splits)
-    if entry.get("orders") == 6 and not facts.orders:
-        fitting = " and ".join(name for name, other in FACTS.items() if other.orders)
-        lines.append(
-            f"{where}.orders: only the tasks {fitting} have options to reorder; remove the key"
-        )
-    # What the metrics of a task of lm-eval are, only its own files say.
-    if task != LM_EVAL and (entry.get("split") is None or entry["split"] in splits):
-        lines += _choice_error(where, task, entry, "headline", metrics_of(task, entry))
-    return lines
-
-
-def _choice_error(
-    where: str, task: str, entry: Mapping[str, Any], key: str, allowed: tuple[str, ...]
-) -> list[str]:
-    value = entry.get(key)
-    if value is not None and not allowed:
-        return [f"{where}.{key}: the task {task} has none; remove the key"]
-    if isinstance(value, str) and value not in allowed:
-        return [
-            f"{where}.{key}: got {value!r}, allowed are {', '.join(allowed)}"
-            f"{nearest(value, allowed)}"
-        ]
-    return []
-
-
 def model_protocol_errors(raw: Mapping[str, Any]) -> list[str]:
     """Return an error for each style and split of a model that its task does not have."""
     return [
-        line
+        f"models.{name}.protocol.{task}.{key}: {what}"
         for name, model in section(raw, "models").items()
         for task, entry in mapping(model.get("protocol")).items()
-        if task in FACTS
-        for key, allowed in (("style", FACTS[task].styles), ("split", FACTS[task].splits))
-        for line in _choice_error(
-            f"models.{name}.protocol.{task}", task, mapping(entry), key, allowed
-        )
+        for key, what in benchmark_faults(mapping(entry) | {"task": task})
+        if key in mapping(entry)
     ]
 
 

@@ -13,26 +13,18 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 
 from ..base.errors import UserError
 from ..base.yamlfile import merge, read_yaml
+from .benchmark_keys import JUDGE_KEYS, Benchmark
+from .calibration_keys import Calibration
 from .catalogue import DatasetEntry, ModelEntry
-from .checks import JUDGE_KEYS, all_errors, unusable_values
+from .checks import all_errors, unusable_values
 from .facts import METHODS as METHOD_FACTS
 from .facts import REGIMES as REGIME_FACTS
 from .field_errors import field_errors
 from .own_files import with_own_files
-from .sections import (
-    Benchmark,
-    Calibration,
-    Controls,
-    Experiment,
-    MethodVariant,
-    Pruning,
-    Section,
-    Serving,
-    Slug,
-    World,
-    each_once,
-    listed,
-)
+from .pruning_keys import Pruning
+from .section import Section, Slug, each_once, listed
+from .sections import Controls, Experiment, MethodVariant, World
+from .serving_keys import Serving
 from .tasks import JUDGED, TASKS
 
 __all__ = [

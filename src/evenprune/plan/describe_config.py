@@ -102,25 +102,6 @@ def schema() -> dict[str, Any]:
     )
 
 
-def keys_of(*names: str) -> dict[str, FieldInfo]:
-    """Return the keys of some sections; of two with one name that of the first section."""
-    known = sections()
-    return {key: one for name in reversed(names) for key, one in known[name].model_fields.items()}
-
-
-def explain(parser: argparse.ArgumentParser, *names: str) -> None:
-    """Give each option without a help that of the key of its name in the named sections."""
-    fields = keys_of(*names)
-    for action in parser._actions:  # argparse has no public list of them
-        if action.help is None and action.dest in fields:
-            field = fields[action.dest]
-            # "null" is what a configuration writes; here the option is left out.
-            text = (field.description or "").replace("null: ", "default: ").replace("`", "")
-            known = field.is_required() or field.default in (None, [], "")
-            text += "" if known else f" (default: {default(field).strip('`')})"
-            action.help = text.replace("%", "%%")
-
-
 def table(model: type[BaseModel]) -> list[str]:
     """Return a section's keys as lines of a Markdown table: key, meaning, values, default."""
     lines = ["| key | meaning | values | default |", "| --- | --- | --- | --- |"]

@@ -47,7 +47,9 @@ def field_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[tup
         elif kind == "value_error":
             yield where, f"{where}: got {value!r}, {item['ctx']['error']}"
         else:
-            yield where, f"{where}: got {value!r}: {item['msg']}"
+            number = "a number " if kind.startswith(("greater", "less")) else ""
+            expected = item["msg"].replace("Input should be ", f"expected {number}")
+            yield where, f"{where}: got {value!r}, {expected[0].lower()}{expected[1:]}"
 
 
 def _least(model: type[BaseModel], location: tuple[Any, ...]) -> str:

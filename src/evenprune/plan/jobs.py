@@ -14,6 +14,7 @@ from .config import Benchmark, Calibration, Config, Pruning
 from .facts import NO_CALIBRATION, used_options
 from .grids import Checkpoint
 from .paths import Paths
+from .serving_keys import Measured
 
 
 def gpus_per_job(config: Config) -> int:
@@ -112,11 +113,7 @@ def prune_flags(config: Config, point: Checkpoint) -> str:
     options = prune_options(config, point)
     flags = {"method": options.pop("method")}
     flags |= {name: options[name] for name in options if name in used_options(method, options)}
-    words = []
-    for name, value in flags.items():
-        text = ",".join(value) if isinstance(value, list) else str(value)
-        words += [f"--{name.replace('_', '-')}", shlex.quote(text)]
-    return " ".join(words)
+    return _flags(flags)
 
 
 def restore(paths: Paths, *points: Checkpoint) -> str:
@@ -215,14 +212,20 @@ def serving_minutes(paths: Paths, model: str) -> int:
 
 def serving_options(config: Config, model: str) -> dict[str, Any]:
     """Return the options of ``benchmark-serving`` by name."""
-    options = config.serving
-    return {
-        "backend": options.backend,
-        "dtype": config.models[model].dtype,
-        "batch_sizes": ",".join(map(str, options.batch_sizes)),
-        "new_tokens": options.new_tokens,
-        "prompt_tokens": options.prompt_tokens,
-        "rounds": options.rounds,
-        "engines": options.engines,
-        "carbon_intensity": options.carbon_intensity,
-    }
+    own = config.serving.model_dump(include=set(Measured.model_fields))
+    first = {name: own.pop(name) for name in ("backend", "engines")}
+    return {**first, "dtype": config.models[model].dtype, **own}
+
+
+def serving_flags(config: Config, model: str) -> str:
+    """Return the flags of ``benchmark-serving`` that are a model's options, as text for a shell."""
+    return _flags(serving_options(config, model))
+
+
+def _flags(options: dict[str, Any]) -> str:
+    """Return options as flags, text for a shell; lists are joined by commas."""
+    words = []
+    for name, value in options.items():
+        text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        words += [f"--{name.replace('_', '-')}", shlex.quote(text)]
+    return " ".join(words)

@@ -6,85 +6,29 @@ with manifest.json, provenance.json and layers.csv. A killed run continues when 
 
 import argparse
 import sys
-from dataclasses import fields
 from pathlib import Path
 
-from ..data.calibration import ALIGNMENTS
 from ..models.trust import add_trust_argument
-from ..plan.facts import BIAS_SCALINGS, DENSE, METHODS, REGIMES, SOLVERS
-from .options import (
-    GRADIENT_LOSSES,
-    GRADIENT_WHEN,
-    PACKINGS,
-    POSITIONS,
-    PRUNING_METHODS,
-    RELEASED_TOKENS,
-    SEQUENTIALS,
-    Options,
-)
+from ..plan.facts import METHODS, PRUNING_METHODS
+from ..plan.flags import add_flags, given
+from .options import RELEASED_TOKENS, Options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``prune``."""
-    add, default = parser.add_argument, Options
+    add = parser.add_argument
     add("--model", type=Path, required=True, metavar="DIR", help="folder of the base model")
     without = " or ".join(name for name in PRUNING_METHODS if not METHODS[name].calibrated)
-    add(
-        "--pairs",
-        type=Path,
-        metavar="FILE",
-        help=f"sentence pairs, JSON lines or CSV (not for {without})",
-    )
+    add("--pairs", type=Path, metavar="FILE",
+        help=f"sentence pairs, JSON lines or CSV (not for {without})")  # fmt: skip
     add("--calibration", metavar="NAME", help="calibration of the catalogue, in place of --pairs "
         "and --texts; without any of them that of the default configuration")  # fmt: skip
     add("--texts", type=Path, metavar="FILE", help="further calibration texts, JSON lines or CSV")
     add("--out", type=Path, required=True, metavar="DIR", help="folder of the pruned model")
-    *first, last = PRUNING_METHODS
-    add("--method", required=True, help=f"{', '.join(first)} or {last}")
-    add("--regime", required=True, help=regimes_help())
-    # What these mean is said in plan/sections.py.
-    add("--bias-weight", type=float, default=default.bias_weight, metavar="B")
-    add("--bias-scaling", choices=BIAS_SCALINGS, default=default.bias_scaling)
-    add("--block-size", type=int, default=default.block_size, metavar="N")
-    add("--damping", type=float, default=default.damping, metavar="D")
-    add("--alignment", choices=ALIGNMENTS, default=default.alignment)
-    add("--sequential", choices=SEQUENTIALS, default=default.sequential)
-    add("--refit-steps", type=int, default=default.refit_steps, metavar="N")
-    add("--swaps", type=int, default=default.swaps, metavar="N")
-    add("--solver", choices=SOLVERS, default=default.solver)
-    add("--erase-strength", type=float, default=default.erase_strength, metavar="L")
-    add("--erase-keep", type=float, default=default.erase_keep, metavar="G")
-    add("--erase-modules", type=names, default=default.erase_modules, metavar="NAMES")
-    add("--erase-positions", choices=POSITIONS, default=default.erase_positions)
-    add("--erase-rank", type=int, default=default.erase_rank, metavar="K")
-    add("--gradient-steps", type=int, default=default.gradient_steps, metavar="N")
-    add("--gradient-step", type=float, default=default.gradient_step, metavar="E")
-    add("--gradient-loss", choices=GRADIENT_LOSSES, default=default.gradient_loss)
-    add("--gradient-holdout", type=float, default=default.gradient_holdout, metavar="S")
-    add("--gradient-max-perplexity", type=float, default=default.gradient_max_perplexity,
-        metavar="P")  # fmt: skip
-    add("--gradient-when", choices=GRADIENT_WHEN, default=default.gradient_when)
-    add("--packing", choices=PACKINGS, default=default.packing)
-    add("--seed", type=int, default=default.seed,
-        help="recorded; pruning itself draws no random numbers")  # fmt: skip
+    add_flags(parser, Options)
     add("--device", choices=("cpu", "cuda"), help="default: cuda where there is a GPU")
     add("--work", type=Path, metavar="DIR", help="where unfinished results lie, kept when killed")
     add_trust_argument(parser)
-
-
-def names(text: str) -> tuple[str, ...]:
-    """Return the names of a list with commas."""
-    return tuple(part.strip() for part in text.split(","))
-
-
-def regimes_help() -> str:
-    """Return the regimes in words: unstructured ones, then those of N:M groups."""
-    free = ", ".join(name for name, regime in REGIMES.items() if not regime.structured)
-    *first, last = [name for name, regime in REGIMES.items() if regime.structured]
-    return (
-        f"{free} (unstructured), {', '.join(first)}, {last} (zeros of a group of inputs) or "
-        f"{DENSE} (none, for a method that shifts the weights)"
-    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -109,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     from .engine import prune_model
     from .workspace import check_work
 
-    options = Options(**{one.name: getattr(args, one.name) for one in fields(Options)})
+    options = given(Options, args)
     options.check()
     options.refuse_unused()
     record, args.model = args.model, source_folder(args.model)
@@ -131,9 +75,9 @@ def run(args: argparse.Namespace) -> None:
         elif args.calibration:
             raise UserError("expected --calibration or --pairs, got both; leave one of them out")
         cut = RELEASED_TOKENS if options.cuts_pairs else None
-        given = read_pairs(args.pairs)
-        pairs = tokenize_pairs(given, tokenizer, args.alignment, cut)
-        for note in pair_notes(given, pairs, "--alignment"):
+        read = read_pairs(args.pairs)
+        pairs = tokenize_pairs(read, tokenizer, args.alignment, cut)
+        for note in pair_notes(read, pairs, "--alignment"):
             print(note, file=sys.stderr)
         print(f"calibration: {len(pairs.pairs)} pairs, {pairs.dropped} dropped", file=sys.stderr)
         texts = []

@@ -14,7 +14,6 @@ from ..models.trust import is_trusted
 from .environment import has_vllm
 from .sparse24_model import is_export, load_sparse24
 
-BACKENDS = ("auto", "vllm", "transformers")
 DENSE = "dense kernel"
 GPU_SHARE = 0.9  # of a GPU's memory that vLLM takes, its own default
 

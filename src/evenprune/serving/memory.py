@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-ENGINES = ("auto", "together", "in-turn")
 # Of an engine beside its weights: what it computes with, as a share of them, and its cache.
 SHARE = 1.25
 CACHE = 2**30

@@ -1,0 +1,109 @@
+"""The section ``benchmarks``: the options of an evaluation and the flags of ``evaluate``."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from .section import Named, Section, Slug
+from .tasks import TASKS
+
+# BOS at the start of every text: as the tokenizer does, always exactly one, or never one.
+Bos = Literal["auto", "always", "never"]
+# pr: the guard sees prompt and response and judges the response. paper: the author's form, the
+# response alone as if a user had said it.
+JudgeForm = Literal["pr", "paper"]
+Lexicon = Literal["english", "world"]
+# Options of benchmarks whose answers a judge reads.
+JUDGE_KEYS = ("judge", "judge_forms", "lexicon", "max_new_tokens", "store_generations")
+
+
+class Asked(Section):
+    """The options of a benchmark that can change its numbers; null: left open."""
+
+    task: Literal[TASKS] = Field(description="what is done")  # type: ignore[valid-type]
+    name: str | None = Field(
+        None, min_length=1, description="`lm_eval`: name of one of its tasks or groups; required"
+    )
+    limit: int | None = Field(
+        None, ge=1, description="number of items, a seeded sample, stated in the tables; null: all"
+    )
+    seed: int = Field(
+        0, ge=0, description="seed of that sample: another one shows what the draw does"
+    )
+    style: str | None = Field(
+        None,
+        description="prompt style of UnQover and BBQ: `fairsteer`, `cal0`, `cal_fs`, `helm`, "
+        "`lighteval`; null: the model's, else the task's",
+    )
+    split: str | None = Field(
+        None,
+        description="part or variant of the task, see `docs/evaluation.md`; null: the "
+        "model's, else the task's",
+    )
+    orders: Literal[1, 6] = Field(
+        1, description="option orders of UnQover and BBQ only: 1 (the data's own) or 6 (all)"
+    )
+    bos: Bos | None = Field(
+        None,
+        description="BOS token before a text: `auto` (as the tokenizer does), `always` (exactly "
+        "one), `never`, where a tokenizer does not as the model was trained; null: as the model "
+        "says, else `auto`",
+    )
+    chat_template: bool | Literal["auto"] | None = Field(
+        None,
+        description="prompts as a user turn of the tokenizer's chat template; `auto`: where the "
+        "tokenizer has one; null: as the model says",
+    )
+    backend: Literal["transformers", "vllm"] = Field(
+        "transformers",
+        description="what computes; `vllm`: in the environment of `serving.python` (see "
+        "`docs/evaluation.md`)",
+    )
+    batch_size: int = Field(
+        32,
+        ge=1,
+        description="part of the protocol, scores move with it in half precision; smaller where "
+        "memory is short",
+    )
+    headline: str | None = Field(
+        None, description="metric that goes to the tables, one that the task has; null: the task's"
+    )
+    judge: Slug | None = Field(
+        None,
+        description="judged tasks: name of a guard model under `models`, of a command its folder "
+        "(Llama Guard 3 or one that answers alike); null: a word list stands in, and the tables "
+        "say so",
+    )
+    judge_forms: list[JudgeForm] | None = Field(
+        None,
+        min_length=1,
+        description="judged tasks: what the guard is shown, `pr` (prompt and response) or `paper` "
+        "(response alone); the first makes the headline; null: `[pr]`",
+    )
+    lexicon: Lexicon | None = Field(
+        None, description="judged tasks: word list without a guard model; null: `english`"
+    )
+    max_new_tokens: int | None = Field(
+        None, ge=1, description="judged tasks: longest answer in tokens; null: 256"
+    )
+    store_generations: bool | None = Field(
+        None,
+        description="judged tasks: keep the answers' text in `items.jsonl`, to read what was "
+        "judged; it can be harmful; null: false",
+    )
+
+
+class Benchmark(Asked):
+    """One evaluation of every checkpoint."""
+
+    dataset: Named | None = Field(
+        None,
+        description="name of a data set of the task's form (one under a name of your own may have "
+        "any), or a file or folder of your own; required but for `lm_eval`, where it is a folder "
+        "of YAML tasks",
+    )
+    experiments: list[Slug] = Field(
+        [],
+        description="only the checkpoints of these experiments; one benchmark at least is for "
+        "all; `[]`: all checkpoints",
+    )

@@ -1,0 +1,144 @@
+"""The section ``pruning``: the options of all methods, their bounds, the flags of ``prune``."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from .facts import BIAS_SCALINGS, SOLVERS
+from .section import Module, Section
+
+# Far above what float32 (24 bits) tells apart beside the plain term, far below its overflow: the
+# Hessian is summed in float32.
+MOST = 1e12
+
+
+def _not_zero(size: float) -> float:
+    if size == 0:
+        raise ValueError("expected a number from -1 to 1 that is not 0")
+    return size
+
+
+class Pruning(Section):
+    """Options of the pruning engine, the paper's values by default."""
+
+    block_size: int = Field(
+        128,
+        ge=1,
+        description="columns a block of the column loop, a multiple of 4 for `1of4` and `2of4`; "
+        "other code has other blocks",
+    )
+    damping: float = Field(
+        0.01,
+        gt=0,
+        description="share of the mean diagonal of H added to the diagonal; more for "
+        "a Hessian that is hard to invert",
+    )
+    alignment: Literal["equal-length", "pad", "suffix"] = Field(
+        "equal-length",
+        description="pairs of unequal token counts: `equal-length` drops and counts them, `pad` "
+        "pads as the authors' code, `suffix` matches the tokens behind the difference from the "
+        "right",
+    )
+    bias_weight: float = Field(
+        1.0, ge=0, le=MOST, description="weight b of the bias term; 0 gives sparsegpt"
+    )
+    bias_scaling: Literal[BIAS_SCALINGS] = Field(  # type: ignore[valid-type]
+        BIAS_SCALINGS[0],
+        description="`equation` (the paper's text) or the authors' code: `released-2025` (the "
+        "k-th pair weighs k times as much), `released-2026` (all weigh half; sentences are cut at "
+        "100 tokens and padded, so that `alignment` must be `pad`)",
+    )
+    sequential: Literal["block", "module"] = Field(
+        "block",
+        description="statistics once a `block`, or again after each `module` group, as GPTQ's "
+        "`true_sequential` has them",
+    )
+    refit_steps: int = Field(
+        0,
+        ge=0,
+        le=1000,
+        description="steps of conjugate gradients on the kept weights after pruning, any method; "
+        "10 to 20 are enough, 0: none",
+    )
+    swaps: int = Field(
+        0,
+        ge=0,
+        le=1000,
+        description="rounds in which each group of a row (the regime's, else 16 inputs) may "
+        "exchange a kept weight for a pruned one, any method: lower losses for more time",
+    )
+    solver: Literal[SOLVERS] = Field(  # type: ignore[valid-type]
+        SOLVERS[0],
+        description="what prunes the target of a method that shifts the weights, "
+        "to tell the shift from the pruning",
+    )
+    erase_strength: float = Field(
+        1.0,
+        ge=0,
+        le=MOST,
+        description="`debias-erase`: weight λ of the pairs' differences; a difference counts λ "
+        "times a token's output",
+    )
+    erase_keep: float = Field(
+        0.0,
+        ge=0,
+        description="`debias-erase`: share γ of the differences to keep, to erase less; above 1 "
+        "they grow",
+    )
+    erase_modules: list[Module] = Field(
+        ["o_proj", "down_proj"],
+        min_length=1,
+        description="`debias-erase`: linear layers that are changed, by the ends of their names, "
+        "which another architecture calls otherwise",
+    )
+    erase_positions: Literal["full", "suffix"] = Field(
+        "full",
+        description="`debias-erase`: `full` (all matched tokens) or `suffix` (those behind the "
+        "words that differ, to spare those words)",
+    )
+    erase_rank: int = Field(
+        0,
+        ge=0,
+        description="`debias-erase`: how many leading directions of the differences of each bias "
+        "type count, the rest is left alone, to change the model less; 0: all",
+    )
+    gradient_steps: int = Field(
+        3,
+        ge=1,
+        le=100,
+        description="`debias-gradient`: steps against the bias loss, at most; each costs time",
+    )
+    gradient_step: Annotated[float, AfterValidator(_not_zero)] = Field(
+        0.01,
+        ge=-1,
+        le=1,
+        description="`debias-gradient`: ε, how much a step changes the outputs of the layers, "
+        "relatively; negative raises the bias (a control)",
+    )
+    gradient_loss: Literal["sentence", "token", "augmentation", "text"] = Field(
+        "sentence",
+        description="`debias-gradient`: gaps between the log-probabilities of whole sentences "
+        "(`sentence`) or of their means over tokens (`token`), the loss of both sentences as text "
+        "(`augmentation`), or that of the texts beside the pairs (`text`, a control)",
+    )
+    gradient_holdout: float = Field(
+        0.2,
+        ge=0,
+        lt=1,
+        description="`debias-gradient`: share of the pairs that take no part; a step that does not "
+        "lower their loss is halved up to five times, else undone and the last; more for few "
+        "pairs, 0: every step is kept",
+    )
+    gradient_max_perplexity: float = Field(
+        0.0,
+        ge=0,
+        description="`debias-gradient`: by how many per cent all steps together may raise the "
+        "perplexity of that share of the texts (without texts: of the sentences held out); a step "
+        "is halved up to five times to keep to it, else undone, to keep ability; 0: no limit",
+    )
+    gradient_when: Literal["before", "after"] = Field(
+        "before",
+        description="`debias-gradient`: whether the steps come `before` the solver prunes, or "
+        "`after` that, with every zero kept, to shift what is pruned; the same in the regime "
+        "`dense`",
+    )
