@@ -11,12 +11,10 @@ FROM python:3.11-slim-bookworm
 
 ARG VARIANT=cpu
 ARG TORCH_INDEX=""
-# make, git for workflows taken from git, a browser that prints the PDF: of our own page, and in a
-# container, where its own sandbox cannot run.
+# make, and git for workflows taken from git. Without LaTeX no PDF is made in it.
 RUN apt-get update \
- && apt-get install -y --no-install-recommends make git chromium \
- && rm -rf /var/lib/apt/lists/* \
- && echo 'export CHROMIUM_FLAGS="$CHROMIUM_FLAGS --no-sandbox"' > /etc/chromium.d/container
+ && apt-get install -y --no-install-recommends make git \
+ && rm -rf /var/lib/apt/lists/*
 
 WORKDIR /opt/evenprune
 # The packages first: a change of the code does not install them again.

@@ -39,7 +39,7 @@ define run
 	@echo "tables  $(1)/tables/        $$(ls $(1)/tables/*.md | xargs -n1 basename | tr '\n' ' ')"
 	@echo "figures $(1)/figures/       $$(ls $(1)/figures/*.png | xargs -n1 basename | tr '\n' ' ')"
 	@if [ -f $(1)/paper.pdf ]; then echo "PDF     $(1)/paper.pdf"; \
-	 else echo "PDF     not made: no LaTeX and no Chromium here (see docs/results.md)"; fi
+	 else echo "PDF     not made: no LaTeX here (see docs/results.md)"; fi
 	@echo "report  $(1)/report.html"
 	@echo "values  $(1)/results.csv"
 endef

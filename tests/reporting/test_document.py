@@ -11,14 +11,13 @@ from reporting_run import small_config, write_run
 from test_reporting import collect, document_options, make_figure, make_table
 
 from evenprune.base.errors import UserError
-from evenprune.base.pdf_programs import chromium_path, latex_available
+from evenprune.base.pdf_programs import latex_available
 from evenprune.cli import main
 from evenprune.plan.config import FIGURES, TABLES
 from evenprune.plan.paths import Paths
 from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.plan.work import Graph
 from evenprune.reporting import document as documents
-from evenprune.reporting import print_page
 from evenprune.reporting.bottom_line import HEADS, bottom_line, read_world
 from evenprune.reporting.cell_path import find, parse
 from evenprune.reporting.cells import SIGNIFICANT
@@ -35,7 +34,6 @@ from evenprune.reporting.results import Group, Measured, Quantity, Results, Sign
 from evenprune.stats import inference
 
 needs_latex = pytest.mark.skipif(not latex_available(), reason="no latexmk and pdflatex")
-needs_chromium = pytest.mark.skipif(chromium_path() is None, reason="no Chromium")
 needs_poppler = pytest.mark.skipif(not pdf_pages.poppler(), reason="no poppler")
 
 LEAST_LETTERS = 7.0  # points; pdftohtml says thirds of them
@@ -110,45 +108,11 @@ def test_the_pages_of_latex_are_full_and_readable(root, tmp_path):
     assert "undefined" not in log
 
 
-@needs_chromium
-@needs_poppler
-def test_without_latex_chromium_prints_the_page_alike(root, tmp_path, monkeypatch):
-    monkeypatch.setattr("evenprune.reporting.make_paper.latex_available", lambda: False)
-    for name in ("one", "two"):
-        page, out = str(root / "paper.html"), str(tmp_path / f"{name}.pdf")
-        assert main(["make-paper", *options(root), "--page", page, "--out", out]) == 0
-    check_pages(tmp_path / "one.pdf")
-    # A table that goes on has its head on every page.
-    count = len(pdf_pages.filled(tmp_path / "one.pdf"))
-    pages = [pdf_pages.text(tmp_path / "one.pdf", page) for page in range(1, count + 1)]
-    claims = [text for text in pages if "Tested:" in text]
-    assert len(claims) > 1
-    assert all("Measured here" in text for text in claims)
-    assert (tmp_path / "one.pdf").read_bytes() == (tmp_path / "two.pdf").read_bytes()
-
-
-def test_a_pdf_of_chromium_keeps_its_length_without_dates():
-    pdf = b"x/CreationDate (D:20260102030405+00'00')/ID (node00000007)/ID (node00000003)"
-    found = print_page.settled(pdf)
-    assert len(found) == len(pdf)
-    assert b"D:19700101000000+" in found
-    assert found.index(b"node00000001") < found.index(b"node00000000")
-
-
-def test_a_chromium_that_fails_is_one_sentence(root, tmp_path):
-    broken = tmp_path / "chromium"
-    broken.write_text("#!/bin/sh\necho no display >&2\nexit 3\n")
-    broken.chmod(0o755)
-    with pytest.raises(UserError, match="no display; open the page in a browser"):
-        print_page.print_page(root / "paper.html", str(broken))
-
-
 def test_without_any_program_one_sentence_says_what_to_install(root, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
-    page = ["--page", str(root / "paper.html"), "--out", str(tmp_path / "none.pdf")]
-    assert main(["make-paper", *options(root), *page]) == 2
+    assert main(["make-paper", *options(root), "--out", str(tmp_path / "none.pdf")]) == 2
     message = capsys.readouterr().err
-    assert all(word in message for word in ("Debian", "Fedora", "conda", "latexmk", "chromium"))
+    assert all(word in message for word in ("Debian", "Fedora", "latexmk"))
     assert not (tmp_path / "none.pdf").exists()
 
 

@@ -4,11 +4,10 @@ import json
 import re
 
 import pytest
-from browser import opened
+from browser import chromium_path, opened
 from item_run import HOSTILE, ITEMS, TASKS, write_item_run
 from test_reporting import collect, document_options, make_figure, make_table
 
-from evenprune.base.pdf_programs import chromium_path
 from evenprune.cli import main
 from evenprune.reporting.html_table import figures_of, full_labels, to_html, to_page
 from evenprune.reporting.render import Cell, Column, Table, TableRow

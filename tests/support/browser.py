@@ -10,12 +10,11 @@ import itertools
 import json
 import os
 import select
+import shutil
 import subprocess
 import tempfile
 import time
 from pathlib import Path
-
-from evenprune.base.pdf_programs import chromium_path
 
 SECONDS = 120  # for one answer, on a busy machine
 FLAGS = (
@@ -23,6 +22,12 @@ FLAGS = (
     *("--disable-extensions", "--disable-background-networking", "--disable-component-update"),
     "--remote-debugging-pipe",
 )
+
+
+def chromium_path():
+    """Return the first Chromium or Chrome that is found, None without one."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+    return next((path for name in names if (path := shutil.which(name))), None)
 
 
 class Page:

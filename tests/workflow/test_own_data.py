@@ -6,10 +6,9 @@ import re
 
 import pytest
 import yaml
-from browser import opened
+from browser import chromium_path, opened
 from evaluation_fixtures import save_model
 
-from evenprune.base.pdf_programs import chromium_path
 from evenprune.cli import main
 
 from .conftest import copy_workflow, counts, snakemake

@@ -24,7 +24,7 @@ try:
     from evenprune.base.errors import UserError
     from evenprune.base.files import canonical_json, digest, write_text
     from evenprune.data import sources
-    from evenprune.base.pdf_programs import pdf_available
+    from evenprune.base.pdf_programs import latex_available
     from evenprune.base.provenance import FOLDER
     from evenprune.plan import jobs, steps
     from evenprune.plan.config import TABLES, FIGURES, load_config, read_yaml

@@ -219,14 +219,13 @@ rule make_page:
 
 
 rule make_paper:
-    """Typeset all tables and figures as one PDF, by LaTeX or else by Chromium of the page."""
+    """Typeset all tables and figures as one PDF, by LaTeX."""
     input:
         PATHS.table_files(),
         PATHS.figure_files(),
         PATHS.world_values,
         run_sheet="<results>/run_sheet.json",
         significance="<results>/significance.csv",
-        page=PATHS.page,
     output:
         pdf=report(
             "<results>/paper.pdf",
@@ -246,5 +245,5 @@ rule make_paper:
         depends=depends("make_paper"),
         document=local(DOCUMENT),
     shell:
-        "python -m evenprune.steps make-paper {params.document} --page {input.page:q}"
+        "python -m evenprune.steps make-paper {params.document}"
         " --out {output.pdf:q} 2>&1 | tee {log:q}"

@@ -139,8 +139,7 @@ class Config(Section):
     )
     pdf: bool | Literal["auto"] = Field(
         "auto",
-        description="make `paper.pdf` of all tables and figures; `auto`: where LaTeX or Chromium "
-        "is installed",
+        description="make `paper.pdf` of all tables and figures; `auto`: where LaTeX is installed",
     )
     items_megabytes: float = Field(
         3.0,

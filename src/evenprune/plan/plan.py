@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import UserError
-from ..base.pdf_programs import pdf_available
+from ..base.pdf_programs import latex_available
 from ..base.progress import format_seconds
 from .config import CATALOGUE, DEFAULT, Config, load_config, read_yaml
 from .disk import free_bytes, gigabytes
@@ -90,7 +90,7 @@ def make_graph(
 ) -> Graph:
     """Return the jobs of a configuration on this machine (a PDF where a program for it is)."""
     given = read_given(parameters or [], list(config.models))
-    return Graph(Paths(config), given, pdf_available(), runs)
+    return Graph(Paths(config), given, latex_available(), runs)
 
 
 def _about(graph: Graph, found: Forecast, rows: list[dict[str, Any]]) -> dict[str, Any]:

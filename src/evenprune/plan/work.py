@@ -323,7 +323,7 @@ class Graph:
         page, *pdf = map(self.inside, paths.paper_files(self.pdf))
         yield Job("make_page", page, [page], shown, "make_page")
         if pdf:
-            yield Job("make_paper", "paper.pdf", pdf, [*shown, page], "make_paper")
+            yield Job("make_paper", "paper.pdf", pdf, shown, "make_paper")
 
     def _releases(self) -> Iterator[Job]:
         """Yield what deletes checkpoints after their last use, where the run keeps none."""
