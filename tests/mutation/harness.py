@@ -12,11 +12,9 @@ import pickle
 import resource
 import shutil
 import signal
-import sys
 import tempfile
-import time
 import traceback
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -54,46 +52,15 @@ class Failure:
 
 @dataclass
 class Report:
-    """All cases of a session."""
+    """How often each command gave right output or refused, and all cases that broke the rule."""
 
-    seed: int
-    cases: Counter = field(default_factory=Counter)
     success: Counter = field(default_factory=Counter)
     refused: Counter = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
-    seconds: float = 0.0
 
-    def groups(self) -> dict[tuple[str, str, str], list[Failure]]:
-        found = defaultdict(list)
-        for failure in self.failures:
-            found[failure.kind, failure.place, failure.command].append(failure)
-        return dict(sorted(found.items(), key=lambda item: -len(item[1])))
-
-    def text(self) -> str:
-        """The mix and all failures, grouped, each with how to see it again."""
-        total = self.cases.total()
-        lines = [
-            f"{total} cases in {self.seconds:.0f} s, seed {self.seed}: "
-            f"{self.success.total()} succeeded with right output, {self.refused.total()} refused "
-            f"in one sentence, {len(self.failures)} broke the rule",
-            "",
-            "| command | cases | right output | refused | broke the rule |",
-            "| --- | ---: | ---: | ---: | ---: |",
-        ]
-        broken = Counter(failure.command for failure in self.failures)
-        for name in sorted(self.cases):
-            counts = self.cases[name], self.success[name], self.refused[name], broken[name]
-            lines.append(f"| {name} | " + " | ".join(str(count) for count in counts) + " |")
-        if self.failures:
-            lines += ["", "| count | what | where | command | one of them | again: --case |",
-                      "| ---: | --- | --- | --- | --- | --- |"]  # fmt: skip
-        for (kind, place, command), found in self.groups().items():
-            numbers = ", ".join(str(failure.number) for failure in found[:4])
-            one = found[0]
-            words = f"{one.damage}: {one.detail}".replace("|", "/").replace("\n", " ")
-            words = words.encode("unicode_escape").decode()[:260]
-            lines.append(f"| {len(found)} | {kind} | {place} | {command} | {words} | {numbers} |")
-        return "\n".join(lines) + "\n"
+    @property
+    def cases(self) -> Counter:
+        return self.success + self.refused + Counter(one.command for one in self.failures)
 
 
 def snapshot(root: Path) -> dict[str, object]:
@@ -169,14 +136,14 @@ def below(name: str, roots: list[str]) -> bool:
 class Session:
     """The scenarios, built once, and the cases drawn from them."""
 
-    def __init__(self, seed: int = 0, only: str | None = None):
+    def __init__(self, seed: int = 0):
         self.seed = seed
         # In memory where there is such a folder: each case copies, syncs and deletes small files.
         memory = Path("/dev/shm")
         place = memory if os.access(memory, os.W_OK) else None
         self.root = Path(tempfile.mkdtemp(prefix="mutation-", dir=place))
         try:
-            self.scenarios = build_scenarios(self.root / "made", only)
+            self.scenarios = build_scenarios(self.root / "made")
             for scenario in self.scenarios:
                 self.warm(scenario)
         except BaseException:
@@ -204,11 +171,9 @@ class Session:
     def warm(self, scenario: Scenario) -> None:
         """Run the undamaged command here, keep its output, and load all that it loads."""
         folder = self.sandbox(scenario, f"warm-{scenario.name}")
-        start = time.monotonic()
         outcome = call(scenario.argv, folder / "work")
         if "took no longer than one token" in outcome.err:  # timing on a busy machine
             outcome = call(scenario.argv, folder / "work")
-        scenario.seconds = time.monotonic() - start
         if outcome.status != 0:
             raise AssertionError(f"{scenario.name} fails undamaged: {outcome}")
         scenario.keep(folder)
@@ -218,16 +183,10 @@ class Session:
         weights = [scenario.weight for scenario in self.scenarios]
         return rng.choices(self.scenarios, weights)[0], rng
 
-    def run(self, numbers, progress: bool = False) -> Report:
-        report = Report(self.seed)
-        start = time.monotonic()
+    def run(self, numbers) -> Report:
+        report = Report()
         for number in numbers:
-            scenario, rng = self.draw(number)
-            self.case(number, scenario, rng, report)
-            if progress and number % 200 == 0:
-                done = f"{number}: {time.monotonic() - start:.0f} s, {len(report.failures)} broken"
-                print(done, file=sys.stderr)
-        report.seconds = time.monotonic() - start
+            self.case(number, *self.draw(number), report)
         return report
 
     def case(self, number: int, scenario: Scenario, rng: Random, report: Report) -> None:
@@ -236,7 +195,6 @@ class Session:
         before = snapshot(folder)
         outcome = run_in_child(argv, folder / "work")
         after = snapshot(folder)
-        report.cases[scenario.name] += 1
         failure = self.judge(scenario, folder, outcome, before, after, roots)
         if failure:
             report.failures.append(Failure(number, scenario.name, damage, *failure))
