@@ -128,12 +128,13 @@ SHOWN = ("reporting.make_table", "reporting.make_page", "reporting.make_paper")
 # Of these steps, which ones each data file changes.
 STEPS = {
     "reporting/printed.csv": ("reporting.collect_results", "reporting.tables.claims"),
+    "reporting/tables.yaml": ("reporting.make_page", "reporting.make_paper"),
     "reporting/preamble.tex": ("reporting.make_paper",),
     "reporting/paper.html.j2": ("reporting.make_page", "reporting.make_paper"),
     "reporting/table.html.j2": SHOWN,
     "reporting/page.css": SHOWN,
     "reporting/page_items.js": SHOWN,
-    "reporting/figures.mplstyle": ("reporting.make_figure", "reporting.figures.regimes"),
+    "reporting/figures.mplstyle": ("reporting.make_figure", "reporting.figures.lines"),
     "evenprune_world/weights/world/model.safetensors": ("evenprune_world.shipped_world_model",),
     "evenprune_world/weights/world/training.json": ("evenprune_world.shipped_world_model",),
 }

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from evenprune.base import codedigest
-from evenprune.plan import jobs, tasks
+from evenprune.plan import jobs, shown, tasks
 from evenprune.plan.config import merge, read_yaml, validate_config
 from evenprune.plan.paths import Paths
 from evenprune.plan.steps import digests
@@ -242,7 +242,9 @@ def test_words_and_unrelated_code_rerun_nothing(before, raw, package, file, old,
 def test_code_reruns_its_stage(before, raw, package):
     found = edited(before, raw, package, "pruning/solver.py", "\n\ndef ", "\n\nX = 1\n\ndef ")
     assert set(found) == {"prune_model", "check_pruned"}
-    found = edited(before, raw, package, "reporting/tables/bbq.py", "\n\ndef ", "\n\nX = 1\n\ndef ")
+    found = edited(
+        before, raw, package, "reporting/tables/masks.py", "\n\ndef ", "\n\nX = 1\n\ndef "
+    )
     assert found == {"make_table": 1}
     found = edited(
         before, raw, package, "reporting/figures/masks.py", "\n\ndef ", "\n\nX = 1\n\ndef "
@@ -301,14 +303,14 @@ def test_a_label_shows_again_and_collects_nothing(before, raw, package):
     assert found["collect_results"] == 1
 
 
-def test_a_caption_is_made_again_where_it_stands(before, raw, package):
-    found = edited(before, raw, package, "reporting/tables/bbq.py", "BBQ by", "By")
-    assert found == {"make_table": 1}
+def test_a_caption_is_made_again_where_it_stands(before, raw, package, monkeypatch):
+    changed = {"caption": "x", "section": "y", "shows": "z"}
+    monkeypatch.setitem(shown.TABLES, "bbq", shown.TABLES["bbq"] | changed)
     # Figures carry none: captions stand under them in the document alone.
-    found = edited(
-        before, raw, package, "reporting/figure_captions.py", "Perplexity, accuracy", "Accuracy"
-    )
-    assert found == {"make_page": 1, "make_paper": 1}
+    monkeypatch.setitem(shown.FIGURES, "masks", shown.FIGURES["masks"] | changed)
+    assert again(before["paper"], planned(raw["paper"])) == {"make_table": 1}
+    found = edited(before, raw, package, "reporting/tables.yaml", "BBQ by", "By")
+    assert found == {"make_table": 1, "make_page": 1, "make_paper": 1}
 
 
 def test_the_page_over_worlds_is_a_job_of_its_own(raw, repo, package):

@@ -1,5 +1,6 @@
 """The document of a run: what its pages look like, what it says, and where its numbers lead."""
 
+import importlib
 import re
 import subprocess
 from argparse import Namespace
@@ -13,9 +14,9 @@ from test_reporting import collect, document_options, make_figure, make_table
 from evenprune.base.errors import UserError
 from evenprune.base.pdf_programs import latex_available
 from evenprune.cli import main
-from evenprune.plan.config import FIGURES, TABLES
 from evenprune.plan.paths import Paths
 from evenprune.plan.run_sheet import read_run_sheet
+from evenprune.plan.shown import FIGURES, SHOWN, TABLES, drawn_by
 from evenprune.plan.work import Graph
 from evenprune.reporting import document as documents
 from evenprune.reporting.bottom_line import HEADS, bottom_line, read_world
@@ -163,11 +164,29 @@ def test_each_cell_of_the_page_names_a_command_that_finds_it(root, run):
 
 
 def test_every_table_and_figure_has_a_place():
-    known = {f"table {name}" for name in TABLES} | {f"figure {name}" for name in FIGURES}
-    assert set(documents.ORDER) == known
-    assert len(set(documents.ORDER)) == len(documents.ORDER)
-    found = documents.ordered(["new", "main", "methods"], ["dto"])
-    assert [one.slug for one in found] == ["methods", "main", "dto", "new"]
+    assert len(set(documents.ORDER)) == len(documents.ORDER) == len(TABLES) + len(FIGURES)
+    found = documents.ordered(["main", "methods"], ["dto"])
+    assert [one.slug for one in found] == ["methods", "main", "dto"]
+
+
+@pytest.mark.parametrize("entry", SHOWN, ids=lambda entry: entry.get("table", entry.get("figure")))
+def test_an_entry_names_a_builder_and_what_it_shows(entry):
+    module, function = drawn_by(entry)
+    assert callable(getattr(importlib.import_module(f"evenprune.reporting.{module}"), function))
+    assert entry["section"]
+    assert entry["shows"]
+    assert entry["caption"].endswith((".", "}"))
+
+
+def test_an_entry_makes_a_table(run, root, monkeypatch):
+    columns = ["unqover", "bbq", {"task": "mmlu", "metric": "acc", "head": "MMLU", "scale": 100}]
+    entry = {"experiments": ["none", "*"], "columns": columns, "caption": "Some.", "table": "new"}
+    monkeypatch.setitem(TABLES, "new", entry)
+    table = build_table("new", run.sheet, root / "results.csv", root / "significance.csv")
+    assert [column.head for column in table.columns] == ["UnQover", "BBQ", "MMLU"]
+    assert table.columns[2].direction == "up"
+    assert table.rows[0].labels == ("World-Llama",)
+    assert all(cell.value is not None for row in table.rows for cell in row.cells.values())
 
 
 def test_the_document_names_what_was_run_and_how_to_rerun_a_cell(run):

@@ -6,7 +6,6 @@ The other copy of the numbers, ``paper/tables.json`` of a mirror, was read from 
 
 import copy
 import dataclasses
-import importlib
 import json
 import re
 
@@ -14,6 +13,7 @@ import pytest
 from reporting_run import small_config
 
 from evenprune.base.errors import UserError
+from evenprune.reporting.make_table import built
 from evenprune.reporting.printed_run import PAPER_TABLES, printed_run
 
 REGIMES = {"dense": "dense", "0.25": "u25", "0.50": "u50", "1:4": "1of4", "2:4": "2of4"}
@@ -75,8 +75,7 @@ def config(repo, tmp_path_factory):
 
 
 def render(config, slug):
-    build = importlib.import_module(f"evenprune.reporting.tables.{slug}").build
-    return build(printed_run(config, slug), slug)
+    return built(printed_run(config, slug), slug)
 
 
 def head(column):

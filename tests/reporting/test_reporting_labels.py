@@ -6,15 +6,14 @@ from reporting_run import small_config
 
 from evenprune.base import codedigest
 from evenprune.plan.config import (
-    FIGURES,
     METHODS,
     REGIMES,
-    TABLES,
     TASKS,
     load_config,
     read_yaml,
 )
 from evenprune.plan.run_sheet import RunSheet
+from evenprune.plan.shown import SHOWN, drawn_by
 from evenprune.plan.tasks import FACTS, LM_EVAL
 from evenprune.reporting import labels
 from evenprune.reporting.fields import all_fields
@@ -46,9 +45,9 @@ def test_no_step_that_computes_knows_a_label():
     for module in steps:
         full = f"evenprune{module}" if module.startswith(".") else module
         assert LABELS not in codedigest.import_closure(full), module
-    for room, names in (("tables", TABLES), ("figures", FIGURES)):
-        for name in names:
-            assert LABELS in codedigest.import_closure(f"evenprune.reporting.{room}.{name}"), name
+    for entry in SHOWN:
+        module = f"evenprune.reporting.{drawn_by(entry)[0]}"
+        assert LABELS in codedigest.import_closure(module), module
 
 
 def test_the_order_of_columns_is_that_of_the_labels(repo, tmp_path):

@@ -327,7 +327,7 @@ AGAIN = {
     ),
     "label": (label, (WORDS, TABLES)),
     "table": (
-        lambda run: run.edit("reporting/tables/bbq.py", "\n\ndef ", "\n\nX = 1\n\ndef "),
+        lambda run: run.edit("reporting/tables.yaml", "BBQ by", "By"),
         ("tables/bbq", r"report/paper\.html"),
     ),
 }

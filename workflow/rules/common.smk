@@ -28,6 +28,7 @@ try:
     from evenprune.base.provenance import FOLDER
     from evenprune.plan import jobs, steps
     from evenprune.plan.config import TABLES, FIGURES, load_config, read_yaml
+    from evenprune.plan import shown
     from evenprune.plan.disk import check_disk
     from evenprune.plan.facts import (
         COMPRESSIBLE,
@@ -40,7 +41,6 @@ try:
     from evenprune.plan.paths import Paths
     from evenprune.plan.work import Graph
     from evenprune.plan.run_sheet import write_run_sheet
-    from evenprune.reporting import sections
     from evenprune.reporting.plausibility import printed_anomaly
     from evenprune.serving.environment import OWN, serving_python
 except ModuleNotFoundError as error:
@@ -209,7 +209,7 @@ def minutes(base):
 
 def shown_as(kind, entry):
     """How Snakemake's report lists a table or figure."""
-    return {"what": entry[1], "form": kind}
+    return {"what": entry["shows"], "form": kind}
 
 
 def fingerprint(kind, name, entry):

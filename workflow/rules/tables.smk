@@ -100,9 +100,9 @@ rule make_table:
         html=report(
             "<results>/tables/{table}.html",
             caption="../report/table.rst",
-            category=lambda wildcards: sections.TABLES[wildcards.table][0],
+            category=lambda wildcards: shown.TABLES[wildcards.table]["section"],
             labels=lambda wildcards: shown_as(
-                "table", sections.TABLES[wildcards.table]
+                "table", shown.TABLES[wildcards.table]
             ),
         ),
     log:
@@ -117,7 +117,7 @@ rule make_table:
         depends=depends("make_table", "{table}"),
         prefix=subpath(output.tex, strip_suffix=".tex"),
         # Words of the report only: of the input, so that it reruns nothing.
-        words=lambda wildcards, input: sections.TABLES[wildcards.table][1],
+        words=lambda wildcards, input: shown.TABLES[wildcards.table]["shows"],
         note=lambda wildcards, input: (
             printed_anomaly() if wildcards.table.startswith("efficiency") else ""
         ),
@@ -138,9 +138,9 @@ rule make_figure:
         svg=report(
             "<results>/figures/{figure}.svg",
             caption="../report/figure.rst",
-            category=lambda wildcards: sections.FIGURES[wildcards.figure][0],
+            category=lambda wildcards: shown.FIGURES[wildcards.figure]["section"],
             labels=lambda wildcards: shown_as(
-                "figure", sections.FIGURES[wildcards.figure]
+                "figure", shown.FIGURES[wildcards.figure]
             ),
         ),
         png="<results>/figures/{figure}.png",
@@ -156,7 +156,7 @@ rule make_figure:
     params:
         depends=depends("make_figure", "{figure}"),
         prefix=subpath(output.pdf, strip_suffix=".pdf"),
-        words=lambda wildcards, input: sections.FIGURES[wildcards.figure][1],
+        words=lambda wildcards, input: shown.FIGURES[wildcards.figure]["shows"],
     shell:
         "python -m evenprune.steps make-figure --figure {wildcards.figure} --run-sheet {input.run_sheet:q}"
         " --results {input.results:q} --out-prefix {params.prefix:q}"

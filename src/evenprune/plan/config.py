@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 
 from ..base.errors import UserError
 from ..base.yamlfile import merge, read_yaml
+from . import shown
 from .benchmark_keys import JUDGE_KEYS, Benchmark
 from .calibration_keys import Calibration
 from .catalogue import DatasetEntry, ModelEntry
@@ -56,13 +57,7 @@ METHODS = tuple(METHOD_FACTS)
 REGIMES = tuple(REGIME_FACTS)
 
 
-def _modules(folder: str) -> tuple[str, ...]:
-    """Return the names of the modules in a folder of ``reporting``: one a table or figure."""
-    files = (Path(__file__).parents[1] / "reporting" / folder).glob("[a-z]*.py")
-    return tuple(sorted(file.stem for file in files))
-
-
-TABLES, FIGURES = _modules("tables"), _modules("figures")
+TABLES, FIGURES = tuple(sorted(shown.TABLES)), tuple(sorted(shown.FIGURES))
 
 
 class Config(Section):

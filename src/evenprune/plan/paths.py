@@ -12,12 +12,9 @@ from . import grids
 from .config import Config
 from .facts import COMPRESSIBLE, NO_CALIBRATION
 from .grids import Checkpoint
+from .shown import FIGURES, TABLES
 
 TABLE_FORMS = ("tex", "csv", "md", "html")
-# Tables and figures that show more of a measurement than its row in results.csv.
-MEASURED = ("efficiency", "efficiency_details", "cost")
-# Figures that show single items of an evaluation.
-OPENING = ("examples",)
 # Tasks whose records are answers among options, which the page shows item by item.
 ANSWERED = (
     *("unqover", "bbq", "crows_pairs", "stereoset", "hellaswag", "mmlu"),
@@ -228,12 +225,13 @@ class Paths:
         return [f"{self.results}/report/world.html"] if shown and self.dense_points() else []
 
     def measurements_of(self, table: str) -> list[str]:
-        """Return the measurements that a table or figure opens beside results.csv."""
-        return self.serving_files() if table in MEASURED else []
+        """Return the measurements that a table opens beside results.csv."""
+        return self.serving_files() if TABLES[table].get("reads") == "serving" else []
 
     def records_of(self, figure: str) -> list[str]:
         """Return the evaluations or measurements that a figure opens beside results.csv."""
-        return self.evaluation_files() if figure in OPENING else self.measurements_of(figure)
+        reads = FIGURES[figure].get("reads", "")
+        return {"evals": self.evaluation_files, "serving": self.serving_files}.get(reads, list)()
 
     def item_files(self) -> list[str]:
         """Return the items that the page shows one by one, where the run has such benchmarks."""

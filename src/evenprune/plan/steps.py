@@ -16,6 +16,8 @@ from .facts import METHODS, regime_facts
 from .grids import Checkpoint
 from .paths import Paths
 from .run_sheet import computed, contents
+from .shown import FIGURES, TABLES, drawn_by
+from .shown import decisive as shown_part
 from .tasks import decisive
 
 # Of which a job has its own part as values.
@@ -53,12 +55,16 @@ def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
             package_versions("numpy", "scipy", "statsmodels", "pandas"),
         ],
         **{
-            ("make_table", table): code("reporting.make_table", f"reporting.tables.{table}")
+            ("make_table", table): [
+                shown_part(TABLES[table]),
+                code("reporting.make_table", f"reporting.{drawn_by(TABLES[table])[0]}"),
+            ]
             for table in config.tables
         },
         **{
             ("make_figure", figure): [
-                code("reporting.make_figure", f"reporting.figures.{figure}"),
+                shown_part(FIGURES[figure]),
+                code("reporting.make_figure", f"reporting.{drawn_by(FIGURES[figure])[0]}"),
                 package_versions("matplotlib"),
             ]
             for figure in config.figures

@@ -14,9 +14,9 @@ from ..base.reading import expected_form, iter_csv
 from ..plan.facts import NO_CALIBRATION
 from .claims import verdict
 from .claims.verdict import Finding
+from .described import WIDEST, experiment_of, fields_of
 from .fields import Run
 from .labels import REGIME_LABELS, TASK_LABELS, calibration_label, method_label, model_label
-from .method_table import widest_experiment
 from .results import groups
 from .tables import answer
 
@@ -94,8 +94,8 @@ def bottom_line(run: Run, world: Mapping[str, tuple[int, float, float]]) -> list
 
 def _answers(run: Run) -> list[tuple[str, str]]:
     """Return what pruning did to each model in words, of a run that does not test the claims."""
-    sheet, fields = run.sheet, answer.answer_fields(run)
-    shown = groups(sheet.experiment(widest_experiment(sheet), "the bottom line"))
+    sheet, fields = run.sheet, fields_of(run, "answer")
+    shown = groups(sheet.experiment(experiment_of(sheet, WIDEST), "the bottom line"))
     several = len({group.calibration for group in shown} - {NO_CALIBRATION}) > 1
     lines = [("Bottom line", "Each pruned model against its dense one, on the same items:")]
     for group in shown:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ..plan.paths import Paths
 from ..plan.run_sheet import RunSheet
+from ..plan.shown import SHOWN
 from .bottom_line import bottom_line
 from .captions import item_counts, seeds_words
 from .fields import Run
@@ -26,21 +27,9 @@ from .labels import (
 )
 from .results import groups
 
-# The paper's order of tables and figures, and behind each what goes further than it. What is not
-# named here comes last, in the order of the configuration.
-ORDER = (
-    *("table answer", "figure stages", "table methods", "figure examples", "figure motivation"),
-    *("figure motivation_categories", "figure algorithm", "table main", "figure dto"),
-    *("table regimes_one", "table ultrachat", "table efficiency", "figure throughput"),
-    *("figure cost", "table models", "table licences", "table benchmarks"),
-    *("figure unqover_heatmap", "table confidence", "table confidence_methods"),
-    *("table more_models", "table ultrachat_full", "table regimes", "figure regimes"),
-    *("table calib_size", "figure calib_size", "table calib_source", "table stereoset"),
-    *("table safety", "table safety_details", "table masks", "figure masks"),
-    *("figure mask_profile", "figure frontier", "table bbq", "table fidelity"),
-    *("table efficiency_details", "table calibration", "table protocols"),
-    *("table ours_vs_paper", "figure ours_vs_paper", "table claims"),
-)
+# Tables and figures in the order of tables.yaml, which is the paper's.
+ORDER = [("table", one["table"]) if "table" in one else ("figure", one["figure"]) for one in SHOWN]
+DATA_FILES = ("tables.yaml",)  # part of this module's code, see codedigest.py
 SUBTITLE = "Debias-SparseGPT: what was run, what held, tables and figures"
 
 
@@ -69,10 +58,8 @@ class Document:
 
 def ordered(tables: Sequence[str], figures: Sequence[str]) -> list[Piece]:
     """Return tables and figures in the document's order."""
-    found = [Piece("table", slug) for slug in tables]
-    found += [Piece("figure", slug) for slug in figures]
-    place = {name: index for index, name in enumerate(ORDER)}
-    return sorted(found, key=lambda one: place.get(f"{one.kind} {one.slug}", len(place)))
+    chosen = {"table": {*tables}, "figure": {*figures}}
+    return [Piece(kind, slug) for kind, slug in ORDER if slug in chosen[kind]]
 
 
 def facts(run: Run) -> list[tuple[str, str]]:

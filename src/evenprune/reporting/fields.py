@@ -14,7 +14,6 @@ from .labels import (
     DTO_LABEL,
     TASK_DIGITS,
     TASK_GROUPS,
-    TASK_LABELS,
     benchmark_label,
     column_order,
 )
@@ -88,26 +87,6 @@ def all_fields(run_sheet: RunSheet) -> list[Field]:
         )
     fields = [benchmark_field(run_sheet, slug) for slug in shown]
     return fields + ([dto_field()] if has_dto(run_sheet) else [])
-
-
-def ablation_fields(run: Run, by_category: bool) -> list[Field]:
-    """Return the ablations' columns: perplexity, MMLU, UnQover (by category if asked) and DTO."""
-    fields = []
-    for task in ("perplexity", "mmlu", "unqover"):
-        slug = run.sheet.primary(task)
-        if slug is None:
-            continue
-        field = benchmark_field(run.sheet, slug)
-        if task == "unqover" and by_category:
-            metric = field.quantity.metric
-            span = TASK_LABELS[task]
-            for category in category_order(run.results.categories(slug, metric)):
-                label = CATEGORY_LABELS.get(category, category)
-                column = replace(field.column, key=f"{slug}_{category}", head=label, span=span)
-                fields.append(Field(column, Quantity(slug, metric, category)))
-            field = Field(replace(field.column, head="Avg.", span=span), field.quantity)
-        fields.append(field)
-    return fields + ([dto_field()] if has_dto(run.sheet) else [])
 
 
 def fitted(run: Run, shown: Sequence[Group], field: Field) -> Field:

@@ -11,8 +11,8 @@ from pathlib import Path
 import matplotlib as mpl
 
 from ..base.outputs import check_prefix
-from ..plan.config import FIGURES
 from ..plan.run_sheet import RunSheet, read_run_sheet
+from ..plan.shown import FIGURES, drawn_by
 from .plots import METADATA, STYLE, Drawing, save
 from .results import Results
 
@@ -20,7 +20,7 @@ from .results import Results
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``make-figure``."""
     add = parser.add_argument
-    add("--figure", choices=FIGURES, required=True)
+    add("--figure", choices=sorted(FIGURES), required=True)
     add("--results", type=Path, required=True, help="results.csv")
     add("--run-sheet", type=Path, required=True, help="run_sheet.json, written by the workflow")
     add("--out-prefix", required=True, help="path without suffix; .pdf, .svg, .png, .csv are added")
@@ -30,9 +30,10 @@ def draw(slug: str, run_sheet: RunSheet, results: Results) -> Drawing:
     """Return one figure of a run, drawn in the package's own style."""
     with mpl.rc_context():
         mpl.style.use(str(STYLE))
-        return importlib.import_module(f".figures.{slug}", __package__).draw(
-            run_sheet, results, slug
-        )
+        module, function = drawn_by(FIGURES[slug])
+        made = getattr(importlib.import_module(f".{module}", __package__), function)
+        drawing: Drawing = made(run_sheet, results, slug)
+        return drawing
 
 
 def run(args: argparse.Namespace) -> None:

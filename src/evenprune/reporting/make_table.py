@@ -15,8 +15,8 @@ from pathlib import Path
 
 from ..base.files import read_json, write_csv, write_text
 from ..base.outputs import check_prefix
-from ..plan.config import TABLES
 from ..plan.run_sheet import RunSheet, read_run_sheet
+from ..plan.shown import TABLES, drawn_by
 from .beside import companion
 from .captions import with_sizes
 from .fields import Run
@@ -32,7 +32,7 @@ FORMS = ("csv", "html", "md", "tex")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``make-table``."""
     add = parser.add_argument
-    add("--table", choices=TABLES, required=True)
+    add("--table", choices=sorted(TABLES), required=True)
     add("--results", type=Path, required=True, help="results.csv")
     add("--significance", type=Path, required=True, help="significance.csv")
     add("--run-sheet", type=Path, required=True, help="run_sheet.json, written by the workflow")
@@ -54,11 +54,17 @@ def stored_weights(run_sheet: RunSheet, folder: Path) -> dict[str, str]:
     return {name: found["weights"] for name, found in facts.items() if "weights" in found}
 
 
+def built(run: Run, slug: str) -> Table:
+    """Return one table as ``tables.yaml`` describes it."""
+    module, function = drawn_by(TABLES[slug])
+    found: Table = getattr(importlib.import_module(f".{module}", __package__), function)(run, slug)
+    return found
+
+
 def build_table(slug: str, run_sheet: RunSheet, results: Path, significance: Path) -> Table:
     """Return one table of a run as data; its caption says items and seeds."""
-    build = importlib.import_module(f".tables.{slug}", __package__).build
     run = Run(run_sheet, Results(results), Significance(significance))
-    table = with_sizes(run, build(run, slug))
+    table = with_sizes(run, built(run, slug))
     weights = stored_weights(run_sheet, results.parent)
     return replace(table, notes=(*table.notes, *weights_notes(run_sheet, weights, table.rows)))
 

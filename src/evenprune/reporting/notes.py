@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
 from .cells import BEST, Bold
 from .fields import DTO, Field, Run
@@ -118,9 +119,9 @@ def weights_notes(
     ]
 
 
-def regimes_phrase(run: Run, experiment: str, asked_by: str) -> str:
-    """Return the regimes of an experiment in words."""
-    names = dict.fromkeys(point.regime for point in run.sheet.experiment(experiment, asked_by))
+def regimes_phrase(points: Iterable[Checkpoint]) -> str:
+    """Return the regimes of checkpoints in words."""
+    names = dict.fromkeys(point.regime for point in points)
     labels = [REGIME_LABELS[name] for name in names if name != "dense"]
     return f"{', '.join(labels)} sparsity"
 

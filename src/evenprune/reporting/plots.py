@@ -110,7 +110,7 @@ def write_values(axis: Any, values: Sequence[Sequence[float]], light: float) -> 
 
 
 def plot_line(axis: Any, x: Sequence[float], measured: Sequence[Measured], scale: float,
-          method: str, label: str) -> None:  # fmt: skip
+          method: str, label: str, **look: Any) -> None:  # fmt: skip
     """Draw a method's line with its error bars, on the column's scale."""
     axis.errorbar(
         x,
@@ -120,6 +120,7 @@ def plot_line(axis: Any, x: Sequence[float], measured: Sequence[Measured], scale
         marker=MARKERS[method],
         elinewidth=0.8,
         label=label,
+        **look,
     )
 
 

@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 
 from ...base.errors import UserError
 from ...plan.run_sheet import RunSheet
+from ..described import WIDEST, experiment_of
 from ..labels import COLORS, MARKERS, REGIME_LABELS, method_label, model_label
-from ..method_table import widest_experiment
 from ..plots import WIDTH, Drawing, add_legend
 from ..render import Z95
 from ..results import Quantity, Results, groups
@@ -32,7 +32,7 @@ def draw(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
             f"with task {' and '.join(task for task, one in names.items() if one is None)}; add "
             "it or leave the figure out"
         )
-    points = run_sheet.experiment(widest_experiment(run_sheet), f"the figure {slug}")
+    points = run_sheet.experiment(experiment_of(run_sheet, WIDEST), f"the figure {slug}")
     results.require(points)
     shown = groups(points)
     models = list(dict.fromkeys(group.model for group in shown))

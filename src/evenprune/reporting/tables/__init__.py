@@ -1,1 +1,1 @@
-"""One module a table, of the table's name: ``build(run, slug)`` returns it as data."""
+"""Builders of tables, called as ``tables.yaml`` says: ``build(run, slug)`` returns a table."""

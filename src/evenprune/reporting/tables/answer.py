@@ -2,31 +2,27 @@
 
 from dataclasses import replace
 
-from ...plan.config import JUDGED
 from ...stats.directions import direction, gain
-from ..fields import Field, Run, benchmark_field, dto_field, has_dto
-from ..labels import TASK_GROUPS, column_order
-from ..method_table import method_table, widest_experiment
+from ..described import fields_of, points_of
+from ..fields import Field, Run
+from ..labels import TASK_GROUPS
 from ..render import Table
 from ..results import Group, dense_group, groups
+from . import rows
 
 LEVEL = 0.05  # of a test after Holm's correction
 HALF = 0.5
 
 
 def build(run: Run, slug: str) -> Table:
-    """Return all benchmarks of a run's widest experiment, with words on each pruned checkpoint."""
-    fields = answer_fields(run)
-    experiment = widest_experiment(run.sheet)
-    caption = "What pruning did to each model, and whether it is less fair than the dense one."
-    table = method_table(run, slug, experiment, caption, fields)
-    said = {
-        tuple(row): words(run, group, fields)
-        for group in groups(run.sheet.experiment(experiment, f"the table {slug}"))
-        for row in [(group.model, group.method, group.regime, group.calibration)]
+    """Return the usual rows, with words on each pruned checkpoint."""
+    fields, table = fields_of(run, slug), rows.build(run, slug)
+    said: dict[tuple[str, ...], str] = {
+        (group.model, group.method, group.regime, group.calibration): words(run, group, fields)
+        for group in groups(points_of(run, slug))
     }
     names = ("model", "method", "regime", "calibration")
-    rows = tuple(
+    lines = tuple(
         row
         if row.kind == "heading"
         else replace(
@@ -34,24 +30,7 @@ def build(run: Run, slug: str) -> Table:
         )
         for row in table.rows
     )
-    notes = (
-        "In words: differences to the dense model on the same items, by the paired t-test with "
-        f"p < {LEVEL:g} after Holm's correction over all checkpoints of a method. Fairness is the "
-        "distance to 50 for StereoSet and CrowS-Pairs, for the others accuracy where the right "
-        "answer takes no side. “No change shown” is no proof of none. Perplexity is not tested.",
-    )
-    return replace(
-        table, heads=(*table.heads, "Against the dense model"), rows=rows,
-        notes=(*notes, *table.notes), widths=(0.2, 0.3),
-    )  # fmt: skip
-
-
-def answer_fields(run: Run) -> list[Field]:
-    """Return a column for every benchmark whose answers no judge reads, then DTO."""
-    sheet = run.sheet
-    shown = [slug for slug, entry in column_order(sheet).items() if entry.task not in JUDGED]
-    fields = [benchmark_field(sheet, slug) for slug in shown]
-    return fields + ([dto_field()] if has_dto(sheet) else [])
+    return replace(table, heads=(*table.heads, "Against the dense model"), rows=lines)
 
 
 def words(run: Run, group: Group, fields: list[Field]) -> str:

@@ -1,6 +1,7 @@
 """The paper's claims with printed and measured evidence and a verdict on each."""
 
 from ..claims import verdict
+from ..described import made
 from ..fields import Run
 from ..notes import provenance_notes
 from ..render import Table, TableRow
@@ -31,23 +32,5 @@ def build(run: Run, slug: str) -> Table:
         said = f"“{claim.wording}” ({claim.place}). Tested: {claim.text}"
         labels = (said, printed, ours, shown)
         rows.append(TableRow(labels, identity=identity, rule="dashed" if rows else ""))
-    return Table(
-        slug,
-        "The paper's claims in its own words and as tested, its printed evidence, ours, and the "
-        "verdict on ours.",
-        ("Claim", "Printed", "Measured here", "Verdict"),
-        (),
-        tuple(rows),
-        (
-            "Differences are positive where the claim holds: points of 100, percent for "
-            "perplexity and throughput, or DTO; in brackets their intervals. Differences to "
-            "SparseGPT are paired over items, with clusters where items have them; all others "
-            "treat the two values as independent. Shares of matrices: Fisher's exact test. Printed "
-            "DTO is recomputed from the printed MMLU and UnQover.",
-            verdict.INTERVALS,
-            verdict.RULE,
-            verdict.JOINT,
-            *provenance_notes(run.sheet),
-        ),
-        widths=(0.25, 0.17, 0.31, 0.19),
-    )
+    rules = (verdict.INTERVALS, verdict.RULE, verdict.JOINT, *provenance_notes(run.sheet))
+    return made(run, slug, rows, notes=rules)

@@ -7,32 +7,12 @@ from ...stats import inference
 from .. import mask_diffs
 from ..cells import embolden, identity, make_cells
 from ..claims.numbers import PrintedNumbers
+from ..described import fields_of, made
 from ..fields import Field, Run
 from ..labels import REGIME_LABELS, pair_label
 from ..notes import provenance_notes
 from ..render import Cell, Column, Table, TableRow
 from ..results import Group, Quantity
-
-
-def mask_fields() -> list[Field]:
-    """Return the columns of the table of masks; the directions say what is bold, not what is good.
-
-    Bold is as in the paper: the largest differences and the smallest Jaccard index.
-    """
-    return [
-        Field(
-            # mypy takes the words of the tuple below for any text.
-            Column(metric, head, direction=direction, digits=4),  # type: ignore[arg-type]
-            Quantity(mask_diffs.SLUG, metric),
-        )
-        for metric, head, direction in (
-            (mask_diffs.DISAGREEMENT, "Weight disagreement", "up"),
-            (mask_diffs.PATTERN, "Pattern disagreement", "up"),
-            (mask_diffs.JACCARD, "Pruned-index Jaccard", "down"),
-            (mask_diffs.FROBENIUS, "Relative Frobenius difference", "up"),
-        )
-    ]
-
 
 NULL_COLUMN = Column("null_pattern_disagreement", "Pattern disagreement of two seeds", digits=4)
 
@@ -40,10 +20,12 @@ NULL_COLUMN = Column("null_pattern_disagreement", "Pattern disagreement of two s
 def build(run: Run, slug: str) -> Table:
     """Return the matrices whose masks differ most from SparseGPT's (tab:sparsity-pattern-analysis).
 
-    A block a grid point of the experiment. Where the run has SparseGPT with several seeds, a
-    column shows what another draw of the calibration data does to the same matrix.
+    A block a grid point of the experiment. The directions of the columns say what is bold, as in
+    the paper, not what is good: largest differences, the smallest Jaccard index. Where the run has
+    SparseGPT with several seeds, a column shows what another draw of the calibration data does to
+    the same matrix.
     """
-    run_sheet, fields = run.sheet, mask_fields()
+    run_sheet, fields = run.sheet, fields_of(run, slug)
     shown = mask_diffs.compared(run_sheet, f"the table {slug}")
     nulls = {group: mask_diffs.null_group(run_sheet, group) for group in shown}
     rows: list[TableRow] = []
@@ -77,17 +59,8 @@ def build(run: Run, slug: str) -> Table:
     if any(nulls.values()):
         columns.append(NULL_COLUMN)
     fixed = "" if len(shown) > 1 else f" ({pair_label(run_sheet, shown[0])})"
-    return Table(
-        slug,
-        f"Matrices with the largest pattern disagreement between SparseGPT and Debias-SparseGPT"
-        f"{fixed}: share of weights pruned in one of the two only, share of aligned groups of four "
-        "inputs with such a weight, Jaccard index of the pruned weights, and relative Frobenius "
-        "difference to SparseGPT's matrix.",
-        ("Layer", "Module"),
-        tuple(columns),
-        tuple(rows),
-        (*sentences, *mask_notes(shown, rows, any(nulls.values())), *provenance_notes(run_sheet)),
-    )
+    said = [*sentences, *mask_notes(shown, rows, any(nulls.values())), *provenance_notes(run_sheet)]
+    return made(run, slug, rows, columns, said, words={"fixed": fixed})
 
 
 def mask_sentence(

@@ -1,4 +1,4 @@
-"""Changes of UnQover's error rate under sparsification, for the figures of motivation."""
+"""What pruning does to the error rate on UnQover: the paper's debiasgpt-motivation."""
 
 import math
 from collections.abc import Sequence
@@ -6,25 +6,26 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from ..base.errors import UserError
-from ..plan.run_sheet import RunSheet
-from .fields import category_order
-from .labels import CATEGORY_LABELS, COLORS, MARKERS, REGIME_LABELS, method_label, model_label
-from .plots import WIDTH, Drawing, add_legend
-from .render import Z95
-from .results import Group, Quantity, Results, dense_group, groups
+from ...base.errors import UserError
+from ...plan.run_sheet import RunSheet
+from ...plan.shown import FIGURES
+from ..fields import category_order
+from ..labels import CATEGORY_LABELS, COLORS, MARKERS, REGIME_LABELS, method_label, model_label
+from ..plots import WIDTH, Drawing, add_legend
+from ..render import Z95
+from ..results import Group, Quantity, Results, dense_group, groups
 
 EXPERIMENT = "regimes"
 
 
-def draw_changes(
-    run_sheet: RunSheet, results: Results, slug: str, categories: Sequence[str] | None
-) -> Drawing:
-    """Return the change of 1 − A_unk against the dense model, in points, with intervals.
+def draw(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
+    """Return the change of 1 − A_unk against the dense model, in points, by sparsity and method.
 
-    ``categories``: those of UnQover to show, None for all. The interval is that of two independent
-    shares, wider than a paired one. Raises UserError without UnQover or one of the categories.
+    A panel a model and category, of the experiment ``regimes``; ``categories`` of the figure's
+    entry keeps some. The interval is that of two independent shares, wider than a paired one.
+    Raises UserError without UnQover or one of the categories.
     """
+    categories = FIGURES[slug].get("categories")
     name = run_sheet.primary("unqover")
     if name is None:
         raise UserError(

@@ -1,0 +1,186 @@
+"""What a run is made of: methods, models, licences, benchmarks, calibration data."""
+
+from dataclasses import replace
+
+from ...plan.facts import METHODS
+from ...plan.grids import needed_datasets
+from ..described import fields_of, made, refused
+from ..fields import Run, category_order
+from ..labels import CATEGORY_LABELS, METHOD_LABELS, TASK_LABELS, calibration_label, model_label
+from ..notes import provenance_notes
+from ..printed import printed_rows
+from ..render import Cell, Rule, Table, TableRow
+from ..results import Group, Quantity
+
+UNKNOWN = "–: the catalogue does not say."
+HUB = "hf.co/"  # where a repository that the catalogue names can be looked at
+_OBS = "Wᵢⱼ² / [(XXᵀ + λI)⁻¹]ⱼⱼ"
+# What the paper compares methods by, beside their calibration data: whether kept weights change,
+# whether it knows of bias, what the pruned weights have the least of, operations a matrix.
+FORMS = {
+    "magnitude": (False, False, "|Wᵢⱼ|", "O(1)"),
+    "wanda": (False, False, "|Wᵢⱼ| ‖Xⱼ‖₂", "O(d²)"),
+    "sparsegpt": (True, False, _OBS, "O(d³)"),
+    "debias-sparsegpt": (True, True, "Wᵢⱼ² / [(X₀X₀ᵀ + X₁X₁ᵀ + 2ΔXΔXᵀ + λI)⁻¹]ⱼⱼ", "O(d³)"),
+    # Not in the paper: their target is shifted first, then a solver prunes it.
+    "debias-erase": (True, True, f"{_OBS}, of shifted weights", "O(d³)"),
+    "debias-gradient": (True, True, f"{_OBS}, of shifted weights", "O(d³), gradients"),
+}
+BENCHMARKS = {"bbq": "BBQ-HELM", "crows_pairs": "CrowS-Pairs", "unqover": "UnQover"}
+
+
+def yes_no(fact: bool | None) -> str:
+    """Return a fact as a sign: ✓, × or – where it is not known."""
+    return "–" if fact is None else "✓" if fact else "×"
+
+
+def models_by_kind(run: Run) -> dict[bool | None, list[str]]:
+    """Return the models of the experiments: instruction-tuned, base, and of unknown kind.
+
+    Each list has the order of the experiments; a kind without models is left out.
+    """
+    points = [point for grid in run.sheet.experiments.values() for point in grid]
+    found: dict[bool | None, list[str]] = {True: [], False: [], None: []}
+    for name in dict.fromkeys(point.model for point in points):
+        found[run.sheet.config.models[name].instruction_tuned].append(name)
+    return {kind: names for kind, names in found.items() if names}
+
+
+def _listed(run: Run, slug: str, rows: list[TableRow]) -> Table:
+    return made(run, slug, rows, notes=[UNKNOWN] * any("–" in row.labels for row in rows))
+
+
+def methods(run: Run, slug: str) -> Table:
+    """Return what each pruning method of the run changes, reads and compares weights by."""
+    sheet = run.sheet
+    points = [point for grid in sheet.experiments.values() for point in grid]
+    used = {sheet.base_method(point.method) for point in points if not point.is_base}
+    rows: list[TableRow] = []
+    for name, facts in METHODS.items():
+        if name not in used:
+            continue
+        update, bias, metric, cost = FORMS.get(name, (None, None, "–", "–"))
+        solved = f" (solver {sheet.config.pruning.solver})" if facts.shifts and bias else ""
+        labels = (
+            METHOD_LABELS[name], yes_no(update), yes_no(facts.calibrated), yes_no(bias),
+            f"{metric}{solved}", cost,
+        )  # fmt: skip
+        keys = ("weight_update", "calibration_data", "bias_aware", "metric", "complexity")
+        identity = {"method": name, **dict(zip(keys, labels[1:], strict=True))}
+        rule: Rule = "full" if bias and rows and not rows[-1].strong else ""
+        rows.append(TableRow(labels, identity=identity, rule=rule, strong=bool(bias)))
+    return made(run, slug, rows, notes=())
+
+
+def models(run: Run, slug: str) -> Table:
+    """Return size, kind and link of every model of the run, base models last.
+
+    All of it is the catalogue's word, not measured.
+    """
+    rows: list[TableRow] = []
+    for kind, names in models_by_kind(run).items():
+        for name in names:
+            entry = run.sheet.config.models[name]
+            rule: Rule = "full" if rows and name == names[0] else ""
+            link = entry.hub.partition("@")[0] if entry.hub else ""
+            signs = (yes_no(kind), yes_no(entry.multilingual))
+            shown = (entry.params or "–", *signs, f"{HUB}{link}" if link else "–")
+            keys = ("params", "instruction_tuned", "multilingual", "hub")
+            known = dict(zip(keys, (entry.params or "", *signs, link), strict=True))
+            labels = (model_label(run.sheet, name), *shown)
+            rows.append(TableRow(labels, identity={"model": name, **known}, rule=rule))
+    return _listed(run, slug, rows)
+
+
+def licences(run: Run, slug: str) -> Table:
+    """Return the licence of every model of the run, base models last, and of every data set."""
+    rows, config = list[TableRow](), run.sheet.config
+    parts = [
+        [("model", one, model_label(run.sheet, one), config.models[one].licence) for one in names]
+        for names in models_by_kind(run).values()
+    ]
+    sets = [] if config.source == "world" else needed_datasets(config)
+    parts.append([("dataset", one, one, config.datasets[one].licence) for one in sets])
+    for part in parts:
+        for kind, name, label, licence in part:
+            rule: Rule = "full" if rows and name == part[0][1] else ""
+            identity = {kind: name, "licence": licence or ""}
+            rows.append(TableRow((label, licence or "–"), identity=identity, rule=rule))
+    return _listed(run, slug, rows)
+
+
+def printed_sizes() -> dict[str, int]:
+    """Return the paper's number of items of each task."""
+    named = [(row["metric"].partition(":"), row["value"]) for row in printed_rows()]
+    return {task: int(value) for (task, _, metric), value in named if metric == "size"}
+
+
+def benchmarks(run: Run, slug: str) -> Table:
+    """Return size and attributes of each benchmark of bias.
+
+    The size is the number of items that this run scored, and beside it what the paper prints; of
+    printed numbers it is the paper's. Attributes are the catalogue's, in an invented world, or
+    where it has none, the categories that were measured.
+    """
+    sheet, sizes, rows = run.sheet, printed_sizes(), []
+    real = sheet.config.source != "world"
+    for task, known_as in BENCHMARKS.items():
+        name = sheet.primary(task)
+        if name is None:
+            continue
+        quantity = Quantity(name, sheet.headline(name))
+        found = [run.results.one(point, quantity) for point in sheet.files]
+        counts = [one.n for one in found if one is not None and one.n]
+        size = max(counts, default=sizes[task] if real else None)
+        dataset = sheet.config.benchmarks[name].dataset
+        about = sheet.config.datasets[dataset].groups if dataset else None
+        if not real or about is None:
+            parts = category_order(run.results.categories(*quantity[:2]))
+            about = ", ".join(CATEGORY_LABELS.get(one, one) for one in parts)
+        labels = (known_as if real else TASK_LABELS[task], f"{size:,}" if size else "–", about)
+        identity = {"benchmark": name, "size": str(size or ""), "attributes": about}
+        identity |= {"size_printed": str(sizes[task])} if real else {}
+        printed = (f"{sizes[task]:,}",) if real else ()
+        rows.append(TableRow((*labels, *printed), identity=identity))
+    if not rows:
+        raise refused(slug, list(BENCHMARKS))
+    table = made(run, slug, rows)
+    if not real:
+        return replace(table, widths=(0.15, 0.08, 0.65))
+    return replace(table, heads=(*table.heads, "Size in the paper"), widths=(0.15, 0.08, 0.55, 0.1))
+
+
+def calibration(run: Run, slug: str) -> Table:
+    """Return the pairs kept and dropped by alignment, per calibration set, model and category."""
+    sheet, rows = run.sheet, list[TableRow]()
+    fields = [(one.column, one.quantity.metric) for one in fields_of(run, slug)]
+
+    def order(key: tuple[str, str, int]) -> tuple:
+        entry = sheet.config.calibrations[key[0]]
+        sources = [name != "stereoset" for name in entry.pairs]
+        return (sources, entry.categories, entry.control, entry.n_texts, key)
+
+    points = [point for point in sheet.files if point.calibration != "none"]
+    calibrated = sorted({(one.calibration, one.model, one.seed) for one in points}, key=order)
+    several_seeds = len({seed for *_, seed in calibrated}) > 1
+    names = run.results.categories("calibration", "pairs_total")
+    for data, model, seed in calibrated:
+        label, name = calibration_label(sheet, data), model_label(sheet, model)
+        if several_seeds:
+            label += f", seed {seed}"
+        group = Group(model, "", "", data, (seed,))
+        rule: Rule = "dashed" if rows else ""
+        for category in ["", *names]:
+            cells = {
+                column.key: Cell(found.value, column.show(found.value))
+                for column, metric in fields
+                if (found := run.results.of(group, Quantity("calibration", metric, category)))
+            }
+            if not cells:
+                continue
+            named = {"calibration": data, "model": model, "seed": str(seed)}
+            named["category"] = category or "all"
+            rows.append(TableRow((label, name, category or "all"), cells, named, rule=rule))
+            label, name, rule = "", "", ""
+    said = [f"Alignment policy: {sheet.config.pruning.alignment}.", *provenance_notes(sheet)]
+    return made(run, slug, rows, (column for column, _ in fields), said)
