@@ -10,11 +10,11 @@ import json
 import re
 
 import pytest
+from printed_run import PAPER_TABLES, printed_run
 from reporting_run import small_config
 
 from evenprune.base.errors import UserError
 from evenprune.reporting.make_table import built
-from evenprune.reporting.printed_run import PAPER_TABLES, printed_run
 
 REGIMES = {"dense": "dense", "0.25": "u25", "0.50": "u50", "1:4": "1of4", "2:4": "2of4"}
 CALIBRATIONS = {

@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 import pytest
+from printed_run import printed_run
 from reporting_run import small_config
 
 from evenprune.plan.config import Benchmark
@@ -12,7 +13,6 @@ from evenprune.plan.grids import Checkpoint
 from evenprune.reporting import printed
 from evenprune.reporting.beside import agreement, companion, shown_pairs
 from evenprune.reporting.latex_table import to_latex
-from evenprune.reporting.printed_run import printed_run
 from evenprune.reporting.render import (
     Cell,
     Column,

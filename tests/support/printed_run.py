@@ -8,15 +8,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..base.errors import UserError
-from ..plan.config import Config
-from ..plan.grids import Checkpoint, all_checkpoints, experiment_checkpoints, mask_references
-from ..plan.run_sheet import RunSheet
-from ..plan.tasks import FACTS
-from . import mask_diffs
-from .fields import Run
-from .printed import DIFFERENCE, printed_rows, scaled
-from .results import Group, Measured, Quantity, Results, Significance
+from evenprune.base.errors import UserError
+from evenprune.plan.config import Config
+from evenprune.plan.grids import (
+    Checkpoint,
+    all_checkpoints,
+    experiment_checkpoints,
+    mask_references,
+)
+from evenprune.plan.run_sheet import RunSheet
+from evenprune.plan.tasks import FACTS
+from evenprune.reporting import mask_diffs
+from evenprune.reporting.fields import Run
+from evenprune.reporting.printed import DIFFERENCE, printed_rows, scaled
+from evenprune.reporting.results import Group, Measured, Quantity, Results, Significance
 
 # The label in the paper of each table of ours that has its form.
 PAPER_TABLES = {
