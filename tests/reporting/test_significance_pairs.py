@@ -20,6 +20,7 @@ from evenprune.reporting.fields import Run
 from evenprune.reporting.frames import read_frame, write_frame
 from evenprune.reporting.results import Group, Quantity, Results, Significance
 from evenprune.stats import inference
+from evenprune.stats.scores import Scores
 
 VARIANTS = {
     "sg.refit": MethodVariant(method="sparsegpt", refit_steps=5),
@@ -117,6 +118,8 @@ def test_p_and_interval_are_corrected_over_the_same_family(run):
             assert (high - low) / 2 == pytest.approx(t * float(row["stderr"]))
             # What excludes 0 has a Bonferroni p below 0.05, and so one by Holm.
             excluded = low > 0 or high < 0
+            if row["benchmark"] == "crows_pairs":  # its p is of the distance to one half
+                continue
             assert excluded == (len(rows) * p < 0.05)
             assert not excluded or float(row["p_holm"]) < 0.05
             clear += excluded
@@ -178,6 +181,25 @@ def test_daggers_stay_with_debias_sparsegpt(run):
         group = Group("world", method, "1of4", "ss", (0,))
         assert tests.of(group, *quantity[:2]) is not None
         assert (shown.dagger_test(group, quantity) is not None) == has
+
+
+def test_a_share_of_stereotypes_is_tested_by_its_distance_to_one_half():
+    """True 56 % and 44 % are equally far from it; 60 % and 48 % are not."""
+    rng = np.random.default_rng(0)
+
+    def p_values(ours, theirs, n=1500, runs=300):
+        for _ in range(runs):
+            both = (rng.random((2, n)) < [[ours], [theirs]]).astype(float)
+            names = tuple(map(str, range(n)))
+            yield significance.compare(*(Scores(names, one, None, None) for one in both), 0.5)[
+                "p_t"
+            ]
+
+    assert np.mean([p < 0.05 for p in p_values(0.44, 0.56)]) < 0.07
+    assert np.mean([p < 0.01 for p in p_values(0.48, 0.60, runs=50)]) > 0.9
+    # On one side the distances differ as the means do.
+    ours, theirs = (Scores(tuple("abc"), np.array(x), None, None) for x in ([1, 1, 0], [1.0] * 3))
+    assert significance.compare(ours, theirs, 0.5) == significance.compare(ours, theirs)
 
 
 # Wilson's intervals

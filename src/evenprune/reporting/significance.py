@@ -10,11 +10,13 @@ baseline's on the scale of results.csv. The baseline (``counterpart``) of a debi
 same pruning without the debiasing: SparseGPT with the same options, refitted against refitted, or
 another solver where the method has one. With several calibration seeds a row ``mean``
 tests the items' scores averaged over the seeds. The benchmark ``dto`` has the differences of
-the distances to the optimum, with paired bootstrap intervals and no test. A benchmark that
+the distances to the optimum, with paired bootstrap intervals and no test. Of a share of stereotypes
+the t-test is of the distance to one half, which tables announce. A benchmark that
 shares its data with the calibration pairs is not tested (``grids.in_calibration``).
 ``p_holm`` is corrected over the family of the row (``tests``); ``family_low`` and
-``family_high`` are the interval of the t-test corrected alike, by Bonferroni over that family: what
-excludes 0 has p_holm < 0.05. All other intervals and p-values are of one test.
+``family_high`` are the t interval of ``diff`` corrected alike, by Bonferroni over that family: what
+excludes 0 has p_holm < 0.05 (but for shares of stereotypes on both
+sides of one half). All other intervals and p-values are of one test.
 """
 
 import dataclasses
@@ -32,6 +34,7 @@ from ..plan.facts import DENSE, METHODS, NO_CALIBRATION, is_calibrated
 from ..plan.grids import Checkpoint, benchmarks_of, in_calibration, method_options
 from ..plan.run_sheet import RunSheet, has_paper_form
 from ..stats import bootstrap, inference
+from ..stats.directions import BEST_AT, direction
 from ..stats.measures import ITEM_SCORES
 from ..stats.scores import Scores, average, require_same_items
 from . import dto
@@ -59,8 +62,11 @@ class Question(NamedTuple):
     test: Callable[[Sequence[Scores], Sequence[Scores]], dict[str, Any]]
 
 
-def compare(candidate: Scores, baseline: Scores) -> dict[str, Any]:
+def compare(candidate: Scores, baseline: Scores, best: float | None = None) -> dict[str, Any]:
     """Return the test columns for two checkpoints' scores on the same items.
+
+    ``best`` is where the metric is best, None for one that is best high or low: the t-test is then
+    of the distance to it.
 
     An item that either leaves undecided (NaN) is not compared; without any other there is only
     ``n`` = 0. Wins, losses and McNemar only for 0/1 scores. Raises UserError when the items
@@ -73,7 +79,11 @@ def compare(candidate: Scores, baseline: Scores) -> dict[str, Any]:
     candidate, baseline = candidate.only(decided), baseline.only(decided)
     difference = candidate.values - baseline.values
     several = difference.size > 1
-    t, p = inference.paired_t(candidate.values, baseline.values) if several else (0.0, 1.0)
+    both = [candidate.values, baseline.values]
+    if best is not None and len({bool(values.mean() < best) for values in both}) > 1:
+        # On one side of it the difference of the distances is that of the means.
+        both = [best - one if one.mean() < best else one - best for one in both]
+    t, p = inference.paired_t(*both) if several else (0.0, 1.0)
     row: dict[str, Any] = {
         "n": difference.size,
         "diff": float(difference.mean()),
@@ -165,14 +175,21 @@ def questions(run_sheet: RunSheet, against: str) -> list[Question]:
         names = metrics_of(run_sheet, slug, entry)
         for name in names[:1] if against == DENSE else names:
             if (entry.task, name) in ITEM_SCORES:
-                parts = (dto.Component(slug, name),)
-                found.append(Question(slug, name, parts, lambda a, b: compare(a[0], b[0])))
+                best = BEST_AT.get(direction(entry.task, name))
+                test = functools.partial(_compare_first, best=best)
+                found.append(Question(slug, name, (dto.Component(slug, name),), test))
     if against == METHOD:
         found += [
             Question(dto.SLUG, one.name, one.parts, functools.partial(compare_dto, one))
             for one in dto.definitions(run_sheet)
         ]
     return found
+
+
+def _compare_first(
+    candidate: Sequence[Scores], baseline: Sequence[Scores], best: float | None
+) -> dict[str, Any]:
+    return compare(candidate[0], baseline[0], best)
 
 
 def compare_dto(

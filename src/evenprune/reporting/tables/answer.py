@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ...stats.directions import direction, gain
+from ...stats.directions import gain
 from ..described import fields_of, points_of
 from ..fields import Field, Run
 from ..labels import TASK_GROUPS
@@ -11,7 +11,6 @@ from ..results import Group, dense_group, groups
 from . import rows
 
 LEVEL = 0.05  # of a test after Holm's correction
-HALF = 0.5
 
 
 def build(run: Run, slug: str) -> Table:
@@ -63,10 +62,9 @@ def _verdict(run: Run, group: Group, field: Field, after: float, before: float) 
     task = run.sheet.config.benchmarks[slug].task
     p = run.significance.against_dense(group, slug, metric)
     bias = TASK_GROUPS[task] == "fairness"
-    crossed = direction(task, metric) == "half" and (after - HALF) * (before - HALF) < 0
     if p is None:
         return "Not tested"
-    if p >= LEVEL or crossed:
+    if p >= LEVEL:
         return "No change shown"
     better = gain(task, metric, after, before) > 0
     if bias:
