@@ -1,10 +1,10 @@
 """Data sets, models and calibration files.
 
-REQUIRED INPUTS: none for the invented world; else a mirror folder or the hub.
-OUTPUTS: sources/{data,models}/*.json, world/, calibration/.
+REQUIRED INPUTS: a mirror folder, the hub, or the invented world of world.smk.
+OUTPUTS: sources/{data,models}/*.json, calibration/.
 """
 
-# Rules make the world; a mirror or the hub is just there.
+# Rules of world.smk make the world; a mirror or the hub is just there.
 MADE_DATA, MADE_MODEL = [], []
 if CONFIG.source == "world":
     MADE_DATA = f"{CONFIG.results}/world/world.json"
@@ -13,60 +13,6 @@ mirror_flag = local(flag("mirror-file", PATHS.mirror_file) or flag("mirror", MIR
 calibration_options = lambda wildcards: jobs.calibration_options(
     PATHS, wildcards.calibration
 )
-
-
-rule generate_world:
-    """Write the invented world's data sets in the schemas of the real ones."""
-    output:
-        manifest="<results>/world/world.json",
-        planted="<results>/world/planted.json",
-        data=directory("<results>/world/data"),
-        train=directory("<results>/world/train"),
-    log:
-        "<results>/logs/generate_world.log",
-    priority: 3
-    conda:
-        "../../environment.yml"
-    resources:
-        mem_mb=memory_mb(2000),
-        runtime=minutes(10),
-    params:
-        depends=depends("generate_world"),
-        seed=CONFIG.world.seed,
-        leans=CONFIG.world.leans,
-        out=subpath(output.manifest, parent=True),
-    shell:
-        "python -m evenprune_world generate-world --seed {params.seed} --leans {params.leans}"
-        " --out {params.out:q}"
-        " 2>&1 | tee {log:q}"
-
-
-rule world_model:
-    """Take a shipped small Llama of the invented world, or train it again."""
-    input:
-        world="<results>/world/world.json",
-        train="<results>/world/train",
-    output:
-        model=directory("<results>/world/models/{model}"),
-    log:
-        "<results>/logs/world_model/{model}.log",
-    benchmark:
-        "<results>/logs/world_model/{model}.tsv"
-    # A training takes longer than anything else: begun last, it would run alone.
-    priority: 3
-    conda:
-        "../../environment.yml"
-    resources:
-        mem_mb=memory_mb(4000),
-        runtime=minutes(30),
-    params:
-        depends=depends("world_model", "{model}"),
-        # train-world --seed N --name MODEL, or shipped-world-model --name MODEL
-        command=lambda wildcards: jobs.world_command(CONFIG, wildcards.model),
-        world=subpath(input.world, parent=True),
-    shell:
-        "python -m evenprune_world {params.command} --world {params.world:q}"
-        " --out {output.model:q} 2>&1 | tee {log:q}"
 
 
 rule fetch_dataset:

@@ -1,7 +1,7 @@
-"""The same run in several invented worlds, and the page that compares them.
+"""The invented world, its models and page; the same run in several worlds, and their page.
 
 REQUIRED INPUTS: none; each world is made, with a model of its own.
-OUTPUTS: w<seed>/ (a whole run each), report/ (the page, its figures and numbers).
+OUTPUTS: world/, w<seed>/ (a whole run each), report/ (the pages, their figures and numbers).
 """
 
 from pathlib import Path
@@ -15,6 +15,61 @@ try:
     WORLDS = world_configs(config, CONFIG)
 except UserError as error:
     raise WorkflowError(str(error)) from None
+
+
+rule generate_world:
+    """Write the invented world's data sets in the schemas of the real ones."""
+    output:
+        manifest="<results>/world/world.json",
+        planted="<results>/world/planted.json",
+        data=directory("<results>/world/data"),
+        train=directory("<results>/world/train"),
+    log:
+        "<results>/logs/generate_world.log",
+    priority: 3
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=memory_mb(2000),
+        runtime=minutes(10),
+    params:
+        depends=depends("generate_world"),
+        seed=CONFIG.world.seed,
+        leans=CONFIG.world.leans,
+        out=subpath(output.manifest, parent=True),
+    shell:
+        "python -m evenprune_world generate-world --seed {params.seed} --leans {params.leans}"
+        " --out {params.out:q}"
+        " 2>&1 | tee {log:q}"
+
+
+rule world_model:
+    """Take a shipped small Llama of the invented world, or train it again."""
+    input:
+        world="<results>/world/world.json",
+        train="<results>/world/train",
+    output:
+        model=directory("<results>/world/models/{model}"),
+    log:
+        "<results>/logs/world_model/{model}.log",
+    benchmark:
+        "<results>/logs/world_model/{model}.tsv"
+    # A training takes longer than anything else: begun last, it would run alone.
+    priority: 3
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=memory_mb(4000),
+        runtime=minutes(30),
+    params:
+        depends=depends("world_model", "{model}"),
+        # train-world --seed N --name MODEL, or shipped-world-model --name MODEL
+        command=lambda wildcards: jobs.world_command(CONFIG, wildcards.model),
+        world=subpath(input.world, parent=True),
+    shell:
+        "python -m evenprune_world {params.command} --world {params.world:q}"
+        " --out {output.model:q} 2>&1 | tee {log:q}"
+
 
 # A world is this workflow once more, with a configuration of its own: its rules are w0_prune_model
 # and so on, its results lie below results/controls/w0.
