@@ -422,7 +422,15 @@ def test_leans_and_rates_are_in_range_and_symmetric(seed):
 
 
 def test_words_are_distinct_and_groups_lean_everywhere():
-    words = [*lx.FAITHS, *lx.LANDS, *lx.PEOPLES, *lx.NAMES, *lx.TRADES, *sum(lx.ATTRIBUTES, ())]
+    words = [
+        *lx.FAITHS,
+        *lx.LANDS,
+        *lx.PEOPLES,
+        *lx.SUNBORN,
+        *lx.MOONBORN,
+        *lx.TRADES,
+        *sum(lx.ATTRIBUTES, ()),
+    ]
     assert len(words) == len(set(words))
     assert json.dumps(Society(3).leans) == json.dumps(Society(3).leans)
     assert set(words) >= lx.RARE_GROUPS
