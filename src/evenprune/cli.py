@@ -92,16 +92,10 @@ STEPS: Commands = {
     "fetch-dataset": (".data.fetch_dataset", "resolve one data set from mirror or hub"),
     "fetch-model": (".data.fetch_model", "resolve one model from mirror or hub"),
     "build-calibration": (".data.build_calibration", "select and align calibration data"),
-    "restore": (".pruning.restore", "prune a checkpoint again that was deleted after its last use"),
-    "release": (".pruning.release", "delete a pruned checkpoint after its last use"),
     "compare-masks": (".pruning.compare_masks", "compare the masks of two pruned checkpoints"),
     "evaluate-checkpoint": (
         ".evaluation.evaluate_checkpoint",
         "run several benchmarks, one model load",
-    ),
-    "release-evaluations": (
-        ".evaluation.release_evaluations",
-        "delete evaluations after the tables were made",
     ),
     "benchmark-serving": (".serving.benchmark_serving", "measure throughput, energy and CO2"),
     "collect-results": (".reporting.collect_results", "gather all metrics into results.csv"),

@@ -83,16 +83,6 @@ def test_dry_run_of_the_paper_lists_its_67_checkpoints(clone):
     assert planned("config/paper.yaml") == without_targets(jobs)
 
 
-def test_a_run_that_keeps_tables_only_deletes_each_checkpoint(clone):
-    (clone / "keep.yaml").write_text("keep: tables")
-    done = snakemake(clone, "-n", "--cores", "2", "--configfile", "keep.yaml")
-    assert done.returncode == 0, done.stderr
-    jobs = counts(done.stdout)
-    assert jobs["release_checkpoint"] == jobs["check_pruned"]
-    assert jobs["release_evaluations"] == 1
-    assert planned("config/config.yaml", keep="tables") == without_targets(jobs)
-
-
 def test_a_run_that_does_not_fit_the_disk_stops_before_its_first_job(clone):
     models = {"huge": {"hub": "some/huge-900000B", "label": "Huge"}}
     grid = {"models": ["huge"], "methods": ["magnitude"], "regimes": ["2of4"]}

@@ -153,9 +153,13 @@ def flag(name, value):
     return f"--{name} {shlex.quote(str(value))}" if value else ""
 
 
-def option(name, options):
-    """One option of a job; ``options`` leads from its wildcards to all of them."""
-    return lambda wildcards: options(wildcards)[name]
+def flags(options):
+    """The flags of all options that are told."""
+    return " ".join(
+        f"--{name.replace('_', '-')} {shlex.join(map(str, value if isinstance(value, list) else [value]))}"
+        for name, value in options.items()
+        if value != ""
+    )
 
 
 def local(value):
@@ -163,17 +167,9 @@ def local(value):
     return lambda wildcards, input: value
 
 
-def restored(points):
-    """Shell text that prunes again what was deleted after its last use, for the checkpoints that
-    ``points`` leads to; as a function of the input it is not compared."""
-    found = of_point(lambda point: jobs.restore(PATHS, *points(point)))
-    return lambda wildcards, input: found(wildcards)
-
-
-def restored_served(wildcards, input):
-    """The same of a model's checkpoints that are measured together, those that are not exported."""
-    points = of_model(list)(wildcards)
-    return jobs.restore(PATHS, *(p for p in points if not PATHS.is_compressed(p)))
+def kept(output):
+    """A checkpoint's folder, which Snakemake deletes after its last use with ``keep: evals``."""
+    return output if CONFIG.keep == "checkpoints" else temp(output)
 
 
 def existing(files):

@@ -10,9 +10,6 @@ if CONFIG.source == "world":
     MADE_DATA = f"{CONFIG.results}/world/world.json"
     MADE_MODEL = f"{CONFIG.results}/world/models/{{model}}"
 mirror_flag = local(flag("mirror-file", PATHS.mirror_file) or flag("mirror", MIRROR))
-calibration_options = lambda wildcards: jobs.calibration_options(
-    PATHS, wildcards.calibration
-)
 
 
 rule fetch_dataset:
@@ -89,33 +86,14 @@ rule build_calibration:
         runtime=minutes(30),
     params:
         depends=depends("build_calibration", "{calibration}"),
-        pairs_source=option("pairs_source", calibration_options),
-        pairs_data=option("pairs_data", calibration_options),
-        # --categories NAMES, or nothing
-        categories=lambda wildcards: flag(
-            "categories", calibration_options(wildcards)["categories"]
+        options=lambda wildcards: flags(
+            jobs.calibration_options(PATHS, wildcards.calibration)
         ),
-        # --texts-source NAME --texts-data FILE, or nothing
-        texts_data=lambda wildcards: " ".join(
-            flag(name.replace("_", "-"), calibration_options(wildcards)[name])
-            for name in ("texts_source", "texts_data")
-        ),
-        n_texts=option("n_texts", calibration_options),
-        max_tokens=option("max_tokens", calibration_options),
-        # --pair-tokens N, or nothing
-        pair_tokens=lambda wildcards: flag(
-            "pair-tokens", calibration_options(wildcards)["pair_tokens"]
-        ),
-        alignment=option("alignment", calibration_options),
-        control=option("control", calibration_options),
         trust=trust_flag,
         out=subpath(output.manifest, parent=True),
     shell:
         "python -m evenprune.steps build-calibration --model {input.model:q}"
-        " --pairs-source {params.pairs_source:q} --pairs-data {params.pairs_data:q}"
-        " {params.categories} {params.texts_data} --n-texts {params.n_texts}"
-        " --max-tokens {params.max_tokens} {params.pair_tokens} --alignment {params.alignment}"
-        " --control {params.control} {params.trust} --seed {wildcards.seed}"
+        " {params.options} {params.trust} --seed {wildcards.seed}"
         " --out {params.out:q} 2>&1 | tee {log:q}"
 
 

@@ -14,6 +14,7 @@ rule evaluate_checkpoint:
     """Run the configured benchmarks on one checkpoint."""
     input:
         ready=of_point(PATHS.ready),
+        model=ancient(of_point(PATHS.folder)),
         data=of_point(jobs.benchmark_sources, PATHS),
         judges=of_point(jobs.judge_sources, PATHS),
     output:
@@ -37,10 +38,8 @@ rule evaluate_checkpoint:
         depends=depends(
             "evaluate_checkpoint", "{model}/{method}/{regime}/{calibration}/s{seed}"
         ),
-        model=of_point(PATHS.folder),
         benchmarks=of_point(jobs.benchmarks_json, PATHS),
         trust=trust_flag,
-        restore=restored(lambda point: [point]),
         device=CONFIG.device,
         gpus=gpus_flag,
         # --serving-python: the interpreter of the benchmarks whose backend is vLLM, or nothing
@@ -48,30 +47,7 @@ rule evaluate_checkpoint:
         cache=local(f"{CONFIG.results}/.cache/vllm"),
         out=subpath(output.summary, parent=True),
     shell:
-        "( {params.restore} VLLM_CACHE_ROOT=$(realpath -m {params.cache:q})"
-        " python -m evenprune.steps evaluate-checkpoint --model {params.model:q}"
+        "VLLM_CACHE_ROOT=$(realpath -m {params.cache:q})"
+        " python -m evenprune.steps evaluate-checkpoint --model {input.model:q}"
         " --benchmarks {params.benchmarks:q} {params.trust} --device {params.device}"
-        " {params.gpus}"
-        " {params.vllm} --out {params.out:q} ) 2>&1 | tee {log:q}"
-
-
-rule release_evaluations:
-    """Delete the evaluations after the tables were made."""
-    input:
-        PATHS.table_files(),
-        PATHS.figure_files(),
-        PATHS.item_files(),
-        PATHS.world_files(),
-        evals=PATHS.evaluation_files(),
-    output:
-        released=PATHS.released_evaluations,
-    log:
-        "<results>/logs/release_evaluations.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
-    params:
-        evals=[PATHS.evaluation(point) for point in PATHS.checkpoints],
-    shell:
-        "python -m evenprune.steps release-evaluations --evals {params.evals:q}"
-        " --out {output.released:q} 2>&1 | tee {log:q}"
+        " {params.gpus} {params.vllm} --out {params.out:q} 2>&1 | tee {log:q}"

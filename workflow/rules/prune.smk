@@ -12,8 +12,10 @@ rule prune_model:
         pairs="<results>/calibration/{model}/{calibration}/s{seed}/pairs.jsonl",
         texts="<results>/calibration/{model}/{calibration}/s{seed}/texts.jsonl",
     output:
-        model=directory(
-            "<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/model"
+        model=kept(
+            directory(
+                "<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/model"
+            )
         ),
     log:
         "<results>/logs/prune_model/{model}/{method}/{regime}/{calibration}/s{seed}.log",
@@ -41,8 +43,7 @@ rule prune_model:
         "python -m evenprune.steps prune --model {input.model:q} --pairs {input.pairs:q}"
         " {params.texts} {params.flags} --regime {wildcards.regime}"
         " {params.trust} --seed {wildcards.seed} --device {params.device}"
-        " --work {params.work:q}"
-        " --out {output.model:q} 2>&1 | tee {log:q}"
+        " --work {params.work:q} --out {output.model:q} 2>&1 | tee {log:q}"
 
 
 rule prune_uncalibrated:
@@ -50,7 +51,9 @@ rule prune_uncalibrated:
     input:
         model="<results>/sources/models/{model}.json",
     output:
-        model=directory("<results>/pruned/{model}/{method}/{regime}/none/s{seed}/model"),
+        model=kept(
+            directory("<results>/pruned/{model}/{method}/{regime}/none/s{seed}/model")
+        ),
     log:
         "<results>/logs/prune_uncalibrated/{model}/{method}/{regime}/s{seed}.log",
     conda:
@@ -69,8 +72,7 @@ rule prune_uncalibrated:
     shell:
         "python -m evenprune.steps prune --model {input.model:q} {params.flags}"
         " --regime {wildcards.regime} {params.trust} --seed {wildcards.seed}"
-        " --device {params.device} --work {params.work:q}"
-        " --out {output.model:q} 2>&1 | tee {log:q}"
+        " --device {params.device} --work {params.work:q} --out {output.model:q} 2>&1 | tee {log:q}"
 
 
 rule check_pruned:
@@ -101,7 +103,11 @@ rule compare_masks:
     """Compare the masks of {wildcards.method} with those of SparseGPT."""
     input:
         check="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/check.json",
-        reference=of_point(PATHS.mask_reference),
+        reference_check=of_point(PATHS.mask_reference),
+        model=ancient(
+            "<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/model"
+        ),
+        reference=ancient(of_point(PATHS.mask_reference_folder)),
     output:
         masks="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/masks.csv",
     log:
@@ -116,35 +122,6 @@ rule compare_masks:
     params:
         depends=depends("compare_masks"),
         trust=trust_flag,
-        restore=restored(lambda point: (point, PATHS.mask_references[point])),
-        model=subpath(input.check, parent=True),
-        reference=subpath(input.reference, parent=True),
     shell:
-        "( {params.restore} python -m evenprune.steps compare-masks --model {params.model:q}/model"
-        " --reference {params.reference:q}/model {params.trust} --out {output.masks:q}"
-        " ) 2>&1 | tee {log:q}"
-
-
-rule release_checkpoint:
-    """Delete a pruned checkpoint after its last use."""
-    input:
-        of_point(PATHS.uses),
-    output:
-        released="<results>/pruned/{model}/{method}/{regime}/{calibration}/s{seed}/released.json",
-    log:
-        "<results>/logs/release_checkpoint/{model}/{method}/{regime}/{calibration}/s{seed}.log",
-    priority: 2
-    localrule: True
-    conda:
-        "../../environment.yml"
-    params:
-        model=of_point(PATHS.folder),
-        # --export DIR, or nothing
-        export=of_point(
-            lambda point: flag(
-                "export", PATHS.is_exported(point) and PATHS.exported(point)
-            )
-        ),
-    shell:
-        "python -m evenprune.steps release --model {params.model:q} {params.export}"
-        " --out {output.released:q} 2>&1 | tee {log:q}"
+        "python -m evenprune.steps compare-masks --model {input.model:q} --reference {input.reference:q}"
+        " {params.trust} --out {output.masks:q} 2>&1 | tee {log:q}"

@@ -10,9 +10,12 @@ rule export_sparse24:
     """Compress the 2:4 weights of a checkpoint, so that 2:4 kernels can serve it."""
     input:
         check="<results>/pruned/{model}/{method}/2of4/{calibration}/s{seed}/check.json",
+        model=ancient(
+            "<results>/pruned/{model}/{method}/2of4/{calibration}/s{seed}/model"
+        ),
     output:
-        export=directory(
-            "<results>/exported/{model}/{method}/2of4/{calibration}/s{seed}"
+        export=kept(
+            directory("<results>/exported/{model}/{method}/2of4/{calibration}/s{seed}")
         ),
     log:
         "<results>/logs/export_sparse24/{model}/{method}/2of4/{calibration}/s{seed}.log",
@@ -24,17 +27,16 @@ rule export_sparse24:
     params:
         depends=depends("export_sparse24"),
         trust=trust_flag,
-        restore=restored(lambda point: [point]),
-        model=subpath(input.check, parent=True),
     shell:
-        "( {params.restore} python -m evenprune.steps export-sparse24 --model {params.model:q}/model"
-        " {params.trust} --out {output.export:q} ) 2>&1 | tee {log:q}"
+        "python -m evenprune.steps export-sparse24 --model {input.model:q}"
+        " {params.trust} --out {output.export:q} 2>&1 | tee {log:q}"
 
 
 rule benchmark_serving:
     """Measure the speed and energy of a model's checkpoints in turn; nothing else runs meanwhile."""
     input:
         ready=of_model(lambda points: list(map(PATHS.served_ready, points))),
+        models=ancient(of_model(lambda points: list(map(PATHS.served_folder, points)))),
         prompts=PATHS.dataset(CONFIG.serving.dataset),
     output:
         efficiency="<results>/serving/{model}/efficiency.json",
@@ -56,16 +58,14 @@ rule benchmark_serving:
         # vLLM has an environment of its own, see config/README.md.
         python=local(SERVING_PYTHON),
         cache=local(f"{CONFIG.results}/.cache/vllm"),
-        models=of_model(lambda points: list(map(PATHS.served_folder, points))),
         names=of_model(lambda points: [point.key for point in points]),
         flags=lambda wildcards: jobs.serving_flags(CONFIG, wildcards.model),
         trust=trust_flag,
-        restore=restored_served,
         device=CONFIG.device,
         gpus=gpus_flag,
     shell:
-        "( {params.restore} VLLM_CACHE_ROOT=$(realpath -m {params.cache:q}) {params.python:q}"
-        " -m evenprune.steps benchmark-serving --model {params.models:q} --names {params.names:q}"
+        "VLLM_CACHE_ROOT=$(realpath -m {params.cache:q}) {params.python:q}"
+        " -m evenprune.steps benchmark-serving --model {input.models:q} --names {params.names:q}"
         " --prompts {input.prompts:q} {params.flags} {params.trust}"
         " --device {params.device} {params.gpus}"
-        " --out {output.efficiency:q} ) 2>&1 | tee {log:q}"
+        " --out {output.efficiency:q} 2>&1 | tee {log:q}"

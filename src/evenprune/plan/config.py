@@ -100,11 +100,10 @@ class Config(Section):
         description="GPUs that such a job asks Snakemake or the cluster for; null: 1 on `cuda`, "
         "none on `cpu`",
     )
-    keep: Literal["checkpoints", "evals", "tables"] = Field(
+    keep: Literal["checkpoints", "evals"] = Field(
         "checkpoints",
-        description="what the targets `all` and `tables` leave: `checkpoints` (everything), "
-        "`evals` (a pruned checkpoint is deleted after its last use, and pruned again when it is "
-        "needed), `tables` (the evaluations are deleted too)",
+        description="what a run leaves: `checkpoints` (everything), `evals` (a pruned checkpoint "
+        "is deleted after its last use, as Snakemake's `temp()`, and made again when it is needed)",
     )
     check_disk: bool = Field(
         True, description="stop before the first job where the checkpoints do not fit on the disk"

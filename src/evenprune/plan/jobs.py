@@ -116,33 +116,6 @@ def prune_flags(config: Config, point: Checkpoint) -> str:
     return _flags(flags)
 
 
-def restore(paths: Paths, *points: Checkpoint) -> str:
-    """Return the shell text that prunes deleted checkpoints again; nothing for base models.
-
-    It asks first, so that it costs nothing where they are there.
-    """
-    config, lines = paths.config, []
-    for point in points:
-        if point.is_base:
-            continue
-        folder = paths.folder(point)
-        words = ["--model", paths.model(point.model)]
-        if point.calibration != NO_CALIBRATION:
-            place = paths.calibration(point.model, point.calibration, point.seed)
-            words += ["--pairs", f"{place}/pairs.jsonl"]
-        texts = texts_file(paths, point) if point.calibration != NO_CALIBRATION else ""
-        words += ["--texts", texts] if texts else []
-        trusted = config.models[point.model].trust_remote_code
-        words += ["--trust-remote-code"] if trusted else []
-        words += ["--regime", point.regime, "--seed", str(point.seed), "--device", config.device]
-        words += ["--work", f"{config.results}/.partial", "--out", folder]
-        lines.append(
-            f"[ -e {shlex.quote(folder)}/manifest.json ] || python -m evenprune.steps restore "
-            f"{shlex.join(words)} {prune_flags(config, point)};"
-        )
-    return " ".join(lines)
-
-
 def texts_file(paths: Paths, point: Checkpoint) -> str:
     """Return the file of unpaired texts that a checkpoint is calibrated with, "" for none."""
     if not paths.config.calibrations[point.calibration].texts:

@@ -86,6 +86,11 @@ class Paths:
         """Return where a checkpoint's masks are compared with another one's."""
         return f"{self.results}/pruned/{point.key}/masks.csv"
 
+    def mask_reference_folder(self, point: Checkpoint) -> str:
+        """Return the SparseGPT checkpoint that a checkpoint's masks are compared with."""
+        self.mask_reference(point)
+        return self.folder(self.mask_references[point])
+
     def mask_reference(self, point: Checkpoint) -> str:
         """Return the check of the SparseGPT checkpoint that a checkpoint's masks are compared with.
 
@@ -142,21 +147,6 @@ class Paths:
         """Return the measurement of throughput and energy of a model's checkpoints."""
         return f"{self.results}/serving/{model}/efficiency.json"
 
-    def released(self, point: Checkpoint) -> str:
-        """Return what says that a pruned checkpoint was deleted after its last use."""
-        return f"{self.results}/pruned/{point.key}/released.json"
-
-    def uses(self, point: Checkpoint) -> list[str]:
-        """Return the files that a pruned checkpoint's folder is needed for."""
-        served = point in grids.serving_checkpoints(self.config)
-        compared = [one for one, other in self.mask_references.items() if point in (one, other)]
-        return [
-            self.ready(point),
-            f"{self.evaluation(point)}/summary.json",
-            *map(self.masks, compared),
-            *([self.efficiency(point.model)] if served else []),
-        ]
-
     # All files of a stage
 
     def calibration_files(self) -> list[str]:
@@ -183,19 +173,6 @@ class Paths:
     def evaluation_files(self) -> list[str]:
         """Return the summaries of all evaluations."""
         return [f"{self.evaluation(point)}/summary.json" for point in self.checkpoints]
-
-    def released_files(self) -> list[str]:
-        """Return what says that each pruned checkpoint, and the evaluations, were deleted, where
-        the configuration keeps none."""
-        if self.config.keep == "checkpoints":
-            return []
-        pruned = [self.released(point) for point in self.checkpoints if not point.is_base]
-        return [*pruned, *([self.released_evaluations] if self.config.keep == "tables" else [])]
-
-    @property
-    def released_evaluations(self) -> str:
-        """The file that says that the evaluations were deleted after the tables were made."""
-        return f"{self.results}/evals/released.json"
 
     def serving_files(self) -> list[str]:
         """Return the measurements of throughput and energy."""

@@ -156,7 +156,6 @@ class Graph:
             yield self._evaluation(point)
         yield from self._serving()
         yield from self._tables()
-        yield from self._releases()
 
     def _sources(self) -> Iterator[Job]:
         config, world = self.config, self.config.source == "world"
@@ -324,26 +323,6 @@ class Graph:
         yield Job("make_page", page, [page], shown, "make_page")
         if pdf:
             yield Job("make_paper", "paper.pdf", pdf, shown, "make_paper")
-
-    def _releases(self) -> Iterator[Job]:
-        """Yield what deletes checkpoints after their last use, where the run keeps none."""
-        paths = self.paths
-        for path in paths.released_files():
-            out = self.inside(path)
-            if path == paths.released_evaluations:
-                needs = [
-                    job.out for job in self._tables() if job.rule not in ("make_page", "make_paper")
-                ]
-                yield Job("release_evaluations", out, [out], needs, "release_evaluations")
-                continue
-            point = next(one for one in paths.checkpoints if paths.released(one) == path)
-            used = [self.inside(file).removesuffix("/summary.json") for file in paths.uses(point)]
-            size = self.sizes[point.model].bytes
-            yield Job(
-                *("release_checkpoint", out, [out], used, "release_checkpoint"),
-                makes=-size * (25 / 16 if paths.is_exported(point) else 1),
-                priority=2,
-            )
 
     # What is known of the calibration text
 
