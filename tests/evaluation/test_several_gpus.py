@@ -166,7 +166,6 @@ def test_an_export_is_served_from_one_gpu(monkeypatch, tmp_path):
     ("given", "gpus"),
     [
         ({"device": "cuda"}, 1),
-        ({"device": "cuda", "gpus_per_job": 0}, 0),
         ({"device": "cuda", "models": {"world": {"gpus": 4}}}, 4),
         ({"models": {"world": {"gpus": 4}}}, 0),
     ],

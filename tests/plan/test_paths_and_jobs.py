@@ -134,8 +134,6 @@ def test_the_pdf_is_made_where_it_can_be_or_as_the_configuration_says(pdf, possi
     [
         ({}, 0, False),
         ({"device": "cuda"}, 1, True),
-        ({"device": "cuda", "gpus_per_job": 2}, 2, True),
-        ({"device": "cuda", "gpus_per_job": 0}, 0, True),
         ({"device": "cuda", "serving": {"sparse24": False}}, 1, False),
         ({"serving": {"sparse24": True}}, 0, True),
     ],
@@ -150,9 +148,7 @@ def test_the_device_of_the_configuration_decides_not_this_machine(changes, gpus,
     assert Paths(config).served_ready(DENSE) == "out/sources/models/m.json"
 
 
-def test_gpus_for_jobs_on_the_cpu_are_an_error():
-    with pytest.raises(UserError, match="gpus_per_job: got 1, but device is cpu"):
-        configured(gpus_per_job=1)
+def test_the_device_is_named():
     with pytest.raises(UserError, match="device: got 'auto', allowed are cpu, cuda"):
         configured(device="auto")
 
@@ -286,7 +282,7 @@ def test_the_run_sheet_is_read_as_it_was_written(paths, tmp_path):
     assert run_sheet.files[DEBIAS]["masks"] == paths.masks(DEBIAS)
     assert run_sheet.files[DENSE]["check"] is None
     assert set(run_sheet.experiments) == {"one", "two"}
-    local = {"mirror": "/m", "lock": "l", "device": "cuda", "gpus_per_job": 2, "threads": 9}
+    local = {"mirror": "/m", "lock": "l", "device": "cuda", "threads": 9}
     spread = {name: {**entry, "gpus": 4} for name, entry in RAW["models"].items()}
     local |= {"models": spread}
     assert contents(Paths(configured(**local, pdf=False))) == contents(paths)

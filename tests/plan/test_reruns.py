@@ -104,7 +104,6 @@ def pruned_by(raw, *methods):
         {"lock": "other.json"},
         {"threads": 3},
         {"pdf": False},
-        {"gpus_per_job": 2},
         {"models": {"qwen2.5-7b-it": {"gpus": 2}}},
         {"serving": {"python": "/usr/bin/python3"}},
     ],
@@ -172,10 +171,6 @@ def test_what_is_only_shown_is_only_in_the_sheet(before, raw, changes):
     kept = set(after) & set(before["paper"])
     found = {rule for rule, job in kept if after[rule, job] != before["paper"][rule, job]}
     assert found == {"write_run_sheet"}
-
-
-def test_another_limit_of_items_makes_only_them_again(before, raw):
-    assert changed(before, raw, items_megabytes=50) == {**WORDS, "make_items": 1}
 
 
 def test_another_place_of_the_mirror_makes_nothing_again(before, raw):

@@ -232,12 +232,3 @@ def test_the_items_of_a_run_are_its_records_with_the_texts_of_its_data(root, mon
     again = (root / "items.json").read_bytes()
     made(root, monkeypatch)
     assert (root / "items.json").read_bytes() == again
-
-
-@pytest.mark.parametrize("given", ["0", "-1", "nan"])
-def test_a_limit_that_is_none_is_refused(root, monkeypatch, capsys, given):
-    monkeypatch.chdir(root)
-    words = ["--run-sheet", "results/run_sheet.json", f"--megabytes={given}", "--out", "x.json"]
-    assert main(["make-items", *words]) == 2
-    assert "expected --megabytes above 0" in capsys.readouterr().err
-    assert not (root / "x.json").exists()

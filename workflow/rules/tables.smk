@@ -180,10 +180,9 @@ rule make_items:
         runtime=minutes(30),
     params:
         depends=depends("make_items"),
-        megabytes=CONFIG.items_megabytes,
     shell:
         "python -m evenprune.steps make-items --run-sheet {input.run_sheet:q}"
-        " --megabytes {params.megabytes} --out {output.answers:q} 2>&1 | tee {log:q}"
+        " --out {output.answers:q} 2>&1 | tee {log:q}"
 
 
 rule make_page:

@@ -126,9 +126,15 @@ class ModelEntry(Section):
         description="true for the models that the workflow makes itself, `world` and `world-small`",
     )
     dtype: Dtype = Field("auto", description="dtype of evaluation; `auto`: the checkpoint's")
-    chat_template: bool = Field(False, description="apply the tokenizer's chat template to prompts")
+    chat_template: bool = Field(
+        False,
+        description="apply the tokenizer's chat template to prompts, for a model that answers only "
+        "chats, of benchmarks that leave it open",
+    )
     bos: Bos = Field(
-        "auto", description="BOS token before a text, of benchmarks that leave it open"
+        "auto",
+        description="BOS token before a text, of benchmarks that leave it open; for a model whose "
+        "tokenizer does otherwise than it was trained",
     )
     protocol: dict[Literal[TASKS], ModelProtocol] = Field(  # type: ignore[valid-type]
         {},
@@ -241,7 +247,9 @@ class DatasetEntry(Section):
     """A data set that benchmarks and calibrations can name."""
 
     mirror: Annotated[str, _folder_under("MIRROR/data")] | None = Field(
-        None, description="folder under `MIRROR/data`, without `..`; null: the name"
+        None,
+        description="folder under `MIRROR/data` where yours calls it otherwise, without `..`; "
+        "null: the name",
     )
     hub: HubEntry | None = Field(None, description="repository and parts; null: mirror only")
     package: PackageData | None = Field(

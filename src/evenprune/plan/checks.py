@@ -93,7 +93,6 @@ def all_errors(raw: Mapping[str, Any]) -> list[str]:
         *calibration_errors(raw),
         *block_size_errors(raw),
         *released_errors(raw),
-        *device_errors(raw),
     ]
 
 
@@ -349,14 +348,3 @@ def released_errors(raw: Mapping[str, Any]) -> list[str]:
                         "'released-2026', the authors' code, which pads"
                     ] = None
     return list(lines)
-
-
-def device_errors(raw: Mapping[str, Any]) -> list[str]:
-    """Return an error where jobs on the CPU are to ask for GPUs."""
-    count, device = raw.get("gpus_per_job"), raw.get("device", "cpu")
-    if type(count) is int and count > 0 and device == "cpu":
-        return [
-            f"gpus_per_job: got {count}, but device is cpu, whose jobs use none; set device: cuda, "
-            "or remove gpus_per_job"
-        ]
-    return []

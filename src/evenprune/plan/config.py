@@ -92,13 +92,7 @@ class Config(Section):
     device: Literal["cpu", "cuda"] = Field(
         "cpu",
         description="where pruning, evaluation and serving run; a job that is to use `cuda` and "
-        "finds no GPU stops",
-    )
-    gpus_per_job: int | None = Field(
-        None,
-        ge=0,
-        description="GPUs that such a job asks Snakemake or the cluster for; null: 1 on `cuda`, "
-        "none on `cpu`",
+        "finds no GPU stops, another one asks Snakemake or the cluster for one GPU",
     )
     keep: Literal["checkpoints", "evals"] = Field(
         "checkpoints",
@@ -106,7 +100,9 @@ class Config(Section):
         "is deleted after its last use, as Snakemake's `temp()`, and made again when it is needed)",
     )
     check_disk: bool = Field(
-        True, description="stop before the first job where the checkpoints do not fit on the disk"
+        True,
+        description="stop before the first job where the checkpoints do not fit on the disk; false "
+        "where the system does not know how much there is",
     )
     threads: int = Field(1, ge=1, description="CPU threads of one pruning or evaluation job")
     world: World = Field(World(), description="the invented world")
@@ -133,13 +129,8 @@ class Config(Section):
     )
     pdf: bool | Literal["auto"] = Field(
         "auto",
-        description="make `paper.pdf` of all tables and figures; `auto`: where LaTeX is installed",
-    )
-    items_megabytes: float = Field(
-        3.0,
-        gt=0,
-        description="most that the single items of `report/paper.html` may take; beyond it a "
-        "sample is shown, items first to which pruning changed the answer",
+        description="make `paper.pdf` of all tables and figures; `auto`: where LaTeX is installed; "
+        "false where only the tables are wanted",
     )
     serving: Serving = Field(Serving(), description="throughput, energy, CO2")
 

@@ -100,7 +100,7 @@ def _simulated(
     try:
         return simulate(jobs, seconds, cores, gpus)
     except ValueError as error:
-        raise UserError(f"no plan: {error}; give more GPUs, or lower gpus_per_job") from None
+        raise UserError(f"no plan: {error}; give more GPUs") from None
 
 
 def costs(schedule: Schedule, prices: Prices) -> dict[str, float | None]:

@@ -19,15 +19,12 @@ from .serving_keys import Measured
 
 def gpus_per_job(config: Config) -> int:
     """Return how many GPUs a pruning, evaluation or serving job asks for."""
-    if config.device == "cpu":
-        return 0
-    return 1 if config.gpus_per_job is None else config.gpus_per_job
+    return 0 if config.device == "cpu" else 1
 
 
 def gpus_for(config: Config, model: str) -> int:
     """Return how many GPUs an evaluation or serving job of a model asks for."""
-    several = config.models[model].gpus
-    return several if several > 1 and config.device != "cpu" else gpus_per_job(config)
+    return gpus_per_job(config) * config.models[model].gpus
 
 
 def mirror(config: Config) -> str | list[str] | None:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from .paths import Paths
 
 # What lies or runs where on this machine, and what else changes no table.
-LOCAL = {*("mirror", "lock", "device", "gpus_per_job", "threads", "pdf", "keep", "check_disk")}
+LOCAL = {*("mirror", "lock", "device", "threads", "pdf", "keep", "check_disk")}
 # What decides how numbers are shown, and where; and words of the entries.
-SHOWN = ("title", "tables", "figures", "controls", "results", "items_megabytes")
+SHOWN = ("title", "tables", "figures", "controls", "results")
 WORDS = {
     "models": ("label", "params", "instruction_tuned", "multilingual", "licence"),
     "methods": ("label",),

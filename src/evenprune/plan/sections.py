@@ -20,7 +20,9 @@ class World(Section):
 
     seed: int = Field(0, ge=0, description="seed of the generator and of the training")
     leans: Literal["planted", "none"] = Field(
-        "planted", description="`none`: the same items and texts, but no prejudice is planted"
+        "planted",
+        description="`none`: the same items and texts, but no prejudice is planted; "
+        "what a method finds there is an artefact",
     )
     retrain: bool = Field(
         False,

@@ -69,7 +69,7 @@ def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
             ]
             for figure in config.figures
         },
-        ("make_items", ALL): [config.items_megabytes, code("reporting.make_items")],
+        ("make_items", ALL): code("reporting.make_items"),
         ("make_page", ALL): code("reporting.make_page"),
         ("make_paper", ALL): code("reporting.make_paper"),
         **_world_page(paths),

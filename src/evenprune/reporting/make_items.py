@@ -2,7 +2,7 @@
 
 ``--out`` gets JSON: ``sets``, what there is of each benchmark, and ``blocks``, texts and answers,
 each compressed. Benchmarks whose records hold answers to compare are in it (``items/texts.py``):
-no perplexities and no generated answers. Where all items take more than ``--megabytes``, a sample
+no perplexities and no generated answers. Where all items take more than ``MEGABYTES``, a sample
 is: items that pruning changed the answer to come first.
 """
 
@@ -35,7 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``make-items``."""
     add = parser.add_argument
     add("--run-sheet", type=Path, required=True, help="run_sheet.json, written by the workflow")
-    add("--megabytes", type=float, default=MEGABYTES, help="limit of all items together")
     add("--out", type=Path, required=True, help="the items, a .json file")
 
 
@@ -95,9 +94,7 @@ def item_sets(sheet: RunSheet) -> Iterator[ItemSet]:
 def run(args: argparse.Namespace) -> None:
     """Run ``make-items``."""
     check_file(args.out, [args.run_sheet])
-    if not args.megabytes > 0:
-        raise UserError(f"expected --megabytes above 0, got {args.megabytes:g}; give a size")
-    packed = fit(list(item_sets(read_run_sheet(args.run_sheet))), round(args.megabytes * 1e6))
+    packed = fit(list(item_sets(read_run_sheet(args.run_sheet))), round(MEGABYTES * 1e6))
     content = {"sets": packed.sets, "blocks": packed.blocks, "seed": SEED}
     write_text(args.out, canonical_json(content) + "\n")
     shown = sum(one["shown"] for one in packed.sets)
