@@ -132,6 +132,26 @@ def model(tmp_path_factory):
     return str(folder)
 
 
+def test_code_in_a_task_runs_only_where_it_is_allowed(model, tmp_path, capsys):
+    tasks, mark = tmp_path / "tasks", tmp_path / "ran"
+    tasks.mkdir()
+    rows = [{"question": "2 + 2 =", "options": ["3", "4"], "answer": 1}]
+    facts = {"data": write(tasks / "sums.jsonl", rows), "kind": "multiple_choice"}
+    facts |= {"target": "answer", "more": "doc_to_choice: options", "metric": "acc"}
+    code = f"os.makedirs('{mark}', exist_ok=True)"
+    attack = "{{cycler.__init__.__globals__." + code + "}}"
+    text = TASK.format(**facts).replace("{{question}}", attack)
+    (tasks / "own.yaml").write_text(text)
+    command = ["evaluate", "--model", model, "--device", "cpu", "--benchmark", "lm_eval"]
+    command += ["--data", str(tasks), "--name", "own_sums", "--out", str(tmp_path / "out")]
+    assert main(command) == 2
+    assert "can run code" in capsys.readouterr().err
+    assert not mark.exists()
+    # Positive control: this task would have run it.
+    main([*command, "--trust-tasks"])
+    assert mark.exists()
+
+
 @pytest.mark.slow
 def test_the_command_runs_both(model, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
@@ -153,7 +173,7 @@ def test_the_command_runs_both(model, tmp_path, capsys, monkeypatch):
     facts |= {"kind": "generate_until", "target": '"{{answer}}"', "metric": "exact_match"}
     facts["more"] = 'generation_kwargs: {until: ["\\n"], max_gen_toks: 2, do_sample: false}'
     (tasks / "gen.yaml").write_text(TASK.format(**facts).replace("own_sums", "own_gen"))
-    named = [*evaluate, "--benchmark", "lm_eval", "--data", str(tasks)]
+    named = [*evaluate, "--benchmark", "lm_eval", "--data", str(tasks), "--trust-tasks"]
     out = tmp_path / "lm"
     assert main([*named, "--name", "own_sums", "--limit", "2", "--out", str(out)]) == 0
     result = json.loads((out / "metrics.json").read_text())

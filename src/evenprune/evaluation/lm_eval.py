@@ -108,6 +108,11 @@ class LmEval(Task):
         """Return the files of the folder of YAML tasks; none for a task that lm-eval ships."""
         if data == NOWHERE:
             return []
+        if not spec.trust_tasks:
+            raise UserError(
+                f"the files of tasks in {data} can run code (templates, functions); read them, "
+                "then allow it with trust_tasks: true (--trust-tasks)"
+            )
         if not data.is_dir():
             raise UserError(
                 f"expected a folder of YAML tasks for lm-eval at {data}, got a file; give its "

@@ -42,8 +42,8 @@ class Protocol(Asked):
         return self.model_copy(update=changes)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the options as plain values, ``name`` only where there is one."""
-        return self.model_dump(exclude={"name"} if self.name is None else None)
+        """Return the options as plain values, those of lm-eval's tasks only where they are set."""
+        return self.model_dump(exclude={k for k in ("name", "trust_tasks") if not getattr(self, k)})
 
 
 @dataclass(frozen=True)

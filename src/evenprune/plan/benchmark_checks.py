@@ -23,6 +23,10 @@ def benchmark_faults(entry: Mapping[str, Any]) -> Faults:
         yield "name", "is missing; name one of lm-eval's tasks, as in arc_easy"
     if task != LM_EVAL and entry.get("name") is not None:
         yield "name", f"only the task {LM_EVAL} has it, this is the task {task!r}; leave it out"
+    if task != LM_EVAL and entry.get("trust_tasks"):
+        yield "trust_tasks", f"only the task {LM_EVAL} has it; leave it out"
+    if task == LM_EVAL and entry.get("dataset") and not entry.get("trust_tasks"):
+        yield "trust_tasks", "is missing: files of tasks can run code; read them, then set it true"
     for key in JUDGE_KEYS:
         if entry.get(key) not in (None, False) and task not in JUDGED:
             tasks = " and ".join(JUDGED)

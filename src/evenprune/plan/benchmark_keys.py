@@ -24,6 +24,11 @@ class Asked(Section):
     name: str | None = Field(
         None, min_length=1, description="`lm_eval`: name of one of its tasks or groups; required"
     )
+    trust_tasks: bool = Field(
+        False,
+        description="`lm_eval`: load tasks out of a folder of YAML files, whose templates and "
+        "functions can run any code; read them first",
+    )
     limit: int | None = Field(
         None, ge=1, description="number of items, a seeded sample, stated in the tables; null: all"
     )
