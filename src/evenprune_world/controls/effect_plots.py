@@ -1,7 +1,7 @@
 """The two figures of the page: bias against perplexity, and every checkpoint's effects."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -89,28 +89,28 @@ def frontier_figure(
                 )  # fmt: skip
             axis.grid(axis="y")
             axis.locator_params(axis="x", nbins=4)
-            if row == 0:
-                axis.set_title(REGIME_LABELS[regime])
-            if column == 0:
-                axis.set_ylabel(metric.label.replace("slope ", "slope\n"))
-            if row == len(COMPARED) - 1:
-                axis.set_xlabel("perplexity, change (%)")
+        axes[row][0].set_ylabel(metric.label.replace("slope ", "slope\n"))
+    for column, regime in enumerate(regimes):
+        axes[0][column].set_title(REGIME_LABELS[regime])
+        axes[-1][column].set_xlabel("perplexity, change (%)")
     for (side, index), held in spans.items():
         margin = 0.08 * (max(held) - min(held) or 1.0)
         ends = min(held) - margin, max(held) + margin
         for axis in axes[:, index] if side == "x" else axes[index]:
             axis.set(**{f"{side}lim": ends})
-    _legend(figure, axes.ravel())
+    entries: dict[str, Any] = {}
+    for axis in axes.ravel():
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=2)
     return figure
 
 
 def _line_label(run_sheet: RunSheet, line: Line, with_calibration: bool) -> str:
     if line.control:
         return f"{METHOD_LABELS[line.method]}: {CONTROL_LABELS[line.control]}"
-    label = METHOD_LABELS[line.method]
-    if not with_calibration:
-        return label
-    return f"{label}, {calibration_label(run_sheet, line.calibration, texts=False)}"
+    calibration = calibration_label(run_sheet, line.calibration, texts=False)
+    return METHOD_LABELS[line.method] + with_calibration * f", {calibration}"
 
 
 def effects_figure(run_sheet: RunSheet, found: Sequence[Effect]) -> Figure:
@@ -130,17 +130,14 @@ def effects_figure(run_sheet: RunSheet, found: Sequence[Effect]) -> Figure:
             point = one.contrast.candidate
             base = base_method(config, point.method)
             color = "0.55" if is_control(config, point) else COLORS[base]
-            low = max(0.0, one.effect - one.ci.low)
-            high = max(0.0, one.ci.high - one.effect)
+            ends = one.effect - one.ci.low, one.ci.high - one.effect
             axis.errorbar(
                 [metric.scale * one.effect], [rows[point]],
-                xerr=[[metric.scale * low], [metric.scale * high]], color=color,
+                xerr=[[metric.scale * max(0.0, end)] for end in ends], color=color,
                 marker=MARKERS[base], markersize=3, elinewidth=0.8, linestyle="none",
             )  # fmt: skip
-            axis.plot(
-                [metric.scale * value for value in one.by_world],
-                [rows[point] - 0.25] * len(one.by_world), ".", markersize=1.5, color=color,
-            )  # fmt: skip
+            values, height = [metric.scale * value for value in one.by_world], rows[point] - 0.25
+            axis.plot(values, [height] * len(values), ".", markersize=1.5, color=color)
         axis.axvline(0, color="0.4", linewidth=0.7, linestyle="--")
         axis.set_title(TITLES.get(name, metric.label.replace(" ", "\n", 1)), fontsize=7)
         axis.locator_params(axis="x", nbins=3)
@@ -153,11 +150,3 @@ def effects_figure(run_sheet: RunSheet, found: Sequence[Effect]) -> Figure:
     axes[0].set_yticks(range(len(rows)), [", ".join(place_words(run_sheet, p)) for p in rows])
     axes[0].invert_yaxis()
     return figure
-
-
-def _legend(figure: Figure, axes: Iterable[Any]) -> None:
-    entries: dict[str, Any] = {}
-    for axis in axes:
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            entries.setdefault(label, handle)
-    figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=2)

@@ -13,17 +13,13 @@ from evenprune.reporting.labels import REGIME_LABELS, calibration_label, method_
 
 from .contrasts import control_kind, control_of, is_control, strength
 from .effects import Effect
-from .frontier import Line, Matched
+from .frontier import Matched
 from .sums import BY_NAME, PAIRS, Measure
 
 REGIME_ORDER = tuple(REGIME_LABELS)
 MARKS = {
-    "better": "▲",
-    "worse": "▼",
-    "better in these worlds": "△",
-    "worse in these worlds": "▽",
-    "undefined": "undefined",
-}
+    "better": "▲", "worse": "▼", "better in these worlds": "△", "worse in these worlds": "▽",
+}  # fmt: skip
 # What a measure of bias is called in a sentence.
 SPOKEN = {
     "abs_slope_stereoset": "slope in StereoSet's sentences",
@@ -75,10 +71,7 @@ def select(
     """Return one kind's effects (of one metric) in the order of the tables."""
     config = run_sheet.config
     chosen = [one for one in found if one.contrast.kind == kind and name in (None, one.metric.name)]
-    return sorted(
-        chosen,
-        key=lambda one: (order(config, one.contrast.candidate), one.contrast.reference),
-    )
+    return sorted(chosen, key=lambda x: (order(config, x.contrast.candidate), x.contrast.reference))
 
 
 def place_words(run_sheet: RunSheet, point: Checkpoint) -> tuple[str, str, str]:
@@ -137,13 +130,11 @@ class Findings:
             return "no", "higher than without the method"
         if not own.startswith("better"):
             return "not shown", "not lower than without the method"
-        lost = [
-            control_words(self.config, self.point, one.contrast.reference)
-            for one in self.controls
-            if not one.verdict.startswith("better")
-        ]
+        lost = [one for one in self.controls if not one.verdict.startswith("better")]
         if lost:
-            return "not shown", f"not lower than the control ({', '.join(lost)})"
+            references = (one.contrast.reference for one in lost)
+            names = ", ".join(control_words(self.config, self.point, other) for other in references)
+            return "not shown", f"not lower than the control ({names})"
         if not self.controls:
             return "not shown", "lower than without the method, but no control was run"
         said = [own, *(one.verdict for one in self.controls)]
@@ -152,36 +143,32 @@ class Findings:
 
     def costs(self) -> str:
         """Return what the method costs beside what it is without, in words."""
-        points = [
-            f"{shown(self.plain[name].effect, BY_NAME[name])} points {label}"
-            for name, label in (("mmlu", "MMLU"), ("acc_dis", "disambiguated"))
-        ]
-        return ", ".join([f"{percent(np.expm1(self.plain['nll'].effect), 1)} perplexity", *points])
+        loss, known, settled = (self.plain[name] for name in ("nll", "mmlu", "acc_dis"))
+        return (
+            f"{percent(np.expm1(loss.effect), 1)} perplexity, "
+            f"{shown(known.effect, known.metric)} points MMLU, "
+            f"{shown(settled.effect, settled.metric)} points disambiguated"
+        )
 
     def spills(self) -> str:
         """Return how the other measures of bias change, where a difference is shown."""
-        changed = [
-            f"{SPOKEN[name]} {percent(one.relative)}"
-            + (" (seen in calibration)" if was_seen(self.config, self.point, one.metric) else "")
-            for name, one in self.plain.items()
-            if name in SPOKEN
-            and name != self.metric
-            and one.verdict.startswith(("better", "worse"))
-        ]
+        changed = []
+        for name in [name for name in SPOKEN if name != self.metric]:
+            one = self.plain[name]
+            if one.verdict.startswith(("better", "worse")):
+                seen = was_seen(self.config, self.point, one.metric)
+                words = f"{SPOKEN[name]} {percent(one.relative)}"
+                changed.append(words + " (seen in calibration)" * seen)
         return "; ".join(changed) or "no other measure"
 
     def row(self) -> list[str]:
         """Return the verdict's row on the page."""
         own = self.plain[self.metric]
-        verdict, why = self.verdict()
-        change = (
-            f"{shown(own.reference, own.metric, False)} → {shown(own.value, own.metric, False)} "
-            f"({percent(own.relative)})"
-        )
+        before, after = (shown(x, own.metric, False) for x in (own.reference, own.value))
+        measure = f"{SPOKEN[self.metric]}: {before} → {after} ({percent(own.relative)})"
         abstained = shown(self.plain["abstained"].effect, BY_NAME["abstained"])
-        measure = f"{SPOKEN[self.metric]}: {change}"
-        words = place_words(self.run_sheet, self.point)
-        return [*words, verdict, why, measure, self.costs(), abstained, self.spills()]
+        words = *place_words(self.run_sheet, self.point), *self.verdict()
+        return [*words, measure, self.costs(), abstained, self.spills()]
 
 
 ROW_HEADS = (
@@ -193,12 +180,11 @@ ROW_HEADS = (
 def findings(run_sheet: RunSheet, found: Sequence[Effect]) -> list[Findings]:
     """Return the findings on every candidate that has a checkpoint without the method."""
     config = run_sheet.config
-    points = {one.contrast.candidate for one in found if one.contrast.kind == "plain"}
-    chosen = [point for point in points if not is_control(config, point)]
-    chosen = [point for point in chosen if strength(config, point.method)]
+    points = dict.fromkeys(one.contrast.candidate for one in select(run_sheet, found, "plain"))
     return [
         Findings(run_sheet, found, point)
-        for point in sorted(chosen, key=lambda point: order(config, point))
+        for point in points
+        if not is_control(config, point) and strength(config, point.method)
     ]
 
 
@@ -209,25 +195,20 @@ def answer(run_sheet: RunSheet, found: Sequence[Effect]) -> list[str]:
         return [
             "This run has no method against bias beside what it is without, so nothing is said."
         ]
-    lines = []
+    lines, rest = [], []
     for one in every:
         verdict, _ = one.verdict()
+        regime, method, calibration = place_words(run_sheet, one.point)
+        name = f"{method} ({regime}, {calibration})"
         if verdict.startswith("yes"):
-            regime, method, calibration = place_words(run_sheet, one.point)
-            own = one.plain[one.metric]
-            lines.append(
-                f"{method} ({regime}, {calibration}) lowers bias: {verdict}: "
-                f"{SPOKEN[one.metric]} {percent(own.relative)}; costs {one.costs()}; spills over "
-                f"to {one.spills()}."
-            )
-    rest = [one for one in every if not one.verdict()[0].startswith("yes")]
+            change = f"{SPOKEN[one.metric]} {percent(one.plain[one.metric].relative)}"
+            costs = f"costs {one.costs()}; spills over to {one.spills()}"
+            lines.append(f"{name} lowers bias: {verdict}: {change}; {costs}.")
+        else:
+            rest.append(f"{name}: {verdict}")
     if rest:
-        names = [
-            "{1} ({0}, {2}): {3}".format(*place_words(run_sheet, one.point), one.verdict()[0])
-            for one in rest
-        ]
-        lines.append(f"Of {len(every)} checkpoints {len(rest)} are not shown to lower bias: "
-                     + "; ".join(names) + ".")  # fmt: skip
+        head = f"Of {len(every)} checkpoints {len(rest)} are not shown to lower bias"
+        lines.append(f"{head}: {'; '.join(rest)}.")
     return lines
 
 
@@ -244,16 +225,9 @@ def checks(run_sheet: RunSheet, found: Sequence[Effect]) -> list[str]:
         ):
             regime, method, _ = place_words(run_sheet, point)
             word = "raises" if one.verdict.startswith("worse") else "does not raise"
-            lines.append(
-                f"{method} ({regime}), a reversed sign, {word} the {SPOKEN[one.metric.name]}: "
-                f"{effect_text(one)}."
-            )
+            measure = f"the {SPOKEN[one.metric.name]}: {effect_text(one)}"
+            lines.append(f"{method} ({regime}), a reversed sign, {word} {measure}.")
     return lines
-
-
-def line_label(line: Line) -> str:
-    """Return a line's name beside the others of its method."""
-    return CONTROL_LABELS[line.control] if line.control else "the method"
 
 
 def matched_rows(run_sheet: RunSheet, found: Sequence[Effect]) -> list[list[str]]:
@@ -263,17 +237,11 @@ def matched_rows(run_sheet: RunSheet, found: Sequence[Effect]) -> list[list[str]
         pairs.setdefault(one.contrast, {})[one.metric.name] = one
     rows = [["regime", "method", "calibration", "budget", "against", *SPOKEN.values()]]
     for pair, by_name in pairs.items():
-        line, other = pair.candidate, pair.reference
-        regime = REGIME_LABELS[line.points[1].regime]
-        against = line_label(other) if other.control else "without it"
-        rows.append(
-            [
-                regime,
-                line.method,
-                calibration_label(run_sheet, line.calibration),
-                f"{percent(pair.budget)} perplexity",
-                against,
-                *(effect_text(by_name[name]) for name in SPOKEN),
-            ]
-        )
+        line = pair.candidate
+        place = REGIME_LABELS[line.points[1].regime], line.method
+        calibration = calibration_label(run_sheet, line.calibration)
+        against = CONTROL_LABELS.get(pair.reference.control, "without it")
+        texts = (effect_text(by_name[name]) for name in SPOKEN)
+        budget = f"{percent(pair.budget)} perplexity"
+        rows.append([*place, calibration, budget, against, *texts])
     return rows
