@@ -304,7 +304,9 @@ def test_a_caption_is_made_again_where_it_stands(before, raw, package, monkeypat
     # Figures carry none: captions stand under them in the document alone.
     monkeypatch.setitem(shown.FIGURES, "masks", shown.FIGURES["masks"] | changed)
     assert again(before["paper"], planned(raw["paper"])) == {"make_table": 1}
-    found = edited(before, raw, package, "reporting/tables.yaml", "BBQ by", "By")
+    found = edited(
+        before, raw, package, "reporting/tables.yaml", "BBQ by condition", "By condition"
+    )
     assert found == {"make_table": 1, "make_page": 1, "make_paper": 1}
 
 

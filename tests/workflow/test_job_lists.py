@@ -327,7 +327,7 @@ AGAIN = {
     ),
     "label": (label, (WORDS, TABLES)),
     "table": (
-        lambda run: run.edit("reporting/tables.yaml", "BBQ by", "By"),
+        lambda run: run.edit("reporting/tables.yaml", "BBQ by condition", "By condition"),
         ("tables/bbq", r"report/paper\.html"),
     ),
 }

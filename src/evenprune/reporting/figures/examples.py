@@ -11,6 +11,7 @@ from ...base.errors import UserError
 from ...base.reading import expected_form
 from ...plan.run_sheet import RunSheet
 from ...stats.records import read_records
+from ..described import experiment_of
 from ..fields import category_order
 from ..labels import CATEGORY_LABELS, REGIME_LABELS, method_label, model_label
 from ..plots import WIDTH, Drawing, add_legend
@@ -30,7 +31,7 @@ def draw(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
     the three checkpoints.
     """
     benchmark = run_sheet.primary("unqover")
-    experiment = "main" if "main" in run_sheet.experiments else next(iter(run_sheet.experiments))
+    experiment = experiment_of(run_sheet, ("main", "*"))
     points = run_sheet.experiment(experiment, f"the figure {slug}")
     three = None if benchmark is None else _three(run_sheet, groups(points))
     if benchmark is None or three is None:

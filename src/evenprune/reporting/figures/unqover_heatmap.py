@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from ...base.errors import UserError
 from ...plan.run_sheet import RunSheet
+from ..described import experiment_of
 from ..fields import category_order
 from ..labels import CATEGORY_LABELS, REGIME_LABELS, method_label, model_label
 from ..plots import WIDTH, Drawing, write_values
@@ -29,7 +30,7 @@ def draw(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
             f"the figure {slug} shows UnQover, but the configuration has no benchmark with task "
             "unqover; add one or leave the figure out"
         )
-    experiment = "main" if "main" in run_sheet.experiments else next(iter(run_sheet.experiments))
+    experiment = experiment_of(run_sheet, ("main", "*"))
     points = run_sheet.experiment(experiment, f"the figure {slug}")
     results.require(points)
     metric = run_sheet.headline(benchmark)
