@@ -212,7 +212,7 @@ def compare_files(
             )
 
 
-def source_folder(path: Path | str, verify: bool = False) -> Path:
+def source_folder(path: Path | str) -> Path:
     """Return the folder that ``path`` stands for, its files being those of the record.
 
     ``path`` is a folder, or the record (JSON with the key ``folder``) that fetch-dataset
@@ -232,7 +232,7 @@ def source_folder(path: Path | str, verify: bool = False) -> Path:
             f"{shown(record['folder'])}; run {again(path)}"
         )
     folder = _recorded_folder(path, record)
-    _compare_with_record(path, record, folder, verify)
+    _compare_with_record(path, record, folder)
     return folder / str(record["file"]) if "file" in record else folder
 
 
@@ -285,7 +285,7 @@ def recorded_checksums(record: Mapping[str, Any], path: Path | str) -> dict[str,
     return {name: entry["sha256"] for name, entry in files.items()}
 
 
-def _compare_with_record(path: Path, record: Mapping[str, Any], folder: Path, verify: bool) -> None:
+def _compare_with_record(path: Path, record: Mapping[str, Any], folder: Path) -> None:
     recorded = recorded_checksums(record, path)
     world = folder.parent.parent / "world.json"
     if record.get("origin") == "world":
@@ -293,7 +293,7 @@ def _compare_with_record(path: Path, record: Mapping[str, Any], folder: Path, ve
         remedy = f"make the world again: run {again(world)}"
     else:
         remedy = f"put the recorded files back, or record these: run {again(path)}"
-    compare_files(folder, recorded, path, remedy, verify)
+    compare_files(folder, recorded, path, remedy)
     kind = None if "file" in record else _kind(record)
     added = sorted(set(source_files(kind, folder)) - set(recorded)) if kind else []
     if added:
