@@ -384,7 +384,7 @@ def test_no_task_of_lm_eval_is_taken_from_a_results_folder(repo, tmp_path, monke
     config = small_config(repo, tmp_path).model_dump(
         mode="json", exclude={"mirror", "lock", "device", "threads"}
     )
-    own = {"task": "lm_eval", "dataset": "mine", "name": "mine"}
+    own = {"task": "lm_eval", "dataset": "mine", "name": "mine", "trust_tasks": True}
     config["benchmarks"] |= {"mine": own}
     config["datasets"] |= {"mine": {"path": str(tmp_path / "tasks")}}
     names = ("model", "method", "regime", "calibration", "seed")
