@@ -368,7 +368,7 @@ def test_every_command_that_reads_files_is_tried():
     # tests/hardware/test_gpu_check.py, tests/comparison/test_compare.py
     others = {
         "generate-world", "evaluate-checkpoint", "describe-config", "report-world", "gpu-check",
-        "plan", "status", "compare", "completion",
+        "plan", "compare", "completion",
     }  # fmt: skip
     assert set(COMMANDS) - tried == others
 

@@ -64,7 +64,6 @@ GROUPS = {
             "how long a run takes, what it costs, how much disk it needs",
             "--configfile config/paper.yaml --gpus 1 2 8",
         ),
-        "status": (".plan.status", "what of a run is done, running, failed and waiting", ""),
         "prefetch": (
             ".data.prefetch",
             "fetch everything a config needs, then work offline",
@@ -111,7 +110,7 @@ STEPS: Commands = {
 COMMANDS: Commands = {**STEPS, **PEOPLE}
 
 # What only looks, or writes about the program itself.
-NO_STEPS = ("describe-config", "status", "plan", "completion")
+NO_STEPS = ("describe-config", "plan", "completion")
 
 
 def entry(argv: Sequence[str] | None = None, commands: Commands = PEOPLE) -> int:

@@ -29,7 +29,6 @@ try:
     from evenprune.plan import jobs, steps
     from evenprune.plan.config import TABLES, FIGURES, load_config, read_yaml
     from evenprune.plan import shown
-    from evenprune.plan.disk import check_disk
     from evenprune.plan.facts import (
         COMPRESSIBLE,
         DENSE,
@@ -39,7 +38,7 @@ try:
     )
     from evenprune.plan.grids import Checkpoint
     from evenprune.plan.paths import Paths
-    from evenprune.plan.work import Graph
+    from evenprune.plan.plan import check_disk
     from evenprune.plan.run_sheet import write_run_sheet
     from evenprune.reporting.plausibility import printed_anomaly
     from evenprune.serving.environment import OWN, serving_python

@@ -101,9 +101,7 @@ rule make_table:
             "<results>/tables/{table}.html",
             caption="../report/table.rst",
             category=lambda wildcards: shown.TABLES[wildcards.table]["section"],
-            labels=lambda wildcards: shown_as(
-                "table", shown.TABLES[wildcards.table]
-            ),
+            labels=lambda wildcards: shown_as("table", shown.TABLES[wildcards.table]),
         ),
     log:
         "<results>/logs/make_table/{table}.log",

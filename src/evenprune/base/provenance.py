@@ -7,7 +7,7 @@ A step whose output lies in the results of the workflow (a folder with ``.proven
 - ``provenance.json`` once it has finished: seconds, CPU seconds, peak memory, machine, headline.
 - ``failed.json`` where it ended with an error, until it finishes.
 
-``evenprune status`` and ``evenprune plan`` read these. Nothing that a run makes depends on them,
+``evenprune plan`` reads these. Nothing that a run makes depends on them,
 and a step never fails because of them.
 """
 

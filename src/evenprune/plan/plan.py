@@ -1,28 +1,32 @@
-"""Say how long a run takes, on how many GPUs, what it costs and how much disk it needs.
+"""Say how much disk and time a run still needs: the checkpoints, and the hours of the long jobs.
 
-Reads the configuration's graph of jobs and what finished jobs took (provenance.json of this run's
-results and of those of --rates), and simulates the jobs on so many cores and GPUs. A kind of job
-that was never measured on the device has no time: --flops-per-second gives a floor for it, the
-products of the forward passes alone at a rate that you assume.
+Times are those that finished jobs recorded, of this run and of those of --rates, on the same kind
+of device: of the same output, else in proportion to the operations of the forward passes. A kind of
+job that was never measured has no time; --flops-per-second gives a floor for it.
 """
 
 import argparse
 import json
 import os
-from collections.abc import Iterable, Sequence
+import shutil
+import statistics
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..base.errors import UserError
-from ..base.pdf_programs import latex_available
 from ..base.progress import format_seconds
+from ..base.provenance import FINISHED, read_record, record_folder
+from . import grids
 from .config import CATALOGUE, DEFAULT, Config, load_config, read_yaml
-from .disk import free_bytes, gigabytes
-from .forecast import Forecast, Prices, forecast, is_far, summary
+from .flops import Job, long_jobs
 from .paths import Paths
-from .rates import MEASURED, SCALED, read_rates
-from .sizes import read_given
-from .work import Graph
+from .sizes import ModelSize, model_size, read_given
+
+# Beside the models: evaluations' records, calibration, tables. Small, but never nothing.
+SPARE = 1.02
+MEASURED, SCALED, FLOOR, UNKNOWN = "measured", "scaled", "floor", "unknown"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,10 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--configfile", type=Path, default=DEFAULT, metavar="FILE")
     add("--catalogue", type=Path, default=CATALOGUE, metavar="FILE")
     add("--results", metavar="DIR", help="in place of the configuration's results")
-    add(
-        "--gpus", type=int, nargs="+", default=[1], metavar="N", help="GPUs; several for a row each"
-    )
-    add("--cores", type=int, default=os.cpu_count() or 1, metavar="N")
     add("--rates", type=Path, nargs="+", default=[], metavar="DIR",
         help="results of further runs whose times count")  # fmt: skip
     add("--whole", action="store_true", help="the whole run, also what is done already")
@@ -42,39 +42,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="parameters of models whose size nothing tells")  # fmt: skip
     add("--flops-per-second", type=float, metavar="R",
         help="assumed rate of one device, for a floor where nothing was measured")  # fmt: skip
-    add("--gpu-watts", type=float, metavar="W", help="of one GPU in use")
-    add("--node-watts", type=float, metavar="W", help="of everything else, while the run goes on")
-    add("--price-per-gpu-hour", type=float, metavar="X")
-    add("--price-per-kwh", type=float, metavar="X")
     add("--json", action="store_true")
 
 
 def run(args: argparse.Namespace) -> None:
     """Print the plan."""
-    for name in ("cores", "gpus"):
-        values = getattr(args, name) if name == "gpus" else [args.cores]
-        if min(values) < (name == "cores"):
-            raise UserError(f"expected --{name} from {int(name == 'cores')}, got {min(values)}")
-    config = read_config(args.configfile, args.catalogue, args.results)
-    graph = make_graph(config, args.parameters, args.rates)
-    prices = Prices(
-        *(args.flops_per_second, args.gpu_watts, args.node_watts),
-        *(args.price_per_gpu_hour, args.price_per_kwh),
-    )
     for folder in args.rates:
         if not folder.is_dir():
             raise UserError(f"expected the results of a run at --rates {folder}; check the path")
-    rates = read_rates(graph, places([Path(config.results), *args.rates]))
-    found = forecast(graph, rates, prices, args.whole)
-    gpus = args.gpus if config.device == "cuda" else [0]
-    rows = [summary(found, args.cores, count, prices) for count in gpus]
-    about = _about(graph, found, rows)
+    paths = Paths(read_config(args.configfile, args.catalogue, args.results))
+    sizes = model_sizes(paths, args.parameters)
+    about = plan(paths, sizes, args.rates, args.flops_per_second, args.whole)
     print(json.dumps(about, indent=1) if args.json else _text(args.configfile, about))
-
-
-def places(folders: Iterable[Path]) -> list[Path]:
-    """Return folders without those that are not there or come twice."""
-    return list({folder.resolve(): folder for folder in folders if folder.is_dir()}.values())
 
 
 def read_config(configfile: Path, catalogue: Path, results: str | None = None) -> Config:
@@ -85,105 +64,149 @@ def read_config(configfile: Path, catalogue: Path, results: str | None = None) -
     return load_config(given, DEFAULT, catalogue)
 
 
-def make_graph(
-    config: Config, parameters: list[str] | None = None, runs: Sequence[Path] = ()
-) -> Graph:
-    """Return the jobs of a configuration on this machine (a PDF where a program for it is)."""
-    given = read_given(parameters or [], list(config.models))
-    return Graph(Paths(config), given, latex_available(), runs)
+def model_sizes(paths: Paths, parameters: Iterable[str] = ()) -> dict[str, ModelSize]:
+    """Return the size of each model of the run; ``parameters`` are texts ``NAME=COUNT``."""
+    given = read_given(list(parameters), list(paths.config.models))
+    return {name: model_size(paths, name, given) for name in grids.needed_models(paths.config)}
 
 
-def _about(graph: Graph, found: Forecast, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    bases = found.bases()
+def plan(
+    paths: Paths,
+    sizes: Mapping[str, ModelSize],
+    rates: Sequence[Path] = (),
+    flops_per_second: float | None = None,
+    whole: bool = False,
+) -> dict[str, Any]:
+    """Return what of a run is left, or the ``whole`` of it: jobs, seconds, disk."""
+    results = Path(paths.results)
+    jobs = long_jobs(paths, sizes)
+    left = [job for job in jobs if whole or not _is_done(results / job.out)]
+    measured = _measured(jobs, [results, *rates], paths.config.device != "cpu")
+    outputs = {f"{results}/{job.out}" for job in left}
+    kinds: dict[str, dict[str, Any]] = {}
+    for job in left:
+        seconds, basis = _time(job, jobs, measured, flops_per_second)
+        row = kinds.setdefault(job.kind, {"jobs": 0, "flops": 0.0, "seconds": 0.0, "basis": {}})
+        row["jobs"] += 1
+        row["flops"] += job.flops
+        row["seconds"] += seconds
+        row["basis"][basis] = row["basis"].get(basis, 0) + 1
     return {
-        "results": graph.config.results,
-        "device": found.device,
-        "jobs": len(graph.jobs),
-        "jobs_left": len(found.jobs),
-        "rules_left": _counts(job.rule for job in found.jobs.values()),
-        "times": dict(sorted(bases.items())),
-        "unmeasured": dict(sorted(found.unmeasured().items())),
-        "stretch": round(found.stretched(), 2),
-        "far": is_far(found),
-        "pause_seconds": round(found.pause, 3),
-        "cpu_seconds": round(sum(one.cpu_seconds for one in found.times.values()), 1),
-        "flops": sum(job.flops for job in found.jobs.values()),
-        "sizes": {name: [size.parameters, size.basis] for name, size in graph.sizes.items()},
-        "free_disk_bytes": free_bytes(Path(graph.config.results)),
-        "rows": rows,
-        "by_rule": {
-            rule: round(sum(found.times[name].seconds for name in names), 1)
-            for rule, names in _by_rule(found).items()
-        },
+        "results": paths.results,
+        "device": paths.config.device,
+        "kinds": kinds,
+        "seconds": sum(row["seconds"] for row in kinds.values()),
+        "unknown": sum(row["basis"].get(UNKNOWN, 0) for row in kinds.values()),
+        "disk_needed_bytes": round(needed_bytes(paths, sizes, outputs)),
+        "disk_free_bytes": free_bytes(results),
+        "sizes": {name: [size.parameters, size.basis] for name, size in sizes.items()},
     }
 
 
-def _by_rule(found: Forecast) -> dict[str, list[str]]:
-    names: dict[str, list[str]] = {}
-    for name, job in found.jobs.items():
-        names.setdefault(job.rule, []).append(name)
-    return names
+def _is_done(out: Path) -> bool:
+    """Return whether a job's output is there; an evaluation's folder is before it is done."""
+    return out.exists() and ("evals" not in out.parts[-6:] or (out / "summary.json").exists())
 
 
-def _counts(words: Iterable[str]) -> dict[str, int]:
-    counted: dict[str, int] = {}
-    for word in words:
-        counted[word] = counted.get(word, 0) + 1
-    return counted
+def _measured(jobs: Iterable[Job], runs: Iterable[Path], on_gpu: bool) -> dict[str, float]:
+    """Return output -> mean seconds of the jobs that ran from start to end on such a device."""
+    found: dict[str, list[float]] = {}
+    for folder in dict.fromkeys(run.resolve() for run in runs):
+        for job in jobs:
+            record = read_record(record_folder(folder, folder / job.out) / FINISHED) or {}
+            own = job.kind == "export" or bool(record.get("gpu")) == on_gpu
+            if own and "seconds" in record and not record.get("resumed"):
+                found.setdefault(job.out, []).append(float(record["seconds"]))
+    return {out: statistics.mean(seconds) for out, seconds in found.items()}
 
 
-def _text(configfile: Path, about: dict[str, Any]) -> str:
-    count = f"{about['jobs_left']} of {about['jobs']} jobs to do"
-    lines = [f"{configfile}: {count}, device {about['device']}"]
-    lines.append("  " + ", ".join(f"{n} {rule}" for rule, n in about["rules_left"].items()))
-    known = {MEASURED: "measured", SCALED: "scaled from other jobs"}
-    told = [f"{about['times'][basis]} {words}" for basis, words in known.items()
-            if basis in about["times"]]  # fmt: skip
-    if about["times"].get("floor"):
-        told.append(
-            f"{about['times']['floor']} as a floor: forward passes alone at the rate assumed"
-        )
-    if told:
-        lines.append(f"times: {', '.join(told)}")
-    if about["far"]:
-        lines.append(
-            f"  the farthest is scaled to {about['stretch']:.0f} times the work that was measured: "
-            "take it for an order of magnitude"
-        )
-    if about["unmeasured"]:
-        rules = ", ".join(f"{count} {rule}" for rule, count in about["unmeasured"].items())
-        lines.append(
-            f"never measured, taken for nothing: {rules}"
-            if about["times"].get("floor")
-            else f"not measured on this device, so that there is no time: {rules}; run some of "
-            "them, or give --flops-per-second for a floor"
-        )
-    unknown = [name for name, (_, basis) in about["sizes"].items() if basis == "unknown"]
-    if unknown:
-        lines.append(f"size unknown (give --parameters NAME=COUNT): {', '.join(unknown)}")
-    named = [name for name, (_, basis) in about["sizes"].items() if basis == "name"]
-    if named:
-        lines.append(f"size by the name alone: {', '.join(named)}")
-    lines += [_row(row) for row in about["rows"]]
-    free = about["free_disk_bytes"]
-    peak = max(row["peak_disk_bytes"] for row in about["rows"])
-    lines.append(
-        f"peak disk {gigabytes(peak)} in {about['results']}, of {gigabytes(free)} that are free"
+def _time(
+    job: Job, jobs: Iterable[Job], measured: Mapping[str, float], rate: float | None
+) -> tuple[float, str]:
+    """Return the seconds of a job and how they are known."""
+    if job.out in measured:
+        return measured[job.out], MEASURED
+    alike = [one for one in jobs if one.kind == job.kind and one.out in measured]
+    seconds = sum(measured[one.out] for one in alike)
+    if sum(one.flops for one in alike):
+        return seconds * job.flops / sum(one.flops for one in alike), SCALED
+    if alike:
+        return seconds / len(alike), SCALED
+    return (job.flops / rate, FLOOR) if rate else (0.0, UNKNOWN)
+
+
+# Disk
+
+
+def gigabytes(size: float) -> str:
+    """Return bytes as text, in GB or MB."""
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+
+
+def free_bytes(folder: Path) -> int:
+    """Return what is free where a folder is or will be made; quotas are not seen here."""
+    place = Path(os.path.abspath(folder))
+    while not place.exists():
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
+def needed_bytes(paths: Paths, sizes: Mapping[str, ModelSize], outputs: Collection[str]) -> float:
+    """Return the bytes of the models among the outputs of jobs to come.
+
+    With ``keep: evals`` those of the two largest checkpoints, one and the one that its masks are
+    compared with: a floor. A model whose size is unknown counts nothing.
+    """
+    made = [job.makes for job in long_jobs(paths, sizes) if f"{paths.results}/{job.out}" in outputs]
+    if paths.config.keep == "evals":
+        made = sorted(made)[-2:]
+    models = paths.config.models
+    fetched = [
+        size.bytes
+        for name, size in sizes.items()
+        if not Path(paths.model(name)).exists()
+        and models[name].hub
+        and not paths.config.mirror
+        and not models[name].path
+    ]
+    return (sum(made) + sum(fetched)) * SPARE
+
+
+def check_disk(paths: Paths, outputs: Collection[str]) -> None:
+    """Raise UserError where the models among ``outputs`` do not fit on the disk."""
+    sizes = model_sizes(paths)
+    needed, free = needed_bytes(paths, sizes, outputs), free_bytes(Path(paths.results))
+    if needed <= free:
+        return
+    unsure = ", sizes by the models' names" if "name" in {s.basis for s in sizes.values()} else ""
+    advice = "put results on a larger disk (results: or a link)"
+    if paths.config.keep == "checkpoints":
+        advice += ", delete checkpoints after their last use (keep: evals)"
+    raise UserError(
+        f"expected {gigabytes(needed)} of free disk for the models that this run still writes"
+        f"{unsure}, got {gigabytes(free)} at {os.path.abspath(paths.results)}; {advice}, or go on "
+        "anyway with check_disk: false"
     )
+
+
+def _text(configfile: Path, about: Mapping[str, Any]) -> str:
+    lines = [f"{configfile}: long jobs to do on {about['device']} (all: snakemake -n)"]
+    for kind, row in about["kinds"].items():
+        known = Counter(row["basis"])
+        time = "time unknown" if known[UNKNOWN] else format_seconds(row["seconds"])
+        how = ", ".join(f"{count} {basis}" for basis, count in known.items())
+        lines.append(f"  {row['jobs']} {kind}: {row['flops']:.2g} FLOP, {time} ({how})")
+    if about["unknown"]:
+        lines.append(
+            f"{about['unknown']} jobs are of a kind that was never measured on this device: run "
+            "some of them, or give --flops-per-second for a floor"
+        )
+    lines.append(f"one after the other: {format_seconds(about['seconds'])}")
+    for basis, words in (("unknown", "size unknown (give --parameters NAME=COUNT)"),
+                         ("name", "size by the name alone")):  # fmt: skip
+        named = [name for name, (_, known) in about["sizes"].items() if known == basis]
+        if named:
+            lines.append(f"{words}: {', '.join(named)}")
+    needed, free = (gigabytes(about[f"disk_{one}_bytes"]) for one in ("needed", "free"))
+    lines.append(f"disk for models: {needed} in {about['results']}, of {free} that are free")
     return "\n".join(lines)
-
-
-def _row(row: dict[str, Any]) -> str:
-    parts = [f"{row['cores']} cores, {row['gpus']} GPUs:"]
-    if row["makespan_seconds"] is None:
-        parts.append("makespan unknown")
-    else:
-        least = "at least " if row["is_floor"] else ""
-        parts.append(f"makespan {least}{format_seconds(row['makespan_seconds'])}")
-        parts.append(f"({row['gpu_hours']:.2f} GPU hours, {row['core_hours']:.2f} core hours)")
-    if row["relative_makespan"] is not None and row["gpus"]:
-        parts.append(f"relative {row['relative_makespan']:.3f}")
-    for key, words in (("energy_kwh", "{:.3g} kWh"), ("money", "costs {:.2f}")):
-        if row[key] is not None:
-            parts.append(words.format(row[key]))
-    return "  " + ", ".join([parts[0] + " " + parts[1], *parts[2:]])

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
+from ...plan import grids
+from ...plan.facts import NO_CALIBRATION
 from ...plan.paths import Paths
 from ...plan.run_sheet import RunSheet
-from ...plan.work import Graph
 from ..plots import WIDTH, Drawing
 from ..results import Results
 
@@ -32,20 +33,69 @@ COLORS = {
 Edges = Mapping[str, set[str]]
 
 
+# Which rules each rule reads from; the order is that of a run.
+READS = {
+    "generate_world": (),
+    "fetch_dataset": ("generate_world",),
+    "world_model": ("generate_world",),
+    "fetch_model": ("world_model",),
+    "build_calibration": ("fetch_dataset", "fetch_model"),
+    "prune_model": ("build_calibration",),
+    "prune_uncalibrated": ("fetch_model",),
+    "check_pruned": ("prune_model", "prune_uncalibrated"),
+    "compare_masks": ("check_pruned",),
+    "evaluate_checkpoint": ("check_pruned", "fetch_model", "fetch_dataset"),
+    "export_sparse24": ("check_pruned",),
+    "benchmark_serving": ("export_sparse24", "check_pruned", "fetch_model", "fetch_dataset"),
+    "write_run_sheet": (),
+    "list_checkpoints": (),
+    "collect_results": (
+        *("list_checkpoints", "evaluate_checkpoint", "compare_masks", "benchmark_serving"),
+        *("check_pruned", "build_calibration"),
+    ),
+    "make_table": ("write_run_sheet", "collect_results"),
+    "make_figure": ("write_run_sheet", "collect_results"),
+    "make_items": ("list_checkpoints", "evaluate_checkpoint", "fetch_dataset"),
+    "report_world": ("evaluate_checkpoint",),
+    "make_page": ("make_table", "make_figure", "make_items", "report_world"),
+    "make_paper": ("make_page",),
+}
+
+
 def rule_graph(run_sheet: RunSheet) -> tuple[dict[str, int], dict[str, set[str]]]:
     """Return the jobs of each rule in this run, and which rules each rule reads from.
 
     An arrow that follows from others is left out.
     """
-    jobs = Graph(Paths(run_sheet.config), pdf=True).jobs
-    made_by = {file: job.rule for job in jobs.values() for file in (job.out, *job.files)}
-    counts: dict[str, int] = {}
-    reads: dict[str, set[str]] = {}
-    for job in jobs.values():
-        counts[job.rule] = counts.get(job.rule, 0) + 1
-        found = {made_by[need] for need in job.needs if need in made_by}
-        reads.setdefault(job.rule, set()).update(found - {job.rule})
+    counts = rule_counts(Paths(run_sheet.config))
+    reads = {rule: {one for one in READS[rule] if one in counts} for rule in counts}
     return counts, {rule: _direct(rule, reads) for rule in counts}
+
+
+def rule_counts(paths: Paths) -> dict[str, int]:
+    """Return the number of jobs of each rule, in order."""
+    config, pruned = paths.config, [one for one in paths.checkpoints if not one.is_base]
+    calibrated = sum(point.calibration != NO_CALIBRATION for point in pruned)
+    models, is_world = len(grids.needed_models(config)), config.source == "world"
+    counts = {
+        "generate_world": int(is_world),
+        "fetch_dataset": len(grids.needed_datasets(config)),
+        "world_model": models if is_world else 0,
+        "fetch_model": models,
+        "build_calibration": len(paths.calibration_files()),
+        "prune_model": calibrated,
+        "prune_uncalibrated": len(pruned) - calibrated,
+        "check_pruned": len(pruned),
+        "compare_masks": len(paths.mask_references),
+        "evaluate_checkpoint": len(paths.checkpoints),
+        "export_sparse24": sum(map(paths.is_exported, paths.checkpoints)),
+        "benchmark_serving": len(paths.serving_files()),
+        "make_table": len(config.tables),
+        "make_figure": len(config.figures),
+        "make_items": len(paths.item_files()),
+        "report_world": len(paths.world_files()),
+    }
+    return {rule: counts.get(rule, 1) for rule in READS if counts.get(rule, 1)}
 
 
 def _above(rule: str, reads: Edges) -> set[str]:
