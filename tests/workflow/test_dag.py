@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evenprune.base.pdf_programs import pdf_available
+from evenprune.base.pdf_programs import latex_available
 from evenprune.plan.paths import Paths
 from evenprune.plan.plan import read_config
 from evenprune.reporting.figures.stages import rule_counts
@@ -30,7 +30,7 @@ def planned(name):
     """Return the jobs that the figure of the stages tells, by rule."""
     config = read_config(REPO / name, REPO / "config/catalogue.yaml", "nowhere")
     counts = rule_counts(Paths(config))
-    return counts if pdf_available() else {r: n for r, n in counts.items() if r != "make_paper"}
+    return counts if latex_available() else {r: n for r, n in counts.items() if r != "make_paper"}
 
 
 def without_targets(jobs):

@@ -83,6 +83,7 @@ def plan(
     left = [job for job in jobs if whole or not _is_done(results / job.out)]
     measured = _measured(jobs, [results, *rates], paths.config.device != "cpu")
     outputs = {f"{results}/{job.out}" for job in left}
+    outputs |= {one for one in map(paths.model, sizes) if whole or not Path(one).exists()}
     kinds: dict[str, dict[str, Any]] = {}
     for job in left:
         seconds, basis = _time(job, jobs, measured, flops_per_second)
@@ -164,7 +165,7 @@ def needed_bytes(paths: Paths, sizes: Mapping[str, ModelSize], outputs: Collecti
     fetched = [
         size.bytes
         for name, size in sizes.items()
-        if not Path(paths.model(name)).exists()
+        if paths.model(name) in outputs
         and models[name].hub
         and not paths.config.mirror
         and not models[name].path
