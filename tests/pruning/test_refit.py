@@ -138,7 +138,13 @@ def test_exchanges_over_several_blocks_keep_the_pattern(seed, width):
     assert (mask.reshape(3, -1, 4).sum(dim=2) == 2).all()
     one, two = losses(found, goal, h), losses(weight, goal, h)
     assert (one <= two * (1 + 1e-9)).all()
-    assert (mask != kept).any()
+
+
+def test_exchanges_are_made_over_several_blocks():
+    for seed in range(5):  # of a narrow layer none may help
+        weight, goal, h, kept = problem(seed, rows=3, width=32)
+        _, mask = swap(weight, goal, h, kept, 4, torch.zeros(len(h), dtype=torch.bool))
+        assert (mask != kept).any()
 
 
 def test_columns_behind_the_last_group_and_full_groups_stay():
