@@ -11,9 +11,10 @@ FROM python:3.11-slim-bookworm
 
 ARG VARIANT=cpu
 ARG TORCH_INDEX=""
-# make, and git for workflows taken from git. Without LaTeX no PDF is made in it.
+# make, git for workflows taken from git, LaTeX for the PDF.
 RUN apt-get update \
- && apt-get install -y --no-install-recommends make git \
+ && apt-get install -y --no-install-recommends make git latexmk texlive-latex-base \
+    texlive-latex-recommended texlive-latex-extra \
  && rm -rf /var/lib/apt/lists/*
 
 WORKDIR /opt/evenprune
