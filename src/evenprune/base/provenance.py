@@ -3,9 +3,8 @@
 A step whose output lies in the results of the workflow (a folder with ``.provenance``) leaves
 ``<results>/.provenance/<output>/``:
 
-- ``running.json`` while it runs: process, host, start. A killed step leaves it behind.
-- ``provenance.json`` once it has finished: seconds, CPU seconds, peak memory, machine, headline.
-- ``failed.json`` where it ended with an error, until it finishes.
+- ``begun.json`` until it has finished.
+- ``provenance.json`` once it has: seconds, CPU seconds, peak memory, machine, headline.
 
 ``evenprune plan`` reads these. Nothing that a run makes depends on them,
 and a step never fails because of them.
@@ -27,7 +26,7 @@ from .. import __version__
 from .files import write_json
 
 FOLDER = ".provenance"
-RUNNING, FINISHED, FAILED = "running.json", "provenance.json", "failed.json"
+BEGUN, FINISHED = "begun.json", "provenance.json"
 
 
 def run_of(out: Path) -> Path | None:
@@ -61,21 +60,12 @@ def machine(device: str | None) -> dict[str, Any]:
 
 def started_at() -> float:
     """Return when this process was started, in seconds since 1970."""
-    ticks = start_ticks(os.getpid())
-    with open("/proc/uptime", encoding="ascii") as file:
-        up = float(file.read().split()[0])
-    return time.time() - up + (ticks or 0) / os.sysconf("SC_CLK_TCK")
-
-
-def start_ticks(process: int) -> int | None:
-    """Return the kernel's start time of a process, which with its number names it; None if gone."""
-    try:
-        with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
-            # The second field, a name in brackets, may hold blanks and brackets.
-            fields = file.read().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in "ZX" else int(fields[19])
+    uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+    # The second field, a name in brackets, may hold blanks and brackets.
+    fields = (
+        Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
+    )
+    return time.time() - uptime + int(fields.split()[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds() -> float:
@@ -118,17 +108,9 @@ def recorded(
     folder = record_folder(results, out)
     began = started_at()
     about: dict[str, Any] = {"command": command, "started": _moment(began)}
-    resumed = (folder / RUNNING).exists() or (folder / FAILED).exists()
-    process = os.getpid()
-    alive = {"process": process, "ticks": start_ticks(process), "host": platform.node()}
-    _write(folder / RUNNING, about | alive)
-    try:
-        yield
-    except BaseException as error:
-        what = str(error) or type(error).__name__
-        _write(folder / FAILED, about | {"finished": _moment(time.time()), "error": what})
-        _forget(folder / RUNNING)
-        raise
+    resumed = (folder / BEGUN).exists()
+    _write(folder / BEGUN, about)
+    yield
     seconds = time.time() - began
     said = headline() if headline else ""
     record = about | {
@@ -136,14 +118,15 @@ def recorded(
         "seconds": round(seconds, 3),
         "cpu_seconds": round(cpu_seconds(), 3),
         "peak_bytes": peak_bytes(),
-        # It went on behind what an earlier one had done: no measure of the whole.
+        # What it took is then no measure of the whole.
         "resumed": resumed,
         "headline": said,
         "version": __version__,
         **machine(device),
     }
     _write(folder / FINISHED, record)
-    _forget(folder / FAILED, folder / RUNNING)
+    with contextlib.suppress(OSError):
+        (folder / BEGUN).unlink()
     inside = os.path.relpath(folder, results / FOLDER)
     print(f"finished: {inside}: {said + ', ' if said else ''}{seconds:.1f} s", flush=True)
 
@@ -155,9 +138,3 @@ def _moment(seconds: float) -> str:
 def _write(path: Path, record: dict[str, Any]) -> None:
     with contextlib.suppress(Exception):
         write_json(path, record)
-
-
-def _forget(*paths: Path) -> None:
-    for path in paths:
-        with contextlib.suppress(OSError):
-            path.unlink()
