@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pytest
 
+from evenprune import cli
 from evenprune.base.errors import UserError
 from evenprune.base.files import read_json, read_jsonl, write_json
 from evenprune.plan.checks import WORLD_MODELS
@@ -48,7 +49,7 @@ def evaluated(model, world, out, tasks=(*TASKS, *SAFETY)):
     if "perplexity" in benchmarks:
         benchmarks["perplexity"]["data"] = str(world / "data/wikitext2")
     words = ["--model", str(model), "--benchmarks", json.dumps(benchmarks), "--out", str(out)]
-    assert main(["evaluate-checkpoint", *words]) == 0
+    assert cli.main(["evaluate-checkpoint", *words], cli.COMMANDS) == 0
     found = read_json(out / "summary.json")["benchmarks"]
     return {
         (task, name): entry["value"]
@@ -117,10 +118,10 @@ def test_pruning_half_of_the_weights_costs_abilities(shipped, world, tmp_path):
     calibration = tmp_path / "calibration"
     words = ["--pairs-source", "stereoset", "--pairs-data", str(world / "data/stereoset")]
     words += ["--model", str(model), "--out", str(calibration)]
-    assert main(["build-calibration", *words]) == 0
+    assert cli.main(["build-calibration", *words], cli.COMMANDS) == 0
     words = ["--model", str(model), "--pairs", str(calibration / "pairs.jsonl")]
     words += ["--method", "sparsegpt", "--regime", "2of4", "--out", str(tmp_path / "pruned")]
-    assert main(["prune", *words]) == 0
+    assert cli.main(["prune", *words], cli.COMMANDS) == 0
     tasks = ("bbq", "mmlu", "hellaswag", "perplexity")
     pruned = evaluated(tmp_path / "pruned", world, tmp_path / "evals", tasks)
     dense = evaluated(model, world, tmp_path / "dense", ("perplexity",)) | shipped[1]
