@@ -12,7 +12,6 @@ import pytest
 from mutation.harness import Session, snapshot
 from mutation.mutations import damage_file, json_text
 
-CASES = int(os.environ.get("MUTATION_CASES", 300))
 SEED, CASE = int(os.environ.get("MUTATION_SEED", 0)), os.environ.get("MUTATION_CASE")
 
 
@@ -24,12 +23,12 @@ def session():
 
 
 @pytest.mark.slow
-def test_damaged_inputs(session):
-    report = session.run([int(CASE)] if CASE else range(CASES))
+def test_nine_hundred_damaged_inputs(session):
+    report = session.run([int(CASE)] if CASE else range(900))
     assert not report.failures, "\n".join(map(str, report.failures))
     # every command takes part, and neither answer is the only one
     assert CASE or len(report.cases) == len(session.scenarios)
-    assert CASE or min(report.success.total(), report.refused.total()) > CASES // 9
+    assert CASE or min(report.success.total(), report.refused.total()) > 100
 
 
 @pytest.mark.slow
