@@ -305,10 +305,12 @@ def test_a_run_of_stereoset_alone_says_what_its_tables_lack(run):
 
 @pytest.mark.parametrize("count", [1, 6, 12, 30])
 @pytest.mark.parametrize("label", ["Short", "A long label of many words that goes on for a while"])
-def test_no_panel_is_wider_than_the_text(count, label):
+@pytest.mark.parametrize("widths", [(), (0.2, 0.3)])
+def test_no_panel_is_wider_than_the_text(count, label, widths):
     columns = tuple(Column(f"c{k}", f"Head of column {k}", direction="up") for k in range(count))
     cells = {column.key: Cell(1.0, "100.00 ± 10.00") for column in columns}
-    table = Table("t", "Caption.", ("Model", "Data"), columns, (TableRow((label, label), cells),))
+    table = Table("t", "Caption.", ("Model", "Data"), columns, (TableRow((label, label), cells),),
+                  widths=widths)  # fmt: skip
     layout = layout_of(table)
     assert [column for panel in layout.panels for column in panel] == list(columns)
     assert layout.size >= LEAST_LETTERS

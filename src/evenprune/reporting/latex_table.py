@@ -220,13 +220,23 @@ def _chunks(units: Sequence[list[Column]], widths: Mapping[str, float], room: fl
         count += 1
 
 
+def _room_of_labels(table: Table) -> float:
+    """Return the room beside value columns whose heads stay on one line."""
+    heads = [
+        text_width(one.head, SIZE, bold=True) + ARROW_WIDTHS[one.direction] * SIZE
+        for one in table.columns
+    ]
+    bodies = [_body_width(table, one, SIZE) for one in table.columns]
+    return LINE - sum(map(max, heads, bodies)) - 6.0 * len((*table.heads, *table.columns))
+
+
 def layout_of(table: Table) -> Layout:
     """Return how a table is set so that no line is wider than the text and no letter too small.
 
     Wide ones have less space between columns, then smaller letters, labels in several lines, and at
     last several panels, one beneath the other.
     """
-    if table.widths:
+    if table.widths and _room_of_labels(table) >= LINE * sum(table.widths):
         return Layout(SIZE, 3.0, tuple(LINE * width for width in table.widths), (table.columns,),
                       {one.key: [one.head] for one in table.columns})  # fmt: skip
     for step, (size, separation, several) in enumerate(STEPS):
