@@ -27,7 +27,8 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 from evenprune import cli
 from evenprune.base.errors import UserError
 from evenprune.base.files import sha256_file
-from evenprune.models.gguf import convert_gguf, quantisation
+from evenprune.models.gguf import convert_gguf, stored_as
+from evenprune.models.gguf_header import read_header
 from evenprune.models.loading import check_model_folder, load_model, load_tokenizer
 
 HEADS, KV_HEADS, WIDTH, MLP, LAYERS = 4, 2, 64, 96, 2
@@ -48,6 +49,10 @@ NAMES = {
     "attn_norm": "input_layernorm",
     "ffn_norm": "post_attention_layernorm",
 }
+
+
+def stored(path):
+    return stored_as(path, read_header(path))
 
 
 def hf_name(name):
@@ -268,7 +273,7 @@ def test_another_architecture(tmp_path):
     ],
 )
 def test_quantisation(tmp_path, kind, text):
-    assert quantisation(write_gguf(tmp_path / "model.Q2_K.gguf", kind)) == text
+    assert stored(write_gguf(tmp_path / "model.Q2_K.gguf", kind)) == text
 
 
 def test_quantisation_is_that_of_most_bytes(tmp_path):
@@ -278,7 +283,7 @@ def test_quantisation_is_that_of_most_bytes(tmp_path):
         wide = np.zeros((4096, 256), np.float32)
         writer.add_tensor("output.weight", quantize(wide, Kind.Q8_0), raw_dtype=Kind.Q8_0)
 
-    assert quantisation(write_gguf(tmp_path / "a.gguf", change=more)).startswith("8-bit")
+    assert stored(write_gguf(tmp_path / "a.gguf", change=more)).startswith("8-bit")
 
 
 def test_the_same_bytes_in_another_process(tiny, folder, tmp_path):
@@ -513,7 +518,7 @@ def test_truncated_anywhere_in_the_header(tiny, tmp_path):
     for end in [*range(0, start, 61), start]:
         path.write_bytes(data[:end])
         with pytest.raises(UserError, match="expected a whole GGUF file"):
-            quantisation(path)
+            stored(path)
 
 
 def test_flipped_bits_of_the_header(tiny, tmp_path):
@@ -562,7 +567,7 @@ def sentences(count):
 @pytest.mark.slow
 def test_the_real_model_is_the_one_that_transformers_reads(real):
     folder, path = real[0], smollm2_gguf()
-    assert quantisation(path) == "4-bit weights (Q4_1), de-quantised"
+    assert stored(path) == "4-bit weights (Q4_1), de-quantised"
     assert_same_weights(folder, expected_weights(path, 9, 3))
     model, tokenizer = read_by_transformers(path)
     ours, words = load_model(folder), load_tokenizer(folder)

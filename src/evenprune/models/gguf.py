@@ -27,15 +27,11 @@ SOURCE = "source.json"
 ROPE = ((".rope.scaling.type", "none"), (".rope.scaling.factor", 1), (".rope.scale_linear", 1))
 
 
-def quantisation(path: Path | str) -> str:
+def stored_as(path: Path, header: Header) -> str:
     """Return what most of a GGUF file's weights are stored as, in matrices or stacks of them.
 
-    Raises UserError for a file that is none, or holds no matrix.
+    Raises UserError for a file that holds no matrix.
     """
-    return _weights(Path(path), read_header(Path(path)))
-
-
-def _weights(path: Path, header: Header) -> str:
     sizes: Counter[tuple[str, int]] = Counter()
     for tensor in header.tensors.values():
         sizes[tensor.kind, tensor.block] += tensor.size * (len(tensor.shape) > 1)
@@ -105,7 +101,7 @@ def convert_gguf(
 
     path = Path(path)
     header = read_header(path)
-    weights = _weights(path, header)
+    weights = stored_as(path, header)
     _check(path, header)
     source = {"weights": weights, "file": path.name, "sha256": sha256_file(path), **facts}
     with atomic_folder(folder, FETCHED, [path]) as new:
