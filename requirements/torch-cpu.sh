@@ -16,7 +16,8 @@ asked() {
     [ -n "$index" ] && $pip "$@" --index-url "$index" >"$log" 2>&1
 }
 mismatch() { grep -q "DO NOT MATCH THE HASHES" "$log"; }
-missing() { grep -q "No matching distribution found" "$log"; }
+# pip has said this in several ways, by version: "No matching distribution found", "ResolutionImpossible".
+missing() { grep -qE "No matching distribution|Could not find a version|ResolutionImpossible" "$log"; }
 
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT

@@ -3,12 +3,13 @@
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
 import yaml
 
-LOCKS = ("cpu", "cuda", "vllm-cpu", "vllm-cuda", "torch-cpu", "docs")
+LOCKS = ("core", "torch", "vllm-cpu", "vllm-cuda", "torch-cpu", "docs")
 GOOD = "sha256:" + "0" * 64
 
 
@@ -37,7 +38,7 @@ def test_direct_dependencies_are_the_locked_ones(repo):
     folder = repo / "requirements"
     torch = (folder / "torch-cpu.lock").read_text()
     for source, locks in (
-        ("core", ("cpu", "cuda")),
+        ("core", ("core",)),
         ("vllm-cpu", ("vllm-cpu",)),
         ("vllm-cuda", ("vllm-cuda",)),
         ("docs", ("docs",)),
@@ -47,11 +48,12 @@ def test_direct_dependencies_are_the_locked_ones(repo):
                 continue
             package, version = line.split("==")
             for lock in locks:
-                if package == "torch" and lock.endswith("cpu"):
+                if package == "torch" and lock != "vllm-cuda":
                     assert f"torch=={version}+cpu " in torch
+                    assert f"torch=={version} " in (folder / "torch.lock").read_text()
                     continue
-                wanted = f"{package.split('[')[0]}=={version} \\"
-                assert wanted in (folder / f"{lock}.lock").read_text().splitlines()
+                wanted = rf"^{re.escape(package.split('[')[0])}=={re.escape(version)} (; .*)?\\$"
+                assert re.search(wanted, (folder / f"{lock}.lock").read_text(), re.MULTILINE)
     assert f"TORCH := {torch.split('==')[1].split('+')[0]}\n" in (repo / "Makefile").read_text()
 
 
@@ -64,10 +66,10 @@ def test_the_environment_of_conda_users_is_made_from_the_locks(repo):
     assert text == module.environment(), "run `python requirements/environment.py`"
     listed = yaml.safe_load(text)["dependencies"][-1]["pip"]
     versions = dict(line.split("==") for line in listed)
-    both = {name: module.locked(name) for name in ("cuda", "vllm-cuda")}
-    assert set(versions) == set(both["cuda"]) | set(both["vllm-cuda"])
+    both = module.locked("core", "torch"), module.locked("vllm-cuda")
+    assert set(versions) == {*both[0], *both[1]}
     for package, version in versions.items():
-        assert version in [lock[package] for lock in both.values() if package in lock]
+        assert version in [lock[package] for lock in both if package in lock]
     for name in ("torch", "transformers", "snakemake", "lm-eval", "vllm", "codecarbon"):
         assert name in versions
 
@@ -132,6 +134,32 @@ def test_another_failure_is_not_taken_for_a_missing_build(script, tmp_path):
     done = call(script, "install", fake_pip(tmp_path, "echo 'no space left' >&2; exit 1"))
     assert done.returncode == 2
     assert "no space left" in done.stderr
+
+
+@pytest.mark.parametrize("said", ["No matching distribution found", "ResolutionImpossible: see"])
+def test_what_pip_says_of_a_missing_build_by_its_version(script, tmp_path, said):
+    pip = fake_pip(tmp_path, f"echo 'ERROR: {said} torch==9.9+cpu' >&2; exit 1")
+    assert call(script, "install", pip).returncode == 3
+
+
+@pytest.mark.parametrize("folder", ["python3.12", "python3.14", "python3"])
+def test_make_takes_any_python_that_runs(repo, tmp_path, folder):
+    """The first of 3.11 to 3.14 that answers; one that is there but does not run is passed over."""
+    for name, body in (("python3.11", "exit 127"), (folder, "exit 0")):
+        file = tmp_path / name
+        file.write_text(f"#!/bin/sh\n{body}\n")
+        file.chmod(0o755)
+    tools = {tool: shutil.which(tool) for tool in ("sh", "make")}
+    for tool, path in tools.items():
+        (tmp_path / tool).symlink_to(path)
+    done = subprocess.run(
+        [tools["make"], "-C", repo, "-n", "env", "VENV=none"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": str(tmp_path), "VARIANT": "cpu"},
+    )
+    assert f"\n{folder} -m venv none\n" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize(("version", "hashes"), [("9.9", 2), ("9.10", 1)])
