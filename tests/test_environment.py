@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 import yaml
@@ -173,3 +174,42 @@ def test_lock_adds_the_hash_of_what_the_index_has(script, tmp_path, version, has
     again = call(script, "lock", pip, version)
     assert again.returncode == 0
     assert (script.parent / "torch-cpu.lock").read_text() == entry
+
+
+@pytest.mark.slow
+def test_a_built_wheel_has_all_that_commands_read(repo, tmp_path):
+    """Outside of a checkout: every file of the package that is no code, and the catalogue."""
+    source, site, outside = tmp_path / "source", tmp_path / "site", tmp_path / "outside"
+    for name in ("src", "config"):
+        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+        shutil.copytree(repo / name, source / name, symlinks=True, ignore=ignored)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(repo / name, source / name)
+    outside.mkdir()
+    pip = [sys.executable, "-m", "pip", "--quiet"]
+    build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, source]
+    subprocess.run(build, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    subprocess.run(
+        [*pip, "install", "--no-deps", "--no-index", "--target", site, wheel], check=True
+    )
+    for package in ("evenprune", "evenprune_world"):
+        wanted = {
+            path.relative_to(repo / "src")
+            for path in (repo / "src" / package).rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        }
+        assert wanted, package
+        assert not [str(path) for path in sorted(wanted) if not (site / path).is_file()]
+    assert (site / "evenprune/shipped/config/catalogue.yaml").is_file()
+    code = "from evenprune.plan.config import default_config as d; print(*d().models)"
+    environment = os.environ | {"PYTHONPATH": str(site)}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=outside,
+        env=environment,
+    )
+    assert "smollm2-135m" in done.stdout.split()

@@ -62,11 +62,11 @@ def test_a_benchmark_has_the_default_configurations_data(clone):
         defaults.default_benchmark("mmlu")
 
 
-def test_without_a_clone_it_is_said_where_to_run(tmp_path, monkeypatch):
+def test_outside_of_a_clone_the_shipped_configuration_is_taken(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plan_config, "DEFAULT", Path("config/nowhere.yaml"))
-    with pytest.raises(UserError, match="run in the clone of the workflow"):
-        defaults.default_benchmark("stereoset")
+    assert {"smollm2-135m", "world"} <= plan_config.default_config().models.keys()
+    with pytest.raises(UserError, match="hellaswag needs its data: give --data"):
+        defaults.default_benchmark("hellaswag")
 
 
 def test_commands_need_neither_data_nor_pairs_nor_a_path(clone, capsys):

@@ -23,10 +23,7 @@ def catalogue_model(name: str) -> Path | None:
 
     Raises UserError where it cannot be had.
     """
-    try:
-        config = default_config()
-    except UserError:  # no catalogue here
-        return None
+    config = default_config()
     if name not in config.models or config.models[name].world:
         return None
     entry = config.models[name].model_dump()

@@ -165,17 +165,15 @@ def validate_config(raw: Mapping[str, Any], origin: str = "the configuration") -
 
 
 def default_config() -> Config:
-    """Return the default configuration: that of the working directory, else of the clone.
+    """Return the default configuration: that of the working directory, else the shipped one."""
+    return load_config({}, DEFAULT, CATALOGUE)
 
-    Raises UserError where there is neither.
-    """
-    for root in (Path(), Path(__file__).parents[3]):
-        if (root / DEFAULT).is_file() and (root / CATALOGUE).is_file():
-            return load_config({}, root / DEFAULT, root / CATALOGUE)
-    raise UserError(
-        f"expected the workflow's {DEFAULT} and {CATALOGUE} in the working directory, found none; "
-        "run in the clone of the workflow, or name the data"
-    )
+
+def _shipped(file: Path | str) -> Path:
+    """Return the package's own file for a default one that the working directory lacks."""
+    if Path(file) in (DEFAULT, CATALOGUE) and not Path(file).is_file():
+        return Path(__file__).parents[1] / "shipped" / file
+    return Path(file)
 
 
 def load_config(given: Mapping[str, Any], default: Path | str, catalogue: Path | str) -> Config:
@@ -187,5 +185,5 @@ def load_config(given: Mapping[str, Any], default: Path | str, catalogue: Path |
     """
     raw = dict(given)
     if "experiments" not in raw:
-        raw = merge(read_yaml(default), raw)
-    return validate_config(merge(read_yaml(catalogue), raw))
+        raw = merge(read_yaml(_shipped(default)), raw)
+    return validate_config(merge(read_yaml(_shipped(catalogue)), raw))
