@@ -32,19 +32,24 @@ def folder(tmp_path):
         },
     )
     pairs = [
-        {"item_id": str(k), "category": "race", "option_logprobs": [0.5 * odds + 1, 1.0]}
+        {
+            "item_id": str(k),
+            "category": "race",
+            "option_logprobs": [0.5 * odds + 1, 1.0],
+            "correct": True,
+        }
         for k, odds in enumerate(ODDS)
     ]
     write_jsonl(tmp_path / "evals/stereoset/items.jsonl", pairs)
     answers = [  # two orders of the options, whose mean is twice the planted
-        {"item_id": name, "category": "Faith", "option_logprobs": [entry["log_odds"], 7.0, shift]}
+        {"item_id": name, "perm": perm, "option_logprobs": [entry["log_odds"], 7.0, shift]}
         for name, entry in questions.items()
-        for shift in (-3 * entry["log_odds"], entry["log_odds"])
+        for perm, shift in (("012", -3 * entry["log_odds"]), ("210", entry["log_odds"]))
     ]
-    answers.append({"item_id": "Faith-9", "category": "Faith", "option_logprobs": [0.0, 1.0, 2.0]})
+    answers.append({"item_id": "Faith-9", "perm": "012", "option_logprobs": [0.0, 1.0, 2.0]})
+    rest = {"condition": "ambig", "pred": 0, "correct": False, "biased_idx": 0, "unknown_idx": 2}
+    answers = [row | rest | {"category": "Faith"} for row in answers]
     write_jsonl(tmp_path / "evals/bbq/items.jsonl", answers)
-    metrics = {"ss": {"value": 0.75}, "lms": {"value": 1.0}}
-    write_json(tmp_path / "evals/summary.json", {"benchmarks": {"stereoset": {"metrics": metrics}}})
     return tmp_path
 
 
@@ -58,7 +63,6 @@ def test_slopes_and_figures_are_on_the_page(folder):
     text = (folder / "out/world.md").read_text()
     assert "| mine | StereoSet-like pairs | 5 | 0.20 | 0.10 | 0.50 | 1.00 |" in text
     assert "| mine | BBQ-like, ambiguous | 5 | 0.20 | 0.40 | 2.00 | 1.00 |" in text
-    assert "| mine | 75.0 | – |" in text
     with open(folder / "out/world.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 10
@@ -75,14 +79,14 @@ def test_equal_input_gives_equal_bytes(folder):
 def test_a_gap_is_the_mean_over_orders_and_settled_questions_have_none(folder):
     planted = json.loads((folder / "world/planted.json").read_text())
     points = read_points(planted, folder / "evals", "mine", "bbq")
-    assert points.names == [f"Faith-{k}" for k in range(5)]
-    assert points.measured.tolist() == pytest.approx([2 * odds for odds in ODDS])
+    assert [*points["item_id"]] == [f"Faith-{k}" for k in range(5)]
+    assert points["measured"].tolist() == pytest.approx([2 * odds for odds in ODDS])
 
 
 def test_another_worlds_items_and_wrong_words_are_named(folder, capsys):
     write_jsonl(
         folder / "evals/stereoset/items.jsonl",
-        [{"item_id": "x", "category": "race", "option_logprobs": [0.0, 0.0]}],
+        [{"item_id": "x", "category": "race", "option_logprobs": [0.0, 0.0], "correct": True}],
     )
     assert run(folder) == 2
     assert "which its planted.json does not have" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import json
 import math
 import random
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,15 +22,14 @@ from evenprune.stats import bootstrap
 from evenprune.stats.bootstrap import Interval, interval, two_sided_p
 from evenprune.stats.inference import student
 from evenprune_world.__main__ import main
-from evenprune_world.controls.contrasts import Contrast, control_of
+from evenprune_world.controls.contrasts import Contrast, contrasts, control_of, is_control
 from evenprune_world.controls.effects import (
     Effect,
     adjust,
     effects,
-    resampled,
 )
-from evenprune_world.controls.runs import WorldSums
-from evenprune_world.controls.sums import BY_NAME, SUMS, Item, read_sums
+from evenprune_world.controls.measures import BY_NAME, TERMS, columns, read_rows
+from evenprune_world.controls.runs import World
 
 GRID = {
     "pruned": {
@@ -183,15 +183,15 @@ def values_of(rows):
 @settings(deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 60), st.sampled_from([0.0, 0.5, 1.0]))
 def test_metrics_of_sums_are_the_evaluations_own(seed, items, skill):
-    rows = records(random.Random(seed), items, skill)
-    sums = np.array([SUMS["bbq"].summands(Item(row)) for row in rows], float).sum(axis=0)
+    rows = [row | {"gap": 0.0, "t": 1.0, "sign": 0} for row in
+            records(random.Random(seed), items, skill)]  # fmt: skip
+    found = {task: columns(Path(task), task, rows).sum(axis=0) for task in ("bbq", "unqover")}
     for name, value in values_of(rows).items():
-        if name in ("s_amb", "abs_s_amb") and sums[0] == sums[1] > 0:
+        if name in ("s_amb", "abs_s_amb") and BY_NAME["acc_amb"].compute(found) == 1:
             value = 0.0  # nobody is named: the evaluation leaves its share of biased answers open
-        assert BY_NAME[name].compute({"bbq": sums}) == pytest.approx(value, abs=1e-9, nan_ok=True)
-    right = np.array([SUMS["unqover"].summands(Item(row)) for row in rows], float).sum(axis=0)
+        assert BY_NAME[name].compute(found) == pytest.approx(value, abs=1e-9, nan_ok=True)
     expected = unqover_metrics(rows)["acc"]["value"]
-    assert BY_NAME["acc"].compute({"unqover": right}) == pytest.approx(expected)
+    assert BY_NAME["acc"].compute(found) == pytest.approx(expected)
 
 
 def test_bootstrap_is_that_of_item_lists(tmp_path):
@@ -205,15 +205,16 @@ def test_bootstrap_is_that_of_item_lists(tmp_path):
             rows = records(random.Random(f"{world} {k}"), 60, 0.5 + 0.2 * k, clusters=5 + world)
             write_jsonl(tmp_path / "items.jsonl", rows)
             planted = planted_of(world)["bbq"]
-            ids, clusters, one = read_sums(tmp_path / "items.jsonl", "bbq", planted)
-            assert ids == tuple(row["item_id"] for row in rows)
-            parts.append(one)
+            read = read_rows(tmp_path / "items.jsonl", "bbq", planted)
+            assert [row["item_id"] for row in read] == [row["item_id"] for row in rows]
+            parts.append(columns(tmp_path, "bbq", read))
+            clusters = [row["cluster"] for row in read]
             names = sorted(set(clusters))
             by_cluster.append([[r for r in rows if r["cluster"] == name] for name in names])
-        sums = np.zeros((len(names), 2, 13))
+        sums = np.zeros((len(names), 2, parts[0].shape[1]))
         np.add.at(sums, [names.index(name) for name in clusters], np.stack(parts, axis=1))
-        other = dict.fromkeys(SUMS, np.ones((2, 2, 7)))
-        worlds.append(WorldSums(world, {**other, "bbq": sums}, {}))
+        other = {task: np.ones((2, 2, 2 * len(TERMS[task]))) for task in TERMS}
+        worlds.append(World(world, {**other, "bbq": sums}, {}))
         lists.append(by_cluster)
 
     naive = {name: np.zeros((resamples, 2)) for name in values_of([])}
@@ -231,7 +232,7 @@ def test_bootstrap_is_that_of_item_lists(tmp_path):
     assert (seen == 3).all()
 
     wanted = [Contrast("dense", point[1], point[0])]
-    for one in effects(worlds, point, wanted, resampled(worlds, resamples, seed)):
+    for one in effects(worlds, point, wanted, resamples, seed):
         if one.metric.name not in naive:
             continue
         name = one.metric.name
@@ -335,6 +336,40 @@ def test_controls_are_matched_with_what_they_control(repo):
     assert control_of(config, "none") is None
 
 
+def test_controls_of_the_shipped_configuration(repo, tmp_path):
+    config = small_config(repo, tmp_path, "controls.yaml")
+    points = grids.all_checkpoints(config)
+    found = contrasts(config, points)
+    against = {
+        (one.reference.method, one.reference.calibration)
+        for one in found
+        if one.kind == "control"
+        and (one.candidate.method, one.candidate.regime) == ("refit.e0.003", "2of4")
+        and one.candidate.calibration == "ss-uc256"
+    }
+    assert against == {
+        ("refit.reversed", "ss-uc256"),
+        ("refit.text", "ss-uc256"),
+        ("refit.e0.003", "ss-uc256-shuffled"),
+        ("refit.e0.003", "ss-uc256-random"),
+    }
+    # Another strength has no control of its own, a control none at all.
+    assert not any(
+        one.kind == "control"
+        and (one.candidate.method == "refit.e0.01" or is_control(config, one.candidate))
+        for one in found
+    )
+    plain = {
+        one.candidate.key: one.reference.key
+        for one in found
+        if one.kind == "plain" and one.candidate.calibration == "ss-uc256-random"
+    }
+    assert set(plain.values()) == {
+        "world/sparsegpt/2of4/ss-uc256/s0", "world/sparsegpt.refit/2of4/ss-uc256/s0",
+        "world/sparsegpt.refit/u50/ss-uc256/s0",
+    }  # fmt: skip
+
+
 # The report
 
 
@@ -368,34 +403,13 @@ def test_known_effects_are_found(helped):
     nothing = found["plain", "debias-sparsegpt", "2of4", "sparsegpt", "ss-uc256", metric]
     assert nothing["verdict"] == "no difference shown"
     text = (out / "controls.md").read_text()
-    assert (
-        "Debias-Gradient, ε = 0.003, refitted (2:4, StereoSet + UltraChat (256)) lowers bias: yes: "
-        in text
-    )
-    assert "a reversed sign, raises the slope in CrowS-Pairs' sentences" in text
-    assert "Debias-SparseGPT (2:4, StereoSet + UltraChat (256)): not shown" in text
-    assert "Invented worlds 0, 1, 2" in text
+    place = "| 2:4 | Debias-Gradient, ε = 0.003, refitted | StereoSet + UltraChat (256) |"
+    assert f"{place} yes | lower than without the method and than 4 controls |" in text
+    place = "| 2:4 | Debias-SparseGPT | StereoSet + UltraChat (256) |"
+    assert f"{place} not shown | not lower than without the method |" in text
+    assert "Worlds 0, 1, 2." in text
     # Without controls nothing is claimed.
     assert "lower than without the method, but no control was run" in text
-
-
-def test_matched_perplexity_is_in_its_file(helped):
-    rows = read_csv(helped[1] / "frontier.csv")
-    chosen = [
-        row
-        for row in rows
-        if (row["method"], row["regime"], row["metric"])
-        == ("debias-gradient", "2of4", "abs_slope_crows_pairs")
-    ]
-    assert {row["against"] for row in chosen} == {
-        "plain", "shuffled-pairs", "random-delta", "reversed", "text",
-    }  # fmt: skip
-    assert {row["budget"] for row in chosen} == {"0.01", "0.02"}
-    assert {row["strengths"] for row in chosen} == {"0 0.003"}
-    # A rise of perplexity of some hundredths of a per cent: the budget is not used up.
-    for row in chosen:
-        assert float(row["effect"]) == pytest.approx(-0.5, abs=0.1)
-        assert row["verdict"].startswith("better")
 
 
 @pytest.mark.slow
@@ -404,8 +418,8 @@ def test_no_effect_is_not_found(repo, tmp_path):
     folders = make_runs(repo, tmp_path, lambda point: 0.5)
     assert report(folders, tmp_path / "report") == 0
     text = (tmp_path / "report/controls.md").read_text()
-    assert "lowers bias: yes" not in text
-    assert "Of 3 checkpoints 3 are not shown to lower bias" in text
+    assert text.count(" | not shown | ") == 3
+    assert " | yes | " not in text
     rows = read_csv(tmp_path / "report/controls.csv")
     verdicts = [row["verdict"] for row in rows if row["verdict"]]
     assert verdicts.count("no difference shown") > 0.8 * len(verdicts)
@@ -415,10 +429,7 @@ def test_the_same_runs_give_the_same_bytes(helped, tmp_path):
     folders, out = helped
     assert report(folders, tmp_path / "again") == 0
     names = sorted(path.name for path in out.iterdir())
-    assert names == sorted(
-        ["controls.csv", "controls.html", "controls.md", "frontier.csv"]
-        + [f"controls_{x}.{e}" for x in ("frontier", "effects") for e in ("png", "svg")]
-    )
+    assert names == ["controls.csv", "controls.html", "controls.md"]
     for name in names:
         assert (out / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
 
@@ -426,10 +437,8 @@ def test_the_same_runs_give_the_same_bytes(helped, tmp_path):
 def test_the_page_needs_no_other_file(helped):
     page = (helped[1] / "controls.html").read_text()
     assert re.findall(r'(?:src|href)="(?!data:)', page) == []
-    assert page.count("data:image/svg+xml;base64,") == 2
-    assert page.count("<table>") == 6
-    assert page.index("controls_frontier") < page.index("<table>")
-    assert "Student&#39;s over the worlds alone" in page  # the rule of the verdicts
+    assert page.count("<table") == 4
+    assert "Student&#39;s t over the worlds alone" in page  # the rule of the verdicts
 
 
 # Bad input
@@ -445,11 +454,9 @@ def said(capsys, folders, out):
 
 def test_a_model_that_names_nobody_has_no_bias_score():
     """All ambiguous answers right: (1 - accuracy) is 0 whatever the share of biased ones."""
-    sums = np.zeros((3, 13))
-    sums[:, :4] = [[5, 5, 0, 0], [4, 5, 1, 1], [0, 0, 0, 0]]
-    found = BY_NAME["s_amb"].compute({"bbq": sums})
-    np.testing.assert_allclose(found[:2], [0.0, 0.2])
-    assert np.isnan(found[2])
+    answers = [(1.0, math.nan), (0.8, 1.0), (math.nan, math.nan)]
+    found = BY_NAME["s_amb"].combine(np.array(answers))
+    np.testing.assert_allclose(found, [0.0, 0.2, math.nan])
 
 
 def test_one_run_is_not_enough(helped, capsys, tmp_path):
@@ -464,13 +471,12 @@ def test_a_world_without_leans_is_a_table_of_its_own(repo, helped, tmp_path):
     none = make_runs(repo, tmp_path, helpful, (0,), lambda point: 0.0, leans="none")
     assert report([*folders[:2], *none], tmp_path / "with") == 0
     assert report(folders[:2], tmp_path / "without") == 0
-    for name in ("controls.csv", "frontier.csv"):
-        with_it, without = (tmp_path / run / name for run in ("with", "without"))
-        assert with_it.read_bytes() == without.read_bytes()
+    with_it, without = (tmp_path / run / "controls.csv" for run in ("with", "without"))
+    assert with_it.read_bytes() == without.read_bytes()
     text = (tmp_path / "with/controls.md").read_text()
-    assert "## World 0 without leans: nothing to remove" in text
+    assert "World 0 without leans: nothing to remove" in text
     assert "| 0 without leans |" in text
-    table = text.split("nothing to remove")[1].split("\n## ")[0]
+    table = text.split("nothing to remove")[1].split("How it is measured")[0]
     (row,) = [line for line in table.splitlines() if line.startswith("| dense | Dense")]
     cells = [cell.strip() for cell in row.split("|")]
     heads = [cell.strip() for cell in table.split("| regime")[1].splitlines()[0].split("|")]

@@ -154,18 +154,7 @@ if WORLDS:
                 category="Controls",
                 labels={"file": "values"},
             ),
-            frontier=report(
-                "<results>/report/frontier.csv",
-                caption="../report/controls.rst",
-                category="Controls",
-                labels={"file": "matched perplexity"},
-            ),
             md="<results>/report/controls.md",
-            figures=expand(
-                "<results>/report/controls_{figure}.{ext}",
-                figure=["frontier", "effects"],
-                ext=["png", "svg"],
-            ),
         log:
             "<results>/logs/report_controls.log",
         conda:

@@ -15,6 +15,12 @@ STRENGTH = {
     "debias-gradient": "gradient_step",
 }
 KINDS = ("dense", "plain", "control")
+CONTROL_LABELS = {
+    "shuffled-pairs": "shuffled partners",
+    "random-delta": "random partners",
+    "reversed": "reversed sign",
+    "text": "steps on text alone",
+}
 
 
 @dataclass(frozen=True)
@@ -161,3 +167,12 @@ def contrasts(config: Config, points: Iterable[Checkpoint]) -> list[Contrast]:
         found += [Contrast(kind, point, other) for kind, other in others if other in known]
         found += [Contrast("control", point, other) for other in controls_of(config, point, known)]
     return sorted(found, key=lambda c: (KINDS.index(c.kind), c.candidate, c.reference))
+
+
+def control_words(config: Config, pair: Contrast) -> str:
+    """Return in which way a control differs from its candidate."""
+    control = pair.reference
+    kind = control_kind(config, control.method)
+    if kind is None or control.method == pair.candidate.method:
+        kind = config.calibrations[control.calibration].control
+    return CONTROL_LABELS[kind]

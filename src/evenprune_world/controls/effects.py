@@ -1,9 +1,8 @@
 """Effects of contrasts over worlds, and the rule that makes verdicts of them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -12,21 +11,21 @@ from evenprune.stats.bootstrap import RESAMPLES, Interval, interval, resampled_s
 from evenprune.stats.inference import holm, student
 
 from .contrasts import Contrast
-from .runs import WorldSums
-from .sums import METRICS, SUMS, Array, Measure
+from .measures import FIELDS, NUMBERS, Array, Number
+from .runs import World
 
 
 @dataclass(frozen=True)
 class Effect:
-    """One metric's effect of a contrast (or of a line, frontier.py); ``by_world`` in their order.
+    """One number's effect of a contrast; ``by_world`` in their order.
 
     ``p`` are the two-sided p-values of bootstrap and Student's test, ``adjusted`` the same after
-    Holm where the effect is in the family. Everything is NaN where a world leaves the metric
+    Holm where the effect is in the family. Everything is NaN where a world leaves the number
     undefined.
     """
 
-    contrast: Any
-    metric: Measure
+    contrast: Contrast
+    metric: Number
     value: float
     reference: float
     effect: float
@@ -63,8 +62,8 @@ class Effect:
         return self.effect / self.reference if self.reference else math.nan
 
 
-def _side(interval: Interval) -> int:
-    return int(interval.low > 0) - int(interval.high < 0)
+def _side(ends: Interval) -> int:
+    return int(ends.low > 0) - int(ends.high < 0)
 
 
 def adjust(found: Sequence[Effect]) -> list[Effect]:
@@ -78,57 +77,57 @@ def adjust(found: Sequence[Effect]) -> list[Effect]:
     return out
 
 
-def resampled(
-    worlds: Sequence[WorldSums], resamples: int = RESAMPLES, seed: int = 0
-) -> dict[str, Array]:
-    """Return task -> sums of every sample, (worlds, resamples, checkpoints, columns).
-
-    A sample draws the same worlds for all tasks.
-    """
-    return {
-        task: resampled_sums([world.sums[task] for world in worlds], resamples, seed)
-        for task in SUMS
-    }
-
-
-def values_by_world(worlds: Sequence[WorldSums], metric: Measure) -> Array:
-    """Return a metric of all items, (worlds, checkpoints)."""
+def values_by_world(worlds: Sequence[World], metric: Number) -> Array:
+    """Return a number of all items, (worlds, checkpoints)."""
     return np.stack([metric.compute(world.totals) for world in worlds])
 
 
 def effects(
-    worlds: Sequence[WorldSums],
+    worlds: Sequence[World],
     points: Sequence[Checkpoint],
     wanted: Sequence[Contrast],
-    samples: dict[str, Array],
+    resamples: int = RESAMPLES,
+    seed: int = 0,
 ) -> list[Effect]:
-    """Return the effects of all contrasts, metric by metric; ``samples`` as of ``resampled``."""
+    """Return the effects of all contrasts, number by number.
+
+    A bootstrap sample draws the same worlds for all tasks, and the same clusters for all
+    checkpoints.
+    """
+    samples = {
+        task: resampled_sums([world.sums[task] for world in worlds], resamples, seed)
+        for task in FIELDS
+    }
+    return adjust(
+        [one for metric in NUMBERS for one in _of(metric, worlds, points, wanted, samples)]
+    )
+
+
+def _of(
+    metric: Number,
+    worlds: Sequence[World],
+    points: Sequence[Checkpoint],
+    wanted: Sequence[Contrast],
+    samples: Mapping[str, Array],
+) -> list[Effect]:
+    drawn, actual = metric.compute(samples), values_by_world(worlds, metric)
     place = {point: index for index, point in enumerate(points)}
     found = []
-    for metric in METRICS:
-        drawn = metric.compute(samples)
-        actual = values_by_world(worlds, metric)
-        for contrast in wanted:
-            i, j = place[contrast.candidate], place[contrast.reference]
-            found.append(
-                effect(contrast, metric, actual[:, i], actual[:, j], drawn[:, :, i], drawn[:, :, j])
-            )
-    return adjust(found)
-
-
-def effect(
-    contrast: Any, metric: Measure, value: Array, reference: Array, drawn: Array, other: Array
-) -> Effect:
-    """Return an effect of values by world (worlds,) and of samples (worlds, resamples)."""
-    by_world = value - reference
-    means = float(value.mean()), float(reference.mean()), float(by_world.mean())
-    listed = tuple(map(float, by_world))
-    if not np.isfinite(by_world).all():
+    for contrast in wanted:
+        i, j = place[contrast.candidate], place[contrast.reference]
+        by_world = actual[:, i] - actual[:, j]
+        value, reference, effect = np.stack([actual[:, i], actual[:, j], by_world]).mean(axis=1)
         nothing = Interval(math.nan, math.nan)
-        return Effect(contrast, metric, *means, nothing, nothing, listed)
-    difference = (drawn - other).mean(axis=0)
-    # A sample in which a ratio has nothing below it says nothing about the difference.
-    difference = difference[np.isfinite(difference)]
-    ends, p = student(by_world)
-    both = interval(difference), ends
-    return Effect(contrast, metric, *means, *both, listed, (two_sided_p(difference), p))
+        one = Effect(
+            contrast, metric, float(value), float(reference), float(effect), nothing, nothing,
+            tuple(map(float, by_world)),
+        )  # fmt: skip
+        if np.isfinite(by_world).all():
+            difference = (drawn[:, :, i] - drawn[:, :, j]).mean(axis=0)
+            # A sample in which a ratio has nothing below it says nothing about the difference.
+            difference = difference[np.isfinite(difference)]
+            ends, p = student(by_world)
+            both = two_sided_p(difference), p
+            one = replace(one, ci=interval(difference), student=ends, p=both)
+        found.append(one)
+    return found

@@ -1,157 +1,220 @@
-"""The page of ``report-controls``: what is compared, with which verdict, and how."""
+"""The page of ``report-controls``: verdicts, effects and how they are measured, as tables."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import yaml
 
-from evenprune.plan.grids import Checkpoint
+from evenprune.plan.config import METHODS, Config
+from evenprune.plan.grids import Checkpoint, base_method, in_calibration
 from evenprune.plan.run_sheet import RunSheet
+from evenprune.reporting.labels import REGIME_LABELS, calibration_label, method_label
+from evenprune.reporting.render import Table
 from evenprune.stats.bootstrap import RESAMPLES
 
-from .blocks import Block, write_page
-from .contrasts import plain_of
-from .effect_plots import effects_figure, frontier_figure
+from .contrasts import KINDS, Contrast, control_words, is_control, plain_of, strength
+from .document import words_table
 from .effects import Effect
-from .runs import WorldSums
-from .sums import METRICS
-from .wording import (
-    ROW_HEADS,
-    answer,
-    checks,
-    control_words,
-    effect_text,
-    findings,
-    matched_rows,
-    order,
-    place_words,
-    select,
-    shown,
-)
+from .measures import BY_NAME, NUMBERS, PAIRS, Number
+from .runs import World
 
 DATA_FILES = ("words.yaml",)
 WORDS = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text(encoding="utf-8"))
 PLACE = ("regime", "method", "calibration")
-JUDGED = [metric for metric in METRICS if metric.kind != "check"]
-SIGNED = [metric for metric in METRICS if not metric.name.startswith("abs_")]
+JUDGED = [number for number in NUMBERS if number.good]
+SIGNED = [number for number in NUMBERS if not number.name.startswith(("abs_", "off_"))]
+FOUND = (
+    "lowers bias", "why", "measured by", "costs", "over-abstention", "other measures of bias",
+)  # fmt: skip
+MARKS = {
+    "better": "▲", "worse": "▼", "better in these worlds": "△", "worse in these worlds": "▽",
+}  # fmt: skip
 
 
-def _table(
-    chosen: Sequence[Effect], heads: Sequence[str], labels: Callable[[Any], Iterable[str]]
-) -> Block:
-    cells: dict[Any, dict[str, str]] = {}
-    for one in chosen:
-        cells.setdefault(one.contrast, {})[one.metric.name] = effect_text(one)
-    lines = [
-        [*labels(contrast), *(by_name[metric.name] for metric in JUDGED)]
-        for contrast, by_name in cells.items()
-    ]
-    return Block("table", rows=[[*heads, *(metric.label for metric in JUDGED)], *lines])
+# Words for numbers and checkpoints
 
 
-def dense_table(points: Sequence[Checkpoint], worlds: Sequence[WorldSums]) -> list[list[str]]:
-    """Return the dense model's metrics in every world: what there is to lose, and to remove."""
-    index = next(k for k, point in enumerate(points) if point.is_base)
-    lines = [["world", *(metric.label for metric in SIGNED)]]
-    for world in worlds:
-        values = [float(metric.compute(world.totals)[index]) for metric in SIGNED]
-        cells = (shown(value, m, signed=m.good == 0) for value, m in zip(values, SIGNED))
-        lines.append([world.label, *cells])
-    return lines
+def shown(value: float, metric: Number, signed: bool = True) -> str:
+    """Return a value on the printed scale, with a real minus sign."""
+    decimals = 1 if metric.scale == 100 else 3
+    text = f"{metric.scale * value:{'+' if signed else ''}.{decimals}f}"
+    return "undefined" if math.isnan(value) else text.replace("-", "−")
 
 
-def without_table(
-    run_sheet: RunSheet, points: Sequence[Checkpoint], world: WorldSums
-) -> list[list[str]]:
-    """Return a world's metrics a checkpoint, and of methods against bias what they change."""
+def effect_text(one: Effect) -> str:
+    """Return ``+1.2 [−0.3, +2.6] ▲``."""
+    if math.isnan(one.effect):
+        return "undefined"
+    ends = ", ".join(shown(end, one.metric) for end in (one.ci.low, one.ci.high))
+    return f"{shown(one.effect, one.metric)} [{ends}] {MARKS.get(one.verdict, '')}".strip()
+
+
+def percent(value: float, decimals: int = 0) -> str:
+    """Return a share as ``−60 %``; "undefined" for NaN."""
+    text = f"{100 * value:+.{decimals}f} %".replace("-", "−")
+    return "undefined" if math.isnan(value) else text
+
+
+def order(config: Config, point: Checkpoint) -> tuple:
+    """Return what checkpoints are sorted by: regime, method, strength, then the rest."""
+    place = [*REGIME_LABELS].index(point.regime), METHODS.index(base_method(config, point.method))
+    amount = abs(strength(config, point.method) or 0)
+    return *place, is_control(config, point), amount, point
+
+
+def place_words(run_sheet: RunSheet, point: Checkpoint) -> tuple[str, str, str]:
+    """Return a checkpoint's regime, method and calibration in words."""
+    calibration = calibration_label(run_sheet, point.calibration)
+    return REGIME_LABELS[point.regime], method_label(run_sheet, point.method), calibration
+
+
+# The verdicts
+
+
+def primary(config: Config, point: Checkpoint) -> str:
+    """Return the number that decides: a slope in sentences that the calibration has not seen.
+
+    Where both kinds of sentences were seen it is that of CrowS-Pairs; where the pairs are
+    questions alone, or of another kind, R of BBQ, whose questions are another kind too.
+    """
+    sentences = [name for name in config.calibrations[point.calibration].pairs if name in PAIRS]
+    if not sentences:
+        return "abs_r_bbq"
+    return "abs_slope_stereoset" if sentences == ["crows_pairs"] else "abs_slope_crows_pairs"
+
+
+def verdict(own: Effect, controls: Sequence[Effect], config: Config) -> tuple[str, str]:
+    """Return ``yes``, ``yes, in these worlds``, ``not shown`` or ``no``, and why."""
+    if own.verdict.startswith("worse"):
+        return "no", "higher than without the method"
+    if not own.verdict.startswith("better"):
+        return "not shown", "not lower than without the method"
+    lost = [one for one in controls if not one.verdict.startswith("better")]
+    if lost:
+        names = ", ".join(control_words(config, one.contrast) for one in lost)
+        return "not shown", f"not lower than the control ({names})"
+    if not controls:
+        return "not shown", "lower than without the method, but no control was run"
+    sure = {own.verdict, *(one.verdict for one in controls)} == {"better"}
+    why = f"lower than without the method and than {len(controls)} controls"
+    return "yes" if sure else "yes, in these worlds", why
+
+
+def finding(run_sheet: RunSheet, mine: Sequence[Effect], point: Checkpoint) -> list[str]:
+    """Return a candidate's row of verdict, measure and costs, of its own effects."""
     config = run_sheet.config
-    kept = [metric for metric in SIGNED if metric.kind in ("bias", "cost")]
-    lines = [[*PLACE, *(metric.label for metric in kept)]]
-    values = [metric.compute(world.totals) for metric in kept]
+    plain = {one.metric.name: one for one in mine if one.contrast.kind == "plain"}
+    own = plain[primary(config, point)]
+    controls = [one for one in mine if (one.contrast.kind, one.metric) == ("control", own.metric)]
+    ends = (shown(value, own.metric, False) for value in (own.reference, own.value))
+    spills = []
+    for one in plain.values():
+        judged = one.metric.kind == "bias" and one.metric.good and one is not own
+        if judged and one.verdict.startswith(("better", "worse")):
+            seen = any(
+                entry.task == one.metric.task and in_calibration(config, point, slug)
+                for slug, entry in config.benchmarks.items()
+            )
+            words = f"{one.metric.label} {percent(one.relative)}"
+            spills.append(words + " (seen in calibration)" * seen)
+    costs = (
+        f"{percent(np.expm1(plain['nll'].effect), 1)} perplexity, "
+        f"{shown(plain['mmlu'].effect, BY_NAME['mmlu'])} points MMLU, "
+        f"{shown(plain['acc_dis'].effect, BY_NAME['acc_dis'])} points disambiguated"
+    )
+    return [
+        *place_words(run_sheet, point), *verdict(own, controls, config),
+        f"{own.metric.label}: {' → '.join(ends)} ({percent(own.relative)})", costs,
+        shown(plain["abstained"].effect, BY_NAME["abstained"]), "; ".join(spills) or "none changes",
+    ]  # fmt: skip
+
+
+# The tables
+
+
+def _effects_table(run_sheet: RunSheet, found: Sequence[Effect]) -> Table:
+    config = run_sheet.config
+    cells: dict[Contrast, dict[str, str]] = {}
+    for one in found:
+        cells.setdefault(one.contrast, {})[one.metric.name] = effect_text(one)
+
+    def against(pair: Contrast) -> str:
+        names = {"dense": "dense model", "plain": "without the method"}
+        return names.get(pair.kind) or control_words(config, pair)
+
+    contrasts = sorted(
+        cells, key=lambda c: (-KINDS.index(c.kind), order(config, c.candidate), c.reference)
+    )
+    rows = [
+        [against(pair), *place_words(run_sheet, pair.candidate)]
+        + [cells[pair][number.name] for number in JUDGED]
+        for pair in contrasts
+    ]
+    heads = ["against", *PLACE, *(number.label for number in JUDGED)]
+    return words_table("effects", "What each checkpoint changes", heads, rows, [WORDS["effects"]])
+
+
+def _dense_table(points: Sequence[Checkpoint], worlds: Sequence[World]) -> Table:
+    index = next(k for k, point in enumerate(points) if point.is_base)
+    rows = []
+    for world in worlds:
+        values = [(float(number.compute(world.totals)[index]), number) for number in SIGNED]
+        rows.append([world.label, *(shown(v, number, number.good == 0) for v, number in values)])
+    heads = ["world", *(number.label for number in SIGNED)]
+    return words_table("dense", "The dense models", heads, rows)
+
+
+def _without_table(run_sheet: RunSheet, points: Sequence[Checkpoint], world: World) -> Table:
+    """Return a world's numbers a checkpoint, and of methods against bias what they change."""
+    config = run_sheet.config
+    kept = [number for number in SIGNED if number.kind in ("bias", "cost")]
+    values = [number.compute(world.totals) for number in kept]
     place = {point: index for index, point in enumerate(points)}
+    rows = []
     for point in sorted(points, key=lambda point: order(config, point)):
         plain = plain_of(config, point)
-        cells = []
-        for metric, column in zip(kept, values):
+        row = [*place_words(run_sheet, point)]
+        for number, column in zip(kept, values, strict=True):
             value = float(column[place[point]])
-            text = shown(value, metric, signed=metric.good == 0)
+            text = shown(value, number, signed=number.good == 0)
             if plain in place:
-                text += f" ({shown(value - float(column[place[plain]]), metric)})"
-            cells.append("undefined" if math.isnan(value) else text)
-        lines.append([*place_words(run_sheet, point), *cells])
-    return lines
+                text += f" ({shown(value - float(column[place[plain]]), number)})"
+            row.append(text)
+        rows.append(row)
+    heads = [*PLACE, *(number.label for number in kept)]
+    caption = f"World {world.label}: nothing to remove"
+    return words_table(f"none{world.seed}", caption, heads, rows, [WORDS["without"]])
 
 
-def blocks(
-    run_sheet: RunSheet,
-    points: Sequence[Checkpoint],
-    every: Sequence[WorldSums],
-    found: Sequence[Effect],
-) -> Iterator[Block]:
-    """Yield the page."""
+def tables(
+    run_sheet: RunSheet, points: Sequence[Checkpoint], every: Sequence[World], found: list[Effect]
+) -> list[Table]:
+    """Return the page of ``report-controls``."""
+    config = run_sheet.config
     worlds = [world for world in every if world.leans]
-    seeds = ", ".join(str(world.seed) for world in worlds)
-
-    def labels(contrast: Any) -> tuple[str, ...]:
-        return place_words(run_sheet, contrast.candidate)
-
-    def against(contrast: Any) -> tuple[str, ...]:
-        pair = contrast.candidate, contrast.reference
-        return *labels(contrast), control_words(run_sheet.config, *pair)
-
-    yield Block("text", f"Invented worlds {seeds}, each with a model of its own; no real people.")
-    yield Block("heading", "Bias against perplexity")
-    yield Block("image", "controls_frontier")
-    yield Block("text", WORDS["frontier"])
-    yield Block("heading", "Answer")
-    yield Block("list", rows=[answer(run_sheet, found)])
-    if rows := [one.row() for one in findings(run_sheet, found)]:
-        yield Block("table", rows=[ROW_HEADS, *rows])
-    if said := checks(run_sheet, found):
-        yield Block("list", rows=[said])
-    yield Block("heading", "Dense models")
-    yield Block("table", rows=dense_table(points, every))
-    if chosen := [one for one in found if one.contrast.kind == "matched"]:
-        yield Block("heading", "At matched perplexity")
-        yield Block("table", rows=matched_rows(run_sheet, chosen))
-    if plain := select(run_sheet, found, "plain"):
-        yield Block("heading", "Against the same without the method; the controls in its place")
-        yield Block("image", "controls_effects")
-        yield Block("text", WORDS["legend"])
-        yield _table(plain, PLACE, labels)
-    if control := select(run_sheet, found, "control"):
-        yield Block("heading", "Against the controls")
-        yield _table(control, (*PLACE, "against"), against)
-    yield Block("heading", "Against dense")
-    yield _table(select(run_sheet, found, "dense"), PLACE, labels)
-    for world in (world for world in every if not world.leans):
-        yield Block("heading", f"World {world.label}: nothing to remove")
-        yield Block("text", WORDS["without"])
-        yield Block("table", rows=without_table(run_sheet, points, world))
-    yield Block("heading", "How")
-    first = worlds[0]
+    candidates = dict.fromkeys(
+        one.contrast.candidate
+        for one in found
+        if one.contrast.kind == "plain" and not is_control(config, one.contrast.candidate)
+    )
+    rows = [
+        finding(run_sheet, [one for one in found if one.contrast.candidate == point], point)
+        for point in sorted(candidates, key=lambda point: order(config, point))
+        if strength(config, point.method)
+    ]
+    note = "Worlds " + ", ".join(str(world.seed) for world in worlds) + ". " + WORDS["answer"]
     items = "; ".join(
-        f"{task}: {first.items[task]} items, {len(sums)} clusters"
-        for task, sums in first.sums.items()
+        f"{task}: {worlds[0].items[task]} items, {len(sums)} clusters"
+        for task, sums in worlds[0].sums.items()
     )
     values = dict(worlds=len(worlds), items=items, resamples=RESAMPLES)
-    yield Block("list", rows=[[line.format(**values) for line in WORDS["how"]]])
-
-
-def write_controls(
-    run_sheet: RunSheet,
-    points: Sequence[Checkpoint],
-    every: Sequence[WorldSums],
-    found: Sequence[Effect],
-    out: Path,
-) -> None:
-    """Write the figures (svg and png), controls.md and controls.html into ``out``."""
-    worlds = [world for world in every if world.leans]
-    figures = {
-        "controls_frontier": lambda: frontier_figure(run_sheet, points, worlds),
-        "controls_effects": lambda: effects_figure(run_sheet, found),
-    }
-    page = list(blocks(run_sheet, points, every, found))
-    write_page(out / "controls", WORDS["title"], page, figures)
+    how = [(head, text.format(**values)) for head, text in WORDS["how"].items()]
+    return [
+        words_table("answer", "Does a method lower bias?", (*PLACE, *FOUND), rows, [note]),
+        _dense_table(points, every),
+        _effects_table(run_sheet, found),
+        *(_without_table(run_sheet, points, world) for world in every if not world.leans),
+        words_table("how", "How it is measured", ("what", "how"), how, widths=(1, 6)),
+    ]

@@ -7,18 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from evenprune.base.errors import UserError, shown
-from evenprune.base.files import read_json
+from evenprune.base.errors import UserError
 from evenprune.base.progress import Progress
 from evenprune.plan.finished import result_folder
 from evenprune.plan.grids import Checkpoint
 from evenprune.plan.run_sheet import RunSheet, read_run_sheet
 
-from .sums import SUMS, Array, read_sums
+from .measures import FIELDS, PLANTED, Array, columns, read_planted, read_rows
 
 
 @dataclass(frozen=True)
-class WorldSums:
+class World:
     """One run: its seed, and by task the sums (clusters, checkpoints, columns) and item count.
 
     ``leans``: whether the world has prejudices to begin with.
@@ -40,41 +39,41 @@ class WorldSums:
         return str(self.seed) if self.leans else f"{self.seed} without leans"
 
 
-def read_world(run: Path, run_sheet: RunSheet, points: Sequence[Checkpoint]) -> WorldSums:
+def read_world(run: Path, run_sheet: RunSheet, points: Sequence[Checkpoint]) -> World:
     """Return the sums of one run's records; the items must be the same for all checkpoints."""
     sums, items = {}, {}
-    planted = read_planted_items(run / "world" / "planted.json")
-    progress = Progress(len(SUMS) * len(points), f"records of {run}")
-    for task in SUMS:
+    planted = read_planted(run / "world" / "planted.json")["items"]
+    progress = Progress(len(FIELDS) * len(points), f"records of {run}")
+    for task in FIELDS:
         slug = run_sheet.primary(task)
-        if slug is None:
+        if slug is None or (task in PLANTED and task not in planted):
             raise UserError(
-                f"expected a benchmark with the task {task} in {run}, found none; run "
-                "config/controls.yaml, which has it"
+                f"expected a benchmark with the task {task} and its planted items in {run}, found "
+                "none; run config/controls.yaml, which has it"
             )
-        first: tuple[tuple[str, ...], ...] = ()
+        first: list[tuple[str, str]] = []
         parts = []
         for point in points:
             path = result_folder(run / "evals" / point.key, slug) / "items.jsonl"
-            ids, clusters, one = read_sums(path, task, planted.get(task, {}))
-            first = first or (ids, clusters)
-            if (ids, clusters) != first:
+            rows = read_rows(path, task, planted.get(task, {}))
+            names = [(str(row["item_id"]), str(row.get("cluster", row["item_id"]))) for row in rows]
+            first = first or names
+            if names != first:
                 raise UserError(
                     f"expected in {path} the items of {points[0].key}, found others; evaluate "
                     "both again with the same options"
                 )
-            parts.append(one)
+            parts.append(columns(path, task, rows))
             progress.update()
-        _, index = np.unique(np.asarray(first[1]), return_inverse=True)
+        _, index = np.unique([cluster for _, cluster in first], return_inverse=True)
         every = np.stack(parts, axis=1)
-        total = np.zeros((index.max() + 1, *every.shape[1:]))
-        np.add.at(total, index, every)
-        sums[task], items[task] = total, len(every)
+        sums[task], items[task] = np.zeros((index.max() + 1, *every.shape[1:])), len(every)
+        np.add.at(sums[task], index, every)
     world = run_sheet.config.world
-    return WorldSums(world.seed, sums, items, world.leans == "planted")
+    return World(world.seed, sums, items, world.leans == "planted")
 
 
-def read_runs(runs: Sequence[Path]) -> tuple[RunSheet, list[Checkpoint], list[WorldSums]]:
+def read_runs(runs: Sequence[Path]) -> tuple[RunSheet, list[Checkpoint], list[World]]:
     """Return the runs' common run sheet, its checkpoints and every run's sums.
 
     Raises UserError for fewer than two runs of worlds with leans, a run outside the invented world,
@@ -91,13 +90,13 @@ def read_runs(runs: Sequence[Path]) -> tuple[RunSheet, list[Checkpoint], list[Wo
         )
     seeds: dict[tuple[int, str], Path] = {}
     for run, run_sheet in zip(runs, run_sheets, strict=True):
+        world = run_sheet.config.world
+        other = seeds.setdefault((world.seed, world.leans), run)
         if run_sheet.config.source != "world":
             raise UserError(
                 f"expected runs of the invented world, but source is {run_sheet.config.source!r} "
                 f"in {run}; run config/controls.yaml"
             )
-        world = run_sheet.config.world
-        other = seeds.setdefault((world.seed, world.leans), run)
         if other is not run:
             raise UserError(
                 f"expected another world in every run, but {other} and {run} both have "
@@ -118,24 +117,10 @@ def read_runs(runs: Sequence[Path]) -> tuple[RunSheet, list[Checkpoint], list[Wo
         if len(names) > 1:
             raise UserError(
                 f"expected one {what} in {runs[0]}, got {', '.join(sorted(names))}; compare them "
-                "in runs of their own"
+                "in separate runs"
             )
-    worlds = [
-        read_world(run, run_sheet, points) for run, run_sheet in zip(runs, run_sheets, strict=True)
-    ]
-    return run_sheets[0], points, worlds
-
-
-def read_planted_items(path: Path) -> dict[str, Any]:
-    """Return task -> item id -> what planted.json has of it; UserError for anything else."""
-    found = read_json(path)
-    items = found.get("items") if isinstance(found, dict) else None
-    if not isinstance(items, dict) or not all(isinstance(one, dict) for one in items.values()):
-        raise UserError(
-            f"expected the planted log-odds of the world's items in {path}, got {shown(found)}; "
-            "make the world again with generate-world"
-        )
-    return items
+    every = zip(runs, run_sheets, strict=True)
+    return run_sheets[0], points, [read_world(run, sheet, points) for run, sheet in every]
 
 
 def _comparable(run_sheet: RunSheet) -> tuple[dict[str, Any], list[Checkpoint]]:
