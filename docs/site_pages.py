@@ -1,4 +1,4 @@
-"""Hook of mkdocs: pages of the site from outside of docs/, links to them, the stages' picture."""
+"""Hook of mkdocs: pages of the site from outside of docs/, links to them, the steps as a list."""
 
 import posixpath
 import re
@@ -13,7 +13,6 @@ OUTSIDE = {
     "config/README.md": "reference/configuration.md",
 }
 STAGES = re.compile(r"<!-- stages -->\n.*?<!-- end of stages -->", re.DOTALL)
-PICTURE = "![The rules of a run and what each reads](pictures/stages.svg)"
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -30,15 +29,20 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     return shown(markdown, page.file.src_uri)
 
 
+def _listed(drawing: re.Match[str]) -> str:
+    files = re.findall(r"subgraph (\S+)\n(.*?)\n  end", drawing[0], re.DOTALL)
+    return "\n".join(f"- `{name}`: {', '.join(rules.split())}" for name, rules in files)
+
+
 def shown(markdown: str, page: str) -> str:
     """Return the text of ``page``, as it is named in the site, with links that hold there.
 
-    The stages become a picture: a browser draws Mermaid by a script from another host only.
+    The drawing of the steps becomes a list: a browser draws Mermaid only by a foreign script.
     Marks of generated parts go, and nested items are indented as Python's Markdown has them.
     """
     inside = {site: path for path, site in OUTSIDE.items()}
     origin = inside.get(page, f"docs/{page}")
-    text = STAGES.sub(PICTURE, markdown)
+    text = STAGES.sub(_listed, markdown)
     text = re.sub(r"^<!-- .* -->$", "", text, flags=re.MULTILINE)
     if page in inside:
         text = re.sub(r"^ {3}(?=\S)", "    ", text, flags=re.MULTILINE)

@@ -88,7 +88,7 @@ def test_files_of_stages(paths):
     ]
     assert paths.figure_files() == ["out/figures/regimes.pdf"]
     assert paths.measurements_of("efficiency") == paths.serving_files()
-    assert paths.records_of("cost") == paths.serving_files()
+    assert paths.records_of("throughput") == paths.serving_files()
     assert paths.measurements_of("main") == []
 
 

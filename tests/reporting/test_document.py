@@ -22,7 +22,6 @@ from evenprune.reporting.cell_path import find, parse
 from evenprune.reporting.cells import SIGNIFICANT
 from evenprune.reporting.claims import verdict
 from evenprune.reporting.fields import Field, Run, all_fields, fitted
-from evenprune.reporting.figures import stages
 from evenprune.reporting.latex_document import first_error
 from evenprune.reporting.latex_table import LINE, layout_of, text_width
 from evenprune.reporting.make_page import read_document
@@ -225,19 +224,6 @@ def test_a_world_of_another_form_is_one_sentence(root, tmp_path):
     (tmp_path / "world.csv").write_text(text)
     with pytest.raises(UserError, match="report-world"):
         read_world(tmp_path / "world.csv")
-
-
-def test_the_stages_are_the_jobs_of_the_run(run):
-    _, reads = stages.rule_graph(run.sheet)
-    assert reads["check_pruned"] == {"prune_model", "prune_uncalibrated"}
-    assert reads["prune_model"] == {"build_calibration"}  # the model's record follows from it
-    rows, chains = stages.arranged(reads)
-    place = {name: level for level, row in enumerate(rows) for name in row}
-    for chain in chains:
-        assert [place[name] for name in chain] == list(range(place[chain[0]], place[chain[-1]] + 1))
-    assert {(chain[0], chain[-1]) for chain in chains} == {
-        (one, rule) for rule in reads for one in reads[rule]
-    }
 
 
 # Tables

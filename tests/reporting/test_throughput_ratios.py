@@ -96,7 +96,9 @@ def test_verdicts_in_words(ratio, said):
 @pytest.fixture(scope="module")
 def run(repo, tmp_path_factory):
     root = tmp_path_factory.mktemp("run")
-    config = small_config(repo, root, tables=["efficiency", "efficiency_details"], figures=["cost"])
+    config = small_config(
+        repo, root, tables=["efficiency", "efficiency_details"], figures=["throughput"]
+    )
     write_run(config, 4)
     collect(root)
     return root
@@ -180,26 +182,6 @@ def test_the_margin_decides_what_is_the_same(repo, tmp_path):
     rows, _ = table(tmp_path, "efficiency")
     found = {row["decode_tok_per_s_ratio_verdict"] for row in rows if row["method"] != "dense"}
     assert found == {"same within 90 %"}
-
-
-def test_the_figure_has_the_dense_cost_times_the_paired_ratio(run):
-    assert main(
-        ["make-figure", "--figure", "cost", "--run-sheet", str(run / "run_sheet.json"),
-         "--results", str(run / "results.csv"), "--out-prefix", str(run / "cost")]
-    ) == 0  # fmt: skip
-    rows = read(run / "cost.csv")
-    tables = {row["method"]: row for row in table(run, "efficiency")[0]}
-    dense = next(row for row in rows if row["method"] == "dense")
-    assert float(dense["seconds_per_1000_tokens"]) == pytest.approx(8.0)
-    assert dense["seconds_low"] == ""
-    for row in rows:
-        if row["method"] == "dense":
-            continue
-        ratio = float(tables[row["method"]]["decode_tok_per_s_ratio"])
-        assert float(row["seconds_per_1000_tokens"]) == pytest.approx(8.0 / ratio, rel=2e-3)
-        for what in ("seconds", "joules"):
-            low, high = float(row[f"{what}_low"]), float(row[f"{what}_high"])
-            assert low < float(row[f"{what}_per_1000_tokens"]) < high
 
 
 def test_several_checkpoints_are_averaged_within_rounds(run):

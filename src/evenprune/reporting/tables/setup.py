@@ -26,6 +26,7 @@ FORMS = {
     "debias-erase": (True, True, f"{_OBS}, of shifted weights", "O(d³)"),
     "debias-gradient": (True, True, f"{_OBS}, of shifted weights", "O(d³), gradients"),
 }
+BIAS_STEP = "Bias term"  # of Debias-SparseGPT, that SparseGPT does not have
 BENCHMARKS = {"bbq": "BBQ-HELM", "crows_pairs": "CrowS-Pairs", "unqover": "UnQover"}
 
 
@@ -69,6 +70,36 @@ def methods(run: Run, slug: str) -> Table:
         identity = {"method": name, **dict(zip(keys, labels[1:], strict=True))}
         rule: Rule = "full" if bias and rows and not rows[-1].strong else ""
         rows.append(TableRow(labels, identity=identity, rule=rule, strong=bool(bias)))
+    return made(run, slug, rows, notes=())
+
+
+def algorithm(run: Run, slug: str) -> Table:
+    """Return the steps of Debias-SparseGPT for one matrix, the one that SparseGPT lacks in bold."""
+    options = run.sheet.config.pruning
+    scaled = "" if options.bias_scaling == "equation" else f" ({options.bias_scaling})"
+    steps = {
+        "Inputs of a layer": "X₀ of stereotypes, X₁ of anti-stereotypes (tokens aligned: "
+        f"{options.alignment}), and X of texts without a partner",
+        "Reconstruction": "A = X₀X₀ᵀ + X₁X₁ᵀ + XXᵀ",
+        BIAS_STEP: f"B = 2b (X₀ − X₁)(X₀ − X₁)ᵀ,   b = {options.bias_weight:g}{scaled}",
+        "Factor": f"H = A + B,  H[j, j] += {options.damping:g} · mean diagonal,  "
+        "C = Cholesky(H⁻¹)ᵀ",
+        "Mask": "in each stride of columns prune the weights with the least W[i, j]² / C[j, j]² "
+        "(N of every M, or a share)",
+        "Compensation": "E = (1 − M) ⊙ W[:, j] / C[j, j],   W[:, j:] −= E · C[j, j:]  "
+        f"within blocks of {options.block_size} columns, then after them",
+        "Pruned matrix": "Ŵ = W ⊙ M, and its outputs are the next layer's inputs",
+    }
+    rows = [
+        TableRow(
+            (str(number), name, text),
+            identity={"step": str(number), "name": name, "text": text, "new": str(int(new))},
+            strong=new,
+            strong_at=1,
+        )
+        for number, (name, text) in enumerate(steps.items(), 1)
+        for new in [name == BIAS_STEP]
+    ]
     return made(run, slug, rows, notes=())
 
 
