@@ -129,7 +129,7 @@ SHOWN = ("reporting.make_table", "reporting.make_page", "reporting.make_paper")
 STEPS = {
     "reporting/printed.csv": ("reporting.collect_results", "reporting.tables.claims"),
     "reporting/tables.yaml": ("reporting.make_page", "reporting.make_paper"),
-    "reporting/preamble.tex": ("reporting.make_paper",),
+    "reporting/preamble.tex": ("reporting.make_table", "reporting.make_paper"),
     "reporting/paper.html.j2": ("reporting.make_page", "reporting.make_paper"),
     "reporting/table.html.j2": SHOWN,
     "reporting/page.css": SHOWN,

@@ -8,15 +8,12 @@ import os
 import re
 import subprocess
 from collections.abc import Collection, Iterable
-from importlib import resources
 from pathlib import Path
 
 from ..base.errors import UserError
 from .document import SUBTITLE, Document, Piece
-from .latex_table import PAGE, escape_latex
+from .latex_table import PAGE, PREAMBLE, escape_latex
 
-# Part of this module's code, see codedigest.py.
-DATA_FILES = ("preamble.tex",)
 TALL = 0.48 * PAGE  # points; a figure above it has a page of its own
 SECONDS = 300  # a document that takes longer hangs
 
@@ -54,14 +51,14 @@ def latex_text(content: Document, tall: Collection[str] = ()) -> str:
 
     ``tall``: the figures that are higher than half a page.
     """
-    preamble = resources.files(__package__).joinpath("preamble.tex").read_text(encoding="utf-8")
+
     parts = [
         r"\documentclass[a4paper,10pt]{article}",
         r"\pdfinfoomitdate=1",
         r"\pdftrailerid{}",
         r"\pdfsuppressptexinfo=-1",
         r"\usepackage[margin=2.2cm]{geometry}",
-        preamble,
+        PREAMBLE,
         r"\usepackage[font=small,labelfont=bf,skip=3pt]{caption}",
         # Tables and figures stay where they are put, and none is higher than half a page but long
         # tables, which may break, and tall figures, which move to a page of their own: so no page
