@@ -133,7 +133,7 @@ STEPS = {
     "reporting/paper.html.j2": ("reporting.make_page", "reporting.make_paper"),
     "reporting/table.html.j2": SHOWN,
     "reporting/page.css": SHOWN,
-    "reporting/page_items.js": SHOWN,
+    "reporting/page.js": ("reporting.make_page", "reporting.make_paper"),
     "reporting/figures.mplstyle": ("reporting.make_figure", "reporting.figures.lines"),
     "evenprune_world/weights/world/model.safetensors": ("evenprune_world.shipped_world_model",),
     "evenprune_world/weights/world/training.json": ("evenprune_world.shipped_world_model",),

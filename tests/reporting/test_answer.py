@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.reporting.bottom_line import bottom_line
 from evenprune.reporting.fields import Run
 from evenprune.reporting.results import Results, Significance
+from evenprune.reporting.tables import answer
 
 
 @pytest.fixture(scope="module")
@@ -32,26 +34,67 @@ def test_each_pruned_model_is_judged_in_words(run):
     said = rows(run)
     assert said["World-Llama"] == ""  # the dense model itself
     magnitude = said["+ Magnitude"]
-    assert magnitude.startswith("Perplexity × 1.6.")  # 20 / 0.5 against 20 / 0.8
-    assert "Ability lost:" in magnitude
-    assert "MMLU" in magnitude.partition("Ability lost:")[2].partition(".")[0]
-    assert "Better:" not in magnitude
+    assert magnitude.startswith("Perplexity goes from 25.00 to 40.00 (× 1.6). Ability: lost on ")
+    assert "MMLU" in magnitude.partition("Ability: lost on")[2].partition(";")[0]
+    assert "better" not in magnitude
 
 
 def test_without_the_claims_the_document_begins_with_the_same_words(run):
     sheet = read_run_sheet(run / "run_sheet.json")
     tables = [name for name in sheet.config.tables if name != "claims"]
     sheet = replace(sheet, config=sheet.config.model_copy(update={"tables": tables}))
-    files = Results(run / "results.csv"), Significance(run / "significance.csv")
-    head, *lines = bottom_line(Run(sheet, *files), {})
+    whole = Run(sheet, Results(run / "results.csv"), Significance(run / "significance.csv"))
+    head, *lines = bottom_line(whole, {})
     assert head[0] == "Bottom line"
     assert make_table(run, "answer") == 0
     table = (run / "tables/answer.md").read_text().replace("**", "")
     assert len(lines) > 3
+    assert [name for name, _ in lines] == [one.name for one in answer.answers(whole)]
     for name, text in lines:
         model, method, _ = name.split(", ")
         assert model == "World-Llama"
         assert f"| + {method} | {text} |" in table
+
+
+def test_a_line_has_both_values_the_interval_and_the_verdict(run):
+    files = Results(run / "results.csv"), Significance(run / "significance.csv")
+    whole = Run(read_run_sheet(run / "run_sheet.json"), *files)
+    found = {one.name: one for one in answer.answers(whole)}
+    first = next(one for name, one in found.items() if ", Magnitude, " in name)
+    lines = {line.measure: line for line in first.lines}
+    assert lines["Perplexity"].difference == "× 1.6"
+    assert lines["Perplexity"].verdict == "worse, not tested"
+    line = lines["MMLU"]
+    assert (line.verdict, line.look) == ("ability lost", "bad")
+    shown = [float(text.replace("−", "-")) for text in re.findall(r"[+−][\d.]+", line.difference)]
+    assert shown[0] == pytest.approx(float(line.pruned) - float(line.dense), abs=0.011)
+    assert shown[1] < shown[0] < shown[2] < 0
+    assert len(first.sentences) == 3
+    assert {line.measure for line in first.lines} >= {"CrowS-Pairs", "UnQover"}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "ability", "ratio", "looks"),
+    [
+        ("fairer", "no change shown", 1.0, "good"),
+        ("fairer, ability lost", "ability lost", 1.0, ""),
+        ("fairer, ability lost", "ability lost", 2.0, ""),
+        ("fairer, perplexity up", "no change shown", 2.0, ""),
+    ],
+)
+def test_what_is_fairer_and_less_able_is_no_good_news(
+    run, monkeypatch, verdict, ability, ratio, looks
+):
+    """A model that drifts to guessing looks fair."""
+    files = Results(run / "results.csv"), Significance(run / "significance.csv")
+    whole = Run(read_run_sheet(run / "run_sheet.json"), *files)
+    given = {"fairness": "fairer", "performance": ability}
+    monkeypatch.setattr(answer, "_verdict", lambda kind, *_: given[kind])
+    monkeypatch.setattr(answer, "MARGIN", 1.6 / ratio + 0.01)
+    lines = answer.answers(whole)[0].lines
+    fair = [line for line in lines if line.kind == "fairness" and line.verdict != "not tested"]
+    assert fair
+    assert {(line.verdict, line.look) for line in fair} == {(verdict, looks)}
 
 
 def test_words_follow_from_the_corrected_test(run):
@@ -69,9 +112,8 @@ def test_words_follow_from_the_corrected_test(run):
             writer.writerows(table)
         for name, text in rows(run).items():
             if name.startswith("+"):
-                assert not {"Ability lost", "Fairer", "Less fair", "Better"} & {
-                    part.partition(":")[0] for part in text.split(". ")
-                }
+                assert "no change shown" in text
+                assert not re.search("lost on|fairer|less fair|better", text)
     finally:
         path.write_text(before)
 

@@ -1,11 +1,9 @@
-"""Items one by one: texts and prompts, dense and pruned answers joined, the limit, the blocks."""
+"""Items one by one: texts and prompts, dense and pruned answers joined, the limit."""
 
-import base64
 import json
+import math
 import random
-import zlib
 
-import numpy as np
 import pytest
 from item_run import HOSTILE, ITEMS, TASKS, item_id, record, write_item_run
 
@@ -15,10 +13,16 @@ from evenprune.data.prompts import STYLES
 from evenprune.evaluation.harness import MMLU_HEADER
 from evenprune.plan.grids import Checkpoint
 from evenprune.plan.paths import ANSWERED
-from evenprune.reporting.items.join import MISSING, ItemSet, changed, join, roles
-from evenprune.reporting.items.pack import LEAST, block, fit, pack, sample, shares
-from evenprune.reporting.items.prompts import prompt_of
-from evenprune.reporting.items.texts import FIELDS, READERS, ItemText
+from evenprune.reporting.item_texts import FIELDS, READERS, ItemText, prompt_of
+from evenprune.reporting.make_items import (
+    LEAST,
+    changed,
+    fitted,
+    joined,
+    leans,
+    shares,
+    stereotyped,
+)
 
 DENSE = Checkpoint("tiny", "dense", "dense", "none", 0)
 PRUNED = Checkpoint("tiny", "sparsegpt", "2of4", "ss", 0)
@@ -27,10 +31,6 @@ PRUNED = Checkpoint("tiny", "sparsegpt", "2of4", "ss", 0)
 def fill_pattern(pattern, texts):
     """Return the prompt of an item, as the page fills it; ``texts`` are its fields and options."""
     return "".join(texts[part] if isinstance(part, int) else part for part in pattern)
-
-
-def unpacked(text):
-    return json.loads(zlib.decompress(base64.b64decode(text)))
 
 
 @pytest.fixture(scope="module")
@@ -104,34 +104,67 @@ def small(task, answers):
                  for k, pred in enumerate(chosen) if pred is not None])
         for point, chosen in answers
     ]  # fmt: skip
-    return join(ItemSet(task, task), texts, rows)
+    return joined({"task": task, "benchmark": task}, texts, rows)
 
 
 def test_answers_are_joined_by_their_items_whatever_their_order():
     found = small("unqover", [(DENSE, [2, 2, 2]), (PRUNED, [0, None, 2])])
-    assert found.ids == ["0", "1", "2"]
-    assert found.answers[1].chosen.tolist() == [0, MISSING, 2]
-    assert changed(found).tolist() == [True, False, False]
+    assert [item[0] for item in found["items"]] == ["0", "1", "2"]
+    assert found["answers"][1]["chosen"] == [0, None, 2]
+    assert found["answers"][1]["logprobs"][1] is None
+    assert changed(found) == [True, False, False]
     texts = {"a": ItemText((), ("x", "y")), "b": ItemText((), ("x", "y"))}
     rows = [{**record("crows_pairs", "dense", k), "item_id": name} for k, name in enumerate("ab")]
-    turned = join(ItemSet("c", "crows_pairs"), texts, [(DENSE, rows), (PRUNED, rows[::-1])])
-    assert np.array_equal(turned.answers[0].logprobs, turned.answers[1].logprobs)
-    assert not changed(turned).any()
+    about = {"task": "crows_pairs", "benchmark": "c"}
+    turned = joined(about, texts, [(DENSE, rows), (PRUNED, rows[::-1])])
+    assert turned["answers"][0]["logprobs"] == turned["answers"][1]["logprobs"]
+    assert not any(changed(turned))
 
 
 def test_an_item_that_the_data_lack_is_one_sentence():
+    about = {"task": "unqover", "benchmark": "x"}
     with pytest.raises(UserError, match="expected the item '0' of x in its data, found none"):
-        join(ItemSet("x", "unqover"), {}, [(DENSE, [record("unqover", "dense", 0)])])
+        joined(about, {}, [(DENSE, [record("unqover", "dense", 0)])])
 
 
-def test_biased_answers_are_those_that_the_metrics_count():
-    assert roles("stereoset", {}) == roles("crows_pairs", {}) == (MISSING, MISSING, 1)
-    assert roles("unqover", {"gold": 1, "unknown_idx": 1}) == (1, 1, 0b101)
-    assert roles("bbq", {"gold": 2, "unknown_idx": 2, "biased_idx": 1}) == (2, 2, 0b010)
-    assert roles("bbq", {"gold": 2, "unknown_idx": 2, "biased_idx": None}) == (2, 2, 0)
-    assert roles("mmlu", {"gold": 3}) == (3, MISSING, 0)
-    assert roles("multiple_choice", {"gold": 0, "stereotype_idx": 1}) == (0, MISSING, 0b10)
-    assert roles("multiple_choice", {"gold": 0, "stereotype_idx": None}) == (0, MISSING, 0)
+def test_stereotyped_answers_are_those_that_the_metrics_count():
+    assert stereotyped("stereoset", {}) == stereotyped("crows_pairs", {}) == 0
+    assert stereotyped("bbq", {"biased_idx": 1}) == 1
+    assert stereotyped("bbq", {"biased_idx": None}) is None
+    assert stereotyped("multiple_choice", {"gold": 0, "stereotype_idx": 1}) == 1
+    assert stereotyped("mmlu", {"gold": 3}) is None
+    assert stereotyped("unqover", {"gold": 1, "unknown_idx": 1}) is None
+
+
+def block(numbers, name="b"):
+    """Four questions of a block; ``numbers``: p(x1) and p(x2) by (flipped, negated)."""
+    return [
+        {
+            **{"item_id": f"{name}{k}", "block": name, "flipped": flipped, "negated": negated},
+            **{"x1_idx": flipped, "x2_idx": 1 - flipped},
+            "option_logprobs": [math.log(p) for p in (pair[flipped], pair[1 - flipped])]
+            + [math.log(1 - sum(pair))],
+        }
+        for k, ((flipped, negated), pair) in enumerate(numbers.items())
+    ]
+
+
+def test_on_unqover_the_stereotyped_person_is_whom_the_dense_model_leans_to():
+    even = (0.2, 0.2)
+    rows = block({(0, 0): (0.7, 0.1), (1, 0): even, (0, 1): even, (1, 1): (0.1, 0.6)})
+    # x1 has the attribute, x2 its negation, wherever they stand.
+    assert leans(rows) == [rows[0]["x1_idx"], rows[1]["x1_idx"], rows[2]["x2_idx"],
+                           rows[3]["x2_idx"]]  # fmt: skip
+    # Whoever stands first is chosen: that is no lean.
+    place = {(f, n): (0.5, 0.25) if f == 0 else (0.25, 0.5) for f in (0, 1) for n in (0, 1)}
+    assert leans(block(place)) == [None] * 4
+    assert leans(rows[:3]) == [None] * 3
+    assert leans([{"item_id": "0", "option_logprobs": [0, 0]}]) == [None]
+    texts = {row["item_id"]: ItemText((), ("x", "y", "z")) for row in rows}
+    full = [{**row, "category": "c", "gold": 2, "unknown_idx": 2, "pred": 2} for row in rows]
+    found = joined({"task": "unqover", "benchmark": "u"}, texts, [(DENSE, full), (PRUNED, full)])
+    assert found["answers"][0]["leans"] == leans(rows)
+    assert "leans" not in found["answers"][1]
 
 
 def test_questions_of_your_own_may_have_different_numbers_of_options(tmp_path):
@@ -154,23 +187,12 @@ def test_questions_of_your_own_may_have_different_numbers_of_options(tmp_path):
         {"item_id": name, "category": "own", "option_logprobs": scores, "pred": 0, "gold": 0}
         for name, scores in zip(asked, ([-1.0, -2.0], [-1.0, -2.0, -3.0]), strict=True)
     ]
-    joined = join(ItemSet("quiz", "multiple_choice"), asked, [(DENSE, records)])
-    assert joined.answers[0].logprobs.tolist() == [[-1000, -2000, 0], [-1000, -2000, -3000]]
+    found = joined({"task": "multiple_choice", "benchmark": "q"}, asked, [(DENSE, records)])
+    assert found["answers"][0]["logprobs"] == [[-1, -2], [-1, -2, -3]]
+    assert [len(item[3]) for item in found["items"]] == [2, 3]
 
 
 # The limit
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_sample_takes_changed_items_first(seed):
-    drawn = random.Random(seed)
-    flags = [drawn.random() < 0.3 for _ in range(50)]
-    for count in (0, 5, sum(flags), 40, 50, 60):
-        found = sample(flags, count, 0)
-        assert found == sorted(set(found)) == sample(flags, count, 0)
-        assert len(found) == min(count, 50)
-        taken = sum(flags[k] for k in found)
-        assert taken == min(len(found), sum(flags)) or taken == sum(flags)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -185,48 +207,47 @@ def test_shares_use_the_budget_and_exceed_no_need(seed):
         assert not less or min(less) == pytest.approx(max(found))
 
 
-def test_items_beyond_the_limit_are_a_sample_within_it():
+def test_items_beyond_the_limit_are_a_sample_with_changed_ones_first():
     drawn = random.Random(0)
     chosen = [drawn.randrange(3) for _ in range(3000)]
     many = small("unqover", [(DENSE, [2] * 3000), (PRUNED, chosen)])
     few = small("crows_pairs", [(DENSE, [1] * 30), (PRUNED, [0] * 30)])
-    whole = pack([many, few], [None, None])
-    packed = fit([many, few], whole.size() // 3)
-    assert packed.size() <= whole.size() // 3
-    assert packed.sets[1]["shown"] == 30
-    assert LEAST < packed.sets[0]["shown"] < packed.sets[0]["of"] == 3000
-    texts = unpacked(packed.blocks[packed.sets[0]["texts"]])
-    flags = dict(zip(many.ids, changed(many).tolist(), strict=True))
-    assert all(flags[name] for name in texts["ids"])
-    assert [one["shown"] for one in fit([many, few], 1).sets] == [LEAST, LEAST]
-
-
-def test_no_character_of_a_block_means_anything_in_html():
-    assert not set("<>&'\" ") & set(block({"text": HOSTILE}))
-    assert unpacked(block({"text": HOSTILE})) == {"text": HOSTILE}
+    size = len(json.dumps([many, few]))
+    packed = fitted([many, few], size / 3)
+    assert size / 6 < len(json.dumps(packed)) < size / 2.5
+    assert [one["of"] for one in packed] == [3000, 30]
+    assert [one["changed"] for one in packed] == [sum(changed(many)), 30]
+    names = [int(item[0]) for item in packed[0]["items"]]
+    assert LEAST < len(names) < 3000
+    assert names == sorted(set(names))
+    assert all(chosen[k] != 2 for k in names)
+    assert packed[0]["answers"][1]["chosen"] == [chosen[k] for k in names]
+    assert len(packed[1]["items"]) == 30
+    assert [len(one["items"]) for one in fitted([many, few], 1)] == [LEAST, LEAST]
+    whole = fitted([many, few], 2 * size)
+    assert [len(one["items"]) for one in whole] == [3000, 30]
+    # With room for more than what changed, others come too.
+    half = fitted([many], size * 0.9)[0]["items"]
+    assert {str(k) for k, one in enumerate(chosen) if one != 2} < {item[0] for item in half}
 
 
 # The command
 
 
 def test_the_items_of_a_run_are_its_records_with_the_texts_of_its_data(root, monkeypatch):
-    content = made(root, monkeypatch)
-    sets = {one["benchmark"]: one for one in content["sets"]}
+    sets = {one["benchmark"]: one for one in made(root, monkeypatch)["sets"]}
     assert set(sets) == set(TASKS)
     for task, one in sets.items():
-        texts = unpacked(content["blocks"][one["texts"]])
-        assert texts["ids"] == [item_id(task, k) for k in range(ITEMS)]
-        said = json.dumps(texts, ensure_ascii=False).replace('\\"', '"')
+        assert [item[0] for item in one["items"]] == [item_id(task, k) for k in range(ITEMS)]
+        said = json.dumps(one["items"], ensure_ascii=False).replace('\\"', '"')
         assert HOSTILE.strip() in said
-        width = len(texts["options"][0])
         for answers in one["answers"]:
-            found = unpacked(content["blocks"][answers["block"]])
             rows = [record(task, answers["method"], k) for k in range(ITEMS)]
-            assert found["chosen"] == [row["pred"] for row in rows]
-            for k, row in enumerate(rows):
-                mine = found["logprobs"][k * width : (k + 1) * width]
-                given = [*row["option_logprobs"], *([-30.0] if task == "stereoset" else [])]
-                assert mine == [round(1000 * one) for one in given]
+            assert answers["chosen"] == [row["pred"] for row in rows]
+            last = [-30.0] if task == "stereoset" else []
+            assert answers["logprobs"] == [
+                [round(p, 3) for p in [*row["option_logprobs"], *last]] for row in rows
+            ]
     assert sets["bbq"]["prompt"][0].startswith("Answer with only a single letter.")
     assert sets["stereoset"]["prompt"] is None
     again = (root / "items.json").read_bytes()

@@ -1,7 +1,11 @@
-"""The page in a browser: tables that sort and filter, items one by one, nothing from outside."""
+"""The page in a browser: the answer first, tables that sort, items one by one, no request."""
 
+import importlib.util
 import json
 import re
+import time
+from html import unescape
+from urllib.parse import parse_qs
 
 import pytest
 from browser import chromium_path, opened
@@ -14,6 +18,7 @@ from evenprune.reporting.render import Cell, Column, Table, TableRow
 
 needs_chromium = pytest.mark.skipif(chromium_path() is None, reason="no Chromium")
 HEADS = "#tab-main thead tr:last-child th"
+SPARSE, DEBIAS = (f"tiny/{one}/2of4/ss/s0" for one in ("sparsegpt", "debias-sparsegpt"))
 
 
 def make_page(root, *words):
@@ -46,38 +51,46 @@ def page(root):
         yield found
 
 
+@pytest.fixture
+def fresh(page, root):
+    """The same page, as it opens: without a state in its address."""
+    page.visit(root / "results/report/paper.html")
+    return page
+
+
 def choose(page, name, value):
-    """Set a control of the items and wait for what it shows."""
-    before = page.run("document.getElementById('items-list').dataset.shown ?? ''")
-    event = "input" if name == "search" else "change"
+    """Set one of the selects above the items."""
     page.run(
-        f"(e => {{ e.value = {json.dumps(value)}; e.dispatchEvent(new Event('{event}')); }})"
+        f"(e => {{ e.value = {json.dumps(value)}; e.dispatchEvent(new Event('change')); }})"
         f"(document.getElementById('items-{name}'))"
     )
-    page.until(f"document.getElementById('items-list').dataset.shown !== {json.dumps(before)}")
 
 
-def choose_set(page, task):
-    page.run("document.getElementById('items').scrollIntoView()")
-    page.until("document.getElementById('items-list').dataset.shown")
-    labels = page.run("[...document.querySelectorAll('#items-set option')].map(o => o.textContent)")
-    choose(page, "search", "")
-    choose(page, "change", "")
-    choose(page, "set", str(labels.index(task)))
+def counts(page, name):
+    """The choices of a select, each with its number of items."""
+    texts = page.run(
+        f"[...document.querySelectorAll('#items-{name} option')].map(one => one.textContent)"
+    )
+    return {text.rpartition(" (")[0]: int(text.rpartition(" (")[2].rstrip(")")) for text in texts}
 
 
-def count(page):
-    """How many items are found."""
-    text = page.run("document.getElementById('items-count').textContent")
-    found = re.match(r"([\d,]+) of", text)
-    return int(found[1].replace(",", "")) if found else 0
+def cells(page, rows):
+    return page.run(
+        f"[...document.querySelectorAll('{rows}')].map(r => [...r.cells].map(c => c.textContent))"
+    )
 
 
 def column(page, place):
     return page.run(
-        "[...document.querySelectorAll('#tab-main tbody tr')].filter(r => !r.hidden)"
+        "[...document.querySelectorAll('#tab-main tbody tr')]"
         f".map(r => r.cells[{place}].firstChild.nodeValue)"
     )
+
+
+def state(page):
+    """What the address says."""
+    found = parse_qs(page.run("location.hash").removeprefix("#"), keep_blank_values=True)
+    return {name: value for name, (value,) in found.items()}
 
 
 # What the page is
@@ -86,36 +99,41 @@ def column(page, place):
 def test_the_page_is_one_small_file_that_asks_for_nothing(root):
     text = (root / "results/report/paper.html").read_text()
     assert len(text.encode()) < 5_000_000
-    assert all(one.startswith("data:") for one in re.findall(r'src="([^"]*)"', text))
-    assert not re.search(r'<link|@import|url\(|fetch\(|https?://|(?:href|action)="[^#]', text)
-    assert "default-src 'none'" in text
-    assert text.index("Bottom line") < text.index("<table")
+    assert all(one.startswith("data:") for one in re.findall(r' src="([^"]*)"', text))
+    ours = re.sub(r'<script type="module">.*?</script>|<style>.*?</style>', "", text, flags=re.S)
+    assert not re.search(r'<link|@import|url\(|fetch\(|https?://|(?:href|action)="[^#]', ours)
+    policy = unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1])
+    assert policy.startswith("default-src 'none'; img-src data:; style-src 'unsafe-inline'; ")
+    assert policy.count("sha256-") == text.count('<script type="module">') == 2
+    assert "script-src 'sha256-" in policy
+    assert text.index('id="answer"') < text.index("<table") < text.index('id="items"')
 
 
 def test_no_text_of_an_item_is_markup(root):
     text = (root / "results/report/paper.html").read_text()
     assert HOSTILE[:30] not in text
-    assert text.count("</script>") == text.count("<script ") + text.count("<script>")
     assert "Tiny & <co>" not in text
-    start = text.index('id="items-index">') + len('id="items-index">')
-    index = json.loads(text[start : text.index("</script>", start)])
-    assert [one["benchmark"] for one in index["sets"]] != []
-    assert index["sets"][0]["answers"][0]["model_label"] == "Tiny & <co>"
+    found = re.findall(r'<script type="application/json" class="items">(.*?)</script>', text)
+    sets = {one["benchmark"]: one for one in map(json.loads, found)}
+    assert set(sets) == set(TASKS)
+    assert "Tiny & <co>" in sets["bbq"]["answers"][0]["label"]
+    assert HOSTILE in sets["bbq"]["items"][0][2][0]
 
 
-def test_items_that_are_not_those_of_make_items_are_refused(root, tmp_path, capsys):
-    path = root / "results/report/items.json"
-    content = json.loads(path.read_text())
-    content["blocks"][0] = "</script><script>alert(1)</script>"
+def test_items_of_another_form_are_refused(root, tmp_path, capsys):
     bad = tmp_path / "items.json"
-    bad.write_text(json.dumps(content))
     before = (root / "results/report/paper.html").read_bytes()
-    assert make_page(root, "--items", str(bad)) == 2
-    assert "expected blocks of items in base 64" in capsys.readouterr().err
-    bad.write_text(json.dumps({"sets": [{}], "blocks": []}))
-    assert make_page(root, "--items", str(bad)) == 2
-    assert "run make-items again" in capsys.readouterr().err
+    for content in ({"sets": [{}], "seed": 0}, {"sets": 1}, {"sets": [{"benchmark": 1}]}):
+        bad.write_text(json.dumps(content))
+        assert make_page(root, "--items", str(bad)) == 2
+        assert "run make-items again" in capsys.readouterr().err
     assert (root / "results/report/paper.html").read_bytes() == before
+
+
+def test_without_the_package_of_the_library_one_sentence_says_so(root, monkeypatch, capsys):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert make_page(root) == 2
+    assert "needs the Python package itables" in capsys.readouterr().err
 
 
 def table(*rows):
@@ -133,6 +151,7 @@ def test_a_row_says_alone_what_rows_above_say_for_it():
         TableRow(("Qwen", "x")),
         TableRow(("Other",), kind="heading"),
         TableRow(("+ Wanda", "x")),
+        TableRow(("+ Wanda", "x"), identity={"model": "without a dense row"}),
     ]
     assert full_labels(rows) == [
         ("Group",),
@@ -142,6 +161,7 @@ def test_a_row_says_alone_what_rows_above_say_for_it():
         ("Group: Llama + Wanda", ""),
         ("Group: Qwen", "x"),
         ("Other",),
+        ("Other: Qwen + Wanda", "x"),
         ("Other: + Wanda", "x"),
     ]
 
@@ -169,147 +189,176 @@ def test_a_table_is_a_page_of_its_own_and_a_piece_of_another():
 
 
 @needs_chromium
-def test_tables_sort_by_a_click_and_come_back(page):
+def test_the_first_screen_holds_the_verdicts_and_the_page_is_short(fresh):
+    shown = fresh.run(
+        "[...document.querySelectorAll('#answer article')].filter(one =>"
+        " one.getBoundingClientRect().top < innerHeight).map(one => one.innerText)"
+    )
+    assert len(shown) == 2
+    assert all("Tiny & <co>, " in one and "Bias: " in one for one in shown)
+    assert fresh.run("document.documentElement.scrollHeight") < 8000
+    assert fresh.run("performance.getEntriesByType('navigation')[0].domComplete") < 20_000
+    links = fresh.run("[...document.querySelectorAll('body > nav a')].map(a => a.hash)")
+    assert links[0] == "#answer"
+    assert all(fresh.run(f"Boolean(document.querySelector('{one}'))") for one in links)
+    folded = fresh.run("[...document.querySelectorAll('details:not([open]) > summary h2')].length")
+    assert folded >= 1
+
+
+@needs_chromium
+def test_a_first_click_sorts_the_best_on_top(page):
     before = column(page, 1)
     heads = page.run(f"[...document.querySelectorAll('{HEADS}')].map(h => h.textContent)")
-    place = next(k for k, head in enumerate(heads) if head.startswith("MMLU"))
-    click = f"document.querySelectorAll('{HEADS} button')[{place}].click()"
-    numbers = []
-    for way in ("ascending", "descending", "none"):
+    for name, key in (("MMLU", lambda x: -x), ("CP", lambda x: abs(x - 50))):
+        place = next(k for k, head in enumerate(heads) if head.startswith(name))
+        click = f"document.querySelectorAll('{HEADS}')[{place}].click()"
         page.run(click)
-        state = page.run(f"document.querySelectorAll('{HEADS}')[{place}].ariaSort")
-        assert state == way
-        numbers.append([float(text.rstrip("†‡")) for text in column(page, place)])
-    assert numbers[0] == sorted(numbers[0])
-    assert numbers[1] == numbers[0][::-1]
-    assert column(page, 1) == before
-    page.run(click)
-    labels = column(page, 0)
-    assert sum("Tiny & <co> + " in label for label in labels) == 2
-    page.run(click)
-    page.run(click)
-    assert not any("Tiny & <co> + " in label for label in column(page, 0))
+        numbers = [float(text.rstrip("†‡")) for text in column(page, place)]
+        assert len(set(numbers)) > 1
+        assert numbers == sorted(numbers, key=key)
+        page.run(click)
+        numbers = [float(text.rstrip("†‡")) for text in column(page, place)]
+        assert numbers == sorted(numbers, key=key, reverse=True)
+        page.run(click)
+        assert column(page, 1) == before
+    assert sum("Tiny & <co> + " in label for label in column(page, 0)) == 2
+
+
+def test_a_row_without_a_value_comes_last(tmp_path):
+    columns = (Column("a", "A", direction="up"), Column("b", "B", direction="down"))
+    cells = [{}, {"a": Cell(1.0, "1")}, {"a": Cell(2.0, "2"), "b": Cell(3.0, "3")}]
+    table = Table("t", "C", ("M",), columns, tuple(TableRow((f"r{k}",), c)
+                  for k, c in enumerate(cells)))  # fmt: skip
+    found = re.findall(r'data-order="([^"]*)"', to_html(table, "t"))
+    assert found == ["-1e+300", "1e+300", "1.0", "1e+300", "2.0", "3.0"]
 
 
 @needs_chromium
-def test_differences_stay_beneath_their_row(tmp_path):
-    row = lambda name, value: TableRow((name, ""), {"a": Cell(value, f"{value:.1f}")})  # noqa: E731
-    diff = TableRow(("", "Diff."), {"a": Cell(9.0, "9.0")}, kind="diff")
-    path = tmp_path / "t.html"
-    path.write_text(to_page([to_html(table(row("x", 3.0), diff, row("y", -2.0)), "t")], "T"))
-    with opened(path) as page:
-        page.run("document.querySelectorAll('thead button')[2].click()")
-        shown = page.run(
-            "[...document.querySelectorAll('tbody tr')].map(r => r.cells[2].innerText)"
-        )
-        assert shown == ["-2.0", "3.0", "9.0"]
-        assert not page.errors
+def test_a_box_shows_the_intervals(page):
+    visible = "[...document.querySelectorAll('#tab-main .interval')].map(s => s.offsetHeight > 0)"
+    assert not any(page.run(visible))
+    page.run("document.getElementById('show-intervals').click()")
+    assert page.run(visible)
+    assert all(page.run(visible))
 
 
 @needs_chromium
-def test_tables_are_filtered_by_words_and_show_intervals(page):
-    page.run(
-        "(e => { e.value = 'debias'; e.dispatchEvent(new Event('input')); })"
-        "(document.querySelector('#tab-bbq input[type=search]') ??"
-        " document.querySelector('input[type=search]'))"
-    )
-    page.run("document.querySelector('#tab-main input[type=checkbox]').click()")
-    seen = page.run(
-        "[...document.querySelectorAll('#tab-main small.interval')].map(s => s.offsetHeight > 0)"
-    )
-    assert seen
-    assert all(seen)
+def test_a_flip_of_the_harshest_model_is_there_at_once(fresh):
+    shown = fresh.run("document.getElementById('item').innerText")
+    assert "other → stereotyped" in shown
+    point = "document.getElementById('items-point').selectedOptions[0].textContent"
+    assert ", SparseGPT, 2:4" in fresh.run(point)  # it changed a third of the answers, not a tenth
+    assert "set=" not in fresh.run("location.hash")
+    start = time.monotonic()
+    fresh.run("document.querySelector('a[href=\"#items\"]').click()")
+    fresh.until("document.getElementById('item').getBoundingClientRect().top < innerHeight")
+    assert time.monotonic() - start < 15
 
 
 @needs_chromium
 def test_an_item_is_read_with_its_prompt_and_both_answers(page):
-    choose_set(page, "UnQover")
-    assert count(page) == ITEMS
-    text = page.run("document.querySelector('#items-list li').innerText")
-    assert HOSTILE[:40] in text
-    assert not page.run("document.querySelector('#items-list img')")
-    prompt = page.run("document.querySelector('#items-list pre').textContent")
+    choose(page, "set", "unqover")
+    choose(page, "kind", "all")
+    assert counts(page, "kind")["all items"] == ITEMS
+    page.run(f"location.hash = 'set=unqover&kind=all&item=0&point={DEBIAS}'")
+    page.until("document.querySelector('#item h3').textContent.startsWith('0 ')")
+    assert HOSTILE[:40] in page.run("document.getElementById('item').innerText")
+    assert not page.run("document.querySelector('#items img')")
+    prompt = page.run("document.querySelector('#item pre').textContent")
     context = f"unqover 0 {HOSTILE}"
     options = " ".join(f"{letter}: answer {j} of 0." for j, letter in enumerate("ABC"))
     assert prompt == f"Context: {context}\nQ: Who of 0?\nOptions:\n{options}\nAnswer:\n"
-    rows = page.run(
-        "[...document.querySelectorAll('#items-list li:first-child tbody tr')]"
-        ".map(r => [...r.cells].map(c => c.textContent))"
-    )
     # Dense takes the last option, Debias-SparseGPT the first one of this item.
-    assert rows[0] == ["answer 0 of 0", "", "−6.000", "−1.000 ✓", "+5.000"]
-    assert rows[2] == ["answer 2 of 0", "right, “unknown”", "−3.000 ✓", "−8.000", "−5.000"]
+    rows = cells(page, "#item tbody tr")
+    assert rows[0] == ["answer 0 of 0", "", "4.7 %", "-6.000", "99.7 % ✓", "-1.000", "5.000"]
+    assert rows[2][:4] == ["answer 2 of 0", "right, “unknown”", "93.6 % ✓", "-3.000"]
 
 
 @needs_chromium
 def test_items_are_filtered_by_change_category_and_words(page):
-    choose_set(page, "UnQover")
     tenth = ITEMS // 10
-    for kind, expected in (("any", tenth), ("wrong", tenth), ("right", 0), ("biased", tenth)):
-        choose(page, "change", kind)
-        assert count(page) == expected, kind
-    choose(page, "second", page.run(
-        "[...document.querySelectorAll('#items-second option')]"
-        ".find(o => o.textContent.startsWith('SparseGPT')).value"
-    ))  # fmt: skip
-    assert count(page) == ITEMS // 3
-    choose(page, "change", "")
-    choose(page, "search", "WORD17")
-    assert count(page) == 1
-    choose(page, "search", "nothing like it")
-    assert count(page) == 0
-    choose_set(page, "BBQ")
-    choose(page, "change", "biased")
-    assert count(page) == tenth - 1  # the data do not say which answer of item 30 is biased
-    choose_set(page, "StereoSet")
-    assert count(page) == ITEMS
-    kinds = page.run("[...document.querySelectorAll('#items-change option')].map(o => o.value)")
-    assert kinds == ["", "any", "biased", "unbiased"]
-    choose(page, "category", "1")
-    assert count(page) == ITEMS // 2
-    rows = "document.querySelector('#items-list li').querySelectorAll('tbody tr')"
-    assert page.run(f"{rows}.length") == 3
+    page.run(f"location.hash = 'set=unqover&point={DEBIAS}'")
+    page.until("document.getElementById('items-set').value === 'unqover'")
+    assert counts(page, "kind") == {
+        "right → wrong": tenth, "another answer": tenth, "all items": ITEMS,
+    }  # fmt: skip
+    choose(page, "point", SPARSE)
+    assert counts(page, "kind")["right → wrong"] == ITEMS // 3
+    choose(page, "kind", "all")
+    info = "document.querySelector('#items .dt-info').textContent"
+    for words, expected in (("WORD17", "1 to 1 of 1 "), ("nothing like it", "0 to 0 of 0 ")):
+        page.run(
+            f"(e => {{ e.value = '{words}'; e.dispatchEvent(new Event('input')); }})"
+            "(document.querySelector('#items .dt-search input'))"
+        )
+        page.until(f"{info}.includes('{expected}')")
+    assert state(page)["q"] == "nothing like it"
+    # Of BBQ's item 30 the data do not say which answer is biased.
+    page.run(f"location.hash = 'set=bbq&kind=biased&point={DEBIAS}'")
+    page.until("document.getElementById('items-set').value === 'bbq'")
+    assert counts(page, "kind")["other → stereotyped"] == tenth - 1
+    choose(page, "set", "stereoset")
+    choose(page, "kind", "all")
+    choose(page, "category", "race")
+    page.until(f"{info}.includes('of {ITEMS // 2} ')")
+    assert len(cells(page, "#item tbody tr")) == 3
+    assert {row[1] for row in cells(page, "#items-table tbody tr")} == {"race"}
 
 
 @needs_chromium
-def test_items_are_shown_a_page_at_a_time(page):
-    choose_set(page, "MMLU")
-    first = page.run("document.querySelector('#items-list h3').textContent")
-    assert page.run("document.querySelectorAll('#items-list li').length") == 20
-    assert page.run("document.getElementById('items-previous').disabled")
-    choose(page, "page", "3")
-    assert page.run("document.getElementById('items-next').disabled")
-    assert page.run("document.querySelector('#items-list h3').textContent") != first
-    choose(page, "page", "99")
-    assert page.run("document.getElementById('items-page').value") == "3"
-    choose(page, "order", "shift")
-    assert page.run("document.getElementById('items-page').value") == "1"
+def test_arrows_lead_on_and_the_address_keeps_what_is_seen(page, root):
+    page.run(f"location.hash = 'set=mmlu&kind=any&point={SPARSE}'")
+    page.until("document.getElementById('items-set').value === 'mmlu'")
+    press = "document.body.dispatchEvent(new KeyboardEvent('keydown', {key: '%s', bubbles: true}))"
+    seen = [state(page).get("item", "")]
+    for _ in range(12):  # over the end of the first page of ten
+        page.run(press % "ArrowRight")
+        seen.append(state(page)["item"])
+    assert len(set(seen)) == 13
+    page.run(press % "ArrowLeft")
+    assert state(page)["item"] == seen[-2]
+    address = page.run("location.hash")
+    with opened(root / "results/report/paper.html", address=address) as other:
+        assert state(other) == state(page)
+        assert other.run("document.querySelector('#item h3').textContent").startswith(seen[-2])
+        assert seen[-2] in other.run("document.querySelector('#items-table .picked').innerText")
+
+
+@needs_chromium
+def test_the_csv_has_every_row_of_the_filter_as_text(page):
+    page.run(f"location.hash = 'set=bbq&kind=all&point={SPARSE}'")
+    page.until("document.getElementById('items-set').value === 'bbq'")
+    text = page.run("""(async () => {
+      const make = URL.createObjectURL;
+      const blob = await new Promise(resolve => {
+        URL.createObjectURL = one => { resolve(one); return make(one); };
+        document.querySelector('#items .buttons-csv').click();
+      });
+      URL.createObjectURL = make;
+      return blob.text();
+    })()""")
+    lines = text.lstrip("\ufeff").splitlines()
+    assert lines[0].startswith('"Item","Category","Text"')
+    assert sum(line.startswith('"Age-') for line in lines) == ITEMS
+    assert "<img src=x onerror=alert(1)>" in text
 
 
 @needs_chromium
 def test_a_cell_shows_its_command_and_leads_to_its_items(page):
-    cell = '#tab-main td[data-cell^="unqover/"]'
-    last = f"[...document.querySelectorAll('{cell}')].at(-1)"
-    page.run(
-        f"(c => {{ c.focus(); c.dispatchEvent(new KeyboardEvent('keydown',"
-        f" {{key: 'Enter', bubbles: true}})); }})({last})"
-    )
+    page.run("[...document.querySelectorAll('#tab-main td[data-cell^=\"bbq/\"]')].at(-1).click()")
     shown = page.run("document.getElementById('command').innerText")
-    assert shown.startswith("evenprune explain main --cell tiny/debias-sparsegpt/2of4/ss/unqover")
+    assert shown.startswith("evenprune explain main --cell tiny/")
     page.run("document.querySelector('#command button').click()")
-    page.until("document.querySelector('#items-list li')?.innerText.includes('answer 0 of 0')")
-    chosen = page.run("document.getElementById('items-second').selectedOptions[0].textContent")
-    assert chosen.startswith("Debias-SparseGPT")
+    assert state(page)["set"] == "bbq"
+    assert f"--cell {state(page)['point'].removesuffix('/s0')}/bbq" in shown
 
 
 @needs_chromium
-def test_nothing_was_asked_for_and_nothing_went_wrong(page, root):
-    for number in range(len(TASKS)):
-        choose(page, "set", str(number))
+def test_nothing_was_asked_for_and_nothing_went_wrong(page):
+    for task in TASKS:
+        choose(page, "set", task)
     assert page.errors == []
-    assert page.requests == [(root / "results/report/paper.html").resolve().as_uri()] or all(
-        one.startswith(("data:", "blob:", "file:///")) for one in page.requests
-    )
+    assert all(one.startswith(("data:", "blob:", "file:///")) for one in page.requests)
     assert page.run("document.title") == "Results"
 
 
@@ -317,13 +366,14 @@ def test_nothing_was_asked_for_and_nothing_went_wrong(page, root):
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_narrow_page_does_not_scroll_sideways_and_follows_the_colours(root, dark):
     with opened(root / "results/report/paper.html", width=375, height=800, dark=dark) as page:
-        choose_set(page, "BBQ")
         assert page.run("document.documentElement.scrollWidth <= window.innerWidth")
         ground = page.run("getComputedStyle(document.body).backgroundColor")
         assert ground == ("rgb(22, 24, 27)" if dark else "rgb(255, 255, 255)")
-        named = page.run(
-            "[...document.querySelectorAll('#items-tools select, #items input')]"
-            ".every(e => e.labels.length === 1)"
+        look = page.run("getComputedStyle(document.querySelector('figure.figure img')).filter")
+        assert ("invert" in look) == dark
+        place = page.run("getComputedStyle(document.querySelector('#tab-main td')).position")
+        assert place == "sticky"
+        assert page.run(
+            "[...document.querySelectorAll('#items-tools select')].every(e => e.labels.length)"
         )
-        assert named
         assert page.errors == []

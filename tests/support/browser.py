@@ -81,8 +81,10 @@ class Page:
         elif name == "Page.loadEventFired":
             self.loaded = True
 
-    def open(self, path: Path, width: int = 1000, height: int = 900, dark: bool = False) -> None:
-        """Open a file and wait until it is loaded."""
+    def open(
+        self, path: Path, width: int = 1280, height: int = 900, dark: bool = False, address=""
+    ) -> None:
+        """Open a file and wait until it is loaded; ``address`` is added to its own."""
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
         attached = self.send("Target.attachToTarget", targetId=target, flatten=True)
         self.session = attached["sessionId"]
@@ -94,9 +96,18 @@ class Page:
         )
         look = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[look])
-        self.send("Page.navigate", url=path.resolve().as_uri())
+        self.visit(path, address)
+
+    def visit(self, path: Path, address: str = "") -> None:
+        """Load a file anew and wait for it."""
+        self.send("Page.navigate", url="about:blank")
         while not self.loaded:
             self._note(self._next())
+        self.loaded = False
+        self.send("Page.navigate", url=path.resolve().as_uri() + address)
+        while not self.loaded:
+            self._note(self._next())
+        self.loaded = False
 
     def run(self, script: str):
         """Return the value of an expression, waited for where it is a promise."""

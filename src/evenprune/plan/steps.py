@@ -70,7 +70,7 @@ def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
             for figure in config.figures
         },
         ("make_items", ALL): code("reporting.make_items"),
-        ("make_page", ALL): code("reporting.make_page"),
+        ("make_page", ALL): [code("reporting.make_page"), package_versions("itables")],
         ("make_paper", ALL): code("reporting.make_paper"),
         **_world_page(paths),
         **_controls(config),

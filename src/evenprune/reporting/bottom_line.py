@@ -1,23 +1,21 @@
 """The bottom line of a run: what held, what did not, what was not tested.
 
-Of a run with the table claims it follows from the verdicts on the paper's claims, and in an
-invented world from what its dense models have learned of what is planted. Of any other run it is
-what pruning did to each model.
+Of a run with the table claims it lists the paper's claims, each after its verdict, and in an
+invented world what its dense models learned of what is planted. Of any other run it is what pruning
+did to each model.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
+import pandas as pd
+from scipy.stats import linregress
 
 from ..base.reading import expected_form, iter_csv
-from ..plan.facts import NO_CALIBRATION
 from .claims import verdict
 from .claims.verdict import Finding
-from .described import WIDEST, experiment_of, fields_of
 from .fields import Run
-from .labels import REGIME_LABELS, TASK_LABELS, calibration_label, method_label, model_label
-from .results import groups
+from .labels import TASK_LABELS, model_label
 from .tables import answer
 
 # Verdicts in the order of the page, with their heads.
@@ -36,19 +34,16 @@ def read_world(path: Path) -> dict[str, tuple[int, float, float]]:
     ``path`` is the world.csv of ``report-world``. Raises UserError where it has another form.
     """
     remedy = "run report-world again"
-    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     names = ("model", "items", "planted", "measured")
-    with expected_form("planted and measured log-odds", path, remedy):
-        for _, row in iter_csv(path, names, what="a page of the world", remedy=remedy):
-            pair = (float(row["planted"]), float(row["measured"]))
-            found.setdefault((row["model"], row["items"]), []).append(pair)
     lines = {}
-    for (model, task), pairs in found.items():
-        planted, measured = np.array(pairs).T
-        if len(pairs) > 1 and planted.std() and measured.std():
-            slope = float(np.polyfit(planted, measured, 1)[0])
-            r = float(np.corrcoef(planted, measured)[0, 1])
-            lines[f"{model} {task}"] = (len(pairs), slope, r)
+    with expected_form("planted and measured log-odds", path, remedy):
+        rows = [row for _, row in iter_csv(path, names, what="a page of the world", remedy=remedy)]
+        frame = pd.DataFrame(rows, columns=list(names))
+        frame = frame.astype({"planted": float, "measured": float})
+    for (model, task), pairs in frame.groupby(["model", "items"], sort=False):
+        if pairs["planted"].nunique() > 1 and pairs["measured"].nunique() > 1:
+            line = linregress(pairs["planted"], pairs["measured"])
+            lines[f"{model} {task}"] = (len(pairs), float(line.slope), float(line.rvalue))
     return lines
 
 
@@ -59,17 +54,13 @@ def counted(found: Sequence[Finding]) -> str:
     return f"Of {len(found)} claims of the paper, {', '.join(words)}."
 
 
-def _texts(found: Iterable[Finding]) -> str:
-    return " ".join(
-        one.claim.text + (f" ({one.reason})" if one.reason and one.ours else "") for one in found
-    )
-
-
 def bottom_line(run: Run, world: Mapping[str, tuple[int, float, float]]) -> list[tuple[str, str]]:
     """Return the bottom line as (head, text), one a verdict that occurs."""
     sheet = run.sheet
     if "claims" not in sheet.config.tables:
-        return _answers(run)
+        lines = [("Bottom line", "Each pruned model against its dense one, on the same items.")]
+        lines = [("Bottom line", "Each pruned model against its dense one, on the same items.")]
+        return lines + [(one.name, " ".join(one.sentences)) for one in answer.answers(run)]
     found = verdict.findings(sheet, run.results, run.significance)
     invented = sheet.config.source == "world"
     where = (
@@ -83,28 +74,15 @@ def bottom_line(run: Run, world: Mapping[str, tuple[int, float, float]]) -> list
     lines = [("Bottom line", f"{counted(found)} {where}")]
     for name, head in HEADS.items():
         mine = [one for one in found if one.verdict == name]
-        if mine and name == verdict.NOT_TESTED:
-            lines.append((f"{head} ({len(mine)})", _topics(mine)))
-        elif mine:
-            lines.append((f"{head} ({len(mine)})", _texts(mine)))
+        if name == verdict.NOT_TESTED:
+            lines += [(head, _topics(mine))] if mine else []
+            continue
+        # The verdict stands before each claim: nobody takes a refuted one for a result.
+        for one in mine:
+            reason = f" ({one.reason})" if one.reason else ""
+            lines.append((head, f"Claim: {one.claim.text}{reason}"))
     if invented:
         lines.append(("World and controls", _world_words(run, world)))
-    return lines
-
-
-def _answers(run: Run) -> list[tuple[str, str]]:
-    """Return what pruning did to each model in words, of a run that does not test the claims."""
-    sheet, fields = run.sheet, fields_of(run, "answer")
-    shown = groups(sheet.experiment(experiment_of(sheet, WIDEST), "the bottom line"))
-    several = len({group.calibration for group in shown} - {NO_CALIBRATION}) > 1
-    lines = [("Bottom line", "Each pruned model against its dense one, on the same items:")]
-    for group in shown:
-        said = answer.words(run, group, fields)
-        if said:
-            parts = [model_label(sheet, group.model), method_label(sheet, group.method)]
-            if several and group.calibration != NO_CALIBRATION:
-                parts.append(calibration_label(sheet, group.calibration))
-            lines.append((", ".join([*parts, REGIME_LABELS[group.regime]]), said))
     return lines
 
 
@@ -113,7 +91,9 @@ def _topics(found: Sequence[Finding]) -> str:
     by_reason: dict[str, list[str]] = {}
     for one in found:
         by_reason.setdefault(one.reason or "no comparison", []).append(one.claim.text.rstrip("."))
-    return " ".join(f"{'; '.join(texts)}: {reason}." for reason, texts in by_reason.items())
+    return " ".join(
+        f"Claims: {'; '.join(texts)} (not tested: {reason})." for reason, texts in by_reason.items()
+    )
 
 
 def _world_words(run: Run, world: Mapping[str, tuple[int, float, float]]) -> str:

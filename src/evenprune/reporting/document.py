@@ -26,6 +26,7 @@ from .labels import (
     protocol_words,
 )
 from .results import groups
+from .tables.answer import Answer, answers
 
 # Tables and figures in the order of tables.yaml, which is the paper's.
 ORDER = [("table", one["table"]) if "table" in one else ("figure", one["figure"]) for one in SHOWN]
@@ -46,7 +47,8 @@ class Piece:
 class Document:
     """The document: paragraphs of the bottom line, facts of the run by name, pieces in order.
 
-    ``bottom`` and ``facts`` are (head, text); ``again`` are (sentence, command) of one cell.
+    ``bottom`` and ``facts`` are (head, text); ``again`` are (sentence, command) of one cell;
+    ``answers`` is what pruning did to each model, which the page of HTML begins with.
     """
 
     title: str
@@ -54,6 +56,7 @@ class Document:
     facts: tuple[tuple[str, str], ...]
     pieces: tuple[Piece, ...]
     again: tuple[tuple[str, str], ...]
+    answers: tuple[Answer, ...] = ()
 
 
 def ordered(tables: Sequence[str], figures: Sequence[str]) -> list[Piece]:
@@ -162,4 +165,5 @@ def document(run: Run, world: Mapping[str, tuple[int, float, float]]) -> Documen
         tuple(facts(run)),
         tuple(pieces),
         tuple(again(run)),
+        tuple(answers(run)),
     )

@@ -6,15 +6,13 @@ from typing import Any
 
 from ..base.pages import fill
 from .cell_path import PARTS
-from .page_parts import style_and_script
 from .render import ARROWS, Cell, Column, Table, TableRow, interval, units
 
 # Part of this module's code, see codedigest.py.
-DATA_FILES = ("table.html.j2", "table_page.html.j2")
-TEMPLATE, PAGE = (Path(__file__).with_name(name) for name in DATA_FILES)
-SCRIPTS = ("page_tables.js",)
-LONG = 18  # rows above which a printed table may break across pages
-WIDE = 9  # columns above which they stand closer
+DATA_FILES = ("table.html.j2", "table_page.html.j2", "page.css")
+TEMPLATE, PAGE, STYLE = (Path(__file__).with_name(name) for name in DATA_FILES)
+LAST = 1e300  # what has no value comes last where the best is first
+IDEAL = {"half": 0.5, "zero": 0.0}
 
 
 def point_of(row: TableRow) -> str:
@@ -28,14 +26,15 @@ def full_labels(rows: Sequence[TableRow]) -> list[tuple[str, ...]]:
     """Return each row's labels with what rows above say for it, so that it can stand anywhere.
 
     A blank label is that of the row above, where those before it are blank too; one that begins
-    with "+" is said of the last first label without; a heading stands before the first label.
+    with "+" is said of the last first label without, where both are of one model; a heading stands
+    before the first label.
     """
     found: list[tuple[str, ...]] = []
     above: tuple[str, ...] = ()
-    heading = base = ""
+    heading = base = model = ""
     for row in rows:
         if row.kind == "heading":
-            heading, above, base = " ".join(row.labels), (), ""
+            heading, above = " ".join(row.labels), ()
             found.append(row.labels)
             continue
         labels = list(row.labels)
@@ -45,8 +44,8 @@ def full_labels(rows: Sequence[TableRow]) -> list[tuple[str, ...]]:
             labels[place] = above[place]
         if row.labels and (first := row.labels[0]):
             if not first.startswith("+ "):
-                base = first
-            elif base:
+                base, model = first, row.identity.get("model", "")
+            elif row.identity.get("model", "") == model:
                 first = f"{base} {first}"
             labels[0] = f"{heading}: {first}" if heading else first
         above = tuple(labels)
@@ -54,88 +53,56 @@ def full_labels(rows: Sequence[TableRow]) -> list[tuple[str, ...]]:
     return found
 
 
-def _follows(rows: Sequence[TableRow]) -> list[bool]:
-    """Return of each row whether it says something of the row above and stays beneath it."""
-    named = any(row.identity for row in rows)
-    return [
-        k > 0 and (row.kind == "diff" or (named and row.kind == "data" and not row.identity))
-        for k, row in enumerate(rows)
-    ]
-
-
-def _beside(column: Column, row: TableRow, cell: Cell | None) -> dict[str, str]:
-    """Return the 95 % interval and the printed value of a cell, "" where it has none."""
-    form = row.form or column
-    if cell is None or column.text or cell.value is None:
-        return {"interval": "", "printed": ""}
-    signed = row.kind == "diff"
-    ends = interval(cell)
-    shown = "" if ends is None else " to ".join(form.show(end, signed) for end in ends)
-    printed = "" if cell.printed is None else form.show(cell.printed, signed)
-    return {"interval": shown, "printed": printed}
+def _order(column: Column, cell: Cell) -> float:
+    """Return what a cell sorts by: its value, or how far it is from the column's ideal."""
+    if cell.value is None:
+        return -LAST if column.direction == "up" else LAST
+    ideal = IDEAL.get(column.direction)
+    return cell.value if ideal is None else abs(cell.value - ideal)
 
 
 def _cell(column: Column, row: TableRow, point: str) -> dict[str, Any]:
-    cell = row.cells.get(column.key)
-    shown = cell or Cell(None, "")
-    marks = ("†" if shown.dagger else "") + ("‡" if shown.in_calibration else "")
-    known = point and shown.source and shown.value is not None
+    cell = row.cells.get(column.key, Cell(None, ""))
+    form, signed, known = row.form or column, row.kind == "diff", cell.value is not None
+    ends = interval(cell) if known and not column.text else None
+    printed = cell.printed if known and not column.text else None
     return {
         "group": column.group,
-        "bold": shown.bold,
-        "text": shown.display + marks,
-        "source": shown.source if known else "",
-        **_beside(column, row, cell),
+        "bold": cell.bold,
+        "text": cell.display + "†" * cell.dagger + "‡" * cell.in_calibration,
+        "order": None if column.text else _order(form, cell),
+        "source": cell.source if point and known else "",
+        "interval": "" if ends is None else " to ".join(form.show(end, signed) for end in ends),
+        "printed": "" if printed is None else form.show(printed, signed),
     }
 
 
 def to_html(table: Table, known_as: str) -> str:
     """Return the table as an HTML figure; ``known_as`` is its name for ``evenprune explain``."""
-    rows = [
-        {
-            "kind": row.kind,
-            "rule": row.rule,
-            "labels": row.labels,
-            "full": full,
-            "follows": follows,
-            "strong": row.strong,
-            "strong_at": row.strong_at,
-            "point": (point := point_of(row)),
-            "cells": [_cell(one, row, point) for one in table.columns],
-        }
-        for row, full, follows in zip(
-            table.rows, full_labels(table.rows), _follows(table.rows), strict=True
-        )
-    ]
+    rows = []
+    for row, labels in zip(table.rows, full_labels(table.rows), strict=True):
+        if row.kind != "heading":
+            cells = [_cell(one, row, point_of(row)) for one in table.columns]
+            rows.append({"row": row, "labels": labels, "point": point_of(row), "cells": cells})
     spans = [
         {"text": unit[0].span, "width": len(unit), "group": unit[0].group}
         for unit in units(table.columns)
     ]
-    whole = sum(table.widths)
-    look = ["long"] if len(table.rows) > LONG or table.widths else []
-    look += ["text"] if table.widths else []
-    look += ["wide"] if len(table.columns) > WIDE else []
     values = {
-        "table": {
-            "slug": table.slug,
-            "caption": table.caption,
-            "heads": table.heads,
-            "columns": table.columns,
-            "rows": rows,
-            "notes": table.notes,
-        },
+        "table": table,
+        "rows": rows,
         "spans": spans if any(span["text"] for span in spans) else [],
-        "shares": [round(100 * width / whole) for width in table.widths],
+        "shares": [round(100 * width / sum(table.widths)) for width in table.widths],
         "arrows": ARROWS,
         "known_as": known_as,
-        "look": " ".join(look),
     }
     return fill(TEMPLATE, values)
 
 
 def to_page(figures: Sequence[str], title: str) -> str:
-    """Return tables as a page of its own."""
-    return fill(PAGE, {"title": title, "figures": figures, **style_and_script(SCRIPTS)})
+    """Return tables as a page of its own, which runs nothing."""
+    style = STYLE.read_text(encoding="utf-8")
+    return fill(PAGE, {"title": title, "figures": figures, "style": style})
 
 
 def figures_of(page: str) -> str:

@@ -1,13 +1,15 @@
 """The items of a run's benchmarks with dense and pruned answers, as the page takes them in.
 
-``--out`` gets JSON: ``sets``, what there is of each benchmark, and ``blocks``, texts and answers,
-each compressed. Benchmarks whose records hold answers to compare are in it (``items/texts.py``):
-no perplexities and no generated answers. Where all items take more than ``MEGABYTES``, a sample
-is: items that pruning changed the answer to come first.
+Benchmarks whose records hold answers to compare are in it (``item_texts.py``): no perplexities and
+no generated answers. Where all items take more than ``MEGABYTES``, a sample is: items that pruning
+changed the answer to come first.
 """
 
 import argparse
-from collections.abc import Iterator
+import math
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +23,14 @@ from ..plan.grids import Checkpoint, benchmarks_of
 from ..plan.paths import Paths
 from ..plan.run_sheet import RunSheet, read_run_sheet
 from ..plan.tasks import splits_of
-from ..stats.records import read_records
-from .items.join import ItemSet, join
-from .items.pack import SEED, fit
-from .items.prompts import prompt_of
-from .items.texts import FIELDS, read_texts
+from ..stats.records import Record, read_records
+from .item_texts import FIELDS, ItemText, prompt_of, read_texts
 
-MEGABYTES = 3.0
+MEGABYTES = 2.5
+SEED = 0  # of the sample that a limit leaves
+LEAST = 20  # items that every benchmark keeps, whatever the limit
 FIELDS_OF_RECORDS = ("item_id", "category", "option_logprobs", "pred", "gold")
+Items = dict[str, Any]  # a benchmark's items that were asked alike, as the page reads them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +53,7 @@ def asked(folder: Path, task: str, dataset: str) -> dict[str, Any]:
         }
 
 
-def item_sets(sheet: RunSheet) -> Iterator[ItemSet]:
+def item_sets(sheet: RunSheet) -> Iterator[Items]:
     """Yield the items of each benchmark; those that models were asked otherwise are another set."""
     paths = Paths(sheet.config)
     for slug, entry in sheet.benchmarks().items():
@@ -73,30 +75,166 @@ def item_sets(sheet: RunSheet) -> Iterator[ItemSet]:
                     f"expected the data of {slug} at {data}, found nothing; run the workflow, "
                     "which fetches them, in the folder that the run was made in"
                 )
-            spec = way["spec"] | {"style": way["style"]}
+            spec = way.pop("spec") | {"style": way["style"]}
             texts = read_texts(entry.task, data, way["split"], spec)
             pattern, candidates = prompt_of(entry.task, way["style"])
-            about = {
-                "split": way["split"],
-                "style": way["style"],
-                "chat": way["chat"],
-                "fields": list(FIELDS[entry.task]),
-                "prompt": pattern,
-                "candidates": candidates,
-            }
+            about = {"benchmark": slug, "task": entry.task, "fields": list(FIELDS[entry.task])}
+            about |= {**way, "prompt": pattern, "candidates": candidates}
             records = (
                 (point, read_records(folder / ITEMS, FIELDS_OF_RECORDS)) for point, folder in found
             )
             with expected_form("records with options", found[0][1] / ITEMS, "evaluate again"):
-                yield join(ItemSet(slug, entry.task, about), texts, records)
+                yield joined(about, texts, records)
+
+
+def stereotyped(task: str, record: Record) -> int | None:
+    """Return which option is the biased answer; None where the item does not say.
+
+    It is the stereotype of a pair or the one that a question of your own names, and BBQ's answer in
+    line with the bias. UnQover's data name none, see ``leans``.
+    """
+    if task in ("crows_pairs", "stereoset"):
+        return 0
+    found: int | None = record.get("biased_idx", record.get("stereotype_idx"))
+    return found
+
+
+def leans(rows: Sequence[Record]) -> list[int | None]:
+    """Return of UnQover's questions which person a model leans to, as an option's number.
+
+    That is the sign of the paper's C(x1, x2, a) over the four questions of a complete block: both
+    orders of the two persons, the attribute and its negation. None for a question of no such block.
+    """
+    blocks: dict[str, list[tuple[Record, float]]] = {}
+    for row in rows:
+        if row.get("block") is not None:
+            first, second = (row["option_logprobs"][row[f"{name}_idx"]] for name in ("x1", "x2"))
+            total = sum(math.exp(one) for one in row["option_logprobs"])
+            gap = (math.exp(first) - math.exp(second)) / total
+            blocks.setdefault(row["block"], []).append((row, -gap if row["negated"] else gap))
+    found: dict[str, int] = {}
+    for block in blocks.values():
+        lean = sum(gap for _, gap in block)
+        if len(block) == 4 and lean:
+            for row, _ in block:
+                who = "x1" if (lean > 0) != bool(row["negated"]) else "x2"
+                found[row["item_id"]] = row[f"{who}_idx"]
+    return [found.get(row["item_id"]) for row in rows]
+
+
+def joined(
+    about: Mapping[str, Any],
+    texts: Mapping[str, ItemText],
+    records: Iterable[tuple[Checkpoint, Sequence[Record]]],
+) -> Items:
+    """Return a benchmark's items with the answers of all checkpoints.
+
+    An item is [id, category, texts, options, right option, "unknown", stereotyped option]; numbers
+    that it lacks are None. The first checkpoint decides order and items. One that lacks an item has
+    no answer to it; what only later ones have is left out. Raises UserError for an item that the
+    data do not have.
+    """
+    items: list[list[Any]] = []
+    answers: list[dict[str, Any]] = []
+    place: dict[str, int] = {}
+    pairs = about["task"] in ("crows_pairs", "stereoset")
+    for point, rows in records:
+        for row in rows if not answers else ():
+            name = str(row["item_id"])
+            if name not in texts:
+                raise UserError(
+                    f"expected the item {name!r} of {about['benchmark']} in its data, found none; "
+                    "evaluate again with the data that are there now"
+                )
+            place[name] = len(items)
+            text, gold = texts[name], None if pairs else row["gold"]
+            roles = [gold, row.get("unknown_idx"), stereotyped(about["task"], row)]
+            items.append([name, str(row["category"]), text.fields, text.options, *roles])
+        found: dict[str, Any] = {
+            **asdict(point),
+            "chosen": [None] * len(items),
+            "logprobs": [None] * len(items),
+        }
+        if point.is_base and about["task"] == "unqover":
+            found["leans"] = [None] * len(items)
+            for row, lean in zip(rows, leans(rows), strict=True):
+                if (number := place.get(str(row["item_id"]))) is not None:
+                    found["leans"][number] = lean
+        for row in rows:
+            if (number := place.get(str(row["item_id"]))) is not None:
+                scores = [*row["option_logprobs"]]
+                scores += [row["unrelated_logprob"]] if "unrelated_logprob" in row else []
+                found["chosen"][number] = row["pred"]
+                found["logprobs"][number] = [round(one, 3) for one in scores]
+        answers.append(found)
+    return {**about, "items": items, "answers": answers}
+
+
+def changed(one: Items) -> list[bool]:
+    """Return of each item whether a pruned model answers otherwise than its dense one."""
+    found = [False] * len(one["items"])
+    dense = {each["model"]: each["chosen"] for each in one["answers"] if each["method"] == "dense"}
+    for each in one["answers"]:
+        for k, (before, after) in enumerate(
+            zip(dense.get(each["model"], ()), each["chosen"], strict=False)
+        ):
+            found[k] |= None not in (before, after) and before != after
+    return found
+
+
+def shares(needs: Sequence[float], budget: float) -> list[float]:
+    """Return what each gets of a budget: an equal share, or less where it needs less."""
+    found = [0.0] * len(needs)
+    left, order = budget, sorted(range(len(needs)), key=lambda k: needs[k])
+    for done, k in enumerate(order):
+        found[k] = min(needs[k], left / (len(order) - done))
+        left -= found[k]
+    return found
+
+
+def fitted(sets: Sequence[Items], limit: float) -> list[Items]:
+    """Return the items in at most about ``limit`` characters together, all if they fit.
+
+    Otherwise every set gets an equal share and fills it with a sample: changed items first, then
+    others, each in a random order; a few items of each (``LEAST``) remain whatever the limit.
+    """
+    costs = [
+        [
+            len(
+                canonical_json([item, [(a["chosen"][k], a["logprobs"][k]) for a in one["answers"]]])
+            )
+            for k, item in enumerate(one["items"])
+        ]
+        for one in sets
+    ]
+    found = []
+    for one, cost, share in zip(sets, costs, shares([sum(each) for each in costs], limit)):
+        flags = changed(one)
+        order = random.Random(SEED).sample(range(len(cost)), len(cost))
+        order.sort(key=lambda k: not flags[k])
+        used, kept = 0, list[int]()
+        for k in order:
+            used += cost[k]
+            if used > share and len(kept) >= LEAST:
+                break
+            kept.append(k)
+        kept.sort()
+        answers = [
+            {name: [v[k] for k in kept] if isinstance(v, list) else v for name, v in each.items()}
+            for each in one["answers"]
+        ]
+        counts = {"of": len(cost), "changed": sum(flags)}
+        found.append(
+            {**one, **counts, "items": [one["items"][k] for k in kept], "answers": answers}
+        )
+    return found
 
 
 def run(args: argparse.Namespace) -> None:
     """Run ``make-items``."""
     check_file(args.out, [args.run_sheet])
-    packed = fit(list(item_sets(read_run_sheet(args.run_sheet))), round(MEGABYTES * 1e6))
-    content = {"sets": packed.sets, "blocks": packed.blocks, "seed": SEED}
-    write_text(args.out, canonical_json(content) + "\n")
-    shown = sum(one["shown"] for one in packed.sets)
-    total = sum(one["of"] for one in packed.sets)
-    print(f"{args.out}: {shown:,} of {total:,} items, {packed.size() / 1e6:.1f} MB")
+    sets = fitted(list(item_sets(read_run_sheet(args.run_sheet))), MEGABYTES * 1e6)
+    text = canonical_json({"sets": sets, "seed": SEED})
+    write_text(args.out, text + "\n")
+    shown, total = sum(len(one["items"]) for one in sets), sum(one["of"] for one in sets)
+    print(f"{args.out}: {shown:,} of {total:,} items, {len(text) / 1e6:.1f} MB")

@@ -1,32 +1,37 @@
 """All tables, figures and items of a run as one page of HTML that needs no other file.
 
-It opens without a network. Tables can be sorted and filtered. Each cell of a table whose number
-``evenprune explain`` knows says the command for it: a click shows it. The items are in compressed
-blocks, each unpacked when it is asked for. Equal inputs give equal bytes.
+The page begins with what pruning did to each model. Its tables, the items among them, are
+DataTables, whose files are in the package itables and are copied into the page: it opens without a
+network, and its security policy lets only its own two scripts run. Equal inputs give equal bytes.
 """
 
 import argparse
 import base64
+import hashlib
+import importlib.util
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from ..base.errors import UserError
 from ..base.files import write_text
 from ..base.outputs import check_file
 from ..base.pages import fill
 from ..plan.run_sheet import RunSheet, read_run_sheet
+from ..plan.shown import FIGURES, TABLES
 from .bottom_line import read_world
-from .document import SUBTITLE, Document, Piece, document
+from .document import SUBTITLE, Document, document
 from .fields import Run
-from .html_table import figures_of
-from .items.index import Items, read_items
-from .page_parts import style_and_script
+from .html_table import STYLE, figures_of
+from .page_items import read_items
 from .results import Results, Significance
 
 # Part of this module's code, see codedigest.py.
-DATA_FILES = ("paper.html.j2",)
-TEMPLATE = Path(__file__).with_name(DATA_FILES[0])
-TABLES_SCRIPT, ITEMS_SCRIPT = "page_tables.js", "page_items.js"
+DATA_FILES = ("paper.html.j2", "page.js")
+TEMPLATE, SCRIPT = (Path(__file__).with_name(name) for name in DATA_FILES)
+FIRST = ("frontier", "regimes")  # the figure below the answer: the first that the run has
+OPEN = ("Main Results", "Sparsity Regimes")  # all other sections are folded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,25 +78,62 @@ def require(files: Iterable[Path]) -> None:
             )
 
 
-def page_text(content: Document, tables: Path, figures: Path, items: Items | None = None) -> str:
-    """Return the page; tables are ``SLUG.html`` and figures ``SLUG.svg``, which it takes in."""
+def library() -> tuple[str, str]:
+    """Return DataTables' script and style sheet, as they may stand within HTML.
 
-    def with_body(piece: Piece) -> dict[str, str]:
+    Raises UserError where the package that has them is not installed.
+    """
+    found = importlib.util.find_spec("itables")  # importing it would load IPython
+    if found is None or found.origin is None:
+        raise UserError(
+            "the page needs the Python package itables, which has DataTables, found none; "
+            "run make env, or install it with pip"
+        )
+    folder = Path(found.origin).parent / "html"
+    script, style = (
+        (folder / f"dt_bundle.{suffix}").read_text(encoding="utf-8") for suffix in ("js", "css")
+    )
+    return script.replace("</script", "<\\/script").replace("<!--", "\\x3C!--"), style
+
+
+def sections(content: Document, tables: Path, figures: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return tables and figures by section; "" has the figure that the page begins with."""
+    kinds = {"table": TABLES, "figure": FIGURES}
+    drawn = [piece.slug for piece in content.pieces if piece.kind == "figure"]
+    first = next((one for one in FIRST if one in drawn), None)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for piece in content.pieces:
         if piece.kind == "table":
             body = figures_of((tables / f"{piece.slug}.html").read_text(encoding="utf-8"))
         else:
             body = base64.b64encode((figures / f"{piece.slug}.svg").read_bytes()).decode()
-        return {"kind": piece.kind, "slug": piece.slug, "caption": piece.caption, "body": body}
+        heads = kinds[piece.kind][piece.slug]
+        place = "" if (piece.kind, piece.slug) == ("figure", first) else heads["section"]
+        found.setdefault(place, []).append({**asdict(piece), "body": body, "shows": heads["shows"]})
+    return found
 
+
+def page_text(
+    content: Document, tables: Path, figures: Path, items: Iterable[dict[str, Any]] = ()
+) -> str:
+    """Return the page; tables are ``SLUG.html`` and figures ``SLUG.svg``, which it takes in."""
+    script, style = library()
+    scripts = [script, SCRIPT.read_text(encoding="utf-8")]
+    hashes = [hashlib.sha256(one.encode()).digest() for one in scripts]
+    found = sections(content, tables, figures)
     values = {
-        "title": content.title,
+        "content": content,
         "subtitle": SUBTITLE,
-        "bottom": content.bottom,
-        "facts": content.facts,
-        "pieces": [with_body(piece) for piece in content.pieces],
-        "again": content.again,
-        "items": items,
-        **style_and_script([TABLES_SCRIPT, *([ITEMS_SCRIPT] if items else [])]),
+        # Without the paper's claims the bottom line is the answer again.
+        "claims": content.bottom if any(one.slug == "claims" for one in content.pieces) else (),
+        "first": found.pop("", []),
+        "sections": dict(sorted(found.items(), key=lambda one: one[0] not in OPEN)),
+        "open": OPEN,
+        "printed": any('class="printed"' in one["body"] for each in found.values() for one in each),
+        "items": list(items),
+        "style": style + STYLE.read_text(encoding="utf-8"),
+        "scripts": scripts,
+        "policy": " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in hashes),
     }
     return fill(TEMPLATE, values)
 
@@ -102,6 +144,6 @@ def run(args: argparse.Namespace) -> None:
     used = [*inputs(args, sheet, "html", "svg"), *([args.items] if args.items else [])]
     check_file(args.out, used)
     require(used)
-    items = read_items(args.items, sheet) if args.items else None
+    items = read_items(args.items, sheet) if args.items else []
     write_text(args.out, page_text(read_document(args, sheet), args.tables, args.figures, items))
     print(args.out)

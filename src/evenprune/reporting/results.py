@@ -175,12 +175,13 @@ class Significance:
             for name in (METHOD, DENSE)
         )
 
-    def against_dense(self, group: Group, benchmark: str, metric: str) -> float | None:
-        """Return p of the difference to the dense model after Holm's correction, None untested."""
+    def against_dense(
+        self, group: Group, benchmark: str, metric: str
+    ) -> dict[str, float | None] | None:
+        """Return the test of the difference to the dense model, None where nothing was tested."""
         head = (group.model, group.method, group.regime, group.calibration)
         seed = str(group.seeds[0]) if len(group.seeds) == 1 else MEAN
-        row = self._dense.get((*head, seed, benchmark, metric))
-        return None if row is None else row["p_holm"]
+        return self._dense.get((*head, seed, benchmark, metric))
 
     def _row(
         self, group: Group, seed: str, benchmark: str, metric: str

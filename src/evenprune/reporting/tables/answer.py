@@ -1,23 +1,59 @@
 """What pruning did to each model, and whether it is less fair than the dense one."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from ...plan.facts import NO_CALIBRATION
 from ...stats.directions import gain
-from ..described import fields_of, points_of
+from ..described import WIDEST, experiment_of, fields_of, points_of
 from ..fields import Field, Run
-from ..labels import TASK_GROUPS
+from ..labels import REGIME_LABELS, TASK_GROUPS, calibration_label, method_label, model_label
 from ..render import Table
 from ..results import Group, dense_group, groups
 from . import rows
 
 LEVEL = 0.05  # of a test after Holm's correction
+MARGIN = 1.05  # a perplexity above this ratio is worse
+NOT_TESTED, NOT_SHOWN = "not tested", "no change shown"
+COST = "worse, not tested"  # of a perplexity
+FAIRER, LESS_FAIR = "fairer", "less fair"
+BETTER, LOST = "better", "ability lost"
+IN_FULL = {"PPL": "Perplexity", "CP": "CrowS-Pairs"}
+LOOKS = {FAIRER: "good", BETTER: "good", LESS_FAIR: "bad", LOST: "bad"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One measure of a pruned model next to its dense one, as shown."""
+
+    measure: str
+    kind: str
+    dense: str
+    pruned: str
+    difference: str
+    verdict: str
+
+    @property
+    def look(self) -> str:
+        """Whether the verdict is good or bad news; "" for neither."""
+        return LOOKS.get(self.verdict, "")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What pruning did to one model: its name, a line a measure, and the same in sentences."""
+
+    name: str
+    lines: tuple[Line, ...]
+    sentences: tuple[str, ...]
 
 
 def build(run: Run, slug: str) -> Table:
     """Return the usual rows, with words on each pruned checkpoint."""
-    fields, table = fields_of(run, slug), rows.build(run, slug)
+    table = rows.build(run, slug)
     said: dict[tuple[str, ...], str] = {
-        (group.model, group.method, group.regime, group.calibration): words(run, group, fields)
+        (group.model, group.method, group.regime, group.calibration): " ".join(
+            sentences(lines_of(run, group, fields_of(run, slug)))
+        )
         for group in groups(points_of(run, slug))
     }
     names = ("model", "method", "regime", "calibration")
@@ -32,41 +68,90 @@ def build(run: Run, slug: str) -> Table:
     return replace(table, heads=(*table.heads, "Against the dense model"), rows=lines)
 
 
-def words(run: Run, group: Group, fields: list[Field]) -> str:
-    """Return in words what changed between a checkpoint and its dense model; "" for a dense one."""
-    dense = dense_group(run.sheet, group.model)
-    if group.is_base or dense is None:
-        return ""
-    found: dict[str, list[str]] = {}
-    start = []
+def answers(run: Run) -> list[Answer]:
+    """Return what pruning did to each model of the run's widest experiment."""
+    sheet = run.sheet
+    fields = fields_of(run, "answer")
+    shown = groups(sheet.experiment(experiment_of(sheet, WIDEST), "the bottom line"))
+    several = len({group.calibration for group in shown} - {NO_CALIBRATION}) > 1
+    found = []
+    for group in shown:
+        lines = lines_of(run, group, fields)
+        if lines:
+            parts = [model_label(sheet, group.model), method_label(sheet, group.method)]
+            if several and group.calibration != NO_CALIBRATION:
+                parts.append(calibration_label(sheet, group.calibration))
+            name = ", ".join([*parts, REGIME_LABELS[group.regime]])
+            found.append(Answer(name, tuple(lines), tuple(sentences(lines))))
+    return found
+
+
+def lines_of(run: Run, group: Group, fields: list[Field]) -> list[Line]:
+    """Return a line for each benchmark of a pruned checkpoint; none for a dense one.
+
+    A fairer score of a model that lost ability is called so: guessing looks fair.
+    """
+    dense, found = dense_group(run.sheet, group.model), list[Line]()
     for field in fields:
         slug = field.quantity.benchmark
-        if slug not in run.sheet.config.benchmarks:
-            continue  # the distance to the optimum
-        task = run.sheet.config.benchmarks[slug].task
+        if group.is_base or dense is None or slug not in run.sheet.config.benchmarks:
+            continue  # the distance to the optimum is no benchmark
         after, before = (run.results.of(one, field.quantity) for one in (group, dense))
         if after is None or before is None:
             continue
-        if TASK_GROUPS[task] == "perplexity":
-            start.append(f"Perplexity × {after.value / before.value:.3g}.")
+        column, task = field.column, run.sheet.config.benchmarks[slug].task
+        measure = IN_FULL.get(column.head, column.head)
+        shown = (column.show(before.value), column.show(after.value))
+        kind = TASK_GROUPS[task]
+        if kind == "perplexity":
+            ratio = after.value / before.value
+            verdict = COST if ratio > MARGIN else NOT_TESTED
+            found.append(Line(measure, kind, *shown, f"× {ratio:.3g}", verdict))
             continue
-        head = field.column.head
-        found.setdefault(_verdict(run, group, field, after.value, before.value), []).append(head)
-    parts = [f"{name}: {', '.join(heads)}." for name, heads in sorted(found.items())]
-    return " ".join([*start, *parts])
+        test = run.significance.against_dense(group, slug, field.quantity.metric)
+        verdict, difference = NOT_TESTED, "–"
+        if test and test["diff"] is not None:
+            difference = column.show(test["diff"], True)
+            kept = "ci" if test["cluster_low"] is None else "cluster"
+            ends = [test[f"{kept}_{end}"] for end in ("low", "high")]
+            if None not in ends:
+                difference += f" [{', '.join(column.show(end, True) for end in ends)}]"
+            better = gain(task, field.quantity.metric, after.value, before.value) > 0
+            verdict = _verdict(kind, test["p_holm"], better)
+        found.append(Line(measure, kind, *shown, difference, verdict))
+    verdicts = {line.verdict for line in found}
+    cost = LOST if LOST in verdicts else "perplexity up" if COST in verdicts else ""
+    return [
+        replace(line, verdict=f"{FAIRER}, {cost}") if line.verdict == FAIRER and cost else line
+        for line in found
+    ]
 
 
-def _verdict(run: Run, group: Group, field: Field, after: float, before: float) -> str:
-    """Return what is said of one benchmark: which of two values is the better one, if any is."""
-    slug, metric = field.quantity.benchmark, field.quantity.metric
-    task = run.sheet.config.benchmarks[slug].task
-    p = run.significance.against_dense(group, slug, metric)
-    bias = TASK_GROUPS[task] == "fairness"
+def _verdict(kind: str, p: float | None, better: bool) -> str:
     if p is None:
-        return "Not tested"
+        return NOT_TESTED
     if p >= LEVEL:
-        return "No change shown"
-    better = gain(task, metric, after, before) > 0
-    if bias:
-        return "Fairer" if better else "Less fair"
-    return "Better" if better else "Ability lost"
+        return NOT_SHOWN
+    if kind == "fairness":
+        return FAIRER if better else LESS_FAIR
+    return BETTER if better else LOST
+
+
+def sentences(lines: list[Line]) -> list[str]:
+    """Return up to three sentences: on perplexity, on ability and on bias."""
+    said = [
+        f"Perplexity goes from {line.dense} to {line.pruned} ({line.difference})."
+        for line in lines
+        if line.kind == "perplexity"
+    ]
+    for kind, head in (("performance", "Ability"), ("fairness", "Bias")):
+        found: dict[str, list[str]] = {}
+        for line in lines:
+            if line.kind == kind:
+                found.setdefault(line.verdict, []).append(line.measure)
+        # What was shown comes first.
+        order = sorted(found, key=(NOT_SHOWN, NOT_TESTED).__contains__)
+        parts = [f"{verdict} on {', '.join(found[verdict])}" for verdict in order]
+        if parts:
+            said.append(f"{head}: {'; '.join(parts)}.".replace("Ability: ability ", "Ability: "))
+    return said

@@ -1,18 +1,23 @@
-"""The texts of a benchmark's items, from its data: records hold none."""
+"""The texts of a benchmark's items, from its data, and the prompts that they are asked with.
 
+A prompt is a pattern into which the page puts an item's texts: as sent, but stored once.
+"""
+
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...data.readers.bbq import read_bbq
-from ...data.readers.choice import Question
-from ...data.readers.crows_pairs import read_crows_pairs
-from ...data.readers.hellaswag import read_hellaswag
-from ...data.readers.mmlu import read_mmlu
-from ...data.readers.own_questions import read_own_questions
-from ...data.readers.stereoset import read_stereoset
-from ...data.readers.unqover import read_unqover
+from ..data.prompts import STYLES
+from ..data.readers.bbq import read_bbq
+from ..data.readers.choice import Question
+from ..data.readers.crows_pairs import read_crows_pairs
+from ..data.readers.hellaswag import read_hellaswag
+from ..data.readers.mmlu import read_mmlu
+from ..data.readers.own_questions import LETTERS, read_own_questions
+from ..data.readers.stereoset import read_stereoset
+from ..data.readers.unqover import read_unqover
 
 
 @dataclass(frozen=True)
@@ -43,8 +48,8 @@ def _question(item: Question) -> ItemText:
 def _unqover(folder: Path, split: str, spec: dict[str, Any]) -> Found:
     if split not in ("generated", "balanced"):
         return ((item.id, _question(item)) for item in read_unqover(folder, split))
-    from ...evaluation.protocol import Protocol
-    from ...evaluation.unqover import select_items
+    from ..evaluation.protocol import Protocol
+    from ..evaluation.unqover import select_items
 
     asked = Protocol("unqover", limit=spec.get("limit"), seed=spec.get("seed", 0))
     return ((item.id, _question(item)) for item in select_items(folder, split, asked)[0])
@@ -76,7 +81,7 @@ def _mmlu(folder: Path, split: str, spec: dict[str, Any]) -> Found:
 
 def _multiple_choice(folder: Path, split: str, spec: dict[str, Any]) -> Found:
     # As it was asked, with its lettered options: their number is each question's own.
-    from ...evaluation.multiple_choice import as_choice
+    from ..evaluation.multiple_choice import as_choice
 
     for item in read_own_questions(folder):
         yield item.id, ItemText((as_choice(item, spec["style"]).query,), item.options)
@@ -101,3 +106,49 @@ def read_texts(task: str, folder: Path, split: str, spec: dict[str, Any]) -> dic
     not of the task's form.
     """
     return dict(READERS[task](folder, split, spec))
+
+
+# A pattern's parts: text, or the number of one of the item's fields, options behind them.
+Pattern = list[str | int]
+FIRST = 0xE000  # of the characters that stand for texts while a pattern is made
+# As lm-eval's tasks make them (a test compares), without what tokenizer and template add.
+MMLU = "The following are multiple choice questions (with answers) about {}.\n\n{}\n" + (
+    "A. {}\nB. {}\nC. {}\nD. {}\nAnswer:"
+)
+HARNESS = {
+    **{"hellaswag": ("{}", 1), "mmlu": (MMLU, 6)},
+    "multiple_choice": ("{}", 1),
+}
+LETTERED = {"mmlu": [" A", " B", " C", " D"]}  # what is scored behind a prompt, where not options
+
+
+def _signs(count: int) -> list[str]:
+    return [chr(FIRST + number) for number in range(count)]
+
+
+def _pattern(text: str) -> Pattern:
+    parts = re.split(f"([{chr(FIRST)}-{chr(FIRST + 15)}])", text)
+    return [
+        ord(part) - FIRST if len(part) == 1 and FIRST <= ord(part) < FIRST + 16 else part
+        for part in parts
+        if part
+    ]
+
+
+def prompt_of(task: str, style: str | None) -> tuple[Pattern | None, list[str] | None]:
+    """Return a task's prompt and what is scored behind it.
+
+    No prompt where whole sentences are scored; None for the latter where it is each option behind a
+    blank. An item with fewer options than these has the first ones.
+    """
+    if task in ("unqover", "bbq") and style in STYLES:
+        names = ("context", "question", "ans0", "ans1", "ans2")
+        prefix, candidates = STYLES[style](dict(zip(names, _signs(5), strict=True)))
+        return _pattern(prefix), candidates
+    if task in HARNESS:
+        text, count = HARNESS[task]
+        behind = LETTERED.get(task)
+        if task == "multiple_choice" and style == "letters":
+            behind = [f" {letter}" for letter in LETTERS]
+        return _pattern(text.format(*_signs(count))), behind
+    return None, None

@@ -1,0 +1,103 @@
+"""What the page says of the items in words: benchmarks, checkpoints, and what was left out."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..base.reading import expected_form, read_json
+from ..plan.grids import Checkpoint
+from ..plan.run_sheet import RunSheet
+from .labels import REGIME_LABELS, benchmark_label, calibration_label, method_label, model_label
+from .make_items import changed
+
+# Which answers of a task count as stereotyped.
+STEREOTYPED = {
+    "bbq": "Stereotyped is the answer in line with the bias, where the data say which.",
+    "crows_pairs": "Stereotyped is the more stereotyping sentence where it is the likelier one.",
+    "stereoset": "Stereotyped is the stereotype where it is likelier than the anti-stereotype.",
+    "multiple_choice": "Stereotyped is the option that the question names as the stereotype.",
+    "unqover": "The data do not name a stereotype. Stereotyped is the person whom the dense model "
+    "leans to over both orders of the two persons and the negated question, where all four are "
+    "there.",
+}
+
+
+def read_items(path: Path, sheet: RunSheet) -> list[dict[str, Any]]:
+    """Return what ``make-items`` wrote, in the words of a run: a set a benchmark.
+
+    The first one shows a stereotyped answer of the pruned model that changed the most answers,
+    where there is one. Raises UserError for a file of another form.
+    """
+    with expected_form("items that make-items wrote", path, "run make-items again"):
+        content = read_json(path)
+        slugs = [one["benchmark"] for one in content["sets"]]
+        sets = [
+            _worded(sheet, one, content["seed"], slugs.count(one["benchmark"]) > 1)
+            for one in content["sets"]
+        ]
+        flips: dict[str, int] = {}
+        for one in sets:
+            for each in one["answers"]:
+                flips[each["point"]] = flips.get(each["point"], 0) + each["flips"]
+        harshest = max(flips, key=lambda point: flips[point], default="")
+        for one in sets:
+            one["harshest"] = harshest
+        return sorted(sets, key=lambda one: (not one["stereotypes"], one["task"] != "unqover"))
+
+
+def _worded(sheet: RunSheet, one: Mapping[str, Any], seed: int, several: bool) -> dict[str, Any]:
+    """Return a set of items with labels and a note; ``several``: its benchmark has several sets."""
+    slug = one["benchmark"]
+    way = ", ".join(filter(None, [one["split"], one["style"], "chat" if one["chat"] else ""]))
+    names = ("model", "method", "regime", "calibration", "seed")
+    points = [Checkpoint(**{name: each[name] for name in names}) for each in one["answers"]]
+    answers = [
+        {
+            "model": point.model,
+            "point": point.key,
+            "label": answer_label(sheet, point),
+            "dense": point.is_base,
+            "flips": 0 if point.is_base else sum(changed({**one, "answers": _pair(one, each)})),
+            **{name: each[name] for name in ("chosen", "logprobs", "leans") if name in each},
+        }
+        for point, each in zip(points, one["answers"], strict=True)
+    ]
+    named = [item[6] for item in one["items"]]
+    named += [lean for each in one["answers"] for lean in each.get("leans", ())]
+    kept = ("benchmark", "task", "chat", "fields", "prompt", "candidates", "items")
+    return {
+        **{name: one[name] for name in kept},
+        "key": f"{slug}-{way}" if several else slug,
+        "label": benchmark_label(sheet, slug) + (f" ({way})" if several else ""),
+        "stereotypes": any(option is not None for option in named),
+        "note": note(one, seed),
+        "answers": answers,
+    }
+
+
+def _pair(one: Mapping[str, Any], pruned: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the answers of a pruned checkpoint with those of its dense model."""
+    same = [each for each in one["answers"] if each["model"] == pruned["model"]]
+    return [*(each for each in same if each["method"] == "dense"), pruned]
+
+
+def answer_label(sheet: RunSheet, point: Checkpoint) -> str:
+    """Return a checkpoint's name in words."""
+    words = [model_label(sheet, point.model), method_label(sheet, point.method)]
+    if not point.is_base:
+        words.append(REGIME_LABELS[point.regime])
+        if point.calibration != "none":
+            words += [calibration_label(sheet, point.calibration), f"seed {point.seed}"]
+    return ", ".join(words)
+
+
+def note(one: Mapping[str, Any], seed: int) -> str:
+    """Return how many items of a set there are, whether they are a sample, what is stereotyped."""
+    shown = len(one["items"])
+    text = f"{one['of']:,} items; pruning changes the answer to {one['changed']:,} of them."
+    if shown < one["of"]:
+        text += (
+            f" This page holds {shown:,}, a sample with seed {seed} that takes changed items "
+            "first: its shares are not those of the benchmark. All are in items.jsonl."
+        )
+    return f"{text} {STEREOTYPED.get(one['task'], '')}".strip()
