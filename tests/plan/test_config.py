@@ -92,10 +92,10 @@ def test_the_code_of_2026_needs_padded_pairs(raw):
 
 
 def test_a_variant_overrides_any_option_but_the_alignment(raw):
-    given = {"method": "debias-erase", "erase_keep": 0.5, "refit_steps": 3, "swaps": 1}
+    given = {"method": "debias-erase", "erase_keep": 0.5, "refit_steps": 3}
     config = validate_config({**raw, "methods": raw["methods"] | {"mine": given}})
     options = grids.method_options(config, "mine")
-    assert (options["erase_keep"], options["refit_steps"], options["swaps"]) == (0.5, 3, 1)
+    assert (options["erase_keep"], options["refit_steps"]) == (0.5, 3)
     assert options["erase_modules"] == ["o_proj", "down_proj"]
     for key, value in (
         ("alignment", "pad"), ("refit_steps", -1), ("erase_modules", []), ("solver", "obs"),

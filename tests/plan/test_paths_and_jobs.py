@@ -172,8 +172,6 @@ def test_a_method_is_told_only_the_options_that_it_uses():
             "gradient_step": -0.5,
             "gradient_loss": "token",
             "gradient_holdout": 0.5,
-            "gradient_max_perplexity": 2.0,
-            "gradient_when": "after",
         }
     )
     plain = configured()
@@ -205,9 +203,9 @@ def test_improving_the_kept_weights_needs_text_and_what_measures_it():
     assert (told["method"], told["refit_steps"], told["damping"]) == ("magnitude", 5, 0.5)
     assert jobs.prune_flags(config, point) == (
         "--method magnitude --damping 0.5 --alignment equal-length --sequential block "
-        "--refit-steps 5 --swaps 0"
+        "--refit-steps 5"
     )
-    assert jobs.prune_flags(config, MAGNITUDE) == "--method magnitude --refit-steps 0 --swaps 0"
+    assert jobs.prune_flags(config, MAGNITUDE) == "--method magnitude --refit-steps 0"
     assert jobs.prune_options(config, MAGNITUDE)["damping"] == 0.01
 
 

@@ -80,34 +80,25 @@ def test_measures_are_those_of_their_definitions(rows, columns, seed, share, dty
         patch.setattr(compare_masks, "CHUNK", chunk)
         found = compare_masks.compare(*pair)
     for name, value in expected(*pair).items():
-        ours = getattr(found, name)
-        assert ours == (value if value is None else pytest.approx(value, rel=1e-12)), name
+        assert found[name] == (value if value is None else pytest.approx(value, rel=1e-12)), name
 
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(1, 6), st.integers(1, 8), st.integers(0, 10**6), st.floats(0, 1))
 def test_identities_of_exact_2_of_4(rows, groups, seed, mix):
     found = compare_masks.compare(*exact_pair(rows, groups, seed, mix=mix))
-    d, p = found.disagreement, found.pattern_disagreement
-    assert found.zeros == found.zeros_reference == 2 * found.groups
-    assert found.jaccard == pytest.approx((1 - d) / (1 + d))
-    assert 2 * found.different_groups <= found.different_weights <= 4 * found.different_groups
+    d, p = found["disagreement"], found["pattern_disagreement"]
+    assert found["zeros"] == found["zeros_reference"] == 2 * found["groups"]
+    assert found["jaccard"] == pytest.approx((1 - d) / (1 + d))
+    changed = found["different_groups"]
+    assert 2 * changed <= found["different_weights"] <= 4 * changed
     assert p / 2 <= d <= p
 
 
-@settings(deadline=None, max_examples=20)
-@given(st.integers(1, 6), st.integers(1, 21), st.integers(0, 10**6))
-def test_the_order_of_the_two_changes_only_the_norm_they_are_held_against(rows, columns, seed):
-    first, second = pruned_pair(rows, columns, seed)
-    one, other = compare_masks.compare(first, second), compare_masks.compare(second, first)
-    for name in ("different_weights", "different_groups", "zeros_both", "difference_square"):
-        assert getattr(one, name) == getattr(other, name)
-    assert (one.zeros, one.reference_square) == (
-        other.zeros_reference,
-        pytest.approx(float(first.double().square().sum())),
-    )
+def test_a_matrix_differs_from_itself_in_nothing():
+    first, _ = pruned_pair(3, 21, 0)
     same = compare_masks.compare(first, first)
-    assert (same.disagreement, same.pattern_disagreement, same.jaccard) == (0, 0, 1)
+    assert (same["disagreement"], same["pattern_disagreement"], same["jaccard"]) == (0, 0, 1)
 
 
 def test_shapes_must_agree():
@@ -119,7 +110,7 @@ def test_shapes_must_agree():
 def test_large_values_do_not_overflow():
     big = torch.full((2, 4), 6e4, dtype=torch.float16)
     found = compare_masks.compare(big, -big)
-    assert found.relative_frobenius == 2
+    assert found["relative_frobenius"] == 2
 
 
 # Real checkpoints
@@ -209,9 +200,10 @@ def test_what_cannot_be_compared_is_one_sentence(checkpoints, tmp_path, capsys):
         manifest["tensors"][matrix]["shape"] = [1, 2]
 
     fails(lambda folder: (folder / "manifest.json").unlink(), "no manifest.json", "`prune`")
-    fails(edit("manifest.json", other_base), "differ in their base model", "model.safetensors")
-    fails(edit("manifest.json", fewer), "pruned tensors (8 tensors and 7 tensors)")
-    fails(edit("manifest.json", other_shape), f"shape of {matrix}", "[1, 2]")
+    fails(edit("manifest.json", lambda one: one.pop("base")), "no manifest.json", "`prune`")
+    fails(edit("manifest.json", other_base), "differ in model.safetensors")
+    fails(edit("manifest.json", fewer), f"differ in {matrix}", "None")
+    fails(edit("manifest.json", other_shape), f"differ in {matrix}", "[1, 2]")
     fails(edit("manifest.json", lambda one: one.update(regime="1of4")), "regime (2of4 and 1of4)")
-    fails(edit("manifest.json", lambda one: one.pop("base")), "another form")
-    fails(edit("config.json", lambda one: one.update(model_type="llama")), "(gpt2 and llama)")
+    fails(edit("manifest.json", lambda one: one.pop("regime")), "another form")
+    fails(edit("config.json", lambda one: one.update(model_type="llama")), "config.json")

@@ -255,7 +255,7 @@ def test_other_methods(mixtral, tmp_path):
     shifted = [row["module"] for row in layers_of(tmp_path / "out") if row["shift"]]
     assert len(shifted) == 8
     assert all(name.endswith("down_proj") for name in shifted)
-    improved = Options("wanda", "2of4", alignment="suffix", refit_steps=3, swaps=1)
+    improved = Options("wanda", "2of4", alignment="suffix", refit_steps=3)
     prune_model(folder, improved, text, tmp_path / "refit")
     for row in layers_of(tmp_path / "refit"):
         assert float(row["loss_after"]) <= float(row["loss_before"])

@@ -11,16 +11,26 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from evenprune.base.errors import UserError
 from evenprune.data.calibration import tokenize_pairs
-from evenprune.models.architecture import find_linears, rows_of
+from evenprune.models.architecture import rows_of
 from evenprune.models.tensors import read_tensor
 from evenprune.pruning import shift as module
 from evenprune.pruning.base_model import BaseModel
 from evenprune.pruning.masks import REGIMES
+from evenprune.pruning.options import Options
 from evenprune.pruning.reverse import Sentences, bias_loss, block_gradients
 from evenprune.pruning.shift import Shift, held_out
-from evenprune.pruning.shift_settings import Settings
 
+NAMES = ("steps", "step", "loss", "holdout")
 TEXTS = [("one", (5, 9, 11, 12, 8)), ("two", (5, 30, 31))]
+
+
+def shift(base, pairs, texts, folder, damping=0.01, **given):
+    """Return the steps; what is given is the options' ``gradient_…``."""
+    assert set(given) <= set(NAMES)
+    chosen = {f"gradient_{name}": value for name, value in given.items()}
+    options = Options("debias-gradient", "2of4", damping=damping)
+    options = options.model_copy(update=chosen)  # without bounds: some steps destroy the model
+    return Shift(base, pairs, texts, options, folder)
 
 
 def text_of(folder, count=12):
@@ -56,7 +66,7 @@ def streamed(base, pairs, folder, loss="sentence"):
     done = text.forward(folder, lambda: None)
     chosen = torch.ones(len(pairs), dtype=torch.bool)
     value, weights = bias_loss(done.scores, text.lengths, chosen, loss)
-    gradients = text.output_gradients(done, weights)
+    gradients = text.output_gradients(done, weights, torch.zeros_like(done.texts))
     found = {}
     for index in reversed(range(len(base.blocks))):
         base.load_block(index)
@@ -170,14 +180,13 @@ def naive_inputs(folder, pairs):
     return {name: torch.cat(parts) for name, parts in inputs.items()}
 
 
-def one_step(folder, pairs, kept, masked=False):
+def one_step(folder, pairs, kept):
     """Return the matrices before and behind one step of 0.003, damping 0.05, and the gradients."""
     base = BaseModel(folder, REGIMES["2of4"], "cpu")
     before = weights_of(base)
     kept.mkdir()
     _, gradients = streamed(base, pairs, kept)
-    settings = Settings(steps=1, step=0.003, holdout=0.0, damping=0.05)
-    Shift(base, pairs, TEXTS, settings, kept / "shift", masked=masked).run()
+    shift(base, pairs, TEXTS, kept / "shift", 0.05, steps=1, step=0.003, holdout=0.0).run()
     return before, weights_of(base), gradients
 
 
@@ -206,8 +215,8 @@ def test_a_small_step_lowers_the_loss_and_a_negative_one_raises_it(tmp_path):
     pairs = text_of(folder)
     for step, sign in ((1e-4, 1), (-1e-4, -1)):
         base = BaseModel(folder, REGIMES["2of4"], "cpu")
-        settings = Settings(steps=1, step=step, holdout=0.0)
-        record = Shift(base, pairs, TEXTS, settings, tmp_path / str(step)).run()
+        given = {"steps": 1, "step": step, "holdout": 0.0}
+        record = shift(base, pairs, TEXTS, tmp_path / str(step), **given).run()
         losses = record["steps"][0]
         assert sign * (losses["before"]["used"] - losses["after"]["used"]) > 0
 
@@ -218,8 +227,8 @@ def test_where_the_first_step_does_not_help_nothing_changes(tmp_path, capsys):
     base = BaseModel(folder, REGIMES["2of4"], "cpu")
     before = weights_of(base)
     stored = dict(base.stored)
-    settings = Settings(steps=3, step=50.0, holdout=0.25)  # destroys the model
-    record = Shift(base, pairs, TEXTS, settings, tmp_path / "shift").run()
+    given = {"steps": 3, "step": 50.0, "holdout": 0.25}  # destroys the model
+    record = shift(base, pairs, TEXTS, tmp_path / "shift", **given).run()
     assert record["steps_kept"] == 0
     assert len(record["steps"]) == 1
     losses = record["steps"][0]
@@ -238,8 +247,8 @@ def test_a_step_too_long_to_help_is_halved_until_it_does(tmp_path, capsys):
 
     def run(name, step):
         base = BaseModel(folder, REGIMES["2of4"], "cpu")
-        settings = Settings(steps=1, step=step, holdout=0.25)
-        (taken,) = Shift(base, pairs, TEXTS, settings, tmp_path / name).run()["steps"]
+        given = {"steps": 1, "step": step, "holdout": 0.25}
+        (taken,) = shift(base, pairs, TEXTS, tmp_path / name, **given).run()["steps"]
         return taken, weights_of(base)
 
     step, weights = run("long", 3.2)
@@ -255,64 +264,15 @@ def test_a_step_too_long_to_help_is_halved_until_it_does(tmp_path, capsys):
         assert torch.equal(weight, expected[name]), name
 
 
-def test_zeros_stay_zero_when_masked(tmp_path):
-    folder = save_model(tmp_path / "model")
-    model = AutoModelForCausalLM.from_pretrained(folder)
-    with torch.no_grad():
-        for block in model.model.layers:
-            for linear in find_linears(block).values():
-                linear.weight[:, ::2] = 0.0
-    model.save_pretrained(folder)
-    base = BaseModel(folder, REGIMES["2of4"], "cpu")
-    before = weights_of(base)
-    settings = Settings(steps=2, step=0.01, holdout=0.0)
-    Shift(base, text_of(folder), TEXTS, settings, tmp_path / "shift", masked=True).run()
-    for name, weight in weights_of(base).items():
-        assert torch.equal(weight == 0, before[name] == 0), name
-        assert not torch.equal(weight, before[name])
-
-
-def test_a_masked_step_is_the_best_with_these_zeros(tmp_path):
-    """Against the normal equations of each row's kept weights, one by one in float64."""
-    folder = save_model(tmp_path / "model")
-    model = AutoModelForCausalLM.from_pretrained(folder)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for block in model.model.layers:
-            for linear in find_linears(block).values():
-                linear.weight[torch.rand(linear.weight.shape, generator=generator) < 0.5] = 0.0
-    model.save_pretrained(folder)
-    pairs = text_of(folder)
-    before, moved, gradients = one_step(folder, pairs, tmp_path / "kept", masked=True)
-    changes, rates = [], []
-    for full, inputs in naive_inputs(folder, pairs).items():
-        change, gradient = moved[full] - before[full], gradients[full].double()
-        hessian = inputs.T @ inputs
-        hessian += 0.05 * hessian.diagonal().mean() * torch.eye(len(hessian))
-        best = torch.zeros_like(change)
-        for row, kept in enumerate(before[full] != 0):
-            best[row, kept] = torch.linalg.solve(hessian[kept][:, kept], gradient[row, kept])
-        cosine = -(change * best).sum() / (change.norm() * best.norm())
-        assert cosine > 0.9999, full
-        masked = (gradient @ torch.linalg.inv(hessian)) * (before[full] != 0)
-        assert (masked * best).sum() < 0.999 * masked.norm() * best.norm()  # it is another one
-        rates.append(float(-(change * best).sum() / best.square().sum()))
-        changes.append(
-            float((inputs @ change.T).square().sum() / (inputs @ before[full].T).square().sum())
-        )
-    assert sum(changes) / len(changes) == pytest.approx(0.003**2, rel=1e-2)
-    assert max(rates) == pytest.approx(min(rates), rel=1e-2)
-
-
 @pytest.mark.slow
 def test_a_killed_run_continues_with_the_same_bytes(tmp_path, monkeypatch):
     folder = save_model(tmp_path / "model")
     pairs = text_of(folder)
-    settings = Settings(steps=2, step=0.002, holdout=0.0)
+    given = {"steps": 2, "step": 0.002, "holdout": 0.0}
 
     def run(place):
         base = BaseModel(folder, REGIMES["2of4"], "cpu")
-        return Shift(base, pairs, TEXTS, settings, place).run(), weights_of(base)
+        return shift(base, pairs, TEXTS, place, **given).run(), weights_of(base)
 
     record, expected = run(tmp_path / "whole")
     original, calls = module.write_tensors, []
@@ -342,8 +302,8 @@ def test_bfloat16_weights_keep_their_dtype(tmp_path):
     folder = save_model(tmp_path / "model", dtype=torch.bfloat16)
     base = BaseModel(folder, REGIMES["2of4"], "cpu")
     before = weights_of(base)
-    settings = Settings(steps=2, step=0.05, holdout=0.0)
-    Shift(base, text_of(folder), TEXTS, settings, tmp_path / "shift").run()
+    given = {"steps": 2, "step": 0.05, "holdout": 0.0}
+    shift(base, text_of(folder), TEXTS, tmp_path / "shift", **given).run()
     names = [base.stored_name(f"{full}.weight") for full in base.linears()]
     assert {base.stored[name].torch_dtype for name in names} == {torch.bfloat16}
     assert base.compute_dtype == torch.bfloat16
@@ -370,7 +330,7 @@ def test_a_share_without_pairs_is_refused(tmp_path, count, share):
     folder = save_model(tmp_path / "model")
     base = BaseModel(folder, REGIMES["2of4"], "cpu")
     with pytest.raises(UserError, match="gradient-holdout"):
-        Shift(base, text_of(folder, count), TEXTS, Settings(holdout=share), tmp_path / "shift")
+        shift(base, text_of(folder, count), TEXTS, tmp_path / "shift", holdout=share)
 
 
 def perplexity(model, texts):
@@ -379,40 +339,18 @@ def perplexity(model, texts):
     return math.exp(-total / sum(len(ids) - 1 for ids in texts))
 
 
-@pytest.mark.parametrize("with_texts", [True, False])
-def test_the_perplexity_of_held_out_text(tmp_path, with_texts):
+def test_steps_on_text_learn_the_texts_and_look_at_no_pair(tmp_path):
     folder = save_model(tmp_path / "model")
-    pairs, texts = text_of(folder), TEXTS if with_texts else []
-    settings = Settings(steps=1, step=1e-4, holdout=0.5, max_perplexity=50.0)
-    shift = Shift(BaseModel(folder, REGIMES["2of4"], "cpu"), pairs, texts, settings, tmp_path / "s")
-    record = shift.run()
-    ids = [name for name, _ in texts] or [pair.id for pair in pairs]
-    held = held_out(ids, 0.5, 0).tolist()
-    used = [ids for (_, ids), one in zip(texts, held, strict=False) if one]
-    used = used or [x for p, one in zip(pairs, held, strict=True) if one for x in (p.ids0, p.ids1)]
-    assert 0 < len(used) < len(texts or pairs) * 2
-    with torch.no_grad():
-        expected = perplexity(naive_model(folder), used)
-    assert record["steps"][0]["before"]["perplexity"] == pytest.approx(expected, rel=1e-4)
-
-
-@pytest.mark.parametrize("limit", [0.0, 1e6])
-def test_steps_on_text_learn_the_texts_and_look_at_no_pair(tmp_path, limit):
-    folder = save_model(tmp_path / "model")
-    settings = Settings(2, 0.003, "text", 0.4, max_perplexity=limit)
 
     def run(name, pairs):
         base = BaseModel(folder, REGIMES["2of4"], "cpu")
-        return Shift(base, pairs, TEXTS, settings, tmp_path / name).run()
+        given = {"steps": 2, "step": 0.003, "loss": "text", "holdout": 0.4}
+        return shift(base, pairs, TEXTS, tmp_path / name, **given).run()
 
     record = run("one", text_of(folder))
     steps = record["steps"]
     assert record["steps_kept"] == 2
-    # Those held out for the limit of the perplexity are not learned.
-    back = held_out([name for name, _ in TEXTS], 0.4 if limit else 0.0, 0)
-    used = [ids for (_, ids), out in zip(TEXTS, back.tolist(), strict=True) if not out]
-    assert len(used) == len(TEXTS) - int(back.sum()) > 0
-    expected = math.log(perplexity(naive_model(folder), used))
+    expected = math.log(perplexity(naive_model(folder), [ids for _, ids in TEXTS]))
     assert steps[0]["before"]["used"] == pytest.approx(expected, rel=1e-4)
     assert steps[1]["after"]["used"] < steps[1]["before"]["used"] < steps[0]["before"]["used"]
     assert record["pairs_held_out"] == 0
@@ -424,67 +362,4 @@ def test_steps_on_text_need_texts(tmp_path):
     folder = save_model(tmp_path / "model")
     base = BaseModel(folder, REGIMES["2of4"], "cpu")
     with pytest.raises(UserError, match="texts beside the pairs for --gradient-loss text"):
-        Shift(base, text_of(folder), [], Settings(loss="text"), tmp_path / "shift")
-
-
-def test_a_step_is_halved_until_it_keeps_to_the_limit(tmp_path):
-    """A step that raises the text's loss: what decides is the perplexity alone."""
-    folder = save_model(tmp_path / "model")
-    pairs = text_of(folder)
-
-    def run(name, **options):
-        base = BaseModel(folder, REGIMES["2of4"], "cpu")
-        given = {"steps": 1, "step": -0.2, "loss": "augmentation", "holdout": 0.5} | options
-        return Shift(base, pairs, TEXTS, Settings(**given), tmp_path / name).run(), weights_of(base)
-
-    free, _ = run("free", max_perplexity=1e6)
-    (first,) = free["steps"]
-    assert (first["halved"], first["kept"], first["size"]) == (0, True, -0.2)
-    rise = 100 * (first["after"]["perplexity"] / first["before"]["perplexity"] - 1)
-    assert rise > 0  # else the limit below would bind nothing
-    limited, weights = run("limited", max_perplexity=0.4 * rise)
-    (step,) = limited["steps"]
-    assert step["kept"]
-    assert 1 <= step["halved"] <= 5
-    assert step["size"] == pytest.approx(-0.2 * 0.5 ** step["halved"])
-    assert step["rate"] == pytest.approx(first["rate"] * 0.5 ** step["halved"])
-    assert step["after"]["perplexity"] <= step["before"]["perplexity"] * (1 + 0.004 * rise)
-    plain, expected = run("plain", step=step["size"])  # the same step, given at once
-    assert plain["steps"][0]["rate"] == pytest.approx(step["rate"])
-    assert "perplexity" not in plain["steps"][0]["before"]
-    assert plain["steps"][0]["halved"] == 0
-    for name, weight in weights.items():
-        torch.testing.assert_close(weight, expected[name], rtol=1e-4, atol=1e-5)
-
-
-def test_a_step_over_every_limit_is_undone_and_all_steps_count_together(tmp_path):
-    folder = save_model(tmp_path / "model")
-    pairs = text_of(folder)
-
-    def run(name, steps, limit):
-        base = BaseModel(folder, REGIMES["2of4"], "cpu")
-        settings = Settings(steps, -0.05, "augmentation", 0.9, max_perplexity=limit)
-        return Shift(base, pairs, [], settings, tmp_path / name).run()
-
-    record = run("tight", 3, 1e-9)
-    assert record["steps_kept"] == 0
-    assert [step["halved"] for step in record["steps"]] == [5]
-    one = run("one", 1, 1e6)["steps"][0]
-    rise = 100 * (one["after"]["perplexity"] / one["before"]["perplexity"] - 1)
-    assert rise > 0
-    steps = run("several", 3, 1.2 * rise)["steps"]
-    start = steps[0]["before"]["perplexity"]
-    assert steps[0]["kept"]
-    assert not steps[0]["halved"]
-    assert len(steps) > 1
-    assert steps[1]["halved"] > 0  # little of the limit is left
-    for step in steps:
-        assert step["kept"] == (step["after"]["perplexity"] <= start * (1 + 0.012 * rise))
-
-
-def test_a_limit_without_held_out_text_is_refused(tmp_path):
-    folder = save_model(tmp_path / "model")
-    base = BaseModel(folder, REGIMES["2of4"], "cpu")
-    settings = Settings(holdout=0.0, max_perplexity=1.0)
-    with pytest.raises(UserError, match="--gradient-max-perplexity"):
-        Shift(base, text_of(folder), TEXTS, settings, tmp_path / "shift")
+        shift(base, text_of(folder), [], tmp_path / "shift", loss="text")

@@ -12,17 +12,12 @@ from pruning_models import random_pairs, save_model, write_rows
 from safetensors.torch import load_file, save_file
 
 from evenprune.cli import main
-from evenprune.data.calibration import TokenPair, read_pairs, tokenize_pairs
-from evenprune.models.loading import load_tokenizer
-from evenprune.models.tensors import read_tensor
-from evenprune.pruning.base_model import BaseModel
+from evenprune.data.calibration import TokenPair
 from evenprune.pruning.hessian import Differences, Gram, LeadingDifferences, Plan
 from evenprune.pruning.masks import REGIMES, regime_of
 from evenprune.pruning.methods import find
 from evenprune.pruning.options import PRUNING_METHODS, Options
 from evenprune.pruning.packing import differing, pack_pairs
-from evenprune.pruning.shift import Shift
-from evenprune.pruning.shift_settings import Settings
 from evenprune.pruning.shifting import relative_change
 from evenprune.pruning.target import InputMetric
 
@@ -311,100 +306,6 @@ def test_gradient_steps_are_of_the_model_and_a_solver_prunes_it(case, tmp_path, 
     assert checked(tmp_path / "moved", base)["regime"] == "dense"
 
 
-@pytest.mark.parametrize(
-    ("regime", "solver", "dtype"),
-    [
-        *((regime, "sparsegpt", torch.float32) for regime in REGIMES),
-        ("2of4", "wanda", torch.float32),
-        ("u50", "magnitude", torch.float32),
-        ("2of4", "sparsegpt", torch.bfloat16),
-    ],
-)
-def test_steps_after_pruning_are_those_of_the_pruned_model(tmp_path, regime, solver, dtype):
-    """The result is the other method's, moved in masked steps: bit for bit, and the same mask."""
-    base = save_model(tmp_path / "base", "llama2", dtype=dtype)
-    pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(20))
-    given = {"regime": regime, "gradient_steps": 2, "gradient_step": -0.05}
-    after = {**GRADIENT, **given, "gradient_when": "after", "solver": solver}
-    assert run(base, pairs, tmp_path / "out", **after) == 0
-    assert run(base, pairs, tmp_path / "pruned", regime=regime, method=solver) == 0
-    model = BaseModel(tmp_path / "pruned", REGIMES[regime], "cpu")
-    tokens = tokenize_pairs(read_pairs(pairs), load_tokenizer(base), "equal-length")
-    settings = Settings(steps=2, step=-0.05)
-    record = Shift(model, tokens.pairs, [], settings, tmp_path / "shift", masked=True).run()
-    ours, pruned = tensors(tmp_path / "out"), tensors(tmp_path / "pruned")
-    assert set(ours) == set(pruned)
-    for name, weight in ours.items():
-        assert torch.equal(weight, read_tensor(model.stored[name])), name
-        linear = name.startswith("model.layers") and weight.ndim == 2
-        assert torch.equal(weight, pruned[name]) != linear, name
-        if linear and dtype == torch.float32:
-            assert torch.equal(weight == 0, pruned[name] == 0)
-        assert weight.dtype == dtype
-    assert (
-        checked(tmp_path / "out", base)["sparsity"]
-        >= checked(tmp_path / "pruned", base)["sparsity"]
-    )
-    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert manifest["completed"] == record
-    assert manifest["options"]["gradient_when"] == "after"
-    assert "prepared" not in manifest
-    card = (tmp_path / "out" / "README.md").read_text()
-    assert "Here pruning came first. After it, 2 of 2 steps against the bias loss were kept" in card
-    assert "- gradient_when: after" in card
-    with open(tmp_path / "out" / "layers.csv", newline="") as file:
-        for row in csv.DictReader(file):
-            zeros = int((ours[f"{row['module']}.weight"] == 0).sum())
-            assert int(row["zeros"]) == zeros
-            assert float(row["sparsity"]) == zeros / (int(row["rows"]) * int(row["columns"]))
-    if dtype == torch.float32:
-        masks = tmp_path / "masks.csv"
-        folders = ["--model", str(tmp_path / "out"), "--reference", str(tmp_path / "pruned")]
-        assert main(["compare-masks", *folders, "--out", str(masks)]) == 0
-        with open(masks, newline="") as file:
-            assert {row["different_weights"] for row in csv.DictReader(file)} == {"0"}
-
-
-def test_after_nothing_there_is_no_after(case, tmp_path):
-    """Dense, the steps are the same before and after; where none helps, pruning is all."""
-    steps = {**GRADIENT, "gradient_steps": 1, "gradient_step": -0.1}
-    for when in ("before", "after"):
-        assert run(*case, tmp_path / when, **steps, regime="dense", gradient_when=when) == 0
-    assert shards(tmp_path / "before") == shards(tmp_path / "after")
-    manifests = [
-        json.loads((tmp_path / when / "manifest.json").read_text()) for when in ("before", "after")
-    ]
-    assert manifests[0]["prepared"] == manifests[1]["prepared"]
-    far = {**GRADIENT, "gradient_step": 1.0, "gradient_when": "after", "solver": "wanda"}
-    assert run(*case, tmp_path / "far", **far) == 0
-    manifest = json.loads((tmp_path / "far" / "manifest.json").read_text())
-    assert manifest["completed"]["steps_kept"] == 0
-    assert run(*case, tmp_path / "wanda", method="wanda") == 0
-    assert shards(tmp_path / "far") == shards(tmp_path / "wanda")
-
-
-def test_a_limit_counts_from_the_pruned_model(case, tmp_path):
-    """What raises the text's loss is held against the pruned model's own perplexity."""
-    steps = {**GRADIENT, "gradient_steps": 1, "gradient_step": -0.2}
-    steps["gradient_loss"] = "augmentation"
-    steps |= {"gradient_when": "after", "gradient_holdout": 0.5}
-
-    def rise(name, limit):
-        assert run(*case, tmp_path / name, **steps, gradient_max_perplexity=limit) == 0
-        manifest = json.loads((tmp_path / name / "manifest.json").read_text())
-        (step,) = manifest["completed"]["steps"]
-        assert step["kept"]
-        return step, step["after"]["perplexity"] / step["before"]["perplexity"] - 1
-
-    free, far = rise("free", 1e6)
-    assert not free["halved"]
-    assert far > 0  # else the limit below would bind nothing
-    step, near = rise("limited", 40 * far)
-    assert step["halved"] > 0
-    assert near <= 0.4 * far
-    assert step["before"] == free["before"]
-
-
 def test_the_manifest_and_the_card_say_what_the_steps_did(case, tmp_path):
     options = {**GRADIENT, "regime": "dense", "gradient_steps": 2, "gradient_step": 0.0005}
     assert run(*case, tmp_path / "out", **options) == 0
@@ -491,8 +392,7 @@ def test_packings_agree(case, tmp_path):
         ({**GRADIENT, "gradient_step": "nan"}, ("--gradient-step",)),
         ({**GRADIENT, "gradient_steps": "0"}, ("--gradient-steps", "from 1")),
         ({**GRADIENT, "gradient_holdout": "1"}, ("--gradient-holdout", "less than 1")),
-        ({**GRADIENT, "gradient_holdout": "0.01"}, ("--gradient-holdout", "at least one pair")),
-        ({**GRADIENT, "gradient_max_perplexity": "-1"}, ("--gradient-max-perplexity",)),
+        ({**GRADIENT, "gradient_holdout": "0.01"}, ("--gradient-holdout", "holds out 0")),
         ({**GRADIENT, "alignment": "pad"}, ("alignment is 'pad'", "suffix")),
         (
             {"method": "debias-sparsegpt", "bias_scaling": "released-2026"},

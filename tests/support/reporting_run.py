@@ -250,11 +250,12 @@ def write_masks(path: Path, seed: str) -> None:
                 weights = generator.randrange(2 * changed, 4 * changed, 2)
                 zeros, total = 2 * groups, 4 * groups
                 both = zeros - weights // 2
-                found = compare_masks.MaskComparison(
+                found = compare_masks.measures(
                     128, total // 128, zeros, zeros, both, groups, changed, total, weights
                 )
+                found["relative_frobenius"] = f"{found['relative_frobenius']:.12g}"
                 module = f"model.layers.{layer}.{kind}"
-                writer.writerow(compare_masks.as_row(module, str(layer), kind, found))
+                writer.writerow({"module": module, "layer": str(layer), "kind": kind} | found)
 
 
 def write_run(config: Config, items: int = ITEMS) -> Path:

@@ -21,15 +21,12 @@ class MethodFacts:
     shifts: bool = False
 
 
-# Of every method: what is done with its kept weights and its mask afterwards.
-IMPROVEMENTS = ("refit_steps", "swaps")
+# Of every method: what is done with its kept weights afterwards.
+IMPROVEMENTS = ("refit_steps",)
 _ACTIVATIONS = ("alignment", "sequential")
 _HESSIAN = (*_ACTIVATIONS, "block_size", "damping")
 _SHIFTING = (*_HESSIAN, *IMPROVEMENTS, "solver")
-_GRADIENT = (
-    *("gradient_steps", "gradient_step", "gradient_loss", "gradient_holdout"),
-    *("gradient_max_perplexity", "gradient_when"),
-)
+_GRADIENT = ("gradient_steps", "gradient_step", "gradient_loss", "gradient_holdout")
 _ERASE = ("erase_strength", "erase_keep", "erase_modules", "erase_positions", "erase_rank")
 
 METHODS = {
@@ -50,7 +47,7 @@ BIAS_SCALINGS = ("equation", "released-2025", "released-2026")
 
 
 def improves(options: Mapping[str, Any]) -> bool:
-    """Return whether the kept weights or the mask are improved after pruning."""
+    """Return whether the kept weights are improved after pruning."""
     return any(options[name] for name in IMPROVEMENTS)
 
 

@@ -60,13 +60,6 @@ class Pruning(Section):
         description="steps of conjugate gradients on the kept weights after pruning, any method; "
         "10 to 20 are enough, 0: none",
     )
-    swaps: int = Field(
-        0,
-        ge=0,
-        le=1000,
-        description="rounds in which each group of a row (the regime's, else 16 inputs) may "
-        "exchange a kept weight for a pruned one, any method: lower losses for more time",
-    )
     solver: Literal[SOLVERS] = Field(  # type: ignore[valid-type]
         SOLVERS[0],
         description="what prunes the target of a method that shifts the weights, "
@@ -128,17 +121,4 @@ class Pruning(Section):
         description="`debias-gradient`: share of the pairs that take no part; a step that does not "
         "lower their loss is halved up to five times, else undone and the last; more for few "
         "pairs, 0: every step is kept",
-    )
-    gradient_max_perplexity: float = Field(
-        0.0,
-        ge=0,
-        description="`debias-gradient`: by how many per cent all steps together may raise the "
-        "perplexity of that share of the texts (without texts: of the sentences held out); a step "
-        "is halved up to five times to keep to it, else undone, to keep ability; 0: no limit",
-    )
-    gradient_when: Literal["before", "after"] = Field(
-        "before",
-        description="`debias-gradient`: whether the steps come `before` the solver prunes, or "
-        "`after` that, with every zero kept, to shift what is pruned; the same in the regime "
-        "`dense`",
     )

@@ -17,7 +17,7 @@ from .provenance import provenance
 
 LAYER_COLUMNS = [
     "module", "rows", "columns", "zeros", "sparsity", "loss", "dead_columns", "damping",
-    "precision", "condition", "shift", "loss_before", "loss_after", "swapped",
+    "precision", "condition", "shift", "loss_before", "loss_after",
 ]  # fmt: skip
 EXPERT_COLUMNS = ["tokens", "shared"]  # of models with experts, behind the others
 
@@ -30,14 +30,14 @@ def assemble(
     options: Options,
     text: Text,
     seconds: float,
-    whole: Mapping[str, dict[str, Any] | None],
+    prepared: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """Write all that a model folder holds beside its finished ``shards``; return the manifest.
 
     records: the workspace's, one a shard; known: of the base model, ``files`` (SHA-256 by name),
     and ``hub`` and ``revision`` where it is known to be from there; seconds: the wall time of
-    this process; whole: what the method did with the model as a whole, ``prepared`` before its
-    blocks were pruned and ``completed`` after that; None for nothing.
+    this process; prepared: what the method did with the model as a whole before its blocks were
+    pruned, None for nothing.
     """
     folder, base_files = shards[0].parent, known["files"]
     tensors: dict[str, dict] = {}
@@ -72,7 +72,7 @@ def assemble(
         "base": {**known, "files_sha256": files_digest(base_files)},
         **trust_record(),
         "calibration": text.summary(),
-        **{name: done for name, done in whole.items() if done},
+        **({"prepared": prepared} if prepared else {}),
         **({"experts": shared_counts(of_experts)} if of_experts else {}),
         "tensors": tensors,
         "sparsity": sum(row["zeros"] for row in layers) / size,

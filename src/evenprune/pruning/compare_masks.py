@@ -9,16 +9,17 @@ counts behind them. The reference is SparseGPT's checkpoint in the paper.
 import argparse
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
-from ..base.files import read_json, write_csv
+from ..base.files import write_csv
 from ..base.outputs import check_file, check_header
 from ..base.progress import track
-from ..models.identity import identify
+from ..base.reading import expected_form
+from ..models.identity import MANIFEST, identify, own_manifest
 from ..models.trust import add_trust_argument
+from ..plan.facts import DENSE
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,59 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_trust_argument(parser)
 
 
-@dataclass(frozen=True)
-class MaskComparison:
-    """Two pruned forms of one matrix W (rows, columns): exact counts, and sums of squares.
-
-    ``zeros_both`` counts the weights pruned in both; ``groups`` are aligned groups of four
-    inputs of a row, the last of a row shorter where its width is no multiple of four.
-    """
-
-    rows: int
-    columns: int
-    zeros_reference: int
-    zeros: int
-    zeros_both: int
-    groups: int
-    different_groups: int
-    reference_square: float
-    difference_square: float
-
-    @property
-    def different_weights(self) -> int:
-        """The number of weights that are pruned in one of the two only."""
-        return self.zeros_reference + self.zeros - 2 * self.zeros_both
-
-    @property
-    def disagreement(self) -> float:
-        """The share of weights that are pruned in one of the two only."""
-        return self.different_weights / (self.rows * self.columns)
-
-    @property
-    def pattern_disagreement(self) -> float:
-        """The share of groups whose masks are not equal."""
-        return self.different_groups / self.groups
-
-    @property
-    def jaccard(self) -> float:
-        """Weights pruned in both over weights pruned in any; 1 where nothing is pruned."""
-        union = self.zeros_reference + self.zeros - self.zeros_both
-        return self.zeros_both / union if union else 1.0
-
-    @property
-    def relative_frobenius(self) -> float | None:
-        """``||W1 - W0|| / ||W0||`` with the reference W0; None where W0 is all zero."""
-        if self.reference_square == 0:
-            return None
-        return math.sqrt(self.difference_square / self.reference_square)
-
-
-def compare(reference: "Tensor", weight: "Tensor") -> MaskComparison:
+def compare(reference: "Tensor", weight: "Tensor") -> dict[str, int | float | None]:
     """Compare two pruned forms of one matrix, ``(n, d)`` of any floating dtype; d are the inputs.
 
-    A weight is pruned where it is zero, of either sign. Squares are summed in float64, by row
-    and then exactly, so that the number of threads changes nothing. Raises ValueError for
-    different or empty shapes.
+    A weight is pruned where it is zero, of either sign. Squares are summed in float64, by row and
+    then exactly, so that the number of threads changes nothing. Raises ValueError for different or
+    empty shapes.
     """
     import torch
     from torch.nn.functional import pad
@@ -120,81 +74,75 @@ def compare(reference: "Tensor", weight: "Tensor") -> MaskComparison:
         exact = first.double()
         squares[0].extend(exact.square().sum(dim=1).tolist())
         squares[1].extend((second.double() - exact).square().sum(dim=1).tolist())
-    return MaskComparison(
+    return measures(
         rows, columns, zeros_reference, zeros, both, groups, different, *map(math.fsum, squares)
     )
 
 
-def as_row(module: str, layer: str, kind: str, found: MaskComparison) -> dict[str, Any]:
-    """Return one line of the CSV.
+def measures(
+    rows: int,
+    columns: int,
+    zeros_reference: int,
+    zeros: int,
+    zeros_both: int,
+    groups: int,
+    different_groups: int,
+    reference_square: float,
+    difference_square: float,
+) -> dict[str, int | float | None]:
+    """Return the measures that follow from the counts and the sums of squares.
 
-    The Frobenius difference has twelve digits, which are the same on every processor.
+    groups: aligned groups of four inputs of a row, the last of a row shorter where its width is no
+    multiple of four. ``jaccard`` is 1 where nothing is pruned, ``relative_frobenius`` None where
+    the reference is all zero.
     """
-    frobenius = found.relative_frobenius
+    union = zeros_reference + zeros - zeros_both
+    norm = math.sqrt(difference_square / reference_square) if reference_square else None
     return {
-        "module": module,
-        "layer": layer,
-        "kind": kind,
-        "relative_frobenius": None if frobenius is None else f"{frobenius:.12g}",
-    } | {name: getattr(found, name) for name in COLUMNS[3:] if name != "relative_frobenius"}
+        "rows": rows,
+        "columns": columns,
+        "disagreement": (union - zeros_both) / (rows * columns),
+        "pattern_disagreement": different_groups / groups,
+        "jaccard": zeros_both / union if union else 1.0,
+        "relative_frobenius": norm,
+        "different_weights": union - zeros_both,
+        "zeros_reference": zeros_reference,
+        "zeros": zeros,
+        "zeros_both": zeros_both,
+        "groups": groups,
+        "different_groups": different_groups,
+    }
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return what identifies a pruned checkpoint: base, regime, pruned tensors, model type.
+def check_same_base(model: Path, reference: Path) -> set[str]:
+    """Return the pruned tensors that two checkpoints of one base model and regime have.
 
-    Raises UserError for a folder that ``prune`` did not write.
+    Raises UserError for a folder that ``prune`` did not write, and for two that differ.
     """
-    if not (folder / "manifest.json").is_file():
-        raise UserError(
-            f"expected a pruned checkpoint at {folder}, but it has no manifest.json; give a folder "
-            "that `prune` has written"
-        )
-    manifest = read_json(folder / "manifest.json")
-    try:
-        return {
-            "type": read_json(folder / "config.json", finite=False).get("model_type"),
-            "regime": manifest["regime"],
-            "base": manifest["base"]["files"],
-            "pruned": {
-                name: facts["shape"]
-                for name, facts in manifest["tensors"].items()
-                if facts.get("pruned")
-            },
-        }
-    except (KeyError, TypeError, AttributeError):
-        raise UserError(
-            f"expected base, regime and tensors in {folder / 'manifest.json'}, got another form; "
-            "prune again"
-        ) from None
-
-
-def check_same_base(model: Path, reference: Path) -> dict[str, Any]:
-    """Return what ``read_manifest`` says of ``model``.
-
-    Raises UserError where the two checkpoints are not one base model pruned to one regime.
-    """
-    ours, theirs = read_manifest(model), read_manifest(reference)
-
-    def fail(what: str, first: Any, second: Any) -> None:
-        raise UserError(
-            f"expected two checkpoints of one base model and regime, but {model} and {reference} "
-            f"differ in their {what} ({first} and {second}); compare others"
-        )
-
-    for name, what in (("type", "architecture"), ("regime", "regime")):
-        if ours[name] != theirs[name]:
-            fail(what, ours[name], theirs[name])
-    if ours["pruned"].keys() != theirs["pruned"].keys():
-        fail("pruned tensors", *(f"{len(one['pruned'])} tensors" for one in (ours, theirs)))
-    for name, shape in ours["pruned"].items():
-        if shape != theirs["pruned"][name]:
-            fail(f"shape of {name}", shape, theirs["pruned"][name])
-    if ours["base"] != theirs["base"]:
-        odd = sorted(dict(ours["base"].items() ^ theirs["base"].items()))[0]
-        fail(
-            "base model", *(f"{odd} {one['base'].get(odd, 'none')[:12]}" for one in (ours, theirs))
-        )
-    return ours
+    facts = []
+    for folder in (model, reference):
+        manifest = own_manifest(folder)
+        if manifest is None:
+            raise UserError(
+                f"expected a pruned checkpoint at {folder}, but `prune` wrote no {MANIFEST} there; "
+                "give a folder that it has written"
+            )
+        with expected_form("what prune writes", folder / MANIFEST, "prune again"):
+            shapes = {
+                name: tensor["shape"]
+                for name, tensor in manifest["tensors"].items()
+                if tensor.get("pruned")
+            }
+            about = {"regime": manifest["regime"], **manifest["base"]["files"]}
+            facts.append((about, shapes))
+    for one, two in zip(*facts, strict=True):
+        odd = min((name for name in {**one, **two} if one.get(name) != two.get(name)), default=None)
+        if odd is not None:
+            raise UserError(
+                f"expected two checkpoints of one base model and regime, but {model} and "
+                f"{reference} differ in {odd} ({one.get(odd)} and {two.get(odd)}); compare others"
+            )
+    return set(facts[0][1])
 
 
 def compare_models(model: Path, reference: Path) -> Iterator[dict[str, Any]]:
@@ -208,29 +156,29 @@ def compare_models(model: Path, reference: Path) -> Iterator[dict[str, Any]]:
     from .base_model import BaseModel
     from .masks import regime_of
 
-    facts = check_same_base(model, reference)
+    pruned = check_same_base(model, reference)
     for folder in (model, reference):
         identify(folder)
-    base = BaseModel(model, regime_of(facts["regime"]), "cpu")
+    base = BaseModel(model, regime_of(DENSE), "cpu")
     others = read_folder(reference)
     linears = base.linears()
     slots = {full: base.slot(f"{full}.weight") for full in linears}
-    if {slot.stored for slot in slots.values()} != set(facts["pruned"]):
+    if {slot.stored for slot in slots.values()} != pruned:
         raise UserError(
             f"{model / 'manifest.json'} lists other pruned tensors than the model's block linears; "
             "prune again"
         )
     for full, linear in track(linears.items(), len(linears), "compare-masks"):
-        name = slots[full].stored
-        entry, other = base.stored[name], others.get(name)
-        if other is None or other.shape != entry.shape:
-            raise UserError(
-                f"expected {name} with shape {entry.shape} in {reference}, found "
-                f"{'none' if other is None else other.shape}; prune again"
-            )
-        pair = (rows_of(linear, read_tensor(slots[full].of(one))) for one in (others, base.stored))
         layer, _, kind = full.removeprefix(f"{base.blocks_name}.").partition(".")
-        yield as_row(full, layer, kind, compare(*pair))
+        with expected_form("the matrices that its manifest lists", reference, "prune again"):
+            first, second = (
+                rows_of(linear, read_tensor(slots[full].of(one))) for one in (others, base.stored)
+            )
+            found = compare(first, second)
+        row: dict[str, Any] = {"module": full, "layer": layer, "kind": kind, **found}
+        if row["relative_frobenius"] is not None:  # digits that are the same on every processor
+            row["relative_frobenius"] = f"{row['relative_frobenius']:.12g}"
+        yield row
 
 
 def run(args: argparse.Namespace) -> None:

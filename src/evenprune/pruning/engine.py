@@ -26,7 +26,7 @@ from ..base.progress import format_seconds
 from ..models.architecture import find_linears, max_positions, rows_of, unsupported_named
 from ..models.identity import MANIFEST
 from ..models.loading import release_memory, tame_heap
-from ..models.tensors import Entry, Stack, read_header, read_tensor, write_tensors
+from ..models.tensors import Entry, Stack, write_tensors
 from .assemble import assemble, shared_counts
 from .base_model import BaseModel, assembled
 from .calibration_text import Text
@@ -44,7 +44,7 @@ from .probe import Probe, check_rows, probe_blocks
 from .provenance import Stopwatch
 from .shared_prefix import shared_prefix_objection
 from .sums import BlockSums
-from .target import Report, stored_form
+from .target import Report
 from .workspace import Workspace, check_work, workspace
 
 # What can be done about a model that cannot be taken apart, and about one whose blocks cannot be
@@ -147,12 +147,12 @@ class PruningRun:
         prepared = self.method.prepare(self.base, self.text, self.options, folder)
         if done <= count:
             self._prune_blocks(records, done, start)
-        completed = self._complete(records)
         shards = [self.shard_file(shard) for shard in range(count + 1)]
-        whole = {"prepared": prepared, "completed": completed}
         seconds = time.monotonic() - start
         known = {"files": base_files, **(source or {})}
-        return assemble(shards, records, self.base, known, self.options, self.text, seconds, whole)
+        return assemble(
+            shards, records, self.base, known, self.options, self.text, seconds, prepared
+        )
 
     def _prune_blocks(self, records: list[Any], done: int, start: float) -> None:
         """Prune the blocks behind the ``done`` finished shards; put their records in ``records``.
@@ -174,41 +174,6 @@ class PruningRun:
             records[index + 1] = record
             self.place.finish(self.shard_file(index + 1).name, record)
             self._report(index, count, record, start, index + 2 - done)
-
-    def _complete(self, records: list[Any]) -> dict[str, Any] | None:
-        """Let the method change the pruned model as a whole; return what it did.
-
-        What it has changed is written into the shards. If killed meanwhile, all of them are written
-        again: their matrices are in the method's folder then, or as they were.
-        """
-        base = self.base
-        for shard in range(1, len(records)):
-            entries = read_header(self.shard_file(shard))
-            base.stored.update({name: entries[name] for name in records[shard]["pruned"]})
-        folder = self.place.folder / "completed"
-        completed = self.method.complete(base, self.text, self.options, folder)
-        if completed is not None:
-            for shard in range(1, len(records)):
-                release_memory()
-                records[shard] = self._rewrite(shard, records[shard])
-        return completed
-
-    def _rewrite(self, shard: int, record: dict[str, Any]) -> dict[str, Any]:
-        """Write a block's shard with what ``base.stored`` names; return its new record."""
-        stored = self.base.stored
-        tensors: dict[str, Tensor | Entry] = {name: stored[name] for name in self.shards[shard]}
-        for name in record["pruned"]:
-            weight = read_tensor(stored[name])
-            tensors[name] = stored_form(weight, weight.dtype)
-        facts = write_tensors(self.shard_file(shard), tensors)
-        layers = []
-        for row in record["layers"]:
-            zeros = facts[self.base.stored_name(f"{row['module']}.weight")]["zeros"]
-            share = zeros / (row["rows"] * row["columns"])
-            layers.append(row | {"zeros": zeros, "sparsity": share})
-        record = record | {"tensors": facts, "layers": layers}
-        self.place.finish(self.shard_file(shard).name, record)
-        return record
 
     def _replay_block(self, index: int, calibration: Batches) -> None:
         """Run the calibration text through a block that an earlier process has pruned."""

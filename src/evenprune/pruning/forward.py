@@ -5,7 +5,8 @@ once per batch by running the model with its blocks replaced by recorders, and e
 later called with exactly the arguments that the model gave to it.
 """
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from ..models.loading import all_finite, total_of
 from .hessian import Plan
 from .packing import Batch, PackedPart
 from .routed import Routed
-from .standin import Call, Form, StandIn, Stop, Tape
+from .standin import Call, Form, Stop, Tape, replaced
 
 
 @dataclass
@@ -89,16 +90,11 @@ def record_calls(
     model: PreTrainedModel, blocks: nn.ModuleList, part: PackedPart, device: str, tape: Tape
 ) -> list[Call]:
     """Return the calls of the blocks up to ``tape.last`` in one forward pass of the model."""
-    originals = list(blocks)
-    for index, block in enumerate(originals):
-        blocks[index] = StandIn(block, index, tape)
-    try:
-        model.base_model(**_arguments(model, part, device))
-    except Stop:
-        return tape.calls
-    finally:
-        for index, block in enumerate(originals):
-            blocks[index] = block
+    with replaced(blocks, tape):
+        try:
+            model.base_model(**_arguments(model, part, device))
+        except Stop:
+            return tape.calls
     raise Unsupported(f"{type(model).__name__} did not call its last decoder block")
 
 
@@ -143,6 +139,18 @@ def tokens_of(module: nn.Module, args: tuple, kwargs: dict) -> Tensor:
     return module.routing(*args, **kwargs)[0] if isinstance(module, Experts) else args[0]
 
 
+@contextlib.contextmanager
+def hooked(
+    modules: Mapping[str, nn.Module], make: Callable[[str], Callable], after: bool = False
+) -> Iterator[None]:
+    """Have ``make(name)`` called before (or after) each call of the modules."""
+    with contextlib.ExitStack() as handles:
+        for name, module in modules.items():
+            register = module.register_forward_hook if after else module.register_forward_pre_hook
+            handles.callback(register(make(name), with_kwargs=True).remove)
+        yield
+
+
 @torch.no_grad()
 def input_groups(block: nn.Module, stream: Stream, index: int) -> list[list[str]]:
     """Return the block's linears in the order of their calls, those with one input together.
@@ -167,15 +175,8 @@ def input_groups(block: nn.Module, stream: Stream, index: int) -> list[list[str]
         return hook
 
     layers = experts_of(block)
-    handles = [
-        module.register_forward_pre_hook(note(name), with_kwargs=True)
-        for name, module in linears.items()
-    ]
-    try:
+    with hooked(linears, note):
         stream.run(block, index)
-    finally:
-        for handle in handles:
-            handle.remove()
     missing = set(linears) - {name for _, names in seen for name in names}
     if missing:
         raise Unsupported(
@@ -219,19 +220,13 @@ def collect(
 
         return hook
 
-    handles = [
-        block.get_submodule(name).register_forward_pre_hook(capture(name), with_kwargs=True)
-        for name in leaders
-    ]
-    try:
+    with hooked({name: block.get_submodule(name) for name in leaders}, capture):
         for streams, plan in calibration.batches:
             captured, numbers = {name: [] for name in leaders}, {name: [] for name in routed}
             for stream in streams:
                 missing.update(leaders)
-                try:
+                with contextlib.suppress(Stop):
                     stream.run(block, index)
-                except Stop:
-                    continue
             for name in leaders:
                 parts = captured.pop(name)
                 inputs = parts[0] if len(parts) == 1 else torch.cat(parts)
@@ -244,9 +239,6 @@ def collect(
                     routed[name].append(Routed(inputs, torch.cat(numbers.pop(name)), plan))
                 else:
                     receive(name, inputs, plan, streams)
-    finally:
-        for handle in handles:
-            handle.remove()
     return routed
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from .standin import Form, StandIn
+from .standin import Form, replaced
 
 ELEMENTS = 1 << 24  # of the logits of one call: 64 MiB in float32
 
@@ -34,15 +34,8 @@ def logits_of(
     model: PreTrainedModel, blocks: nn.ModuleList, hidden: Tensor, ids: Tensor, form: Form
 ) -> Tensor:
     """Return the logits (r, l, v) for the last block's output ``hidden`` (r, l, h) of ``ids``."""
-    originals = list(blocks)
-    delivery = _Delivery(form, len(originals) - 1, hidden)
-    for index, block in enumerate(originals):
-        blocks[index] = StandIn(block, index, delivery)
-    try:
+    with replaced(blocks, _Delivery(form, len(blocks) - 1, hidden)):
         return model(input_ids=ids, use_cache=False).logits
-    finally:
-        for index, block in enumerate(originals):
-            blocks[index] = block
 
 
 def log_probabilities(logits: Tensor, ids: Tensor) -> Tensor:
@@ -63,37 +56,32 @@ class Head:
         self.form = form
         self.width = model.get_output_embeddings().weight.shape[0]
 
-    def _pieces(self, ids: Tensor) -> range:
-        return range(0, len(ids), self._rows(ids))
+    def _pieces(self, ids: Tensor) -> list[slice]:
+        """Return the rows of each call."""
+        rows = max(1, ELEMENTS // (ids.shape[1] * self.width))
+        return [slice(start, start + rows) for start in range(0, len(ids), rows)]
 
-    def _rows(self, ids: Tensor) -> int:
-        return max(1, ELEMENTS // (ids.shape[1] * self.width))
+    def _log_probabilities(self, hidden: Tensor, ids: Tensor) -> Tensor:
+        return log_probabilities(logits_of(self.model, self.blocks, hidden, ids, self.form), ids)
 
     @torch.no_grad()
     def scores(self, hidden: Tensor, ids: Tensor) -> Tensor:
         """Return the log-probability (r,) of each sentence, in float64 on the CPU."""
-        rows = self._rows(ids)
-        parts = []
-        for start in self._pieces(ids):
-            piece = slice(start, start + rows)
-            logits = logits_of(self.model, self.blocks, hidden[piece], ids[piece], self.form)
-            parts.append(log_probabilities(logits, ids[piece]).double().cpu())
-        return torch.cat(parts)
+        parts = [self._log_probabilities(hidden[piece], ids[piece]) for piece in self._pieces(ids)]
+        return torch.cat([part.double().cpu() for part in parts])
 
     def gradient(self, hidden: Tensor, ids: Tensor, weights: Tensor) -> Tensor:
         """Return the gradient (r, l, h) of ``Σ_r weights_r log p(row r)`` for ``hidden``.
 
         weights: (r,), on the CPU: rows that do not count are left out.
         """
-        rows = self._rows(ids)
         result = torch.zeros_like(hidden)
-        for start in self._pieces(ids):
-            piece = slice(start, start + rows)
+        for piece in self._pieces(ids):
             if not weights[piece].any():
                 continue
             leaf = hidden[piece].detach().requires_grad_(True)
             with torch.enable_grad():
-                logits = logits_of(self.model, self.blocks, leaf, ids[piece], self.form)
-                total = (log_probabilities(logits, ids[piece]) * weights[piece].to(leaf)).sum()
+                values = self._log_probabilities(leaf, ids[piece])
+                total = (values * weights[piece].to(leaf)).sum()
             result[piece] = torch.autograd.grad(total, leaf)[0]
         return result

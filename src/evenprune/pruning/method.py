@@ -53,16 +53,6 @@ class Method(ABC):
         """
         return None
 
-    def complete(
-        self, base: BaseModel, text: Text, options: Options, folder: Path
-    ) -> dict[str, Any] | None:
-        """Change the model as a whole after its blocks are pruned; return what was done.
-
-        ``base.stored`` names the pruned matrices. They are changed as by ``prepare``, and keep
-        their zeros.
-        """
-        return None
-
     def implementation(self, device: torch.device, options: Options) -> str | None:
         """Return which of several forms of the method runs on a device; None if it has but one.
 
@@ -119,7 +109,7 @@ class Method(ABC):
         solved = self.solve(target, regime, options)
         if options.improves:
             dtypes = [matrix.dtype for matrix in matrices]
-            solved = improve(solved, target, regime, options, dtypes)
+            solved = improve(solved, target, options, dtypes)
         return finished(solved, target, matrices)
 
     def comparison_groups(self, shape: tuple[int, int], options: Options) -> Iterable[int]:

@@ -89,7 +89,7 @@ class Options(Pruning):
 
     @property
     def improves(self) -> bool:
-        """Whether kept weights or masks are improved after pruning."""
+        """Whether kept weights are improved after pruning."""
         return improves(self.model_dump())
 
     @property

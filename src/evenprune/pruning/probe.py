@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 from ..base.errors import Unsupported, UserError
 from ..models.experts import Experts, experts_of
-from .forward import Stream, record_calls, stream_of, token_modules, tokens_of
+from .forward import Stream, hooked, record_calls, stream_of, token_modules, tokens_of
 from .packing import PackedPart
 from .standin import Form, Tape, check_independent, form_of
 
@@ -118,16 +118,10 @@ def check_experts(block: nn.Module, index: int, probe: Probe) -> None:
 
         return hook
 
-    handles = [
-        module.register_forward_hook(compare(name), with_kwargs=True)
-        for name, module in experts_of(block).items()
-    ]
-    try:
-        if handles:
+    experts = experts_of(block)
+    if experts:
+        with hooked(experts, compare, after=True):
             probe.together.run(block, index)
-    finally:
-        for handle in handles:
-            handle.remove()
     for name, deviation in found.items():
         if deviation > TOLERANCE:
             raise Unsupported(
@@ -156,13 +150,6 @@ def _linear_inputs(block: nn.Module, index: int, stream: Stream) -> dict[str, Te
 
         return hook
 
-    handles = [
-        module.register_forward_pre_hook(note(name), with_kwargs=True)
-        for name, module in token_modules(block).items()
-    ]
-    try:
+    with hooked(token_modules(block), note):
         stream.run(block, index)
-    finally:
-        for handle in handles:
-            handle.remove()
     return {name: torch.cat(rows) for name, rows in inputs.items()}

@@ -48,7 +48,7 @@ class Pass:
 class Sentences:
     """The pairs and texts of one run as streams through the blocks of a base model.
 
-    ``wanted``: the numbers of the texts whose log-probabilities are wanted.
+    ``scored``: whether the log-probabilities of the texts are wanted too.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Sentences:
         base: BaseModel,
         pairs: Sequence[TokenPair],
         texts: Sequence[tuple[str, Sequence[int]]],
-        wanted: Sequence[int] = (),
+        scored: bool = False,
     ) -> None:
         self.base = base
         self.pairs = pairs
@@ -69,19 +69,17 @@ class Sentences:
                 sentences.append((name, ids))
         tokens = batch_tokens(base.device)
         batches = pack_texts(sentences, tokens)
-        chosen = [texts[number] for number in wanted]
+        chosen = texts if scored else ()
         names |= {name: (len(pairs) + k, 0) for k, (name, _) in enumerate(chosen)}
-        batches += pack_texts(chosen, tokens)
-        scored = len(batches)
-        others = [text for k, text in enumerate(texts) if k not in set(wanted)]
-        batches += pack_texts(others, tokens)
-        self.batches = batches
+        self.batches = batches + pack_texts(texts, tokens)
         self.rows = [
             Rows(
                 part.ids.to(base.device),
-                [names[item] for item in items[:: part.ids.shape[1]]] if number < scored else [],
+                [names[item] for item in items[:: part.ids.shape[1]]]
+                if scored or number < len(batches)
+                else [],
             )
-            for number, batch in enumerate(batches)
+            for number, batch in enumerate(self.batches)
             for part, items in zip(batch.parts, batch.items, strict=True)
         ]
         used = [ids for _, ids in sentences] + [ids for _, ids in texts]
@@ -126,19 +124,17 @@ class Sentences:
         return Head(self.base.model, self.base.blocks, form)
 
     def output_gradients(
-        self, done: Pass, weights: Tensor, text_weights: Tensor | None = None
+        self, done: Pass, weights: Tensor, text_weights: Tensor
     ) -> list[Tensor | None]:
         """Return for each stream the gradient of ``Σ weights · scores`` at the last block's output.
 
-        weights: (pairs, 2) float64; text_weights: (k,) float64, of the scored texts, none count by
-        default. None for streams that the sum does not depend on.
+        weights: (pairs, 2) float64; text_weights: (k,) float64, of the scored texts. None for
+        streams that the sum does not depend on.
         """
         streams = done.calibration.streams()
         head = self._head(streams[0].form)
         gradients: list[Tensor | None] = []
-        of_texts = weights.new_zeros(len(self.text_lengths), 2)
-        if text_weights is not None:
-            of_texts[:, 0] = text_weights
+        of_texts = torch.stack([text_weights, torch.zeros_like(text_weights)], dim=1)
         weights = torch.cat([weights, of_texts])
         for stream, rows in zip(streams, self.rows, strict=True):
             gradient = None

@@ -4,9 +4,8 @@
 gain in L, this one changes the outputs of the layers least. η follows from a budget: ε² is the
 mean over the matrices of ``tr(ΔW H ΔWᵀ) / tr(W H Wᵀ)``. G and H are anew for each step.
 
-Some pairs take no part in L. A step that does not lower their loss, or raises the perplexity of
-held-out text above a limit, is halved until it does, five times at most: else it is undone and the
-last one. Where the first does not help, nothing is changed.
+Some pairs take no part in L. A step that does not lower their loss is halved, up to five times; if
+that fails, it is undone and is the last. Where the first does not help, nothing is changed.
 """
 
 import sys
@@ -26,39 +25,27 @@ from ..models.architecture import find_linears, rows_of
 from ..models.loading import release_memory
 from ..models.tensors import Entry, read_header, read_tensor, write_tensors
 from .base_model import BaseModel
-from .factor import NotPositiveDefinite, damp, inverse_factor
 from .forward import Stream, collect, input_groups
 from .hessian import Gram, Plan
-from .refit import refit
+from .options import Options
 from .reverse import Pass, Sentences, bias_loss, block_gradients, text_loss
-from .shift_settings import Settings
+from .target import InputMetric
 
 HALVINGS = 5
-MASKED_STEPS = 20  # of conjugate gradients, for the direction on a mask
 Texts = Sequence[tuple[str, Sequence[int]]]
 
 
 @dataclass(frozen=True)
 class Losses:
-    """The bias loss of the pairs that are used and of those held out (None: there are none).
-
-    ``perplexity`` is that of the held-out text, None where it is not limited.
-    """
+    """The bias loss of the pairs that are used and of those held out (None: there are none)."""
 
     used: float
     held_out: float | None
-    perplexity: float | None
 
     @property
     def judged(self) -> float:
         """The loss that decides: of the pairs held out, where there are any."""
         return self.used if self.held_out is None else self.held_out
-
-
-def _written(losses: Losses) -> dict[str, float | None]:
-    """Return losses as a record has them."""
-    found = asdict(losses)
-    return found if losses.perplexity is not None else {k: found[k] for k in ("used", "held_out")}
 
 
 def held_out(ids: Sequence[str], share: float, seed: int) -> Tensor:
@@ -76,9 +63,9 @@ def held_out(ids: Sequence[str], share: float, seed: int) -> Tensor:
 class Shift:
     """The steps of one model, resumable after each: ``folder`` holds what is finished.
 
-    The model is changed by what ``base.stored`` names: the shards of the last kept step. With
-    ``masked``, weights that are zero stay zero: the direction P = G H⁻¹ of a step, the minimum of
-    ``tr(P H Pᵀ) / 2 - tr(G Pᵀ)``, is that among the P with the same zeros, by conjugate gradients.
+    The model is changed by what ``base.stored`` names: the shards of the last kept step. Steps
+    must help, but not those of controls, which are to change as much as the method: a negative step
+    and the loss ``text``; nor where no pairs are held out.
     """
 
     def __init__(
@@ -86,45 +73,27 @@ class Shift:
         base: BaseModel,
         pairs: Sequence[TokenPair],
         texts: Texts,
-        settings: Settings,
+        options: Options,
         folder: Path,
-        masked: bool = False,
     ) -> None:
         self.base = base
-        self.settings = settings
+        self.options = options
         self.folder = folder
-        self.masked = masked
-        limited = settings.max_perplexity > 0
-        kept_back = held_out([name for name, _ in texts], settings.holdout, settings.seed)
-        if not limited:
-            kept_back[:] = False
-        wanted = torch.ones_like(kept_back) if settings.loss == "text" else kept_back
-        self.kept_back = kept_back[wanted]
-        self.text = Sentences(base, pairs, texts, wanted.nonzero().flatten().tolist())
-        if settings.loss == "text" and self.kept_back.all():
+        learns_text = options.gradient_loss == "text"
+        share = options.gradient_holdout
+        self.validated = options.gradient_step > 0 and not learns_text and share > 0
+        self.text = Sentences(base, pairs, texts, scored=learns_text)
+        if learns_text and not texts:
             raise UserError(
-                "expected texts beside the pairs for --gradient-loss text, which are not held "
-                f"out, got {len(texts)}, of which {int(kept_back.sum())} held out; give --texts"
+                "expected texts beside the pairs for --gradient-loss text, got none; give --texts"
             )
         names = [pair.id for pair in pairs]
-        self.held = held_out(names, settings.holdout if settings.validated else 0.0, settings.seed)
-        # Without texts, whose loss limits the steps: also of controls, for which all pairs count.
-        self.sentences = held_out(names, settings.holdout, settings.seed)
-        if limited and not kept_back.any() and not self.sentences.any():
+        self.held = held_out(names, share if self.validated else 0.0, options.seed)
+        if self.held.all() or (self.validated and not self.held.any()):
             raise UserError(
-                "expected held-out text for --gradient-max-perplexity, but a share of "
-                f"{settings.holdout:g} of {len(texts)} texts and {len(pairs)} pairs is none; "
-                "use a larger --gradient-holdout or more text"
-            )
-        if self.held.all():
-            raise UserError(
-                f"expected pairs beside those held out, but all {len(pairs)} are; "
-                "use more pairs, or a smaller --gradient-holdout"
-            )
-        if settings.validated and not self.held.any():
-            raise UserError(
-                f"expected at least one pair held out, but a share of {settings.holdout:g} of "
-                f"{len(pairs)} pairs is none; use more pairs, or a larger --gradient-holdout"
+                f"expected some of the {len(pairs)} pairs held out and some not, but "
+                f"--gradient-holdout {share:g} holds out {int(self.held.sum())}; use more pairs or "
+                "another share"
             )
         self.dtypes = {name: base.stored[name].torch_dtype for name in self._names()}
 
@@ -133,13 +102,12 @@ class Shift:
 
     def run(self) -> dict[str, Any]:
         """Take the steps; return what was done, for the manifest."""
-        base, settings = self.base, self.settings
+        base = self.base
         base.forward_dtype = torch.float32
         self.folder.mkdir(parents=True, exist_ok=True)
         records: list[dict[str, Any]] = []
-        limit: float | None = None
         current: Pass | None = None
-        while len(records) < settings.steps and (not records or records[-1]["kept"]):
+        while len(records) < self.options.gradient_steps and (not records or records[-1]["kept"]):
             number = len(records) + 1
             state = self.folder / f"step-{number}.json"
             place = self.folder / f"step-{number}"
@@ -147,10 +115,8 @@ class Shift:
                 record = read_json(state)
             else:
                 current = current or self._forward(f"step {number}: losses")
-                record, current = self._step(number, place, current, limit)
+                record, current = self._step(number, place, current)
                 write_json(state, record)
-            if settings.max_perplexity > 0 and limit is None:  # of what was before all steps
-                limit = record["before"]["perplexity"] * (1 + settings.max_perplexity / 100)
             records.append(record)
             if record["kept"]:
                 base.stored.update(self._entries(place))
@@ -185,66 +151,39 @@ class Shift:
 
     def _losses(self, done: Pass) -> Losses:
         used = self._loss(done)[0]
-        perplexity = self._perplexity(done) if self.settings.max_perplexity > 0 else None
         if not self.held.any():
-            return Losses(used, None, perplexity)
-        other, _ = bias_loss(done.scores, self.text.lengths, self.held, self.settings.loss)
-        return Losses(used, other, perplexity)
+            return Losses(used, None)
+        loss = self.options.gradient_loss
+        return Losses(used, bias_loss(done.scores, self.text.lengths, self.held, loss)[0])
 
     def _loss(self, done: Pass) -> tuple[float, Tensor, Tensor]:
         """Return the loss and its derivative for the scores of pairs (n, 2) and of texts (k,)."""
-        of_pairs, of_texts = torch.zeros_like(done.scores), torch.zeros_like(done.texts)
-        if self.settings.loss != "text":
-            value, of_pairs = bias_loss(
-                done.scores, self.text.lengths, ~self.held, self.settings.loss
-            )
-            return value, of_pairs, of_texts
-        used, counts = ~self.kept_back, (self.text.text_lengths - 1).clamp(min=1)
-        value, of_texts[used] = text_loss(done.texts[used], counts[used])
-        return value, of_pairs, of_texts
+        loss, lengths = self.options.gradient_loss, self.text.lengths
+        if loss != "text":
+            return *bias_loss(done.scores, lengths, ~self.held, loss), torch.zeros_like(done.texts)
+        value, of_texts = text_loss(done.texts, (self.text.text_lengths - 1).clamp(min=1))
+        return value, torch.zeros_like(done.scores), of_texts
 
-    def _perplexity(self, done: Pass) -> float:
-        """Return the perplexity of the held-out texts, else of the sentences of held-out pairs."""
-        scores = done.texts[self.kept_back]
-        counts = (self.text.text_lengths - 1)[self.kept_back]
-        if not len(scores):
-            scores, counts = done.scores[self.sentences], self.text.lengths[self.sentences] - 1
-        return float(torch.exp(-scores.sum() / counts.sum().clamp(min=1)))
-
-    def _step(
-        self, number: int, place: Path, before: Pass, limit: float | None
-    ) -> tuple[dict[str, Any], Pass]:
-        """Take one step; return its record and the forward pass behind it.
-
-        limit: the highest perplexity; None for the first step, whose own start it follows from.
-        """
+    def _step(self, number: int, place: Path, before: Pass) -> tuple[dict[str, Any], Pass]:
+        """Take one step; return its record and the forward pass after it."""
         first = self._losses(before)
-        if first.perplexity is not None and limit is None:
-            limit = first.perplexity * (1 + self.settings.max_perplexity / 100)
         _, *weights = self._loss(before)
         place.mkdir(exist_ok=True)
         changes = self._directions(number, place, before, weights)
         mean = sum(changes) / len(changes)
         if not mean > 0.0:
-            record = {
-                "kept": False,
-                "rate": 0.0,
-                "before": _written(first),
-                "after": _written(first),
-            }
-            return record, before
+            losses = {"before": asdict(first), "after": asdict(first)}
+            return {"kept": False, "rate": 0.0, **losses}, before
         saved = {name: self.base.stored[name] for name in self._names()}
-        size, halved = self.settings.step, 0
+        size, halved = self.options.gradient_step, 0
         while True:
             rate = size / mean**0.5
             self._apply(place, rate)
             self.base.stored.update(self._entries(place))
-            after = self._forward(f"step {number}: losses behind it")
+            after = self._forward(f"step {number}: losses after it")
             second = self._losses(after)
             self.base.stored.update(saved)
-            kept = not self.settings.validated or second.judged < first.judged
-            if limit is not None and second.perplexity is not None:
-                kept = kept and second.perplexity <= limit
+            kept = not self.validated or second.judged < first.judged
             if kept or halved == HALVINGS:
                 break
             size, halved = size / 2, halved + 1
@@ -253,14 +192,12 @@ class Shift:
         record = {
             "kept": kept,
             "rate": rate,
-            "before": _written(first),
-            "after": _written(second),
+            "before": asdict(first),
+            "after": asdict(second),
             "size": size,
             "halved": halved,
         }
         words = f", halved {halved} times" if halved else ""
-        if limit is not None:
-            words += f", perplexity {first.perplexity:.4g} -> {second.perplexity:.4g}"
         print(
             f"step {number}: loss {first.judged:.4g} -> {second.judged:.4g}{words}"
             + ("" if kept else ", undone"),
@@ -327,24 +264,11 @@ class Shift:
         self, name: str, hessian: Tensor, matrices: Iterable[tuple[Tensor, Tensor]]
     ) -> Iterator[tuple[Tensor, float]]:
         """Yield the direction (n, d) and its relative change of the outputs for each (W, G)."""
-        try:
-            factor = inverse_factor(hessian, self.settings.damping)
-        except NotPositiveDefinite:
-            raise UserError(
-                f"the Hessian of {name} is not positive definite, even with 1000 times the damping "
-                f"{self.settings.damping} and in float64; use more calibration text or a larger "
-                "--damping"
-            ) from None
-        metric = damp(hessian.clone(), factor.damping) if self.masked else hessian
+        upper = InputMetric(hessian, self.options.damping, name).factor.upper
         for matrix, gradient in matrices:
-            slope = gradient.to(hessian)
-            weight = matrix.to(hessian)
-            direction = slope @ factor.upper.T @ factor.upper
-            if self.masked:
-                kept = weight != 0
-                start = direction.masked_fill(~kept, 0.0)
-                direction = refit(start, direction, metric, kept, MASKED_STEPS)
-            sums = [((rows @ hessian) * rows).double().sum() for rows in (weight, direction)]
+            direction = gradient.to(hessian) @ upper.T @ upper
+            rows_of_both = (matrix.to(hessian), direction)
+            sums = [((rows @ hessian) * rows).double().sum() for rows in rows_of_both]
             size, change = torch.stack(sums).tolist()
             yield direction, change / size if size > 0 else 0.0
 

@@ -6,7 +6,8 @@ output, and everything else is refused: arguments that depend on what a block co
 states altered between blocks, blocks called twice or in another order.
 """
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -180,6 +181,19 @@ class StandIn(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Note the call; return the hidden states in the block's form."""
         return self.tape.take(self.index, args, kwargs)
+
+
+@contextlib.contextmanager
+def replaced(blocks: nn.ModuleList, player: Player) -> Iterator[None]:
+    """Have stand-ins take the places of all blocks."""
+    originals = list(blocks)
+    for index, block in enumerate(originals):
+        blocks[index] = StandIn(block, index, player)
+    try:
+        yield
+    finally:
+        for index, block in enumerate(originals):
+            blocks[index] = block
 
 
 def _leaves(value: Any) -> list:

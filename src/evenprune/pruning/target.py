@@ -25,8 +25,8 @@ class Report:
     condition are of the metric's factor, None without one. shift: ``sqrt(tr(ΔW H ΔWᵀ) /
     tr(W H Wᵀ))`` with ``ΔW = W* - W``, how far the target's outputs are from the weights' own;
     None where the target is the weights. loss_before, loss_after: ``tr(E H' Eᵀ)`` with
-    ``E = Ŵ - W*`` before and after the mask or the kept weights were improved, as stored;
-    swapped: how many weights were exchanged. None where nothing was improved.
+    ``E = Ŵ - W*`` before and after the kept weights were refitted, as stored; None where they were
+    not.
     """
 
     loss: float
@@ -37,7 +37,6 @@ class Report:
     shift: float | None = None
     loss_before: float | None = None
     loss_after: float | None = None
-    swapped: int | None = None
 
 
 class InputMetric:

@@ -104,7 +104,7 @@ def plain_of(config: Config, point: Checkpoint) -> Checkpoint | None:
     """Return what a checkpoint of a method against bias is without it; None for any other.
 
     That of a negative control's calibration is plain on the calibration that it controls. What
-    improves the kept weights (refit, swaps) is no part of the method: the plain one has it too,
+    improves the kept weights (refit) is no part of the method: the plain one has it too,
     where the configuration names such a SparseGPT.
     """
     if strength(config, point.method) is None:

@@ -3,9 +3,7 @@ mean square of the gap between their log-probabilities, then another method prun
 
 A step is ``W - η G H⁻¹`` with ``G = ∂L/∂W``: ``min ‖(W - Ŵ)X‖² + δ‖Ŵ - W‖² + 2η tr(GᵀŴ)``. The
 gradient goes through the whole model, so the steps are taken before the blocks are pruned one by
-one (``pruning/shift.py``); what is pruned is the shifted model, with its own Hessians. With
-``gradient_when`` "after" the other method prunes first, and the steps move the weights that it has
-left, with the Hessians of the pruned model. In the regime ``dense`` both are the same.
+one (``pruning/shift.py``); what is pruned is the shifted model, with its own Hessians.
 """
 
 from collections.abc import Sequence
@@ -19,12 +17,11 @@ from ..hessian import Gram
 from ..method import Statistic
 from ..options import Options
 from ..shift import Shift
-from ..shift_settings import Settings
 from ..shifting import Shifting
 
 
 class DebiasGradient(Shifting):
-    """Steps against the bias loss before or after a solver prunes."""
+    """Steps against the bias loss before a solver prunes."""
 
     experts = False
 
@@ -43,36 +40,9 @@ class DebiasGradient(Shifting):
     def prepare(
         self, base: BaseModel, text: Text, options: Options, folder: Path
     ) -> dict[str, Any] | None:
-        """Take the steps where they come first; return what was done."""
-        return None if _after(options) else _steps(base, text, options, folder, masked=False)
-
-    def complete(
-        self, base: BaseModel, text: Text, options: Options, folder: Path
-    ) -> dict[str, Any] | None:
-        """Take the steps where they come last; return what was done."""
-        return _steps(base, text, options, folder, masked=True) if _after(options) else None
-
-
-def _after(options: Options) -> bool:
-    """Return whether the steps are those of a model that has been pruned."""
-    return options.gradient_when == "after" and options.regime != "dense"
-
-
-def _steps(
-    base: BaseModel, text: Text, options: Options, folder: Path, masked: bool
-) -> dict[str, Any]:
-    """Take the steps, finished ones from ``folder``; return what was done."""
-    settings = Settings(
-        steps=options.gradient_steps,
-        step=options.gradient_step,
-        loss=options.gradient_loss,
-        holdout=options.gradient_holdout,
-        damping=options.damping,
-        seed=options.seed,
-        max_perplexity=options.gradient_max_perplexity,
-    )
-    assert text.pairs is not None
-    return Shift(base, text.pairs.pairs, text.texts, settings, folder, masked).run()
+        """Take the steps, finished ones from ``folder``; return what was done."""
+        assert text.pairs is not None
+        return Shift(base, text.pairs.pairs, text.texts, options, folder).run()
 
 
 METHOD = DebiasGradient()
