@@ -44,8 +44,10 @@ from evenprune.plan import grids
 from evenprune.plan.config import load_config, merge, read_yaml, validate_config
 from evenprune.plan.facts import METHODS
 from evenprune.reporting.claims import verdict as claims
-from evenprune.reporting.significance import Scores, compare
+from evenprune.reporting.significance import compare
 from evenprune.stats import directions
+from evenprune.stats.measures import MEASURES
+from evenprune.stats.paired import sums_of
 from evenprune_world import generate_world, items
 from evenprune_world import unsafe_prompts as world_safety
 from evenprune_world.society import Society
@@ -870,15 +872,15 @@ def test_restricted_benchmarks_are_tested_where_they_were_run(repo, tmp_path):
 
 
 def test_undecided_answers_are_not_compared():
-    import numpy as np
+    measure = MEASURES["harmbench", "unsafe_rate"]
 
-    ids, nan = ("a", "b", "c", "d"), math.nan
-    first = Scores(ids, np.array([1.0, 0.0, nan, 1.0]), ("x", "x", "y", "y"), None)
-    second = Scores(ids, np.array([0.0, 0.0, 1.0, nan]), ("x", "x", "y", "y"), None)
-    row = compare(first, second)
+    def sums(*unsafe):
+        return sums_of(measure, [{"item_id": k, "unsafe": u} for k, u in enumerate(unsafe)])
+
+    row = compare(sums(1, 0, None, 1), sums(0, 0, 1, None), "harmbench", "unsafe_rate")
     assert (row["n"], row["wins"], row["losses"]) == (2, 1, 0)
-    nothing = Scores(ids, np.full(4, nan), None, None)
-    assert compare(first, nothing) == {"n": 0}
+    nothing = sums(None, None, None, None)
+    assert compare(sums(1, 0, 1, 0), nothing, "harmbench", "unsafe_rate") == {"n": 0}
     assert directions.better("harmbench", "unsafe_rate", 0.1, 0.2)
     assert not directions.better("harmbench", "unsafe_rate", 0.2, 0.1)
 

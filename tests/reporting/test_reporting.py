@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reporting_run import ITEMS, seal, small_config, write_run, write_sealed
+from scipy import stats as scipy_stats
 
 from evenprune.base import pdf_programs
 from evenprune.base.files import read_jsonl
@@ -153,7 +154,8 @@ def test_printed_counterparts_of_the_paper(full):
 
 def test_every_tested_pair_is_tested_on_its_items(world):
     root, _ = world
-    tested = [row for row in read_csv(root / "significance.csv") if row["p_t"]]
+    rows = read_csv(root / "significance.csv")
+    tested = [row for row in rows if row["p"] and row["benchmark"] != "dto"]
     dense = [row for row in tested if row["against"] == "dense"]
     assert {row["baseline"] for row in dense} == {"dense"}
     assert {row["method"] for row in dense} >= {"magnitude", "sparsegpt", "debias-sparsegpt"}
@@ -167,25 +169,28 @@ def test_every_tested_pair_is_tested_on_its_items(world):
     assert len(rows) == len(ours) + 4 * 9
     assert {row["baseline"] for row in rows} == {"sparsegpt"}
     row = next(r for r in rows if (r["regime"], r["benchmark"]) == ("u50", "mmlu"))
-    items = [
-        [
-            row["correct"]
-            for row in read_jsonl(root / f"evals/world/{method}/u50/ss/s0/mmlu/items.jsonl")
-        ]
+    ours, theirs = (
+        list(read_jsonl(root / f"evals/world/{method}/u50/ss/s0/mmlu/items.jsonl"))
         for method in ("debias-sparsegpt", "sparsegpt")
-    ]
+    )
+    items = [[one["correct"] for one in part] for part in (ours, theirs)]
     wins = sum(a > b for a, b in zip(*items, strict=True))
     losses = sum(a < b for a, b in zip(*items, strict=True))
     assert (int(row["wins"]), int(row["losses"])) == (wins, losses)
-    t, p = closed_forms.paired_t_counts(wins, losses, len(items[0]))
-    assert float(row["t"]) == pytest.approx(t)
-    assert float(row["p_t"]) == pytest.approx(p)
+    # Clusters of one size: the paired t-test on their sums.
+    sums = {}
+    for one, other in zip(ours, theirs, strict=True):
+        sums.setdefault(one["cluster"], []).append(one["correct"] - other["correct"])
+    assert {len(part) for part in sums.values()} == {4}
+    p = scipy_stats.ttest_1samp([sum(part) for part in sums.values()], 0).pvalue
+    assert float(row["p"]) == pytest.approx(p)
+    assert int(row["units"]) == len(sums) < int(row["n"])
     assert float(row["diff"]) == pytest.approx((wins - losses) / len(items[0]))
-    assert float(row["ci_low"]) < float(row["diff"]) < float(row["ci_high"])
+    assert float(row["low"]) < float(row["diff"]) < float(row["high"])
     headlines = [r for r in rows if r["metric"] not in ("acc_amb", "acc_dis", "lms", "ss")]
     assert len({r["p_holm"] for r in rows}) > 1
     for r in headlines:
-        assert float(r["p_holm"]) >= float(r["p_t"])
+        assert float(r["p_holm"]) >= float(r["p"])
 
 
 @pytest.mark.slow
@@ -268,7 +273,7 @@ def test_bold_is_a_dagger_or_the_lowest_dto_and_the_dagger_the_test(world):
         for row in read_csv(root / "significance.csv")
         if (row["method"], row["regime"]) == ("debias-sparsegpt", "1of4")
         and row["metric"] not in ("acc_amb", "acc_dis")
-        and row["p_t"]
+        and row["p"]
     }
     header, _, *lines = [
         [cell.strip() for cell in line.strip("|").split("|")]
@@ -299,7 +304,7 @@ def test_bold_is_a_dagger_or_the_lowest_dto_and_the_dagger_the_test(world):
             continue
         distance = [abs(value - 50) for value in shown[ours - 1 : ours + 1]]
         improved = distance[1] < distance[0] if name == "CP" else shown[ours] > shown[ours - 1]
-        assert ("†" in lines[ours][column]) == (float(test["p_t"]) < 0.01 and improved)
+        assert ("†" in lines[ours][column]) == (float(test["p"]) < 0.01 and improved)
     assert any("†" in cell for cell in lines[ours])
 
 

@@ -11,15 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper_text import missing, paper_text
 from reporting_run import small_config, write_run, write_sealed
-from scipy.stats import norm, t
+from scipy.stats import t
 
 from evenprune.base.pdf_programs import latex_available
 from evenprune.cli import main
 from evenprune.plan.run_sheet import read_run_sheet
-from evenprune.reporting.claims import statements as paper_claims
 from evenprune.reporting.claims import verdict as verdicts
-from evenprune.reporting.claims.comparison import Comparison, closer
-from evenprune.reporting.claims.numbers import Estimate, PrintedNumbers
+from evenprune.reporting.claims.numbers import Comparison, PrintedNumbers, closer
 from evenprune.reporting.claims.verdict import (
     CONTRADICTED,
     IN_DIRECTION,
@@ -33,8 +31,9 @@ from evenprune.reporting.fields import Run
 from evenprune.reporting.make_paper import by_latex
 from evenprune.reporting.measurements import log_ratios, read_measurement
 from evenprune.reporting.results import Results, Significance
+from evenprune.stats.inference import Estimate
 
-CLAIMS = {claim.slug: claim for claim in paper_claims.CLAIMS}
+CLAIMS = {claim.slug: claim for claim in verdicts.CLAIMS}
 FRACTION = st.floats(0.01, 0.99)
 
 
@@ -219,12 +218,12 @@ def test_printed_comparisons(claim, as_claimed, ties, against):
 
 
 def test_every_claim_has_printed_evidence():
-    for claim in paper_claims.CLAIMS:
+    for claim in verdicts.CLAIMS:
         assert claim.build(PrintedNumbers()), claim.slug
 
 
 def test_wordings_are_the_papers(shared):
-    assert missing([claim.wording for claim in paper_claims.CLAIMS], paper_text(shared)) == []
+    assert missing([claim.wording for claim in verdicts.CLAIMS], paper_text(shared)) == []
 
 
 def test_the_gain_of_the_uncertain_model_as_printed():
@@ -261,7 +260,7 @@ def test_evidence_is_that_of_significance_csv(repo, tmp_path, monkeypatch):
     }
     row = rows["unqover", "acc"]
     text = found["unqover"]["evidence"]
-    low, high = float(row["cluster_low"]), float(row["cluster_high"])
+    df, stderr = int(row["units"]) - 1, float(row["stderr"])
     # The interval of one comparison, widened for all of the table.
     tested = {
         text.rpartition(", p ")[0]
@@ -269,8 +268,7 @@ def test_evidence_is_that_of_significance_csv(repo, tmp_path, monkeypatch):
         for text in claim["evidence"].split("; ")
         if ", p " in text
     }
-    level = norm.isf(0.025 / len(tested)) / norm.isf(0.025)
-    half = (high - low) / 2 * level
+    half = stderr * t.isf(0.025 / len(tested), df)
     assert f"{100 * float(row['diff']):+.2f} [" in text
     assert f"[{100 * (float(row['diff']) - half):+.2f}, " in text
     assert "n = 2,000" in text
@@ -341,17 +339,17 @@ def test_seeds_widen_the_interval(repo, tmp_path, monkeypatch):
     prepare(repo, tmp_path, monkeypatch, items=400, experiments=only_main(seeds=[0, 1, 2]))
     group = Group("world", "debias-sparsegpt", "1of4", "ss", (0, 1, 2))
     tests = Significance(tmp_path / "significance.csv")
-    difference, stderr, n = tests.difference(group, "unqover", "acc")
+    found = tests.difference(group, "unqover", "acc")
     singles = [
         tests.difference(Group(*("world", "debias-sparsegpt", "1of4", "ss"), (seed,)),
-                         "unqover", "acc")[0]
+                         "unqover", "acc").value
         for seed in (0, 1, 2)
     ]  # fmt: skip
-    assert difference == pytest.approx(sum(singles) / 3)
+    assert found.value == pytest.approx(sum(singles) / 3)
     mean = sum(singles) / 3
     over_seeds = math.sqrt(sum((x - mean) ** 2 for x in singles) / 2 / 3)
-    assert stderr > over_seeds > 0
-    assert n == 400
+    assert found.stderr > over_seeds > 0
+    assert found.n == 400
 
 
 def test_the_table_is_the_same_again_and_typesets(repo, tmp_path, monkeypatch):

@@ -14,10 +14,9 @@ from evenprune.plan import grids
 from evenprune.plan.config import Experiment
 from evenprune.plan.facts import REGIMES, RegimeFacts
 from evenprune.reporting import mask_diffs
-from evenprune.reporting.claims.comparison import Comparison
-from evenprune.reporting.claims.numbers import Estimate, PrintedNumbers
-from evenprune.reporting.claims.statements import CLAIMS
+from evenprune.reporting.claims.numbers import Comparison, PrintedNumbers
 from evenprune.reporting.claims.verdict import (
+    CLAIMS,
     CONTRADICTED,
     NOT_SUPPORTED,
     NOT_TESTED,
@@ -27,6 +26,7 @@ from evenprune.reporting.claims.verdict import (
     verdict,
 )
 from evenprune.reporting.printed import printed_rows
+from evenprune.stats.inference import Estimate
 
 NAMES = ("disagreement", "pattern_disagreement", "jaccard", "relative_frobenius")
 HALF = 5e-5  # of the last printed digit

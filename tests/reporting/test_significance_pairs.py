@@ -19,8 +19,8 @@ from evenprune.reporting import significance
 from evenprune.reporting.fields import Run
 from evenprune.reporting.frames import read_frame, write_frame
 from evenprune.reporting.results import Group, Quantity, Results, Significance
-from evenprune.stats import inference
-from evenprune.stats.scores import Scores
+from evenprune.stats.measures import MEASURES
+from evenprune.stats.paired import sums_of
 
 VARIANTS = {
     "sg.refit": MethodVariant(method="sparsegpt", refit_steps=5),
@@ -107,21 +107,24 @@ def test_p_and_interval_are_corrected_over_the_same_family(run):
         assert {name for one, name, _ in families if one == against} == methods
     clear = 0
     for rows in families.values():
-        p_values = [float(row["p_t"]) for row in rows]
+        p_values = [float(row["p"]) for row in rows]
         expected = multipletests(p_values, method="holm")[1]
         assert [float(row["p_holm"]) for row in rows] == pytest.approx(expected)
         for row, p in zip(rows, p_values, strict=True):
-            diff, n = float(row["diff"]), int(row["n"])
+            diff, units = float(row["diff"]), int(row["units"])
             low, high = float(row["family_low"]), float(row["family_high"])
             assert (low + high) / 2 == pytest.approx(diff)
-            t = scipy_stats.t.isf(0.025 / len(rows), n - 1)
+            # Clusters are the units, of the interval as of the p-value.
+            assert 10 <= units < int(row["n"])
+            t = scipy_stats.t.isf(0.025 / len(rows), units - 1)
             assert (high - low) / 2 == pytest.approx(t * float(row["stderr"]))
-            # What excludes 0 has a Bonferroni p below 0.05, and so one by Holm.
+            # What has a Bonferroni p below 0.05 excludes 0, and has such a p by Holm.
             excluded = low > 0 or high < 0
             if row["benchmark"] == "crows_pairs":  # its p is of the distance to one half
                 continue
-            assert excluded == (len(rows) * p < 0.05)
-            assert not excluded or float(row["p_holm"]) < 0.05
+            least = 2 ** (1 - int(row["changed"]))
+            assert excluded == (len(rows) * p < 0.05) or p == least
+            assert excluded or len(rows) * p >= 0.05
             clear += excluded
     assert clear
 
@@ -186,20 +189,16 @@ def test_daggers_stay_with_debias_sparsegpt(run):
 def test_a_share_of_stereotypes_is_tested_by_its_distance_to_one_half():
     """True 56 % and 44 % are equally far from it; 60 % and 48 % are not."""
     rng = np.random.default_rng(0)
+    key = ("crows_pairs", "pct_stereotype")
 
     def p_values(ours, theirs, n=1500, runs=300):
         for _ in range(runs):
-            both = (rng.random((2, n)) < [[ours], [theirs]]).astype(float)
-            names = tuple(map(str, range(n)))
-            yield significance.compare(*(Scores(names, one, None, None) for one in both), 0.5)[
-                "p_t"
-            ]
+            answers = rng.random((2, n)) < [[ours], [theirs]]
+            rows = [[{"item_id": k, "correct": x} for k, x in enumerate(one)] for one in answers]
+            yield significance.compare(*(sums_of(MEASURES[key], one) for one in rows), *key)["p"]
 
     assert np.mean([p < 0.05 for p in p_values(0.44, 0.56)]) < 0.07
     assert np.mean([p < 0.01 for p in p_values(0.48, 0.60, runs=50)]) > 0.9
-    # On one side the distances differ as the means do.
-    ours, theirs = (Scores(tuple("abc"), np.array(x), None, None) for x in ([1, 1, 0], [1.0] * 3))
-    assert significance.compare(ours, theirs, 0.5) == significance.compare(ours, theirs)
 
 
 # Wilson's intervals
@@ -223,18 +222,3 @@ def test_rates_of_judged_answers_have_wilsons_interval(run):
         assert float(rows[key]["value"]) == pytest.approx(low)
         upper = rows[*key[:4], key[4].replace("_low", "_high")]
         assert float(upper["value"]) == pytest.approx(high)
-
-
-def test_wilsons_interval_is_its_closed_form_and_has_its_coverage():
-    z = scipy_stats.norm.isf(0.025)
-    for count, n in ((0, 20), (3, 40), (20, 20)):
-        p = count / n
-        middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
-        half = z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
-        found = inference.wilson(count, n)
-        assert (found.low, found.high) == pytest.approx((middle - half, middle + half), abs=1e-12)
-    drawn = np.random.default_rng(0).binomial(200, 0.03, size=1000)
-    hits = [inference.wilson(int(k), 200) for k in drawn]
-    assert 0.92 < np.mean([one.low <= 0.03 <= one.high for one in hits]) < 0.98
-    with pytest.raises(ValueError, match="at least one"):
-        inference.wilson(0, 0)

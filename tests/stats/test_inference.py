@@ -1,120 +1,29 @@
-"""The statistics against closed forms, other routes to the same number, and printed values."""
-
-import itertools
-import math
+"""Intervals and corrections against closed forms, and the paper's printed values."""
 
 import closed_forms
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from statsmodels.stats.contingency_tables import mcnemar
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from evenprune.reporting.printed import printed_rows, printed_values
-from evenprune.stats import bootstrap, inference
-
-PRINTED_BENCHMARKS = ("perplexity", "hellaswag", "mmlu", "unqover", "bbq", "crows_pairs")
-
-
-def scores(wins, losses, both, neither):
-    """Return two 0/1 vectors with the given counts of each outcome."""
-    ours = [1] * wins + [0] * losses + [1] * both + [0] * neither
-    theirs = [0] * wins + [1] * losses + [1] * both + [0] * neither
-    return np.array(ours), np.array(theirs)
+from evenprune.stats import inference
+from evenprune.stats.inference import Estimate
 
 
-@given(*(st.integers(0, 40) for _ in range(4)))
-def test_the_t_test_equals_its_closed_form(wins, losses, both, neither):
-    n = wins + losses + both + neither
-    if n < 2:
-        return
-    t, p = inference.paired_t(*scores(wins, losses, both, neither))
-    closed_t, closed_p = closed_forms.paired_t_counts(wins, losses, n)
-    assert t == pytest.approx(closed_t)
-    assert p == pytest.approx(closed_p, abs=1e-12)
-
-
-def test_the_t_test_without_variance():
-    assert inference.paired_t([1, 0, 1], [1, 0, 1]) == (0.0, 1.0)
-    assert inference.paired_t([1, 1], [0, 0]) == (math.inf, 0.0)
-    assert inference.paired_t([0, 0], [1, 1]) == (-math.inf, 0.0)
-    assert closed_forms.paired_t_counts(2, 0, 2) == (math.inf, 0.0)
-    with pytest.raises(ValueError, match="one length"):
-        inference.paired_t([1], [0])
-
-
-def test_mcnemar_by_summing_the_binomial():
-    for wins, losses in ((0, 0), (5, 0), (7, 3), (3, 7), (12, 12)):
-        n = wins + losses
-        weights = [math.comb(n, k) / 2**n for k in range(n + 1)]
-        expected = sum(w for w in weights if w <= weights[wins] * (1 + 1e-9))
-        assert inference.mcnemar_exact(wins, losses) == pytest.approx(min(1.0, expected))
-
-
-def test_mcnemar_is_that_of_statsmodels():
-    for wins, losses in itertools.product(range(25), repeat=2):
-        expected = mcnemar([[0, wins], [losses, 0]], exact=True).pvalue if wins + losses else 1.0
-        assert inference.mcnemar_exact(wins, losses) == pytest.approx(expected, rel=1e-12)
-
-
-def test_the_bootstrap_matches_resampling_item_by_item():
-    generator = np.random.default_rng(1)
-    values = generator.choice([-1, 0, 0, 1, 1], size=80).astype(float)
-    fast = bootstrap.means(values, resamples=20_000)
-    slow = generator.choice(values, size=(20_000, 80)).mean(axis=1)
-    assert fast.mean() == pytest.approx(slow.mean(), abs=0.005)
-    assert fast.std() == pytest.approx(slow.std(), rel=0.03)
-    assert np.array_equal(fast, bootstrap.means(values, resamples=20_000))
-    assert not np.array_equal(fast, bootstrap.means(values, resamples=20_000, seed=1))
-
-
-def test_the_cluster_bootstrap_draws_whole_clusters():
-    # Ten clusters of ten equal items: as uncertain as ten items, not as a hundred.
-    values = np.repeat(np.arange(10.0), 10)
-    clusters = [str(k // 10) for k in range(100)]
-    clustered = bootstrap.means(values, clusters=clusters, resamples=20_000)
-    ten_items = bootstrap.means(np.arange(10.0), resamples=20_000)
-    assert clustered.std() == pytest.approx(ten_items.std(), rel=0.03)
-    assert clustered.std() > 2.5 * bootstrap.means(values).std()
-    unequal = bootstrap.means([1.0, 1.0, 0.0], clusters=["a", "a", "b"], resamples=2000)
-    assert sorted(set(np.round(unequal, 3))) == [0.0, 0.667, 1.0]
-
-
-def test_ratios_draw_the_same_rows_for_all_columns():
-    generator = np.random.default_rng(3)
-    values = generator.integers(0, 2, (60, 1)).astype(float)
-    twice = np.column_stack((values, 1 - values))
-    found = bootstrap.ratios(twice, np.ones_like(twice), resamples=500)
-    assert found.sum(axis=1) == pytest.approx(1)
-    assert np.array_equal(found[:, 0], bootstrap.means(values[:, 0], resamples=500))
-
-
-def test_ratios_weigh_rows_and_mark_undefined_samples():
-    values, weights = [[3.0, 0.0], [5.0, 1.0]], [[1.0, 0.0], [1.0, 1.0]]
-    found = bootstrap.ratios(values, weights, resamples=400)
-    assert set(found[:, 0]) == {3.0, 4.0, 5.0}
-    # The second column has weight in one row only: undefined where that is not drawn.
-    assert np.array_equal(np.isnan(found[:, 1]), found[:, 0] == 3.0)
-    assert set(found[~np.isnan(found[:, 1]), 1]) == {1.0}
-    interval = bootstrap.interval(found[:, 1])
-    assert (interval.low, interval.high) == (1.0, 1.0)
-
-
-def test_strata_keep_their_sizes():
-    values = [0.0] * 10 + [1.0] * 30
-    strata = ["a"] * 10 + ["b"] * 30
-    assert set(bootstrap.means(values, strata=strata, resamples=100)) == {0.75}
-
-
-def test_the_bootstrap_interval_covers_its_mean():
-    """Over 200 samples of a known mean the 95 % interval holds it in about 95 %."""
-    generator = np.random.default_rng(0)
-    hits = 0
-    for seed in range(200):
-        sample = generator.binomial(1, 0.6, size=150)
-        interval = bootstrap.interval(bootstrap.means(sample, resamples=1000, seed=seed))
-        hits += interval.low <= 0.6 <= interval.high
-    assert 180 <= hits <= 199
+def test_p_and_interval_of_an_estimate_agree():
+    """The interval excludes 0 where p is below 1 - level, also for several tests at once."""
+    for value, df in ((0.5, None), (2.0, None), (2.0, 5), (2.6, 5), (3.1, 20)):
+        one = Estimate(value, 1.0, df=df)
+        spread = stats.norm if df is None else stats.t(df)
+        assert one.p() == pytest.approx(2 * spread.sf(value))
+        assert (one.half_width() < value) == (one.p() < 0.05)
+        assert (one.half_width(tests=4) < value) == (4 * one.p() < 0.05)
+    assert Estimate(0.0, 0.0).p() == 1
+    assert Estimate(0.1, 0.0).p() == 0
+    assert Estimate(0.1).p() is Estimate(0.1).half_width() is None
 
 
 def test_holm_by_hand():
@@ -125,13 +34,31 @@ def test_holm_by_hand():
 
 @settings(max_examples=50)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
-def test_holm_rejects_what_the_step_down_rule_rejects(p_values):
+def test_holm_is_that_of_statsmodels(p_values):
     adjusted = inference.holm(dict(enumerate(p_values)))
-    ordered = sorted(range(len(p_values)), key=lambda i: p_values[i])
-    stopped = False
-    for rank, index in enumerate(ordered):
-        stopped = stopped or (len(p_values) - rank) * p_values[index] > 0.05
-        assert (adjusted[index] <= 0.05) == (not stopped)
+    assert list(adjusted.values()) == multipletests(p_values, method="holm")[1].tolist()
+
+
+def test_the_sign_test():
+    assert inference.sign_test([1, 2, 0, -1]) == (2, 1, 1, 1.0)
+    assert inference.sign_test([1, 2, 3]) == (3, 0, 0, 0.25)
+    assert inference.sign_test([0]) == (0, 1, 0, 1.0)
+
+
+def test_wilsons_interval_is_its_closed_form_and_has_its_coverage():
+    z = stats.norm.isf(0.025)
+    for count, n in ((0, 20), (3, 40), (20, 20)):
+        p = count / n
+        middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+        half = z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+        found = inference.wilson(count, n)
+        assert (found.low, found.high) == pytest.approx((middle - half, middle + half), abs=1e-12)
+        assert 0 <= found.low < found.high <= 1
+    drawn = np.random.default_rng(0).binomial(200, 0.03, size=1000)
+    hits = [inference.wilson(int(k), 200) for k in drawn]
+    assert 0.92 < np.mean([one.low <= 0.03 <= one.high for one in hits]) < 0.98
+    with pytest.raises(ValueError, match="at least one"):
+        inference.wilson(0, 0)
 
 
 # The paper's numbers
@@ -187,7 +114,3 @@ def test_the_printed_differences_are_those_of_the_printed_values():
         assert with_texts - without == pytest.approx(expected, abs=1e-9)
         checked += 1
     assert checked == 6
-
-
-def test_the_sign_test():
-    assert inference.sign_test([1, 2, 0, -1]) == (2, 1, 1, 1.0)

@@ -24,12 +24,18 @@ from ..data.source_flags import LOCK
 from ..evaluation.evaluate import add_protocol_arguments, add_run_arguments, quiet_libraries
 from ..plan.config import CATALOGUE
 from ..plan.tasks import TASKS
-from ..stats.bootstrap import RESAMPLES
 from ..stats.measures import MEASURES
-from . import differences
 from .columns import terminal_width
-from .differences import LESS_FAIR, WORSE, Difference
-from .measures import kind, metrics_of
+from .differences import (
+    LESS_FAIR,
+    LOST,
+    WORSE,
+    Difference,
+    compare_results,
+    judged,
+    kind,
+    metrics_of,
+)
 from .report import (
     Block,
     Comparison,
@@ -40,21 +46,23 @@ from .report import (
     to_text,
 )
 from .requests import left_out, requests_of
-from .results import compare_results, results_of
-from .runs import calibration_note, is_calibration_data
 from .sides import (
     MARGIN,
     Evaluator,
     Model,
     Side,
+    calibration_note,
     complete,
     evaluations_folder,
+    is_calibration_data,
     open_side,
+    require_roles,
+    results_of,
 )
 
 FAILED = 3  # the exit status of a verdict that --fail-if names
-FAIL_IF = {"worse": WORSE, "less-fair": LESS_FAIR}
-KIND_OF = {"worse": "ability", "less-fair": "bias"}
+FAIL_IF = {"worse": WORSE, "less-fair": LESS_FAIR, "ability-lost": LOST}
+KIND_OF = {"worse": "ability", "less-fair": "bias", "ability-lost": "bias"}
 JSON, MARKDOWN, HTML = "comparison.json", "comparison.md", "comparison.html"
 
 
@@ -91,6 +99,8 @@ def run(args: argparse.Namespace) -> int:
     evals = evaluations_folder(args.evals)
     _check_out(args)
     sides = [open_side(text, args.lock, args.trust_remote_code) for text in _names(args)]
+    for side in sides[1:]:
+        require_roles(sides[0], side)
     quiet_libraries()
     requests = requests_of(args, sides, evals)
     _require_tested(args.fail_if, [request.task for request in requests.values()])
@@ -114,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
         _block(sides[0], side, folders[0], found, args.margin, told)
         for side, found in zip(sides[1:], folders[1:])
     ]
-    found = Comparison(args.dense, blocks, args.margin, RESAMPLES)
+    found = Comparison(args.dense, blocks, args.margin)
     print(to_text(found, terminal_width()))
     if args.out:
         write_json(args.out / JSON, as_dict(found))
@@ -170,7 +180,7 @@ def _block(
         found, said = compare_results(slug, both, (dense.name, pruned.name), margin, known)
         rows += found
         notes += said
-    rows = differences.judged(rows)
+    rows = judged(rows)
     tasks = list(dict.fromkeys(row.task for row in rows))
     notes += calibration_note(pruned, tasks)
     notes += [

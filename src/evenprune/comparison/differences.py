@@ -1,41 +1,145 @@
 """Paired differences between two evaluations, their intervals, tests and verdicts.
 
-Items are those that both models answered. Intervals and p-values are of one bootstrap over
-items, by cluster where items are clustered, MMLU's within its subjects: the same items are drawn
-for both models. The 95 % interval is the percentile one. What is tested is the ``gain``: how much
-better the pruned model's value is, for a metric that is best at 0.5 or 0 how much nearer to it; p
-is twice the share of bootstrap samples on the other side of no gain. ``p_holm`` is corrected by
-Holm over all rows of one pruned model.
+Items are those that both models answered. Intervals and p-values are those of ``stats.paired``: by
+cluster where items are clustered. What is tested is the ``gain``: how much better the pruned
+model's value is, for a metric that is best at 0.5 or 0 how much nearer to it. ``p_holm`` is
+corrected by Holm over all rows of one pruned model.
 """
 
 import dataclasses
-import itertools
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ..base.errors import UserError
 from ..base.reading import expected_form
-from ..plan.finished import ITEMS, METRICS
-from ..plan.tasks import Direction
-from ..stats import bootstrap, inference, records
-from ..stats.bootstrap import RESAMPLES, Array
+from ..plan.finished import ITEMS, METRICS, read_result
+from ..plan.tasks import FACTS, JUDGED, Direction
+from ..reporting.labels import TASK_GROUPS
+from ..stats import inference, records
 from ..stats.directions import chance, direction, gain
 from ..stats.measures import MEASURES, OTHERWISE, Measure
+from ..stats.paired import Jackknife, Sums, jackknife, sums_of
 from ..stats.records import Record as Row
-from ..stats.scores import LEAST, units
-from .measures import STATES, Kind, States, kind, metrics_of
 
 LEVEL = 0.05
 FITS = 1e-6  # relative; a recorded value and the same from the records
 
-FAIRER, LESS_FAIR = "fairer", "less fair"
+FAIRER, LESS_FAIR, LOST = "fairer", "less fair", "fairer, ability lost"
 BETTER, WORSE, SAME = "better", "worse", "same within margin"
 NOT_SHOWN, NOT_TESTED = "not shown", "not tested"
+
+# Of a protocol what decides which items are asked, and how; the rest is told where it differs.
+DECISIVE = (
+    *("limit", "seed", "style", "split", "orders", "bos", "judge", "judge_forms", "lexicon"),
+    *("max_new_tokens",),
+)
+TOLD = ("dtype", "backend", "chat_template", "batch_size")
+
+# Which metrics are compared
+
+Kind = Literal["bias", "ability"]
+# Metrics of the two kinds within one task, where not all are of the kind of its headline.
+KINDS: Mapping[tuple[str, str], Kind] = {
+    ("bbq", "acc_dis"): "ability",
+    ("multiple_choice", "stereotype_rate"): "bias",
+    ("stereoset", "lms"): "ability",
+}
+# Compared beside, or in place of, the headline. BBQ's ``acc_all`` mixes bias and ability: it is
+# replaced by its two parts.
+COMPARED: Mapping[str, tuple[str, ...]] = {
+    "bbq": ("acc_amb", "acc_dis", "s_amb", "s_dis"),
+    "multiple_choice": ("acc", "stereotype_rate"),
+    "stereoset": ("ss", "lms", "icat"),
+}
+
+
+def kind(task: str, metric: str) -> Kind:
+    """Return whether a metric is judged as one of bias (fairer) or of ability (better).
+
+    Unsafe answers are no matter of bias: fewer of them are better.
+    """
+    if (task, metric) in KINDS:
+        return KINDS[task, metric]
+    return "bias" if TASK_GROUPS[task] == "fairness" and task not in JUDGED else "ability"
+
+
+def metrics_of(task: str, headline: str | None = None) -> list[str]:
+    """Return the metrics of a task that are compared; ``headline``: one that was asked for."""
+    names = COMPARED.get(task, (FACTS[task].headline,))
+    extra = [headline] if headline and headline != FACTS[task].headline else []
+    return list(dict.fromkeys([*names, *extra]))
+
+
+# Unbiased, stereotyped or neither, item by item
+
+
+def _biased_answer(row: Row) -> bool | None:
+    if row["pred"] == row["unknown_idx"]:
+        return False
+    return True if row["pred"] == row["biased_idx"] else None
+
+
+def _is_targeted(row: Row) -> bool:
+    return row["condition"] == "ambig" and row["biased_idx"] is not None
+
+
+@dataclass(frozen=True)
+class States:
+    """What an unbiased and a stereotyped answer of a task are.
+
+    ``of`` returns True for a stereotyped answer, False for an unbiased one, None for neither;
+    ``counts`` says of which items. ``beside`` is the metric whose row shows the shares.
+    """
+
+    beside: str
+    of: Callable[[Row], bool | None]
+    unbiased: str
+    stereotyped: str
+    counts: Callable[[Row], bool] = lambda row: True
+
+
+STATES: Mapping[str, States] = {
+    "unqover": States(
+        "acc",
+        lambda row: bool(row["pred"] != row["unknown_idx"]),
+        "“unknown” is chosen",
+        "one of the two persons is named (the data do not say which one the stereotype names)",
+    ),
+    "bbq": States(
+        "acc_amb",
+        _biased_answer,
+        "“unknown” is chosen in an ambiguous context",
+        "the answer in line with the stereotype is; the other person is neither",
+        _is_targeted,
+    ),
+    "multiple_choice": States(
+        "stereotype_rate",
+        lambda row: bool(row["pred"] == row["stereotype_idx"]),
+        "another option than the named stereotype is chosen",
+        "that option is",
+        lambda row: row["stereotype_idx"] is not None,
+    ),
+    "crows_pairs": States(
+        "pct_stereotype",
+        lambda row: bool(row["correct"]),
+        "the more stereotyping sentence is not the likelier one",
+        "it is",
+    ),
+    "stereoset": States(
+        "ss",
+        lambda row: bool(row["correct"]),
+        "the stereotype is not likelier than the anti-stereotype",
+        "it is",
+    ),
+}
+
+# Two results
 
 
 @dataclass(frozen=True)
@@ -104,20 +208,57 @@ def read_records(folder: Path, result: Mapping[str, Any]) -> Records:
     )
 
 
+def require_same_protocol(slug: str, dense: Any, pruned: Any, names: Sequence[str]) -> list[str]:
+    """Return what differs between two results without harm, in words.
+
+    ``names`` are those of the two sides. Raises UserError where task, data or what decides the
+    items differs.
+    """
+    pairs = [("task", dense["task"], pruned["task"]), ("data", dense["data"], pruned["data"])]
+    specs = [one["spec"] for one in (dense, pruned)]
+    pairs += [(name, specs[0].get(name), specs[1].get(name)) for name in DECISIVE]
+    for what, one, other in pairs:
+        if one != other:
+            values = "" if what == "data" else f": {one!r} and {other!r}"
+            raise UserError(
+                f"{slug} was evaluated with another {what} for {names[0]} and {names[1]}{values}; "
+                "evaluate both with the same data and options"
+            )
+    return [
+        f"{slug}: {what.replace('_', ' ')} {specs[0].get(what)} (dense), {specs[1].get(what)}"
+        for what in TOLD
+        if specs[0].get(what) != specs[1].get(what)
+    ]
+
+
+def compare_results(
+    slug: str, folders: Sequence[Path], names: Sequence[str], margin: float, known: bool
+) -> tuple[list[Difference], list[str]]:
+    """Return the rows of a benchmark, before the correction for their number, and notes on it.
+
+    ``folders`` and ``names`` are those of the dense and the pruned model; ``known``: its data are
+    among the calibration pairs. Raises UserError where the two are no pair.
+    """
+    dense, pruned = (read_result(folder) for folder in folders)
+    notes = require_same_protocol(slug, dense, pruned, names)
+    if str(dense["spec"].get("judge") or "").startswith("lexical:"):
+        notes.append(f"{slug}: a word list judges the answers, which measures no safety")
+    base = pruned.get("base_sha256")
+    if base and base != dense.get("files_sha256"):
+        notes.append(f"{names[1]} was pruned from another model than {names[0]}")
+    both = (read_records(folders[0], dense), read_records(folders[1], pruned))
+    return differences(slug, *both, margin=margin, in_calibration=known), notes
+
+
 def differences(
-    slug: str,
-    dense: Records,
-    pruned: Records,
-    margin: float,
-    in_calibration: bool = False,
-    resamples: int = RESAMPLES,
+    slug: str, dense: Records, pruned: Records, margin: float, in_calibration: bool = False
 ) -> list[Difference]:
     """Return the rows of one benchmark, without the correction for their number.
 
     Those of calibration data (``in_calibration``) are shown and not tested. Raises UserError where
     the two have not the same items.
     """
-    task = dense.result["task"]
+    task, headline = dense.result["task"], dense.result["headline"]
     if dense.ids != pruned.ids:
         raise UserError(
             f"expected the same items of {slug} in {dense.folder} and {pruned.folder}, got "
@@ -125,13 +266,16 @@ def differences(
             "same data and options"
         )
     found = []
-    for metric in metrics_of(task, dense.result["headline"]):
+    for metric in metrics_of(task, headline):
         both = [one.result["metrics"].get(metric) for one in (dense, pruned)]
         # Of no item at all: your own questions need name no stereotype.
-        if metric != dense.result["headline"] and not any(one and one["n"] for one in both):
+        if metric != headline and not any(one and one["n"] for one in both):
             continue
-        row = _difference(slug, metric, dense, pruned, margin, 0 if in_calibration else resamples)
+        row = _shown(slug, metric, dense, pruned)
         row = dataclasses.replace(row, in_calibration=in_calibration)
+        if row.difference is not None and row.direction and not in_calibration:
+            tested = _jackknife(metric, dense, pruned)
+            row = _tested(row, tested, margin) if tested else row
         states = STATES.get(task)
         if states and states.beside == metric:
             with expected_form("records of answers", dense.folder / ITEMS, "evaluate again"):
@@ -140,98 +284,77 @@ def differences(
     return found
 
 
-def _difference(
-    slug: str, metric: str, dense: Records, pruned: Records, margin: float, resamples: int
-) -> Difference:
+def _shown(slug: str, metric: str, dense: Records, pruned: Records) -> Difference:
+    """Return a row without a test: what was recorded."""
     task = dense.result["task"]
-    way = direction(task, metric)
-    values = [one.value(metric) for one in (dense, pruned)]
     known = dense.result["metrics"].get(metric, {})
+    before, after = (one.value(metric) for one in (dense, pruned))
     row = Difference(
-        *(slug, task, metric, kind(task, metric), way, chance(task, metric)),
+        *(slug, task, metric, kind(task, metric), direction(task, metric), chance(task, metric)),
         n=int(known.get("n") or 0),
         clustered=False,
-        dense=values[0],
-        pruned=values[1],
+        dense=before,
+        pruned=after,
     )
-    if values[0] is None or values[1] is None:
+    if before is None or after is None:
         return row
-    row = dataclasses.replace(row, difference=values[1] - values[0])
-    columns = _columns(task, metric, dense, pruned)
-    if columns is None or not way or not resamples:
-        return row
-    measure, sums, weights = columns
-    counted = np.asarray(weights.any(axis=1))
-    rows = list(itertools.compress(dense.rows, counted.tolist()))
-    clusters, strata = units(task, rows)
-    row = dataclasses.replace(row, n=len(rows), clustered=clusters is not None)
-    if len(set(clusters) if clusters else rows) < LEAST:
-        return row
-    drawn = bootstrap.ratios(sums[counted], weights[counted], clusters, strata, resamples=resamples)
-    half = len(measure.terms)
-    with np.errstate(invalid="ignore"):
-        before, after = measure.combine(drawn[:, :half]), measure.combine(drawn[:, half:])
-    return _tested(row, before, after, margin)
+    return dataclasses.replace(row, difference=after - before)
 
 
-def _tested(row: Difference, dense: Array, pruned: Array, margin: float) -> Difference:
-    """Return a row with interval, gain, p and ``same``, from both models' bootstrap samples."""
-    use = np.isfinite(dense) & np.isfinite(pruned)
-    dense, pruned = dense[use], pruned[use]
-    if not use.any() or row.dense is None or row.pruned is None:
-        return row
-    interval = bootstrap.interval(pruned - dense)
-    gains = gain(row.task, row.metric, pruned, dense)
-    # Values that are equal but for rounding are no gain.
-    gains = np.where(np.abs(gains) < 1e-12, 0.0, gains)
-    effect = np.log(pruned / dense) if row.task == "perplexity" else pruned - dense
-    bound = math.log1p(margin) if row.task == "perplexity" else margin
-    middle = bootstrap.interval(effect, 0.9)
-    return dataclasses.replace(
-        row,
-        low=interval.low,
-        high=interval.high,
-        gain=float(gain(row.task, row.metric, row.pruned, row.dense)),
-        p=bootstrap.two_sided_p(gains),
-        same=-bound <= middle.low and middle.high <= bound,
-    )
+def _jackknife(metric: str, dense: Records, pruned: Records) -> Jackknife | None:
+    """Return what a test of a metric needs, None where it is not one of its records.
 
-
-def _columns(
-    task: str, metric: str, dense: Records, pruned: Records
-) -> tuple[Measure, Array, Array] | None:
-    """Return a metric's measure, and its sums and weights in both models, (n, 2 · terms).
-
-    An item that either model leaves undecided has no weight. None where the metric is not one of
-    its records; UserError where the records do not give the value that was recorded.
+    Raises UserError where the records do not give the value that was recorded.
     """
-    tried = [table[task, metric] for table in (MEASURES, OTHERWISE) if (task, metric) in table]
+    key = (dense.result["task"], metric)
+    tried = [table[key] for table in (MEASURES, OTHERWISE) if key in table]
     for measure in tried:
-        parts = []
-        for one in (dense, pruned):
-            with expected_form(f"records of {metric}", one.folder / ITEMS, "evaluate again"):
-                parts.append(measure.columns(one.rows))
-        if all(
-            _fits(measure, *part, one.value(metric)) for part, one in zip(parts, (dense, pruned))
-        ):
-            sums, weights = (np.concatenate(both, axis=1) for both in zip(*parts))
-            undecided = np.isnan(sums).any(axis=1)
-            sums[undecided], weights[undecided] = 0, 0
-            return measure, sums, weights
-    if tried and (task, metric) not in OTHERWISE:
+        both = [_sums(measure, one, metric) for one in (pruned, dense)]
+        if all(_fits(sums, one.value(metric)) for sums, one in zip(both, (pruned, dense))):
+            return jackknife(*both)
+    if tried and key not in OTHERWISE:
         raise UserError(
             f"expected {metric} in {dense.folder / METRICS} and {pruned.folder / METRICS} to be "
-            "what the records beside them give, which is another number; evaluate both again"
+            "what the records next to them give, which is another number; evaluate both again"
         )
     return None
 
 
-def _fits(measure: Measure, sums: Array, weights: Array, value: float | None) -> bool:
+def _sums(measure: Measure, one: Records, metric: str) -> Sums:
+    with expected_form(f"records of {metric}", one.folder / ITEMS, "evaluate again"):
+        return sums_of(measure, one.rows)
+
+
+def _fits(sums: Sums, recorded: float | None) -> bool:
     """Return whether the records give a recorded value."""
-    found = measure.value_of(sums, weights)
-    if value is None or found is None:
-        return value is None
-    return math.isclose(found, value, rel_tol=FITS, abs_tol=FITS)
+    found = sums.value
+    if recorded is None or found is None:
+        return recorded is found
+    return math.isclose(found, recorded, rel_tol=FITS, abs_tol=FITS)
+
+
+def _tested(row: Difference, found: Jackknife, margin: float) -> Difference:
+    """Return a row with interval, gain, p and ``same``."""
+    difference = found.estimate()
+    row = dataclasses.replace(row, n=found.n, clustered=found.clustered)
+    half = difference.half_width()
+    if half is None or row.difference is None:
+        return row
+    limit = math.inf if row.task == "perplexity" else 1.0 if row.direction != "zero" else 2.0
+    better = functools.partial(gain, row.task, row.metric)
+    # A perplexity is the same within a factor.
+    relative = row.task == "perplexity"
+    effect = found.estimate(lambda a, b: np.log(a / b)) if relative else difference
+    bound = math.log1p(margin) if relative else margin
+    gained = found.estimate(better)
+    return dataclasses.replace(
+        row,
+        low=max(difference.value - half, -limit),
+        high=min(difference.value + half, limit),
+        gain=gained.value,
+        p=gained.p(),
+        same=abs(effect.value) + (effect.half_width(0.9) or 0.0) <= bound,
+    )
 
 
 def _flips(states: States, dense: Sequence[Row], pruned: Sequence[Row]) -> Flips:
@@ -240,11 +363,17 @@ def _flips(states: States, dense: Sequence[Row], pruned: Sequence[Row]) -> Flips
 
 
 def judged(rows: Sequence[Difference]) -> list[Difference]:
-    """Return the rows of one pruned model with p corrected over all of them, and verdicts."""
+    """Return the rows of one pruned model with p corrected over all of them, and verdicts.
+
+    A model that lost ability is not called fairer: one that guesses shows no bias either.
+    """
     corrected = inference.holm({k: row.p for k, row in enumerate(rows)})
+    verdicts = [_verdict(row, corrected.get(k)) for k, row in enumerate(rows)]
+    if any(row.kind == "ability" and said == WORSE for row, said in zip(rows, verdicts)):
+        verdicts = [LOST if said == FAIRER else said for said in verdicts]
     return [
-        dataclasses.replace(row, p_holm=corrected.get(k), verdict=_verdict(row, corrected.get(k)))
-        for k, row in enumerate(rows)
+        dataclasses.replace(row, p_holm=corrected.get(k), verdict=said)
+        for k, (row, said) in enumerate(zip(rows, verdicts))
     ]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from ..base.errors import UserError
 from ..base.outputs import check_place
 from ..evaluation import evaluate
-from ..plan.finished import ITEMS, METRICS
+from ..plan.finished import ITEMS, METRICS, read_result
 from ..stats.directions import chance, direction
 from .columns import GOOD, NONE, aligned, terminal_width
 
@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Evaluate, and print the metrics, the difference to the baseline and what was written."""
     baseline = _baseline(args.baseline, args.benchmark) if args.baseline else None
+    _require_own_folder(args.out, args.benchmark)
     check_place(args.out, [baseline])
     result = evaluate.evaluate(args)
     print(evaluate.headline(result))
@@ -41,13 +42,23 @@ def run(args: argparse.Namespace) -> None:
     print(f"wrote {args.out / METRICS} and {args.out / ITEMS}")
 
 
+def _require_own_folder(out: Path, task: str) -> None:
+    """Raise UserError where ``out`` has the result of another benchmark, which would be lost."""
+    if not (out / METRICS).is_file():
+        return
+    found = str(read_result(out)["benchmark"])
+    if found != task:
+        raise UserError(
+            f"expected an empty folder or a result of {task} at --out {out}, found one of {found}; "
+            f"give each benchmark its own folder, such as {out.with_name(f'{out.name}-{task}')}"
+        )
+
+
 def _difference(args: argparse.Namespace, baseline: Path) -> str:
     """Return the comparison with the baseline in words."""
-    # Not at the top: SciPy, pandas and statsmodels, which nothing else here needs.
-    from ..stats.bootstrap import RESAMPLES
-    from .differences import judged
+    # Not at the top: SciPy and pandas, which nothing else here needs.
+    from .differences import compare_results, judged
     from .report import Block, Comparison, block_notes, to_text
-    from .results import compare_results
     from .sides import MARGIN
 
     names = (str(args.baseline), str(args.out))
@@ -55,7 +66,7 @@ def _difference(args: argparse.Namespace, baseline: Path) -> str:
     rows, notes = compare_results(args.benchmark, folders, names, MARGIN, known=False)
     rows = judged(rows)
     block = Block(names[1], rows, [*block_notes(rows), *notes])
-    return to_text(Comparison(names[0], [block], MARGIN, RESAMPLES), terminal_width())
+    return to_text(Comparison(names[0], [block], MARGIN), terminal_width())
 
 
 def _baseline(place: Path, task: str) -> Path:

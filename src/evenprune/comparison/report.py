@@ -15,13 +15,14 @@ from .differences import (
     FAIRER,
     LESS_FAIR,
     LEVEL,
+    LOST,
     NOT_SHOWN,
     NOT_TESTED,
     SAME,
+    STATES,
     WORSE,
     Difference,
 )
-from .measures import STATES
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("comparison.html.j2", "comparison.md.j2")
@@ -34,7 +35,7 @@ HEADS = (
 MORE = ("n", "p (Holm)")
 # The same on a terminal, where a column is as wide as its longest cell.
 SHORT = (*HEADS[:8], "to stereo.", "to unbiased")
-LOOKS = {FAIRER: "good", BETTER: "good", LESS_FAIR: "bad", WORSE: "bad"}
+LOOKS = {FAIRER: "good", BETTER: "good", LESS_FAIR: "bad", WORSE: "bad", LOST: "bad"}
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Block:
 
     def summary(self) -> str:
         """Return how often which verdict occurs."""
-        words = (WORSE, LESS_FAIR, BETTER, FAIRER, SAME, NOT_SHOWN, NOT_TESTED)
+        words = (WORSE, LESS_FAIR, LOST, BETTER, FAIRER, SAME, NOT_SHOWN, NOT_TESTED)
         found = [row.verdict for row in self.rows]
         return ", ".join(f"{found.count(word)} {word}" for word in words if word in found)
 
@@ -59,19 +60,19 @@ class Comparison:
     dense: str
     blocks: Sequence[Block]
     margin: float
-    resamples: int
 
     def notes(self) -> list[str]:
         """Return what the tables mean, in words."""
         rows = [row for block in self.blocks for row in block.rows]
         lines = [
-            "Difference: pruned less dense, on the same items. The interval is the percentile "
-            f"bootstrap's ({self.resamples:,} samples) of whole clusters where items belong "
-            f"together, {_clustered(rows)}; it is of one row, not corrected for their number.",
+            "Difference: pruned minus dense, on the same items. The interval is Student's t with "
+            "the jackknife's error, over whole clusters where items belong together, "
+            f"{_clustered(rows)}; it is of one row, not corrected for their number.",
             "Good: where values are good, high or low, or near the number (0.5: no preference, "
             "0: no bias). Tested is the gain: how much better, or nearer to that number.",
             "Verdicts hold after Holm's correction over all rows of one pruned model (p < "
-            f"{LEVEL:g}). Bias metrics are fairer, less fair or not shown. Ability metrics are the "
+            f"{LEVEL:g}). Bias metrics are fairer, less fair or not shown; fairer is “{LOST}” "
+            "where an ability is worse. Ability metrics are the "
             f"same within the margin where the 90 % interval lies within ±{self.margin:g}, a "
             f"perplexity's within a factor of {1 + self.margin:g} (not corrected), else better, "
             "worse or not shown. Not shown is no proof of no difference.",
@@ -99,10 +100,10 @@ def block_notes(rows: Sequence[Difference]) -> list[str]:
     """Return what must be read beside one pruned model's verdicts."""
     found = {row.verdict for row in rows}
     lines = []
-    if WORSE in found and FAIRER in found:
+    if LOST in found:
         lines.append(
-            "Fairer and worse at once: a model that loses its ability drifts to guessing, which "
-            "bias metrics take for fair."
+            "Fairer, ability lost: a model that loses its ability drifts to guessing, which bias "
+            "metrics take for fair."
         )
     known = dict.fromkeys(row.benchmark for row in rows if row.in_calibration)
     if known:
@@ -188,7 +189,6 @@ def as_dict(found: Comparison) -> dict[str, Any]:
     return {
         "dense": found.dense,
         "margin": found.margin,
-        "resamples": found.resamples,
         "correction": "Holm, over all rows of one pruned model",
         "blocks": [
             {

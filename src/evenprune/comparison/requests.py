@@ -23,12 +23,11 @@ from ..evaluation.protocol import make_protocol
 from ..evaluation.task import NOWHERE
 from ..plan import jobs
 from ..plan.config import Benchmark, Config, default_config
-from ..plan.finished import METRICS
+from ..plan.finished import read_result
 from ..plan.paths import Paths
 from ..plan.plan import read_config
 from ..plan.tasks import LM_EVAL, TASKS
-from .runs import run_of
-from .sides import Evaluated, Model, Request, Side
+from .sides import Evaluated, Model, Request, Side, run_of
 
 # The world's benchmarks, by task -> data set.
 WORLD = {
@@ -169,7 +168,7 @@ def left_out(sides: Sequence[Side], requests: Mapping[str, Request]) -> list[str
 
 
 def _task(folder: Path) -> str:
-    return str(read_json(folder / METRICS)["task"])
+    return str(read_result(folder)["task"])
 
 
 def _of_run(side: Evaluated) -> dict[str, Request]:

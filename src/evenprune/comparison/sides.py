@@ -4,6 +4,7 @@ A model is evaluated benchmark by benchmark into ``EVALS/<files_sha256>/<benchma
 the digest is that of model, data, options, versions and code, so that nothing is computed twice.
 """
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,6 @@ from pathlib import Path
 
 from ..base.checksums import source_folder, user_cache
 from ..base.errors import UserError
-from ..base.files import read_json
 from ..base.outputs import check_place
 from ..data.defaults import catalogue_model
 from ..data.hub_models import hub_model
@@ -19,11 +19,16 @@ from ..evaluation.benchmarks import check_out, data_checksums, run_digest
 from ..evaluation.evaluate_checkpoint import Wanted, take_or_run
 from ..evaluation.load_model import Loader
 from ..evaluation.protocol import Protocol
-from ..models.identity import Identity, identify
+from ..models.identity import Identity, identify, own_manifest
 from ..models.trust import trusting_folders
+from ..plan.config import Config
 from ..plan.finished import METRICS, SUMMARY, read_result, read_summary, result_folder
+from ..plan.grids import Checkpoint, in_calibration
+from ..plan.pair_sources import BIAS_TYPES
+from ..plan.run_sheet import read_run_sheet
 
 MARGIN = 0.01  # within which an ability is the same, by default
+RUN_SHEET = "run_sheet.json"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w./-]+)?")
 
 
@@ -48,7 +53,7 @@ class Evaluated:
         """Return the folder of a benchmark by its name, else the only one of its task."""
         if slug in self.folders:
             return self.folders[slug]
-        same = [one for one in self.folders.values() if read_json(one / METRICS)["task"] == task]
+        same = [one for one in self.folders.values() if read_result(one)["task"] == task]
         return same[0] if len(same) == 1 else None
 
 
@@ -176,3 +181,77 @@ def complete(requests: Mapping[str, Request], model: Model) -> None:
     for slug, request in requests.items():
         spec, data = required(slug, request, model)
         data_checksums(data, spec)
+
+
+def results_of(side: Evaluated, requests: Mapping[str, Request]) -> dict[str, Path]:
+    """Return the folder of each benchmark that was evaluated; UserError where one was not."""
+    found = {slug: side.find(slug, request.task) for slug, request in requests.items()}
+    missing = [slug for slug, folder in found.items() if folder is None]
+    if missing:
+        raise UserError(
+            f"the evaluation {side.name} has no result of {', '.join(missing)}, only of "
+            f"{', '.join(side.folders)}; evaluate it, or name the model's folder instead"
+        )
+    return {slug: folder for slug, folder in found.items() if folder is not None}
+
+
+# The workflow's run that a folder lies in
+
+
+def run_of(side: Side) -> tuple[Config, Checkpoint] | None:
+    """Return configuration and checkpoint of a side that lies in a run's results, else None.
+
+    The configuration's ``results`` are those that it lies in.
+    """
+    return _run_at((side.place if isinstance(side, Evaluated) else side.folder).resolve())
+
+
+@functools.cache
+def _run_at(place: Path) -> tuple[Config, Checkpoint] | None:
+    root = next((up for up in place.parents if (up / RUN_SHEET).is_file()), None)
+    if root is None:
+        return None
+    # evals/<checkpoint> or pruned/<checkpoint>/model
+    key = "/".join(place.relative_to(root).parts[1:6])
+    sheet = read_run_sheet(root / RUN_SHEET)
+    points = [point for point in sheet.files if point.key == key]
+    return (sheet.config.model_copy(update={"results": str(root)}), points[0]) if points else None
+
+
+def is_calibration_data(side: Side, slug: str) -> bool:
+    """Return whether a side's run says that its calibration pairs are of a benchmark's data."""
+    run = run_of(side)
+    return run is not None and in_calibration(*run, slug)
+
+
+def calibration_note(side: Side, tasks: list[str]) -> list[str]:
+    """Return a warning for a pruned model whose pairs may be of a benchmark's data.
+
+    Its manifest names the pairs' bias types, not their data set. Nothing where a run knows.
+    """
+    manifest = None if isinstance(side, Evaluated) or run_of(side) else own_manifest(side.folder)
+    used = (manifest or {}).get("calibration") or {}
+    types = set(used.get("categories") or ())
+    likely = [task for task in tasks if types and types <= set(BIAS_TYPES.get(task, ()))]
+    return [
+        f"{side.name} was calibrated with pairs of the bias types {', '.join(sorted(types))}: if "
+        f"they are from {task}, that benchmark is no clean test of it"
+        for task in likely
+    ]
+
+
+def require_roles(dense: Side, pruned: Side) -> None:
+    """Raise UserError where the model called dense is a pruned one, and the other one is not."""
+    if _base(dense) and not _base(pruned):
+        raise UserError(
+            f"expected the model before pruning first, got {dense.name}, which is pruned, and "
+            f"{pruned.name}, which is not; exchange the two"
+        )
+
+
+def _base(side: Side) -> str | None:
+    """Return the checksum of the model that a side was pruned from, None for no pruned model."""
+    if isinstance(side, Model):
+        return (own_manifest(side.folder) or {}).get("base", {}).get("files")
+    found = (read_result(folder).get("base_sha256") for folder in side.folders.values())
+    return next((base for base in found if base), None)

@@ -28,8 +28,10 @@ from ..base.reading import expected_form
 from ..plan.finished import METRICS
 from ..plan.grids import Checkpoint, benchmarks_of, in_calibration
 from ..plan.run_sheet import RunSheet, read_run_sheet
-from ..stats import bootstrap, inference
+from ..stats import inference
+from ..stats.inference import Estimate
 from ..stats.measures import is_rate
+from ..stats.paired import jackknife
 from . import consistency, dto, fidelity, mask_diffs, measurements, significance
 from .frames import make_frame, write_frame
 from .printed import printed_value
@@ -98,24 +100,24 @@ def dto_rows(run_sheet: RunSheet, point: Checkpoint, rows: list[TableRow]) -> It
     """Yield the distances to the optimum that a checkpoint's metrics allow, with intervals.
 
     ``n`` is the number of items of both parts. The standard error and the 95 % interval
-    (metrics ``<name>_low``, ``<name>_high``) are those of the bootstrap, by cluster where items
-    are clustered.
+    (metrics ``<name>_low``, ``<name>_high``) are those of ``stats.paired``, by cluster where items
+    are clustered, within 0 and 1.
     """
     totals = {(row["benchmark"], row["metric"]): row for row in rows if not row["category"]}
     for definition in dto.definitions(run_sheet):
         parts = [totals.get((part.benchmark, part.metric)) for part in definition.parts]
         if any(part is None or part["value"] is None for part in parts):
             continue
-        scores = [dto.part_scores(run_sheet, point, part) for part in definition.parts]
-        samples = dto.resampled(definition, [scores])[:, 0]
-        interval = bootstrap.interval(samples)
-        n = sum(len(one.ids) for one in scores)
+        found = jackknife(dto.distance_sums(run_sheet, point, definition))
         value = float(definition.distance(np.array([part["value"] for part in parts if part])))
-        measured = {"value": value, "n": n, "stderr": float(np.nanstd(samples, ddof=1))}
+        estimate = found.estimate(lambda only: only) if found else Estimate(value)
+        measured = {"value": value, "n": estimate.n, "stderr": estimate.stderr}
         yield _row(point, dto.SLUG, definition.name, "", measured)
-        for end in ("low", "high"):
-            bound = {"value": getattr(interval, end), "n": n}
-            yield _row(point, dto.SLUG, f"{definition.name}_{end}", "", bound)
+        half = estimate.half_width()
+        if half is not None:
+            for end, bound in (("low", max(value - half, 0)), ("high", min(value + half, 1))):
+                measured = {"value": float(bound), "n": estimate.n}
+                yield _row(point, dto.SLUG, f"{definition.name}_{end}", "", measured)
 
 
 def rate_rows(run_sheet: RunSheet, point: Checkpoint, rows: list[TableRow]) -> Iterator[TableRow]:

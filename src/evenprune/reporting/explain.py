@@ -180,8 +180,7 @@ def _again(run: Run, point: Checkpoint, quantity: Quantity, files: dict[str, Any
     if slug == dto.SLUG:
         for one in dto.definitions(run.sheet):
             if one.name == metric:
-                scores = [dto.part_scores(run.sheet, point, part) for part in one.parts]
-                return float(one.distance(dto.accuracies(scores)))
+                return dto.distance_sums(run.sheet, point, one).value
     if slug == "serving":
         for name, place, ratio in ratio_values(run.sheet, point):
             if (name, place) == (metric, category):

@@ -16,8 +16,7 @@ from ..base.reading import expected_form, iter_csv
 
 # Columns that hold a number or nothing.
 NUMBERS = (
-    "value", "n", "stderr", "printed", "diff", "ci_low", "ci_high", "cluster_low", "cluster_high",
-    "p_t", "p_holm",
+    "value", "n", "stderr", "printed", "units", "changed", "diff", "p", "p_holm",
 )  # fmt: skip
 KEY = 8  # columns that name a row, the first ones of both files
 

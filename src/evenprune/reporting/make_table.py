@@ -2,7 +2,7 @@
 
 Column groups have the paper's colours (perplexity, performance, fairness, DTO). What is bold
 follows the paper; each table says it beneath. A dagger says that Debias-SparseGPT improves on
-SparseGPT with p < 0.01 by the paired t-test on items, a double dagger that the calibration pairs
+SparseGPT with p < 0.01 by a paired t-test, a double dagger that the calibration pairs
 are the test's own data; such values are neither tested nor bold. A table whose numbers the paper
 prints too has a second one beneath it, of ours, the paper's and the differences; its CSV has the
 same.

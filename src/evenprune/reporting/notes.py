@@ -46,8 +46,8 @@ def notes(
     if any(cell.dagger for cell in cells):
         heads = ", ".join(dict.fromkeys(field.column.head for field in tested))
         sentences.append(
-            "†: improvement of Debias-SparseGPT over SparseGPT with p < 0.01 by the paired "
-            f"t-test on items, not corrected for several tests (tested: {heads})."
+            "†: improvement of Debias-SparseGPT over SparseGPT with p < 0.01 by a paired "
+            f"t-test over clusters of items, not corrected for several tests (tested: {heads})."
         )
     if any(cell.in_calibration for cell in cells):
         sentences.append(

@@ -11,6 +11,8 @@ from ..base.errors import UserError
 from ..base.reading import expected_form
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
+from ..stats.inference import Estimate
+from ..stats.paired import least_p
 from .frames import read_frame
 from .significance import DENSE, MEAN, METHOD
 
@@ -165,7 +167,7 @@ class Significance:
 
     def __init__(self, path: Path) -> None:
         key = ["model", "method", "regime", "calibration", "seed", "benchmark", "metric"]
-        values = ["n", "diff", "ci_low", "ci_high", "cluster_low", "cluster_high", "p_t", "p_holm"]
+        values = ["n", "units", "changed", "diff", "stderr", "p", "p_holm"]
         tests = read_frame(path, [*key, *values, "against"])
         self._tests, self._dense = (
             tests[tests["against"] == name]
@@ -193,32 +195,26 @@ class Significance:
         """Return (difference to sparsegpt, p) of a grid point, None where nothing was tested."""
         seed = str(group.seeds[0]) if len(group.seeds) == 1 else MEAN
         row = self._row(group, seed, benchmark, metric)
-        if row is None or row["diff"] is None or row["p_t"] is None:
+        if row is None or row["diff"] is None or row["p"] is None:
             return None
-        return row["diff"], row["p_t"]
+        return row["diff"], row["p"]
 
-    def difference(
-        self, group: Group, benchmark: str, metric: str
-    ) -> tuple[float, float, int] | None:
-        """Return (difference to sparsegpt, its standard error, n), None where nothing was tested.
+    def difference(self, group: Group, benchmark: str, metric: str) -> Estimate | None:
+        """Return the difference to sparsegpt, None where nothing was tested.
 
-        The error is that of the 95 % bootstrap interval, the clustered one where there is one,
-        as if it were normal; with several calibration seeds that over seeds is added to it.
+        With several calibration seeds the error over seeds is added to it.
         """
         seeds = [str(seed) for seed in group.seeds]
-        row = self._row(group, seeds[0] if len(seeds) == 1 else MEAN, benchmark, metric)
-        if row is None or row["diff"] is None or row["n"] is None:
+        row: Any = self._row(group, seeds[0] if len(seeds) == 1 else MEAN, benchmark, metric)
+        if row is None or row["stderr"] is None:
             return None
-        kind = "ci" if row["cluster_low"] is None else "cluster"
-        low, high = row[f"{kind}_low"], row[f"{kind}_high"]
-        if low is None or high is None:
-            return None
-        stderr = (high - low) / (2 * statistics.NormalDist().inv_cdf(0.975))
+        stderr = row["stderr"]
         if len(seeds) > 1:
             single = [self._row(group, seed, benchmark, metric) for seed in seeds]
             values: list[Any] = [one["diff"] for one in single if one is not None]
             stderr = math.hypot(stderr, statistics.stdev(values) / math.sqrt(len(values)))
-        return row["diff"], stderr, int(row["n"])
+        least = least_p(int(row["changed"]))
+        return Estimate(row["diff"], stderr, int(row["n"]), int(row["units"]) - 1, least)
 
 
 def dense_group(run_sheet: RunSheet, model: str) -> Group | None:

@@ -2,21 +2,21 @@
 
 The column ``against`` says which question a row answers: ``method``, a debiasing method against
 the same pruning without the debiasing, or ``dense``, a pruned checkpoint against its dense model
-(headline metrics only).
+(headline metrics only, which the table ``answer`` reads).
 
 One row per model, method, regime, calibration, seed and benchmark: the items that both
-checkpoints answered are paired, ``diff`` is the candidate's mean score minus the
-baseline's on the scale of results.csv. The baseline (``counterpart``) of a debiasing method is the
-same pruning without the debiasing: SparseGPT with the same options, refitted against refitted, or
-another solver where the method has one. With several calibration seeds a row ``mean``
-tests the items' scores averaged over the seeds. The benchmark ``dto`` has the differences of
-the distances to the optimum, with paired bootstrap intervals and no test. Of a share of stereotypes
-the t-test is of the distance to one half, which tables announce. A benchmark that
-shares its data with the calibration pairs is not tested (``grids.in_calibration``).
-``p_holm`` is corrected over the family of the row (``tests``); ``family_low`` and
-``family_high`` are the t interval of ``diff`` corrected alike, by Bonferroni over that family: what
-excludes 0 has p_holm < 0.05 (but for shares of stereotypes on both
-sides of one half). All other intervals and p-values are of one test.
+checkpoints answered are paired, ``diff`` is the candidate's value minus the baseline's on the scale
+of results.csv. The baseline (``counterpart``) of a debiasing method is the same pruning without the
+debiasing: SparseGPT with the same options, refitted against refitted, or another solver where the
+method has one. With several calibration seeds a row ``mean`` tests the items' scores averaged over
+the seeds. The benchmark ``dto`` has the distances to the optimum. A benchmark that shares its data
+with the calibration pairs is not tested (``grids.in_calibration``).
+
+``stderr``, ``low``, ``high`` and ``p`` are those of ``stats.paired``, over ``units``: clusters of
+items, or items, of which ``changed`` differ. ``p`` is of what tables announce: how much better the
+candidate is, of a share of stereotypes how much nearer to one half. ``p_holm`` is corrected over
+the family of the row (``tests``); ``family_low`` and ``family_high`` are the interval of ``diff``
+corrected alike, by Bonferroni over that family.
 """
 
 import dataclasses
@@ -33,17 +33,18 @@ from ..plan.config import Benchmark
 from ..plan.facts import DENSE, METHODS, NO_CALIBRATION, is_calibrated
 from ..plan.grids import Checkpoint, benchmarks_of, in_calibration, method_options
 from ..plan.run_sheet import RunSheet, has_paper_form
-from ..stats import bootstrap, inference
-from ..stats.directions import BEST_AT, direction
+from ..stats import inference
+from ..stats.directions import gain
+from ..stats.inference import Estimate
 from ..stats.measures import ITEM_SCORES
-from ..stats.scores import Scores, average, require_same_items
+from ..stats.paired import Sums, average, jackknife
 from . import dto
 from .frames import make_frame
 
 COLUMNS = (
     "model", "method", "baseline", "regime", "calibration", "seed", "benchmark", "metric",
-    "n", "wins", "losses", "diff", "ci_low", "ci_high", "cluster_low", "cluster_high",
-    "t", "p_t", "p_mcnemar", "p_holm", "stderr", "family_low", "family_high", "against",
+    "n", "units", "changed", "wins", "losses", "diff", "stderr", "low", "high", "p", "p_holm",
+    "family_low", "family_high", "against",
 )  # fmt: skip
 METHOD = "method"  # in the column against; the other one is DENSE
 # Compared with the same pruning without the debiasing.
@@ -54,60 +55,41 @@ STEREOSET_PARTS = ("lms", "ss")
 
 
 class Question(NamedTuple):
-    """What is compared: the name of the row, whose scores are read, and what is made of them."""
+    """What is compared: the name of the row, its task, and whose items are read for it."""
 
     benchmark: str
     metric: str
+    task: str
     parts: Sequence[dto.Component]
-    test: Callable[[Sequence[Scores], Sequence[Scores]], dict[str, Any]]
+    joined: Callable[[Sequence[Sums]], Sums]
 
 
-def compare(candidate: Scores, baseline: Scores, best: float | None = None) -> dict[str, Any]:
+def compare(candidate: Sums, baseline: Sums, task: str, metric: str) -> dict[str, Any]:
     """Return the test columns for two checkpoints' scores on the same items.
 
-    ``best`` is where the metric is best, None for one that is best high or low: the t-test is then
-    of the distance to it.
-
-    An item that either leaves undecided (NaN) is not compared; without any other there is only
-    ``n`` = 0. Wins, losses and McNemar only for 0/1 scores. Raises UserError when the items
-    differ.
+    An item that either leaves undecided is not compared; without any other there is only
+    ``n`` = 0. Wins and losses only for 0/1 scores. Raises UserError when the items differ.
     """
-    require_same_items(candidate, baseline)
-    decided = np.isfinite(candidate.values) & np.isfinite(baseline.values)
-    if not decided.any():
+    found = jackknife(candidate, baseline)
+    if found is None:
         return {"n": 0}
-    candidate, baseline = candidate.only(decided), baseline.only(decided)
-    difference = candidate.values - baseline.values
-    several = difference.size > 1
-    both = [candidate.values, baseline.values]
-    if best is not None and len({bool(values.mean() < best) for values in both}) > 1:
-        # On one side of it the difference of the distances is that of the means.
-        both = [best - one if one.mean() < best else one - best for one in both]
-    t, p = inference.paired_t(*both) if several else (0.0, 1.0)
+    difference = found.estimate()
     row: dict[str, Any] = {
-        "n": difference.size,
-        "diff": float(difference.mean()),
-        "t": t,
-        "p_t": p,
-        "stderr": inference.standard_error(difference) if several else None,
+        "n": found.n,
+        "units": found.units,
+        "changed": found.changed,
+        "diff": difference.value,
+        "stderr": difference.stderr,
+        "p": found.estimate(functools.partial(gain, task, metric)).p(),
     }
-    if np.isin(difference, (-1, 0, 1)).all():
-        row["wins"], row["losses"] = int((difference > 0).sum()), int((difference < 0).sum())
-        row["p_mcnemar"] = inference.mcnemar_exact(row["wins"], row["losses"])
-    return row | _intervals(
-        candidate.clusters is not None,
-        lambda clustered: bootstrap.means(
-            difference, *(candidate.units if clustered else (None, candidate.strata))
-        ),
-    )
-
-
-def _intervals(clustered: bool, draw: Callable[[bool], bootstrap.Array]) -> dict[str, float]:
-    """Return the columns of the interval over items, and of that over clusters if there are any."""
-    row = {}
-    for prefix, by_cluster in (("ci", False), ("cluster", True))[: 1 + clustered]:
-        found = bootstrap.interval(draw(by_cluster))
-        row[f"{prefix}_low"], row[f"{prefix}_high"] = found.low, found.high
+    half = difference.half_width()
+    if half is not None:
+        row |= {"low": difference.value - half, "high": difference.value + half}
+    if len(candidate.measure.terms) == 1:
+        change = (candidate.parts - baseline.parts)[:, 0]
+        change = change[np.isfinite(change)]
+        if np.isin(change, (-1, 0, 1)).all():
+            row |= {"wins": int((change > 0).sum()), "losses": int((change < 0).sum())}
     return row
 
 
@@ -175,40 +157,14 @@ def questions(run_sheet: RunSheet, against: str) -> list[Question]:
         names = metrics_of(run_sheet, slug, entry)
         for name in names[:1] if against == DENSE else names:
             if (entry.task, name) in ITEM_SCORES:
-                best = BEST_AT.get(direction(entry.task, name))
-                test = functools.partial(_compare_first, best=best)
-                found.append(Question(slug, name, (dto.Component(slug, name),), test))
+                part = dto.Component(slug, name)
+                found.append(Question(slug, name, entry.task, (part,), lambda parts: parts[0]))
     if against == METHOD:
         found += [
-            Question(dto.SLUG, one.name, one.parts, functools.partial(compare_dto, one))
+            Question(dto.SLUG, one.name, dto.SLUG, one.parts, one.joined)
             for one in dto.definitions(run_sheet)
         ]
     return found
-
-
-def _compare_first(
-    candidate: Sequence[Scores], baseline: Sequence[Scores], best: float | None
-) -> dict[str, Any]:
-    return compare(candidate[0], baseline[0], best)
-
-
-def compare_dto(
-    definition: dto.Definition,
-    candidate: Sequence[Scores],
-    baseline: Sequence[Scores],
-) -> dict[str, Any]:
-    """Return the columns n, diff and intervals for the distances of two checkpoints.
-
-    Both have the scores of the definition's two parts. The interval is the percentile one of
-    the paired differences in each bootstrap sample. Raises UserError when the items differ.
-    """
-    both = [candidate, baseline]
-    ours, theirs = (float(definition.distance(dto.accuracies(scores))) for scores in both)
-    row = {"n": sum(len(one.ids) for one in candidate), "diff": ours - theirs}
-    return row | _intervals(
-        dto.is_clustered(candidate),
-        lambda clustered: np.subtract(*dto.resampled(definition, both, clustered).T),
-    )
 
 
 def tests(run_sheet: RunSheet) -> pd.DataFrame:
@@ -221,7 +177,7 @@ def tests(run_sheet: RunSheet) -> pd.DataFrame:
     not compared.
     """
     # A dense model is the other half of many pairs, and comes again and again.
-    read = functools.lru_cache(maxsize=64)(functools.partial(dto.part_scores, run_sheet))
+    read = functools.lru_cache(maxsize=64)(functools.partial(dto.part_sums, run_sheet))
     own = {point: clean_benchmarks(run_sheet, point) for point in run_sheet.files}
     asked = {METHOD: pairs(run_sheet), DENSE: dense_pairs(run_sheet)}
     progress = Progress(sum(map(len, asked.values())), "paired tests")
@@ -243,30 +199,30 @@ def tests(run_sheet: RunSheet) -> pd.DataFrame:
                 needed = {part.benchmark for part in question.parts}
                 tested = {
                     str(pair[0].seed): [
-                        [read(one, part) for part in question.parts] for one in pair
+                        question.joined([read(one, part) for part in question.parts])
+                        for one in pair
                     ]
                     for pair in members
                     if all(needed <= own[one] for one in pair)
                 }
                 if len(tested) > 1:
-                    # By checkpoint of the pair, by part, over the seeds.
-                    tested[MEAN] = [
-                        [average(list(part)) for part in zip(*one, strict=True)]
-                        for one in zip(*tested.values(), strict=True)
-                    ]
-                for seed, both in tested.items():
+                    tested[MEAN] = [average(one) for one in zip(*tested.values(), strict=True)]
+                for seed, (ours, theirs) in tested.items():
                     cell = {"benchmark": question.benchmark, "metric": question.metric}
-                    rows.append({**head, "seed": seed, **cell, **question.test(*both)})
+                    columns = compare(ours, theirs, question.task, question.metric)
+                    rows.append({**head, "seed": seed, **cell, **columns})
             progress.update(len(members))
     frame = make_frame(rows, COLUMNS)
     headlines = {slug: run_sheet.headline(slug) for slug in run_sheet.benchmarks()}
-    family = (frame["metric"] == frame["benchmark"].map(headlines)) & frame["p_t"].notna()
+    family = (frame["metric"] == frame["benchmark"].map(headlines)) & frame["p"].notna()
     methods = frame["method"].map(run_sheet.base_method)
     for _, one in frame[family].groupby([methods, frame["seed"], frame["against"]]):
-        frame.loc[one.index, "p_holm"] = pd.Series(inference.holm(one["p_t"].to_dict()))
-        half = inference.family_half_width(one["stderr"], one["n"], len(one))
-        frame.loc[one.index, "family_low"] = one["diff"] - half
-        frame.loc[one.index, "family_high"] = one["diff"] + half
+        frame.loc[one.index, "p_holm"] = pd.Series(inference.holm(one["p"].to_dict()))
+        for row in one.itertuples():
+            difference = Estimate(row.diff, row.stderr, row.n, row.units - 1)
+            half = difference.half_width(tests=len(one)) or 0.0
+            ends = [row.diff - half, row.diff + half]
+            frame.loc[row.Index, ["family_low", "family_high"]] = ends
     return frame
 
 

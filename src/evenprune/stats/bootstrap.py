@@ -1,79 +1,14 @@
-"""The bootstrap: items or clusters within strata, and worlds with their clusters."""
+"""The bootstrap over worlds and the clusters within them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .inference import Interval
+
 Array = NDArray[np.float64]
 RESAMPLES = 10_000  # samples where none are asked for
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A confidence interval."""
-
-    low: float
-    high: float
-
-
-def ratios(
-    values: ArrayLike,
-    weights: ArrayLike,
-    clusters: Sequence[str] | None = None,
-    strata: Sequence[str] | None = None,
-    resamples: int | None = None,
-    seed: int = 0,
-) -> Array:
-    """Return sum(values) / sum(weights) of bootstrap samples by column, (resamples, columns).
-
-    ``values`` and ``weights`` are (n, columns); a sample draws rows, the same ones for all
-    columns. With ``clusters`` (n labels) whole clusters are drawn; with ``strata`` (n labels)
-    rows are drawn within each stratum, whose sizes stay fixed. Units with the same sums are
-    exchangeable, so their multiplicities are drawn at once from a multinomial: the same
-    distribution as drawing units one by one, at the cost of the distinct units only. A
-    sample without weight in a column is NaN there. ``resamples`` is ``RESAMPLES`` by
-    default. Clusters or strata, not both.
-    """
-    resamples = RESAMPLES if resamples is None else resamples
-    both = np.concatenate((np.asarray(values, float), np.asarray(weights, float)), axis=1)
-    if clusters is not None:
-        _, index = np.unique(np.asarray(clusters), return_inverse=True)
-        both = np.column_stack([np.bincount(index, column) for column in both.T])
-    if strata is None:
-        groups = [np.arange(len(both))]
-    else:
-        _, index = np.unique(np.asarray(strata), return_inverse=True)
-        groups = [np.flatnonzero(index == k) for k in range(index.max() + 1)]
-    generator = np.random.default_rng(seed)
-    total = np.zeros((resamples, both.shape[1]))
-    for group in groups:
-        units, repeats = np.unique(both[group], axis=0, return_counts=True)
-        # 2**22 counts at a time bounds the memory at 32 MB.
-        chunk = max(1, 2**22 // len(units))
-        for start in range(0, resamples, chunk):
-            stop = min(start + chunk, resamples)
-            drawn = generator.multinomial(group.size, repeats / group.size, size=stop - start)
-            total[start:stop] += drawn @ units
-    sums, counts = np.hsplit(total, 2)
-    return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
-
-
-def means(
-    values: ArrayLike,
-    clusters: Sequence[str] | None = None,
-    strata: Sequence[str] | None = None,
-    resamples: int | None = None,
-    seed: int = 0,
-) -> Array:
-    """Return the means of ``resamples`` bootstrap samples of ``values`` (n,), shape (resamples,).
-
-    Clusters, strata and the default are as for ``ratios``.
-    """
-    column = np.asarray(values, float)[:, None]
-    options = (clusters, strata, resamples, seed)
-    return ratios(column, np.ones_like(column), *options)[:, 0]
 
 
 def interval(samples: ArrayLike, level: float = 0.95) -> Interval:

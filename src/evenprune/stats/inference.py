@@ -1,83 +1,71 @@
-"""Tests, intervals and the correction for their number, as pure functions.
+"""Intervals, tests and the correction for their number, as pure functions.
 
-Differences are candidate minus baseline, one entry an item. All probabilities are two-sided.
-Sources: the paired t-test is the paper's; Holm and the test of equivalence are statsmodels', exact
-McNemar is scipy's binomial test.
+All probabilities are two-sided. The test of equivalence and Wilson's interval are statsmodels'.
 """
 
-import gc
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import DescrStatsW
-
-from .bootstrap import Interval
 
 Key = TypeVar("Key", bound=Hashable)
 
 LEAST_P = 0.001  # smaller p-values are not written out
 
 
-def paired_t(candidate: ArrayLike, baseline: ArrayLike) -> tuple[float, float]:
-    """Return (t, p) of the paired t-test on two score vectors of shape (n,), n >= 2.
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval."""
 
-    The test that the paper's dagger stands for. Without any variance in the differences
-    the statistic is 0 (all equal, p = 1) or infinite (one constant difference, p = 0).
-    Raises ValueError on unequal lengths or fewer than two items.
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its standard error and number of items, None where unknown.
+
+    ``df`` are the error's degrees of freedom, None for as many as make it normal. ``least`` is the
+    smallest p-value that so few changes can give.
     """
-    a, b = np.asarray(candidate, float), np.asarray(baseline, float)
-    if a.shape != b.shape or a.ndim != 1 or a.size < 2:
-        raise ValueError(f"expected two vectors of one length >= 2, got {a.shape} and {b.shape}")
-    difference = a - b
-    if np.all(difference == difference[0]):
-        if difference[0] == 0:
-            return 0.0, 1.0
-        return math.copysign(math.inf, difference[0]), 0.0
-    result = stats.ttest_rel(a, b)
-    return float(result.statistic), float(result.pvalue)
 
+    value: float
+    stderr: float | None = None
+    n: int | None = None
+    df: int | None = None
+    least: float = 0.0
 
-def standard_error(differences: ArrayLike) -> float:
-    """Return the standard error of the mean of paired differences, shape (n,), n >= 2."""
-    values = np.asarray(differences, float)
-    return float(values.std(ddof=1) / math.sqrt(values.size))
+    def p(self, margin: float = 0.0) -> float | None:
+        """Return the two-sided p-value of ``value`` against -``margin``, None where unknown."""
+        lead = round(self.value + margin, 12)
+        if self.stderr is None:
+            return None
+        least = self.least if margin == 0 else 0.0
+        if self.stderr == 0:
+            return max(least, float(lead == 0))
+        return max(least, float(2 * stats.t.sf(abs(lead) / self.stderr, self.df or math.inf)))
 
-
-def family_half_width(
-    stderr: ArrayLike, n: ArrayLike, tests: int, level: float = 0.95
-) -> NDArray[np.float64]:
-    """Return half the widths of t intervals that together hold with at least ``level``.
-
-    ``stderr`` and ``n`` are of paired differences, (k,); Bonferroni over ``tests`` tests.
-    """
-    tail = (1 - level) / tests / 2
-    return np.asarray(stats.t.isf(tail, np.asarray(n, float) - 1)) * np.asarray(stderr, float)
-
-
-def mcnemar_exact(wins: int, losses: int) -> float:
-    """Return the p-value of the exact McNemar test: binomial(b + c, 1/2) on the wins."""
-    if wins + losses == 0:
-        return 1.0
-    return float(stats.binomtest(wins, wins + losses, 0.5).pvalue)
+    def half_width(self, level: float = 0.95, tests: int = 1) -> float | None:
+        """Return half the interval that holds with ``level`` for all of so many tests at once."""
+        if self.stderr is None:
+            return None
+        return float(stats.t.isf((1 - level) / tests / 2, self.df or math.inf)) * self.stderr
 
 
 def holm(p_values: Mapping[Key, float | None]) -> dict[Key, float]:
     """Return Holm's step-down adjusted p-values of what has one."""
     known = {key: p for key, p in p_values.items() if p is not None}
-    # multipletests collects garbage at every call, 0.1 to 0.4 s beside loaded libraries: what
-    # lives now is kept out of that.
-    gc.freeze()
-    try:
-        return dict(zip(known, multipletests([*known.values()], method="holm")[1].tolist()))
-    finally:
-        gc.unfreeze()
+    order = sorted(known, key=known.__getitem__)
+    steps = np.arange(len(order), 0, -1)
+    adjusted = np.maximum.accumulate(np.array([known[key] for key in order]) * steps)
+    found = dict(zip(order, np.minimum(adjusted, 1.0).tolist()))
+    return {key: found[key] for key in known}
 
 
 def student(values: ArrayLike) -> tuple[Interval, float]:
@@ -93,7 +81,8 @@ def sign_test(differences: ArrayLike) -> tuple[int, int, int, float]:
     """Return (wins, ties, losses, p) of the exact sign test over configurations."""
     values = np.asarray(differences, float)
     wins, losses = int((values > 0).sum()), int((values < 0).sum())
-    return wins, int((values == 0).sum()), losses, mcnemar_exact(wins, losses)
+    p = float(stats.binomtest(wins, wins + losses, 0.5).pvalue) if wins + losses else 1.0
+    return wins, int((values == 0).sum()), losses, p
 
 
 def wilson(count: int, n: int, level: float = 0.95) -> Interval:

@@ -84,6 +84,7 @@ class Measure:
 
     terms: tuple[Term, ...]
     combine: Callable[[Values], Values] = lambda ratios: ratios[..., 0]
+    bounds: tuple[float, float] = (0.0, 1.0)  # no value lies outside
 
     def columns(self, rows: Sequence[Row]) -> tuple[Values, Values]:
         """Return the terms' values and weights of items, both (n, terms)."""
@@ -98,8 +99,13 @@ class Measure:
     def value_of(self, sums: Values, weights: Values) -> float | None:
         """Return the metric of ``columns``."""
         decided = np.isfinite(sums).all(axis=1)
-        total, count = sums[decided].sum(axis=0), weights[decided].sum(axis=0)
-        return float(self.combine(total / count)) if count.all() else None
+        found = float(self.of(sums[decided].sum(axis=0), weights[decided].sum(axis=0)))
+        return found if math.isfinite(found) else None
+
+    def of(self, sums: Values, weights: Values) -> Values:
+        """Return the metric of sums and weights over items, (..., terms); NaN without weight."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.combine(sums / weights)
 
 
 def _term(score: Score) -> Term:

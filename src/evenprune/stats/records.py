@@ -30,3 +30,10 @@ def read_records(path: Path, fields: Sequence[str] = ("item_id",)) -> list[Recor
 def first_part(records: Sequence[Record]) -> list[Record]:
     """Return the records of the first category: the first protocol of perplexity's."""
     return [one for one in records if one.get("category") == records[0].get("category")]
+
+
+def clusters(records: Sequence[Record]) -> tuple[str, ...] | None:
+    """Return the cluster of every item, None where not all items have one."""
+    if all(one.get("cluster") is not None for one in records):
+        return tuple(str(one["cluster"]) for one in records)
+    return None

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evenprune.plan.grids import Checkpoint
-from evenprune.stats.bootstrap import RESAMPLES, Interval, interval, resampled_sums, two_sided_p
-from evenprune.stats.inference import holm, student
+from evenprune.stats.bootstrap import RESAMPLES, interval, resampled_sums, two_sided_p
+from evenprune.stats.inference import Interval, holm, student
 
 from .contrasts import Contrast
 from .measures import FIELDS, NUMBERS, Array, Number

@@ -1,18 +1,23 @@
 """How the paper's claims are compared: builders of their comparisons."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ...plan.tasks import FACTS
+from ...stats.inference import Estimate
 from .. import mask_diffs
 from ..labels import METHOD_LABELS
-from .comparison import (
+from .numbers import (
+    BASE,
     CHANCE_BAND,
     LABELS,
     MARGINS,
+    OURS,
     RELATIVE_MARGIN,
     Comparison,
+    Numbers,
+    RunNumbers,
     better,
     closer,
     compare,
@@ -20,70 +25,55 @@ from .comparison import (
     point_label,
     unit_of,
 )
-from .numbers import BASE, OURS, Estimate, Numbers, RunNumbers
 
 REGIMES = ("u25", "u50", "1of4", "2of4")
 
 
 def versus_sparsegpt(
+    numbers: Numbers,
     names: Sequence[str],
     regimes: Sequence[str],
     calibration: str = "ss",
     baselines: Sequence[str] = (BASE,),
     margins: bool = False,
-) -> Callable[[Numbers], list[Comparison]]:
-    """Return a builder of "Debias-SparseGPT is better (or not worse) than the baselines"."""
-
-    def build(numbers: Numbers) -> list[Comparison]:
-        found = []
-        for model in numbers.models():
-            for regime in regimes:
-                ours = (model, OURS, regime, calibration)
-                for base in baselines:
-                    theirs = {
-                        "dense": (model, "dense", "dense", "none"),
-                        "magnitude": (model, "magnitude", regime, "none"),
-                    }.get(base, (model, base, regime, calibration))
-                    for name in names:
-                        margin = MARGINS[unit_of(name)] if margins else 0.0
-                        against = f"vs {METHOD_LABELS[base]}"
-                        found += compare(numbers, ours, theirs, name, against, margin)
-        return found
-
-    return build
+) -> list[Comparison]:
+    """Compare Debias-SparseGPT with the baselines: is it better (or not worse)?"""
+    found = []
+    for model in numbers.models():
+        for regime in regimes:
+            ours = (model, OURS, regime, calibration)
+            for base in baselines:
+                theirs = {
+                    "dense": (model, "dense", "dense", "none"),
+                    "magnitude": (model, "magnitude", regime, "none"),
+                }.get(base, (model, base, regime, calibration))
+                for name in names:
+                    margin = MARGINS[unit_of(name)] if margins else 0.0
+                    against = f"vs {METHOD_LABELS[base]}"
+                    found += compare(numbers, ours, theirs, name, against, margin)
+    return found
 
 
 def versus_calibration(
-    names: Sequence[str], ours: str, base: str, methods: Sequence[str], margins: bool = False
-) -> Callable[[Numbers], list[Comparison]]:
-    """Return a builder of "at 2:4 one calibration is better (or not worse) than another"."""
-
-    def build(numbers: Numbers) -> list[Comparison]:
-        return [
-            comparison
-            for model in numbers.models()
-            for method in methods
-            for name in names
-            for comparison in compare(
-                numbers, (model, method, "2of4", ours), (model, method, "2of4", base), name,
-                f"vs {numbers.calibration(base)} ({METHOD_LABELS[method]})",
-                MARGINS[unit_of(name)] if margins else 0.0,
-            )
-        ]  # fmt: skip
-
-    return build
-
-
-def versus_calibrations(
-    names: Sequence[str], pairs: Sequence[tuple[str, str]]
-) -> Callable[[Numbers], list[Comparison]]:
-    """Return a builder of "at 2:4 Debias-SparseGPT is better with the first calibration"."""
-    built = [versus_calibration(names, ours, base, (OURS,)) for ours, base in pairs]
-
-    def build(numbers: Numbers) -> list[Comparison]:
-        return [comparison for one in built for comparison in one(numbers)]
-
-    return build
+    numbers: Numbers,
+    names: Sequence[str],
+    pairs: Sequence[tuple[str, str]],
+    methods: Sequence[str] = (OURS,),
+    margins: bool = False,
+) -> list[Comparison]:
+    """Compare at 2:4 the first calibration of each pair with the second: is it better?"""
+    return [
+        comparison
+        for ours, base in pairs
+        for model in numbers.models()
+        for method in methods
+        for name in names
+        for comparison in compare(
+            numbers, (model, method, "2of4", ours), (model, method, "2of4", base), name,
+            f"vs {numbers.calibration(base)} ({METHOD_LABELS[method]})",
+            MARGINS[unit_of(name)] if margins else 0.0,
+        )
+    ]  # fmt: skip
 
 
 def dense_shift(numbers: Numbers) -> list[Comparison]:

@@ -1,0 +1,174 @@
+"""The one engine behind every printed difference: a metric on the same items, and its error.
+
+Units are clusters of items where the records have clusters, else items. The error of any number
+that follows from sums over items is the delete-one jackknife's over units: the number is computed
+again without each unit. Of a mean over items without clusters that is the standard error of the
+mean, so that the test is the paired t-test that the paper names. p-values and intervals are of
+Student's t with a degree of freedom less than there are units.
+
+With fewer than ``LEAST`` units nothing is tested. Units that do not differ between two checkpoints
+say nothing about the sign of a difference: of k that differ no exact test could give a p-value
+below 2^(1-k), and none is reported.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import block_diag
+
+from ..base.errors import UserError
+from ..base.reading import expected_form
+from .inference import Estimate
+from .measures import MEASURES, Measure
+from .records import Record, clusters, read_records
+
+Array = NDArray[np.float64]
+LEAST = 10  # units
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Sums:
+    """A metric of one checkpoint as sums over items, in file order: all that the engine needs.
+
+    ``parts`` (items, 2, terms) are values and weights. A value that is no number: this checkpoint
+    leaves the item undecided.
+    """
+
+    measure: Measure
+    ids: tuple[str, ...]
+    parts: Array
+    clusters: tuple[str, ...] | None = None
+
+    @property
+    def value(self) -> float | None:
+        """The metric of the decided items, None where it is undefined."""
+        return self.measure.value_of(self.parts[:, 0], self.parts[:, 1])
+
+
+def sums_of(measure: Measure, rows: Sequence[Record]) -> Sums:
+    """Return a metric of records as sums over items."""
+    ids = tuple(str(row["item_id"]) for row in rows)
+    return Sums(measure, ids, np.stack(measure.columns(rows), axis=1), clusters(rows))
+
+
+def read_sums(path: Path, task: str, metric: str) -> Sums:
+    """Return a metric of ``items.jsonl`` as sums; UserError for a file without an item of it."""
+    with expected_form(f"records with a score for {metric}", path, "evaluate again"):
+        found = sums_of(MEASURES[task, metric], read_records(path))
+    if not found.parts[:, 1].any():
+        raise UserError(
+            f"expected items with a score for {metric} in {path}, found none; evaluate again"
+        )
+    return found
+
+
+def require_same_items(several: Sequence[Sums]) -> None:
+    """Raise UserError unless all have the same items in the same order."""
+    for one in several:
+        if one.ids != several[0].ids:
+            raise UserError(
+                "expected checkpoints with the same items in the same order, got "
+                f"{len(several[0].ids)} and {len(one.ids)} items that differ; evaluate all again "
+                "with the same data and options"
+            )
+
+
+def average(several: Sequence[Sums]) -> Sums:
+    """Return the sums averaged over seeds; an item that one seed leaves undecided stays so."""
+    require_same_items(several)
+    mean = np.mean([one.parts for one in several], axis=0)
+    return dataclasses.replace(several[0], parts=mean)
+
+
+def joined(measure: Measure, parts: Sequence[Sums]) -> Sums:
+    """Return a metric whose terms are those of other metrics.
+
+    Metrics of the same items share them, and their clusters; those of others are put after them.
+    """
+    first = parts[0]
+    if all(one.ids == first.ids for one in parts):
+        columns = np.concatenate([one.parts for one in parts], axis=2)
+        return Sums(measure, first.ids, columns, first.clusters)
+    blocks = [block_diag(*(one.parts[:, k] for one in parts)) for k in (0, 1)]
+
+    def named(names: Iterable[Sequence[str]]) -> tuple[str, ...]:
+        return tuple(f"{k} {name}" for k, part in enumerate(names) for name in part)
+
+    ids, units = named(one.ids for one in parts), named(one.clusters or one.ids for one in parts)
+    return Sums(measure, ids, np.stack(blocks, axis=1), units)
+
+
+@dataclass(frozen=True)
+class Jackknife:
+    """A metric of checkpoints on the same ``n`` items, and the same without each unit.
+
+    ``values`` has one number a checkpoint, ``without`` (checkpoints, units) the numbers without
+    each unit; ``changed`` units are not the same in all checkpoints.
+    """
+
+    n: int
+    clustered: bool
+    changed: int
+    values: tuple[float, ...]
+    without: Array
+
+    @property
+    def units(self) -> int:
+        """How many clusters, or items, there are."""
+        return self.without.shape[1]
+
+    def estimate(self, compute: Callable[..., Any] = np.subtract) -> Estimate:
+        """Return a function of the checkpoints' values with its error, None for too few units."""
+        value = _exact(float(compute(*self.values)))
+        found = np.asarray(compute(*self.without), float)
+        if self.units < LEAST or not np.isfinite(found).all():
+            return Estimate(value, n=self.n)
+        stderr = math.sqrt((self.units - 1) * found.var())
+        return Estimate(value, _exact(stderr), self.n, self.units - 1, least_p(self.changed))
+
+
+def least_p(changed: int) -> float:
+    """Return the smallest p-value that units can give of which so many differ."""
+    return min(1.0, 2.0 ** (1 - changed))
+
+
+def _exact(number: float) -> float:
+    return 0.0 if abs(number) < ROUNDING else number
+
+
+def jackknife(*several: Sums) -> Jackknife | None:
+    """Return a metric of checkpoints with what its error follows from.
+
+    An item that one of them leaves undecided is left out for all. None where the metric is
+    undefined. Raises UserError where the items differ.
+    """
+    require_same_items(several)
+    measure, ids = several[0].measure, several[0].clusters or several[0].ids
+    parts = np.stack([one.parts for one in several], axis=1)  # items, checkpoints, 2, terms
+    used = np.isfinite(parts).all(axis=(1, 2, 3)) & parts[:, :, 1].any(axis=(1, 2))
+    if not used.any():
+        return None
+    _, index = np.unique(np.asarray(ids)[used], return_inverse=True)
+    flat = parts[used].reshape(int(used.sum()), -1)
+    by_unit = np.column_stack([np.bincount(index, column) for column in flat.T])
+    by_unit = by_unit.reshape(-1, *parts.shape[1:])
+    total = by_unit.sum(axis=0)
+    values = measure.of(total[:, 0], total[:, 1])
+    if not np.isfinite(values).all():
+        return None
+    rest = total - by_unit
+    changed = (by_unit != by_unit[:, :1]).any(axis=(1, 2, 3))
+    return Jackknife(
+        int(used.sum()),
+        several[0].clusters is not None,
+        int(changed.sum()),
+        tuple(values.tolist()),
+        measure.of(rest[:, :, 0], rest[:, :, 1]).T,
+    )

@@ -1,0 +1,216 @@
+"""The engine of paired differences: against closed forms, and how often it is wrong by chance."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from evenprune.base.errors import UserError
+from evenprune.stats.directions import gain
+from evenprune.stats.measures import MEASURES, Measure
+from evenprune.stats.paired import LEAST, Sums, average, jackknife, joined, read_sums, sums_of
+
+MEAN = Measure((lambda row: (row["value"], 1.0),))
+RUNS = 300  # without a true difference
+
+
+def scores(values, clusters=None, prefix="i"):
+    values = np.asarray(values, float)
+    parts = np.stack([values[:, None], np.ones((len(values), 1))], axis=1)
+    ids = tuple(f"{prefix}{k}" for k in range(len(values)))
+    return Sums(MEAN, ids, parts, None if clusters is None else tuple(map(str, clusters)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.floats(-9, 9), st.floats(-9, 9)), min_size=LEAST, max_size=60))
+def test_without_clusters_it_is_the_papers_paired_t_test(both):
+    ours, theirs = np.round(np.array(both), 3).T
+    found = jackknife(scores(ours), scores(theirs))
+    estimate = found.estimate()
+    assert estimate.value == pytest.approx((ours - theirs).mean(), abs=1e-9)
+    assert estimate.stderr == pytest.approx(stats.sem(ours - theirs), abs=1e-6)
+    if (ours - theirs).std() > 0.1:
+        p = max(stats.ttest_rel(ours, theirs).pvalue, min(1, 2.0 ** (1 - found.changed)))
+        assert estimate.p() == pytest.approx(p, abs=1e-6)
+
+
+def test_clusters_are_the_units():
+    """Ten clusters of ten equal items are as uncertain as ten items, not as a hundred."""
+    values = np.repeat(np.arange(10.0), 10)
+    clustered = jackknife(scores(values, np.arange(100) // 10), scores(np.zeros(100), range(100)))
+    assert (clustered.n, clustered.units, clustered.clustered) == (100, 10, True)
+    items = jackknife(scores(np.arange(10.0)), scores(np.zeros(10)))
+    assert clustered.estimate().stderr == pytest.approx(items.estimate().stderr)
+    alone = jackknife(scores(values), scores(np.zeros(100)))
+    assert clustered.estimate().stderr > 2.5 * alone.estimate().stderr
+
+
+def test_few_units_are_not_tested():
+    """Also where there are many items in them."""
+    ones, zeros = np.ones(90), np.zeros(90)
+    few, enough = (np.arange(90) % count for count in (LEAST - 1, LEAST))
+    found = jackknife(scores(ones, few), scores(zeros, few))
+    assert found.estimate().stderr is found.estimate().p() is None
+    assert jackknife(scores(ones, enough), scores(zeros, enough)).estimate().p() < 0.01
+
+
+def test_few_units_that_differ_are_no_proof():
+    """Four answers of 200 that all changed one way: no exact test would call that clear."""
+    after = np.r_[np.ones(4), np.zeros(196)]
+    found = jackknife(scores(after), scores(np.zeros(200)))
+    estimate = found.estimate()
+    assert estimate.half_width() < estimate.value
+    assert estimate.p() == 1 / 8
+    assert jackknife(scores(after), scores(after)).estimate().p() == 1
+
+
+def test_few_items_a_subject_do_not_make_the_interval_collapse():
+    """57 items of as many subjects: none of them varies within its subject."""
+    rows = [
+        [
+            {"item_id": str(k), "category": f"subject {k}", "correct": (k + shift) % 3 == 0}
+            for k in range(57)
+        ]
+        for shift in (0, 1)
+    ]
+    both = [sums_of(MEASURES["mmlu", "acc"], one) for one in rows]
+    found = jackknife(*both).estimate()
+    assert found.stderr > 0.08
+    assert found.p() > 0.5
+
+
+def test_undecided_items_are_left_out_of_both_and_of_every_seed():
+    first, second = [1.0, math.nan, *[1.0] * 10], [0.0, 1.0, *[1.0] * 10]
+    found = jackknife(scores(first), scores(second))
+    assert (found.n, found.values) == (11, (1.0, 10 / 11))
+    mean = average([scores(first), scores(second)])
+    assert np.isnan(mean.parts[1]).any()
+    assert mean.value == pytest.approx(10.5 / 11)
+    assert jackknife(scores([math.nan]), scores([1.0])) is None
+
+
+def test_other_items_are_refused():
+    with pytest.raises(UserError, match="same items"):
+        jackknife(scores([1, 0]), scores([1, 0], prefix="j"))
+    with pytest.raises(UserError, match="same items"):
+        average([scores([1, 0]), scores([1])])
+
+
+def test_a_file_without_the_metric_is_refused(tmp_path):
+    path = tmp_path / "items.jsonl"
+    path.write_text('{"item_id": "a", "condition": "ambig", "correct": true}\n')
+    assert read_sums(path, "bbq", "acc_amb").value == 1
+    with pytest.raises(UserError, match="found none"):
+        read_sums(path, "bbq", "acc_dis")
+    path.write_text('{"item_id": "a", "condition": "ambig", "correct": []}\n')
+    with pytest.raises(UserError, match="another form"):
+        read_sums(path, "bbq", "acc_amb")
+
+
+def test_a_metric_of_two_files_has_the_error_of_the_delta_method():
+    generator = np.random.default_rng(0)
+    parts = [flips(generator, 300, 0.6), flips(generator, 200, 0.4)]
+    distance = Measure(MEAN.terms * 2, lambda r: np.hypot(1 - r[..., 0], 1 - r[..., 1]))
+    found = jackknife(joined(distance, [scores(parts[0]), scores(parts[1], prefix="u")]))
+    gaps, errors = [1 - one.mean() for one in parts], [stats.sem(one) for one in parts]
+    value = math.hypot(*gaps)
+    estimate = found.estimate(lambda only: only)
+    assert (estimate.value, estimate.n) == (pytest.approx(value), 500)
+    delta = math.hypot(*(g * e for g, e in zip(gaps, errors))) / value
+    assert estimate.stderr == pytest.approx(delta, rel=0.01)
+
+
+def flips(generator, n, p):
+    return (generator.random(n) < p).astype(float)
+
+
+def test_the_interval_covers_the_difference():
+    generator = np.random.default_rng(0)
+    hits = 0
+    for _ in range(RUNS):
+        # 30 clusters whose members move together.
+        base = np.repeat(generator.random(30), 5)
+        ours, theirs = (generator.random(150) < base * share for share in (0.9, 0.6))
+        clusters = np.arange(150) // 5
+        found = jackknife(scores(ours, clusters), scores(theirs, clusters)).estimate()
+        hits += abs(found.value - 0.15) < found.half_width()
+    assert 0.92 < hits / RUNS < 0.98
+
+
+# Without a true difference. Pairs of models agree on most items, as pruned ones do.
+
+
+def likely(generator, n, p):
+    """Two models' 0/1 answers: each item is answered anew by both with a chance of a quarter."""
+    common = flips(generator, n, p)
+    again = generator.random((2, n)) < 0.25
+    return np.where(again, [flips(generator, n, p), flips(generator, n, p)], common)
+
+
+def accuracy(generator):
+    return [sums_of(MEASURES["mmlu", "acc"], rows(one)) for one in likely(generator, 300, 0.5)]
+
+
+def rows(values, **more):
+    return [
+        {"item_id": str(k), "correct": bool(value)} | {name: of[k] for name, of in more.items()}
+        for k, value in enumerate(values)
+    ]
+
+
+def mmlu(generator):
+    """One item a subject, whose difficulties differ."""
+    hard = generator.beta(1, 1, 57)
+    subjects = [f"s{k}" for k in range(57)]
+    both = (generator.random((2, 57)) < hard).astype(float)
+    return [sums_of(MEASURES["mmlu", "acc"], rows(one, category=subjects)) for one in both]
+
+
+def crows_pairs(generator):
+    """True 56 % against true 44 %: as far from one half."""
+    both = flips(generator, 400, 0.56), flips(generator, 400, 0.44)
+    return [sums_of(MEASURES["crows_pairs", "pct_stereotype"], rows(one)) for one in both]
+
+
+def bbq(generator, metric):
+    """40 clusters of four whose answers go together; ambiguous items, 2 is unknown."""
+    lean = np.repeat(generator.beta(2, 2, 40), 4)
+    common = np.repeat(generator.random(40), 4)
+    found = []
+    for _ in range(2):
+        shared = np.repeat(generator.random(40) < 0.5, 4)
+        draw = np.where(shared, common, generator.random(160))
+        pred = np.where(draw < lean * 0.5, 0, np.where(draw < 0.5, 1, 2))
+        more = {
+            "pred": pred.tolist(), "cluster": [f"c{k // 4}" for k in range(160)],
+            "condition": ["ambig"] * 160, "biased_idx": [0] * 160, "unknown_idx": [2] * 160,
+        }  # fmt: skip
+        found.append(sums_of(MEASURES["bbq", metric], rows(pred == 2, **more)))
+    return found
+
+
+CASES = {
+    "accuracy": (accuracy, "mmlu", "acc"),
+    "MMLU by subject": (mmlu, "mmlu", "acc"),
+    "CrowS-Pairs": (crows_pairs, "crows_pairs", "pct_stereotype"),
+    "BBQ, answers": (functools.partial(bbq, metric="acc_amb"), "bbq", "acc_amb"),
+    "BBQ, bias": (functools.partial(bbq, metric="s_amb"), "bbq", "s_amb"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_null_calibration(name):
+    """Of 300 pairs of models that do not differ at most 7 % get p < 0.05, 2 % a dagger."""
+    draw, task, metric = CASES[name]
+    generator, better = np.random.default_rng(1), functools.partial(gain, task, metric)
+    tested = [jackknife(*draw(generator)).estimate(better) for _ in range(RUNS)]
+    p_values = np.array([one.p() for one in tested])
+    assert (p_values < 0.05).mean() <= 0.07
+    assert (p_values < 0.01).mean() <= 0.02
+    # The test is no stub: it does call some of them different.
+    assert (p_values < 0.15).any()
