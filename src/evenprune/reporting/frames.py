@@ -16,7 +16,7 @@ from ..base.reading import expected_form, iter_csv
 
 # Columns that hold a number or nothing.
 NUMBERS = (
-    "value", "n", "stderr", "printed", "units", "changed", "diff", "p", "p_holm",
+    "value", "n", "stderr", "printed", "units", "changed", "diff", "low", "high", "p", "p_holm",
 )  # fmt: skip
 KEY = 8  # columns that name a row, the first ones of both files
 

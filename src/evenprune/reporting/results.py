@@ -167,7 +167,7 @@ class Significance:
 
     def __init__(self, path: Path) -> None:
         key = ["model", "method", "regime", "calibration", "seed", "benchmark", "metric"]
-        values = ["n", "units", "changed", "diff", "stderr", "p", "p_holm"]
+        values = ["n", "units", "changed", "diff", "stderr", "low", "high", "p", "p_holm"]
         tests = read_frame(path, [*key, *values, "against"])
         self._tests, self._dense = (
             tests[tests["against"] == name]

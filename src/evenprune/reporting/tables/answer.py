@@ -112,8 +112,7 @@ def lines_of(run: Run, group: Group, fields: list[Field]) -> list[Line]:
         verdict, difference = NOT_TESTED, "–"
         if test and test["diff"] is not None:
             difference = column.show(test["diff"], True)
-            kept = "ci" if test["cluster_low"] is None else "cluster"
-            ends = [test[f"{kept}_{end}"] for end in ("low", "high")]
+            ends = [test["low"], test["high"]]
             if None not in ends:
                 difference += f" [{', '.join(column.show(end, True) for end in ends)}]"
             better = gain(task, field.quantity.metric, after.value, before.value) > 0
