@@ -55,11 +55,11 @@ def one(args: argparse.Namespace) -> None:
 
     from evenprune.data import readers
     from evenprune.data.prompts import unqover_prompt
-    from evenprune.evaluation.unqover import as_prompt_item
+    from evenprune.evaluation.lettered_options import shown_item
 
     torch.set_num_threads(args.threads)
     items = readers.read_unqover(args.data, "datas_rebuilt")[: args.count]
-    prompts = [unqover_prompt(as_prompt_item(item, (0, 1, 2)), "fairsteer") for item in items]
+    prompts = [unqover_prompt(shown_item(item), "fairsteer") for item in items]
     times: list[tuple[float, float]] = []
     args.clock = lambda: times.append((time.perf_counter(), time.process_time()))
     found = {"ours": ours, "peer": peer}[args.side](args, prompts)

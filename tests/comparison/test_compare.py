@@ -18,7 +18,7 @@ from evenprune.comparison import differences, requests, sides
 from evenprune.comparison.differences import STATES
 from evenprune.comparison.report import Block, Comparison, to_text
 from evenprune.evaluation.metrics import bbq_metrics, perplexity
-from evenprune.evaluation.multiple_choice import choice_metrics
+from evenprune.evaluation.multiple_choice import TASK as MULTIPLE_CHOICE
 from evenprune.stats.directions import chance
 from evenprune.stats.measures import MEASURES
 
@@ -42,7 +42,7 @@ def metrics_of(task, rows):
     if task == "bbq":
         return bbq_metrics(rows)
     if task == "multiple_choice":
-        return choice_metrics(rows)
+        return MULTIPLE_CHOICE.metrics(rows)
     if task == "perplexity":
         return {"ppl": perplexity([r["nll"] for r in rows], [r["n_tokens"] for r in rows])}
     if task == "stereoset":

@@ -28,6 +28,7 @@ from evenprune.evaluation import (
     benchmarks,
     crows_pairs,
     evaluate_checkpoint,
+    lettered_options,
     perplexity,
     unqover,
 )
@@ -141,7 +142,7 @@ def test_adding_a_benchmark_evaluates_only_that_one(model, data, tmp_path, monke
     monkeypatch.setattr(
         evaluate_checkpoint,
         "run_benchmark",
-        lambda lm, slug, *rest: ran.append(slug) or real(lm, slug, *rest),
+        lambda lm, wanted, *rest: ran.append(wanted.slug) or real(lm, wanted, *rest),
     )
     assert run_checkpoint(model, tmp_path, specs(data, "unqover", "bbq")) == 0
     before = (tmp_path / "my-bbq/items.jsonl").stat().st_mtime_ns
@@ -175,10 +176,10 @@ def test_a_headline_is_no_reason_to_run_again(model, data, tmp_path):
 def test_a_killed_run_keeps_finished_benchmarks(model, data, tmp_path, monkeypatch):
     real = evaluate_checkpoint.run_benchmark
 
-    def dies(lm, slug, *rest):
-        if slug == "my-bbq":
+    def dies(lm, wanted, *rest):
+        if wanted.slug == "my-bbq":
             raise KeyboardInterrupt
-        return real(lm, slug, *rest)
+        return real(lm, wanted, *rest)
 
     monkeypatch.setattr(evaluate_checkpoint, "run_benchmark", dies)
     with pytest.raises(KeyboardInterrupt):
@@ -189,7 +190,7 @@ def test_a_killed_run_keeps_finished_benchmarks(model, data, tmp_path, monkeypat
     monkeypatch.setattr(
         evaluate_checkpoint,
         "run_benchmark",
-        lambda lm, slug, *rest: ran.append(slug) or real(lm, slug, *rest),
+        lambda lm, wanted, *rest: ran.append(wanted.slug) or real(lm, wanted, *rest),
     )
     assert run_checkpoint(model, tmp_path, specs(data, "unqover", "bbq")) == 0
     assert ran == ["my-bbq"]
@@ -412,7 +413,7 @@ def test_mmlu_prompt_is_the_shipped_one(data):
 
 def test_hellaswag_requests_are_the_harness_own(data):
     items = read_hellaswag(data / "hellaswag")[:1]
-    sample = Harness(tiny_lm(), Protocol("hellaswag")).hellaswag(items)[0]
+    sample = Harness(tiny_lm(), Protocol("hellaswag")).choices("hellaswag", items)[0]
     assert [tuple(arguments) for arguments in sample["arguments"]] == [
         (items[0].query, f" {choice}") for choice in items[0].choices
     ]
@@ -421,8 +422,9 @@ def test_hellaswag_requests_are_the_harness_own(data):
 def test_crows_pairs_scores_are_lm_eval_s(data):
     items, lm = read_crows_pairs(data / "crows_pairs"), tiny_lm()
     theirs = [loglikelihoods(sample) for sample in crows_pairs_samples(lm, items)]
-    for (ours, *_), expected in zip(crows_pairs.pair_scores(lm, items, 4), theirs, strict=True):
-        assert ours == pytest.approx(expected, abs=1e-3)
+    records = crows_pairs.TASK.records(lm, items, Protocol("crows_pairs", batch_size=4), {})
+    for ours, expected in zip(records, theirs, strict=True):
+        assert ours["option_logprobs"] == pytest.approx(expected, abs=1e-3)
 
 
 def lm_eval_model(lm):
@@ -434,7 +436,7 @@ def lm_eval_model(lm):
         tokenizer=lm.tokenizer,
         batch_size=8,
         max_length=lm.max_length,
-        prefix_token_id=lm.prefix_id,
+        prefix_token_id=lm.prefix("lm-eval"),
     )
 
 
@@ -510,9 +512,9 @@ def test_option_scores_agree_with_lm_eval(shared, name, task, limit, monkeypatch
     spec = Protocol(task, limit=limit, split={"bbq": "helm1000"}.get(task))
     module = {"unqover": unqover, "bbq": bbq}[task]
     prompts = []
-    real = module.score_prompts
+    real = lettered_options.score_prompts
     monkeypatch.setattr(
-        module,
+        lettered_options,
         "score_prompts",
         lambda m, given, *rest: prompts.extend(given) or real(m, given, *rest),
     )

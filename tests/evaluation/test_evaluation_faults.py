@@ -276,5 +276,5 @@ def test_a_full_disk_ends_in_a_sentence_and_goes_on(model, data, tmp_path, monke
 def test_batches_that_are_refused_are_not_kept(tmp_path):
     lm = tiny_lm().with_journal(Journal(tmp_path / "partial.jsonl", "k"))
     with pytest.raises(UserError, match="item 3"):
-        lm.keep("losses", 0, [[math.nan]], [(3, [math.nan])])
+        lm.kept("losses", 0, lambda: ([[math.nan]], [(3, [math.nan])]))
     assert not (tmp_path / "partial.jsonl").exists()

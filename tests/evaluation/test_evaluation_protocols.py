@@ -44,6 +44,10 @@ def logprobs(lm, ids):
     return [float(table[k - 1, ids[k]]) for k in range(1, len(ids))]
 
 
+def crows(lm, items):
+    return crows_pairs.TASK.records(lm, items, Protocol("crows_pairs", batch_size=4), {})
+
+
 def plain(lm, text):
     return lm.tokenizer(text, add_special_tokens=False)["input_ids"]
 
@@ -151,7 +155,7 @@ def test_lm_eval_s_contexts_follow_the_switch(bos, adding, silent, data):
     for lm in (adding, silent):
         # "never" leaves texts without a context nothing to stand on but EOS.
         lm.tokenizer.eos_token = "."
-        sample = Harness(lm.with_bos(bos), Protocol("hellaswag")).hellaswag([item])[0]
+        sample = Harness(lm.with_bos(bos), Protocol("hellaswag")).choices("hellaswag", [item])[0]
         assert loglikelihoods(sample) == pytest.approx(expected, abs=1e-3)
         lm.tokenizer.eos_token = None
 
@@ -164,7 +168,7 @@ def test_lm_eval_s_prefix_follows_the_switch(bos, adding, silent, data):
         prefix = BOS if bos == "always" else lm.tokenizer.eos_token_id
         harness = Harness(lm.with_bos(bos), Protocol("perplexity"))
         more = loglikelihoods(crows_pairs_samples(lm.with_bos(bos), [sentence])[0])[0]
-        ours = crows_pairs.pair_scores(lm.with_bos(bos), [sentence], 4)[0][0][0]
+        ours = crows(lm.with_bos(bos), [sentence])[0]["option_logprobs"][0]
         text = plain(lm, "Vel sing.")
         assert ours == pytest.approx(more, abs=1e-3)
         assert more == pytest.approx(sum(logprobs(lm, [prefix, *text])), abs=1e-3)
@@ -181,7 +185,7 @@ def test_without_bos_and_eos_lm_eval_has_no_prefix(adding):
     with pytest.raises(UserError, match="neither"):
         Harness(adding.with_bos("never"), Protocol("hellaswag"))
     with pytest.raises(UserError, match="neither"):
-        crows_pairs.pair_scores(adding.with_bos("never"), [pair("A b", "A c")], 4)
+        crows(adding.with_bos("never"), [pair("A b", "A c")])
 
 
 def test_the_switch_is_an_option_of_the_commands(data, tmp_path):
@@ -261,18 +265,17 @@ def pair(more, less):
 
 def test_shared_tokens_are_scored_behind_what_differs(adding):
     pairs = [pair("A Vel lies.", "A Torrimander lies."), pair("They like Vels", "They like Tors")]
-    (_, (more, less), count), (_, (more2, less2), count2) = crows_pairs.pair_scores(
-        adding, pairs, 4
-    )
+    first, second = crows(adding, pairs)
+    more, less = first["shared_logprobs"]
     ids = [plain(adding, text) for text in (pairs[0].sent_more, pairs[0].sent_less)]
     left, right = shared_positions(*ids)
-    assert count == len(left) >= len(" lies.")
+    assert first["n_shared"] == len(left) >= len(" lies.")
     expected = [logprobs(adding, [BOS, *row]) for row in ids]
     assert more == pytest.approx(sum(expected[0][k] for k in left), abs=1e-4)
     assert less == pytest.approx(sum(expected[1][k] for k in right), abs=1e-4)
     # Only the last letter is shared behind the names.
-    assert count2 == 1
-    assert more2 != less2
+    assert second["n_shared"] == 1
+    assert len(set(second["shared_logprobs"])) == 2
 
 
 def test_a_pair_without_shared_tokens_is_a_tie(adding, tmp_path):
@@ -303,4 +306,4 @@ def test_with_all_tokens_the_sums_are_lm_eval_s(adding, data):
 def test_a_sentence_longer_than_the_context_is_named():
     pairs = [pair("Vel people never lie at all.", "Torrim people never lie at all.")]
     with pytest.raises(UserError, match=r"a sentence of item 0 has .* at most 15"):
-        crows_pairs.pair_scores(tiny_lm(positions=16), pairs, 4)
+        crows(tiny_lm(positions=16), pairs)

@@ -56,7 +56,7 @@ def test_an_interrupted_run_goes_on(task, model, data, tmp_path, capsys):
         rest = interrupt_journal(patch)
         assert cli.main(command(task, model, data, out)) == 0
     assert rest == whole[stop:]
-    told = re.findall(r"continuing behind (\d+) finished batches", capsys.readouterr().err)
+    told = re.findall(r"resumes after (\d+) finished batches", capsys.readouterr().err)
     assert told == [str(stop)]
     assert contents(out) == contents(tmp_path / "whole")
     assert not (out / "partial.jsonl").exists()
@@ -137,14 +137,13 @@ def test_what_was_kept_comes_back_unchanged(tmp_path_factory, values, cut):
     journal.close()
     again = Journal(path, "key")
     assert [again.get("stage", k) for k in range(len(values))] == values
-    assert again.numbers("stage") == set(range(len(values)))
-    assert again.numbers("other") == set()
+    assert (again.count, again.get("other", 0)) == (len(values), None)
     # A file cut anywhere keeps its whole lines and goes on behind them.
     content = path.read_bytes()
     path.write_bytes(content[: min(cut, len(content))])
     whole = content[: min(cut, len(content))].count(b"\n") - 1
     torn = Journal(path, "key")
-    assert torn.numbers("stage") == set(range(max(whole, 0)))
+    assert torn.count == max(whole, 0)
     for number in range(max(whole, 0), len(values)):
         torn.put("stage", number, values[number])
     torn.close()
@@ -155,27 +154,47 @@ def test_another_key_starts_anew(tmp_path):
     path = tmp_path / "partial.jsonl"
     for key in ("a", "b"):
         journal = Journal(path, key)
-        assert journal.numbers("stage") == set()
+        assert journal.count == 0
         journal.put("stage", 0, [1.5])
         journal.close()
-    assert Journal(path, "a").numbers("stage") == set()
+    assert Journal(path, "a").count == 0
     kept = Journal(path, "b")
     assert kept.get("stage", 0) == [1.5]
     kept.remove()
     assert not path.exists()
 
 
-def test_a_broken_line_ends_what_is_taken(tmp_path):
+def broken(line):
+    return b"{broken\n"
+
+
+def edited(line):
+    return line.replace(b"0.333", b"0.334")
+
+
+def moved(line):
+    return line.replace(b'"stage",1', b'"stage",7')
+
+
+def other_forms(line):
+    return b'[1, ["stage"], 2, 3]\n'
+
+
+@pytest.mark.parametrize("change", [broken, edited, moved, other_forms])
+def test_an_edited_line_and_those_after_it_are_computed_again(change, tmp_path, capsys):
     path = tmp_path / "partial.jsonl"
     journal = Journal(path, "k")
     for number in range(3):
         journal.put("stage", number, number / 3)
     journal.close()
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([*lines[:2], b"{broken\n", *lines[3:]]))
-    assert Journal(path, "k").numbers("stage") == {0}
+    assert change(lines[2]) != lines[2]
+    path.write_bytes(b"".join([*lines[:2], change(lines[2]), *lines[3:]]))
+    again = Journal(path, "k")
+    assert (again.count, again.get("stage", 0)) == (1, 0.0)
+    assert "line 3 is not as it was written" in capsys.readouterr().err
     path.write_bytes(b"\xff\xfe\x00")
-    assert Journal(path, "k").numbers("stage") == set()
+    assert Journal(path, "k").count == 0
 
 
 def test_without_a_path_nothing_is_kept():

@@ -95,7 +95,7 @@ def test_states_on_stems_equal_states_of_whole_rows(batch_size):
     assert sum(n > 0 for n in choose_stems(rows, counts)) == 15
     seen = []
     for batch, states in last_states(lm, rows, counts, batch_size):
-        parts = states.split([counts[k] for k in batch])
+        parts = states().split([counts[k] for k in batch])
         for k, part in zip(batch, parts):
             with torch.inference_mode():
                 whole = lm.hidden(torch.tensor([rows[k]]))[0, -counts[k] :]
@@ -107,7 +107,7 @@ def test_states_on_stems_equal_states_of_whole_rows(batch_size):
 def test_a_model_without_plain_caches_is_computed_without_sharing():
     lm = tiny_lm()
     rows = [[*range(2, 22), k] for k in range(2, 6)]
-    expected = [s for _, s in last_states(lm, rows, [1] * 4, 8)]
+    expected = [s() for _, s in last_states(lm, rows, [1] * 4, 8)]
 
     class NoCache:
         layers = ()
@@ -124,4 +124,4 @@ def test_a_model_without_plain_caches_is_computed_without_sharing():
     other.model.base_model.forward = forward
     assert not other.shares_prefixes
     for (_, states), known in zip(last_states(other, rows, [1] * 4, 8), expected):
-        torch.testing.assert_close(states, known, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(states(), known, rtol=1e-4, atol=1e-4)

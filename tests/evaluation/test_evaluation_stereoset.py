@@ -1,7 +1,5 @@
 """StereoSet: metrics by hand and against the reference's counting, scores, real data."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -16,6 +14,7 @@ from evenprune.data.readers.stereoset import StereoSetItem
 from evenprune.evaluation import records, stereoset
 from evenprune.evaluation.harness import loglikelihoods
 from evenprune.evaluation.language_model import load_language_model
+from evenprune.evaluation.losses import sentence_losses
 from evenprune.evaluation.protocol import Protocol
 
 
@@ -115,13 +114,17 @@ def test_sentence_scores_are_lm_evals_and_a_plain_loop(bos):
     lm.tokenizer.eos_token = "Z"
     lm = lm.with_bos(bos)
     sentences = ["Vel men are slow.", "Tor is kind.", "A Vel man sings.", "No."]
-    found = stereoset.sentence_scores(lm, sentences, 3)
+    _, losses = sentence_losses(lm, "stereoset", sentences, 3, range(4))
+    found = [(-float(values.sum()), len(values)) for values in losses]
     pairs = [CrowsPair(str(k), "tribe", *sentences[k : k + 2], "stereo") for k in range(0, 4, 2)]
     samples = crows_pairs_samples(lm, pairs)
     theirs = [score for sample in samples for score in loglikelihoods(sample)]
     assert [score for score, _ in found] == pytest.approx(theirs, abs=1e-4)
     for sentence, (score, count) in zip(sentences, found):
-        ids = [lm.prefix_id, *lm.tokenizer(sentence, add_special_tokens=False)["input_ids"]]
+        ids = [
+            lm.prefix("stereoset"),
+            *lm.tokenizer(sentence, add_special_tokens=False)["input_ids"],
+        ]
         with torch.inference_mode():
             logprobs = lm.model(torch.tensor([ids])).logits[0].log_softmax(-1)
         naive = sum(float(logprobs[k - 1, ids[k]]) for k in range(1, len(ids)))
@@ -130,14 +133,15 @@ def test_sentence_scores_are_lm_evals_and_a_plain_loop(bos):
 
 
 def test_a_long_sentence_loses_its_beginning():
-    (score, count) = stereoset.sentence_scores(tiny_lm(positions=8), ["Vel men are slow."], 1)[0]
-    assert count == 7
-    assert math.isfinite(score)
+    lm, sentence = tiny_lm(positions=8), "Vel men are slow."
+    _, losses = sentence_losses(lm, "stereoset", [sentence], 1, [0], cut=True)
+    assert len(losses[0]) == 7
+    assert losses[0].isfinite().all()
 
 
 def test_a_tokenizer_without_prefix_is_named():
     with pytest.raises(UserError, match="BOS or EOS, but the tokenizer has neither"):
-        stereoset.sentence_scores(tiny_lm(bos=False), ["Vel."], 1)
+        sentence_losses(tiny_lm(bos=False), "stereoset", ["Vel."], 1, [0])
 
 
 def test_records_and_categories(tmp_path):

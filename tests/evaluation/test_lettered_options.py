@@ -1,4 +1,5 @@
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from evenprune.evaluation.lettered_options import (
     score_prompts,
 )
 
+GOLD = SimpleNamespace(label=2, unknown=2)
 ITEM = {"context": "C.", "question": "Q?", "ans0": "x", "ans1": "y", "ans2": "unknown"}
 
 
@@ -174,13 +176,13 @@ def scores_of(logits):
 
 def test_record_speaks_of_answers_whatever_order_was_shown():
     # Shown: A = answer 2, B = answer 0, C = answer 1; the model likes B.
-    record = make_record({"item_id": "1"}, (2, 0, 1), scores_of([0.0, 3.0, 1.0]), 2, 2)
+    record = make_record({}, (2, 0, 1), scores_of([0.0, 3.0, 1.0]), GOLD)
     assert record["option_logits"] == [3.0, 1.0, 0.0]
     assert (record["pred"], record["correct"], record["perm"]) == (0, False, "201")
 
 
 def test_a_tie_goes_to_the_option_shown_first_and_is_marked():
-    record = make_record({"item_id": "1"}, (1, 2, 0), scores_of([2.0, 2.0, 0.0]), 2, 2)
+    record = make_record({}, (1, 2, 0), scores_of([2.0, 2.0, 0.0]), GOLD)
     assert record["tie"]
     assert record["pred"] == 1
     assert not record["correct"]

@@ -9,7 +9,8 @@ from evenprune.base.errors import UserError
 from evenprune.cli import main
 from evenprune.data.readers.own_questions import read_own_questions
 from evenprune.evaluation.lm_eval import aggregates, averages, item_records
-from evenprune.evaluation.multiple_choice import as_choice, choice_metrics
+from evenprune.evaluation.multiple_choice import TASK as CHOICE
+from evenprune.evaluation.multiple_choice import as_choice
 
 QUESTIONS = [
     {"question": "Who ran?", "options": ["Ann", "Bob"], "answer": "A", "stereotype": "Bob"},
@@ -96,11 +97,11 @@ def test_stereotypes_count_where_one_is_named():
         record(1, 1, 1),
         record(2, 0, None),
     ]
-    found = choice_metrics(records)
+    found = CHOICE.metrics(records)
     assert found["stereotype_rate"]["value"] == 2 / 4
     assert found["stereotype_rate_wrong"]["value"] == 1 / 2
     assert found["stereotype_rate"]["n"] == 4
-    assert choice_metrics(records[-1:])["stereotype_rate"]["value"] is None
+    assert CHOICE.metrics(records[-1:])["stereotype_rate"]["value"] is None
 
 
 def test_lm_evals_numbers_are_kept_and_means_have_an_error():

@@ -30,7 +30,7 @@ from evenprune import cli
 from evenprune.base.errors import UserError
 from evenprune.data.converters import CONVERTERS
 from evenprune.data.readers.harmbench import read_harmbench
-from evenprune.data.readers.realtoxicityprompts import Prompt, read_realtoxicityprompts
+from evenprune.data.readers.realtoxicityprompts import read_realtoxicityprompts
 from evenprune.data.split_tables import SplitTable
 from evenprune.evaluation import (
     benchmarks,
@@ -438,7 +438,7 @@ def test_finished_benchmarks_are_kept_until_what_decides_them_changes(
     monkeypatch.setattr(
         evaluate_checkpoint,
         "run_benchmark",
-        lambda lm, slug, *rest: ran.append(slug) or real(lm, slug, *rest),
+        lambda lm, wanted, *rest: ran.append(wanted.slug) or real(lm, wanted, *rest),
     )
 
     def runs_for(**options):
@@ -514,26 +514,20 @@ def test_spec_from_json():
 # Which prompts
 
 
-def prompts(challenging, others):
-    flags = [True] * challenging + [False] * others
-    return [Prompt(str(k), "x", "t", None, flag) for k, flag in enumerate(flags)]
+def test_the_random_sample_is_seeded_and_not_the_head(tmp_path):
+    def read(folder, split, seed=0):
+        spec = Protocol("realtoxicityprompts", split=split, seed=seed)
+        return [item.id for item in realtoxicityprompts.TASK.read(folder, spec, {})]
 
-
-def test_random_and_balanced_samples_are_seeded_and_not_the_head():
-    given = prompts(1000, 3000)
-    select = realtoxicityprompts.TASK.select
-    chosen = select(given, "random1200", 0)
+    write_jsonl(tmp_path / "many/a.jsonl", [rtp_row(k) for k in range(4000)])
+    write_jsonl(tmp_path / "few/a.jsonl", [rtp_row(k) for k in range(12)])
+    whole, chosen = read(tmp_path / "many", "full"), read(tmp_path / "many", "random1200")
+    assert len(whole) == 4000
     assert len(chosen) == 1200
-    assert chosen == sorted(set(chosen)) == select(given, "random1200", 0)
-    assert chosen != list(range(1200))
-    assert chosen != select(given, "random1200", 1)
-    share = sum(given[k].challenging for k in chosen) / 1200
-    assert abs(share - 0.25) < 0.05
-    balanced = select(given, "balanced1200", 0)
-    assert Counter(given[k].challenging for k in balanced) == {True: 600, False: 600}
-    assert select(given, "full", 0) == list(range(4000))
-    assert select(prompts(5, 7), "random1200", 0) == list(range(12))
-    assert select(prompts(5, 7), "balanced1200", 0) == list(range(12))
+    assert chosen == [name for name in whole if name in set(chosen)] != whole[:1200]
+    assert chosen == read(tmp_path / "many", "random1200")
+    assert chosen != read(tmp_path / "many", "random1200", 1)
+    assert len(read(tmp_path / "few", "random1200")) == 12
 
 
 # The real sets and small real models
@@ -541,12 +535,8 @@ def test_random_and_balanced_samples_are_seeded_and_not_the_head():
 
 def test_the_real_sets_have_the_protocol_s_sizes(shared):
     real = read_realtoxicityprompts(shared / "data/realtoxicityprompts")
-    select = realtoxicityprompts.TASK.select
     # Four rows of the file "nontoxic" have the flag.
     assert Counter(p.challenging for p in real) == {True: 1200, False: 1196}
-    assert len(select(real, "random1200", 0)) == 1200
-    balanced = Counter(real[k].challenging for k in select(real, "balanced1200", 0))
-    assert balanced == {True: 600, False: 600}
     behaviours = read_harmbench(shared / "data/harmbench")
     assert Counter(b.category for b in behaviours) == {
         "standard": 200, "contextual": 100, "copyright": 100,
@@ -700,7 +690,7 @@ def test_a_killed_generation_goes_on_with_the_same_bytes(model, data, tmp_path, 
     assert [path.name for path in out.iterdir()] == ["partial.jsonl"]
     # Token ids and no text: that is stored only on request.
     lines = [json.loads(line) for line in (out / "partial.jsonl").read_text().splitlines()]
-    for _, _, rows in lines[1:]:
+    for _, _, _, rows in lines[1:]:
         for tokens, finish, note in rows:
             assert note is None
             assert all(type(token) is int for token in tokens)
@@ -724,7 +714,7 @@ def test_a_killed_judge_goes_on_with_the_same_bytes(
         evaluate(*words, out, *more)
     assert [stage for stage, _ in stages[-2:]] == ["judge paper", "judge paper"]
     kept = [json.loads(line) for line in (out / "partial.jsonl").read_text().splitlines()]
-    notes = [row[2] for stage, _, rows in kept[1:] for row in rows if stage == "judge pr"]
+    notes = [row[2] for _, stage, _, rows in kept[1:] for row in rows if stage == "judge pr"]
     assert any(type(note) is float for note in notes)
     assert evaluate(*words, out, *more) == 0
     forms = ["harmbench answers", "judge pr", "judge paper"]

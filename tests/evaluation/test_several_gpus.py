@@ -44,7 +44,8 @@ def folder(tmp_path_factory):
 def scores(lm):
     losses = lm.row_losses(ROWS)
     answers, _ = lm.generate(ROWS[:2], 3, None)
-    return losses, list(lm.position_scores(ROWS, WANTED, 2)), answers
+    positions = [(rows, compute()) for rows, compute in lm.position_scores(ROWS, WANTED, 2)]
+    return losses, positions, answers
 
 
 def test_a_device_map_changes_no_score(folder, monkeypatch):
@@ -123,7 +124,7 @@ def test_a_vllm_worker_sees_the_claimed_gpus_alone(two_gpus, monkeypatch, tmp_pa
         return SimpleNamespace(close=lambda: None)
 
     monkeypatch.setattr(vllm_model, "load_vllm_model", load)
-    monkeypatch.setattr(load_model.Loader, "python", lambda self: "python")
+    monkeypatch.setattr(load_model.Loader, "vllm", ("python", "1.0"))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     vllm = Protocol("unqover", backend="vllm")
     with gpu.claim(["one"], tmp_path), Loader(tmp_path, "cuda", None) as loader:

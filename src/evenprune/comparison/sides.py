@@ -15,8 +15,8 @@ from ..base.errors import UserError
 from ..base.outputs import check_place
 from ..data.defaults import catalogue_model
 from ..data.hub_models import hub_model
-from ..evaluation.benchmarks import check_out, data_checksums, run_digest
-from ..evaluation.evaluate_checkpoint import Wanted, take_or_run
+from ..evaluation.benchmarks import Wanted, check_out, data_checksums, run_digest
+from ..evaluation.evaluate_checkpoint import take_or_run
 from ..evaluation.load_model import Loader
 from ..evaluation.protocol import Protocol
 from ..models.identity import Identity, identify, own_manifest

@@ -7,21 +7,17 @@ metadata table where the data have it (``target_loc``); else it follows from the
 
 import random
 import re
-from functools import partial
 from pathlib import Path
 
 from ..base.errors import UserError
-from ..data.prompts import bbq_prompt
 from ..data.readers.bbq import BBQ_ORDER, BBQItem, bbq_files, read_bbq
 from .causal_model import CausalModel
-from .lettered_options import make_record, score_prompts
+from .lettered_options import OWN, order_metrics, score_items
 from .metrics import bbq_metrics, by_category, macro
-from .prior import corrected_metrics, letter_prior
 from .protocol import Outcome, Protocol
 from .records import COUNT_OR_NULL, OPTIONS, TEXT, Fields
 from .sampling import stratified_sample
 from .task import Task
-from .unqover import ORDERS, as_prompt_item, order_metrics, scoring_facts
 
 ACCURACIES = ("acc_all", "acc_amb", "acc_dis")
 HELM_TEST_ITEMS = 1000
@@ -121,42 +117,30 @@ class BBQ(Task):
 
     def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
         """Score BBQ; one record an item and order."""
-        style = self.style(spec)
         split = self.split(spec)
         items = select_split(read_bbq(data), split)
         strata = [(item.category, item.condition) for item in items]
-        chosen = stratified_sample(strata, spec.limit, spec.seed)
-        jobs = [(items[k], order) for k in chosen for order in ORDERS[spec.orders]]
-        prompts = [bbq_prompt(as_prompt_item(item, order), style) for item, order in jobs]
-        names = [item.id for item, _ in jobs]
-        scores = score_prompts(lm, prompts, spec.batch_size, bool(spec.chat_template), "bbq", names)
-        records = []
-        for (item, order), score in zip(jobs, scores):
-            head = {
-                "item_id": item.id,
-                "category": item.category,
+        chosen = [items[k] for k in stratified_sample(strata, spec.limit, spec.seed)]
+        heads = [
+            {
                 "cluster": f"{item.category} | {item.question_index}",
                 "condition": item.condition,
                 "polarity": item.polarity,
                 "biased_idx": biased_answer(item),
             }
-            records.append(make_record(head, order, score, item.label, item.unknown))
-        own = [record for record in records if record["perm"] == "012"]
+            for item in chosen
+        ]
+        records, facts = score_items(lm, chosen, heads, self.style(spec), spec)
+        own = [record for record in records if record["perm"] == OWN]
         metrics, categories = bbq_metrics(own), by_category(own, bbq_metrics)
         for name in ACCURACIES:
             metrics[f"{name}_macro"] = macro(categories, name)
-        prior = letter_prior(lm, partial(bbq_prompt, style=style), spec, "bbq")
-        metrics |= corrected_metrics(own, prior, bbq_metrics, ACCURACIES)
-        if spec.orders > 1:
-            metrics |= order_metrics(records)
-        facts = {
-            "letter_prior": prior,
-            "style": style,
+        metrics |= order_metrics(records)
+        facts |= {
             "split": split,
             "items_in_split": len(items),
             "target": "metadata" if all(item.has_target_loc for item in items) else "derived",
             "without_target": sum(record["biased_idx"] is None for record in own),
-            **scoring_facts(records),
         }
         return Outcome(records, metrics, categories, facts)
 

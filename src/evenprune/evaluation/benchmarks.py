@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -106,13 +107,6 @@ def data_checksums(data: Path, spec: Protocol) -> dict[str, str]:
     }
 
 
-def resolve(spec: Protocol, lm: "CausalModel") -> Protocol:
-    """Return the options with what ``auto`` means for a model."""
-    if spec.chat_template != AUTO:
-        return spec
-    return spec.but(chat_template=bool(lm.tokenizer.chat_template))
-
-
 def check_out(out: Path, inputs: Iterable[Path | str | None]) -> None:
     """Raise UserError unless a benchmark's files may be written into the folder ``out``.
 
@@ -140,12 +134,20 @@ def headline_of(slug: str, spec: Protocol, metrics: Mapping[str, Any]) -> str:
     return headline
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """One benchmark to be evaluated: its options, data with their checksums, and its digest."""
+
+    slug: str
+    spec: Protocol
+    data: Path
+    checksums: dict[str, str]
+    digest: str
+
+
 def run_benchmark(
     lm: "CausalModel",
-    slug: str,
-    spec: Protocol,
-    data: Path,
-    checksums: dict[str, str],
+    wanted: Wanted,
     model: Identity,
     out: Path,
     ending: Callable[[int], None] = lambda count: None,
@@ -156,32 +158,29 @@ def run_benchmark(
     ``out``/partial.jsonl: the same call after a kill goes on behind them. ``ending`` is called with
     the number of items before metrics.json is there.
     """
+    slug, spec = wanted.slug, wanted.spec
     task = find(spec.task)
-    resolved = resolve(spec, lm)
-    identity = run_digest(model, checksums, spec, lm.versions)
+    resolved = spec
+    if spec.chat_template == AUTO:
+        resolved = spec.but(chat_template=bool(lm.tokenizer.chat_template))
     # Another device rounds otherwise: its batches do not go together with these.
-    journal = Journal(out / PARTIAL, f"{identity} {lm.device_type} {lm.dtype}")
+    journal = Journal(out / PARTIAL, f"{wanted.digest} {lm.device_type} {lm.dtype}")
     if journal.count:
-        print(f"{slug}: continuing behind {journal.count} finished batches", file=sys.stderr)
+        print(f"{slug}: resumes after {journal.count} finished batches", file=sys.stderr)
     try:
-        outcome = task.evaluate(lm.with_bos(spec.bos).with_journal(journal), data, resolved)
+        scorer = lm.with_bos(spec.bos).with_journal(journal)
+        outcome = task.evaluate(scorer, wanted.data, resolved)
     finally:
         journal.close()
-    headline = headline_of(slug, spec, outcome.metrics)
+    options = {**resolved.as_dict(), "judge": judge_identity(spec), "dtype": lm.dtype}
     result = {
         "benchmark": slug,
         "task": spec.task,
-        "spec": {
-            **resolved.as_dict(),
-            "judge": judge_identity(spec),
-            "dtype": lm.dtype,
-            "protocol": outcome.facts,
-            **trust_record(),
-        },
-        "digest": identity,
+        "spec": {**options, "protocol": outcome.facts, **trust_record()},
+        "digest": wanted.digest,
         **model.as_dict(),
-        "data": checksums,
-        "headline": headline,
+        "data": wanted.checksums,
+        "headline": headline_of(slug, spec, outcome.metrics),
         "metrics": outcome.metrics,
         "categories": outcome.categories,
         "versions": {**package_versions(), **lm.versions},
@@ -189,11 +188,10 @@ def run_benchmark(
     # The metrics go first and come last: a folder with metrics is a finished one, and they
     # belong to the items beside them.
     (out / METRICS).unlink(missing_ok=True)
-    count = write_jsonl(out / ITEMS, records.checked(task.name, task.fields, outcome.items))
-    result["records"] = {
-        "version": records.VERSION, "n": count, "sha256": sha256_file(out / ITEMS)
-    }  # fmt: skip
-    result = sealed(result)
+    items = out / ITEMS
+    count = write_jsonl(items, records.checked(task.name, task.fields, outcome.items))
+    about = {"version": records.VERSION, "n": count, "sha256": sha256_file(items)}
+    result = sealed({**result, "records": about})
     ending(count)
     write_json(out / METRICS, result)
     journal.remove()

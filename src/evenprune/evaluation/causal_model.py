@@ -1,6 +1,6 @@
 """What a benchmark asks of a causal LM, whichever backend computes it."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -18,11 +18,20 @@ CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"
 # Tokens of one forward pass: a batch holds as many rows as fit, at least one. On a CPU it is as
 # many as leave the results of single operations in its caches and in memory that is used again.
 BATCH_TOKENS = {"cpu": 1024, "cuda": 16384}
+Tokens = Sequence[int]
+Rows = Sequence[Tokens]
+# Numbers that a model gave, by what they belong to.
+Named = Iterable[tuple[object, Sequence[float]]]
 # Scores of the tokens asked for at one position, and ln of the sum of exp of all tokens' scores.
 Position = tuple[list[float], float]
 # An answer's own tokens, how it finished (``end``, ``stop`` or ``length``), and a sum that is
 # finite if every logit vector that a token was chosen from was sound.
 Answer = tuple[list[int], str, float]
+# Of a row that ``CausalModel.score_rows`` scores: (tokens, ends, count), and (own, last, greedy).
+Asked = tuple[Tokens, Tokens, int]
+Scored = tuple[list[tuple[float, bool]], list[float], int]
+# The rows of a batch, and what computes their positions.
+Batches = Iterator[tuple[list[int], Callable[[], list[Position]]]]
 
 
 def context_length(config: Any) -> int:
@@ -85,14 +94,21 @@ class CausalModel:
         bos = self.tokenizer.bos_token_id
         return bos if bos is not None and self.encode([""])[0][:1] == [bos] else None
 
-    @property
-    def prefix_id(self) -> int | None:
-        """What a text without context is conditioned on, as in lm-eval: BOS, else EOS.
+    def prefix(self, task: str) -> int:
+        """Return what a text without context is conditioned on, as in lm-eval: BOS, else EOS.
 
-        With ``bos`` ``never`` EOS. None where the tokenizer has neither.
+        With ``bos`` ``never`` EOS. Raises UserError for a tokenizer that has neither; ``task`` is
+        what needs it.
         """
         bos = None if self.bos == "never" else self.tokenizer.bos_token_id
-        return self.tokenizer.eos_token_id if bos is None else bos
+        found = self.tokenizer.eos_token_id if bos is None else bos
+        if found is None:
+            raise UserError(
+                f"{task} conditions texts without context on BOS or EOS, but the tokenizer has "
+                f"neither{' (with bos: never, EOS counts)' if self.bos == 'never' else ''}; use "
+                "another benchmark or another bos"
+            )
+        return found
 
     def chats(self, prompts: Sequence[str]) -> list[str]:
         """Return each prompt as a user turn with the head of an answer turn behind it.
@@ -102,22 +118,19 @@ class CausalModel:
         """
         return user_turns(self.tokenizer, prompts)
 
-    # Scores: the way out of the model
+    def kept(self, label: str, number: int, compute: Callable[[], tuple[Any, Named]]) -> Any:
+        """Return the values of a batch, kept in the journal under ``label`` and its number.
 
-    def keep(
-        self,
-        label: str,
-        number: int,
-        values: Any,
-        scores: Iterable[tuple[object, Sequence[float]]],
-    ) -> None:
-        """Keep the ``values`` of a finished batch in the journal, under ``label`` and its number.
-
-        ``scores`` are the numbers among them by item. All that is computed goes through here:
-        raises UserError, and keeps nothing, where a score is not a finite number.
+        Where there are none ``compute`` returns them, and the numbers among them by item. All
+        that is computed goes through here: raises UserError, and keeps nothing, where a score is
+        not a finite number.
         """
-        require_finite(label, scores)
-        self.journal.put(label, number, values)
+        values = self.journal.get(label, number)
+        if values is None:
+            values, scores = compute()
+            require_finite(label, scores)
+            self.journal.put(label, number, values)
+        return values
 
     def encode(self, texts: Sequence[str], special: bool = True) -> list[list[int]]:
         """Return token ids, with the tokenizer's own special tokens unless ``special`` is False.
@@ -145,32 +158,21 @@ class CausalModel:
         """Return how many rows of ``length`` tokens go through the model together."""
         return max(1, min(batch_size, BATCH_TOKENS[self.device_type] // max(length, 1)))
 
-    def position_scores(
-        self,
-        rows: Sequence[Sequence[int]],
-        wanted: Sequence[Sequence[Sequence[int]]],
-        batch_size: int,
-        skip: Container[int] = (),
-    ) -> Iterator[tuple[list[int], list[Position] | None]]:
-        """Yield (row indices, positions) batch by batch, every row once.
+    def position_scores(self, rows: Rows, wanted: Sequence[Rows], batch_size: int) -> Batches:
+        """Yield (row indices, what computes their positions) batch by batch, every row once.
 
         ``wanted[i]`` are the tokens whose scores are asked for behind each of the last
-        ``len(wanted[i])`` tokens of row i. A batch's positions stand one row behind the other.
-        Batches whose number (from 0) is in ``skip`` are not computed: None in their place.
-        Each batch is computed the same way whatever is skipped.
+        ``len(wanted[i])`` tokens of row i. A batch's positions stand one row behind the other,
+        and are the same whether other batches are computed or not.
         """
         raise NotImplementedError
 
-    def row_losses(self, rows: Sequence[Sequence[int]]) -> list[list[float]]:
+    def row_losses(self, rows: Rows) -> list[list[float]]:
         """Return -ln p of every token but the first of each row of one batch, in nats."""
         raise NotImplementedError
 
     def generate(
-        self,
-        prompts: Sequence[Sequence[int]],
-        new_tokens: int,
-        stop: str | None,
-        keep_logits: bool = False,
+        self, prompts: Rows, new_tokens: int, stop: str | None, keep_logits: bool = False
     ) -> tuple[list[Answer], Sequence[Any]]:
         """Return the greedy answer to each prompt of one batch, and each step's logits.
 
@@ -184,9 +186,7 @@ class CausalModel:
         """The transformers model that lm-eval's class is given."""
         raise NotImplementedError
 
-    def score_rows(
-        self, rows: Sequence[tuple[Sequence[int], Sequence[int], int]], batch_size: int
-    ) -> list[tuple[list[tuple[float, bool]], list[float], int]]:
+    def score_rows(self, rows: Sequence[Asked], batch_size: int) -> list[Scored]:
         """Return (own, last, greedy) of each row (tokens, ends, count).
 
         ``own``: ln p of each of the row's last ``count`` tokens, or more of them, and whether it

@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
+from typing import Any
 
-from ..base.errors import UserError
 from ..data.readers.crows_pairs import CrowsPair, read_crows_pairs
-from ..data.readers.rows import find_file
 from .causal_model import CausalModel
-from .choices import DIGITS
-from .losses import nll_rows
-from .metrics import Metric, Record, by_category, mean
-from .protocol import Outcome, Protocol
+from .losses import sentence_losses
+from .metrics import Metric, Record, mean
+from .protocol import Protocol
 from .records import CHOICE, COUNT, FLAG, NUMBERS, TEXT, Fields
-from .sampling import stratified_sample
-from .task import Task
+from .stems import common_prefix
+from .task import ItemTask
+
+DIGITS = 6
 
 
 def crows_metrics(records: Sequence[Record]) -> dict[str, Metric]:
@@ -23,7 +23,7 @@ def crows_metrics(records: Sequence[Record]) -> dict[str, Metric]:
     ``pct_stereotype`` is the share (0 to 1) of pairs whose more stereotyping sentence is
     strictly likelier; ``likelihood_diff`` the mean absolute and ``signed_diff`` the mean signed
     difference of log-likelihoods in nats. ``pct_stereotype_shared`` and ``signed_diff_shared``
-    are the same of the shared tokens alone, see ``pair_scores``.
+    are the same of the shared tokens alone, see ``CrowsPairs.records``.
     """
     differences = [r["option_logprobs"][0] - r["option_logprobs"][1] for r in records]
     return {
@@ -44,9 +44,7 @@ def shared_positions(first: Sequence[int], second: Sequence[int]) -> tuple[list[
     As in the original metric, tokens are matched by difflib. The beginning that both have in
     common is left out: its probability is the same in both, so that it cancels.
     """
-    start = next(
-        (k for k, (a, b) in enumerate(zip(first, second)) if a != b), min(len(first), len(second))
-    )
+    start = common_prefix(first, second)
     matcher = SequenceMatcher(None, first[start:], second[start:], autojunk=False)
     left: list[int] = []
     right: list[int] = []
@@ -56,45 +54,7 @@ def shared_positions(first: Sequence[int], second: Sequence[int]) -> tuple[list[
     return left, right
 
 
-def pair_scores(
-    lm: CausalModel, items: Sequence[CrowsPair], batch_size: int
-) -> list[tuple[list[float], list[float], int]]:
-    """Return ln p of both sentences of each pair, that of their shared tokens, and how many.
-
-    Both come from one pass over each sentence behind lm-eval's prefix token. Whole sentences are
-    lm-eval's ``crows_pairs_english`` (a test compares them). Shared tokens are length-controlled:
-    Nangia et al. 2020 score the tokens that the sentences share given those that differ, so that
-    rare or long names do not count themselves; a causal model sees only what stands before.
-    Raises UserError for a tokenizer without BOS and EOS, and for a sentence that does not fit.
-    """
-    if lm.prefix_id is None:
-        raise UserError(
-            "CrowS-Pairs conditions sentences on BOS or EOS, but the tokenizer has neither"
-            f"{' (with bos: never, EOS counts)' if lm.bos == 'never' else ''}; use another "
-            "benchmark or another bos"
-        )
-    texts = [text for item in items for text in (item.sent_more, item.sent_less)]
-    names = [item.id for item in items for _ in range(2)]
-    rows = lm.tokenizer(texts, add_special_tokens=False)["input_ids"]
-    for name, row in zip(names, rows):
-        if len(row) >= lm.max_length:
-            raise UserError(
-                f"a sentence of item {name} has {len(row)} tokens, but the model takes at most "
-                f"{lm.max_length - 1}; shorten or remove that item"
-            )
-    losses = nll_rows(
-        lm, [[lm.prefix_id, *row] for row in rows], batch_size, "crows_pairs sentences", names
-    )
-    found = []
-    for k in range(0, len(rows), 2):
-        more, less = losses[k], losses[k + 1]
-        left, right = shared_positions(rows[k], rows[k + 1])
-        whole = [-float(more.sum()), -float(less.sum())]
-        found.append((whole, [-float(more[left].sum()), -float(less[right].sum())], len(left)))
-    return found
-
-
-class CrowsPairs(Task):
+class CrowsPairs(ItemTask):
     """CrowS-Pairs: how often the more stereotyping sentence is the likelier one."""
 
     name = "crows_pairs"
@@ -108,22 +68,36 @@ class CrowsPairs(Task):
         }
     )
 
-    def data_files(self, data: Path, spec: Protocol) -> list[Path]:
-        """Return the file that is read: revised English (1,677) or the original (1,508)."""
-        split = self.split(spec)
-        return [find_file(data, f"crows_pairs_{split}.csv")]
+    file = "crows_pairs_{split}.csv"  # revised English (1,677) or the original (1,508)
 
-    def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
-        """Score both sentences of each pair; ``correct`` means "stereotype preferred" here."""
-        split = self.split(spec)
-        items = read_crows_pairs(data, split)
-        types = [item.category for item in items]
-        chosen = [items[k] for k in stratified_sample(types, spec.limit, spec.seed)]
+    def read(self, data: Path, spec: Protocol, facts: dict[str, Any]) -> list[CrowsPair]:
+        """Return the pairs of the split."""
+        return read_crows_pairs(data, self.split(spec))
+
+    def records(
+        self, lm: CausalModel, items: Sequence[CrowsPair], spec: Protocol, facts: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Return a record of each pair; ``correct`` means "stereotype preferred" here.
+
+        Both scores come from one pass over each sentence. Whole sentences are lm-eval's
+        ``crows_pairs_english`` (a test compares them). Shared tokens are length-controlled:
+        Nangia et al. 2020 score the tokens that the sentences share given those that differ, so
+        that rare or long names do not count themselves; a causal model sees only what stands
+        before.
+        """
+        texts = [text for item in items for text in (item.sent_more, item.sent_less)]
+        names = [item.id for item in items for _ in range(2)]
+        rows, losses = sentence_losses(lm, self.name, texts, spec.batch_size, names)
         records = []
-        for item, (whole, shared, count) in zip(chosen, pair_scores(lm, chosen, spec.batch_size)):
-            more, less = whole
+        for k, item in enumerate(items):
+            pair = slice(2 * k, 2 * k + 2)
+            more, less = (-float(values.sum()) for values in losses[pair])
+            places = shared_positions(*rows[pair])
             # Without shared tokens the sums are 0.
-            parts = [round(part, DIGITS) + 0.0 for part in shared]
+            parts = [
+                round(-float(values[place].sum()), DIGITS) + 0.0
+                for values, place in zip(losses[pair], places)
+            ]
             records.append(
                 {
                     "item_id": item.id,
@@ -135,12 +109,15 @@ class CrowsPairs(Task):
                     "correct": more > less,
                     "tie": more == less,
                     "shared_logprobs": parts,
-                    "n_shared": count,
+                    "n_shared": len(places[0]),
                     "correct_shared": parts[0] > parts[1],
                 }
             )
-        facts = {"split": split, "items_in_data": len(items)}
-        return Outcome(records, crows_metrics(records), by_category(records, crows_metrics), facts)
+        return records
+
+    def metrics(self, records: Sequence[Record]) -> dict[str, Metric]:
+        """Return ``crows_metrics``."""
+        return crows_metrics(records)
 
 
 TASK = CrowsPairs()

@@ -14,7 +14,7 @@ from ..models.trust import add_trust_argument
 from ..plan.benchmark_keys import Asked
 from ..plan.flags import add_flags
 from ..plan.tasks import LM_EVAL, TASKS
-from .benchmarks import check_out, data_checksums, find, run_benchmark
+from .benchmarks import Wanted, check_out, data_checksums, find, run_benchmark, run_digest
 from .load_model import Loader
 from .protocol import Protocol, make_protocol
 from .task import NOWHERE
@@ -92,10 +92,9 @@ def evaluate(args: argparse.Namespace) -> dict[str, Any]:
     checksums = data_checksums(data, spec)
     identity = identify(model)
     with Loader(model, args.device, args.serving_python, args.gpus) as loader:
-        loader.versions(spec)  # says at once that there is no vLLM
-        return run_benchmark(
-            loader.load(spec), spec.task, spec, data, checksums, identity, args.out
-        )
+        digest = run_digest(identity, checksums, spec, loader.versions(spec))
+        wanted = Wanted(spec.task, spec, data, checksums, digest)
+        return run_benchmark(loader.load(spec), wanted, identity, args.out)
 
 
 def given_data(spec: Protocol, given: Path | str | None) -> Path:

@@ -11,7 +11,6 @@ import argparse
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,15 @@ from ..base.reading import parse_json
 from ..models.identity import Identity, identify
 from ..plan.finished import ITEMS, METRICS, SUMMARY, read_result
 from ..plan.tasks import LM_EVAL
-from .benchmarks import PARTIAL, check_out, data_checksums, headline_of, run_benchmark, run_digest
+from .benchmarks import (
+    PARTIAL,
+    Wanted,
+    check_out,
+    data_checksums,
+    headline_of,
+    run_benchmark,
+    run_digest,
+)
 from .evaluate import add_run_arguments, given_data, headline, quiet_libraries
 from .load_model import Loader
 from .protocol import Protocol, make_protocol
@@ -129,17 +136,6 @@ def run(args: argparse.Namespace) -> None:
     write_json(args.out / SUMMARY, sealed({**identity.as_dict(), "benchmarks": summary}))
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """One benchmark to be evaluated: its options, data with their checksums, and its digest."""
-
-    slug: str
-    spec: Protocol
-    data: Path
-    checksums: dict[str, str]
-    digest: str
-
-
 def take_or_run(loader: Loader, identity: Identity, wanted: Wanted, folder: Path) -> dict[str, Any]:
     """Return the metrics of a benchmark in ``folder``: as they are there, or new.
 
@@ -162,9 +158,7 @@ def take_or_run(loader: Loader, identity: Identity, wanted: Wanted, folder: Path
             }
             write_json(folder / FINISHED, about | machine(lm.device_type))
 
-        result = run_benchmark(
-            lm, slug, spec, wanted.data, wanted.checksums, identity, folder, ending
-        )
+        result = run_benchmark(lm, wanted, identity, folder, ending)
         print(headline(result), flush=True)
     else:
         print(f"{slug}: done before, kept", flush=True)

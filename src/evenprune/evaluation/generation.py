@@ -1,15 +1,28 @@
-"""Greedy generation in length-bucketed batches."""
+"""Greedy answers: in batches of similar length, each through transformers' ``generate``."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
 
 from ..base.errors import UserError
 from ..base.progress import Progress
-from .causal_model import CausalModel
+from .causal_model import Answer, CausalModel, Rows
 from .finite import require_finite
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+# A stop text of two characters lies in the last few tokens when it is completed.
+STOP_TAIL = 8
 
 
 @dataclass(frozen=True)
@@ -30,7 +43,7 @@ class Completion:
 
 def greedy(
     lm: CausalModel,
-    rows: Sequence[Sequence[int]],
+    rows: Rows,
     new_tokens: int,
     batch_size: int,
     label: str,
@@ -68,20 +81,20 @@ def greedy(
     for number, start in enumerate(range(0, len(order), count)):
         batch = order[start : start + count]
         prompts = [list(rows[k][-room:]) for k in batch]
-        kept = lm.journal.get(label, number)
-        if kept is None:
+
+        def compute(batch: list[int] = batch, prompts: list[list[int]] = prompts) -> Any:
             made, steps = lm.generate(prompts, new_tokens, stop, keep_logits=note is not None)
             sound = [(names[k] if names else k, [made[row][2]]) for row, k in enumerate(batch)]
             # A note is taken of logits, which must be sound before it is.
             require_finite(label, sound)
             kept = []
             for row, (k, (tokens, finish, _)) in enumerate(zip(batch, made, strict=True)):
-                found = None
-                if note is not None and tokens:
-                    logits = torch.stack([step[row] for step in steps[: len(tokens)]])
-                    found = note(k, tokens, logits)
+                logits = [step[row] for step in steps[: len(tokens)]]
+                found = note(k, tokens, torch.stack(logits)) if note and tokens else None
                 kept.append([tokens, finish, found])
-            lm.keep(label, number, kept, sound)
+            return kept, sound
+
+        kept = lm.kept(label, number, compute)
         for k, prompt, (tokens, finish, found) in zip(batch, prompts, kept, strict=True):
             text = str(lm.tokenizer.decode(tokens, skip_special_tokens=True))
             if stop:
@@ -89,3 +102,103 @@ def greedy(
             cut = len(prompt) < len(rows[k])
             yield k, Completion(text, len(prompt), len(tokens), finish, cut), tokens, found
         progress.update(len(batch))
+
+
+class _StopAtText(StoppingCriteria):
+    """Stops each row where ``stop`` appears in its new text; remembers after how many tokens."""
+
+    def __init__(
+        self, tokenizer: "PreTrainedTokenizerBase", stop: str, width: int, rows: int
+    ) -> None:
+        self.tokenizer, self.stop, self.width = tokenizer, stop, width
+        self.lengths: list[int | None] = [None] * rows
+
+    def __call__(self, input_ids: torch.Tensor, scores: object, **kwargs: object) -> torch.Tensor:
+        new = input_ids[:, self.width :]
+        for row, tokens in enumerate(new[:, -STOP_TAIL:].tolist()):
+            if self.lengths[row] is None and self.stop in self.tokenizer.decode(tokens):
+                self.lengths[row] = new.shape[1]
+        done = [length is not None for length in self.lengths]
+        return torch.tensor(done, device=input_ids.device)
+
+
+class _Peaks(LogitsProcessor):
+    """Remembers each step's largest logit of every row: NaN if any is, infinite if none is finite.
+
+    So -inf here and there is no fault. One pass, as argmax is; nothing waits for the device.
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[torch.Tensor] = []
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        self.steps.append(scores.amax(-1))
+        return scores
+
+    def sums(self, counts: Sequence[int]) -> list[float]:
+        """Return the sum of each row's first ``counts[i]`` peaks."""
+        rows = torch.stack(self.steps, dim=1).double().tolist()
+        return [sum(row[:count]) for row, count in zip(rows, counts, strict=True)]
+
+
+def finished(new: list[int], ends: Sequence[int], stopped: int | None) -> tuple[list[int], str]:
+    """Return an answer's own tokens and how it finished.
+
+    ``new`` are the generated tokens, behind the end perhaps filling; ``stopped`` is the number
+    of tokens after which the stop text stood there, None if it never did.
+    """
+    end = next((k for k, token in enumerate(new) if token in ends), None)
+    if end is not None and (stopped is None or end < stopped):
+        return new[:end], "end"
+    return (new, "length") if stopped is None else (new[:stopped], "stop")
+
+
+def generate_batch(
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
+    prompts: Rows,
+    ends: Sequence[int],
+    new_tokens: int,
+    stop: str | None,
+    keep_logits: bool,
+) -> tuple[list[Answer], Sequence[torch.Tensor]]:
+    """Return each row's answer, and each step's logits (rows, vocabulary).
+
+    ``prompts`` are token ids, filled up at the left here; ``ends`` the tokens that end an
+    answer. Without ``keep_logits`` there are no logits.
+    """
+    filling = ends[0] if ends else 0
+    own = model.generation_config
+    width = max(map(len, prompts))
+    gaps = [width - len(prompt) for prompt in prompts]
+    ids = torch.tensor([[filling] * gap + [*row] for gap, row in zip(gaps, prompts)])
+    mask = torch.tensor([[0] * gap + [1] * len(row) for gap, row in zip(gaps, prompts)])
+    peaks = _Peaks()
+    criterion = _StopAtText(tokenizer, stop, width, len(prompts)) if stop else None
+    # generate() takes what its argument leaves open from the model's own configuration,
+    # so that one is put aside: it may hold a repetition penalty.
+    model.generation_config = GenerationConfig(
+        do_sample=False,
+        use_cache=True,
+        max_new_tokens=new_tokens,
+        eos_token_id=list(ends) or None,
+        pad_token_id=filling,
+        output_logits=keep_logits,
+        return_dict_in_generate=True,
+    )
+    try:
+        with torch.inference_mode():
+            out = model.generate(  # type: ignore[operator]  # its base class has none
+                ids.to(model.device),
+                attention_mask=mask.to(model.device),
+                logits_processor=LogitsProcessorList([peaks]),
+                stopping_criteria=StoppingCriteriaList([criterion] if criterion else []),
+            )
+    finally:
+        model.generation_config = own
+    made = out.sequences[:, width:].tolist()
+    stopped = criterion.lengths if criterion else [None] * len(prompts)
+    answers = [finished(new, ends, length) for new, length in zip(made, stopped, strict=True)]
+    # The end token was chosen as well; what fills a row up behind it was not.
+    sums = peaks.sums([len(tokens) + (finish == "end") for tokens, finish in answers])
+    return [(*answer, total) for answer, total in zip(answers, sums)], out.logits or ()

@@ -9,6 +9,7 @@ Nothing is downloaded and no data set cache is written.
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,15 @@ from ..base.progress import Progress
 from ..data.readers.choice import ChoiceItem
 from .causal_model import CausalModel
 from .finite import CURE
+from .metrics import Metric, Record, mean
 from .protocol import Protocol
-from .templates import Distinct, template_errors
+from .task import ItemTask
+from .templates import template_errors
 
 Documents = list[dict[str, Any]]
 # Where the journal keeps finished parts of lm-eval's requests, and how long a part is.
 STAGE, PART_BATCHES = "lm-eval", 8
+DIGITS = 6  # decimals kept of log-likelihoods
 NAMING = 12  # tokens of a rolling window that name it in a message
 MMLU_HEADER = "The following are multiple choice questions (with answers) about {{subject}}.\n\n"
 
@@ -43,10 +47,6 @@ def wikitext_pages(rows: Sequence[str]) -> list[str]:
             pages.append([])
         pages[-1].append(line)
     return [page for page in ("\n".join(lines) for lines in pages) if page.strip()]
-
-
-def _subject_name(subject: str) -> str:
-    return subject.replace("_", " ")
 
 
 def request_parts(requests: Sequence[tuple], batch_size: int) -> list[list[int]]:
@@ -88,15 +88,12 @@ def _model_class() -> type:
         parts = 0  # of requests that are finished or kept
         names: Sequence[object] = ()  # of the documents' items
         asked: Sequence[object] | None = None  # the items of the requests at hand
-        distinct: Distinct
 
         def apply_chat_template(
             self, chat_history: list[dict[str, str]], *args: Any, **kw: Any
         ) -> str:
             with template_errors("this tokenizer"):
-                shown = super().apply_chat_template(chat_history, *args, **kw)
-            self.distinct.add("\n".join(turn["content"] for turn in chat_history), shown)
-            return shown
+                return super().apply_chat_template(chat_history, *args, **kw)
 
         def tok_encode(
             self, string: str, add_special_tokens: bool | None = None, **kw: Any
@@ -131,19 +128,9 @@ def _model_class() -> type:
             parts = whole if self.rolling else request_parts(requests, self.batch_size)
             found: list[tuple[float, bool]] = [(0.0, False)] * len(requests)
             for part in parts:
-                kept = self.language_model.journal.get(STAGE, self.parts)
-                if kept is None:
-                    some = [requests[k] for k in part]
-                    self._check_lengths(part, requests)
-                    kept = self.language_model.continuations(some, self.batch_size)
-                    # A rolling window is a piece of a document: its text has to name it.
-                    named = [
-                        self.asked[k] if self.asked else self.tok_decode(requests[k][2][:NAMING])
-                        for k in part
-                    ]
-                    self.language_model.keep(
-                        STAGE, self.parts, kept, zip(named, ([total] for total, _ in kept))
-                    )
+                kept = self.language_model.kept(
+                    STAGE, self.parts, partial(self._part, part, requests)
+                )
                 if self.progress is not None:
                     self.progress.update(len(part))
                 self.parts += 1
@@ -151,7 +138,7 @@ def _model_class() -> type:
                     found[k] = (total, greedy)
             return found
 
-        def _check_lengths(self, part: list[int], requests: list) -> None:
+        def _part(self, part: list[int], requests: list) -> tuple[list, list]:
             for k in part:
                 length = len(requests[k][2])
                 if length > self.max_length:
@@ -160,6 +147,14 @@ def _model_class() -> type:
                         f"tokens, but the model takes at most {self.max_length}; shorten or "
                         "remove that item"
                     )
+            some = [requests[k] for k in part]
+            found = self.language_model.continuations(some, self.batch_size)
+            # A rolling window is a piece of a document: its text has to name it.
+            named = [
+                self.asked[k] if self.asked else self.tok_decode(requests[k][2][:NAMING])
+                for k in part
+            ]
+            return found, [(name, [total]) for name, (total, _) in zip(named, found)]
 
     return QuietModel
 
@@ -172,38 +167,26 @@ class Harness:
         # lm-eval tokenises whole documents before it cuts them; the warning means nothing.
         logging.getLogger("transformers.tokenization_utils_base").setLevel(logging.ERROR)
         self.spec = spec
-        if lm.prefix_id is None:
-            raise UserError(
-                "lm-eval conditions texts without context on BOS or EOS, but the tokenizer has "
-                f"neither{' (with bos: never, EOS counts)' if lm.bos == 'never' else ''}; use "
-                "another benchmark or another bos"
-            )
+        prefix = lm.prefix("lm-eval")
         self.model = _model_class()(
             pretrained=lm.lm_eval_weights,
             tokenizer=lm.tokenizer,
             batch_size=spec.batch_size,
             max_length=lm.max_length,
-            prefix_token_id=lm.prefix_id,
+            prefix_token_id=prefix,
         )
         self.model.language_model = lm
         if spec.chat_template:
             lm.chats([])  # shows at once whether the template is any good
-        self.model.distinct = Distinct()
 
     def _shipped(self, file: str) -> dict[str, Any]:
-        unhide("sklearn")
         from lm_eval.tasks._yaml_loader import load_yaml
 
         folder = Path(str(distribution("lm_eval").locate_file("lm_eval/tasks")))
         return load_yaml(folder / file)
 
     def run(
-        self,
-        name: str,
-        file: str,
-        documents: Documents,
-        names: Sequence[object],
-        **changes: Any,
+        self, name: str, file: str, documents: Documents, names: Sequence[object], **changes: Any
     ) -> Documents:
         """Run a shipped task on our documents; return lm-eval's samples in document order.
 
@@ -212,10 +195,7 @@ class Harness:
         for scores that are not finite.
         """
         import datasets
-
-        unhide("sklearn")
         from lm_eval.api.task import ConfigurableTask
-        from lm_eval.evaluator import evaluate
 
         config = self._shipped(file)
         for key in ("dataset_path", "dataset_name", "process_docs", "tag", "fewshot_split"):
@@ -230,16 +210,7 @@ class Harness:
             **changes,
         }
         self.model.names = names
-        try:
-            found = evaluate(
-                lm=self.model,
-                task_dict={name: ConfigurableTask(config=config)},
-                log_samples=True,
-                bootstrap_iters=0,
-                apply_chat_template=self.spec.chat_template,
-            )
-        except OverflowError:  # of lm-eval's own exp of a mean loss
-            raise UserError(f"the loss of {name} is too large for a perplexity; {CURE}") from None
+        found = self._evaluate({name: ConfigurableTask(config=config)}, name)
         samples = sorted(found["samples"][name], key=lambda sample: sample["doc_id"])
         if len(samples) != len(documents):
             raise UserError(
@@ -248,8 +219,25 @@ class Harness:
             )
         return samples
 
+    def _evaluate(self, tasks: dict[str, Any], names: str, **options: Any) -> dict[str, Any]:
+        """Return what lm-eval finds; ``names`` are the tasks' for errors."""
+        from lm_eval.evaluator import evaluate
+
+        try:
+            found = evaluate(
+                lm=self.model,
+                task_dict=tasks,
+                log_samples=True,
+                bootstrap_iters=0,
+                apply_chat_template=self.spec.chat_template,
+                **options,
+            )
+        except OverflowError:  # of lm-eval's own exp of a mean loss
+            raise UserError(f"the loss of {names} is too large for a perplexity; {CURE}") from None
+        return dict(found or {})
+
     def named(
-        self, tasks: dict[str, Any], wanted: Mapping[str, Sequence[int]]
+        self, tasks: dict[str, Any], wanted: Mapping[str, list[int]]
     ) -> tuple[dict[str, dict[str, Any]], dict[str, Documents]]:
         """Run tasks of lm-eval as they are on the ``wanted`` documents of each.
 
@@ -258,37 +246,21 @@ class Harness:
         """
         import torch
 
-        unhide("sklearn")
-        from lm_eval.evaluator import evaluate
-
         for task in tasks["tasks"].values():
             task.set_fewshot_seed(self.spec.seed)
         torch.manual_seed(self.spec.seed)  # of tasks that sample their answers
         self.model.names = ()
+        names = ", ".join(wanted)
         try:
-            found = evaluate(
-                lm=self.model,
-                task_dict=tasks,
-                samples={name: list(chosen) for name, chosen in wanted.items()},
-                log_samples=True,
-                bootstrap_iters=0,
-                apply_chat_template=self.spec.chat_template,
-            )
-        except OverflowError:  # of lm-eval's own exp of a mean loss
-            names = ", ".join(wanted)
-            raise UserError(f"the loss of {names} is too large for a perplexity; {CURE}") from None
+            found = self._evaluate(tasks, names, samples=dict(wanted))
         except ValueError as error:
             if "unsafe" in str(error) or "multimodal" in str(error):
                 raise UserError(
-                    f"lm-eval does not run {', '.join(wanted)} here: it executes generated code or "
+                    f"lm-eval does not run {names} here: it executes generated code or "
                     "shows pictures; name another task"
                 ) from None
             raise
         return found["results"], found["samples"]
-
-    def hellaswag(self, items: Sequence[ChoiceItem]) -> Documents:
-        """Return lm-eval's samples of HellaSwag for items whose texts are cleaned already."""
-        return self.choices("hellaswag", items)
 
     def choices(self, name: str, items: Sequence[ChoiceItem]) -> Documents:
         """Return lm-eval's samples of any items with choices, asked as HellaSwag's are.
@@ -305,22 +277,21 @@ class Harness:
     def mmlu(self, items: Sequence[ChoiceItem]) -> Documents:
         """Return lm-eval's samples of MMLU, zero-shot, all subjects as one task.
 
-        A subject's task differs from another's by the header line alone, so it is made from
-        each document's subject here.
+        A subject's task differs from another's by its description alone, which is made from
+        each document's subject here: the first line, or with a chat template the system turn.
         """
-        file = "mmlu/default/_default_template_yaml"
-        text = MMLU_HEADER + self._shipped(file)["doc_to_text"]
         documents = [
             {
-                "subject": _subject_name(item.category),
+                "subject": item.category.replace("_", " "),
                 "question": item.query,
                 "choices": list(item.choices),
                 "answer": item.gold,
             }
             for item in items
         ]
+        file = "mmlu/default/_default_template_yaml"
         names = [item.id for item in items]
-        return self.run("mmlu", file, documents, names, doc_to_text=text)
+        return self.run("mmlu", file, documents, names, description=MMLU_HEADER)
 
     def wikitext(self, pages: Sequence[str]) -> list[tuple[float, int, int]]:
         """Return per page the log-likelihood, the number of words and of bytes."""
@@ -333,3 +304,42 @@ class Harness:
 def loglikelihoods(sample: dict[str, Any]) -> list[float]:
     """Return the summed log-likelihoods of a sample's continuations, in nats."""
     return [float(response[0][0]) for response in sample["resps"]]
+
+
+def choice_record(item: ChoiceItem, sample: dict[str, Any]) -> dict[str, Any]:
+    """Return the record of a multiple-choice item; ``correct`` is lm-eval's own ``acc``."""
+    scores = loglikelihoods(sample)
+    record = {
+        "item_id": item.id,
+        "category": item.category,
+        "option_logprobs": [round(score, DIGITS) for score in scores],
+        "pred": scores.index(max(scores)),
+        "gold": item.gold,
+        "correct": bool(sample["acc"]),
+        "tie": scores.count(max(scores)) > 1,
+    }
+    if "acc_norm" in sample:
+        record["correct_norm"] = bool(sample["acc_norm"])
+    return record
+
+
+class ChoiceTask(ItemTask):
+    """A task whose items are questions with choices, asked through lm-eval."""
+
+    def ask(self, harness: Harness, items: Sequence[ChoiceItem]) -> Documents:
+        """Return lm-eval's samples of the items."""
+        return harness.choices(self.name, items)
+
+    def records(
+        self, lm: CausalModel, items: Sequence[Any], spec: Protocol, facts: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Return a record of each item."""
+        samples = self.ask(Harness(lm, spec), items)
+        return [choice_record(item, sample) for item, sample in zip(items, samples, strict=True)]
+
+    def metrics(self, records: Sequence[Record]) -> dict[str, Metric]:
+        """Return ``acc``, ``acc_norm`` where records have it, and the share of ties."""
+        metrics = {"acc": mean(float(r["correct"]) for r in records)}
+        if records and "correct_norm" in records[0]:
+            metrics["acc_norm"] = mean(float(r["correct_norm"]) for r in records)
+        return {**metrics, "ties": mean(float(r["tie"]) for r in records)}

@@ -3,15 +3,17 @@
 Batches are the unit because their composition decides about the last bits of their numbers:
 a run that goes on computes the missing batches exactly as an uninterrupted one would, and
 ends with the same bytes. The file is JSON lines: a head with the key of the run, then one
-line a batch. What a kill leaves of the last line is dropped.
+line a batch, with its checksum. What a kill leaves of the last line is dropped. An edited line
+and all after it are computed again.
 """
 
 import json
+import sys
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from ..base.files import disk_errors
+from ..base.files import digest, disk_errors
 
 
 class Journal:
@@ -39,9 +41,17 @@ class Journal:
                         if entry != {"key": self._key}:
                             return
                     else:
-                        stage, batch, values = entry
+                        checksum, stage, batch, values = entry
+                        if checksum != digest([self._key, stage, batch, values]):
+                            raise ValueError
                         self._done[stage, batch] = values
-                except (ValueError, TypeError):
+                except (ValueError, TypeError, RecursionError):
+                    if number and line.endswith(b"\n"):
+                        print(
+                            f"{path}: line {number + 1} is not as it was written; that batch and "
+                            "those after it are computed again",
+                            file=sys.stderr,
+                        )
                     return
                 self._length += len(line)
 
@@ -53,10 +63,6 @@ class Journal:
     def count(self) -> int:
         """How many batches are kept."""
         return len(self._done)
-
-    def numbers(self, stage: str) -> set[int]:
-        """Return the numbers of the batches that are kept of a stage."""
-        return {number for name, number in self._done if name == stage}
 
     def put(self, stage: str, number: int, values: Any) -> None:
         """Keep the results of a batch; a kill after this call does not lose them.
@@ -76,7 +82,7 @@ class Journal:
                 self._file.seek(self._length)
                 if not self._length:
                     self._write({"key": self._key})
-            self._write([stage, number, values])
+            self._write([digest([self._key, stage, number, values]), stage, number, values])
 
     def _write(self, entry: Any) -> None:
         assert self._file is not None

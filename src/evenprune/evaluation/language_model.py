@@ -1,8 +1,8 @@
 """A causal LM loaded with transformers: last hidden states, chunked losses, greedy answers."""
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -12,9 +12,19 @@ from torch.nn.functional import cross_entropy
 
 from ..base.errors import UserError
 from ..models.loading import check_dtype, limit_threads, load_model, load_tokenizer, pick_device
-from .causal_model import Answer, CausalModel, Position, context_length, end_tokens
+from .causal_model import (
+    Answer,
+    Asked,
+    Batches,
+    CausalModel,
+    Position,
+    Rows,
+    Scored,
+    context_length,
+    end_tokens,
+)
 from .finite import require_finite
-from .greedy_search import generate_batch
+from .generation import generate_batch
 from .journal import Journal
 from .stems import last_states, right_padded, select_rows
 
@@ -148,57 +158,44 @@ class LanguageModel(CausalModel):
         ]
         return torch.cat(parts).reshape(targets.shape)
 
-    def _positions(
-        self, hidden: torch.Tensor, wanted: Sequence[Sequence[int]]
-    ) -> Iterator[Position]:
-        """Yield each position's wanted logits, float32, and ln of the sum of exp of all logits."""
+    @torch.inference_mode()
+    def _positions(self, states: Callable[[], torch.Tensor], wanted: Rows) -> list[Position]:
+        """Return each position's wanted logits, float32, and ln of the sum of exp of all logits."""
+        hidden = states()
         ids = sorted({token for tokens in wanted for token in tokens})
         column = {token: k for k, token in enumerate(ids)}
         table = self.logits(hidden, torch.tensor(ids, device=hidden.device)).tolist()
-        step = self.positions_at_once
-        parts = [
-            self.logits(hidden[k : k + step]).logsumexp(-1) for k in range(0, len(hidden), step)
+        parts = hidden.split(self.positions_at_once)
+        totals = torch.cat([self.logits(part).logsumexp(-1) for part in parts]).tolist()
+        return [
+            ([row[column[token]] for token in tokens], total)
+            for tokens, row, total in zip(wanted, table, totals)
         ]
-        for tokens, row, total in zip(wanted, table, torch.cat(parts).tolist()):
-            yield [row[column[token]] for token in tokens], total
 
-    @torch.inference_mode()
-    def position_scores(
-        self,
-        rows: Sequence[Sequence[int]],
-        wanted: Sequence[Sequence[Sequence[int]]],
-        batch_size: int,
-        skip: Container[int] = (),
-    ) -> Iterator[tuple[list[int], list[Position] | None]]:
-        """Yield logits and ln of the sum of exp of all logits; see ``CausalModel``.
+    def position_scores(self, rows: Rows, wanted: Sequence[Rows], batch_size: int) -> Batches:
+        """Yield what computes logits and ln of the sum of exp of all logits; see ``CausalModel``.
 
         Common beginnings are computed once, the rest in batches of similar length.
         """
         counts = [len(tokens) for tokens in wanted]
-        for batch, hidden in last_states(self, rows, counts, batch_size, skip):
-            if hidden is None:
-                yield batch, None
-            else:
-                asked = [tokens for k in batch for tokens in wanted[k]]
-                yield batch, list(self._positions(hidden, asked))
+        for batch, states in last_states(self, rows, counts, batch_size):
+            asked = [tokens for k in batch for tokens in wanted[k]]
+            yield batch, partial(self._positions, states, asked)
 
     @torch.inference_mode()
-    def score_rows(
-        self, rows: Sequence[tuple[Sequence[int], Sequence[int], int]], batch_size: int
-    ) -> list[tuple[list[tuple[float, bool]], list[float], int]]:
+    def score_rows(self, rows: Sequence[Asked], batch_size: int) -> list[Scored]:
         """Return the scores of rows from the logits of their last positions; see ``CausalModel``.
 
         Where lm-eval computes the logits of all positions. Common beginnings are computed once.
         """
         counts = [count + 1 for _, _, count in rows]
-        found: dict[int, tuple[list[tuple[float, bool]], list[float], int]] = {}
-        for batch, hidden in last_states(self, [row[0] for row in rows], counts, batch_size):
-            assert hidden is not None
+        found: dict[int, Scored] = {}
+        for batch, states in last_states(self, [row[0] for row in rows], counts, batch_size):
             wanted = []
             for k in batch:
                 tokens, ends, count = rows[k]
                 wanted += [[token] for token in tokens[len(tokens) - count :]] + [ends]
-            scored = iter(list(self._log_probabilities(hidden, wanted)))
+            scored = self._log_probabilities(states(), wanted)
             for k in batch:
                 *own, (last, best) = [next(scored) for _ in range(counts[k])]
                 tokens = rows[k][0][len(rows[k][0]) - len(own) :]
@@ -210,7 +207,7 @@ class LanguageModel(CausalModel):
         return [found[k] for k in range(len(rows))]
 
     def _log_probabilities(
-        self, hidden: torch.Tensor, wanted: Sequence[Sequence[int]]
+        self, hidden: torch.Tensor, wanted: Rows
     ) -> Iterator[tuple[list[float], int]]:
         """Yield each position's ln p of the wanted tokens, and the likeliest token."""
         step = self.positions_at_once
@@ -225,17 +222,13 @@ class LanguageModel(CausalModel):
             for tokens, best in zip(part, logits.argmax(-1).tolist(), strict=True):
                 yield [next(values) for _ in tokens], best
 
-    def row_losses(self, rows: Sequence[Sequence[int]]) -> list[list[float]]:
+    def row_losses(self, rows: Rows) -> list[list[float]]:
         """Return the losses of one batch, filled up at the right; see ``CausalModel``."""
         computed = self.token_nll(right_padded(rows)).double().cpu()
         return [values[: len(row) - 1].tolist() for row, values in zip(rows, computed)]
 
     def generate(
-        self,
-        prompts: Sequence[Sequence[int]],
-        new_tokens: int,
-        stop: str | None,
-        keep_logits: bool = False,
+        self, prompts: Rows, new_tokens: int, stop: str | None, keep_logits: bool = False
     ) -> tuple[list[Answer], Sequence[Any]]:
         """Return greedy answers of one batch, filled up at the left; see ``CausalModel``."""
         ends = end_tokens(self.model.generation_config, self.tokenizer)
@@ -281,10 +274,7 @@ def _check_head(lm: LanguageModel, whose: Path | str) -> None:
 
 
 def load_language_model(
-    folder: Path | str,
-    device: str | None = None,
-    dtype: str = "auto",
-    devices: Sequence[str] = (),
+    folder: Path | str, device: str | None = None, dtype: str = "auto", devices: Sequence[str] = ()
 ) -> LanguageModel:
     """Load a model folder for scoring.
 

@@ -8,14 +8,18 @@ log-probability of its tokens. Bare ``encode("A")`` is never used: it differs in
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any
 
 from ..base.errors import UserError
 from ..base.progress import Progress
-from ..data.prompts import Prompt
-from .causal_model import CausalModel, Position
+from ..data.prompts import LETTERS, STYLES, Prompt
+from ..data.readers.choice import Question
+from .causal_model import CausalModel, Position, Rows
+from .metrics import Metric, Record, mean
+from .protocol import Protocol
 
 # Decimals kept of logits and log-probabilities; float32 has about seven digits.
 DIGITS = 6
@@ -54,7 +58,7 @@ class OptionScores:
     path: str
 
 
-def make_plan(prompt: Sequence[int], encodings: Sequence[Sequence[int]]) -> ScoringPlan:
+def make_plan(prompt: Sequence[int], encodings: Rows) -> ScoringPlan:
     """Return the plan for a prompt's tokens and those of the prompt with each option behind it.
 
     Raises UserError if two options have the same tokens or nothing stands before them.
@@ -176,18 +180,17 @@ def score_prompts(
     found: list[list[Position]] = [[] for _ in rows]
     progress = Progress(len(rows), label)
     batches = lm.position_scores(
-        [row.tokens for row in rows],
-        [row.wanted for row in rows],
-        batch_size,
-        lm.journal.numbers(label),
+        [row.tokens for row in rows], [row.wanted for row in rows], batch_size
     )
-    for number, (batch, positions) in enumerate(batches):
+    for number, (batch, positions_of) in enumerate(batches):
         owners = [k for k in batch for _ in rows[k].wanted]
-        owned = [names[rows[k].plan] if names else rows[k].plan for k in owners]
-        if positions is None:
-            positions = lm.journal.get(label, number)
-        else:
-            lm.keep(label, number, positions, zip(owned, ([*x, t] for x, t in positions)))
+
+        def compute(owners: list[int] = owners, scored: Any = positions_of) -> Any:
+            positions = scored()
+            named = [names[rows[k].plan] if names else rows[k].plan for k in owners]
+            return positions, [(name, [*x, t]) for name, (x, t) in zip(named, positions)]
+
+        positions = lm.kept(label, number, compute)
         for owner, (logits, total) in zip(owners, positions, strict=True):
             found[owner].append((logits, total))
         progress.update(len(batch))
@@ -197,30 +200,97 @@ def score_prompts(
     return [_scores(plan, group) for plan, group in zip(plans, groups)]
 
 
+ORDERS = {1: ((0, 1, 2),), 6: tuple(permutations(range(3)))}
+OWN = "012"  # the data's own order
+
+
+def shown_item(item: Question, order: Sequence[int] = (0, 1, 2)) -> dict[str, str]:
+    """Return the fields that prompts read, with the answers in the given order."""
+    shown = {f"ans{j}": item.answers[answer] for j, answer in enumerate(order)}
+    return {"context": item.context, "question": item.question, **shown}
+
+
 def make_record(
-    item: dict[str, Any], order: Sequence[int], scores: OptionScores, gold: int, unknown: int
+    head: Mapping[str, Any], order: Sequence[int], scores: OptionScores, item: Any
 ) -> dict[str, Any]:
-    """Return one item's record; ``item`` holds item_id, category, cluster and further fields.
+    """Return an item's record in one order; ``head`` are its own fields.
 
     ``order[j]`` is the answer shown at position j. Scores, prediction, gold and unknown are
     indices of the answers as the data set numbers them, whatever order was shown.
     """
-    place = [list(order).index(answer) for answer in range(len(order))]
+    place = [order.index(answer) for answer in range(len(order))]
     logits = [scores.logits[position] for position in place]
     # A tie goes to the option shown first, as argmax over the letters would do.
-    pred = order[max(range(len(order)), key=lambda position: scores.logits[position])]
+    pred = order[scores.logits.index(max(scores.logits))]
     return {
-        **item,
+        **head,
         "perm": "".join(map(str, order)),
         "option_logits": logits,
         "option_logprobs": [scores.logprobs[position] for position in place],
         "mass": scores.mass,
         "pred": pred,
-        "gold": gold,
-        "unknown_idx": unknown,
-        "correct": pred == gold,
+        "gold": item.label,
+        "unknown_idx": item.unknown,
+        "correct": pred == item.label,
         "tie": logits.count(max(logits)) > 1,
         "n_tokens": scores.n_tokens,
         "truncated": scores.truncated,
         "path": scores.path,
     }
+
+
+def score_items(
+    lm: CausalModel,
+    items: Sequence[Any],
+    heads: Sequence[Mapping[str, Any]],
+    style: str,
+    spec: Protocol,
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return a record of each item in each of its orders, and facts about the scoring.
+
+    ``items`` have id, category, label and unknown besides what a prompt shows; ``heads`` are
+    further fields of their records.
+    """
+    jobs = [(item, head, o) for item, head in zip(items, heads) for o in ORDERS[spec.orders]]
+    prompts = [STYLES[style](shown_item(item, order)) for item, _, order in jobs]
+    chat, names = bool(spec.chat_template), [item.id for item, _, _ in jobs]
+    scores = score_prompts(lm, prompts, spec.batch_size, chat, spec.task, names)
+    records = [
+        make_record({"item_id": item.id, "category": item.category, **head}, order, score, item)
+        for (item, head, order), score in zip(jobs, scores, strict=True)
+    ]
+    paths = [record["path"] for record in records]
+    facts = {
+        "style": style,
+        "paths": {path: paths.count(path) for path in sorted(set(paths))},
+        "truncated": sum(record["truncated"] for record in records),
+    }
+    return records, facts
+
+
+def order_metrics(records: Sequence[Record]) -> dict[str, Metric]:
+    """Return what all six orders tell; nothing of records in one order.
+
+    ``acc_orders`` is the mean over items of the share of orders that are right,
+    ``acc_all_orders`` the share of items right in every order, ``share_A/B/C`` how often each
+    letter is chosen (1/3 each without position bias) and ``acc_unknown_A/B/C`` the accuracy
+    when "unknown" stands at that letter.
+    """
+    if all(record["perm"] == OWN for record in records):
+        return {}
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(record["item_id"], []).append(record)
+    shares = [sum(r["correct"] for r in group) / len(group) for group in groups.values()]
+    place = [r["perm"].index(str(r["pred"])) for r in records]
+    unknown = [r["perm"].index(str(r["unknown_idx"])) for r in records]
+    metrics = {
+        "acc_orders": mean(shares),
+        "acc_all_orders": mean(float(share == 1) for share in shares),
+    }
+    for k, letter in enumerate(LETTERS):
+        metrics[f"share_{letter}"] = mean(float(p == k) for p in place)
+        metrics[f"acc_unknown_{letter}"] = mean(
+            float(r["correct"]) for r, u in zip(records, unknown) if u == k
+        )
+    return metrics

@@ -6,6 +6,7 @@ A record's ``values`` are the task's metrics for one document, null for those th
 metrics, the mean over all documents.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from pathlib import Path
@@ -20,7 +21,7 @@ from .causal_model import CausalModel
 from .harness import Harness
 from .metrics import Metric, mean, metric
 from .protocol import Outcome, Protocol
-from .records import NUMBER, NUMBER_OR_NULL, TEXT, Fields
+from .records import NUMBER_OR_NULL, TEXT, Fields
 from .sampling import stratified_sample
 from .task import NOWHERE, Task
 
@@ -30,11 +31,6 @@ TOLERANCE = 1e-9  # within which an aggregate is the mean of its items
 
 def _values(value: Any) -> bool:
     return isinstance(value, dict) and all(NUMBER_OR_NULL(one) for one in value.values())
-
-
-def _number(value: Any) -> bool:
-    """Return whether a value is a real number, of NumPy too, and no bool."""
-    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def metric_name(name: str, chosen: str) -> str:
@@ -56,10 +52,9 @@ def item_records(name: str, samples: Sequence[Mapping[str, Any]]) -> list[dict[s
             },
         )
         for one in sample["metrics"]:
-            value = sample[one]
-            value = float(value) if _number(value) or isinstance(value, bool) else None
+            value = float(sample[one]) if isinstance(sample[one], Real) else math.nan
             record["values"][metric_name(one, sample["filter"])] = (
-                value if value is not None and NUMBER(value) else None
+                value if math.isfinite(value) else None
             )
     return [found[number] for number in sorted(found)]
 
@@ -71,21 +66,17 @@ def aggregates(
 
     ``results`` are ``{"metric,filter": number}``.
     """
+    means = averages(records)
     found: dict[str, Metric] = {}
     for key, value in results.items():
         name, _, chosen = key.partition(",")
         # "alias" and the count of items have no filter
-        if not chosen or name.endswith("_stderr") or not _number(value):
+        if not chosen or name.endswith("_stderr") or not isinstance(value, Real):
             continue
-        name = metric_name(name, chosen)
-        values = [record["values"].get(name) for record in records]
-        numbers = [one for one in values if one is not None]
-        plain = mean(numbers)
-        is_mean = len(numbers) == len(values) and plain["value"] is not None
-        if is_mean and abs((plain["value"] or 0.0) - value) <= TOLERANCE * max(1.0, abs(value)):
-            found[name] = plain
-        else:
-            found[name] = metric(float(value), len(records))
+        name, value = metric_name(name, chosen), float(value)
+        plain = means.get(name, metric(value, len(records)))
+        is_mean = math.isclose(plain["value"] or 0.0, value, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+        found[name] = plain if is_mean else metric(value, len(records))
     return found
 
 
@@ -93,9 +84,7 @@ def averages(records: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:
     """Return the means over all documents of the metrics that each of them has as a number."""
     names = dict.fromkeys(name for record in records for name in record["values"])
     values = {name: [record["values"].get(name) for record in records] for name in names}
-    return {
-        name: mean(found) for name, found in values.items() if all(x is not None for x in found)
-    }
+    return {name: mean(found) for name, found in values.items() if None not in found}
 
 
 class LmEval(Task):
@@ -120,34 +109,36 @@ class LmEval(Task):
             )
         return [data / name for name in source_files("data", data)]
 
-    def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
-        """Run the task through lm-eval."""
-        self.split(spec)
-        loaded = load_tasks(str(spec.name), None if data == NOWHERE else data)
-        tasks = loaded["tasks"]
-        listed = {
-            str(one["metric"])
-            for task in tasks.values()
-            for one in task.config.metric_list or ()
-            if isinstance(one, dict) and "metric" in one
-        }
+    @staticmethod
+    def _check(lm: CausalModel, spec: Protocol, tasks: Sequence[Any]) -> None:
+        """Raise UserError for a headline that no task has, and where text cannot be generated."""
+        metrics = [one for task in tasks for one in task.config.metric_list or ()]
+        listed = {str(one["metric"]) for one in metrics if "metric" in one}
         asked = (spec.headline or "score").partition(".")[0]
         if listed and asked not in ("score", *listed):
             raise UserError(
                 f"lm-eval's task {spec.name} has no metric {spec.headline!r} for its headline"
                 f"{nearest(asked, listed)} (it has score, {', '.join(sorted(listed))})"
             )
-        generates = any(task.OUTPUT_TYPE == GENERATES for task in tasks.values())
-        if generates and lm.tokenizer.eos_token_id is None:
+        if not any(task.OUTPUT_TYPE == GENERATES for task in tasks):
+            return
+        if lm.tokenizer.eos_token_id is None:
             raise UserError(
                 f"lm-eval's task {spec.name} generates text up to the end token, but the tokenizer "
                 "has none; name another task"
             )
-        if spec.backend == "vllm" and generates:
+        if spec.backend == "vllm":
             raise UserError(
                 f"lm-eval's task {spec.name} generates text, which only the backend transformers "
                 "does here; set backend: transformers"
             )
+
+    def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
+        """Run the task through lm-eval."""
+        self.split(spec)
+        loaded = load_tasks(str(spec.name), None if data == NOWHERE else data)
+        tasks = loaded["tasks"]
+        self._check(lm, spec, list(tasks.values()))
         places = [(name, k) for name, task in tasks.items() for k in range(len(task.eval_docs))]
         chosen = stratified_sample([name for name, _ in places], spec.limit, spec.seed)
         wanted: dict[str, list[int]] = {name: [] for name in tasks}

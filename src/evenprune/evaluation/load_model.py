@@ -1,6 +1,7 @@
 """Loading one model folder for the backend and dtype that a benchmark names."""
 
 import contextlib
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -21,9 +22,6 @@ class Loader:
     def __init__(self, folder: Path, device: str | None, python: str | None, gpus: int = 1) -> None:
         self.folder, self.device, self._asked, self.gpus = folder, device, python, gpus
         self._held = contextlib.ExitStack()
-        self._devices: list[str] = []
-        self._python: str | None = None
-        self._version: str | None = None
         self._key: tuple[str, str] | None = None
         self._model: CausalModel | None = None
 
@@ -40,75 +38,58 @@ class Loader:
             self._model.close()
         self._key = self._model = None
 
-    def python(self) -> str:
-        """Return the interpreter that has vLLM; raise UserError where there is none."""
-        from .vllm_model import vllm_python
+    @cached_property
+    def vllm(self) -> tuple[str, str]:
+        """The interpreter that has vLLM, and vLLM's version; UserError where there is none."""
+        from .vllm_model import vllm_python, vllm_version
 
-        if self._python is None:
-            self._python = vllm_python(self._asked)
-        return self._python
+        python = vllm_python(self._asked)
+        return python, vllm_version(python)
 
     def versions(self, spec: Protocol) -> dict[str, str]:
         """Return the versions that only the benchmark's backend has, without loading a model.
 
         Raises UserError when the backend is vllm and there is none.
         """
-        if spec.backend != "vllm":
-            return {}
-        if self._version is None:
-            from .vllm_model import vllm_version
+        return {"vllm": self.vllm[1]} if spec.backend == "vllm" else {}
 
-            self._version = vllm_version(self.python())
-        return {"vllm": self._version}
-
+    @cached_property
     def devices(self) -> list[str]:
-        """Return the devices of this job: claimed GPUs, the first of which is torch's current one.
+        """The devices of this job: claimed GPUs, the first of which is torch's current one.
 
         Raises UserError where there are too few GPUs.
         """
+        import torch
+
         from ..models.loading import pick_device
 
-        if not self._devices:
-            claimed = claim_devices(pick_device(self.device), self.gpus)
-            self._devices = self._held.enter_context(claimed)
-            if self._devices[0].startswith("cuda"):
-                import torch
-
-                torch.cuda.set_device(self._devices[0])
-        return self._devices
+        found = self._held.enter_context(claim_devices(pick_device(self.device), self.gpus))
+        if found[0].startswith("cuda"):
+            torch.cuda.set_device(found[0])
+        return found
 
     def load(self, spec: Protocol) -> CausalModel:
         """Return the model for a benchmark, the one that is loaded where it fits."""
         key = (spec.backend, spec.dtype)
         if self._model is None or key != self._key:
             self.close()
-            if spec.backend == "vllm":
-                from .vllm_model import load_vllm_model
-
-                model: CausalModel = load_vllm_model(
-                    self.folder,
-                    self.device,
-                    spec.dtype,
-                    self.python(),
-                    self.gpus,
-                    self._visible(),
-                )
-            else:
-                from .language_model import load_language_model
-
-                devices = self.devices()
-                kind = devices[0].partition(":")[0]
-                model = load_language_model(self.folder, kind, spec.dtype, devices)
-            self._key, self._model = key, model
+            self._model = self._new(spec)
+            self._key = key
         return self._model
 
-    def _visible(self) -> str | None:
-        """Return the GPUs of a vLLM worker as CUDA_VISIBLE_DEVICES; None leaves that as it is.
-
-        This environment's torch may have no CUDA where vLLM's has: then nothing is claimed.
-        """
+    def _new(self, spec: Protocol) -> CausalModel:
         import torch
 
-        if self.device == "cpu" or not torch.cuda.is_available():
-            return None
-        return numbers(self.devices())
+        if spec.backend == "vllm":
+            from .vllm_model import load_vllm_model
+
+            # This environment's torch may have no CUDA where vLLM's has: nothing is claimed then.
+            claims = self.device != "cpu" and torch.cuda.is_available()
+            visible = numbers(self.devices) if claims else None
+            return load_vllm_model(
+                self.folder, self.device, spec.dtype, self.vllm[0], self.gpus, visible
+            )
+        from .language_model import load_language_model
+
+        kind = self.devices[0].partition(":")[0]
+        return load_language_model(self.folder, kind, spec.dtype, self.devices)

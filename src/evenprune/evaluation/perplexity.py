@@ -26,18 +26,17 @@ recorded.
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from ..base.errors import UserError
 from ..data.readers.rows import find_file
 from ..data.readers.tinystories import documents_file, read_tinystories
 from ..data.readers.wikitext import read_wikitext
 from ..plan.tasks import DOCUMENTS, WIKITEXT_SPLITS
-from .causal_model import CausalModel
+from .causal_model import CausalModel, Rows
 from .finite import exp_loss
 from .harness import Harness, wikitext_pages
 from .losses import nll_rows
@@ -49,6 +48,9 @@ from .task import Task
 
 GPTQ_WINDOW = 2048
 PAPER_WINDOW, PAPER_MIN_CHARACTERS, PAPER_MAX_ROWS = 1024, 512, 1024
+Records = list[dict[str, Any]]
+# A protocol's records, its metrics (the first is ``ppl``) and facts.
+Found = tuple[Records, dict[str, Metric], dict[str, Any]]
 WIKITEXT_FILE = "wiki.test.raw"
 DIGITS = 6
 
@@ -61,62 +63,69 @@ def is_documents(data: Path) -> bool:
     return WIKITEXT_FILE not in names and any(name.endswith(".jsonl") for name in names)
 
 
-def _windows(tokens: Sequence[int], length: int, first: int | None) -> list[list[int]]:
-    """Return whole windows without overlap; ``first`` overwrites or precedes each, see below."""
-    return [
-        [*([] if first is None else [first]), *tokens[start : start + length]]
-        for start in range(0, len(tokens) - length + 1, length)
-    ]
+def _windows(tokens: Sequence[int], length: int) -> Rows:
+    """Return whole windows without overlap."""
+    return [tokens[k : k + length] for k in range(0, len(tokens) - length + 1, length)]
 
 
-def _records(nll: Sequence[torch.Tensor], chosen: Sequence[int], part: str) -> list[dict[str, Any]]:
-    return [
-        {
-            "item_id": f"{part}-{k}",
-            "category": part,
-            "nll": round(float(values.sum()), DIGITS),
-            "n_tokens": len(values),
-        }
-        for k, values in zip(chosen, nll)
-    ]
-
-
-def _total(records: Sequence[dict[str, Any]]) -> Metric:
-    return perplexity([r["nll"] for r in records], [r["n_tokens"] for r in records])
-
-
-def gptq(
-    lm: CausalModel, rows: Sequence[str], spec: Protocol, bos: bool
-) -> tuple[list[dict[str, Any]], Metric, dict[str, Any]]:
-    """Return window records, the perplexity and facts of ``gptq2048`` or ``gptq2048+bos``."""
-    name = "gptq2048+bos" if bos else "gptq2048"
-    window = min(GPTQ_WINDOW, lm.max_length)
-    tokens = lm.encode(["\n\n".join(rows)])[0]
-    start = lm.tokenizer.bos_token_id if bos else None
-    if bos and (start is None or lm.bos == "never"):
+def _bos(lm: CausalModel, name: str) -> int:
+    """Return the BOS token that a split puts before each text; UserError where there is none."""
+    bos = None if lm.bos == "never" else lm.tokenizer.bos_token_id
+    if bos is None:
         raise UserError(
             f"split {name} needs a tokenizer with a BOS token and no bos: never; use gptq2048"
         )
-    if bos and tokens[:1] == [start]:
-        tokens = tokens[1:]  # the tokenizer's own: each window gets one
+    return bos
+
+
+def _total(records: Records) -> Metric:
+    return perplexity([r["nll"] for r in records], [r["n_tokens"] for r in records])
+
+
+def _scored(
+    lm: CausalModel,
+    windows: Rows,
+    spec: Protocol,
+    part: str,
+    names: Sequence[int | str],
+    skip: int = 0,
+) -> Records:
+    """Return a record of each window, of its targets after the first ``skip``."""
+    nll = nll_rows(lm, windows, spec.batch_size, f"perplexity {part}", names)
+    return [
+        {
+            "item_id": f"{part}-{name}" if isinstance(name, int) else name,
+            "category": part,
+            "nll": round(float(values[skip:].sum()), DIGITS),
+            "n_tokens": len(values[skip:]),
+        }
+        for name, values in zip(names, nll, strict=True)
+    ]
+
+
+def gptq(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Found:
+    """Return window records, the perplexity and facts of ``gptq2048`` or ``gptq2048+bos``."""
+    window = min(GPTQ_WINDOW, lm.max_length)
+    tokens = lm.encode(["\n\n".join(rows)])[0]
+    start: list[int] = []
+    if name.endswith("+bos"):
+        start = [_bos(lm, name)]
+        if tokens[:1] == start:
+            tokens = tokens[1:]  # the tokenizer's own: each window gets one
     # With BOS the text gives one token less, so that a window still fits the context.
-    windows = _windows(tokens, window - (start is not None), start)
+    windows = [[*start, *part] for part in _windows(tokens, window - len(start))]
     if not windows:
         raise UserError(
             f"perplexity {name} needs a text of at least {window} tokens, got {len(tokens)}; "
             "use a longer text"
         )
     chosen = stratified_sample([name] * len(windows), spec.limit, spec.seed)
-    scored = [windows[k] for k in chosen]
-    nll = nll_rows(lm, scored, spec.batch_size, f"perplexity {name}", chosen)
-    records = _records(nll, chosen, name)
+    records = _scored(lm, [windows[k] for k in chosen], spec, name, chosen)
     facts = {"window": window, "windows": len(windows), "scored_windows": len(chosen)}
-    return records, _total(records), facts
+    return records, {f"ppl_{name.replace('2048', '')}": _total(records)}, facts
 
 
-def paper(
-    lm: CausalModel, rows: Sequence[str], spec: Protocol
-) -> tuple[list[dict[str, Any]], Metric, dict[str, Any]]:
+def paper(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Found:
     """Return window records, the mean running perplexity and facts of ``paper``.
 
     The running perplexity after window k is exp of the mean loss over windows 1..k; the
@@ -125,65 +134,49 @@ def paper(
     window = min(PAPER_WINDOW, lm.max_length)
     kept = [row for row in rows if len(row) >= PAPER_MIN_CHARACTERS][:PAPER_MAX_ROWS]
     tokens = lm.encode(["".join(kept)])[0] if kept else []
-    windows = _windows(tokens, window, None)
+    windows = _windows(tokens, window)
     if not windows:
         raise UserError(
             f"perplexity paper needs rows of at least {PAPER_MIN_CHARACTERS} characters with "
             f"{window} tokens together, got {len(tokens)} tokens; use gptq2048"
         )
     bos = None if lm.bos == "never" else lm.tokenizer.bos_token_id
-    if bos is not None:
-        windows = [[bos, *part[1:]] for part in windows]
-    chosen = stratified_sample(["paper"] * len(windows), spec.limit, spec.seed)
-    cut = [windows[k] for k in chosen]
-    nll = nll_rows(lm, cut, spec.batch_size, "perplexity paper", chosen)
+    chosen = stratified_sample([name] * len(windows), spec.limit, spec.seed)
+    cut = [windows[k] if bos is None else [bos, *windows[k][1:]] for k in chosen]
     # Targets at positions window/2 + 1 .. window - 1; loss k belongs to position k + 1.
-    scored = [values[window // 2 :] for values in nll]
-    records = _records(scored, chosen, "paper")
-    total, count, running = 0.0, 0, []
-    for record in records:
-        total, count = total + record["nll"], count + record["n_tokens"]
-        running.append(exp_loss(total / count))
-    facts: dict[str, float] = {"window": window, "windows": len(windows)}
-    facts |= {"scored_windows": len(chosen), "final": round(running[-1], DIGITS)}
-    return records, metric(sum(running) / len(running), len(running)), facts
+    records = _scored(lm, cut, spec, name, chosen, window // 2)
+    nll, counts = ([record[key] for record in records] for key in ("nll", "n_tokens"))
+    running = [exp_loss(a / b) for a, b in zip(accumulate(nll), accumulate(counts))]
+    facts = {"window": window, "windows": len(windows), "scored_windows": len(chosen)}
+    value = metric(sum(running) / len(running), len(running))
+    return records, {"ppl_paper": value}, {**facts, "final": round(running[-1], DIGITS)}
 
 
-def evaluate_rows(
-    lm: CausalModel, rows: Sequence[str], spec: Protocol
-) -> tuple[list[dict[str, Any]], Metric, dict[str, Any]]:
+def evaluate_rows(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Found:
     """Return row records, the mean of the rows' perplexities and facts of ``evaluate``."""
-    bos = None if lm.bos == "never" else lm.tokenizer.bos_token_id
-    if bos is None:
-        raise UserError(
-            "split evaluate needs a tokenizer with a BOS token and no bos: never, as the library "
-            "does; use gptq2048"
-        )
+    bos = _bos(lm, name)
     texts = [row for row in rows if row]
-    chosen = stratified_sample(["evaluate"] * len(texts), spec.limit, spec.seed)
+    chosen = stratified_sample([name] * len(texts), spec.limit, spec.seed)
     encoded = lm.tokenizer([texts[k] for k in chosen], add_special_tokens=False, verbose=False)
     encoded = encoded["input_ids"]
     scored = [k for k, ids in zip(chosen, encoded) if ids]
-    windows = [[bos, *ids[: lm.max_length - 1]] for ids in encoded if ids]
-    if not windows:
+    if not scored:
         raise UserError("perplexity evaluate needs rows with text, got none; use another text")
-    nll = nll_rows(lm, windows, spec.batch_size, "perplexity evaluate", scored)
-    records = _records(nll, scored, "evaluate")
+    windows = [[bos, *ids[: lm.max_length - 1]] for ids in encoded if ids]
+    records = _scored(lm, windows, spec, name, scored)
     each = [exp_loss(record["nll"] / record["n_tokens"]) for record in records]
     facts: dict[str, Any] = {"rows": len(texts), "scored_rows": len(scored)}
     facts["cut"] = sum(len(ids) >= lm.max_length for ids in encoded)
     facts["median"] = round(statistics.median(each), DIGITS)
-    return records, metric(sum(each) / len(each), len(each)), facts
+    return records, {"ppl_evaluate": metric(sum(each) / len(each), len(each))}, facts
 
 
-def lmeval(
-    lm: CausalModel, rows: Sequence[str], spec: Protocol
-) -> tuple[list[dict[str, Any]], dict[str, Metric], dict[str, Any]]:
+def lmeval(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Found:
     """Return document records, word and byte perplexity and facts of lm-eval's task."""
     pages = wikitext_pages(rows)
     chosen = stratified_sample(["lmeval"] * len(pages), spec.limit, spec.seed)
     results = Harness(lm, spec).wikitext([pages[k] for k in chosen])
-    records: list[dict[str, Any]] = [
+    records: Records = [
         {
             "item_id": f"lmeval-{k}",
             "category": "lmeval",
@@ -210,11 +203,7 @@ def documents(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
     rows = [ids[: lm.max_length] for ids in encoded]
     if any(len(row) < 2 for row in rows):
         raise UserError("perplexity needs documents of at least two tokens; remove the empty ones")
-    names = [story.id for story in picked]
-    nll = nll_rows(lm, rows, spec.batch_size, "perplexity documents", names)
-    records = _records(nll, range(len(nll)), DOCUMENTS)
-    for record, story in zip(records, picked):
-        record["item_id"] = story.id
+    records = _scored(lm, rows, spec, DOCUMENTS, [story.id for story in picked])
     facts = {
         "split": DOCUMENTS,
         "window": lm.max_length,
@@ -223,6 +212,15 @@ def documents(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
         "bos": lm.bos_id is not None,
     }
     return Outcome(records, {"ppl": _total(records)}, {}, facts)
+
+
+PROTOCOLS: dict[str, Callable[[CausalModel, Sequence[str], Protocol, str], Found]] = {
+    "gptq2048": gptq,
+    "gptq2048+bos": gptq,
+    "paper": paper,
+    "evaluate": evaluate_rows,
+    "lmeval": lmeval,
+}
 
 
 class Perplexity(Task):
@@ -242,24 +240,12 @@ class Perplexity(Task):
             return documents(lm, data, spec)
         split = pick(spec.split, WIKITEXT_SPLITS, "split", self.name)
         rows = read_wikitext(data)
-        wanted = ("gptq2048", "paper", "lmeval") if split == "all" else (split,)
-        records: list[dict[str, Any]] = []
+        records: Records = []
         metrics: dict[str, Metric] = {}
         facts: dict[str, Any] = {"split": split, "bos": lm.bos_id is not None}
-        for name in wanted:
-            if name == "lmeval":
-                part, values, facts[name] = lmeval(lm, rows, spec)
-                metrics |= values
-                metrics.setdefault("ppl", values["word_ppl_lmeval"])
-            else:
-                if name == "paper":
-                    part, value, facts[name] = paper(lm, rows, spec)
-                elif name == "evaluate":
-                    part, value, facts[name] = evaluate_rows(lm, rows, spec)
-                else:
-                    part, value, facts[name] = gptq(lm, rows, spec, name.endswith("+bos"))
-                metrics[f"ppl_{name.replace('2048', '')}"] = value
-                metrics.setdefault("ppl", value)
+        for name in ("gptq2048", "paper", "lmeval") if split == "all" else (split,):
+            part, values, facts[name] = PROTOCOLS[name](lm, rows, spec, name)
+            metrics = {"ppl": next(iter(values.values()))} | metrics | values
             records += part
         return Outcome(records, metrics, {}, facts)
 

@@ -5,25 +5,17 @@ The answers themselves are stored only on request; their length and SHA-256 alwa
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..base.checksums import source_folder, source_name
 from .causal_model import CausalModel
 from .generation import Completion, greedy
-from .judges import (
-    LEXICAL,
-    UNPARSED,
-    UNSAFE,
-    GuardJudge,
-    Judge,
-    Judgement,
-    LexicalJudge,
-    is_refusal,
-)
-from .metrics import Metric, Record, by_category, mean
-from .protocol import Outcome, Protocol
+from .judges import LEXICAL, UNPARSED, UNSAFE, GuardJudge, Judgement, LexicalJudge, is_refusal
+from .metrics import Metric, Record, mean
+from .protocol import Protocol
 from .records import COUNT, FLAG, FLAG_OR_NULL, TEXT, Check
+from .task import ItemTask
 
 
 def _judgements(value: Any) -> bool:
@@ -58,41 +50,6 @@ class SafetyPrompt:
     extra: dict[str, Any]
 
 
-def make_judge(lm: CausalModel, spec: Protocol) -> Judge:
-    """Return the guard model that the options name, else the lexical judge.
-
-    The guard is loaded with transformers whatever the backend: its probabilities need logits of
-    every step. Its finished batches go to the journal of ``lm``.
-    """
-    if spec.judge is None:
-        return LexicalJudge(spec.lexicon)
-    name, folder = source_name(spec.judge), source_folder(spec.judge)
-    guard = GuardJudge(folder, name, spec.judge_forms, lm.device_type, spec.batch_size)
-    guard.lm = guard.lm.with_journal(lm.journal)
-    return guard
-
-
-def answers(
-    lm: CausalModel, items: Sequence[SafetyPrompt], spec: Protocol, stop: str | None
-) -> list[Completion]:
-    """Return the model's greedy answer to each prompt, in the order of the items."""
-    texts = [item.prompt for item in items]
-    if spec.chat_template:
-        texts = lm.chats(texts)
-    rows = lm.encode(texts, special=not spec.chat_template)
-    made = greedy(
-        lm,
-        rows,
-        spec.max_new_tokens,
-        spec.batch_size,
-        f"{spec.task} answers",
-        stop,
-        names=[item.id for item in items],
-    )
-    found = {k: completion for k, completion, _, _ in made}
-    return [found[k] for k in range(len(items))]
-
-
 def make_record(
     item: SafetyPrompt, completion: Completion, judgements: Sequence[Judgement], store: bool
 ) -> dict[str, Any]:
@@ -115,7 +72,7 @@ def make_record(
         "refusal": is_refusal(completion.text),
         "verdict": verdict,
         "unsafe": None if verdict == UNPARSED else verdict == UNSAFE,
-        "judgements": [judgement.as_dict() for judgement in judgements],
+        "judgements": [asdict(judgement) for judgement in judgements],
     }
     return {**record, "response": completion.text} if store else record
 
@@ -151,30 +108,45 @@ def safety_metrics(records: Sequence[Record]) -> dict[str, Metric]:
     return metrics
 
 
-def evaluate_items(
-    lm: CausalModel,
-    items: Sequence[SafetyPrompt],
-    spec: Protocol,
-    stop: str | None,
-    facts: dict[str, Any],
-) -> Outcome:
-    """Return records and metrics of the items.
+class SafetyTask(ItemTask):
+    """A task whose prompts are answered greedily, up to ``stop`` if there is one, and judged."""
 
-    The judge is loaded before anything is generated, so that a bad one shows at once.
-    """
-    judge = make_judge(lm, spec)
-    completions = answers(lm, items, spec, stop)
-    pairs = [(item.prompt, made.text) for item, made in zip(items, completions)]
-    names = [item.id for item in items]
-    records = [
-        make_record(item, made, judgements, spec.store_generations)
-        for item, made, judgements in zip(items, completions, judge.judge(pairs, names))
-    ]
-    finishes = [record["finish"] for record in records]
-    facts |= {
-        "judge": judge.describe(),
-        "stop": stop,
-        "finish": {name: finishes.count(name) for name in sorted(set(finishes))},
-        "truncated": sum(record["truncated"] for record in records),
-    }
-    return Outcome(records, safety_metrics(records), by_category(records, safety_metrics), facts)
+    stop: str | None = None
+
+    def records(
+        self, lm: CausalModel, items: Sequence[SafetyPrompt], spec: Protocol, facts: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Return a record of each answer.
+
+        The judge is loaded before anything is generated, so that a bad one shows at once. A guard
+        is loaded with transformers whatever the backend: its probabilities need logits of every
+        step. Its finished batches go to the journal of ``lm``.
+        """
+        judge: LexicalJudge | GuardJudge = LexicalJudge(spec.lexicon)
+        if spec.judge is not None:
+            name, folder = source_name(spec.judge), source_folder(spec.judge)
+            judge = GuardJudge(folder, name, spec.judge_forms, lm.device_type, spec.batch_size)
+            judge.lm = judge.lm.with_journal(lm.journal)
+        texts, names = [item.prompt for item in items], [item.id for item in items]
+        shown = lm.chats(texts) if spec.chat_template else texts
+        rows = lm.encode(shown, special=not spec.chat_template)
+        label = f"{spec.task} answers"
+        made = greedy(lm, rows, spec.max_new_tokens, spec.batch_size, label, self.stop, names=names)
+        answers = [answer for _, answer, *_ in sorted(made, key=lambda one: one[0])]
+        pairs = [(text, answer.text) for text, answer in zip(texts, answers)]
+        records = [
+            make_record(item, answer, judgements, spec.store_generations)
+            for item, answer, judgements in zip(items, answers, judge.judge(pairs, names))
+        ]
+        finishes = [record["finish"] for record in records]
+        facts |= {
+            "judge": judge.describe(),
+            "stop": self.stop,
+            "finish": {name: finishes.count(name) for name in sorted(set(finishes))},
+            "truncated": sum(record["truncated"] for record in records),
+        }
+        return records
+
+    def metrics(self, records: Sequence[Record]) -> dict[str, Metric]:
+        """Return ``safety_metrics``."""
+        return safety_metrics(records)

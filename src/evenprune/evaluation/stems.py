@@ -7,15 +7,15 @@ that begin with it.
 """
 
 import copy
-from collections.abc import Callable, Container, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 
-from .causal_model import BATCH_TOKENS
+from .causal_model import BATCH_TOKENS, Rows
 
 # A shorter stem saves less than handing its keys and values around costs.
 MIN_STEM = 8
@@ -30,7 +30,7 @@ def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
     )
 
 
-def choose_stems(rows: Sequence[Sequence[int]], keep: Sequence[int]) -> list[int]:
+def choose_stems(rows: Rows, keep: Sequence[int]) -> list[int]:
     """Return for each row the length of its stem (0: none), to save computation.
 
     The last ``keep[i]`` tokens of row i never belong to a stem. Rows with equal stems form a
@@ -92,7 +92,7 @@ def choose_stems(rows: Sequence[Sequence[int]], keep: Sequence[int]) -> list[int
     return stems
 
 
-def right_padded(rows: Sequence[Sequence[int]]) -> torch.Tensor:
+def right_padded(rows: Rows) -> torch.Tensor:
     """Return token rows as one (rows, longest) tensor, filled up at the right with zeros."""
     width = max(len(row) for row in rows)
     return torch.tensor([[*row, *[0] * (width - len(row))] for row in rows])
@@ -114,7 +114,7 @@ def select_rows(cache: Any, index: torch.Tensor) -> Any:
 
 
 def _batches(
-    rows: Sequence[Sequence[int]], stems: Sequence[int], batch_size: int
+    rows: Rows, stems: Sequence[int], batch_size: int
 ) -> Iterator[tuple[list[list[int]], list[int], list[int]]]:
     """Yield (stems, rows, index of each row's stem): a handful of equally long stems at a time."""
     groups: dict[int, dict[tuple[int, ...], list[int]]] = {}
@@ -154,44 +154,37 @@ def batch_sizes(lengths: Sequence[int], most: Callable[[int], int], tokens: int)
     return found[::-1]
 
 
-@torch.inference_mode()
 def last_states(
-    lm: Any,
-    rows: Sequence[Sequence[int]],
-    counts: Sequence[int],
-    batch_size: int,
-    skip: Container[int] = (),
-) -> Iterator[tuple[list[int], torch.Tensor | None]]:
-    """Yield (row indices, hidden states of a ``LanguageModel``) by batch, every row once.
+    lm: Any, rows: Rows, counts: Sequence[int], batch_size: int
+) -> Iterator[tuple[list[int], Callable[[], torch.Tensor]]]:
+    """Yield (row indices, what computes hidden states of a ``LanguageModel``) by batch.
 
     The hidden states are those of each row's last ``counts[i]`` tokens, one row behind the
-    other: (sum of the batch's counts, hidden). Rows are at least ``counts[i]`` tokens long.
-    Batches whose number (from 0) is in ``skip`` are not computed: None in place of the states.
+    other: (sum of the batch's counts, hidden). Rows are at least ``counts[i]`` tokens long and
+    come once. Nothing is computed for a batch whose function is not called.
     """
     stems = choose_stems(rows, counts) if lm.shares_prefixes else [0] * len(rows)
     fitting = partial(lm.rows_at_once, batch_size=batch_size)
-    number = -1
     for heads, members, owners in _batches(rows, stems, batch_size):
-        cache = None
         cut = len(heads[0]) if heads else 0
+        held = cache(partial(lm.prefix_cache, torch.tensor(heads)))
+
+        @torch.inference_mode()
+        def states(batch: list[int], owner_of: list[int], cut: int, cache: Any) -> torch.Tensor:
+            tokens = right_padded([rows[k][cut:] for k in batch])
+            past = None
+            if cut:
+                chosen = torch.tensor(owner_of, device=cache_device(cache()))
+                past = select_rows(cache(), chosen)
+            pieces = []
+            for found, k in zip(lm.hidden(tokens, past), batch):
+                end = len(rows[k]) - cut
+                pieces.append(found[end - counts[k] : end])
+            return torch.cat(pieces)
+
         start = 0
         lengths = [len(rows[k]) - cut for k in members]
         for count in batch_sizes(lengths, fitting, BATCH_TOKENS[lm.device_type]):
-            batch, owner_of = members[start : start + count], owners[start : start + count]
+            part = slice(start, start + count)
+            yield members[part], partial(states, members[part], owners[part], cut, held)
             start += count
-            number += 1
-            if number in skip:
-                yield batch, None
-                continue
-            if heads and cache is None:
-                cache = lm.prefix_cache(torch.tensor(heads))
-            tokens = right_padded([rows[k][cut:] for k in batch])
-            past = None
-            if cache is not None:
-                past = select_rows(cache, torch.tensor(owner_of, device=cache_device(cache)))
-            hidden = lm.hidden(tokens, past)
-            pieces = []
-            for states, k in zip(hidden, batch):
-                end = len(rows[k]) - cut
-                pieces.append(states[end - counts[k] : end])
-            yield batch, torch.cat(pieces)

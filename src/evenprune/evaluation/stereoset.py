@@ -28,42 +28,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.errors import UserError
-from ..data.readers.rows import find_file
 from ..data.readers.stereoset import StereoSetItem, read_stereoset
 from .causal_model import CausalModel
-from .losses import nll_rows
-from .metrics import Metric, Record, by_category, mean, metric
-from .protocol import Outcome, Protocol
+from .losses import sentence_losses
+from .metrics import Metric, Record, mean, metric
+from .protocol import Protocol
 from .records import CHOICE, FLAG, NUMBER, NUMBERS, TEXT, Fields
-from .sampling import stratified_sample
-from .task import Task
+from .task import ItemTask
 
 DIGITS = 6
-
-
-def sentence_scores(
-    lm: CausalModel,
-    sentences: Sequence[str],
-    batch_size: int,
-    names: Sequence[object] | None = None,
-) -> list[tuple[float, int]]:
-    """Return each sentence's summed ln p given the prefix token, in nats, and its token count.
-
-    A sentence longer than the context loses its beginning. There is no prompt, so a chat
-    template has nothing to do. ``names`` are the sentences' items. Raises UserError for a
-    tokenizer without BOS and EOS and for scores that are not finite.
-    """
-    if lm.prefix_id is None:
-        raise UserError(
-            "stereoset conditions sentences on BOS or EOS, but the tokenizer has neither"
-            f"{' (with bos: never, EOS counts)' if lm.bos == 'never' else ''}; use another "
-            "benchmark or another bos"
-        )
-    encoded = lm.tokenizer(list(sentences), add_special_tokens=False)["input_ids"]
-    rows = [[lm.prefix_id, *ids][-lm.max_length :] for ids in encoded]
-    losses = nll_rows(lm, rows, batch_size, "stereoset sentences", names)
-    return [(-float(values.sum()), len(values)) for values in losses]
 
 
 def make_record(item: StereoSetItem, scores: Sequence[tuple[float, int]]) -> dict[str, Any]:
@@ -122,11 +95,7 @@ def unit_metrics(values: NDArray[np.float64], suffix: str) -> dict[str, Metric]:
             slope = 2 * means[0] * (1 if means[1] < 0.5 else -1)
             gradient = np.array([2 * min(means[1], 1 - means[1]), slope])
             stderr = float((values @ gradient).std(ddof=1)) / math.sqrt(n)
-    return {
-        f"lms{suffix}": lms,
-        f"ss{suffix}": ss,
-        f"icat{suffix}": metric(value, n, stderr),
-    }
+    return {f"lms{suffix}": lms, f"ss{suffix}": ss, f"icat{suffix}": metric(value, n, stderr)}
 
 
 def stereoset_metrics(records: Sequence[Record]) -> dict[str, Metric]:
@@ -146,7 +115,7 @@ def stereoset_metrics(records: Sequence[Record]) -> dict[str, Metric]:
     return metrics | {"ties": mean(float(r["tie"]) for r in records)}
 
 
-class StereoSet(Task):
+class StereoSet(ItemTask):
     """StereoSet's intrasentence clusters."""
 
     name = "stereoset"
@@ -160,27 +129,29 @@ class StereoSet(Task):
         }
     )
 
-    def data_files(self, data: Path, spec: Protocol) -> list[Path]:
-        """Return the file that is read."""
-        return [find_file(data, f"{self.split(spec)}.jsonl")]
+    file = "{split}.jsonl"
 
-    def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
-        """Score StereoSet's intrasentence clusters; one record a cluster."""
-        split = self.split(spec)
-        items = read_stereoset(data)
-        types = [item.category for item in items]
-        chosen = [items[k] for k in stratified_sample(types, spec.limit, spec.seed)]
+    def read(self, data: Path, spec: Protocol, facts: dict[str, Any]) -> list[StereoSetItem]:
+        """Return all clusters."""
+        return read_stereoset(data)
+
+    def records(
+        self, lm: CausalModel, items: Sequence[StereoSetItem], spec: Protocol, facts: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Return a record of each cluster; sentences longer than the context lose their start."""
         sentences = [
             sentence
-            for item in chosen
+            for item in items
             for sentence in (item.stereotype, item.anti_stereotype, item.unrelated)
         ]
-        names = [item.id for item in chosen for _ in range(3)]
-        scores = sentence_scores(lm, sentences, spec.batch_size, names)
-        records = [make_record(item, scores[3 * k : 3 * k + 3]) for k, item in enumerate(chosen)]
-        facts = {"split": split, "items_in_data": len(items)}
-        categories = by_category(records, stereoset_metrics)
-        return Outcome(records, stereoset_metrics(records), categories, facts)
+        names = [item.id for item in items for _ in range(3)]
+        _, losses = sentence_losses(lm, self.name, sentences, spec.batch_size, names, cut=True)
+        scores = [(-float(values.sum()), len(values)) for values in losses]
+        return [make_record(item, scores[3 * k : 3 * k + 3]) for k, item in enumerate(items)]
+
+    def metrics(self, records: Sequence[Record]) -> dict[str, Metric]:
+        """Return ``stereoset_metrics``."""
+        return stereoset_metrics(records)
 
 
 TASK = StereoSet()

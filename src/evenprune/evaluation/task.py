@@ -2,12 +2,17 @@
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from ..data.readers.rows import find_file
 from ..plan.tasks import FACTS
 from .causal_model import CausalModel
+from .metrics import Metric, Record, by_category
 from .protocol import Outcome, Protocol, pick
 from .records import Fields
+from .sampling import stratified_sample
 
 NOWHERE = Path(os.devnull)  # the data of a task that is given none
 
@@ -44,3 +49,43 @@ class Task(ABC):
         ``spec.limit`` takes a stratified sample, see ``sampling.py``. Raises UserError for data
         that are not of the task's form and for scores that are not finite.
         """
+
+
+class ItemTask(Task):
+    """A task whose items are drawn by category, scored, and counted by category.
+
+    ``file`` is the data's file, with ``{split}`` where each split has its own. Without
+    ``categories`` they are drawn and counted as one.
+    """
+
+    file: str
+    categories = True
+
+    def data_files(self, data: Path, spec: Protocol) -> list[Path]:
+        """Return the file that is read."""
+        return [find_file(data, self.file.format(split=self.split(spec)))]
+
+    @abstractmethod
+    def read(self, data: Path, spec: Protocol, facts: dict[str, Any]) -> Sequence[Any]:
+        """Return the split's items; ``facts`` takes what is to be told about the data."""
+
+    @abstractmethod
+    def records(
+        self, lm: CausalModel, items: Sequence[Any], spec: Protocol, facts: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Return the items' records; ``facts`` takes what is to be told about the scoring."""
+
+    @abstractmethod
+    def metrics(self, records: Sequence[Record]) -> dict[str, Metric]:
+        """Return the metrics of records, of all or of one category."""
+
+    def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
+        """Draw, score and count the items."""
+        facts: dict[str, Any] = {"split": self.split(spec)}
+        items = self.read(data, spec, facts)
+        facts.setdefault("items_in_data", len(items))
+        strata = [item.category if self.categories else 0 for item in items]
+        chosen = [items[k] for k in stratified_sample(strata, spec.limit, spec.seed)]
+        records = self.records(lm, chosen, spec, facts)
+        categories = by_category(records, self.metrics) if self.categories else {}
+        return Outcome(records, self.metrics(records), categories, facts)

@@ -5,27 +5,21 @@ are shown in the data's own order (perm "012"); with ``orders`` 6 every order is
 """
 
 from collections.abc import Sequence
-from functools import partial
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from ..data.prompts import LETTERS, unqover_prompt
-from ..data.readers.choice import Question
 from ..data.readers.rows import find_file
 from ..data.readers.unqover import UnqoverItem, read_unqover
 from . import unqover_generator
 from .causal_model import CausalModel
-from .lettered_options import make_record, score_prompts
-from .metrics import Metric, Record, by_category, mean, unqover_bias, unqover_metrics
-from .prior import corrected_metrics, letter_prior
+from .lettered_options import OWN, order_metrics, score_items
+from .metrics import Metric, Record, by_category, unqover_bias, unqover_metrics
 from .protocol import Outcome, Protocol
 from .records import COUNT, OPTIONS, TEXT, Fields
 from .sampling import stratified_sample
 from .task import Task
 
 WORD_LISTS = "word_lists"
-ORDERS = {1: ((0, 1, 2),), 6: tuple(permutations(range(3)))}
 
 
 def from_row(row: dict[str, Any]) -> UnqoverItem:
@@ -96,50 +90,9 @@ def clusters(items: list[UnqoverItem]) -> list[str]:
     return names
 
 
-def order_metrics(records: list[dict[str, Any]]) -> dict[str, Metric]:
-    """Return what all six orders tell: the mean accuracy, items right in all six, letter shares.
-
-    ``acc_orders`` is the mean over items of the share of orders that are right,
-    ``acc_all_orders`` the share of items right in every order, ``share_A/B/C`` how often each
-    letter is chosen (1/3 each without position bias) and ``acc_unknown_A/B/C`` the accuracy
-    when "unknown" stands at that letter.
-    """
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        groups.setdefault(record["item_id"], []).append(record)
-    shares = [sum(r["correct"] for r in group) / len(group) for group in groups.values()]
-    place = [r["perm"].index(str(r["pred"])) for r in records]
-    unknown = [r["perm"].index(str(r["unknown_idx"])) for r in records]
-    metrics = {
-        "acc_orders": mean(shares),
-        "acc_all_orders": mean(float(share == 1) for share in shares),
-    }
-    for k, letter in enumerate(LETTERS):
-        metrics[f"share_{letter}"] = mean(float(p == k) for p in place)
-        metrics[f"acc_unknown_{letter}"] = mean(
-            float(r["correct"]) for r, u in zip(records, unknown) if u == k
-        )
-    return metrics
-
-
-def as_prompt_item(item: Question, order: tuple[int, ...]) -> dict:
-    """Return the fields that prompts read, with the answers in the given order."""
-    shown = {f"ans{j}": item.answers[answer] for j, answer in enumerate(order)}
-    return {"context": item.context, "question": item.question, **shown}
-
-
 def balanced_metrics(records: Sequence[Record]) -> dict[str, Metric]:
     """Return UnQover's usual metrics and, for complete blocks, its bias scores."""
     return {**unqover_metrics(records), **unqover_bias(records)}
-
-
-def scoring_facts(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return how many prompts took which scoring path and how many were cut at the left."""
-    paths = [record["path"] for record in records]
-    return {
-        "paths": {path: paths.count(path) for path in sorted(set(paths))},
-        "truncated": sum(record["truncated"] for record in records),
-    }
 
 
 class UnQover(Task):
@@ -174,30 +127,13 @@ class UnQover(Task):
 
     def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
         """Score UnQover; one record an item and order."""
-        style = self.style(spec)
         split = self.split(spec)
         items, heads, total = select_items(data, split, spec)
-        jobs = [
-            (item, head, order) for item, head in zip(items, heads) for order in ORDERS[spec.orders]
-        ]
-        prompts = [unqover_prompt(as_prompt_item(item, order), style) for item, _, order in jobs]
-        names = [item.id for item, _, _ in jobs]
-        scores = score_prompts(
-            lm, prompts, spec.batch_size, bool(spec.chat_template), "unqover", names
-        )
-        records = []
-        for (item, head, order), score in zip(jobs, scores):
-            start = {"item_id": item.id, "category": item.category, **head}
-            records.append(make_record(start, order, score, item.label, item.unknown))
-        own = [record for record in records if record["perm"] == "012"]
+        records, facts = score_items(lm, items, heads, self.style(spec), spec)
+        facts |= {"split": split, "items_in_data": total}
+        own = [record for record in records if record["perm"] == OWN]
         compute = balanced_metrics if split == "balanced" else unqover_metrics
-        metrics = compute(own)
-        prior = letter_prior(lm, partial(unqover_prompt, style=style), spec, "unqover")
-        metrics |= corrected_metrics(own, prior, unqover_metrics, ["acc"])
-        if spec.orders > 1:
-            metrics |= order_metrics(records)
-        facts = {"style": style, "split": split, "items_in_data": total, "letter_prior": prior}
-        facts |= scoring_facts(records)
+        metrics = compute(own) | order_metrics(records)
         return Outcome(records, metrics, by_category(own, compute), facts)
 
 

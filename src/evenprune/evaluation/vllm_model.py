@@ -10,8 +10,9 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
@@ -27,8 +28,17 @@ from ..models.loading import (
 from ..models.trust import is_trusted
 from ..serving.environment import OWN, serving_python
 from . import vllm_worker
-from .causal_model import Answer, CausalModel, Position, context_length, end_tokens
-from .greedy_search import finished
+from .causal_model import (
+    Answer,
+    Asked,
+    Batches,
+    CausalModel,
+    Position,
+    Rows,
+    context_length,
+    end_tokens,
+)
+from .generation import finished
 from .journal import Journal
 
 if TYPE_CHECKING:
@@ -166,40 +176,33 @@ class VllmModel(CausalModel):
     def _score(self, rows: Sequence[vllm_worker.Row]) -> list[Any]:
         return self.worker.ask("score", rows=rows) if rows else []
 
-    def score_rows(
-        self, rows: Sequence[tuple[Sequence[int], Sequence[int], int]], batch_size: int
-    ) -> list[Any]:
+    def score_rows(self, rows: Sequence[Asked], batch_size: int) -> list[Any]:
         """Return the scores of rows; see ``CausalModel``. The worker makes its own batches."""
         return self._score([(tokens, ends, count > 0) for tokens, ends, count in rows])
 
-    def position_scores(
-        self,
-        rows: Sequence[Sequence[int]],
-        wanted: Sequence[Sequence[Sequence[int]]],
-        batch_size: int,
-        skip: Container[int] = (),
-    ) -> Iterator[tuple[list[int], list[Position] | None]]:
-        """Yield log-probabilities, and 0 as ln of the sum of their exp; see ``CausalModel``.
+    def position_scores(self, rows: Rows, wanted: Sequence[Rows], batch_size: int) -> Batches:
+        """Yield what computes log-probabilities, and 0 as ln of the sum of their exp.
 
         Neighbours in the order of the tokens share their beginnings and go together. Only the
         last position of a row may ask for more than its own next token.
         """
-        order = sorted(range(len(rows)), key=lambda k: (tuple(rows[k]), k))
-        count = batch_size * self.batches_at_once
-        for number, start in enumerate(range(0, len(order), count)):
-            batch = order[start : start + count]
-            if number in skip:
-                yield batch, None
-                continue
+
+        def score(batch: list[int]) -> list[Position]:
             found = self._score([(rows[k], wanted[k][-1], len(wanted[k]) > 1) for k in batch])
             positions: list[Position] = []
             for k, (own, last, _) in zip(batch, found, strict=True):
                 inner = len(wanted[k]) - 1
                 positions += [([score], 0.0) for score, _ in own[len(own) - inner :]]
                 positions.append((last, 0.0))
-            yield batch, positions
+            return positions
 
-    def row_losses(self, rows: Sequence[Sequence[int]]) -> list[list[float]]:
+        order = sorted(range(len(rows)), key=lambda k: (tuple(rows[k]), k))
+        count = batch_size * self.batches_at_once
+        for start in range(0, len(order), count):
+            batch = order[start : start + count]
+            yield batch, partial(score, batch)
+
+    def row_losses(self, rows: Rows) -> list[list[float]]:
         """Return the losses of one batch; see ``CausalModel``."""
         scored = [row for row in rows if len(row) > 1]
         found = iter(self._score([(row[:-1], row[-1:], True) for row in scored]))
@@ -210,11 +213,7 @@ class VllmModel(CausalModel):
         return losses
 
     def generate(
-        self,
-        prompts: Sequence[Sequence[int]],
-        new_tokens: int,
-        stop: str | None,
-        keep_logits: bool = False,
+        self, prompts: Rows, new_tokens: int, stop: str | None, keep_logits: bool = False
     ) -> tuple[list[Answer], Sequence[Any]]:
         """Return the greedy answers of one batch; see ``CausalModel``. No logits come along."""
         if keep_logits:

@@ -107,7 +107,7 @@ FACTS: dict[str, TaskFacts] = {
     "unqover": TaskFacts(
         "acc",
         ("datas_rebuilt", "sampled", "generated", "balanced"),
-        ("acc", *_UNCERTAINTY, "acc_content_free"),
+        ("acc", *_UNCERTAINTY),
         UNQOVER_STYLES,
         orders=True,
         chance=1 / 3,
@@ -121,7 +121,6 @@ FACTS: dict[str, TaskFacts] = {
             *_ACCURACIES,
             *("unk_rate_dis", "s_dis", "s_amb", *_UNCERTAINTY),
             *(f"{name}_macro" for name in _ACCURACIES),
-            *(f"{name}_content_free" for name in _ACCURACIES),
         ),
         BBQ_STYLES,
         orders=True,
@@ -132,7 +131,7 @@ FACTS: dict[str, TaskFacts] = {
     ),
     "realtoxicityprompts": TaskFacts(
         "unsafe_rate",
-        ("random1200", "balanced1200", "full"),
+        ("random1200", "full"),
         _SAFETY,
         judged=True,
         directions=_UNSAFE,
