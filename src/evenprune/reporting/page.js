@@ -9,13 +9,18 @@ const follow = () => document.documentElement.classList.toggle("dark", dark.matc
 dark.addEventListener("change", follow);
 follow();
 
-for (const table of document.querySelectorAll("figure.table table")) {
+function prepare(table) {
   const rows = table.tBodies[0].rows.length, long = rows > 10;
   if (rows > 1)
     $(table).DataTable({
       autoWidth: false, order: [], paging: rows > 50, pageLength: 25, searching: long, info: long,
       layout: { topStart: null, topEnd: long ? "search" : null },
     });
+}
+for (const table of document.querySelectorAll("figure.table table")) {
+  const fold = table.closest("details:not([open])"); // tables that nobody sees yet can wait
+  if (fold) fold.addEventListener("toggle", () => prepare(table), { once: true });
+  else prepare(table);
 }
 
 // Items

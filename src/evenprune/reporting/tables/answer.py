@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from ...plan.facts import NO_CALIBRATION
 from ...stats.directions import gain
-from ..described import WIDEST, experiment_of, fields_of, points_of
+from ..described import OURS, WIDEST, experiment_of, fields_of, points_of
 from ..fields import Field, Run
 from ..labels import REGIME_LABELS, TASK_GROUPS, calibration_label, method_label, model_label
 from ..render import Table
@@ -69,13 +69,16 @@ def build(run: Run, slug: str) -> Table:
 
 
 def answers(run: Run) -> list[Answer]:
-    """Return what pruning did to each model of the run's widest experiment."""
+    """Return what pruning did to each model of the run's widest experiment.
+
+    Those by Debias-SparseGPT come first: the page folds what is left of many.
+    """
     sheet = run.sheet
     fields = fields_of(run, "answer")
     shown = groups(sheet.experiment(experiment_of(sheet, WIDEST), "the bottom line"))
     several = len({group.calibration for group in shown} - {NO_CALIBRATION}) > 1
     found = []
-    for group in shown:
+    for group in sorted(shown, key=lambda one: sheet.base_method(one.method) != OURS):
         lines = lines_of(run, group, fields)
         if lines:
             parts = [model_label(sheet, group.model), method_label(sheet, group.method)]
