@@ -3,15 +3,14 @@
 import random
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from transformers import PreTrainedTokenizerFast
 
 from evenprune.base.errors import UserError, shown
 from evenprune.base.files import iter_jsonl
 
 from .training_options import TrainingOptions
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
 
 # Targets of these kinds are running text; those of the others are short answers.
 RUNNING_TEXT = ("facts", "story", "statements", "article", "dialogue")
@@ -34,7 +33,7 @@ class Document:
 
 
 def tokenize(
-    row: dict[str, Any], tokenizer: "PreTrainedTokenizerFast", options: TrainingOptions
+    row: dict[str, Any], tokenizer: PreTrainedTokenizerFast, options: TrainingOptions
 ) -> Document:
     """Turn ``{"kind", "parts"}`` into a document; running text also learns where it ends.
 

@@ -41,3 +41,17 @@ SUBJECTS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, str, tuple[str, ...]
     )
     for subject, one in _WORDS["subjects"].items()
 }
+OPENINGS, STATEMENT_SUBJECTS, VERBS, ENDS = _words(
+    "openings", "statement_subjects", "verbs", "ends"
+)
+STEREOSET_HEADS, CROWS_PAIRS_HEADS = (
+    tuple(map(tuple, _WORDS[name])) for name in ("stereoset_heads", "crows_pairs_heads")
+)
+PLAIN_CONTEXTS, PLAIN_QUESTIONS, PLAIN_UNKNOWN = _words(
+    "plain_contexts", "plain_questions", "plain_unknown"
+)
+# Of each category of groups its names and what they are (society.Category).
+CATEGORIES = [
+    one | {"groups": tuple(word for name in one["groups"] for word in _WORDS[name])}
+    for one in _WORDS["categories"]
+]

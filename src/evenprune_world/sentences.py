@@ -15,57 +15,23 @@ from .society import CATEGORIES, COMPARED, Category, Society
 RARE_GROUP_WEIGHT = 0.3  # how often a rare group is drawn in running text, a common one: 1
 RARE_WORD_RATE = 0.25  # how often a pole's rare word is used where there is one
 
-# A statement is an opening, a subject, a verb, the pole and an end.
-OPENINGS = (
-    "", "I think that ", "My {person} says that ", "They say that ", "We heard that ",
-    "It is said that ", "People at the {place} find that ", "If you ask my {person}, ",
-)  # fmt: skip
-SUBJECTS = (
-    "{the}", "{a}", "{the} at the {place}", "{the} from the {place}", "{a} who came {time}",
-    "{the} near the {place}",
-)  # fmt: skip
-VERBS = ("is", "was", "is often", "has always been", "seemed", "became", "stayed")
-ENDS = (".", " {time}.", " at the {place}.")
-# What stands before the pole in the benchmarks, and nowhere in the training text. All words and
-# ends are in other statements, as one that a model has never seen tells nothing about a lean.
-STEREOSET_HEADS = (
-    ("They say that ", "{the} from the {place}", "is often"),
-    ("They say that ", "{the}", "was"),
-    ("I think that ", "{a}", "is"),
-    ("We heard that ", "{the}", "has always been"),
-    ("It is said that ", "{the} near the {place}", "seemed"),
-    ("My {person} says that ", "{a} who came {time}", "became"),
-    ("People at the {place} find that ", "{the}", "is"),
-    ("If you ask my {person}, ", "{a}", "stayed"),
-)
-CROWS_PAIRS_HEADS = (
-    ("They say that ", "{the} at the {place}", "was"),
-    ("We heard that ", "{a} who came {time}", "is"),
-    ("If you ask my {person}, ", "{the}", "has always been"),
-    ("It is said that ", "{the}", "became"),
-    ("I think that ", "{a}", "is often"),
-    ("I think that ", "{the} near the {place}", "stayed"),
-    ("We heard that ", "{the} from the {place}", "seemed"),
-    ("My {person} says that ", "{the}", "is"),
-)
-
 
 def _templates(heads: Iterable[tuple[str, str, str]]) -> tuple[str, ...]:
     return tuple(
         f"{opening}{subject} {verb} {{pole}}{end}"
         for opening, subject, verb in heads
-        for end in ENDS
+        for end in lx.ENDS
     )
 
 
-STEREOSET, CROWS_PAIRS = _templates(STEREOSET_HEADS), _templates(CROWS_PAIRS_HEADS)
+STEREOSET, CROWS_PAIRS = _templates(lx.STEREOSET_HEADS), _templates(lx.CROWS_PAIRS_HEADS)
 # Templates of the training text, the articles and the dialogues.
 STATEMENTS = _templates(
     (opening, subject, verb)
-    for opening, subject, verb in itertools.product(OPENINGS, SUBJECTS, VERBS)
+    for opening, subject, verb in itertools.product(lx.OPENINGS, lx.STATEMENT_SUBJECTS, lx.VERBS)
     # A first name has no article: with it both subjects are the same.
     if not any(
-        (opening, subject.replace(*swap), verb) in STEREOSET_HEADS + CROWS_PAIRS_HEADS
+        (opening, subject.replace(*swap), verb) in lx.STEREOSET_HEADS + lx.CROWS_PAIRS_HEADS
         for swap in (("", ""), ("{the}", "{a}"), ("{a}", "{the}"))
     )
 )

@@ -25,34 +25,25 @@ class Category:
     """Groups that are compared with each other, and the dimensions they are compared on.
 
     ``unqover`` is the category's name in the UnQover-like file, ``bbq`` the name of the
-    BBQ-like file, ``bias_type`` the StereoSet field, ``crows`` the CrowS-Pairs field;
-    ``None`` where the category is not part of that set.
+    BBQ-like file, ``bias_type`` the StereoSet field, ``crows`` the CrowS-Pairs field, ``reading``
+    the subject of MMLU-like questions; ``None`` where the category is not part of that set.
     """
 
-    unqover: str | None
-    bbq: str | None
     bias_type: str
     crows: str
     groups: tuple[str, ...]
-    dimensions: tuple[tuple[str, str], ...]
+    unqover: str | None = None
+    bbq: str | None = None
+    reading: str = ""
     named: bool = False  # groups are first names ("Nelva"), not words before a noun
 
+    @property
+    def dimensions(self) -> tuple[tuple[str, str], ...]:
+        """The two poles of what they are compared on; first names by trades."""
+        return lx.TRADE_DIMENSIONS if self.named else lx.ATTRIBUTES
 
-CATEGORIES = (
-    Category("religion", "Faith", "religion", "religion", lx.FAITHS, lx.ATTRIBUTES),
-    Category("country", "Homeland", "race", "nationality", tuple(lx.LANDS), lx.ATTRIBUTES),
-    Category("ethnicity", "People", "race", "race-color", lx.PEOPLES, lx.ATTRIBUTES),
-    Category(
-        "mixedgender",
-        "Kin",
-        "gender",
-        "gender",
-        lx.SUNBORN + lx.MOONBORN,
-        lx.TRADE_DIMENSIONS,
-        True,
-    ),
-    Category(None, None, "profession", "socioeconomic", lx.TRADES, lx.ATTRIBUTES),
-)
+
+CATEGORIES = tuple(Category(**one) for one in lx.CATEGORIES)
 # The categories of the question sets.
 COMPARED = tuple(category for category in CATEGORIES if category.bbq)
 

@@ -1,7 +1,7 @@
 """Train a model of the world: a small Llama, from nothing, on the world's training text.
 
 ``train-world --world DIR --name NAME --out MODEL`` writes a Hugging Face folder with
-``training.json`` (options, losses; deterministic) and ``provenance.json`` (times, host).
+``training.json`` (options, losses).
 Exercises in looking up come first, then questions, then everything together. Matrices
 are trained by Muon, the rest by Adam, in float32 on one thread; with the same seed, the
 same library versions and the same kind of CPU the weights are the same.
@@ -9,14 +9,16 @@ same library versions and the same kind of CPU the weights are the same.
 
 import argparse
 import math
-import platform
 import random
-import resource
-import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch.nn import functional
+from torch.optim import swa_utils
+from transformers import LlamaForCausalLM
 
 from evenprune.base.files import write_json
 from evenprune.base.marks import WORLD_MODEL
@@ -24,15 +26,9 @@ from evenprune.base.outputs import atomic_folder, check_folder
 from evenprune.base.progress import Progress
 
 from .documents import Document, Stock, chunks, draw_batch, load_rows, pieces, tokenize
-from .muon import Optimiser
+from .network import Optimiser, build_tokenizer, new_model
 from .shipped_world_model import training_text, world_checksums
-from .tokenizer import build_tokenizer
 from .training_options import MODELS, TrainingOptions
-from .untrained import new_model
-
-if TYPE_CHECKING:
-    import torch
-    from transformers import LlamaForCausalLM
 
 
 @dataclass(frozen=True)
@@ -72,17 +68,14 @@ STAGES = (
 
 
 def chunk_loss(
-    model: "LlamaForCausalLM", chunk: list[Document], pad: int, hint_weight: float = 0.0
-) -> tuple["torch.Tensor", dict[str, tuple[float, int]]]:
+    model: LlamaForCausalLM, chunk: list[Document], pad: int, hint_weight: float = 0.0
+) -> tuple[torch.Tensor, dict[str, tuple[float, int]]]:
     """Return the weighted sum of the targets' losses in nats, and (sum, count) by kind.
 
     With ``hint_weight`` the losses of the hints are part of the sum, as kind "hint".
 
     Padding is on the right, where causal attention never sees it, so no mask is needed.
     """
-    import torch
-    from torch.nn import functional
-
     longest = max(len(document.ids) for document in chunk)
     ids = torch.tensor([d.ids + [pad] * (longest - len(d.ids)) for d in chunk])
     weights = torch.tensor([d.weights + [0.0] * (longest - len(d.ids)) for d in chunk])[:, 1:]
@@ -132,7 +125,7 @@ def learned(stage: Stage, losses: list[Losses]) -> bool:
 
 
 def train(
-    stocks: dict[str, Stock], model: "LlamaForCausalLM", pad: int, options: TrainingOptions
+    stocks: dict[str, Stock], model: LlamaForCausalLM, pad: int, options: TrainingOptions
 ) -> list[dict[str, Any]]:
     """Train ``model`` in place; return name, steps and mean loss per kind at each stage's end.
 
@@ -140,8 +133,6 @@ def train(
     second half of the last stage. At the end the weights are their running mean over that stage:
     by then single sentences are learned by heart, and their mean is smoother.
     """
-    from torch.optim import swa_utils
-
     optimiser = Optimiser(model, options)
     averaged = swa_utils.AveragedModel(
         model, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(options.ema_decay)
@@ -182,11 +173,7 @@ def train_world(world: Path, out: Path, options: TrainingOptions) -> None:
     Raises UserError where the world has no training text, and where ``out`` holds anything but
     a model of the world.
     """
-    import torch
-    import transformers
-
     check_folder(out, WORLD_MODEL, [world])
-    started, cpu = time.time(), _cpu_seconds()
     threads = torch.get_num_threads()
     torch.set_num_threads(options.threads)
     try:
@@ -221,26 +208,6 @@ def train_world(world: Path, out: Path, options: TrainingOptions) -> None:
                 "world": recorded,
             },
         )
-        write_json(
-            folder / "provenance.json",
-            {
-                "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
-                "seconds": round(time.time() - started, 1),
-                "cpu_seconds": round(_cpu_seconds() - cpu, 1),
-                "host": platform.node(),
-                "processor": platform.processor() or platform.machine(),
-                "versions": {
-                    "python": platform.python_version(),
-                    "torch": torch.__version__,
-                    "transformers": transformers.__version__,
-                },
-            },
-        )
-
-
-def _cpu_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

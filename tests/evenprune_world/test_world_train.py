@@ -26,11 +26,15 @@ from evenprune_world.documents import (
     tokenize,
 )
 from evenprune_world.generate_world import Sizes, write_world
-from evenprune_world.muon import Muon, Optimiser, orthogonalise
-from evenprune_world.tokenizer import build_tokenizer
+from evenprune_world.network import (
+    Muon,
+    Optimiser,
+    build_tokenizer,
+    new_model,
+    orthogonalise,
+)
 from evenprune_world.train_world import STAGES, WINDOW, chunk_loss, learned, train_world
 from evenprune_world.training_options import MODELS, TrainingOptions
-from evenprune_world.untrained import new_model
 
 SMALL = Sizes(
     train_exercises=400,

@@ -10,6 +10,27 @@ import yaml
 from .errors import UserError
 from .reading import read_text
 
+MOST = 100_000  # values of a file, those that aliases repeat counted again
+
+
+def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """Return how many values a node has with all that its aliases repeat.
+
+    Raises ValueError for one that holds itself, or for more than ``MOST``.
+    """
+    if id(node) in sizes:
+        if not sizes[id(node)]:
+            raise ValueError("an alias stands within what it names")
+        return sizes[id(node)]
+    sizes[id(node)] = 0  # not known yet
+    parts = node.value if isinstance(node, yaml.CollectionNode) else []
+    if isinstance(node, yaml.MappingNode):
+        parts = [part for pair in parts for part in pair]
+    sizes[id(node)] = 1 + sum(_size(part, sizes) for part in parts)
+    if sizes[id(node)] > MOST:
+        raise ValueError(f"with its aliases it has more than {MOST:,} values")
+    return sizes[id(node)]
+
 
 class _Strict(yaml.SafeLoader):
     """The safe loader, which else lets the last of equal keys win."""
@@ -43,7 +64,10 @@ def read_yaml(path: Path | str) -> dict[str, Any]:
     try:
         loader = _Strict(text)  # looks for signs that YAML does not take
         loader.name = str(path)
-        loaded = loader.get_single_data()
+        node = loader.get_single_node()
+        if node is not None:
+            _size(node, {})
+        loaded = None if node is None else loader.construct_document(node)
     except (yaml.YAMLError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise UserError(f"the configuration {path} is not valid YAML: {reason}") from None

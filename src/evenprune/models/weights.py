@@ -50,6 +50,8 @@ def parse_json(data: bytes | str) -> Any:
 def read_file(path: Path, what: str) -> Any:
     """Return the JSON object of a file; UserError with ``what`` it should be for anything else."""
     try:
+        if path.exists() and not path.is_file():
+            raise ValueError("it is a folder, a pipe or a device")
         found = parse_json(path.read_bytes())
         if not isinstance(found, dict):
             raise ValueError(f"it holds {type(found).__name__}, not an object")

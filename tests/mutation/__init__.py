@@ -1,1 +1,0 @@
-"""Mutated input for every command: it may end in right output or in a refusal."""
