@@ -154,7 +154,7 @@ def test_evaluate_checkpoint(tmp_path):
 def test_results_table_and_figure(repo, tmp_path):
     from reporting_run import small_config, write_run
 
-    from mutation.scenarios import one_experiment
+    from .scenes import one_experiment
 
     run_sheet = write_run(one_experiment(small_config(repo, tmp_path / "run"), "main"), 40)
 

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..base.checksums import read_sealed, sealed
 from ..base.errors import UserError
-from ..base.files import disk_errors, read_json, write_json
+from ..base.files import disk_errors, sha256_file, write_json
 from ..base.marks import MARK, PRUNED, mark_folder
 from ..base.outputs import Input, check_place, covers, discard_folder, replace_folder
 
@@ -30,14 +31,21 @@ class Workspace:
         self.complete = False  # nothing is missing but its place
 
     def record(self, file: str) -> Any | None:
-        """Return the record of a finished file of ``model/``, or None."""
-        record = self.state / f"{file}.json"
-        # Both are looked for: a run killed while it published has the record alone.
-        return read_json(record) if record.is_file() and (self.model / file).is_file() else None
+        """Return the record of a finished file of ``model/``.
+
+        None where one of the two is missing (a run killed while it published has the record alone)
+        or is not as it was written.
+        """
+        made = self.model / file
+        with contextlib.suppress(UserError):
+            record = read_sealed(self.state / f"{file}.json", "prune again")
+            if made.is_file() and sha256_file(made) == record["tensors"][""]["sha256"]:
+                return {key: value for key, value in record.items() if key != "checksum"}
+        return None
 
     def finish(self, file: str, record: Any) -> None:
         """Write the record of a file of ``model/`` that is complete."""
-        write_json(self.state / f"{file}.json", record)
+        write_json(self.state / f"{file}.json", sealed(record))
 
     def publish(self, out: Path, inputs: Sequence[Path] = ()) -> None:
         """Move the finished model folder to ``out``, replacing a pruned model that is there.

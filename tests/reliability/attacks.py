@@ -1,0 +1,247 @@
+"""Attacks on files, drawn by hypothesis: bytes, kinds of files, JSON, CSV, YAML, code that runs."""
+
+import csv
+import io
+import json
+import os
+import pickle
+import struct
+
+import yaml
+from hypothesis import strategies as st
+
+# Code in a file makes this file, named in the environment of the attacked command.
+CANARY = "EVENPRUNE_CANARY"
+CODE = f"import os\nopen(os.environ['{CANARY}'], 'w').close()\n"
+TEMPLATE = "{{ cycler.__init__.__globals__.os.system('touch $" + CANARY + "') }}"
+# As JSON text, since some are no values that Python would write.
+NASTY = (
+    *("null", "true", "0", "-1", "1", "0.5", "-0.0", "1e308", "1e400", "NaN", "-Infinity", "1e9"),
+    *("9" * 25, "9" * 5000, "1000000000", "[]", "{}", "[[]]", '[null,"x"]', '{"a":{"b":1}}'),
+    *("[" * 3000 + "]" * 3000, '"' + "a" * 5000 + '"', '""', '" "', '"x"', '"none"', '"~/x"'),
+    *('"\\ud800"', '"\\u0000"', '"\\u202e"', '"\\u001b[2J\\u001b]0;x\\u0007"', '"../victim"'),
+    *('"/dev/zero"', '"{% for x in range(999999999) %}{% endfor %}"', json.dumps(TEMPLATE)),
+)
+KEYS = ("", "x", "none", "__class__", "../x", "\u001b[31m")
+CELLS = ("\x1b[2J", "=1+1", "nan", "-1", "\0", "", "1e999", "Z", "x" * 5000)
+BILLION = "\n".join(
+    [
+        "l0: &l0 [x, x, x, x, x, x, x, x, x]",
+        *(f"l{k}: &l{k} [{', '.join([f'*l{k - 1}'] * 9)}]" for k in range(1, 12)),
+    ]
+)
+YAMLS = (
+    BILLION, "a: &a [*a]\n", "a: &a {b: *a}\n<<: *a\n", "x: !!python/name:os.system\n",
+    f"x: !!python/object/apply:os.system ['touch ${CANARY}']\n", "? [a, b]\n: c\n", "- " * 2000,
+    "a: 1\na: 2\n", "\t", "%YAML 9.9\n---\n", "results: " + "r" * 300 + "\n", "--- 1\n--- 2\n",
+)  # fmt: skip
+# Keys of a model's configuration, and what may not be believed of them.
+CONFIG = {
+    "auto_map": {"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.Evil"},
+    "transformers_weights": "other.safetensors",
+    "quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True},
+    "head_dim": 10**9, "vocab_size": 10**9, "num_hidden_layers": 10**9, "torch_dtype": "x",
+    "model_type": "../x", "architectures": ["os.system"], "_name_or_path": "/dev/zero",
+    "attn_implementation": "kernels-community/evil", "rope_parameters": {"rope_type": "evil"},
+    "max_position_embeddings": -1, "tie_word_embeddings": "yes", "pad_token_id": 10**12,
+}  # fmt: skip
+TOKENIZER = {
+    "normalizer": {"type": "Replace", "pattern": {"Regex": ""}, "content": "a" * 10**6},
+    "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a*)*b"}, "behavior": "Isolated",
+                      "invert": False},
+    "truncation": {"direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 0},
+    "padding": {"strategy": {"Fixed": 10**9}, "direction": "Left", "pad_to_multiple_of": None,
+                "pad_id": 0, "pad_type_id": 0, "pad_token": "x"},
+    "post_processor": None, "added_tokens": [{"id": -1}], "version": "9",
+}  # fmt: skip
+TOKENIZER_CONFIG = {
+    "chat_template": TEMPLATE, "auto_map": {"AutoTokenizer": ["evil.Evil", None]},
+    "tokenizer_class": "evil.Evil", "model_max_length": -5, "bos_token": {"content": 3},
+}  # fmt: skip
+BY_NAME = {
+    "config.json": CONFIG, "tokenizer.json": TOKENIZER, "tokenizer_config.json": TOKENIZER_CONFIG,
+}  # fmt: skip
+
+
+class Evil:
+    """What a pickle runs when it is loaded."""
+
+    def __reduce__(self):
+        return os.system, (f"touch ${CANARY}",)
+
+
+def attack(draw, file):
+    """Attack a file in a drawn way; return what was done in words."""
+    fitting = {
+        ".json": _json, ".jsonl": _jsonl, ".csv": _csv, ".yaml": _yaml, ".safetensors": _tensors,
+    }  # fmt: skip
+    ways = [_bytes, _kind, *[fitting[file.suffix]] * 4] if file.suffix in fitting else [_bytes]
+    ways += [_special] * 3 if file.name in BY_NAME else []
+    return draw(st.sampled_from(ways))(draw, file)
+
+
+def _bytes(draw, file):
+    raw = file.read_bytes()
+    at = draw(st.integers(0, max(0, len(raw) - 1)))
+    bit = 1 << draw(st.integers(0, 7))
+    ways = {
+        "bit": raw[:at] + bytes([raw[at] ^ bit]) + raw[at + 1 :] if raw else b"\0",
+        "cut": raw[:at],
+        "empty": b"",
+        "twice": raw + raw,
+        "zeros": raw[:at] + bytes(16) + raw[at + 16 :],
+        "insert": raw[:at] + draw(st.binary(min_size=1, max_size=9)) + raw[at:],
+        "no UTF-8": raw[:at] + b"\xe9\xff" + raw[at:],
+        "mark": b"\xef\xbb\xbf" + raw,
+        "returns": raw.replace(b"\n", b"\r\n"),
+        "gzip": b"\x1f\x8b\x08" + raw,
+        "line": raw + b"a" * 10**6,
+    }
+    way = draw(st.sampled_from(sorted(ways)))
+    file.write_bytes(ways[way])
+    return f"{way} at {at}"
+
+
+def _kind(draw, file):
+    way = draw(st.sampled_from(("fifo", "folder", "zero", "loop", "nothing", "gone", "pickle")))
+    file.unlink()
+    if way == "fifo":
+        os.mkfifo(file)
+    elif way == "folder":
+        file.mkdir()
+    elif way == "pickle":
+        file.write_bytes(pickle.dumps(Evil()))
+    elif way != "gone":
+        file.symlink_to({"zero": "/dev/zero", "loop": file.name, "nothing": "nowhere"}[way])
+    return way
+
+
+def _special(draw, file):
+    """Set a key that libraries would obey; beside the file lies the code that it names."""
+    values = BY_NAME[file.name]
+    key = draw(st.sampled_from(sorted(values)))
+    content = json.loads(file.read_text())
+    content[key] = values[key]
+    file.write_text(json.dumps(content))
+    file.with_name("evil.py").write_text(CODE)
+    return f"{key} = {str(values[key])[:40]}"
+
+
+def _places(value, path=()):
+    yield path
+    pairs = value.items() if isinstance(value, dict) else ()
+    pairs = enumerate(value) if isinstance(value, list) else pairs
+    for key, part in pairs:
+        yield from _places(part, (*path, key))
+
+
+def json_text(draw, text):
+    """Attack one JSON document; return it and what was done."""
+    document = json.loads(text)
+    path = draw(st.sampled_from(list(_places(document))))
+    nasty = draw(st.sampled_from(NASTY))
+    if not path:
+        return nasty, f"is {nasty[:40]}"
+    way = draw(st.sampled_from(("set", "set", "set", "drop", "double", "rename", "add")))
+    parent, shown = document, "/".join(map(str, path))
+    for part in path[:-1]:
+        parent = parent[part]
+    if way == "set":
+        parent[path[-1]] = "@HERE@"
+        return json.dumps(document).replace('"@HERE@"', nasty, 1), f"{shown} = {nasty[:40]}"
+    if way == "drop":
+        del parent[path[-1]]
+    elif isinstance(parent, list):
+        parent.append(parent[path[-1]])
+    elif way == "double":
+        parent["@HERE@"] = 1
+        twice = f"{json.dumps(path[-1])}: {nasty}"
+        return json.dumps(document).replace('"@HERE@": 1', twice, 1), f"{shown} twice"
+    elif way == "rename":
+        parent[draw(st.sampled_from((f"{path[-1]}_", *KEYS)))] = parent.pop(path[-1])
+    else:
+        parent[draw(st.sampled_from(KEYS))] = draw(st.sampled_from((1, None, "x", [])))
+    return json.dumps(document), f"{way} {shown}"
+
+
+def _json(draw, file):
+    text, done = json_text(draw, file.read_text())
+    file.write_text(text)
+    return done
+
+
+def _jsonl(draw, file):
+    lines = file.read_text().splitlines()
+    at = draw(st.integers(0, len(lines) - 1))
+    way = draw(st.sampled_from(("edit", "edit", "edit", "drop", "double", "half", "swap")))
+    done = f"line {at + 1} {way}"
+    if way == "edit":
+        lines[at], words = json_text(draw, lines[at])
+        done = f"{done} {words}"
+    elif way == "drop":
+        del lines[at]
+    elif way == "double":
+        lines.insert(at, lines[at])
+    elif way == "half":
+        lines[at] = lines[at][: len(lines[at]) // 2]
+    else:
+        lines[at], lines[0] = lines[0], lines[at]
+    file.write_text("".join(f"{line}\n" for line in lines))
+    return done
+
+
+def _csv(draw, file):
+    rows = list(csv.reader(io.StringIO(file.read_text(), newline="")))
+    row = draw(st.integers(0, len(rows) - 1))
+    column = draw(st.integers(0, len(rows[row]) - 1))
+    way = draw(st.sampled_from(("cell", "cell", "head", "wide", "drop", "short", "many")))
+    if way == "cell":
+        rows[row][column] = draw(st.sampled_from(CELLS))
+    elif way == "head":
+        rows[0][column % len(rows[0])] = rows[0][0]
+    elif way == "wide":
+        rows[row] += ["x"]
+    elif way == "drop":
+        rows = [line[:column] + line[column + 1 :] for line in rows]
+    elif way == "short":
+        rows[row] = rows[row][:column]
+    else:
+        rows = [rows[0] + [f"option{k}" for k in range(4, 32)]] + [
+            line + ["x"] * 28 for line in rows[1:]
+        ]
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    file.write_text(text.getvalue())
+    return f"{way} at {row}, {column}"
+
+
+def _yaml(draw, file):
+    text = file.read_text()
+    if draw(st.booleans()):
+        bad = draw(st.sampled_from(YAMLS))
+        file.write_text(bad if draw(st.booleans()) else f"{bad}\n{text}")
+        return f"YAML {bad[:40]!r}"
+    if "!function" in text or draw(st.integers(0, 3)) == 0:
+        file.with_name("evil.py").write_text(CODE + "def run(*_): return 1\n")
+        own = f"include: {file.name}\n"
+        lines = draw(st.sampled_from((own, "process_results: !function evil.run\n",
+                                      f'doc_to_text: "{TEMPLATE}"\n')))  # fmt: skip
+        file.write_text(f"{text}\n{lines}")
+        return f"and {lines[:40]!r}"
+    text, done = json_text(draw, json.dumps(yaml.safe_load(text)))
+    file.write_text(text)
+    return done
+
+
+def _tensors(draw, file):
+    """Attack the header of safetensors, or a bit of the weights."""
+    raw = file.read_bytes()
+    (size,) = struct.unpack("<Q", raw[:8])
+    if draw(st.booleans()):
+        at = draw(st.integers(8 + size, len(raw) - 1))
+        file.write_bytes(raw[:at] + bytes([raw[at] ^ 0x40]) + raw[at + 1 :])
+        return f"weights, bit at {at}"
+    text, done = json_text(draw, raw[8 : 8 + size].decode())
+    length = draw(st.sampled_from((len(text.encode()),) * 4 + (0, 2**40, 2**64 - 1)))
+    file.write_bytes(struct.pack("<Q", length) + text.encode() + raw[8 + size :])
+    return f"header, {done}"

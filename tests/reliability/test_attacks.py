@@ -1,0 +1,254 @@
+"""Attacked input: right output, or one sentence with exit status 2, and nothing lost.
+
+Attacks are drawn by hypothesis, always the same ones; EVENPRUNE_ATTACKS in the environment asks
+for more of each family. A command runs in a child of this process: what it does to itself or how
+long it takes harms nobody.
+"""
+
+import contextlib
+import io
+import os
+import pickle
+import resource
+import shutil
+import signal
+import stat
+import traceback
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from both import main
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from .attacks import CANARY, attack
+from .scenes import scenes
+
+FAMILIES = ("model folders", "own files", "records", "YAML", "foreign results")
+COUNT = int(os.environ.get("EVENPRUNE_ATTACKS", 20))  # of each family
+SECONDS = 10  # of the processor; three times as many by the clock, for what waits
+MEMORY = 8 * 2**30  # above what the warm process has
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass
+class Outcome:
+    """What a command did: exit status (None: an exception or a signal), its words, its raise."""
+
+    status: int | None
+    said: str = ""
+    raised: str = ""
+
+
+def snapshot(root: Path) -> dict[str, object]:
+    """Everything below a folder: bytes of files, targets of links, kinds of the rest."""
+    found: dict[str, object] = {}
+    for path in sorted(root.rglob("*")):
+        mode = path.lstat().st_mode
+        name = str(path.relative_to(root))
+        found[name] = path.read_bytes() if stat.S_ISREG(mode) else stat.S_IFMT(mode)
+        if stat.S_ISLNK(mode):
+            found[name] = os.readlink(path)
+    return found
+
+
+def call(argv: list[str], folder: Path) -> Outcome:
+    """Run a command in this process with ``folder`` as the working directory."""
+    words = io.StringIO()
+    with (
+        contextlib.redirect_stderr(words), contextlib.redirect_stdout(words),
+        contextlib.chdir(folder),
+    ):  # fmt: skip
+        try:
+            return Outcome(main(argv), words.getvalue())
+        except SystemExit as stop:  # argparse's own way to refuse
+            return Outcome(stop.code if isinstance(stop.code, int) else 1, words.getvalue())
+        except BaseException as error:
+            ours = [x for x in traceback.extract_tb(error.__traceback__) if "evenprune" in x[0]]
+            place = f"{Path(ours[-1][0]).name}:{ours[-1][2]}" if ours else "outside"
+            return Outcome(None, str(error)[:300], f"{type(error).__name__} in {place}")
+
+
+def run_in_child(argv: list[str], folder: Path, answer: Path) -> Outcome:
+    """Run a command in a fork with a limit of time and memory."""
+    child = os.fork()
+    if child == 0:
+        outcome = Outcome(None, raised="no answer")
+        try:
+            os.environ[CANARY] = str(answer.with_name("canary"))
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)  # pytest's own time limit
+            signal.alarm(3 * SECONDS)
+            resource.setrlimit(resource.RLIMIT_CPU, (SECONDS + 1, SECONDS + 2))
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            outcome = call(argv, folder)
+        finally:
+            answer.write_bytes(pickle.dumps(outcome))
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return Outcome(None, raised=signal.Signals(os.WTERMSIG(status)).name)
+    return pickle.loads(answer.read_bytes())
+
+
+def below(name: str, roots) -> bool:
+    return any(name == root or name.startswith(f"{root}/") for root in roots)
+
+
+class Stage:
+    """The scenes, each played once without any attack, and the rule."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.played, self.done = root, 0, Counter()
+        self.good: dict[str, dict[str, object]] = {}
+        self.scenes = scenes(root / "made")
+        for scene in self.scenes:
+            folder = self.lay_out(scene)
+            outcome = call(scene.argv, folder / "work")
+            expected = 2 if scene.name == "a foreign task" else 0
+            assert outcome.status == expected, (scene.name, outcome)
+            self.good[scene.name] = self.output(scene, snapshot(folder))
+
+    def lay_out(self, scene) -> Path:
+        self.played += 1
+        folder = self.root / "cases" / str(self.played) / "a"
+        shutil.copytree(scene.root, folder, copy_function=shutil.copyfile)
+        (folder / "work").mkdir(exist_ok=True)
+        (folder / "victim").mkdir()
+        (folder / "victim/notes.txt").write_text("do not lose me\n")
+        return folder
+
+    @staticmethod
+    def output(scene, found):
+        names = [n for n in found if below(n, scene.outputs) and "provenance" not in n]
+        return {name: found[name] for name in names}
+
+    def play(self, data, family: str) -> str:
+        """Attack one file of a scene and return what broke the rule, "" where nothing did."""
+        among = [scene for scene in self.scenes if family in scene.attacked]
+        scene = data.draw(st.sampled_from(among))
+        folder = self.lay_out(scene)
+        patterns = scene.attacked[family]
+        files = sorted({p for one in patterns for p in folder.glob(one) if p.is_file()})
+        file = data.draw(st.sampled_from(files))
+        untouched = file.read_bytes()
+        done = f"{scene.name}, {file.relative_to(folder)}: {attack(data.draw, file)}"
+        changed = not file.is_file() or file.is_symlink() or file.read_bytes() != untouched
+        before = snapshot(folder)
+        outcome = run_in_child(scene.argv, folder / "work", folder.parent / "answer")
+        sealed = changed and any(
+            file.match(one) or file in folder.glob(one) for one in scene.sealed
+        )
+        wrong = self.judge(scene, folder, outcome, before, sealed)
+        self.done[outcome.status] += 1
+        self.done["changed"] += changed
+        shutil.rmtree(folder.parent)
+        return f"{wrong}: {done}" if wrong else ""
+
+    def judge(self, scene, folder, outcome, before, sealed) -> str:
+        after = snapshot(folder)
+        if (folder.parent / "canary").exists():
+            return "code ran"
+        lost = [n for n in before if not below(n, scene.outputs) and after.get(n) != before[n]]
+        if lost:
+            return f"lost {lost[:3]}"
+        if outcome.raised:
+            return f"{outcome.raised} {outcome.said}"
+        if "\x1b" in outcome.said:
+            return f"an escape sequence printed: {outcome.said[:200]!r}"
+        new = [n for n in after if n not in before]
+        if outcome.status == 2:
+            # argparse says the program's name before "error: "
+            said = [x for x in outcome.said.splitlines() if x.startswith(("error: ", "evenprune"))]
+            if len(said) != 1 or "Traceback" in outcome.said:
+                return f"not one sentence: {outcome.said[-300:]!r}"
+            whole = {n.rpartition("/")[0] for n in new if n.endswith("items.jsonl")}
+            left = [n for n in new if after[n] != stat.S_IFDIR and not below(n, whole)]
+            left = [n for n in left if not n.startswith(("out-work/", "out/partial"))]
+            return f"output left {left[:3]}" if left else ""
+        if outcome.status != 0:
+            return f"exit {outcome.status}: {outcome.said[-200:]}"
+        stray = [n for n in new if not below(n.removesuffix(".sha256"), scene.outputs)]
+        if stray:
+            return f"stray {stray[:3]}"
+        differs = sealed and self.output(scene, after) != self.good[scene.name]
+        return "changed bytes taken in silence" if differs else ""
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory):
+    memory = Path("/dev/shm")  # each case copies, syncs and deletes small files
+    root = tmp_path_factory.mktemp("attacks")
+    if os.access(memory, os.W_OK):
+        root = memory / f"attacks-{os.getpid()}"
+    root.mkdir(exist_ok=True)
+    try:
+        yield Stage(root)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_attacks_change_nothing_or_end_in_one_sentence(stage, family):
+    stage.done.clear()
+    failures = []
+
+    @settings(
+        max_examples=COUNT, derandomize=True, database=None, phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(st.data())
+    def play(data):
+        failures.append(stage.play(data, family))
+
+    play()
+    assert len(failures) >= COUNT
+    assert stage.done["changed"] > 0.9 * COUNT
+    assert stage.done[2] > 0.2 * COUNT
+    assert not any(failures), "\n".join(filter(None, failures))
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [("prune, resumed", "out-work/**/*.safetensors"), ("evaluate, resumed", "out/partial.jsonl")],
+)
+def test_what_a_kill_left_and_someone_changed_is_not_taken(stage, name, pattern):
+    """A byte of a finished shard, a digit of a finished batch: both are computed again."""
+    scene = next(one for one in stage.scenes if one.name == name)
+    folder = stage.lay_out(scene)
+    file = sorted(folder.glob(pattern))[0]
+    raw = file.read_bytes()
+    at = max(k for k, byte in enumerate(raw) if chr(byte).isdigit())
+    file.write_bytes(raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :])
+    assert call(scene.argv, folder / "work").status == 0
+    assert stage.output(scene, snapshot(folder)) == stage.good[name]
+
+
+def test_the_rule_notices_each_kind(stage):
+    """A command that does what it must not do is noticed, kind by kind."""
+    scene = next(one for one in stage.scenes if one.name == "check")
+    folder = stage.lay_out(scene)
+    before = snapshot(folder)
+
+    def judged(outcome, sealed=False):
+        return stage.judge(scene, folder, outcome, before, sealed)
+
+    refused = Outcome(2, "error: no such model\n")
+    assert judged(refused) == ""
+    assert "not one sentence" in judged(Outcome(2, "error: one\nerror: two\n"))
+    assert "escape" in judged(Outcome(2, "error: no \x1b[2J\n"))
+    assert "KeyError" in judged(Outcome(None, raised="KeyError in x.py:run"))
+    assert "exit 1" in judged(Outcome(1))
+    assert "silence" in judged(Outcome(0), sealed=True)  # no output at all
+    (folder / "out.json").write_text("{}")
+    assert "output left" in judged(refused)
+    (folder / "elsewhere").write_text("")
+    assert "stray" in judged(Outcome(0))
+    (folder / "victim/notes.txt").unlink()
+    assert "lost" in judged(refused)
+    (folder.parent / "canary").touch()
+    assert judged(refused) == "code ran"
