@@ -36,17 +36,11 @@ need_python = @command -v "$(PYTHON)" >/dev/null || \
 .PHONY: demo world controls test test-slow test-all lint docs site env vllm-env lock lock-torch clean
 .DEFAULT_GOAL := demo
 
-# $(call run,RESULTS,OPTIONS): a whole run with Snakemake's report, and where its results lie
+# $(call run,RESULTS,OPTIONS): a whole run with Snakemake's report, and where its results are
 define run
-	PATH="$(abspath $(BIN)):$$PATH" snakemake --cores $(CORES) all $(2)
-	PATH="$(abspath $(BIN)):$$PATH" snakemake --cores 1 all $(2) --report $(1)/report.html >/dev/null 2>&1
-	@echo
-	@echo "tables  $(1)/tables/        $$(ls $(1)/tables/*.md | xargs -n1 basename | tr '\n' ' ')"
-	@echo "figures $(1)/figures/       $$(ls $(1)/figures/*.png | xargs -n1 basename | tr '\n' ' ')"
-	@if [ -f $(1)/paper.pdf ]; then echo "PDF     $(1)/paper.pdf"; \
-	 else echo "PDF     not made: no LaTeX here (see docs/results.md)"; fi
-	@echo "report  $(1)/report.html"
-	@echo "values  $(1)/results.csv"
+	@PATH="$(abspath $(BIN)):$$PATH" snakemake --cores $(CORES) --logger evenprune all $(2)
+	@PATH="$(abspath $(BIN)):$$PATH" snakemake --cores 1 all $(2) --report $(1)/report.html >/dev/null 2>&1
+	@$(BIN)/python -m evenprune.steps say-results --results $(1)
 endef
 
 demo: $(STAMP)
@@ -56,7 +50,7 @@ world: $(STAMP)
 	$(call run,results/world,--configfile config/world.yaml)
 
 controls: $(STAMP)
-	PATH="$(abspath $(BIN)):$$PATH" snakemake --cores $(CORES) controls --configfile config/controls.yaml
+	PATH="$(abspath $(BIN)):$$PATH" snakemake --cores $(CORES) --logger evenprune controls --configfile config/controls.yaml
 
 PYTEST := PATH="$(abspath $(BIN)):$$PATH" OMP_NUM_THREADS=1 python -m pytest -n 2
 

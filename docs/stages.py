@@ -14,6 +14,7 @@ import networkx
 
 REPO = Path(__file__).resolve().parents[1]
 PAGE = REPO / "docs" / "architecture.md"
+RULE = re.compile(r"^\s*(?:rule|use rule \w+ as) (\w+)(?: with)?:", re.MULTILINE)
 BLOCK = re.compile(r"(<!-- stages -->\n).*?(<!-- end of stages -->)", re.DOTALL)
 
 
@@ -34,8 +35,7 @@ def rule_files() -> dict[str, str]:
     """Return rule -> the file of workflow/rules that has it, without suffix, in order."""
     found = {}
     for file in sorted((REPO / "workflow" / "rules").glob("*.smk")):
-        for name in re.findall(r"^\s*rule (\w+):", file.read_text(encoding="utf-8"), re.MULTILINE):
-            found[name] = file.stem
+        found |= dict.fromkeys(RULE.findall(file.read_text(encoding="utf-8")), file.stem)
     return found
 
 

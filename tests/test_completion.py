@@ -39,6 +39,20 @@ def test_bash_completes(words, expected, tmp_path):
     assert done.stdout.split() == expected, done.stderr
 
 
+@pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
+def test_a_file_name_with_blanks_is_one_word(tmp_path):
+    (tmp_path / "my pruned model").touch()
+    asked = "COMP_WORDS=(evenprune paint --out my); COMP_CWORD=3; _evenprune"
+    text = f"{script('bash', parsers())}\n{asked}; printf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
+    done = subprocess.run(["bash"], input=text, text=True, capture_output=True, cwd=tmp_path)
+    assert done.stdout.splitlines() == ["my pruned model"], done.stderr
+
+
+def test_nothing_asked_is_the_help(capsys):
+    assert main([], PEOPLE) == 0
+    assert "One model:" in capsys.readouterr().out
+
+
 def test_zsh_takes_the_same():
     first, _, rest = script("zsh", parsers()).partition("\n")
     assert "bashcompinit" in first

@@ -28,89 +28,59 @@ STREAMS = (1, 2)  # stdout, stderr
 # step make half a million that stay; going through them took a fifth of its start.
 COLLECTED = 100_000
 
-Commands = Mapping[str, tuple[str, str]]  # subcommand -> (module, one line of help)
-# For people: group -> subcommand -> (module, one line of help, an example)
-GROUPS = {
-    "One model": {
-        "prune": (
-            ".pruning.prune",
-            "prune one model",
-            "--model smollm2-135m --method debias-sparsegpt --regime 2of4 --out pruned/debias",
-        ),
-        "check": (
-            ".pruning.check",
-            "verify a pruned checkpoint before it is evaluated",
-            "--model pruned/debias --base smollm2-135m --out pruned/debias-check.json",
-        ),
-        "evaluate": (
-            ".comparison.evaluate",
-            "run one benchmark on one model",
-            "--model pruned/debias --benchmark crows_pairs --limit 200 --out evals/debias",
-        ),
-        "compare": (
-            ".comparison.compare",
-            "a pruned model against its dense one, on the same items",
-            "smollm2-135m pruned/debias --benchmark stereoset --limit 200",
-        ),
-        "export-sparse24": (
-            ".serving.export_sparse24",
-            "compress a 2of4 checkpoint: values and 2-bit places",
-            "--model pruned/debias --out exported/debias",
-        ),
-    },
-    "A whole run": {
-        "plan": (
-            ".plan.plan",
-            "how long a run takes, what it costs, how much disk it needs",
-            "--configfile config/paper.yaml --gpus 1 2 8",
-        ),
-        "prefetch": (
-            ".data.prefetch",
-            "fetch everything a config needs, then work offline",
-            "--config config/paper.yaml",
-        ),
-        "explain": (
-            ".reporting.explain",
-            "say where one number of a table comes from, and check it",
-            "main --cell smollm2-135m/debias-sparsegpt/2of4/ss/unqover",
-        ),
-    },
-    "This machine": {
-        "gpu-check": (
-            ".hardware.gpu_check",
-            "try this program on a GPU, and report what was found",
-            "--out REPORT",
-        ),
-        "completion": (".completion", "write the completion script of bash or zsh", "bash"),
+Commands = Mapping[str, str]  # subcommand -> module
+# What `evenprune --help` says: the commands for people, in groups, with an example each.
+OVERVIEW = """\
+One model:
+  prune           prune one model
+      evenprune prune --model smollm2-135m --method debias-sparsegpt --regime 2of4 --out pruned/a
+  check           verify a pruned checkpoint before it is evaluated
+      evenprune check --model pruned/a --base smollm2-135m --out pruned/a-check.json
+  evaluate        run one benchmark on one model
+      evenprune evaluate --model pruned/a --benchmark crows_pairs --limit 200 --out evals/a
+  compare         a pruned model against its dense one, on the same items
+      evenprune compare smollm2-135m pruned/a --benchmark stereoset --limit 200
+  export-sparse24 compress a 2of4 checkpoint: values and 2-bit places
+      evenprune export-sparse24 --model pruned/a --out exported/a
+A whole run:
+  plan            how long a run takes and how much disk it needs
+      evenprune plan --configfile config/paper.yaml
+  prefetch        fetch everything a config needs, then work offline
+      evenprune prefetch --config config/paper.yaml
+  explain         say where one number of a table comes from, and check it
+      evenprune explain main --cell smollm2-135m/debias-sparsegpt/2of4/ss/unqover
+This machine:
+  gpu-check       try this program on a GPU, and report what was found
+      evenprune gpu-check --out REPORT
+  completion      write the completion script of bash or zsh
+      evenprune completion bash"""
+_ROOMS = {
+    "pruning": ("prune", "check", "compare-masks"),
+    "comparison": ("evaluate", "compare"),
+    "serving": ("export-sparse24", "benchmark-serving"),
+    "plan": ("plan", "describe-config", "say-results"),
+    "data": ("prefetch", "fetch-dataset", "fetch-model", "build-calibration"),
+    "reporting": (
+        *("explain", "collect-results", "make-table", "make-figure"),
+        *("make-items", "make-page", "make-paper"),
+    ),
+    "hardware": ("gpu-check",),
+    "evaluation": ("evaluate-checkpoint",),
+}
+# All subcommands: for people, and steps of the workflow, which its rules call.
+COMMANDS: Commands = {
+    "completion": ".completion",
+    **{
+        name: f".{room}.{name.replace('-', '_')}"
+        for room, names in _ROOMS.items()
+        for name in names
     },
 }
-PEOPLE: Commands = {name: one[:2] for group in GROUPS.values() for name, one in group.items()}
-# Steps of the workflow, called by its rules
-STEPS: Commands = {
-    "describe-config": (".plan.describe_config", "write config/README.md's tables and the schema"),
-    "fetch-dataset": (".data.fetch_dataset", "resolve one data set from mirror or hub"),
-    "fetch-model": (".data.fetch_model", "resolve one model from mirror or hub"),
-    "build-calibration": (".data.build_calibration", "select and align calibration data"),
-    "compare-masks": (".pruning.compare_masks", "compare the masks of two pruned checkpoints"),
-    "evaluate-checkpoint": (
-        ".evaluation.evaluate_checkpoint",
-        "run several benchmarks, one model load",
-    ),
-    "benchmark-serving": (".serving.benchmark_serving", "measure throughput, energy and CO2"),
-    "collect-results": (".reporting.collect_results", "gather all metrics into results.csv"),
-    "make-table": (".reporting.make_table", "render one table as .tex, .csv, .md and .html"),
-    "make-figure": (".reporting.make_figure", "render one figure"),
-    "make-items": (
-        ".reporting.make_items",
-        "the items with dense and pruned answers, for the page",
-    ),
-    "make-page": (".reporting.make_page", "the tables and figures as one page of HTML"),
-    "make-paper": (".reporting.make_paper", "the tables and figures as one PDF"),
+PEOPLE: Commands = {
+    name: COMMANDS[name] for name in re.findall(r"^ {6}evenprune (\S+)", OVERVIEW, re.MULTILINE)
 }
-COMMANDS: Commands = {**STEPS, **PEOPLE}
-
 # What only looks, or writes about the program itself.
-NO_STEPS = ("describe-config", "plan", "completion")
+NO_STEPS = ("describe-config", "plan", "completion", "say-results")
 
 
 def entry(argv: Sequence[str] | None = None, commands: Commands = PEOPLE) -> int:
@@ -231,6 +201,9 @@ def _run(argv: list[str], commands: Commands) -> int:
     parser, steps = _parser(commands, [one for one in commands if one == asked])
     if asked in steps:
         _check_options(steps[asked], asked, argv[argv.index(asked) + 1 :])
+    if not argv:
+        parser.print_help()
+        return 0
     args = parser.parse_args(argv)
     quiet = open(os.devnull, "w") if getattr(args, "quiet", False) else None  # noqa: SIM115
     try:
@@ -253,18 +226,6 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     return _parser(COMMANDS, COMMANDS)[1]
 
 
-def _overview(known: Commands) -> str:
-    """Return the subcommands as `--help` shows them: for people in groups, with examples."""
-    if known is not PEOPLE:
-        return "\n".join(f"  {name:21}{text}" for name, (_, text) in known.items())
-    parts = []
-    for group, commands in GROUPS.items():
-        parts.append(f"{group}:")
-        for name, (_, text, example) in commands.items():
-            parts += [f"  {name:16}{text}", f"      evenprune {name} {example}".rstrip()]
-    return "\n".join(parts)
-
-
 def _parser(
     known: Commands, chosen: Collection[str]
 ) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
@@ -273,11 +234,11 @@ def _parser(
     Only their modules are imported. Raises UserError where a subcommand needs a package that is not
     installed.
     """
-    package = next(iter(known.values()))[0].partition(".")[0]
+    package = next(iter(known.values())).partition(".")[0] or "evenprune.steps"
     parser = _Parser(
-        prog="evenprune" if known is PEOPLE else f"python -m {package or 'evenprune.steps'}",
+        prog="evenprune" if known is PEOPLE else f"python -m {package}",
         description="Prune language models, evaluate them, compare them.",
-        epilog=_overview(known),
+        epilog=OVERVIEW if known is PEOPLE else "\n".join(["Steps:", *known]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     found: dict[str, argparse.ArgumentParser] = {}
@@ -286,7 +247,7 @@ def _parser(
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS
     )
-    for name, (module, text) in known.items():
+    for name, module in known.items():
         command = commands.add_parser(name)
         if name in chosen:
             try:
@@ -297,7 +258,7 @@ def _parser(
                     "does not have; run it in the environment that `make env` (or `make vllm-env`) "
                     "builds"
                 ) from None
-            command.description = (step.__doc__ or text).strip()
+            command.description = (step.__doc__ or "").strip()
             command.formatter_class = argparse.RawDescriptionHelpFormatter
             step.add_arguments(command)
             _add_quiet(command)
@@ -335,7 +296,7 @@ def _step(args: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
     def said() -> str:
-        from .plan.headlines import headline
+        from .plan.say_results import headline
 
         return headline(args.command, Path(out))
 

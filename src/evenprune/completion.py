@@ -23,6 +23,7 @@ _evenprune() {{
     esac ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "$word"))
+  local IFS=$'\\n'
   [ ${{#COMPREPLY[@]}} -gt 0 ] || COMPREPLY=($(compgen -f -- "$word"))
 }}
 complete -o filenames -F _evenprune evenprune

@@ -5,20 +5,11 @@ from collections.abc import Sequence
 from evenprune import cli
 
 COMMANDS: cli.Commands = {
-    "generate-world": ("evenprune_world.generate_world", "write the invented world's data sets"),
-    "train-world": ("evenprune_world.train_world", "train the small Llama on the invented world"),
-    "shipped-world-model": (
-        "evenprune_world.shipped_world_model",
-        "take the shipped model of the invented world",
-    ),
-    "report-world": (
-        "evenprune_world.controls.report_world",
-        "what is planted, and what dense models learned",
-    ),
-    "report-controls": (
-        "evenprune_world.controls.report_controls",
-        "the bias term against its negative controls",
-    ),
+    "generate-world": "evenprune_world.generate_world",
+    "train-world": "evenprune_world.train_world",
+    "shipped-world-model": "evenprune_world.shipped_world_model",
+    "report-world": "evenprune_world.controls.report_world",
+    "report-controls": "evenprune_world.controls.report_controls",
 }
 
 

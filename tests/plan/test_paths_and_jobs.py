@@ -201,11 +201,13 @@ def test_improving_the_kept_weights_needs_text_and_what_measures_it():
     assert point == Checkpoint("m", "magnitude.refit", "2of4", "ss", 0)
     told = jobs.prune_options(config, point)
     assert (told["method"], told["refit_steps"], told["damping"]) == ("magnitude", 5, 0.5)
-    assert jobs.prune_flags(config, point) == (
-        "--method magnitude --damping 0.5 --alignment equal-length --sequential block "
-        "--refit-steps 5"
+    assert jobs.prune_flags(Paths(config), point) == (
+        "--pairs out/calibration/m/ss/s0/pairs.jsonl --method magnitude --damping 0.5 "
+        "--alignment equal-length --sequential block --refit-steps 5"
     )
-    assert jobs.prune_flags(config, MAGNITUDE) == "--method magnitude --refit-steps 0"
+    assert (
+        jobs.prune_flags(Paths(config), MAGNITUDE) == "--method magnitude --refit-steps 0"
+    )
     assert jobs.prune_options(config, MAGNITUDE)["damping"] == 0.01
 
 
@@ -220,7 +222,7 @@ def test_the_regime_dense_is_a_checkpoint_of_methods_that_shift():
     found = Paths(config)
     assert found.ready(shifted) == "out/pruned/m/debias-erase/dense/ss/s0/check.json"
     assert found.ready(shifted) in found.pruned_files()
-    flags = jobs.prune_flags(config, shifted)
+    flags = jobs.prune_flags(found, shifted)
     assert "--erase-modules o_proj,down_proj --erase-positions full" in flags
 
 
@@ -257,7 +259,9 @@ def test_a_calibration_without_texts_is_told_no_texts(paths):
     assert (told["categories"], told["texts_data"], told["n_texts"]) == ("race", "", 0)
     told = jobs.calibration_options(paths, "uc")
     assert (told["texts_data"], told["n_texts"]) == ("out/sources/data/ultrachat.json", 4)
-    assert jobs.texts_file(paths, DEBIAS) == "out/calibration/m/uc/s0/texts.jsonl"
+    flag = "--texts out/calibration/m/uc/s0/texts.jsonl"
+    assert flag in jobs.prune_flags(paths, DEBIAS)
+    assert "--texts" not in jobs.prune_flags(paths, replace(DEBIAS, calibration="ss"))
 
 
 def test_a_calibration_of_several_sources_names_all_their_records():

@@ -84,7 +84,7 @@ def test_the_commands_have_options_that_exist(run):
             if words[0] == "snakemake":
                 continue
             parser = argparse.ArgumentParser(exit_on_error=False)
-            module = COMMANDS[words[3]][0]
+            module = COMMANDS[words[3]]
             importlib.import_module(module, "evenprune").add_arguments(parser)
             parser.parse_args(words[4:])
             seen.append(words[3])

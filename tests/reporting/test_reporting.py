@@ -388,20 +388,6 @@ def test_the_anomaly_of_the_printed_numbers_is_computed(world):
         assert "one constant power of about 300 W" in shown
 
 
-def test_the_report_shows_the_paragraph(repo):
-    """Snakemake renders this caption with jinja2 and the job's wildcards and params."""
-    from types import SimpleNamespace
-
-    jinja2 = pytest.importorskip("jinja2")
-    caption = jinja2.Template((repo / "workflow/report/table.rst").read_text())
-    job = SimpleNamespace(
-        wildcards=SimpleNamespace(table="efficiency"),
-        params=SimpleNamespace(note=plausibility.printed_anomaly(), words="Throughput"),
-        config={},
-    )
-    assert "one constant power of about 300 W" in caption.render(snakemake=job)
-
-
 def test_other_printed_numbers_give_another_paragraph(monkeypatch):
     rows = [dict(row) for row in plausibility.printed_rows()]
     for row in rows:

@@ -24,13 +24,13 @@ def clone(repo, tmp_path_factory):
 
 PLANNED = {
     "config": {
-        "fetch_dataset": 8, "fetch_model": 1, "build_calibration": 1, "prune_model": 4,
-        "prune_uncalibrated": 2, "check_pruned": 6, "compare_masks": 2, "evaluate_checkpoint": 7,
+        "fetch_dataset": 8, "fetch_model": 1, "build_calibration": 1, "prune_model": 6,
+        "check_pruned": 6, "compare_masks": 2, "evaluate_checkpoint": 7,
         "make_table": 9, "make_figure": 1,
     },
     "world": {
         "generate_world": 1, "fetch_dataset": 10, "world_model": 2, "fetch_model": 2,
-        "build_calibration": 4, "prune_model": 20, "prune_uncalibrated": 4, "check_pruned": 24,
+        "build_calibration": 4, "prune_model": 24, "check_pruned": 24,
         "compare_masks": 6, "evaluate_checkpoint": 26, "benchmark_serving": 1, "make_table": 23,
         "make_figure": 9, "report_world": 1,
     },
@@ -87,7 +87,7 @@ def test_dry_run_of_the_paper_lists_its_67_checkpoints(clone):
     assert seconds < 10  # of CPU: what else runs on this machine does not count
     assert kilobytes < 500e3
     jobs = counts(output)
-    assert jobs["prune_model"] + jobs["prune_uncalibrated"] == 58
+    assert jobs["prune_model"] == 58
     assert jobs["evaluate_checkpoint"] == 67
     # 1:4 of nine models, three further regimes of three, 2:4 with added texts of one.
     assert jobs["compare_masks"] == 9 + 3 * 3 + 1

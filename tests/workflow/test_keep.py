@@ -1,6 +1,7 @@
 """`keep: evals`, with Snakemake on the tiny mirror; the lines of a run."""
 
 import copy
+import re
 
 import pytest
 import yaml
@@ -33,7 +34,7 @@ def finished(repo, tiny_mirror, tmp_path_factory):
     """A checkout in which the tiny configuration has run with ``keep: evals``; what it said."""
     folder = copy_workflow(repo, tmp_path_factory.mktemp("keep"))
     config = KEEP | {"mirror": str(tiny_mirror)}
-    return folder, config, run(folder, **config)
+    return folder, config, run(folder, "--logger", "evenprune", **config)
 
 
 def test_checkpoints_are_gone_and_the_next_run_does_nothing(finished):
@@ -46,9 +47,18 @@ def test_checkpoints_are_gone_and_the_next_run_does_nothing(finished):
 
 
 def test_every_step_says_one_line(finished):
-    lines = [line for line in finished[2].splitlines() if line.startswith("finished: ")]
-    assert [line for line in lines if "pruned/tiny/sparsegpt/2of4/ss-uc4/s0/model: 50." in line]
-    assert [line for line in lines if "evals/tiny/sparsegpt/" in line and "mmlu acc " in line]
+    """As `make demo` shows it, and all of Snakemake's own words are in a file."""
+    folder, _, said = finished
+    lines = said.splitlines()
+    assert max(map(len, lines)) <= 120
+    steps = [line for line in lines if re.match(r"\[ ?\d+/\d+\] ", line)]
+    assert len(lines) < len(steps) + 10
+    pattern = r"\[ ?\d+/\d+\] {}  \d+ s  eta \d+ (s|min)"
+    for words in ("prune tiny sparsegpt 2of4 ss-uc4  50.00% zeros", "table main"):
+        assert [line for line in steps if re.fullmatch(pattern.format(words), line)], said
+    assert [line for line in steps if " evaluate tiny sparsegpt" in line and "mmlu acc " in line]
+    (log,) = (folder / ".snakemake/log").glob("*.log")
+    assert "Finished jobid: " in log.read_text()
 
 
 def test_a_new_benchmark_prunes_again_exactly_what_it_needs(finished):

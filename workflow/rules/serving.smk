@@ -6,40 +6,31 @@ serving/{model}/efficiency.json, all of a model's checkpoints together.
 """
 
 
-rule export_sparse24:
+use rule step as export_sparse24 with:
     """Compress the 2:4 weights of a checkpoint, so that 2:4 kernels can serve it."""
     input:
         check="<results>/pruned/{model}/{method}/2of4/{calibration}/s{seed}/check.json",
-        model=ancient(
-            "<results>/pruned/{model}/{method}/2of4/{calibration}/s{seed}/model"
-        ),
+        model=ancient("<results>/pruned/{model}/{method}/2of4/{calibration}/s{seed}/model"),
     output:
-        export=kept(
-            directory("<results>/exported/{model}/{method}/2of4/{calibration}/s{seed}")
-        ),
+        kept(directory("<results>/exported/{model}/{method}/2of4/{calibration}/s{seed}")),
     log:
         "<results>/logs/export_sparse24/{model}/{method}/2of4/{calibration}/s{seed}.log",
-    conda:
-        "../../environment.yml"
     resources:
-        mem_mb=memory_mb(16000),
-        runtime=minutes(60),
+        mem_mb=grows(16000),
+        runtime=grows(60),
     params:
         depends=depends("export_sparse24"),
-        trust=trust_flag,
-    shell:
-        "python -m evenprune.steps export-sparse24 --model {input.model:q}"
-        " {params.trust} --out {output.export:q} 2>&1 | tee {log:q}"
+        command=told("export-sparse24 --model {input.model:q} {trust} --out {output:q}"),
 
 
-rule benchmark_serving:
+use rule step as benchmark_serving with:
     """Measure the speed and energy of a model's checkpoints in turn; nothing else runs meanwhile."""
     input:
-        ready=of_model(lambda points: list(map(PATHS.served_ready, points))),
-        models=ancient(of_model(lambda points: list(map(PATHS.served_folder, points)))),
+        ready=served(PATHS.served_ready),
+        models=ancient(served(PATHS.served_folder)),
         prompts=PATHS.dataset(CONFIG.serving.dataset),
     output:
-        efficiency="<results>/serving/{model}/efficiency.json",
+        "<results>/serving/{model}/efficiency.json",
     log:
         "<results>/logs/benchmark_serving/{model}.log",
     benchmark:
@@ -48,24 +39,16 @@ rule benchmark_serving:
         "../envs/vllm.yml"
     threads: UNDISTURBED
     resources:
-        gpu=model_gpus,
-        mem_mb=lambda wildcards, attempt: attempt
-        * jobs.serving_memory_mb(PATHS, wildcards.model),
-        runtime=lambda wildcards, attempt: attempt
-        * jobs.serving_minutes(PATHS, wildcards.model),
+        gpu=gpus,
+        mem_mb=lambda wildcards, attempt: attempt * jobs.serving_memory_mb(PATHS, wildcards.model),
+        runtime=lambda wildcards, attempt: attempt * jobs.serving_minutes(PATHS, wildcards.model),
     params:
         depends=depends("benchmark_serving", "{model}"),
         # vLLM has an environment of its own, see config/README.md.
-        python=local(SERVING_PYTHON),
-        cache=local(f"{CONFIG.results}/.cache/vllm"),
-        names=of_model(lambda points: [point.key for point in points]),
-        flags=lambda wildcards: jobs.serving_flags(CONFIG, wildcards.model),
-        trust=trust_flag,
-        device=CONFIG.device,
-        gpus=gpus_flag,
-    shell:
-        "VLLM_CACHE_ROOT=$(realpath -m {params.cache:q}) {params.python:q}"
-        " -m evenprune.steps benchmark-serving --model {input.models:q} --names {params.names:q}"
-        " --prompts {input.prompts:q} {params.flags} {params.trust}"
-        " --device {params.device} {params.gpus}"
-        " --out {output.efficiency:q} 2>&1 | tee {log:q}"
+        python=lambda wildcards, input: RUN.serving_python,
+        command=told(
+            "benchmark-serving --model {input.models:q} --names {names:q} --prompts {input.prompts:q}"
+            " {flags} {trust} --device {device} {gpus} --out {output:q}",
+            names=served(lambda point: point.key),
+            flags=lambda wildcards: jobs.serving_flags(CONFIG, wildcards.model),
+        ),

@@ -5,242 +5,145 @@ OUTPUTS: run_sheet.json, results.csv, significance.csv, tables/, figures/, repor
 report/paper.html, paper.pdf.
 """
 
+SHEET, NUMBERS = "<results>/run_sheet.json", "<results>/results.csv"
+TESTS = "<results>/significance.csv"
 # What the page and the PDF are made of: the same files in other forms.
-DOCUMENT = " ".join(
-    f"--{name} {shlex.quote(f'{CONFIG.results}/{path}')}"
-    for name, path in (
-        ("run-sheet", "run_sheet.json"),
-        ("results", "results.csv"),
-        ("significance", "significance.csv"),
-        ("tables", "tables"),
-        ("figures", "figures"),
-        *([("world", "report/world.csv")] if PATHS.world_values else []),
-    )
-)
+DOCUMENT = [PATHS.table_files(), PATHS.figure_files(), PATHS.world_values]
+SHOWN = "--run-sheet {input.run_sheet:q} --results {input.results:q}"
 
 
 rule write_run_sheet:
     """Write the resolved configuration and the list of checkpoints."""
     output:
-        run_sheet=report(
-            "<results>/run_sheet.json",
-            caption="../report/run_sheet.rst",
-            category="Run",
-            labels={"what": "configuration and checkpoints"},
-        ),
+        in_report(SHEET, "run", what="configuration and checkpoints"),
     log:
         "<results>/logs/write_run_sheet.log",
     localrule: True
     params:
         depends=depends("write_run_sheet"),
     run:
-        write_run_sheet(output.run_sheet, PATHS)
+        write_run_sheet(output[0], PATHS)
 
 
-rule list_checkpoints:
+use rule write_run_sheet as list_checkpoints with:
     """Write the run sheet as it was when last anything of it changed that decides a number."""
     output:
-        checkpoints="<results>/checkpoints.json",
+        "<results>/checkpoints.json",
     log:
         "<results>/logs/list_checkpoints.log",
-    localrule: True
     params:
         depends=depends("list_checkpoints"),
-    run:
-        write_run_sheet(output.checkpoints, PATHS)
 
 
-rule collect_results:
+use rule step as collect_results with:
     """Gather every metric into one tidy table and test the differences."""
     input:
         run_sheet="<results>/checkpoints.json",
-        evals=PATHS.evaluation_files(),
-        checks=PATHS.pruned_files(),
-        masks=PATHS.mask_files(),
-        calibrations=PATHS.calibration_files(),
-        serving=PATHS.serving_files(),
+        measured=PATHS.measured_files(),
     output:
-        results=report(
-            "<results>/results.csv",
-            caption="../report/results.rst",
-            category="Results",
-        ),
-        significance=report(
-            "<results>/significance.csv",
-            caption="../report/significance.rst",
-            category="Results",
-        ),
-        results_sum="<results>/results.csv.sha256",
-        significance_sum="<results>/significance.csv.sha256",
+        results=in_report(NUMBERS, "results", file="values"),
+        significance=in_report(TESTS, "results", file="differences"),
+        sums=["<results>/results.csv.sha256", "<results>/significance.csv.sha256"],
     log:
         "<results>/logs/collect_results.log",
-    conda:
-        "../../environment.yml"
-    resources:
-        mem_mb=memory_mb(4000),
-        runtime=minutes(30),
     params:
         depends=depends("collect_results"),
-    shell:
-        "python -m evenprune.steps collect-results --run-sheet {input.run_sheet:q}"
-        " --out {output.results:q} --significance {output.significance:q} 2>&1 | tee {log:q}"
+        command=told(
+            "collect-results --run-sheet {input.run_sheet:q} --out {output.results:q}"
+            " --significance {output.significance:q}"
+        ),
 
 
-rule make_table:
+use rule step as make_table with:
     """Render the table {wildcards.table} as LaTeX, CSV, Markdown and HTML."""
     input:
-        run_sheet="<results>/run_sheet.json",
-        results="<results>/results.csv",
-        significance="<results>/significance.csv",
+        run_sheet=SHEET,
+        results=NUMBERS,
+        significance=TESTS,
         measurements=lambda wildcards: PATHS.measurements_of(wildcards.table),
     output:
-        tex="<results>/tables/{table}.tex",
-        csv="<results>/tables/{table}.csv",
-        md="<results>/tables/{table}.md",
-        html=report(
-            "<results>/tables/{table}.html",
-            caption="../report/table.rst",
-            category=lambda wildcards: shown.TABLES[wildcards.table]["section"],
-            labels=lambda wildcards: shown_as("table", shown.TABLES[wildcards.table]),
-        ),
+        in_report("<results>/tables/{table}.html", "table"),
+        multiext("<results>/tables/{table}", ".tex", ".csv", ".md"),
     log:
         "<results>/logs/make_table/{table}.log",
     localrule: True
-    conda:
-        "../../environment.yml"
-    resources:
-        mem_mb=memory_mb(2000),
-        runtime=minutes(10),
     params:
         depends=depends("make_table", "{table}"),
-        prefix=subpath(output.tex, strip_suffix=".tex"),
-        # Words of the report only: of the input, so that it reruns nothing.
-        words=lambda wildcards, input: shown.TABLES[wildcards.table]["shows"],
-        note=lambda wildcards, input: (
-            printed_anomaly() if wildcards.table.startswith("efficiency") else ""
+        command=told(
+            f"make-table --table {{wildcards.table}} {SHOWN}"
+            " --significance {input.significance:q} --out-prefix {folder}/{wildcards.table}"
         ),
-    shell:
-        "python -m evenprune.steps make-table --table {wildcards.table} --run-sheet {input.run_sheet:q}"
-        " --results {input.results:q} --significance {input.significance:q}"
-        " --out-prefix {params.prefix:q} 2>&1 | tee {log:q}"
 
 
-rule make_figure:
+use rule step as make_figure with:
     """Draw the figure {wildcards.figure}."""
     input:
-        run_sheet="<results>/run_sheet.json",
-        results="<results>/results.csv",
+        run_sheet=SHEET,
+        results=NUMBERS,
         records=lambda wildcards: PATHS.records_of(wildcards.figure),
     output:
-        pdf="<results>/figures/{figure}.pdf",
-        svg=report(
-            "<results>/figures/{figure}.svg",
-            caption="../report/figure.rst",
-            category=lambda wildcards: shown.FIGURES[wildcards.figure]["section"],
-            labels=lambda wildcards: shown_as(
-                "figure", shown.FIGURES[wildcards.figure]
-            ),
-        ),
-        png="<results>/figures/{figure}.png",
-        csv="<results>/figures/{figure}.csv",
+        in_report("<results>/figures/{figure}.svg", "figure"),
+        multiext("<results>/figures/{figure}", ".pdf", ".png", ".csv"),
     log:
         "<results>/logs/make_figure/{figure}.log",
     localrule: True
-    conda:
-        "../../environment.yml"
-    resources:
-        mem_mb=memory_mb(2000),
-        runtime=minutes(10),
     params:
         depends=depends("make_figure", "{figure}"),
-        prefix=subpath(output.pdf, strip_suffix=".pdf"),
-        words=lambda wildcards, input: shown.FIGURES[wildcards.figure]["shows"],
-    shell:
-        "python -m evenprune.steps make-figure --figure {wildcards.figure} --run-sheet {input.run_sheet:q}"
-        " --results {input.results:q} --out-prefix {params.prefix:q}"
-        " 2>&1 | tee {log:q}"
+        command=told(
+            f"make-figure --figure {{wildcards.figure}} {SHOWN}"
+            " --out-prefix {folder}/{wildcards.figure}"
+        ),
 
 
-rule make_items:
+use rule step as make_items with:
     """Join dense and pruned answers to each item with its texts, for the page."""
     input:
         run_sheet="<results>/checkpoints.json",
         evals=PATHS.evaluation_files(),
         data=PATHS.item_sources(),
     output:
-        answers="<results>/report/items.json",
+        "<results>/report/items.json",
     log:
         "<results>/logs/make_items.log",
-    conda:
-        "../../environment.yml"
-    resources:
-        mem_mb=memory_mb(4000),
-        runtime=minutes(30),
     params:
         depends=depends("make_items"),
-    shell:
-        "python -m evenprune.steps make-items --run-sheet {input.run_sheet:q}"
-        " --out {output.answers:q} 2>&1 | tee {log:q}"
+        command=told("make-items --run-sheet {input.run_sheet:q} --out {output:q}"),
 
 
-rule make_page:
+use rule step as make_page with:
     """Put all tables, figures and items into one page of HTML that needs no other file."""
     input:
-        PATHS.table_files(),
-        PATHS.figure_files(),
-        PATHS.world_values,
+        DOCUMENT,
         answers=PATHS.item_files(),
-        run_sheet="<results>/run_sheet.json",
-        significance="<results>/significance.csv",
+        run_sheet=SHEET,
+        significance=TESTS,
     output:
-        page=report(
-            PATHS.page,
-            caption="../report/paper.rst",
-            category="Paper",
-            labels={"file": "page"},
-        ),
+        in_report(PATHS.page, "paper", file="page"),
     log:
         "<results>/logs/make_page.log",
     localrule: True
-    conda:
-        "../../environment.yml"
-    resources:
-        mem_mb=memory_mb(2000),
-        runtime=minutes(10),
     params:
         depends=depends("make_page"),
-        document=local(DOCUMENT),
-        answers=local(flag("items", " ".join(PATHS.item_files()))),
-    shell:
-        "python -m evenprune.steps make-page {params.document} {params.answers} --out {output.page:q} 2>&1 | tee {log:q}"
+        command=told(
+            "make-page {document} --out {output:q}",
+            document=jobs.flags(PATHS.document() | {"items": PATHS.item_files()}),
+        ),
 
 
-rule make_paper:
+use rule step as make_paper with:
     """Typeset all tables and figures as one PDF, by LaTeX."""
     input:
-        PATHS.table_files(),
-        PATHS.figure_files(),
-        PATHS.world_values,
-        run_sheet="<results>/run_sheet.json",
-        significance="<results>/significance.csv",
+        DOCUMENT,
+        run_sheet=SHEET,
+        significance=TESTS,
     output:
-        pdf=report(
-            "<results>/paper.pdf",
-            caption="../report/paper.rst",
-            category="Paper",
-            labels={"file": "PDF"},
-        ),
+        in_report("<results>/paper.pdf", "paper", file="PDF"),
     log:
         "<results>/logs/make_paper.log",
     localrule: True
-    conda:
-        "../../environment.yml"
-    resources:
-        mem_mb=memory_mb(2000),
-        runtime=minutes(10),
     params:
         depends=depends("make_paper"),
-        document=local(DOCUMENT),
-    shell:
-        "python -m evenprune.steps make-paper {params.document}"
-        " --out {output.pdf:q} 2>&1 | tee {log:q}"
+        command=told(
+            "make-paper {document} --out {output:q}",
+            document=jobs.flags(PATHS.document()),
+        ),

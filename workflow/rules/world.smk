@@ -4,20 +4,12 @@ REQUIRED INPUTS: none; each world is made, with a model of its own.
 OUTPUTS: world/, w<seed>/ (a whole run each), report/ (the pages, their figures and numbers).
 """
 
-from pathlib import Path
-
-from snakemake.exceptions import WorkflowError
-
-from evenprune.base.errors import UserError
 from evenprune_world.controls.world_configs import unasked, world_configs
 
-try:
-    WORLDS = world_configs(config, CONFIG)
-except UserError as error:
-    raise WorkflowError(str(error)) from None
+WORLDS = plainly(world_configs)(config, CONFIG)
 
 
-rule generate_world:
+use rule step as generate_world with:
     """Write the invented world's data sets in the schemas of the real ones."""
     output:
         manifest="<results>/world/world.json",
@@ -27,48 +19,36 @@ rule generate_world:
     log:
         "<results>/logs/generate_world.log",
     priority: 3
-    conda:
-        "../../environment.yml"
-    resources:
-        mem_mb=memory_mb(2000),
-        runtime=minutes(10),
     params:
         depends=depends("generate_world"),
-        seed=CONFIG.world.seed,
-        leans=CONFIG.world.leans,
-        out=subpath(output.manifest, parent=True),
-    shell:
-        "python -m evenprune_world generate-world --seed {params.seed} --leans {params.leans}"
-        " --out {params.out:q}"
-        " 2>&1 | tee {log:q}"
+        package="evenprune_world",
+        command=told(
+            "generate-world --seed {world.seed} --leans {world.leans} --out {folder:q}",
+            world=CONFIG.world,
+        ),
 
 
-rule world_model:
+use rule step as world_model with:
     """Take a shipped small Llama of the invented world, or train it again."""
     input:
         world="<results>/world/world.json",
         train="<results>/world/train",
     output:
-        model=directory("<results>/world/models/{model}"),
+        directory("<results>/world/models/{model}"),
     log:
         "<results>/logs/world_model/{model}.log",
     benchmark:
         "<results>/logs/world_model/{model}.tsv"
     # A training takes longer than anything else: begun last, it would run alone.
     priority: 3
-    conda:
-        "../../environment.yml"
-    resources:
-        mem_mb=memory_mb(4000),
-        runtime=minutes(30),
     params:
         depends=depends("world_model", "{model}"),
+        package="evenprune_world",
         # train-world --seed N --name MODEL, or shipped-world-model --name MODEL
-        command=lambda wildcards: jobs.world_command(CONFIG, wildcards.model),
-        world=subpath(input.world, parent=True),
-    shell:
-        "python -m evenprune_world {params.command} --world {params.world:q}"
-        " --out {output.model:q} 2>&1 | tee {log:q}"
+        command=told(
+            "{made} --world $(dirname {input.world:q}) --out {output:q}",
+            made=lambda wildcards: jobs.world_command(CONFIG, wildcards.model),
+        ),
 
 
 # A world is this workflow once more, with a configuration of its own: its rules are w0_prune_model
@@ -86,92 +66,56 @@ for world_name, world_config in WORLDS.items():
     use rule * from one_world as one_world*
 
 
-if CONFIG.source == "world":
-    DENSE_POINTS = PATHS.dense_points()
+if IS_WORLD:
+    DENSE_POINTS = {name: PATHS.evaluation(point) for name, point in PATHS.dense_points().items()}
 
-    rule report_world:
+    use rule step as report_world with:
         """Compare what is planted in the invented world with what its dense models learned."""
         input:
             planted="<results>/world/planted.json",
-            summaries=[
-                f"{PATHS.evaluation(point)}/summary.json"
-                for point in DENSE_POINTS.values()
-            ],
+            summaries=[f"{evals}/summary.json" for evals in DENSE_POINTS.values()],
         output:
-            page=report(
-                "<results>/report/world.html",
-                caption="../report/world.rst",
-                category="World",
-                labels={"file": "page"},
-            ),
-            csv="<results>/report/world.csv",
-            md="<results>/report/world.md",
-            figures=expand("<results>/report/world_gaps.{ext}", ext=["png", "svg"]),
+            in_report("<results>/report/world.html", "world", file="page"),
+            multiext("<results>/report/world", ".csv", ".md", "_gaps.png", "_gaps.svg"),
         log:
             "<results>/logs/report_world.log",
         localrule: True
-        conda:
-            "../../environment.yml"
-        resources:
-            mem_mb=memory_mb(2000),
-            runtime=minutes(30),
         params:
             depends=depends("report_world"),
-            world=subpath(input.planted, parent=True),
-            models=" ".join(
-                f"--model {name}={PATHS.evaluation(point)}"
-                for name, point in DENSE_POINTS.items()
+            package="evenprune_world",
+            command=told(
+                "report-world --world $(dirname {input.planted:q}) {models} --out {folder:q}",
+                models=" ".join(f"--model {name}={evals}" for name, evals in DENSE_POINTS.items()),
             ),
-            out=subpath(output.page, parent=True),
-        shell:
-            "python -m evenprune_world report-world --world {params.world:q} {params.models}"
-            " --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 # What the target evals of every world asks for.
-EVALUATED = [
-    path for world in WORLDS for path in getattr(rules, f"{world}_evals").input
-]
+EVALUATED = [path for world in WORLDS for path in getattr(rules, f"{world}_evals").input]
 
 if WORLDS:
 
-    rule report_controls:
+    use rule step as report_controls with:
         """Compare methods against bias with dense, SparseGPT and negative controls."""
         input:
             run_sheets=[f"{CONFIG.results}/{world}/run_sheet.json" for world in WORLDS],
             planted=[f"{CONFIG.results}/{world}/world/planted.json" for world in WORLDS],
             evals=EVALUATED,
         output:
-            page=report(
-                "<results>/report/controls.html",
-                caption="../report/controls.rst",
-                category="Controls",
-                labels={"file": "page"},
-            ),
-            csv=report(
-                "<results>/report/controls.csv",
-                caption="../report/controls.rst",
-                category="Controls",
-                labels={"file": "values"},
-            ),
-            md="<results>/report/controls.md",
+            in_report("<results>/report/controls.html", "controls", file="page"),
+            in_report("<results>/report/controls.csv", "controls", file="values"),
+            "<results>/report/controls.md",
         log:
             "<results>/logs/report_controls.log",
-        conda:
-            "../../environment.yml"
-        resources:
-            mem_mb=memory_mb(2000),
-            runtime=minutes(30),
         params:
             depends=depends("report_controls"),
-            runs=" ".join(f"--run {CONFIG.results}/{world}" for world in WORLDS),
-            out=subpath(output.page, parent=True),
-        shell:
-            "python -m evenprune_world report-controls {params.runs} --out {params.out:q}"
-            " 2>&1 | tee {log:q}"
+            package="evenprune_world",
+            command=told(
+                "report-controls {runs} --out {folder:q}",
+                runs=" ".join(f"--run {CONFIG.results}/{world}" for world in WORLDS),
+            ),
 
 
 rule controls:
     """Methods against bias and their negative controls, in every world of controls.worlds."""
     input:
-        ([rules.report_controls.output.page, *EVALUATED] if WORLDS else unasked),
+        ["<results>/report/controls.html", *EVALUATED] if WORLDS else unasked,

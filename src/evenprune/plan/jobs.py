@@ -5,7 +5,9 @@ not use is handed over with its default, whatever the configuration says, so tha
 reruns nothing.
 """
 
+import re
 import shlex
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from ..base.files import canonical_json
@@ -15,6 +17,34 @@ from .facts import NO_CALIBRATION, used_options
 from .grids import Checkpoint
 from .paths import Paths
 from .serving_keys import Measured
+
+
+def any_of(names: Iterable[str]) -> str:
+    """Return a regular expression of exactly these names."""
+    return "|".join(map(re.escape, names))
+
+
+def flags(options: Mapping[str, Any]) -> str:
+    """Return options as flags, text for a shell: a list's values one after the other.
+
+    An option that is "" or empty is left out.
+    """
+    words = []
+    for name, value in options.items():
+        if value not in ("", []):
+            values = value if isinstance(value, list) else [value]
+            words += [f"--{name.replace('_', '-')}", *map(shlex.quote, map(str, values))]
+    return " ".join(words)
+
+
+def of_model(config: Config, model: str) -> dict[str, str]:
+    """Return what many steps are told of a model: ``trust``, ``device`` and ``gpus``."""
+    count = gpus_for(config, model)
+    return {
+        "trust": "--trust-remote-code" if config.models[model].trust_remote_code else "",
+        "device": config.device,
+        "gpus": f"--gpus {count}" if count > 1 else "",
+    }
 
 
 def gpus_per_job(config: Config) -> int:
@@ -37,6 +67,15 @@ def mirror(config: Config) -> str | list[str] | None:
     return config.mirror[0] if config.mirror and len(config.mirror) == 1 else config.mirror
 
 
+def fetch_flags(paths: Paths) -> str:
+    """Return what fetching steps are told of a run: its lock, and where they ask first.
+
+    That is the file that names the mirror, or the world of the run.
+    """
+    place = {"mirror_file": paths.mirror_file} if paths.mirror_file else {}
+    return flags({"lock": paths.config.lock, **(place or {"mirror": mirror(paths.config)})})
+
+
 def world_command(config: Config, model: str) -> str:
     """Return the subcommand that makes a model of the world, with the flags of its own."""
     if config.world.retrain:
@@ -53,6 +92,11 @@ def source_entry(config: Config, kind: str, name: str) -> dict[str, Any]:
     if kind == "data":
         return entry
     return entry | ({"trust_remote_code": True} if config.models[name].trust_remote_code else {})
+
+
+def source_json(config: Config, kind: str, name: str) -> str:
+    """Return where a source comes from, as the fetching steps take it."""
+    return canonical_json({"entry": source_entry(config, kind, name)})
 
 
 def needed_sources(config: Config) -> list[tuple[Literal["data", "models"], str, dict[str, Any]]]:
@@ -91,6 +135,19 @@ def calibration_options(paths: Paths, calibration: str) -> dict[str, Any]:
     }
 
 
+def calibration_flags(paths: Paths, calibration: str) -> str:
+    """Return the flags of ``build-calibration`` that are a calibration's, as text for a shell."""
+    return flags(calibration_options(paths, calibration))
+
+
+def pruned_with(paths: Paths, point: Checkpoint) -> list[str]:
+    """Return the files of pairs and texts that a checkpoint is calibrated with."""
+    if point.calibration == NO_CALIBRATION:
+        return []
+    folder = paths.calibration(point.model, point.calibration, point.seed)
+    return [f"{folder}/pairs.jsonl", f"{folder}/texts.jsonl"]
+
+
 def prune_options(config: Config, point: Checkpoint) -> dict[str, Any]:
     """Return the options of ``prune`` by name: the method's own where it uses them."""
     method = grids.base_method(config, point.method)
@@ -104,20 +161,16 @@ def prune_options(config: Config, point: Checkpoint) -> dict[str, Any]:
     }
 
 
-def prune_flags(config: Config, point: Checkpoint) -> str:
-    """Return the flags of ``prune`` that are the method's own, as text for a shell."""
-    method = grids.base_method(config, point.method)
-    options = prune_options(config, point)
-    flags = {"method": options.pop("method")}
-    flags |= {name: options[name] for name in options if name in used_options(method, options)}
-    return _flags(flags)
-
-
-def texts_file(paths: Paths, point: Checkpoint) -> str:
-    """Return the file of unpaired texts that a checkpoint is calibrated with, "" for none."""
-    if not paths.config.calibrations[point.calibration].texts:
-        return ""
-    return f"{paths.calibration(point.model, point.calibration, point.seed)}/texts.jsonl"
+def prune_flags(paths: Paths, point: Checkpoint) -> str:
+    """Return the flags of ``prune`` that are a checkpoint's own, as text for a shell."""
+    pairs, texts = pruned_with(paths, point) or ("", "")
+    if not texts or not paths.config.calibrations[point.calibration].texts:
+        texts = ""
+    options = prune_options(paths.config, point)
+    method = options.pop("method")
+    used = used_options(grids.base_method(paths.config, point.method), options)
+    own = {name: options[name] for name in options if name in used}
+    return _flags({"pairs": pairs, "texts": texts, "method": method, **own})
 
 
 def benchmark_sources(paths: Paths, point: Checkpoint) -> list[str]:
@@ -164,6 +217,13 @@ def benchmarks_json(paths: Paths, point: Checkpoint) -> str:
     return canonical_json(benchmark_options(paths, point))
 
 
+def evaluation_memory_mb(config: Config) -> int:
+    """Return the MB of memory of a job that evaluates a checkpoint."""
+    if config.device == "cuda":
+        return 32_000
+    return 6_000 if any(one.backend == "vllm" for one in config.benchmarks.values()) else 3_000
+
+
 def serving_memory_mb(paths: Paths, model: str) -> int:
     """Return the MB of memory of the job that serves a model's checkpoints, all that it may load.
 
@@ -192,10 +252,11 @@ def serving_flags(config: Config, model: str) -> str:
     return _flags(serving_options(config, model))
 
 
-def _flags(options: dict[str, Any]) -> str:
-    """Return options as flags, text for a shell; lists are joined by commas."""
-    words = []
-    for name, value in options.items():
-        text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-        words += [f"--{name.replace('_', '-')}", shlex.quote(text)]
-    return " ".join(words)
+def _flags(options: Mapping[str, Any]) -> str:
+    """Return options as flags, lists joined by commas."""
+    return flags(
+        {
+            name: ",".join(map(str, value)) if isinstance(value, list) else value
+            for name, value in options.items()
+        }
+    )

@@ -179,6 +179,11 @@ class Paths:
         models = (point.model for point in grids.serving_checkpoints(self.config))
         return [self.efficiency(model) for model in dict.fromkeys(models)]
 
+    def measured_files(self) -> list[str]:
+        """Return all that ``results.csv`` is gathered from."""
+        evaluated = [*self.evaluation_files(), *self.pruned_files(), *self.mask_files()]
+        return [*evaluated, *self.calibration_files(), *self.serving_files()]
+
     def table_files(self) -> list[str]:
         """Return results.csv and every table in every form."""
         tables = [
@@ -235,3 +240,19 @@ class Paths:
         """Return the page, and the PDF where it is wanted; ``possible``: whether it can be made."""
         wanted = possible if self.config.pdf == "auto" else self.config.pdf
         return [self.page, *([f"{self.results}/paper.pdf"] if wanted else [])]
+
+    def shown_files(self, possible: bool) -> list[str]:
+        """Return all that a run makes for people; ``possible``: as for ``paper_files``."""
+        shown = [*self.table_files(), *self.figure_files(), *self.world_files()]
+        return [*shown, *self.paper_files(possible)]
+
+    def every_file(self) -> list[str]:
+        """Return all that people look at, with what it is made of."""
+        return [*self.pruned_files(), *self.evaluation_files(), *self.shown_files(True)]
+
+    def document(self) -> dict[str, str | list[str]]:
+        """Return what the page and the PDF are made of, by the names of their flags."""
+        files = {"run_sheet": "run_sheet.json", "results": "results.csv"}
+        files |= {"significance": "significance.csv", "tables": "tables", "figures": "figures"}
+        found = {name: f"{self.results}/{path}" for name, path in files.items()}
+        return {**found, "world": self.world_values}

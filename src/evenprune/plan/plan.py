@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import UserError
+from ..base.marks import objection, read_mark
 from ..base.progress import format_seconds
 from ..base.provenance import FINISHED, read_record, record_folder
 from . import grids
@@ -171,6 +172,23 @@ def needed_bytes(paths: Paths, sizes: Mapping[str, ModelSize], outputs: Collecti
         and not models[name].path
     ]
     return (sum(made) + sum(fetched)) * SPARE
+
+
+def check_before(paths: Paths, jobs: Collection[Any]) -> None:
+    """Raise UserError for what must stop a run before its first job; ``jobs`` are Snakemake's.
+
+    That is a disk too small for the models that they make, and files of the user's in a folder
+    that Snakemake would delete: one that is made again or, with ``keep: evals``, one that is read.
+    """
+    made = {str(file) for job in jobs for file in job.output}
+    if paths.config.check_disk:
+        check_disk(paths, made)
+    if paths.config.keep == "evals":
+        made |= {str(file) for job in jobs for file in job.input}
+    for folder in filter(Path.is_dir, map(Path, sorted(made))):
+        mark = read_mark(folder)
+        if mark and (reason := objection(folder, mark["kind"], ())):
+            raise UserError(f"{folder} {reason}")
 
 
 def check_disk(paths: Paths, outputs: Collection[str]) -> None:

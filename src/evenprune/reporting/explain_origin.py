@@ -173,25 +173,16 @@ def _calibration(paths: Paths, point: Checkpoint) -> list[str]:
     """Return the command that builds a checkpoint's calibration data, none without any."""
     if point.calibration not in paths.config.calibrations:
         return []
-    wanted = jobs.calibration_options(paths, point.calibration)
-    several = {name: wanted.pop(name) for name in ("pairs_source", "pairs_data")}
-    words = [f"--{k.replace('_', '-')} {' '.join(map(shlex.quote, v))}" for k, v in several.items()]
-    given = {name: str(value) for name, value in wanted.items() if value != ""}
+    options = jobs.calibration_flags(paths, point.calibration)
     out = paths.calibration(point.model, point.calibration, point.seed)
     head = _line("build-calibration", model=paths.model(point.model))
-    tail = _line("", **given, seed=str(point.seed), out=out).removeprefix(f"{PROGRAM}  ")
-    return [" ".join([head, *words, tail])]
+    return [f"{head} {options} --seed {point.seed} --out {shlex.quote(out)}"]
 
 
 def _prune(paths: Paths, point: Checkpoint) -> str:
     """Return the command that prunes a checkpoint."""
     words = [_line("prune", model=paths.model(point.model))]
-    if point.calibration in paths.config.calibrations:
-        folder = paths.calibration(point.model, point.calibration, point.seed)
-        words.append(f"--pairs {shlex.quote(f'{folder}/pairs.jsonl')}")
-        texts = jobs.texts_file(paths, point)
-        words += [f"--texts {shlex.quote(texts)}"] if texts else []
-    words.append(jobs.prune_flags(paths.config, point))
+    words.append(jobs.prune_flags(paths, point))
     words.append(f"--regime {point.regime} --seed {point.seed}")
     words.append(f"--out {shlex.quote(paths.folder(point))}")
     return " ".join(words)

@@ -1,0 +1,94 @@
+"""What the rules of ``workflow/`` ask once, before any job: see ``workflow/rules/common.smk``."""
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .base.codedigest import package_versions
+from .base.errors import UserError
+from .data import sources
+from .plan import jobs, steps
+from .plan.config import load_config, read_yaml
+from .plan.paths import Paths
+from .serving.environment import OWN, serving_python
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run: its files, the interpreters that have vLLM, what each job depends on.
+
+    ``absent`` are the messages of the sources that no mirror has and the lock does not pin.
+    """
+
+    paths: Paths
+    serving_python: str
+    vllm_flags: str
+    digests: Mapping[tuple[str, str], str]
+    absent: list[str]
+
+
+def load_run(
+    given: Mapping[str, Any],
+    files: Iterable[str],
+    default: Path,
+    catalogue: Path,
+    folders: list[Path],
+    by_conda: bool,
+    storage: str | None = None,
+) -> Run:
+    """Return the run of a configuration; UserError, a sentence a fault, where it cannot be one.
+
+    ``given`` is what Snakemake has read from ``files``, where it let the last of equal keys win.
+    ``folders`` may hold an environment with vLLM; ``storage`` is Snakemake's storage plugin.
+    """
+    if storage:
+        # Jobs hand on folders that are no declared files of theirs (a checkpoint's, a mirror's),
+        # which a storage plugin would not bring along.
+        raise UserError(
+            f"expected one file system for all jobs, got --default-storage-provider {storage}; put "
+            "results on a volume that all jobs see and leave the option out (docs/cluster.md, "
+            "Other executors)"
+        )
+    for file in files:
+        read_yaml(file)
+    config = load_config(given, default, catalogue)
+    if not by_conda:
+        _require_packages("torch", "transformers", "lm_eval")
+    on_vllm = [name for name, entry in config.benchmarks.items() if entry.backend == "vllm"]
+    asked, measuring, computing = config.serving.python, OWN, OWN
+    if config.serving.experiment:
+        measuring = serving_python(asked, config.serving.backend, folders, by_conda)
+    if on_vllm:
+        key = f"benchmarks.{on_vllm[0]}.backend"
+        computing = serving_python(asked, "vllm", folders, by_conda, key=key)
+    mirror = jobs.mirror(config)
+    wrong, absent = sources.unresolved(jobs.needed_sources(config), mirror, config.lock)
+    if wrong:
+        raise UserError("\n".join(wrong))
+
+    def fingerprint(kind: Any, name: str, entry: Any) -> str:
+        # A world's own sources are made by steps, on which the rest depends.
+        if config.source == "world" and not entry.get("path"):
+            return ""
+        return sources.fingerprint(kind, name, entry, mirror, config.lock)
+
+    paths = Paths(config)
+    return Run(
+        paths,
+        measuring,
+        "" if computing == OWN else jobs.flags({"serving_python": computing}),
+        steps.digests(paths, fingerprint),
+        absent,
+    )
+
+
+def _require_packages(*names: str) -> None:
+    for name, version in package_versions(*names).items():
+        if version == "absent":
+            raise UserError(
+                f"this Snakemake runs on {sys.executable}, which lacks the Python package {name}; "
+                "build the workflow's environment with `make env` and use its snakemake "
+                "(`source .venv/bin/activate`), or give --sdm conda"
+            )

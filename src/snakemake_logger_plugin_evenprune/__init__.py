@@ -1,0 +1,116 @@
+"""``snakemake --logger evenprune``: one line for each finished step, as `make demo` shows it.
+
+Snakemake finds logger plugins by the names of modules, so this one lies beside the package. All
+that Snakemake would have printed is in its own log below .snakemake/log.
+"""
+
+import logging
+import textwrap
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake_interface_logger_plugins.common import LogEvent
+
+WIDTH = 120  # columns of a line, at most
+SHOWN = 20  # last lines of a failed step's log
+TARGETS = ("all", "default")
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as people say them: ``48 s``, ``5 min``, ``1 h 20 min``."""
+    minutes = round(seconds / 60)
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+class LogHandler(LogHandlerBase):
+    """Writes to stderr what people want to know of a run."""
+
+    writes_to_stream, writes_to_file = True, False
+    has_filter = has_formatter = True
+    needs_rulegraph = False
+
+    def __post_init__(self) -> None:
+        """Begin with nothing known of the run."""
+        self.stream = logging.StreamHandler()
+        self.began, self.done, self.busy = time.monotonic(), 0, 0.0
+        self.planned: Counter[str] = Counter()
+        self.jobs: dict[int, dict[str, Any]] = {}
+        self.took: dict[str, list[float]] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note what is planned and what begins; print what ends, and what is wrong."""
+        event, about = getattr(record, "event", None), vars(record)
+        if event == LogEvent.RUN_INFO and not self.planned:
+            self.planned = Counter({k: n for k, n in about["stats"].items() if k != "total"})
+            self.say(f"{self.planned.total()} steps; all that Snakemake says is in .snakemake/log")
+        elif event == LogEvent.JOB_INFO:
+            self.jobs[about["jobid"]] = {**about, "since": time.monotonic()}
+        elif event == LogEvent.JOB_FINISHED and about["job_id"] in self.jobs:
+            self.finished(self.jobs[about["job_id"]])
+        elif event == LogEvent.JOB_ERROR:
+            self.say(f"FAILED {_words(about)}")
+            for log in about["log"] or []:
+                lines = (
+                    Path(log).read_text(errors="replace").splitlines() if Path(log).exists() else []
+                )
+                self.say(*lines[-SHOWN:], f"the whole log: {log}")
+        elif record.levelno >= logging.ERROR or "Nothing to be done" in record.getMessage():
+            message = record.getMessage()
+            if not message.startswith("RuleException:\nCalledProcessError"):  # told already
+                self.say(*message.splitlines())
+
+    def finished(self, job: dict[str, Any]) -> None:
+        """Print the line of a finished step: what it was, its headline, its time, the time left."""
+        rule, seconds = job["rule_name"], time.monotonic() - job["since"]
+        self.done, self.busy = self.done + 1, self.busy + seconds
+        self.took.setdefault(rule, []).append(seconds)
+        if rule in TARGETS:
+            return
+        total = self.planned.total()
+        place = f"[{self.done:{len(str(total))}}/{total}]"
+        headline = f"  {said}" if (said := _headline(job["log"] or [])) else ""
+        room = WIDTH - len(place) - 26
+        words = f"{_words(job)}{headline}"
+        words = words if len(words) <= room else f"{words[: room - 2]} …"
+        self.say(f"{place} {words}  {duration(seconds)}  eta {duration(self.left())}")
+
+    def left(self) -> float:
+        """Return the seconds that are left: a step takes as long as others of its rule did."""
+        usual = self.busy / self.done
+        to_come = sum(
+            (count - len(done)) * (sum(done) / len(done) if done else usual)
+            for rule, count in self.planned.items()
+            for done in [self.took.get(rule, [])]
+        )
+        at_once = max(1.0, self.busy / max(1.0, time.monotonic() - self.began))
+        return to_come / at_once
+
+    def say(self, *lines: str) -> None:
+        """Print lines, each folded where it is too long for a terminal."""
+        for line in lines:
+            folded = textwrap.wrap(line, WIDTH, subsequent_indent="  ")
+            text = line if len(line) <= WIDTH else "\n".join(folded)
+            self.stream.stream.write(text + "\n")
+        self.stream.flush()
+
+
+def _words(job: dict[str, Any]) -> str:
+    """Return a job in words: ``prune smollm2-135m debias-sparsegpt 2of4``."""
+    kind = job["rule_name"].removeprefix("make_").removesuffix("_model").removesuffix("_checkpoint")
+    wildcards = job.get("wildcards") or {}
+    shown = [v for name, v in wildcards.items() if v != "none" and (name, v) != ("seed", "0")]
+    return " ".join([kind.replace("_", " "), *dict.fromkeys(shown)])
+
+
+def _headline(logs: list[str]) -> str:
+    """Return what a step said when it ended, without its output and time."""
+    for log in filter(Path.is_file, map(Path, logs)):
+        for line in reversed(log.read_text(errors="replace").splitlines()[-5:]):
+            if line.startswith("finished: "):
+                return ", ".join(line.split(": ", 2)[-1].split(", ")[:-1])
+    return ""
