@@ -26,12 +26,10 @@ from evenprune.data.calibration import (
     ALIGNMENTS,
     align,
     common_prefix,
-    read_pairs,
-    read_texts,
     tokenize_pairs,
     tokenize_texts,
 )
-from evenprune.data.readers.ultrachat import Dialogue
+from evenprune.data.readers.own_rows import read_pairs, read_texts
 from evenprune.data.sources import checksums
 from evenprune.models.loading import load_tokenizer
 
@@ -194,7 +192,8 @@ def test_no_pairs_is_an_error(tokenizer):
     ("text", "message"),
     [
         ('{"id": "a", "category": "c", "stereotype": "x"}\n', "line 1 lacks anti_stereotype"),
-        ("", "at least one sentence pair in .* the file is empty"),
+        ("", "at least one row in .* it is empty"),
+        ('{"id":1.5,"category":"c","stereotype":"s","anti_stereotype":"x"}', "field id on line 1"),
         ('{"id":1,"category":"c","stereotype":"","anti_stereotype":"x"}', "field stereotype on"),
         ('{"id":1,"category":2,"stereotype":"x","anti_stereotype":"x"}', "field category on"),
         ("[]\n", "a JSON object on line 1"),
@@ -214,8 +213,15 @@ def test_pairs_and_texts_are_read(tmp_path):
     assert read_pairs(path) == [pair("1", "x", "y")]
     path.write_text('{"id": "t", "text": "x"}\n')
     assert read_texts(path) == [{"id": "t", "text": "x"}]
+    path.write_text('{"id": 1, "text": "a"}\n{"id": "1", "text": "b"}\n')
+    with pytest.raises(UserError, match="'1' comes twice"):
+        read_texts(path)
+    path.write_text(json.dumps({"id": "a", "text": ["x" * 100_000]}))
+    with pytest.raises(UserError) as caught:
+        read_texts(path)
+    assert len(str(caught.value)) < 500
     path.write_text("\n")
-    with pytest.raises(UserError, match="at least one text"):
+    with pytest.raises(UserError, match="at least one row"):
         read_texts(path)
 
 
@@ -225,14 +231,14 @@ def test_pairs_and_texts_are_read(tmp_path):
 @given(st.integers(1, 60), st.integers(0, 60), st.integers(0, 60), st.integers(0, 3))
 def test_a_smaller_set_of_texts_is_a_prefix_of_a_larger(size, few, many, seed):
     few, many = sorted((few, many))
-    dialogues = [Dialogue(str(n), (("user", "x"),)) for n in range(size)]
+    dialogues = [{"id": str(n), "text": "x"} for n in range(size)]
     larger = choose_texts(dialogues, many, seed)
     assert choose_texts(dialogues, few, seed) == larger[:few]
-    assert len(set(larger)) == len(larger) == min(many, size)
+    assert len({row["id"] for row in larger}) == len(larger) == min(many, size)
 
 
 def test_the_seed_changes_the_texts():
-    dialogues = [Dialogue(str(n), (("user", "x"),)) for n in range(50)]
+    dialogues = [{"id": str(n), "text": "x"} for n in range(50)]
     assert choose_texts(dialogues, 20, 0) != choose_texts(dialogues, 20, 1)
 
 
@@ -560,26 +566,3 @@ def test_real_dialogues_are_cut_to_the_tokens_asked_for(shared):
         cut = truncate_text(text, tokenizer, 100)
         assert text.startswith(cut)
         assert 98 <= len(tokenize_texts([cut], tokenizer)[0]) <= 100
-
-
-@pytest.mark.parametrize("change", [{"id": 1.5}, {"id": True}, {"stereotype": ""}])
-def test_pairs_with_a_field_that_is_no_text(change, tmp_path):
-    row = {"id": "a", "category": "c", "stereotype": "s", "anti_stereotype": "t"} | change
-    (tmp_path / "pairs.jsonl").write_text(json.dumps(row) + "\n")
-    with pytest.raises(UserError, match=f"field {next(iter(change))} on line 1"):
-        read_pairs(tmp_path / "pairs.jsonl")
-
-
-def test_ids_of_pairs_and_texts_come_once(tmp_path):
-    rows = [{"id": 1, "text": "a"}, {"id": "2", "text": "b"}, {"id": "1", "text": "c"}]
-    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.raises(UserError, match=r"lines 1 and 3 have '1'; rename or remove"):
-        read_texts(tmp_path / "texts.jsonl")
-
-
-def test_a_long_value_is_cut_in_the_message(tmp_path):
-    row = {"id": "a", "text": ["x" * 100_000]}
-    (tmp_path / "texts.jsonl").write_text(json.dumps(row) + "\n")
-    with pytest.raises(UserError) as caught:
-        read_texts(tmp_path / "texts.jsonl")
-    assert len(str(caught.value)) < 500

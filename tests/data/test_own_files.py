@@ -11,8 +11,10 @@ from evenprune.base.checksums import source_folder
 from evenprune.base.errors import UserError
 from evenprune.base.files import write_json
 from evenprune.data import hub_models
-from evenprune.data.calibration import TokenizedPairs, TokenPair, pair_notes, read_pairs
+from evenprune.data.calibration import TokenizedPairs, TokenPair, pair_notes
 from evenprune.data.hub import Hub
+from evenprune.data.readers.own_questions import read_own_questions
+from evenprune.data.readers.own_rows import read_pairs
 from evenprune.data.sources import (
     fingerprint,
     mirror_folder,
@@ -107,6 +109,38 @@ def test_pairs_by_hand_need_two_columns(tmp_path):
     table.write_text(table.read_text("utf-8-sig"), "utf-16")
     with pytest.raises(UserError, match="iconv -f UTF-16 -t UTF-8"):
         read_pairs(table)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("q.csv", "question,option1,option1,answer\nx,a,b,A\n", "option1 is there twice"),
+        ("q.csv", "question,answer,option1, option1\nx,A,a,b\n", "option1 is there twice"),
+        ("q.jsonl", '{"question": "x", "answer": 0, "answer": 1, "options": ["a", "b"]}', "twice"),
+        ("q.jsonl", json.dumps({"question": "x", "answer": 0, "options": [*map(str, range(28))]}),
+         "2 to 26 texts"),
+        ("q.csv", f"question,answer,{','.join(f'option{k}' for k in range(1, 29))}\n"
+         f"x,A,{','.join(map(str, range(28)))}\n", "2 to 26 texts"),
+        ("q.jsonl", '{"question": "x", "answer": 0, "options": ["a", "b"], "option3": "c"}',
+         "2 to 26 texts"),
+        ("p.csv", "stereotype,stereotype,anti_stereotype\na,b,c\n", "stereotype is there twice"),
+        ("p.jsonl", '{"stereotype": "a", "stereotype": "b", "anti_stereotype": "c"}', "twice"),
+    ],
+)  # fmt: skip
+def test_nothing_of_an_own_file_is_dropped(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match=message):
+        (read_own_questions if name[0] == "q" else read_pairs)(tmp_path / name)
+
+
+@pytest.mark.parametrize("third", [" option3", "Option3", "option 3"])
+def test_a_column_of_options_counts_however_it_is_written(tmp_path, third):
+    (tmp_path / "q.csv").write_text(f"question,option1,option2,{third},answer\nx,a,b,c,C\n")
+    assert read_own_questions(tmp_path)[0].options == ("a", "b", "c")
+    row = {"question": "x", "option1": "a", "option2": "b", third: "c", "answer": 2}
+    (tmp_path / "q.csv").unlink()
+    (tmp_path / "q.jsonl").write_text(json.dumps(row))
+    assert read_own_questions(tmp_path)[0].options == ("a", "b", "c")
 
 
 def test_notes_name_the_pairs():

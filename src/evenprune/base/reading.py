@@ -196,11 +196,11 @@ def read_json(path: Path | str, finite: bool = True) -> Any:
 
 
 def iter_jsonl(
-    path: Path | str, fields: Sequence[str] = ()
+    path: Path | str, fields: Sequence[str] = (), by_hand: bool = False
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number, row) of JSON lines (plain or ``.gz``), each row with all ``fields``.
 
-    Raises UserError with file and line number for a missing file, a line that is not
+    ``by_hand``: a key that comes twice in an object is an error too. Raises UserError with file and line number for a missing file, a line that is not
     JSON as ``parse_json`` takes it, a row that is not an object, or a missing field. Blank
     lines are skipped.
     """
@@ -209,7 +209,7 @@ def iter_jsonl(
             if not line.strip():
                 continue
             try:
-                row = _decode(line)
+                row = _decode(line, _BY_HAND if by_hand else _STRICT)
             except _BadJSON as error:
                 raise UserError(
                     f"expected one JSON object a line in {path}, but line {number} does not "
@@ -250,9 +250,10 @@ def iter_csv(
     with open_text(path, what, remedy, newline="") as lines:
         table = csv.DictReader(lines, delimiter=delimiter)
         try:
-            names = list(table.fieldnames or ())
-            for count, verb in ((0, "missing"), (2, "there twice")):
-                odd = [name for name in columns if min(names.count(name), 2) == count]
+            names = table.fieldnames = [name.strip() for name in table.fieldnames or ()]
+            missing = [name for name in columns if name not in names]
+            twice = {name: None for name in names if name and names.count(name) > 1}
+            for odd, verb in ((missing, "missing"), (list(twice), "there twice")):
                 if odd:
                     raise UserError(
                         f"expected the columns {', '.join(columns)} in {path}, but "
@@ -283,7 +284,7 @@ def iter_table(
     """
     suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
     if suffix not in (".csv", ".tsv"):
-        yield from iter_jsonl(path, fields)
+        yield from iter_jsonl(path, fields, by_hand=True)
         return
     with open_text(path, "a CSV file") as lines:
         header = lines.readline()

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..base.checksums import recorded_checksums, sealed, sha256_cached, source_files, source_folder
 from ..base.errors import UserError
@@ -30,14 +30,14 @@ from ..plan.pruning_keys import Pruning
 from .calibration import TokenizedPairs, pair_notes, tokenize_pairs, tokenize_texts
 from .parts import split_ref
 from .readers.crows_pairs import read_crows_pairs
-from .readers.own_texts import OwnText, read_own_texts
-from .readers.question_pairs import read_question_pairs
+from .readers.own_rows import read_pairs, read_texts
 from .readers.stereoset import read_stereoset
-from .readers.ultrachat import Dialogue, read_ultrachat
+from .readers.ultrachat import read_ultrachat
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+Text = TypeVar("Text")
 # Negative control -> which sentence of another pair becomes the partner.
 PARTNERS = {"shuffled-pairs": "anti_stereotype", "random-delta": "stereotype"}
 TOKENIZER_FILES = (
@@ -78,11 +78,13 @@ def read_source_pairs(source: str, folder: Path) -> list[dict[str, str]]:
             (pair.id, pair.category, pair.sent_more, pair.sent_less)
             for pair in read_crows_pairs(folder, "anonymized")
         ]
-    else:
-        read: Any = read_stereoset if source == "stereoset" else read_question_pairs
+    elif source == "stereoset":
         rows = [
-            (item.id, item.category, item.stereotype, item.anti_stereotype) for item in read(folder)
+            (item.id, item.category, item.stereotype, item.anti_stereotype)
+            for item in read_stereoset(folder)
         ]
+    else:
+        return read_pairs(folder)
     names = ("id", "category", "stereotype", "anti_stereotype")
     return [dict(zip(names, row, strict=True)) for row in rows]
 
@@ -128,13 +130,11 @@ def shuffle_partners(
     return shuffled
 
 
-def choose_texts(
-    dialogues: Sequence[Dialogue | OwnText], count: int, seed: int
-) -> list[Dialogue | OwnText]:
+def choose_texts(texts: Sequence[Text], count: int, seed: int) -> list[Text]:
     """Return the first ``count`` of a seeded permutation: a smaller set is part of a larger."""
-    order = list(range(len(dialogues)))
+    order = list(texts)
     random.Random(f"texts {seed}").shuffle(order)
-    return [dialogues[index] for index in order[:count]]
+    return order[:count]
 
 
 def truncate_text(
@@ -338,12 +338,15 @@ def run(args: argparse.Namespace) -> None:
 
     texts: list[dict[str, str]] = []
     if args.texts_data:
-        read: Any = read_own_texts if own_texts else read_ultrachat
-        dialogues = read(source_folder(args.texts_data))
+        place = source_folder(args.texts_data)
+        if own_texts:
+            found = read_texts(place)
+        else:
+            found = [{"id": one.id, "text": one.text} for one in read_ultrachat(place)]
         sources[args.texts_source] = _source_checksums(args.texts_data)
-        chosen = choose_texts(dialogues, args.n_texts or len(dialogues), args.seed)
+        chosen = choose_texts(found, args.n_texts or len(found), args.seed)
         texts = [
-            {"id": item.id, "text": truncate_text(item.text, tokenizer, args.max_tokens)}
+            {"id": item["id"], "text": truncate_text(item["text"], tokenizer, args.max_tokens)}
             for item in track(chosen, len(chosen), "texts")
         ]
         if len(texts) < args.n_texts:

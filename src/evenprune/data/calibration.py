@@ -1,4 +1,4 @@
-"""Sentence pairs and texts for calibration: reading, tokenising, aligning.
+"""Sentence pairs and texts for calibration: tokenising, aligning.
 
 The bias term of the paper's Hessian is ``ΔX = X0 - X1``: activations of the two sentences of
 a pair, subtracted position by position. Which positions are subtracted when the sentences
@@ -20,20 +20,14 @@ have different token counts is the *alignment*:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError, shown
-from ..base.reading import iter_table
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 ALIGNMENTS = ("equal-length", "pad", "suffix")
-PAIR_FIELDS = ("id", "category", "stereotype", "anti_stereotype")
-TEXT_FIELDS = ("id", "text")
-# What is in the place of a field that a file of the user's own leaves out; None: the line's number.
-DEFAULTS: Mapping[str, str | None] = {"id": None, "category": "own"}
 NAMED = 10  # ids that a message names
 
 
@@ -99,50 +93,6 @@ def align(
     else:
         raise ValueError(f"unknown alignment {alignment!r}, expected one of {ALIGNMENTS}")
     return first, second, tuple((k, k) for k in range(len(first)))
-
-
-def read_pairs(path: Path | str) -> list[dict[str, str]]:
-    """Read a pairs file: JSON lines or CSV with id, category, stereotype, anti_stereotype.
-
-    The first two may be left out: then the line's number is the id, and ``own`` the category.
-    Raises UserError with the line number for a missing field, one that is not a non-empty
-    text, and an id that comes twice, and for a file without any pair.
-    """
-    return _read_rows(path, PAIR_FIELDS, "sentence pair")
-
-
-def read_texts(path: Path | str) -> list[dict[str, str]]:
-    """Read a texts file: JSON lines or CSV with id, text. Like ``read_pairs`` in all else."""
-    return _read_rows(path, TEXT_FIELDS, "text")
-
-
-def _read_rows(path: Path | str, fields: Sequence[str], what: str) -> list[dict[str, str]]:
-    rows = []
-    lines: dict[str, int] = {}
-    for number, row in iter_table(path, [name for name in fields if name not in DEFAULTS]):
-        for name in fields:
-            if name in DEFAULTS and row.get(name, "") == "":
-                row[name] = DEFAULTS[name] or str(number)
-            if name == "id" and type(row[name]) is int:
-                row[name] = str(row[name])
-            if not isinstance(row[name], str) or not row[name].strip():
-                raise UserError(
-                    f"expected a non-empty text in field {name} on line {number} of {path}, "
-                    f"got {shown(row[name])}; mend or remove that line"
-                )
-        first = lines.setdefault(row["id"], number)
-        if first != number:
-            raise UserError(
-                f"expected every row of {path} to have an id of its own, but lines {first} and "
-                f"{number} have {shown(row['id'])}; rename or remove one of them"
-            )
-        rows.append({name: row[name] for name in fields})
-    if not rows:
-        raise UserError(
-            f"expected at least one {what} in {path}, but the file is empty; "
-            f"give one JSON object (or row of CSV) a line with the fields {', '.join(fields)}"
-        )
-    return rows
 
 
 def few(ids: Sequence[str]) -> str:
@@ -215,7 +165,7 @@ def tokenize_pairs(
 ) -> TokenizedPairs:
     """Tokenise and align sentence pairs, in the order given.
 
-    ``pairs`` are rows of ``read_pairs``; index 0 is the stereotype, 1 the anti-stereotype. Each
+    ``pairs`` are rows of ``readers.own_rows.read_pairs``; index 0 is the stereotype, 1 the anti-stereotype. Each
     sentence is cut to its first ``max_tokens`` tokens before it is aligned. ``ways_out`` is what a
     user can do where no pair is left.
     Raises UserError when there are no pairs, when the alignment drops all of them, and for

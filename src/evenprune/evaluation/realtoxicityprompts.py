@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from ..data.readers.realtoxicityprompts import read_realtoxicityprompts
-from ..data.readers.rows import jsonl_files
+from ..data.readers.rows import data_files
 from .protocol import Protocol
 from .records import NUMBER_OR_NULL, Fields
 from .safety import ANSWER, STORED, SafetyPrompt, SafetyTask
@@ -26,7 +26,7 @@ class RealToxicityPrompts(SafetyTask):
 
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
         """Return the files that are read."""
-        return jsonl_files(data)
+        return data_files(data)
 
     def read(self, data: Path, spec: Protocol, facts: dict[str, Any]) -> list[SafetyPrompt]:
         """Return the split's prompts, in the order of the data; all where there are fewer."""

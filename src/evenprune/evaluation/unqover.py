@@ -29,7 +29,9 @@ def from_row(row: dict[str, Any]) -> UnqoverItem:
         row["category"],
         row["context"],
         row["question"],
-        (row["ans0"], row["ans1"], row["ans2"]),
+        row["ans0"],
+        row["ans1"],
+        row["ans2"],
         row["label"],
         row["unknown_num"],
     )

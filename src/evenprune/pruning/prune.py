@@ -38,14 +38,9 @@ def run(args: argparse.Namespace) -> None:
     from ..base.gpu import claim_device
     from ..base.marks import PRUNED
     from ..base.outputs import check_folder
-    from ..data.calibration import (
-        pair_notes,
-        read_pairs,
-        read_texts,
-        tokenize_pairs,
-        tokenize_texts,
-    )
+    from ..data.calibration import pair_notes, tokenize_pairs, tokenize_texts
     from ..data.defaults import default_calibration
+    from ..data.readers.own_rows import read_pairs, read_texts
     from ..models.architecture import max_positions
     from ..models.identity import identify
     from ..models.loading import limit_threads, load_tokenizer, pick_device

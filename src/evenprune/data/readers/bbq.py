@@ -1,11 +1,14 @@
 """BBQ: questions about two people, with and without what decides them."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+from pydantic.dataclasses import dataclass
 
 from ...base.errors import UserError
-from .rows import collect, json_rows, jsonl_files
+from .rows import Identifier, OneOfThree, Text, collect, data_files, fixed, read_items
 
 # HELM reads the BBQ files in this order, and its seeded shuffle depends on it.
 BBQ_ORDER = (
@@ -24,31 +27,89 @@ BBQ_ORDER = (
 
 
 @dataclass(frozen=True)
+class AnswerInfo:
+    """A name and a group for each answer."""
+
+    ans0: tuple[str, str]
+    ans1: tuple[str, str]
+    ans2: tuple[str, str]
+
+    def column(self, index: int) -> tuple[str, str, str]:
+        """Return the names (0) or the groups (1) of the three answers."""
+        return self.ans0[index], self.ans1[index], self.ans2[index]
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """Whom a stereotype is about, and the answer that reflects it (-1: the data do not say)."""
+
+    stereotyped_groups: list[Any]
+    target_loc: OneOfThree | None = -1
+
+
+def _one_unknown(info: AnswerInfo) -> AnswerInfo:
+    if info.column(1).count("unknown") != 1:
+        raise ValueError('exactly one answer whose answer_info says "unknown"')
+    return info
+
+
+@dataclass(frozen=True)
 class BBQItem:
-    """One BBQ row. ``id`` is category and example_id, which alone restarts in every file.
+    """One BBQ row. ``condition`` is ambig or disambig, ``polarity`` neg or nonneg."""
 
-    ``groups[k]`` is the group of answer k as in answer_info, "unknown" for the option
-    ``unknown`` and "" where the source has none; ``stereotyped_groups`` are those that the
-    stereotype is about. ``condition`` is ambig or disambig, ``polarity`` neg or nonneg.
-    ``target_loc`` is the answer that reflects the stereotype by BBQ's metadata table, None where
-    that leaves it open; ``has_target_loc`` says whether the table is part of the data.
-    """
-
-    id: str
+    example_id: Identifier
     category: str
-    question_index: str
-    polarity: str
-    condition: str
-    context: str
-    question: str
-    answers: tuple[str, str, str]
-    names: tuple[str, str, str]
-    groups: tuple[str, str, str]
-    stereotyped_groups: tuple[str, ...]
-    label: int
-    unknown: int
-    target_loc: int | None = None
-    has_target_loc: bool = False
+    question_index: Identifier
+    polarity: Annotated[Literal["neg", "nonneg"], Field(alias="question_polarity")]
+    condition: Annotated[Literal["ambig", "disambig"], Field(alias="context_condition")]
+    context: Text
+    question: Text
+    ans0: Text
+    ans1: Text
+    ans2: Text
+    info: Annotated[AnswerInfo, AfterValidator(_one_unknown), Field(alias="answer_info")]
+    metadata: Annotated[Metadata, Field(alias="additional_metadata")]
+    label: OneOfThree
+
+    @property
+    def id(self) -> str:
+        """Category and example_id, which alone restarts in every file."""
+        return f"{self.category}-{self.example_id}"
+
+    @property
+    def answers(self) -> tuple[str, str, str]:
+        """The answers in the data's own order."""
+        return self.ans0, self.ans1, self.ans2
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """The name of each answer's person, as in answer_info."""
+        return self.info.column(0)
+
+    @property
+    def groups(self) -> tuple[str, str, str]:
+        """The group of each answer: "unknown" for that option, "" where the source has none."""
+        return self.info.column(1)
+
+    @property
+    def unknown(self) -> int:
+        """The index of the option "unknown"."""
+        return self.groups.index("unknown")
+
+    @property
+    def stereotyped_groups(self) -> tuple[str, ...]:
+        """The groups that the stereotype is about."""
+        return tuple(map(str, self.metadata.stereotyped_groups))
+
+    @property
+    def has_target_loc(self) -> bool:
+        """Whether BBQ's metadata table is part of the data."""
+        return self.metadata.target_loc != -1
+
+    @property
+    def target_loc(self) -> int | None:
+        """The answer that reflects the stereotype by that table; None where it leaves it open."""
+        return self.metadata.target_loc if self.has_target_loc else None
 
 
 def bbq_files(folder: Path | str) -> list[Path]:
@@ -59,7 +120,7 @@ def bbq_files(folder: Path | str) -> list[Path]:
         name = path.name.removesuffix(".gz")
         return order.get(name, len(order)), name
 
-    return sorted(jsonl_files(folder), key=rank)
+    return sorted(data_files(folder), key=rank)
 
 
 def read_bbq(folder: Path | str, categories: Sequence[str] = ()) -> list[BBQItem]:
@@ -67,59 +128,16 @@ def read_bbq(folder: Path | str, categories: Sequence[str] = ()) -> list[BBQItem
 
     The unknown option is the one whose answer_info says "unknown".
     """
-    files = bbq_files(folder)
-    known = [path.name.split(".")[0] for path in files]
+    files = {path.name.split(".")[0]: path for path in bbq_files(folder)}
     for name in categories:
-        if name not in known:
+        if name not in files:
             raise UserError(
-                f"expected BBQ categories among {', '.join(known)} in {folder}, got {name!r}; "
+                f"expected BBQ categories among {', '.join(files)} in {folder}, got {name!r}; "
                 "correct the name or fetch the missing file"
             )
     items: list[BBQItem] = []
-    for path, category in zip(files, known, strict=True):
+    for category, path in files.items():
         if not categories or category in categories:
-            items += _bbq_file(path, category)
-    return collect(items, Path(folder))
-
-
-def _bbq_file(path: Path, category: str) -> Iterator[BBQItem]:
-    answers = ("ans0", "ans1", "ans2")
-    fields = (
-        *("example_id", "question_index", "question_polarity", "context_condition"),
-        *("answer_info", "additional_metadata", "context", "question", *answers, "label"),
-    )
-    for row in json_rows(path, fields):
-        info, metadata = row.row["answer_info"], row.row["additional_metadata"]
-        if not isinstance(info, dict) or not all(
-            isinstance(info.get(name), list)
-            and len(info[name]) == 2
-            and all(isinstance(part, str) for part in info[name])
-            for name in answers
-        ):
-            row.fail("answer_info with a text and a group for ans0, ans1 and ans2", info)
-        groups = tuple(info[name][1] for name in answers)
-        if groups.count("unknown") != 1:
-            row.fail('exactly one answer whose answer_info says "unknown"', info)
-        stereotyped = metadata.get("stereotyped_groups") if isinstance(metadata, dict) else None
-        if not isinstance(stereotyped, list):
-            row.fail("additional_metadata with a list stereotyped_groups", metadata)
-        target = metadata.get("target_loc")
-        if target not in (None, 0, 1, 2) or isinstance(target, bool):
-            row.fail("a target_loc of 0, 1, 2 or null in additional_metadata", target)
-        yield BBQItem(
-            id=f"{category}-{row.identifier('example_id')}",
-            category=category,
-            question_index=row.identifier("question_index"),
-            polarity=row.one_of("question_polarity", ("neg", "nonneg")),
-            condition=row.one_of("context_condition", ("ambig", "disambig")),
-            context=row.text("context"),
-            question=row.text("question"),
-            answers=tuple(row.text(name) for name in answers),  # type: ignore[arg-type]
-            names=tuple(info[name][0] for name in answers),
-            groups=groups,
-            stereotyped_groups=tuple(map(str, stereotyped)),
-            label=row.index("label", 3),
-            unknown=groups.index("unknown"),
-            target_loc=target,
-            has_target_loc="target_loc" in metadata,
-        )
+            added = fixed(category=category)
+            items += read_items(BBQItem, path, added=added, without=("category",))
+    return collect(items, folder)

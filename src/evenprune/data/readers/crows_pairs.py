@@ -1,10 +1,12 @@
 """CrowS-Pairs: pairs of sentences, one more stereotyping than the other."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
-from .rows import collect, csv_rows, find_file
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from .rows import Text, collect, csv_rows, find_file, fixed, read_items, tab_rows
 
 
 @dataclass(frozen=True)
@@ -12,10 +14,10 @@ class CrowsPair:
     """One CrowS-Pairs row; ``sent_more`` is always the more stereotyping sentence."""
 
     id: str
-    category: str
-    sent_more: str
-    sent_less: str
-    direction: str
+    category: Annotated[Text, Field(alias="bias_type")]
+    sent_more: Text
+    sent_less: Text
+    direction: Annotated[Literal["stereo", "antistereo"], Field(alias="stereo_antistereo")]
 
 
 def read_crows_pairs(folder: Path | str, variant: str = "revised") -> list[CrowsPair]:
@@ -24,17 +26,6 @@ def read_crows_pairs(folder: Path | str, variant: str = "revised") -> list[Crows
     The revised file is tab separated although it is named .csv.
     """
     path = find_file(folder, f"crows_pairs_{variant}.csv")
-    fields = ("sent_more", "sent_less", "stereo_antistereo", "bias_type")
-
-    def items() -> Iterator[CrowsPair]:
-        delimiter = "\t" if variant == "revised" else ","
-        for index, row in enumerate(csv_rows(path, delimiter, fields)):
-            yield CrowsPair(
-                str(index),
-                row.text("bias_type"),
-                row.text("sent_more"),
-                row.text("sent_less"),
-                row.one_of("stereo_antistereo", ("stereo", "antistereo")),
-            )
-
-    return collect(items(), path)
+    rows = tab_rows if variant == "revised" else csv_rows
+    pairs = read_items(CrowsPair, path, rows, fixed(id="{}"), ("id",))
+    return collect(pairs, path)

@@ -1,21 +1,26 @@
 """HarmBench: requests that a safe model refuses."""
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from ...base.errors import UserError
-from .rows import collect, csv_rows, find_file
+from .rows import Text, collect, csv_rows, find_file, read_items
+
+Category = Literal["standard", "contextual", "copyright"]
 
 
 @dataclass(frozen=True)
 class Behaviour:
     """A HarmBench behaviour; ``context`` is empty except for contextual ones."""
 
-    id: str
-    category: str
-    topic: str
-    behaviour: str
-    context: str
+    id: Annotated[Text, Field(alias="BehaviorID")]
+    category: Annotated[Category, Field(alias="FunctionalCategory")]
+    topic: Annotated[str, Field(alias="SemanticCategory")]
+    behaviour: Annotated[Text, Field(alias="Behavior")]
+    context: Annotated[str, Field(alias="ContextString")]
 
 
 def read_harmbench(folder: Path | str, category: str | None = None) -> list[Behaviour]:
@@ -25,28 +30,8 @@ def read_harmbench(folder: Path | str, category: str | None = None) -> list[Beha
     a behaviour is the source's and is kept.
     """
     path = find_file(folder, "harmbench_behaviors_text_all.csv")
-    fields = (
-        *("Behavior", "FunctionalCategory", "SemanticCategory"),
-        *("ContextString", "BehaviorID"),
-    )
-    categories = ("standard", "contextual", "copyright")
-    items = collect(
-        (
-            Behaviour(
-                row.text("BehaviorID"),
-                row.one_of("FunctionalCategory", categories),
-                row.text("SemanticCategory", empty=True),
-                row.text("Behavior"),
-                row.text("ContextString", empty=True),
-            )
-            for row in csv_rows(path, ",", fields)
-        ),
-        path,
-    )
-    if category is None:
-        return items
-    if category not in categories:
-        raise UserError(
-            f"expected a HarmBench category among {', '.join(categories)}, got {category!r}"
-        )
-    return [item for item in items if item.category == category]
+    items = collect(read_items(Behaviour, path, csv_rows), path)
+    known = get_args(Category)
+    if category is not None and category not in known:
+        raise UserError(f"expected a HarmBench category among {', '.join(known)}, got {category!r}")
+    return [item for item in items if category in (None, item.category)]

@@ -1,9 +1,21 @@
 """HellaSwag: texts to continue with one of four endings."""
 
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from .choice import ChoiceItem
-from .rows import collect, find_file, json_rows
+from .rows import FourTexts, Identifier, OneOfFour, Text, collect, find_file, read_items
+
+
+@dataclass(frozen=True)
+class _Ending:
+    id: Annotated[Identifier, Field(alias="row")]
+    query: Text
+    choices: FourTexts
+    gold: OneOfFour
 
 
 def read_hellaswag(folder: Path | str) -> list[ChoiceItem]:
@@ -13,16 +25,9 @@ def read_hellaswag(folder: Path | str) -> list[ChoiceItem]:
     (the activity).
     """
     path = find_file(folder, "validation_lm_eval.jsonl")
-    return collect(
-        (
-            ChoiceItem(
-                row.identifier("row"),
-                row.text("query").partition(":")[0],
-                row.text("query"),
-                row.texts("choices", 4),
-                row.index("gold", 4),
-            )
-            for row in json_rows(path, ("row", "query", "choices", "gold"))
-        ),
-        path,
+    rows = read_items(_Ending, path)
+    items = (
+        ChoiceItem(row.id, row.query.partition(":")[0], row.query, row.choices, row.gold)
+        for row in rows
     )
+    return collect(items, path)

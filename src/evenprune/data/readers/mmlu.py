@@ -1,10 +1,21 @@
 """MMLU: questions of 57 subjects with four choices."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from pydantic.dataclasses import dataclass
+
 from .choice import ChoiceItem
-from .rows import collect, find_file, json_rows
+from .rows import FourTexts, OneOfFour, Text, collect, find_file, read_items
+
+
+@dataclass(frozen=True)
+class _Row:
+    question: Text
+    subject: Text
+    choices: FourTexts
+    answer: OneOfFour
 
 
 def read_mmlu(folder: Path | str, split: str = "test") -> list[ChoiceItem]:
@@ -12,16 +23,10 @@ def read_mmlu(folder: Path | str, split: str = "test") -> list[ChoiceItem]:
     path = find_file(folder, f"{split}.jsonl")
 
     def items() -> Iterator[ChoiceItem]:
-        numbers: dict[str, int] = {}
-        for row in json_rows(path, ("question", "subject", "choices", "answer")):
-            subject = row.text("subject")
-            numbers[subject] = numbers.get(subject, -1) + 1
-            yield ChoiceItem(
-                f"{subject}-{numbers[subject]}",
-                subject,
-                row.text("question"),
-                row.texts("choices", 4),
-                row.index("answer", 4),
-            )
+        seen: Counter[str] = Counter()
+        for row in read_items(_Row, path):
+            identifier = f"{row.subject}-{seen[row.subject]}"
+            seen[row.subject] += 1
+            yield ChoiceItem(identifier, row.subject, row.question, row.choices, row.answer)
 
     return collect(items(), path)

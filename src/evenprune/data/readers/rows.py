@@ -1,14 +1,41 @@
-"""What the readers share: finding a data set's files, typed rows, ids that come once.
+"""What the readers share: finding a data set's files, rows as typed items, ids that come once.
 
-A broken or missing row raises UserError with file and line.
+An item is a pydantic dataclass, whose fields say what a row must have. A broken or missing row
+raises UserError with file and line.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
 from ...base.errors import UserError, shown
-from ...base.reading import iter_csv, iter_jsonl, iter_table
+from ...base.reading import iter_csv, iter_jsonl
+
+Item = TypeVar("Item")
+Added = Callable[[dict[str, Any], int, int], dict[str, Any]]
+Rows = Callable[[Path, Sequence[str]], Iterator[tuple[int, dict[str, Any]]]]
+
+
+def _filled(text: str) -> str:
+    if not text.strip():
+        raise ValueError("a non-empty text")
+    return text
+
+
+def _identifier(value: Any) -> str:
+    if type(value) not in (int, str) or value == "":
+        raise ValueError("a number or a text")
+    return str(value)
+
+
+Text = Annotated[str, AfterValidator(_filled)]
+Identifier = Annotated[str, BeforeValidator(_identifier)]
+OneOfThree = Annotated[int, Field(strict=True, ge=0, le=2)]
+OneOfFour = Annotated[int, Field(strict=True, ge=0, le=3)]
+FourTexts = tuple[Text, Text, Text, Text]
 
 
 def find_file(folder: Path | str, name: str) -> Path:
@@ -28,21 +55,12 @@ def find_file(folder: Path | str, name: str) -> Path:
     )
 
 
-def jsonl_files(folder: Path | str) -> list[Path]:
-    """Return a folder's JSON-lines files, plain or gzipped, by name; UserError if none.
+def data_files(folder: Path | str, suffixes: Sequence[str] = (".jsonl",)) -> list[Path]:
+    """Return a folder's files with these endings, plain or gzipped, by name; UserError if none.
 
     Where a file is given in place of a folder, it is that file.
     """
-    return _files(Path(folder), (".jsonl",), "JSON-lines files (*.jsonl or *.jsonl.gz)")
-
-
-def table_files(folder: Path | str) -> list[Path]:
-    """Return a folder's files that ``iter_table`` reads, likewise."""
-    kinds = (".jsonl", ".csv", ".tsv")
-    return _files(Path(folder), kinds, "JSON-lines or CSV files (*.jsonl, *.csv, *.tsv)")
-
-
-def _files(folder: Path, suffixes: Sequence[str], what: str) -> list[Path]:
+    folder = Path(folder)
     if folder.is_file():
         return [folder]
     found = {
@@ -53,83 +71,69 @@ def _files(folder: Path, suffixes: Sequence[str], what: str) -> list[Path]:
     }
     if not found:
         raise UserError(
-            f"expected {what} in {folder}, found none; check the folder or fetch the data set again"
+            f"expected files {', '.join(f'*{suffix}' for suffix in suffixes)} in {folder}, found "
+            "none; check the folder or fetch the data set again"
         )
     return [found[name] for name in sorted(found)]
 
 
-class Row:
-    """Typed access to the fields of one row; what is wrong is said with file and line."""
-
-    def __init__(self, path: Path, line: int, row: dict[str, Any]) -> None:
-        self.path, self.line, self.row = path, line, row
-
-    def fail(self, expected: str, got: Any) -> NoReturn:
-        """Raise UserError that names file and line, what was expected and what came."""
-        raise UserError(
-            f"expected {expected} on line {self.line} of {self.path}, got {shown(got)}; "
-            "mend or remove that row"
-        )
-
-    def text(self, name: str, empty: bool = False) -> str:
-        """Return a text that is not blank; with ``empty`` it may be."""
-        value = self.row[name]
-        if not isinstance(value, str) or not (empty or value.strip()):
-            self.fail(f"a {'' if empty else 'non-empty '}text in field {name}", value)
-        return value
-
-    def one_of(self, name: str, allowed: Sequence[str]) -> str:
-        """Return a field that must be one of the allowed values."""
-        value = self.row[name]
-        if value not in allowed:
-            self.fail(f"{name} to be one of {', '.join(allowed)}", value)
-        return value
-
-    def index(self, name: str, count: int) -> int:
-        """Return a whole number from 0 to ``count`` - 1."""
-        value = self.row[name]
-        if type(value) is not int or not 0 <= value < count:
-            self.fail(f"{name} to be a whole number from 0 to {count - 1}", value)
-        return value
-
-    def identifier(self, name: str) -> str:
-        """Return a number or a text as a text."""
-        value = self.row[name]
-        if type(value) not in (int, str) or value == "":
-            self.fail(f"a number or a text in field {name}", value)
-        return str(value)
-
-    def texts(self, name: str, count: int) -> tuple[str, ...]:
-        """Return a list of exactly ``count`` texts that are not blank."""
-        value = self.row[name]
-        good = isinstance(value, list) and len(value) == count
-        if not good or not all(isinstance(part, str) and part.strip() for part in value):
-            self.fail(f"a list of {count} non-empty texts in field {name}", value)
-        return tuple(value)
+def table_files(folder: Path | str) -> list[Path]:
+    """Return a folder's files that ``iter_table`` reads, likewise."""
+    return data_files(folder, (".jsonl", ".csv", ".tsv"))
 
 
-def json_rows(path: Path, fields: Sequence[str]) -> Iterator[Row]:
-    """Yield the rows of a JSON-lines file that must have the fields."""
-    for line, row in iter_jsonl(path, fields):
-        yield Row(path, line, row)
+def bad_row(path: Path | str, line: int, expected: str, got: Any) -> UserError:
+    """Return the error that names file and line, what was expected and what came."""
+    return UserError(
+        f"expected {expected} on line {line} of {path}, got {shown(got)}; mend or remove that row"
+    )
 
 
-def table_rows(path: Path, fields: Sequence[str]) -> Iterator[Row]:
-    """Yield the rows of a file of the user's own, see ``iter_table``."""
-    for line, row in iter_table(path, fields):
-        yield Row(path, line, row)
+def read_items(
+    kind: type[Item],
+    path: Path,
+    rows: Rows = iter_jsonl,
+    added: Added | None = None,
+    without: Sequence[str] = (),
+) -> Iterator[Item]:
+    """Yield the rows of a file as items of a pydantic dataclass.
+
+    ``added`` makes further fields of a row, its number and its line (or raises ValueError with
+    what was expected); a file may be ``without`` columns for these.
+    """
+    adapter, fields = TypeAdapter(kind), kind.__pydantic_fields__  # type: ignore[attr-defined]
+    needed = [one.alias or name for name, one in fields.items() if one.is_required()]
+    asked = [name for name in needed if name not in without]
+    for number, (line, row) in enumerate(rows(path, asked)):
+        try:
+            whole = {**row, **added(row, number, line)} if added else row
+            item = adapter.validate_python(whole)
+        except ValidationError as error:
+            first = error.errors()[0]
+            said = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+            said = {"missing": "a value", "dataclass_type": "an object"}.get(first["type"], said)
+            where = ".".join(map(str, first["loc"]))
+            what = f"{said[0].lower()}{said[1:]}{f' in field {where}' if where else ''}"
+            raise bad_row(path, line, what, first["input"]) from None
+        except ValueError as error:
+            raise bad_row(path, line, str(error), row) from None
+        yield item
 
 
-def csv_rows(path: Path, delimiter: str, fields: Sequence[str]) -> Iterator[Row]:
-    """Yield the rows of a CSV file that must have the fields."""
-    for line, row in iter_csv(path, fields, delimiter):
-        yield Row(path, line, row)
+def fixed(**fields: str) -> Added:
+    """Return an ``added`` of ``read_items`` that gives every row these fields; {} is its number."""
+
+    def added(_row: dict[str, Any], number: int, _line: int) -> dict[str, Any]:
+        return {name: value.replace("{}", str(number)) for name, value in fields.items()}
+
+    return added
 
 
-Item = TypeVar("Item")
+csv_rows = partial(iter_csv, delimiter=",")
+tab_rows = partial(iter_csv, delimiter="\t")
 
 
-def collect(items: Iterable[Item], path: Path) -> list[Item]:
+def collect(items: Iterable[Item], path: Path | str) -> list[Item]:
     """Return the items as a list; raise UserError when there is none or an id comes twice."""
     found = list(items)
     if not found:

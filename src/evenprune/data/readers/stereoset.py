@@ -1,46 +1,40 @@
 """StereoSet: contexts with a blank, filled with a stereotype, an anti-stereotype, a stranger."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
 
-from .rows import Row, collect, find_file, json_rows
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from .rows import Identifier, Text, collect, find_file, read_items
+
+LABELS = ("stereotype", "anti-stereotype", "unrelated")
 
 
 @dataclass(frozen=True)
 class StereoSetItem:
     """One intrasentence cluster: a context with a blank, filled in three ways."""
 
-    id: str
-    category: str
-    target: str
-    context: str
-    stereotype: str
-    anti_stereotype: str
-    unrelated: str
+    id: Identifier
+    category: Annotated[Text, Field(alias="bias_type")]
+    target: Text
+    context: Text
+    stereotype: Text
+    anti_stereotype: Annotated[Text, Field(alias="anti-stereotype")]
+    unrelated: Text
+
+
+def _by_label(row: dict[str, Any], _number: int, _line: int) -> dict[str, Any]:
+    """Return the sentences of a row by their labels."""
+    given: Any = row.get("sentences")
+    parts = [part for part in given if isinstance(part, dict)] if isinstance(given, list) else []
+    found = [str(part.get("gold_label")) for part in parts]
+    if sorted(found) != sorted(LABELS) or len(parts) != len(given):
+        raise ValueError(f"three sentences labelled {', '.join(LABELS)}")
+    return {part["gold_label"]: part.get("sentence") for part in parts}
 
 
 def read_stereoset(folder: Path | str) -> list[StereoSetItem]:
     """Read StereoSet's intrasentence development set (2,106 clusters)."""
     path = find_file(folder, "intrasentence.jsonl")
-    labels = ("stereotype", "anti-stereotype", "unrelated")
-
-    def items() -> Iterator[StereoSetItem]:
-        for row in json_rows(path, ("id", "target", "bias_type", "context", "sentences")):
-            sentences: dict[str, str] = {}
-            given = row.row["sentences"]
-            for part in given if isinstance(given, list) else []:
-                if isinstance(part, dict) and {"gold_label", "sentence"} <= set(part):
-                    inner = Row(path, row.line, part)
-                    sentences[inner.one_of("gold_label", labels)] = inner.text("sentence")
-            if len(sentences) != 3 or len(given) != 3:
-                row.fail(f"three sentences labelled {', '.join(labels)}", given)
-            yield StereoSetItem(
-                row.identifier("id"),
-                row.text("bias_type"),
-                row.text("target"),
-                row.text("context"),
-                *(sentences[label] for label in labels),
-            )
-
-    return collect(items(), path)
+    return collect(read_items(StereoSetItem, path, added=_by_label, without=LABELS), path)

@@ -2,24 +2,27 @@
 
 import random
 import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator
+from pydantic.dataclasses import dataclass
 
 from ...base.errors import UserError
-from .rows import collect, json_rows, jsonl_files
+from .rows import Identifier, Text, collect, data_files, read_items
 
 
 @dataclass(frozen=True)
 class Story:
-    """A text with an id."""
+    """A text with an id, each run of line breaks made one."""
 
-    id: str
-    text: str
+    id: Identifier
+    text: Annotated[Text, AfterValidator(lambda text: re.sub(r"[\r\n]+", "\n", text))]
 
 
 def documents_file(folder: Path | str) -> Path:
     """Return the file of a folder of documents; UserError unless it has one JSON-lines file."""
-    files = jsonl_files(folder)
+    files = data_files(folder)
     if len(files) > 1:
         raise UserError(
             f"expected one file of documents in {folder}, found {len(files)}; give the file itself"
@@ -28,17 +31,11 @@ def documents_file(folder: Path | str) -> Path:
 
 
 def read_tinystories(folder: Path | str, seed: int = 0) -> list[Story]:
-    """Read documents in a seeded random order, each run of line breaks made one.
+    """Read documents in a seeded random order.
 
     The order matters: the stored stories are not uniform, so a range is no sample.
     """
     path = documents_file(folder)
-    stories = collect(
-        (
-            Story(row.identifier("id"), re.sub(r"[\r\n]+", "\n", row.text("text")))
-            for row in json_rows(path, ("id", "text"))
-        ),
-        path,
-    )
+    stories = collect(read_items(Story, path), path)
     random.Random(seed).shuffle(stories)
     return stories

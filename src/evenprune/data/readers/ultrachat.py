@@ -1,22 +1,39 @@
 """UltraChat: conversations, of which calibration takes texts."""
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from .rows import Row, collect, json_rows, jsonl_files
+from pydantic import AfterValidator
+from pydantic.dataclasses import dataclass
+
+from .rows import Text, collect, data_files, fixed, read_items
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one side says."""
+
+    role: Text
+    content: str
+
+
+def _some_text(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    if not any(turn.content.strip() for turn in turns):
+        raise ValueError("a turn with some text")
+    return turns
 
 
 @dataclass(frozen=True)
 class Dialogue:
-    """One conversation, as (role, content) turns."""
+    """One conversation."""
 
     id: str
-    messages: tuple[tuple[str, str], ...]
+    messages: Annotated[tuple[Turn, ...], AfterValidator(_some_text)]
 
     @property
     def text(self) -> str:
         """The contents of all turns, joined by line breaks."""
-        return "\n".join(content for _, content in self.messages)
+        return "\n".join(turn.content for turn in self.messages)
 
 
 def read_ultrachat(folder: Path | str) -> list[Dialogue]:
@@ -24,20 +41,8 @@ def read_ultrachat(folder: Path | str) -> list[Dialogue]:
 
     The id is file stem and row number, since the mirror's rows have none.
     """
-    items = []
-    for path in jsonl_files(folder):
+    items: list[Dialogue] = []
+    for path in data_files(folder):
         stem = path.name.split(".")[0]
-        for number, row in enumerate(json_rows(path, ("messages",))):
-            given = row.row["messages"]
-            if not isinstance(given, list) or not given:
-                row.fail("a list of turns in field messages", given)
-            turns = []
-            for turn in given:
-                if not isinstance(turn, dict) or not {"role", "content"} <= set(turn):
-                    row.fail("turns with the fields role and content", turn)
-                inner = Row(path, row.line, turn)
-                turns.append((inner.text("role"), inner.text("content", empty=True)))
-            if not any(content.strip() for _, content in turns):
-                row.fail("a turn with some text", given)
-            items.append(Dialogue(f"{stem}-{number}", tuple(turns)))
-    return collect(items, Path(folder))
+        items += read_items(Dialogue, path, added=fixed(id=f"{stem}-{{}}"), without=("id",))
+    return collect(items, folder)
