@@ -295,7 +295,8 @@ def test_twenty_kills_leave_the_same_bytes(repo, index, tmp_path, monkeypatch):
 
 
 def converted(tmp_path, name, files, **parts):
-    package = {"name": "p==1", "parts": {key: {"files": ["x"]} for key in parts}}
+    package = {"name": "p==1", "sha256": "0" * 64, "megabytes": 1, "licence": "L", "folder": "f"}
+    package["parts"] = {key: {"files": ["x"]} for key in parts}
     paths = {}
     for part, names in parts.items():
         paths[part] = []

@@ -34,6 +34,7 @@ class FakeHub:
         self.repositories: dict[tuple[str, str], Repository] = {}
         self.requests: list[tuple[str, str, str | None]] = []
         self.damaged: set[str] = set()  # paths whose bytes come out changed
+        self.small: set[str] = set()  # paths that are no large files: git names them alone
         hub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -82,8 +83,10 @@ class FakeHub:
                 {
                     "rfilename": file,
                     "size": len(data),
-                    "blobId": hashlib.sha1(data).hexdigest(),
-                    "lfs": {
+                    "blobId": hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest(),
+                    "lfs": None
+                    if file in self.small
+                    else {
                         "sha256": hashlib.sha256(data).hexdigest(),
                         "size": len(data),
                         "pointerSize": 130,

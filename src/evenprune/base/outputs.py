@@ -17,7 +17,7 @@ from pathlib import Path
 
 from .errors import UserError
 from .files import PART, disk_errors, half_written
-from .marks import WORLD_MODEL, delete_marked, mark_folder, objection, read_mark
+from .marks import WORLD_MODEL, delete_marked, mark_folder, objection
 
 Input = Path | str | None
 
@@ -269,22 +269,6 @@ def replace_folder(
                 os.rename(aside, path)
             raise
         _settle(path, aside, kind, keep)
-
-
-def start_folder(path: Path, kind: str) -> None:
-    """Make and mark a folder that is filled bit by bit, or take up one with the same mark.
-
-    Raises UserError for a folder with files and without that mark, for a link and for a file.
-    """
-    with disk_errors(path):
-        check_place(path, name="the folder of unfinished downloads")
-        mark = read_mark(path)
-        if path.is_dir() and any(path.iterdir()) and (mark is None or mark["kind"] != kind):
-            raise UserError(
-                f"{path}, where an unfinished {kind} is kept, holds other files; remove it yourself"
-            )
-        path.mkdir(parents=True, exist_ok=True)
-        mark_folder(path, kind)
 
 
 def discard_folder(path: Path, kind: str) -> None:

@@ -200,9 +200,9 @@ def iter_jsonl(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number, row) of JSON lines (plain or ``.gz``), each row with all ``fields``.
 
-    ``by_hand``: a key that comes twice in an object is an error too. Raises UserError with file and line number for a missing file, a line that is not
-    JSON as ``parse_json`` takes it, a row that is not an object, or a missing field. Blank
-    lines are skipped.
+    Raises UserError with file and line number for a missing file, a line that is not
+    JSON as ``parse_json`` takes it, a row that is not an object, or a missing field; ``by_hand``
+    for a key that comes twice in an object too. Blank lines are skipped.
     """
     with open_text(path, "a JSON-lines file") as lines:
         for number, line in enumerate(lines, 1):

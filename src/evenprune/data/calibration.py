@@ -165,9 +165,9 @@ def tokenize_pairs(
 ) -> TokenizedPairs:
     """Tokenise and align sentence pairs, in the order given.
 
-    ``pairs`` are rows of ``readers.own_rows.read_pairs``; index 0 is the stereotype, 1 the anti-stereotype. Each
-    sentence is cut to its first ``max_tokens`` tokens before it is aligned. ``ways_out`` is what a
-    user can do where no pair is left.
+    ``pairs`` are rows as ``read_pairs`` returns them; index 0 is the stereotype, 1 the
+    anti-stereotype. Each sentence is cut to its first ``max_tokens`` tokens before it is aligned.
+    ``ways_out`` is what a user can do where no pair is left.
     Raises UserError when there are no pairs, when the alignment drops all of them, and for
     ``pad`` with a tokenizer that has neither a padding nor an end token.
     """

@@ -7,10 +7,7 @@ every file, so that steps behind it rerun when a file has changed.
 
 import argparse
 
-from ..base.files import write_json
-from ..base.outputs import check_file, check_ours
-from .source_flags import add_source_arguments, entry_of, mirrors_of
-from .sources import local_source, resolve_dataset, within_mirror
+from .source_flags import add_source_arguments, fetch
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,17 +20,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Write the record; raise UserError when the data set is in neither place."""
-    entry, mirrors = entry_of(args.spec), mirrors_of(args)
-    inputs = [args.lock, args.mirror_file, local_source("data", args.name, entry, mirrors)]
-    check_file(args.out, inputs)
-    check_ours(args.out, ("folder", "files"))
-    record = resolve_dataset(
-        args.name,
-        entry,
-        mirror=mirrors,
-        lock_path=args.lock,
-        cache=args.cache,
-    )
-    if args.mirror_file:
-        record = within_mirror(record, mirrors, args.mirror_file, args.out)
-    write_json(args.out, record)
+    fetch(args, "data")

@@ -6,11 +6,13 @@ is never repeated, since it can hold request headers and signed addresses.
 """
 
 import contextlib
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ..base.checksums import sha256_cached
 from ..base.errors import UserError
 from ..base.files import disk_errors
 
@@ -24,10 +26,22 @@ class Unreachable(UserError):
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """Size in bytes and SHA-256 as the hub states them; it knows the latter for large files."""
+    """Size in bytes as the hub states it, the SHA-256 of a large file, git's name of another."""
 
     bytes: int | None
     sha256: str | None
+    blob: str | None = None
+
+    def fits(self, path: Path) -> bool:
+        """Return whether a local file is this one."""
+        size = path.stat().st_size
+        if self.bytes not in (None, size):
+            return False
+        if self.sha256 or not self.blob:
+            return self.sha256 in (None, sha256_cached(path))
+        content = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+        content.update(path.read_bytes())
+        return content.hexdigest() == self.blob
 
 
 @dataclass(frozen=True)
@@ -62,22 +76,21 @@ class Hub:
                 repo, repo_type=kind, revision=revision, files_metadata=True, timeout=TIMEOUT
             )
         files = {
-            item.rfilename: RemoteFile(item.size, item.lfs.sha256 if item.lfs else None)
+            item.rfilename: RemoteFile(
+                item.size, item.lfs.sha256 if item.lfs else None, item.blob_id
+            )
             for item in info.siblings or []  # type: ignore[union-attr]  # only kernels lack it
         }
         return Listing(str(info.sha), files)
 
-    def fetch(
-        self, repo: str, kind: RepoType, revision: str, path: str, into: Path | None = None
-    ) -> Path:
-        """Return the local copy of one file at a commit, downloading it if need be.
+    def fetch(self, repo: str, kind: RepoType, revision: str, path: str) -> Path:
+        """Return the copy of a file at a commit in the hub's cache, downloading it if need be.
 
-        The copy lies in the hub's cache, or below the folder ``into`` where one is given.
         Raises as ``listing`` does, and UserError when the file is not there.
         """
         from huggingface_hub import constants, hf_hub_download
 
-        with _explained(repo, kind, revision, path), disk_errors(into or "the hub's cache"):
+        with _explained(repo, kind, revision, path), disk_errors("the hub's cache"):
             return Path(
                 hf_hub_download(
                     repo,
@@ -85,7 +98,6 @@ class Hub:
                     repo_type=kind,
                     revision=revision,
                     cache_dir=self.cache,
-                    local_dir=into,
                     endpoint=self.endpoint,
                     local_files_only=constants.is_offline_mode(),
                 )

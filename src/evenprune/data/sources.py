@@ -22,7 +22,7 @@ from ..base.outputs import atomic_folder, check_folder
 from ..base.progress import Progress
 from ..models.loading import weight_files
 from .hub import Hub
-from .lock import locked, note_if_moved, read_lock
+from .lock import locked, read_lock
 from .packages import gguf_folder, package_dataset, package_model, source_facts
 from .parts import Entry, Part, dataset_parts, split_ref
 
@@ -222,10 +222,11 @@ def resolve_dataset(
     """
     folder = local_source("data", name, entry, mirror)
     if folder:
-        return _local_record("data", "dataset", name, entry, folder, mirror)
+        return _local_record("data", name, entry, folder, mirror)
     lock = read_lock(lock_path)
     if entry.get("package") and not is_pinned("data", name, entry, lock):
-        return _package_record("data", "dataset", name, entry, package_dataset(name, entry))
+        folder = package_dataset(name, entry)
+        return _record("data", name, entry, folder, "package", entry["package"]["name"])
     parts = dataset_parts(name, entry)
     located = {part.name: locked(lock, part) for part in parts}
     absent = [part.repo for part in parts if located[part.name] is None]
@@ -235,19 +236,12 @@ def resolve_dataset(
     check_folder(folder, DATA_SET, name="--cache")
     hub = hub or Hub()
     keys = sorted({found[0] for found in located.values() if found})
-    for key in keys:
-        note_if_moved(hub, key, "dataset", lock[key]["revision"])
     paths = {
         part: _verified(hub, lock, *found, lock_path) for part, found in located.items() if found
     }
     convert(name, parts, paths, folder)
-    return {
-        "dataset": name,
-        "origin": "hub",
-        "folder": str(folder),
-        "revision": ", ".join(f"{key}@{lock[key]['revision']}" for key in keys),
-        "files": checksums(folder, source_files("data", folder), name),
-    }
+    revision = ", ".join(f"{key}@{lock[key]['revision']}" for key in keys)
+    return _record("data", name, entry, folder, "hub", revision)
 
 
 def resolve_model(
@@ -268,15 +262,15 @@ def resolve_model(
         folder = gguf_folder(folder)
     if folder:
         weight_files(folder)
-        return _local_record("models", "model", name, entry, folder, mirror)
+        return _local_record("models", name, entry, folder, mirror)
     lock = read_lock(lock_path)
     key = entry.get("hub") or ""
     if entry.get("package") and key not in lock:
-        return _package_record("models", "model", name, entry, package_model(name, entry))
+        folder = package_model(name, entry)
+        return _record("models", name, entry, folder, "package", entry["package"]["name"])
     if key not in lock:
         raise missing("models", name, entry, mirror, key)
     hub = hub or Hub()
-    note_if_moved(hub, key, "model", lock[key]["revision"])
     names = model_files(lock[key]["files"], entry)
     folder = _verified(hub, lock, key, names, lock_path)[0].parent
     weight_files(folder)
@@ -295,42 +289,31 @@ def _root(folder: Path, mirror: Mirrors) -> str | None:
     return next((root for root in roots(mirror) if folder.is_relative_to(root)), None)
 
 
-def _local_record(
-    kind: Kind, word: str, name: str, entry: Entry, place: Path, mirror: Mirrors
+def _record(
+    kind: Kind, name: str, entry: Entry, place: Path, origin: str, revision: str | None
 ) -> dict[str, Any]:
-    """Return the record of a folder, or of a single file, that lies on this machine."""
+    """Return the record of a folder, or of a single file; a converted one says its source too."""
     folder = place.parent if place.is_file() else place
-    root = _root(folder, mirror)
-    # The invented world is written in the layout of a mirror and says what it is.
-    origin = "world" if root and (Path(root) / "world.json").is_file() else "mirror"
-    origin = "own" if entry.get("path") else origin
+    facts = source_facts(folder)
     return {
-        word: name,
+        {"data": "dataset", "models": "model"}[kind]: name,
         "origin": origin,
         "folder": str(folder),
         **({"file": place.name} if place.is_file() else {}),
-        "revision": None,
-        **_said(folder),
+        "revision": revision,
+        **({"source": facts} if facts else {}),
         "files": checksums(folder, source_files(kind, place, entry), name),
     }
 
 
-def _package_record(kind: Kind, word: str, name: str, entry: Entry, folder: Path) -> dict[str, Any]:
-    """Return the record of a source that was converted from a Python package."""
-    return {
-        word: name,
-        "origin": "package",
-        "folder": str(folder),
-        "revision": entry["package"]["name"],
-        **_said(folder),
-        "files": checksums(folder, source_files(kind, folder, entry), name),
-    }
-
-
-def _said(folder: Path) -> dict[str, Any]:
-    """Return what a converted folder says of its source, wherever it lies now."""
-    facts = source_facts(folder)
-    return {"source": facts} if facts else {}
+def _local_record(
+    kind: Kind, name: str, entry: Entry, place: Path, mirror: Mirrors
+) -> dict[str, Any]:
+    """Return the record of a source that lies on this machine."""
+    root = _root(place, mirror)
+    # The invented world is written in the layout of a mirror and says what it is.
+    origin = "world" if root and (Path(root) / "world.json").is_file() else "mirror"
+    return _record(kind, name, entry, place, "own" if entry.get("path") else origin, None)
 
 
 def within_mirror(

@@ -54,8 +54,8 @@ def field_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[tup
 
 def _least(model: type[BaseModel], location: tuple[Any, ...]) -> str:
     """Return " from 1" for a key whose least value is 1."""
-    fields = _fields_at(model, location[:-1])
-    rules = fields[location[-1]].metadata if location[-1] in fields else []
+    fields = _fields_at(model, location[:-1]) if location else {}
+    rules = fields[location[-1]].metadata if fields and location[-1] in fields else []
     return next((f" from {one.ge}" for one in rules if isinstance(one, Ge)), "")
 
 
