@@ -175,6 +175,19 @@ def test_tables_show_ratio_interval_and_verdict(run, name):
     assert not re.search(r"\*\*\d+\.\d+ \[", text)
 
 
+def test_speed_ratio_and_verdict_are_one_estimate(run):
+    """A pruned speed is the dense one times the ratio; assumed energy is in the details alone."""
+    rows, text = table(run, "efficiency")
+    dense = next(float(row["decode_tok_per_s"]) for row in rows if row["method"] == "dense")
+    for row in rows:
+        ratio = float(row["decode_tok_per_s_ratio"] or 1)
+        assert float(row["decode_tok_per_s"]) == pytest.approx(dense * ratio, rel=2e-3)
+    assert "kg_co2e_per_mtok" not in rows[0]
+    assert "assumed power times the measured seconds" in text
+    details, _ = table(run, "efficiency_details")
+    assert all(float(row["kg_co2e_per_mtok"]) > 0 for row in details)
+
+
 def test_the_margin_decides_what_is_the_same(repo, tmp_path):
     changes = {"serving": {"margin": 0.9}, "tables": ["efficiency"]}
     write_run(small_config(repo, tmp_path, **changes), 4)

@@ -27,7 +27,7 @@ class Agreement:
 
 
 def agreement(pairs: Iterable[tuple[Column, Cell]]) -> Agreement:
-    """Return the agreement of cells, each with the column (or row form) that shows it."""
+    """Return the agreement of cells, each with the column that shows it."""
     printed = tested = inside = 0
     for column, cell in pairs:
         if difference(cell) is None:
@@ -60,7 +60,7 @@ def signs(found: Agreement) -> str:
 def shown_pairs(table: Table) -> list[tuple[Column, Cell]]:
     """Return the cells of measured values of a table, each with what shows it."""
     return [
-        (row.form or column, cell)
+        (column, cell)
         for row in table.rows
         if row.kind == "data"
         for column in table.columns
@@ -120,12 +120,12 @@ def _lines(columns: Sequence[Column], row: TableRow) -> list[TableRow]:
     """Return the three lines of a row; the labels of the lower two stand in the last column."""
     ours, paper, change = {}, {}, {}
     for column in columns:
-        cell, form = row.cells.get(column.key), row.form or column
+        cell = row.cells.get(column.key)
         if cell is None:
             continue
         ours[column.key] = Cell(cell.value, cell.display)
-        paper[column.key] = Cell(cell.printed, form.show(cell.printed, signed=row.kind == "diff"))
-        change[column.key] = Cell(difference(cell), show_difference(form, cell))
+        paper[column.key] = Cell(cell.printed, column.show(cell.printed, signed=row.kind == "diff"))
+        change[column.key] = Cell(difference(cell), show_difference(column, cell))
     blank = ("",) * (len(row.labels) - 1)
     return [
         replace(row, cells=ours, rule=row.rule or "dashed", kind="data"),

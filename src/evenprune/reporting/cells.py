@@ -39,16 +39,23 @@ def make_cells(
         if measured is None:
             cells[field.column.key] = Cell(None, field.column.show(None))
             continue
+        if field.of != "value":
+            part = getattr(measured, field.of)
+            cells[field.column.key] = Cell(part, field.column.show(part))
+            continue
         display = field.column.show(measured.value)
+        ends = rate_ends(run.sheet, run.results, group, field.quantity)
         if measured.sd is not None:
             display += f" ± {field.column.show(measured.sd)}"
+        if field.column.ends and ends is not None:
+            display += f" [{', '.join(map(field.column.show, ends))}]"
         cells[field.column.key] = Cell(
             measured.value,
             display,
             measured.printed,
             measured.sd,
             measured.error,
-            rate_ends(run.sheet, run.results, group, field.quantity),
+            ends,
             dagger=marks and is_improvement(run, group, field.quantity, measured.value),
             in_calibration=measured.in_calibration,
             source="/".join(part for part in field.quantity if part),

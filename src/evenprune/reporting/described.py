@@ -91,6 +91,11 @@ def _named(run: Run, name: str) -> list[Field]:
     if name == "unjudged":
         shown = column_order(sheet).items()
         return [benchmark_field(sheet, slug) for slug, one in shown if one.task not in JUDGED]
+    if name == "unsafe":
+        judged = {slug: one for slug, one in column_order(sheet).items() if one.task in JUDGED}
+        if not judged:
+            raise refused("safety", JUDGED)
+        return [_unsafe(sheet, slug) for slug in judged]
     if name == "dto":
         return [dto_field()] if has_dto(sheet) else []
     task, _, parts = name.partition(" by ")
@@ -108,15 +113,27 @@ def _named(run: Run, name: str) -> list[Field]:
     return [*found, replace(field, column=replace(field.column, head="Avg.", span=span))]
 
 
+def _unsafe(sheet: RunSheet, slug: str) -> Field:
+    """Return the rate that the paper prints: what the judge says of the response alone.
+
+    Where it was not shown that, what it says of prompt and response.
+    """
+    entry = sheet.config.benchmarks[slug]
+    metric = "says_unsafe_paper" if has_paper_form(entry) else "unsafe_rate"
+    way, head = direction(entry.task, metric), benchmark_label(sheet, slug)
+    return Field(Column(slug, head, "fairness", way, digits=3), Quantity(slug, metric))
+
+
 def _field(sheet: RunSheet, given: dict[str, Any], task: str | None, slug: str = "") -> Field:
     """Return the column of a metric: of a benchmark, or of what is none, such as serving."""
-    metric, task = given["metric"], given.get("task", task)
-    key = f"{slug}_{metric}" if slug else metric
+    metric, task, part = given["metric"], given.get("task", task), given.get("of", "value")
+    key = metric if part == "value" else part
+    key = f"{slug}_{key}" if slug else key
     task = sheet.config.benchmarks[slug].task if slug else str(task)
-    own = {k: v for k, v in given.items() if k not in ("each", "metric", "task")}
+    own = {k: v for k, v in given.items() if k not in ("each", "metric", "task", "of")}
     usual = {"group": TASK_GROUPS.get(task, "plain"), "direction": direction(task, metric)}
     name = slug or (task if task not in FACTS else str(sheet.primary(task)))
-    return Field(Column(key, **{**usual, **own}), Quantity(name, metric))
+    return Field(Column(key, **{**usual, **own}), Quantity(name, metric), part)
 
 
 def made(
@@ -155,18 +172,18 @@ def blocks(found: Iterable[Group], *names: str) -> list[tuple[tuple[str, ...], l
 
 
 def checkpoint_row(run: Run, group: Group, fields: Sequence[Field], labels: tuple[str, ...],
-                   rule: Rule = "", marks: bool = True, at: int = 0) -> TableRow:  # fmt: skip
+                   rule: Rule = "", marks: bool = True) -> TableRow:  # fmt: skip
     """Return the row of a grid point; the label of Debias-SparseGPT is bold."""
     cells = make_cells(run, group, fields, marks)
     ours = run.sheet.base_method(group.method) == OURS
-    return TableRow(labels, cells, identity(group), rule=rule, strong=ours, strong_at=at)
+    return TableRow(labels, cells, identity(group), rule=rule, strong=ours)
 
 
-def kept(run: Run, slug: str, points: Sequence[Checkpoint]) -> list[Group]:
+def kept(slug: str, sheet: RunSheet, points: Sequence[Checkpoint]) -> list[Group]:
     """Return the grid points whose base method a table shows: all where it names none."""
     methods = TABLES[slug].get("methods")
     return [
         group
         for group in groups(points)
-        if methods is None or run.sheet.base_method(group.method) in methods
+        if methods is None or sheet.base_method(group.method) in methods
     ]

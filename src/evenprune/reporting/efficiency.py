@@ -9,13 +9,17 @@ from ..base.reading import expected_form
 from ..plan.run_sheet import RunSheet
 from ..stats.directions import direction
 from ..stats.inference import PairedRatio
-from .fields import Run
+from .fields import Field, Run
 from .measurements import ratio_to_dense, read_part
 from .render import Cell, Column
 from .results import Group, Quantity, dense_group
 
 # Share of its threads' time that a measurement on the CPU has on a quiet machine.
 UNDISTURBED = 0.85
+ENERGY = (
+    ": assumed power times the measured seconds, so it says nothing that the speed does not.",
+    ": read from a counter (NVML or RAPL).",
+)
 # Of each one-sided test of equivalence.
 LEVEL = 0.05
 SPEED = Quantity("serving", "decode_tok_per_s")
@@ -75,6 +79,29 @@ def ratio_cells(run: Run, group: Group, batch: str = "", printed: bool = True) -
     return {column.key: Cell(found.value, text, theirs, ends=ends), words.key: said}
 
 
+def paired_cell(run: Run, group: Group, field: Field) -> Cell:
+    """Return a number of speed or energy: the dense model's times the ratio within rounds.
+
+    The median of what was measured, for the dense model and where there is no ratio.
+    """
+    column, quantity = field.column, field.quantity
+    own, dense = run.results.of(group, quantity), dense_group(run.sheet, group.model)
+    if own is None:
+        return Cell(None, column.show(None))
+    # CO2 is energy times a constant.
+    metric = SPEED.metric if quantity.metric == SPEED.metric else "j_per_token"
+    ratio = ratio_to_dense(run.sheet, group, metric, quantity.category)
+    base = run.results.of(dense, quantity) if dense is not None else None
+    if ratio is None or base is None:
+        return Cell(own.value, column.show(own.value), own.printed, source=_source(quantity))
+    value = base.value * ratio.value
+    return Cell(value, column.show(value), own.printed)
+
+
+def _source(quantity: Quantity) -> str:
+    return "/".join(part for part in quantity if part)
+
+
 def _printed_ratio(run: Run, group: Group) -> float | None:
     dense = dense_group(run.sheet, group.model)
     pair = [run.results.of(one, SPEED) if one else None for one in (group, dense)]
@@ -129,20 +156,19 @@ def disturbance_notes(run: Run, shown: Sequence[Group]) -> list[str]:
 
 
 def serving_notes(run_sheet: RunSheet, stacks: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return sentences on energy and kernels."""
-    sources = dict.fromkeys(stack["energy"] for stack in stacks)
-    serving = run_sheet.config.serving
-    intensity, margin = f"{serving.carbon_intensity:g}", f"{100 * serving.margin:g} %"
+    """Return sentences on what was measured, on ratios, energy and kernels."""
+    serving, margin = run_sheet.config.serving, f"{100 * run_sheet.config.serving.margin:g} %"
+    energy = " or ".join(dict.fromkeys(stack["energy"] for stack in stacks))
+    measured = dict.fromkeys(f"{stack['backend']}, {stack['kernel']}" for stack in stacks)
     return [
-        f"Ratios to the dense model: all checkpoints of a model were measured in turn in "
-        f"{serving.rounds} rounds of one job; geometric mean of the ratios within rounds with its "
-        f"t interval over rounds. Same within {margin}: two one-sided tests at 5 % reject a ratio "
-        f"beyond 1/{1 + serving.margin:g} and {1 + serving.margin:g}; faster, slower: the interval "
-        "lies on one side of 1; not shown: neither.",
-        f"Energy is {' or '.join(sources)} (measured: read from a counter, NVML or RAPL; "
-        "estimated: from assumed power, which leaves no idle power to subtract). CO₂e is all "
-        f"energy times {intensity} kg/kWh. Energy and CO₂e at batch "
-        f"{run_sheet.config.serving.batch_sizes[0]}.",
+        f"Measured with {'; '.join(measured)}.",
+        f"Ratios: in each of {serving.rounds} rounds all checkpoints of a model were measured in "
+        "turn; the geometric mean of the ratios within rounds, with its t interval. A pruned "
+        "model's speed at the first batch size is the dense model's median times that ratio. "
+        f"Same within {margin}: two one-sided tests at 5 % reject a larger difference. Faster, "
+        "slower: the interval lies on one side of 1. Not shown: neither.",
+        f"Energy is {energy}{ENERGY[energy == 'measured']} CO₂e is energy times "
+        f"{serving.carbon_intensity:g} kg/kWh. Both are at batch {serving.batch_sizes[0]}.",
         "A dense kernel multiplies the zeros too: on it every regime runs at the dense model's "
         "speed, and for unstructured zeros and 1:4 there is no other.",
     ]

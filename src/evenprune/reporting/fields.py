@@ -26,10 +26,11 @@ NOISE = 1e-9
 
 @dataclass(frozen=True)
 class Field:
-    """A column and the quantity it shows."""
+    """A column and the quantity it shows: its ``value``, ``stderr`` or ``n``."""
 
     column: Column
     quantity: Quantity
+    of: str = "value"
 
 
 @dataclass(frozen=True)

@@ -63,17 +63,17 @@ def _order(column: Column, cell: Cell) -> float:
 
 def _cell(column: Column, row: TableRow, point: str) -> dict[str, Any]:
     cell = row.cells.get(column.key, Cell(None, ""))
-    form, signed, known = row.form or column, row.kind == "diff", cell.value is not None
+    signed, known = row.kind == "diff", cell.value is not None
     ends = interval(cell) if known and not column.text else None
     printed = cell.printed if known and not column.text else None
     return {
         "group": column.group,
         "bold": cell.bold,
         "text": cell.display + "†" * cell.dagger + "‡" * cell.in_calibration,
-        "order": None if column.text else _order(form, cell),
+        "order": None if column.text else _order(column, cell),
         "source": cell.source if point and known else "",
-        "interval": "" if ends is None else " to ".join(form.show(end, signed) for end in ends),
-        "printed": "" if printed is None else form.show(printed, signed),
+        "interval": "" if ends is None else " to ".join(column.show(end, signed) for end in ends),
+        "printed": "" if printed is None else column.show(printed, signed),
     }
 
 

@@ -10,11 +10,16 @@ from .labels import (
     GROUP_WORDS,
     REGIME_LABELS,
     benchmark_label,
+    judge_label,
     model_label,
     protocol_words,
 )
 from .render import TableRow
 from .results import Group, Quantity
+
+WORD_LIST = (
+    "A word list only counts words: those rates stand in for a judge and say nothing about safety."
+)
 
 
 def notes(
@@ -58,7 +63,22 @@ def notes(
         sentences.append("Differences are computed before rounding.")
     if any(cell.sd is not None for cell in cells):
         sentences.append("±: standard deviation over calibration seeds.")
+    sentences += judge_notes(run_sheet, used)
     return sentences + limit_notes(run, used, shown) + provenance_notes(run_sheet)
+
+
+def judge_notes(run_sheet: RunSheet, benchmarks: Iterable[str]) -> list[str]:
+    """Return who judges, of the benchmarks whose answers are judged."""
+    judges = {
+        slug: label
+        for slug in benchmarks
+        if slug in run_sheet.config.benchmarks and (label := judge_label(run_sheet, slug))
+    }
+    if not judges:
+        return []
+    said = "; ".join(f"{benchmark_label(run_sheet, name)}: {one}" for name, one in judges.items())
+    listed = any(run_sheet.config.benchmarks[name].judge is None for name in judges)
+    return [f"Judge of {said}.", *([WORD_LIST] if listed else [])]
 
 
 def limit_notes(run: Run, benchmarks: Iterable[str], shown: Sequence[Group]) -> list[str]:

@@ -31,7 +31,7 @@ class Column:
     ``key`` names it in the CSV, ``span`` is a head shared with the neighbours of the same
     span. Values are multiplied by ``scale`` and shown with ``digits`` decimals. ``direction``
     says which values are good: up, down, half (near one half), zero or "" (not ranked). A column
-    of ``text`` shows words, in the CSV too.
+    of ``text`` shows words, in the CSV too, one with ``ends`` the intervals of rates.
     """
 
     key: str
@@ -42,6 +42,7 @@ class Column:
     digits: int = 2
     span: str = ""
     text: bool = False
+    ends: bool = False
 
     def show(self, value: float | None, signed: bool = False) -> str:
         """Return a value as shown in this column, a difference ``signed``; an en dash for none.
@@ -87,7 +88,7 @@ class TableRow:
 
     ``kind``: data, diff (a difference of two data rows), heading (a line of its own across
     the table). ``rule`` is drawn above: none, dashed or full. ``strong``: the label at
-    ``strong_at`` in bold. ``form`` is how the row's values are shown where rows are quantities.
+    ``strong_at`` in bold.
     """
 
     labels: tuple[str, ...]
@@ -97,7 +98,6 @@ class TableRow:
     rule: Rule = ""
     strong: bool = False
     strong_at: int = 0
-    form: Column | None = None
 
 
 @dataclass(frozen=True)
@@ -203,21 +203,20 @@ def csv_form(table: Table) -> tuple[list[str], list[dict[str, str]]]:
             cell = row.cells.get(column.key)
             if cell is None:
                 continue
-            form = row.form or column
             if column.text:
                 line[column.key] = cell.display
                 continue
-            line[column.key] = form.plain(cell.value)
-            line[f"{column.key}_printed"] = form.plain(cell.printed)
+            line[column.key] = column.plain(cell.value)
+            line[f"{column.key}_printed"] = column.plain(cell.printed)
             if beside or column.key in own:
                 for name, value in zip(("low", "high"), interval(cell) or (None, None)):
-                    line[f"{column.key}_{name}"] = form.plain(value)
+                    line[f"{column.key}_{name}"] = column.plain(value)
             if beside:
-                line[f"{column.key}_diff"] = form.plain(difference(cell))
-                inside = covered(form, cell)
+                line[f"{column.key}_diff"] = column.plain(difference(cell))
+                inside = covered(column, cell)
                 line[f"{column.key}_covered"] = "" if inside is None else str(int(inside))
             if seeds:
-                line[f"{column.key}_sd"] = form.plain(cell.sd)
+                line[f"{column.key}_sd"] = column.plain(cell.sd)
             if tested:
                 line[f"{column.key}_dagger"] = "1" if cell.dagger else ""
             if known:
