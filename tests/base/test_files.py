@@ -179,3 +179,8 @@ def test_a_record_with_another_folder_than_a_path(folder, tmp_path):
     (tmp_path / "a.json").write_text(json.dumps({"folder": folder}))
     with pytest.raises(UserError, match="expected the path of a folder"):
         checksums.source_folder(tmp_path / "a.json")
+
+
+def test_no_name_from_a_file_steers_the_terminal():
+    error = UserError("expected one of \x1b[2J\u202e, got\n two")
+    assert str(error) == "expected one of \\x1b[2J\\u202e, got\n two"

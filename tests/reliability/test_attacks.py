@@ -27,7 +27,7 @@ from .attacks import CANARY, attack
 from .scenes import scenes
 
 FAMILIES = ("model folders", "own files", "records", "YAML", "foreign results")
-COUNT = int(os.environ.get("EVENPRUNE_ATTACKS", 20))  # of each family
+COUNT = int(os.environ.get("EVENPRUNE_ATTACKS", 40))  # of each family
 SECONDS = 10  # of the processor; three times as many by the clock, for what waits
 MEMORY = 8 * 2**30  # above what the warm process has
 

@@ -1,8 +1,17 @@
 """The one exception whose message is meant for the user."""
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import Any
+
+# Signs that steer a terminal, or turn the direction of what follows; a line's end is none.
+_STEERING = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """Return text from a file as it may be printed: signs that steer a terminal are written out."""
+    return _STEERING.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 class UserError(Exception):
@@ -10,6 +19,10 @@ class UserError(Exception):
 
     The command line prints it without a traceback and exits with status 2.
     """
+
+    def __str__(self) -> str:
+        """Return the message; names from files steer no terminal."""
+        return printable(super().__str__())
 
 
 class Unsupported(UserError):
