@@ -1,6 +1,7 @@
 """Questions of the user's own and tasks of lm-eval by name, on files of this test."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from evaluation_fixtures import LETTERS, char_tokenizer, save_model
@@ -59,7 +60,7 @@ def test_questions_of_both_forms_are_the_same(tmp_path):
     [
         ({"answer": "C"}, "answer to be the letter .A to B. or the text of one option"),
         ({"answer": 2}, "in JSON its number from 0 to 1 on line 1"),
-        ({"answer": ""}, "an answer on line 1"),
+        ({"answer": ""}, "answer to be the letter"),
         ({"options": ["Ann"]}, "2 to 26 texts"),
         ({"options": ["Ann", "Ann"]}, "options that differ"),
         ({"options": ["B", "Ann"], "answer": "B"}, "the text of one option"),
@@ -76,6 +77,7 @@ def test_a_wrong_question_is_named(tmp_path, change, message):
 def test_prompts_of_both_styles(tmp_path):
     item = read_own_questions(write(tmp_path / "q.jsonl", QUESTIONS[:1]))[0]
     letters, texts = as_choice(item, "letters"), as_choice(item, "texts")
+    assert as_choice(replace(item, question="Who ran? "), "texts") == texts
     assert letters.query == "Who ran?\nA. Ann\nB. Bob\nAnswer:"
     assert letters.choices == ("A", "B")
     assert (texts.query, texts.choices, texts.gold) == ("Who ran?", ("Ann", "Bob"), 0)

@@ -112,12 +112,19 @@ def test_option_logits_go_before_logprobs(tmp_path):
     assert found[0] == pytest.approx([1 / 3] * 3)
 
 
+def test_items_may_differ_in_their_number_of_options(tmp_path):
+    rows = [record("a", 0), record("b", 0) | {"option_logprobs": [0.0, 0.0]}]
+    write_jsonl(tmp_path / "items.jsonl", rows)
+    found = fidelity.read_answers(tmp_path / "items.jsonl")
+    assert found.probabilities[1] == pytest.approx([0.5, 0.5, 0])
+    assert fidelity.fidelity(found, found)["js_divergence"]["value"] == 0
+
+
 @pytest.mark.parametrize(
     "rows",
     [
         [],
         [record("a", 0), record("a", 1)],
-        [record("a", 0), record("b", 0) | {"option_logprobs": [0.0, 1.0]}],
         [{"item_id": "a", "correct": True}],
     ],
 )

@@ -21,6 +21,7 @@ QUESTIONS = [
     {"question": f"Who has {k}?", "options": ["Ann", "Bob"], "answer": "AB"[k % 2], "stereotype": 1}
     for k in range(12)
 ]
+QUESTIONS[5] = {"question": "Who sang?", "options": ["Ann", "Bob", "Eve"], "answer": 2}
 
 
 @pytest.fixture

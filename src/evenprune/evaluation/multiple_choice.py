@@ -22,7 +22,9 @@ from .records import CHOICE, COUNT_OR_NULL, FLAG, Fields
 def as_choice(item: OwnQuestion, style: str) -> ChoiceItem:
     """Return what the model is asked: the prompt, and the continuations that are scored."""
     if style == "texts":
-        return ChoiceItem(item.id, item.category, item.question, item.options, item.answer)
+        # A blank at its end would be a token of its own in front of every option.
+        question = item.question.rstrip()
+        return ChoiceItem(item.id, item.category, question, item.options, item.answer)
     lines = [f"{letter}. {option}" for letter, option in zip(LETTERS, item.options)]
     prompt = "\n".join([item.question, *lines, "Answer:"])
     letters = tuple(LETTERS[: len(item.options)])

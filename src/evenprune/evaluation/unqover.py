@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..base.errors import UserError
 from ..data.readers.rows import find_file
 from ..data.readers.unqover import UnqoverItem, read_unqover
 from . import unqover_generator
@@ -125,6 +126,11 @@ class UnQover(Task):
         split = self.split(spec)
         if split in ("generated", "balanced"):
             return unqover_generator.word_list_files(data / WORD_LISTS)
+        if (data / WORD_LISTS).is_dir() and not list(data.glob(f"{split}.jsonl*")):
+            raise UserError(
+                f"{data} has UnQover's word lists and no {split}.jsonl; set split: generated or "
+                "balanced, which are made from them, or put that file there"
+            )
         return [find_file(data, f"{split}.jsonl")]
 
     def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:

@@ -51,8 +51,8 @@ RECORD = "records of answers (pred, correct, option_logprobs)"
 def read_answers(path: Path) -> Answers:
     """Read the answers of ``items.jsonl``.
 
-    Raises UserError for a file without answers, an item twice, or items that differ in their
-    number of options.
+    Items may differ in their number of options. Raises UserError for a file without answers and
+    for an item twice.
     """
     ids, chosen, right, scores = [], [], [], []
     with expected_form(RECORD, path, "evaluate again"):
@@ -61,14 +61,13 @@ def read_answers(path: Path) -> Answers:
             chosen.append(operator.index(row["pred"]))
             right.append(bool(row["correct"]))
             scores.append([float(one) for one in row.get("option_logits", row["option_logprobs"])])
-    if len({len(one) for one in scores}) != 1:
-        raise UserError(
-            f"expected answers to items with equally many options in {path}, got {len(ids)} "
-            "answers that differ in it; evaluate again"
-        )
-    return Answers(
-        tuple(ids), np.array(chosen), np.array(right, bool), softmax(np.array(scores, float), 1)
-    )
+    if not scores:
+        raise UserError(f"expected answers in {path}, found none; evaluate again")
+    # An option that an item does not have is never chosen: its probability is 0.
+    table = np.full((len(scores), max(map(len, scores))), -np.inf)
+    for row, one in zip(table, scores, strict=True):
+        row[: len(one)] = one
+    return Answers(tuple(ids), np.array(chosen), np.array(right, bool), softmax(table, 1))
 
 
 def has_answers(entry: Benchmark) -> bool:
