@@ -31,7 +31,6 @@ BLOCKS, GROUPS, MATRICES = 2, 2 * 4, 2 * 7
 # what depends on the text.
 WRITE = {
     "engine.PruningRun._write_block": MATRICES,  # the result goes to the file
-    "provenance.Stopwatch._read": BLOCKS,
 }
 TEXT = WRITE | {
     "probe.check_rows": MATRICES // BLOCKS,

@@ -526,7 +526,4 @@ def test_manifest_and_layers(checkpoint):
     for block in provenance["blocks"]:
         assert set(block["phases"]) == {"load", "forward", "hessian", "solve", "write"}
         assert 0 < sum(block["phases"].values()) <= block["seconds"] + 0.01
-        assert sum(len(group["modules"]) for group in block["solved"]) == 7
-        solved = sum(group["seconds"] for group in block["solved"])
-        assert solved == pytest.approx(block["phases"]["solve"], abs=1e-3)
     assert "seconds" not in (checkpoint / "manifest.json").read_text()

@@ -1,9 +1,7 @@
 """Rounds in turn: what a machine does that changes its speed, memory, kills and other hosts."""
 
 import itertools
-import json
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,12 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_serving import arguments, texts, tiny  # noqa: F401  # fixtures
 
-from evenprune.cli import main
-from evenprune.serving import benchmark_serving, memory
+from evenprune.serving import memory
 from evenprune.serving.energy import Reading
 from evenprune.serving.interleave import Engines, measure_rounds, orders, slots
 from evenprune.serving.measure import Workload
-from evenprune.serving.rounds import Rounds
 from evenprune.stats.inference import paired_ratio
 
 ROUNDS = 8
@@ -62,22 +58,19 @@ class Engine:
         Engine.open_now.remove(self)
 
 
-def measured(machine, gains, together=True, rounds=ROUNDS, order=None):
+def measured(machine, gains, together=True, rounds=ROUNDS):
     """Measure engines with these gains on a machine; return (records, loads)."""
     Engine.open_now, Engine.most = set(), 0
-    loads, records = [], []
+    loads = []
 
     def load(name):
         loads.append(name)
-        return Engine(machine, name, gains[name]), 1.0
+        return Engine(machine, name, gains[name])
 
     engines = Engines(load, together)
     workload = Workload(20, 1, 1.0, 0.033)
-    wanted = dict(enumerate(order or orders(list(gains), rounds, 0), 1))
-    measure_rounds(
-        engines, machine, [[1, 2]] * 4, [1, 4], wanted, workload, None,
-        lambda number, found: records.extend(found),
-    )  # fmt: skip
+    wanted = orders(list(gains), rounds, 0)
+    records = measure_rounds(engines, machine, [[1, 2]] * 4, [1, 4], wanted, workload, None)
     engines.close()
     assert not Engine.open_now
     return records, loads
@@ -214,10 +207,9 @@ def test_memory_or_the_configuration_decides(tmp_path, monkeypatch, asked, free,
         folder.mkdir()
         (folder / "model.safetensors").write_bytes(b"\0" * 1000)
     monkeypatch.setattr(memory, "free_bytes", lambda device, gpus: free)
-    found = memory.decide(asked, folders, "cpu")
-    assert found.together is together
-    assert found.needed_bytes == (2 * (1250 + 2**30) if asked == "auto" else None)
-    assert memory.decide(asked, folders[:1], "cpu").together
+    assert memory.decide(asked, folders, "cpu")[0] is together
+    assert memory.needed_bytes(folders) == 2 * (1250 + 2**30)
+    assert memory.decide(asked, folders[:1], "cpu")[0]
 
 
 def test_a_jobs_memory_limit_counts(tmp_path):
@@ -230,106 +222,3 @@ def test_a_jobs_memory_limit_counts(tmp_path):
     assert min(memory._limits(own, tmp_path)) == 4000
     assert min(memory._limits(tmp_path / "none", tmp_path)) > 10**15
     assert memory.free_bytes("cpu") > 10**6
-
-
-# Kills and hosts
-
-
-def test_whole_rounds_survive_and_nothing_of_another_key_does(tmp_path, capsys):
-    path = tmp_path / "out.partial.jsonl"
-    rounds = Rounds(path, "host-a 1")
-    rounds.put(1, {"host": "host-a", "records": [0.1]})
-    rounds.put(2, {"host": "host-a", "records": [1 / 3]})
-    with open(path, "ab") as torn:
-        torn.write(b'{"round": 3, "rec')
-    again = Rounds(path, "host-a 1")
-    assert [again.done[number]["records"] for number in (1, 2)] == [[0.1], [1 / 3]]
-    out = capsys.readouterr().out
-    assert "line 4 is not whole" in out
-    assert "2 rounds of this measurement are finished" in out
-    again.put(3, {"records": []})
-    assert list(Rounds(path, "host-a 1").done) == [1, 2, 3]
-    capsys.readouterr()
-    other = Rounds(path, "host-b 1")
-    assert not other.done
-    assert "3 rounds of another job or machine (host-a)" in capsys.readouterr().out
-    other.put(1, {"records": ["b"]})
-    assert list(Rounds(path, "host-b 1").done) == [1]
-    other.remove()
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.fixture
-def pair(tiny, tmp_path):  # noqa: F811
-    """A dense folder and one that stands for a pruned one."""
-    import shutil
-
-    other = tmp_path / "other"
-    shutil.copytree(tiny, other)
-    return [tiny, other]
-
-
-def together(pair, texts, out, *more):  # noqa: F811
-    given = ("--names", "dense", "pruned", "--rounds", "3", "--batch-sizes", "1")
-    words = arguments(pair[0], texts, out, *given, *more)
-    place = words.index("--model") + 2
-    return [*words[:place], str(pair[1]), *words[place:]]
-
-
-def interrupt(monkeypatch, after):
-    """Stop the command in the round behind ``after`` finished ones."""
-    real, count = Rounds.put, itertools.count(1)
-
-    def put(self, number, content):
-        real(self, number, content)
-        if next(count) == after:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Rounds, "put", put)
-
-
-def test_a_killed_job_goes_on_behind_its_rounds(pair, texts, tmp_path, monkeypatch, capsys):  # noqa: F811
-    out = tmp_path / "out" / "efficiency.json"
-    with monkeypatch.context() as patch, pytest.raises((KeyboardInterrupt, SystemExit)):
-        interrupt(patch, 2)
-        assert main(together(pair, texts, out)) == 0
-        raise SystemExit
-    kept = out.with_name("efficiency.partial.jsonl").read_text().splitlines()
-    assert len(kept) == 3
-    assert not out.exists()
-    assert main(together(pair, texts, out)) == 0
-    assert "2 rounds of this measurement are finished" in capsys.readouterr().out
-    found = json.loads(out.read_text())
-    assert found["rounds"][:4] == [one for line in kept[1:] for one in json.loads(line)["records"]]
-    assert [one["rounds"] for one in found["sessions"]] == [[1, 2], [3]]
-    assert {one["host"] for one in found["sessions"]} == {found["host"]}
-    for part in found["checkpoints"].values():
-        assert part["metrics"]["decode_tok_per_s"]["n"] == 3
-    assert sorted(path.name for path in out.parent.iterdir()) == [
-        "efficiency.json", "provenance.json",
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("change", ["host", "rounds", "engines"])
-def test_rounds_of_another_machine_or_job_are_dropped(
-    pair, texts, tmp_path, monkeypatch, capsys, change  # noqa: F811
-):  # fmt: skip
-    out = tmp_path / "out" / "efficiency.json"
-    with monkeypatch.context() as patch, pytest.raises((KeyboardInterrupt, SystemExit)):
-        interrupt(patch, 1)
-        assert main(together(pair, texts, out)) == 0
-        raise SystemExit
-    more = []
-    if change == "host":
-        machine = SimpleNamespace(node=lambda: "elsewhere")
-        monkeypatch.setattr(benchmark_serving, "platform", machine)
-    elif change == "rounds":
-        more = ["--new-tokens", "20"]
-    else:
-        more = ["--engines", "in-turn"]
-    assert main(together(pair, texts, out, *more)) == 0
-    assert "1 round of another job or machine" in capsys.readouterr().out
-    found = json.loads(out.read_text())
-    assert [one["rounds"] for one in found["sessions"]] == [[1, 2, 3]]
-    assert found["host"] == ("elsewhere" if change == "host" else found["host"])
-    assert found["engines"]["together"] == (change != "engines")

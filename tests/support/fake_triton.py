@@ -1,4 +1,4 @@
-"""In the place of Triton: its kernels are counted as one launch each and computed by the reference.
+"""In the place of Triton: the kernel is counted as one launch and computed by the reference.
 
 So the code around a kernel (what is allocated, copied and launched before and behind it) runs as
 it would on a GPU, in an environment that has no Triton. What a kernel computes is tested in
@@ -15,23 +15,14 @@ from fake_gpu import FakeGpuTensor, Record, functions
 
 from evenprune.pruning import plain_loop
 from evenprune.pruning.masks import Regime
-from evenprune.serving.sparse24 import decompress
 
-KERNELS = ("evenprune.pruning.kernel", "evenprune.serving.kernel24")
+KERNEL = "evenprune.pruning.kernel"
 
 
 def columns(block, factor, inverse, mask, error, *sizes, ZEROS, OF, **tile):
     """Do what ``pruning.kernel._columns`` does to values on the CPU."""
     regime = Regime("", ZEROS, OF, ZEROS > 0)
     plain_loop.prune_block(block, factor, inverse, regime, mask.clone(), error)
-
-
-def product(x, values, metadata, y, *sizes, **tile):
-    """Do what ``serving.kernel24._product`` does to values on the CPU."""
-    y.copy_(x.float() @ decompress(values, metadata).float().T)
-
-
-REFERENCES = {"_columns": columns, "_product": product}
 
 
 class Kernel:
@@ -48,7 +39,7 @@ class Kernel:
                     raise ValueError(f"{self.name}: a pointer to the CPU's memory")
             self.record.launches.append((self.name, functions()[0]))
             given = [getattr(value, "shadow", value) for value in arguments]
-            REFERENCES[self.name](*given, **named)
+            columns(*given, **named)
 
         return launch
 
@@ -68,7 +59,6 @@ def install(monkeypatch: pytest.MonkeyPatch, record: Record) -> None:
     language.constexpr = int  # type: ignore[attr-defined]  # in annotations only
     monkeypatch.setitem(sys.modules, "triton", triton)
     monkeypatch.setitem(sys.modules, "triton.language", language)
-    for name in KERNELS:
-        monkeypatch.delitem(sys.modules, name, raising=False)
-        package, _, leaf = name.rpartition(".")
-        monkeypatch.delattr(f"{package}.{leaf}", raising=False)
+    monkeypatch.delitem(sys.modules, KERNEL, raising=False)
+    package, _, leaf = KERNEL.rpartition(".")
+    monkeypatch.delattr(f"{package}.{leaf}", raising=False)

@@ -215,7 +215,6 @@ def write_serving(path: Path, parts: dict[str, dict], rounds: int = 5) -> None:
             "system": {"threads": 2},
             "dense": next((name for name in parts if "/dense/dense/" in name), None),
             "host": "here",
-            "sessions": [{"host": "here", "started": "", "rounds": list(range(1, rounds + 1))}],
             "checkpoints": parts,
             "rounds": records,
         },

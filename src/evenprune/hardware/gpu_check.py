@@ -1,8 +1,8 @@
 """Check on a GPU what was written without one: does it run, agree with the CPU, how fast is it?
 
 Prunes a random model of a real shape (made on the spot, nothing is fetched), compares masks with
-the CPU's, times each phase beside what this device needs at least, the column loops, and products
-of 2:4 weights beside dense ones. Writes gpu-check.json and gpu-check.md into --out: send both back.
+the CPU's, and times each phase and the column loops. Writes gpu-check.json and gpu-check.md into
+--out: send both back.
 Ten minutes or less; about 9 GB of disk below --work.
 """
 
@@ -32,8 +32,7 @@ NAMES = ("gpu-check.json", "gpu-check.md")
 SIZES = ("1b", "tiny")
 DISK = {"1b": 9 << 30, "tiny": 64 << 20}  # bytes: models and what is pruned of them
 # Shares of the seconds of a run of the larger size, for the estimate of the time left.
-STEPS = {"rates": 0.02, "compared masks": 0.4, "timed run": 0.33, "column loops": 0.15,
-         "2:4 products": 0.1}  # fmt: skip
+STEPS = {"compared masks": 0.45, "timed run": 0.38, "column loops": 0.17}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,13 +95,10 @@ def check(device: str, size: str, work: Path) -> dict[str, Any]:
     import torch
 
     from . import column_loops, runs
-    from .floors import measure_rates
-    from .products import products
     from .trial import TRIALS
 
     trial: Trial = TRIALS[size]
-    kind = torch.device(device).type
-    if kind == "cuda":
+    if torch.device(device).type == "cuda":
         torch.cuda.set_device(device)  # what is measured without a name of a device is here
     torch.set_float32_matmul_precision("highest")
     seconds: dict[str, float] = {}
@@ -116,21 +112,17 @@ def check(device: str, size: str, work: Path) -> dict[str, Any]:
         seconds[name] = time.monotonic() - start
         return found
 
-    rates = step("rates", lambda: measure_rates(kind, runs.DTYPE))
     masks = step("compared masks", lambda: runs.compared(trial, device, work))
-    timed = step("timed run", lambda: runs.timed(trial, device, work, rates))
+    timed = step("timed run", lambda: runs.timed(trial, device, work))
     loops = step("column loops", lambda: column_loops.column_loops(trial.decoder, device))
-    found = step("2:4 products", lambda: products(trial, kind, rates))
     return {
         "gpu_check": 1,
         "size": size,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "system": system(device),
-        "rates": rates,
         "masks": masks,
         "pruning": timed,
         "column_loops": loops,
-        "products": found,
         "seconds": seconds | {"all": time.monotonic() - began},
     }
 
@@ -138,7 +130,7 @@ def check(device: str, size: str, work: Path) -> dict[str, Any]:
 def _left(seconds: dict[str, float]) -> str:
     """Return the estimate of the time left, from the steps that are done."""
     share = sum(STEPS[name] for name in seconds)
-    if share < 0.1:  # the first step says nothing yet about this machine
+    if not share:
         return ""
     return f", eta {format_seconds(sum(seconds.values()) / share * (1 - share))}"
 
@@ -180,18 +172,7 @@ def _version(package: str) -> str | None:
 def page(report: dict[str, Any]) -> str:
     """Return the report as a page in Markdown."""
     from ..base.pages import fill
-    from ..serving.products24 import FORMS
 
-    # With the names and in the order of the file, of which it can be made as well.
-    report = json.loads(json.dumps(json.loads(json.dumps(report)), sort_keys=True))
-    # Why a form was not run in some layer: each reason once, with the first layer that has it.
-    reasons: dict[tuple[str, str], str] = {}
-    for name, layer in report["products"]["layers"].items():
-        for count, cells in layer["forms"].items():
-            for form, cell in cells.items():
-                if "reason" in cell:
-                    at = f"{name}, {count} tokens"
-                    reasons.setdefault((form, cell["reason"]), at)
-    lines = [f"{form}: {reason} (first at {at})" for (form, reason), at in reasons.items()]
-    values = {"title": TITLE, "r": report, "forms": list(FORMS), "reasons": lines}
-    return fill(TEMPLATE, values)
+    # In the order of the file, of which it can be made as well.
+    report = json.loads(json.dumps(report, sort_keys=True))
+    return fill(TEMPLATE, {"title": TITLE, "r": report})

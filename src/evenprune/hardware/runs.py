@@ -1,5 +1,6 @@
 """Pruning runs of ``gpu-check``: one that is timed, and one whose masks are compared."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from ..base.files import read_json
 from ..pruning.compare_masks import compare_models
 from ..pruning.engine import prune_model
 from ..pruning.options import Options
-from .floors import Rates, floors
+from ..pruning.solver import column_loop
 from .trial import Trial, packed_tokens, random_text, write_model
 
 OPTIONS = Options("debias-sparsegpt", "2of4")
@@ -17,8 +18,8 @@ DTYPE = torch.bfloat16  # of the run that is timed
 VOCABULARY = 2048  # of the compared models, so that they are small
 
 
-def timed(trial: Trial, device: str, work: Path, rates: Rates) -> dict[str, Any]:
-    """Prune the random model; return seconds and floors of each phase, tokens, bytes, memory.
+def timed(trial: Trial, device: str, work: Path) -> dict[str, Any]:
+    """Prune the random model; return seconds of each phase, tokens, bytes, memory.
 
     device: ``cpu`` or ``cuda:N``. ``rest`` is what lies outside the blocks' phases: checking and
     probing the model, embeddings, files beside the shards.
@@ -32,35 +33,20 @@ def timed(trial: Trial, device: str, work: Path, rates: Rates) -> dict[str, Any]
         torch.cuda.reset_peak_memory_stats(device)
     prune_model(work / "base", OPTIONS, text, work / "pruned", device)
     record = read_json(work / "pruned" / "provenance.json")
-    least = floors(decoder, tokens, 8 * DTYPE.itemsize, rates)
-    phases: dict[str, dict[str, float | None]] = {
-        phase: {
-            "seconds": sum(block["phases"].get(phase, 0.0) for block in record["blocks"]),
-            "floor_seconds": least[phase],
-        }
-        for phase in least
-    }
-    inside = sum(phase["seconds"] or 0.0 for phase in phases.values())
-    phases["rest"] = {"seconds": record["seconds"] - inside, "floor_seconds": None}
-    total = {"seconds": record["seconds"], "floor_seconds": sum(least.values())}
+    phases: Counter[str] = sum((Counter(one["phases"]) for one in record["blocks"]), Counter())
+    rest = record["seconds"] - sum(phases.values())
     return {
         "method": OPTIONS.method,
         "regime": OPTIONS.regime,
         "dtype": str(DTYPE).removeprefix("torch."),
         "weight_bytes": size,
         "tokens": tokens,
-        "phases": phases | {"all": total},
+        "phases": {**phases, "rest": rest, "all": record["seconds"]},
         "blocks": [block["seconds"] for block in record["blocks"]],
-        "implementation": _form(device),
+        "implementation": column_loop(torch.device(device)),
         "peak_device_bytes": torch.cuda.max_memory_allocated(device) if cuda else None,
         "least_device_bytes": _least_memory(trial, tokens),
     }
-
-
-def _form(device: str) -> str:
-    from ..pruning.solver import column_loop
-
-    return column_loop(torch.device(device))
 
 
 def _least_memory(trial: Trial, tokens: int) -> int:

@@ -13,7 +13,6 @@ from ..base.progress import Progress
 from ..data.calibration import TokenizedPairs, TokenPair, align
 from ..models.tensors import write_tensors
 from ..pruning.calibration_text import Text
-from ..serving.products24 import WORKING_SET
 from ..serving.shapes import Decoder
 
 POSITIONS = 2048
@@ -25,8 +24,7 @@ class Trial:
     """What is run: shapes, and how much text.
 
     pairs, texts, text_tokens: of the run that is timed. compared: the same three of the run whose
-    masks are compared with the CPU's, on two blocks. tokens: of the 2:4 products. working_set:
-    bytes of weights that a product goes through.
+    masks are compared with the CPU's, on two blocks.
     """
 
     decoder: Decoder
@@ -34,20 +32,13 @@ class Trial:
     texts: int
     text_tokens: int
     compared: tuple[int, int, int]
-    tokens: tuple[int, ...]
-    working_set: int
 
 
 TRIALS = {
     # The shape of a Llama of 1.2 billion parameters with tied embeddings; the paper's text.
-    "1b": Trial(
-        Decoder(2048, 8192, 16, 32, 8, 128256), 2106, 256, 512,
-        (64, 8, 512), (1, 16, 256, 4096), WORKING_SET,
-    ),
-    "tiny": Trial(
-        Decoder(64, 128, 3, 4, 2, 256), 12, 3, 20, (8, 2, 16), (1, 16, 32), 1 << 16
-    ),
-}  # fmt: skip
+    "1b": Trial(Decoder(2048, 8192, 16, 32, 8, 128256), 2106, 256, 512, (64, 8, 512)),
+    "tiny": Trial(Decoder(64, 128, 3, 4, 2, 256), 12, 3, 20, (8, 2, 16)),
+}
 
 
 def write_model(

@@ -22,7 +22,7 @@ from ..models.architecture import (
     stored_name,
     unload,
 )
-from ..models.experts import Experts, Slot, experts_of, unpack_experts
+from ..models.experts import Slot, unpack_experts
 from ..models.loading import all_finite, check_model_folder
 from ..models.tensors import Entry, Stack, read_folder, read_header, read_rows, read_tensor
 from .masks import REGIMES, Regime
@@ -49,6 +49,14 @@ def assembled(
         name: found[None] if None in found else Stack([found[k] for k in range(len(found))])
         for name, found in parts.items()
     }
+
+
+def _check_shape(full: str, entry: Entry, wanted: Tensor) -> None:
+    if entry.shape != tuple(wanted.shape):
+        raise UserError(
+            f"{full} is stored with shape {entry.shape}, but config.json asks for "
+            f"{tuple(wanted.shape)}; the weights belong to another config.json"
+        )
 
 
 class BaseModel:
@@ -94,10 +102,6 @@ class BaseModel:
         """Return the name of the stored tensor that a parameter is, or is a part of."""
         return self.slot(name).stored
 
-    def experts(self, index: int) -> dict[str, Experts]:
-        """Return a block's layers of experts by their names within it."""
-        return experts_of(self.blocks[index])
-
     def linears(self) -> dict[str, nn.Module]:
         """Return all linear layers to be pruned by their full names, in order."""
         return {
@@ -121,11 +125,7 @@ class BaseModel:
                     "prune the unquantised checkpoint"
                 )
             weight: Any = linear.weight
-            if entry.shape != tuple(weight.shape):
-                raise UserError(
-                    f"{full} is stored with shape {entry.shape}, but config.json asks for "
-                    f"{tuple(weight.shape)}; the weights belong to another config.json"
-                )
+            _check_shape(full, entry, weight)
             columns = rows_of(linear, weight).shape[1]
             if regime.structured and columns % regime.of:
                 raise UserError(
@@ -205,11 +205,7 @@ class BaseModel:
             ):
                 continue
             entry = self.entry(full, entries)
-            if entry.shape != tuple(buffer.shape):
-                raise UserError(
-                    f"{full} is stored with shape {entry.shape}, but config.json asks for "
-                    f"{tuple(buffer.shape)}; the weights belong to another config.json"
-                )
+            _check_shape(full, entry, buffer)
             place._buffers[leaf] = self._convert(read_tensor(entry))
 
     def set_weight(self, index: int, name: str, weight: Tensor) -> None:

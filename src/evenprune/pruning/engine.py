@@ -8,7 +8,7 @@ bytes.
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from ..base.marks import PRUNED
 from ..base.outputs import check_folder
 from ..base.progress import format_seconds
 from ..models.architecture import find_linears, max_positions, rows_of, unsupported_named
+from ..models.experts import experts_of
 from ..models.identity import MANIFEST
 from ..models.loading import release_memory, tame_heap
 from ..models.tensors import Entry, Stack, write_tensors
@@ -44,7 +45,6 @@ from .probe import Probe, check_rows, probe_blocks
 from .provenance import Stopwatch
 from .shared_prefix import shared_prefix_objection
 from .sums import BlockSums
-from .target import Report
 from .workspace import Workspace, check_work, workspace
 
 # What can be done about a model that cannot be taken apart, and about one whose blocks cannot be
@@ -77,7 +77,7 @@ def prune_model(
         base = BaseModel(folder, regime_of(options.regime), device)
     method = find(options.method)
     method.check(options, list(base.linears()))
-    if not method.experts and any(base.experts(index) for index in range(len(base.blocks))):
+    if not method.experts and any(map(experts_of, base.blocks)):
         raise UserError(
             f"{options.method} does not know the experts of a mixture-of-experts model; choose "
             "another method, such as debias-sparsegpt"
@@ -165,8 +165,11 @@ class PruningRun:
             began = time.monotonic()
             release_memory()  # of the blocks before
             if index < done - 1:
-                if calibration:
-                    self._replay_block(index, calibration)
+                if calibration:  # an earlier process has pruned it
+                    self.base.load_block(index, self.shard_file(index + 1))
+                    name = self.base.block_name(index)
+                    advance(self.base.blocks[index], index, name, calibration)
+                    self.base.unload_block(index)
                 continue
             record = self._prune_block(index, calibration)
             record["seconds"] = time.monotonic() - began
@@ -174,12 +177,6 @@ class PruningRun:
             records[index + 1] = record
             self.place.finish(self.shard_file(index + 1).name, record)
             self._report(index, count, record, start, index + 2 - done)
-
-    def _replay_block(self, index: int, calibration: Batches) -> None:
-        """Run the calibration text through a block that an earlier process has pruned."""
-        self.base.load_block(index, self.shard_file(index + 1))
-        advance(self.base.blocks[index], index, self.base.block_name(index), calibration)
-        self.base.unload_block(index)
 
     def _report(self, index: int, count: int, record: dict, start: float, made: int) -> None:
         layers = record["layers"]
@@ -229,9 +226,9 @@ class PruningRun:
 
         Expects the first block loaded, and the base model outside its blocks.
         """
-        if self.text.pairs is None:
+        pairs = self.text.kept
+        if not pairs:
             return []
-        pairs = self.text.pairs.pairs
         self.packing = self.options.packing
         if self.packing == "shared-prefix":
             assert self.probe is not None
@@ -254,15 +251,18 @@ class PruningRun:
             weights = base.load_block(index)
         linears = find_linears(block)
         reports: dict[str, dict[str, Any]] = {}
-        solved: list[list[str]] = []
         for groups in self._passes(index, calibration):
             with self.watch("forward"):
                 sums_of_pass = self.sums.take(index, calibration, groups)
             for group, sums, facts in sums_of_pass:
-                matrices = [rows_of(linears[one], weights[one]) for one in group]
-                solved.append(group)
-                with self.watch("solve", group[0]):
-                    results = self._prune_group([f"{name}.{one}" for one in group], matrices, sums)
+                with self.watch("solve"):
+                    results = self.method.prune(
+                        [rows_of(linears[one], weights[one]).to(base.device) for one in group],
+                        sums,
+                        self.regime,
+                        self.options,
+                        [f"{name}.{one}" for one in group],
+                    )
                 for one, (pruned, report) in zip(group, results, strict=True):
                     weights[one] = rows_of(linears[one], pruned).contiguous()
                     base.set_weight(index, one, weights[one])
@@ -271,11 +271,7 @@ class PruningRun:
             with self.watch("forward"):
                 advance(block, index, name, calibration)
         with self.watch("write"):
-            record = self._write_block(index, weights, reports)
-        seconds = self.watch.parts()
-        return record | {
-            "solved": [{"modules": group, "seconds": seconds[group[0]]} for group in solved]
-        }
+            return self._write_block(index, weights, reports)
 
     def _passes(self, index: int, calibration: Batches | None) -> list[list[list[str]]]:
         """Return the input groups of a block, split into the passes that take their statistics.
@@ -296,13 +292,6 @@ class PruningRun:
             check_rows(block, index, self.probe)
         groups = self.groups[names]
         return [groups] if self.options.sequential == "block" else [[group] for group in groups]
-
-    def _prune_group(
-        self, names: list[str], matrices: list[Tensor], sums: Sequence[Tensor]
-    ) -> list[tuple[Tensor, Report]]:
-        """Prune the matrices (n, d) of one input group on the device, where the results stay."""
-        matrices = [matrix.to(self.base.device) for matrix in matrices]
-        return self.method.prune(matrices, sums, self.regime, self.options, names)
 
     def _write_block(
         self, index: int, weights: dict[str, Tensor], reports: dict[str, dict[str, Any]]

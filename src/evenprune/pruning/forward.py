@@ -90,7 +90,7 @@ def record_calls(
     model: PreTrainedModel, blocks: nn.ModuleList, part: PackedPart, device: str, tape: Tape
 ) -> list[Call]:
     """Return the calls of the blocks up to ``tape.last`` in one forward pass of the model."""
-    with replaced(blocks, tape):
+    with replaced(blocks, tape.take):
         try:
             model.base_model(**_arguments(model, part, device))
         except Stop:

@@ -15,26 +15,18 @@ from .standin import Form, replaced
 ELEMENTS = 1 << 24  # of the logits of one call: 64 MiB in float32
 
 
-class _Delivery:
-    """In the place of all blocks: the last one hands on the given hidden states."""
-
-    def __init__(self, form: Form, last: int, hidden: Tensor) -> None:
-        self.form = form
-        self.last = last
-        self.hidden = hidden
-
-    def take(self, index: int, args: tuple, kwargs: dict) -> Any:
-        """Return what the model gets for the call of block ``index``."""
-        if index == self.last:
-            return self.form.fill(self.hidden)
-        return self.form.fill(args[0] if args else kwargs["hidden_states"])
-
-
 def logits_of(
     model: PreTrainedModel, blocks: nn.ModuleList, hidden: Tensor, ids: Tensor, form: Form
 ) -> Tensor:
     """Return the logits (r, l, v) for the last block's output ``hidden`` (r, l, h) of ``ids``."""
-    with replaced(blocks, _Delivery(form, len(blocks) - 1, hidden)):
+    last = len(blocks) - 1
+
+    def take(index: int, args: tuple, kwargs: dict) -> Any:
+        if index == last:
+            return form.fill(hidden)
+        return form.fill(args[0] if args else kwargs["hidden_states"])
+
+    with replaced(blocks, take):
         return model(input_ids=ids, use_cache=False).logits
 
 

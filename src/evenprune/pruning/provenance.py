@@ -24,10 +24,8 @@ class Stopwatch:
 
     def __init__(self, device: str) -> None:
         self.device = torch.device(device)
-        self.marks: list[tuple[str | None, str, Any]] = []
-        self.open: list[tuple[str | None, str]] = [(None, "")]
-        self.seconds: dict[str, float] = {}
-        self.of_parts: dict[str, float] = {}
+        self.marks: list[tuple[str | None, Any]] = []
+        self.open: list[str | None] = [None]
 
     def _mark(self) -> None:
         """Note that what runs from now on belongs to the phase that was opened last, or none."""
@@ -35,12 +33,12 @@ class Stopwatch:
         if self.device.type == "cuda":
             mark = torch.cuda.Event(enable_timing=True)
             mark.record(torch.cuda.current_stream(self.device))
-        self.marks.append((*self.open[-1], mark))
+        self.marks.append((self.open[-1], mark))
 
     @contextlib.contextmanager
-    def __call__(self, phase: str, part: str = "") -> Iterator[None]:
-        """Time what is done inside, without the phases inside it; ``part`` names a part of it."""
-        self.open.append((phase, part))
+    def __call__(self, phase: str) -> Iterator[None]:
+        """Time what is done inside, without the phases inside it."""
+        self.open.append(phase)
         self._mark()
         try:
             yield
@@ -48,31 +46,18 @@ class Stopwatch:
             self.open.pop()
             self._mark()
 
-    def _read(self) -> None:
-        """Add up what lies between the marks; waits for a GPU to reach the last one."""
+    def take(self) -> dict[str, float]:
+        """Return the seconds of each phase since the last call; waits for a GPU."""
         cuda = self.device.type == "cuda"
         if cuda and len(self.marks) > 1:
-            self.marks[-1][-1].synchronize()
-        for (phase, part, start), (*_, end) in pairwise(self.marks):
+            self.marks[-1][1].synchronize()
+        seconds: dict[str, float] = {}
+        for (phase, start), (_, end) in pairwise(self.marks):
             if phase is not None:
                 spent = start.elapsed_time(end) / 1000 if cuda else end - start
-                self.seconds[phase] = self.seconds.get(phase, 0.0) + spent
-                self.of_parts[part] = self.of_parts.get(part, 0.0) + spent
+                seconds[phase] = seconds.get(phase, 0.0) + spent
         del self.marks[:-1]
-
-    def parts(self) -> dict[str, float]:
-        """Return the seconds of each part since the last call."""
-        self._read()
-        seconds = {part: round(value, 4) for part, value in self.of_parts.items() if part}
-        self.of_parts = {}
-        return seconds
-
-    def take(self) -> dict[str, float]:
-        """Return the seconds of each phase since the last call."""
-        self._read()
-        seconds = {phase: round(value, 4) for phase, value in self.seconds.items()}
-        self.seconds = {}
-        return seconds
+        return {phase: round(value, 4) for phase, value in seconds.items()}
 
 
 def provenance(device: str, records: list[dict], seconds: float) -> dict[str, Any]:
@@ -88,11 +73,7 @@ def provenance(device: str, records: list[dict], seconds: float) -> dict[str, An
         "cpus": os.cpu_count(),
         "seconds": round(seconds, 3),
         "blocks": [
-            {
-                "seconds": round(record["seconds"], 3),
-                "phases": record["phases"],
-                "solved": record["solved"],
-            }
+            {"seconds": round(record["seconds"], 3), "phases": record["phases"]}
             for record in records[1:]
         ],
         "versions": {

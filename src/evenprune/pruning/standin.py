@@ -9,12 +9,15 @@ states altered between blocks, blocks called twice or in another order.
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..base.errors import Unsupported
+
+# Number of a block, arguments of its call -> what the model gets for it.
+Take = Callable[[int, tuple, dict], Any]
 
 
 class Stop(Exception):
@@ -156,21 +159,14 @@ class Tape:
         return self.form.fill(self.sent)
 
 
-class Player(Protocol):
-    """What a stand-in asks in the place of its block."""
-
-    def take(self, index: int, args: tuple, kwargs: dict) -> Any:
-        """Return what the model gets for the call of block ``index``."""
-
-
 class StandIn(nn.Module):
     """Takes the place of one decoder block; everything but the call is the block's own."""
 
-    def __init__(self, block: nn.Module, index: int, tape: Player) -> None:
+    def __init__(self, block: nn.Module, index: int, take: Take) -> None:
         super().__init__()
         self.__dict__["block"] = block  # not a submodule: its parameters stay where they are
         self.index = index
-        self.tape = tape
+        self.take = take
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -180,15 +176,15 @@ class StandIn(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Note the call; return the hidden states in the block's form."""
-        return self.tape.take(self.index, args, kwargs)
+        return self.take(self.index, args, kwargs)
 
 
 @contextlib.contextmanager
-def replaced(blocks: nn.ModuleList, player: Player) -> Iterator[None]:
-    """Have stand-ins take the places of all blocks."""
+def replaced(blocks: nn.ModuleList, take: Take) -> Iterator[None]:
+    """Have stand-ins take the places of all blocks; ``take`` is asked for what they return."""
     originals = list(blocks)
     for index, block in enumerate(originals):
-        blocks[index] = StandIn(block, index, player)
+        blocks[index] = StandIn(block, index, take)
     try:
         yield
     finally:

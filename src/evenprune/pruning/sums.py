@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ..base.errors import UserError
+from ..models.experts import experts_of
 from .base_model import BaseModel
 from .calibration_text import Text
 from .forward import Batches, Stream, check_finite, collect
@@ -52,7 +53,7 @@ class BlockSums:
             if group[0] not in routed:
                 yield group, statistics.pop(group[0], ()), None
         for name, batches in routed.items():
-            experts = self.base.experts(index)[name]
+            experts = experts_of(self.base.blocks[index])[name]
             of_experts = ExpertSums(
                 name, experts, batches, self.method, self.options, self.base.device
             ).groups()
@@ -71,7 +72,7 @@ class BlockSums:
         Of a layer of experts what comes to it is returned.
         """
         block, name = self.base.blocks[index], self.base.block_name(index)
-        experts = self.base.experts(index)
+        experts = experts_of(block)
         kinds = {
             group[0]: self.method.statistics(self.options, group)
             for group in groups
@@ -105,8 +106,7 @@ class BlockSums:
             if not all(torch.isfinite(diagonal).all() for diagonal in diagonals):
                 collect(block, index, calibration, leaders, locate)
                 value, item = largest[leader]
-                pairs = self.text.pairs.pairs if self.text.pairs else []
-                weights = self.method.pair_weights(self.options, len(pairs))
+                weights = self.method.pair_weights(self.options, len(self.text.kept))
                 heavy = max(weights, default=0.0)
                 raise UserError(
                     f"the sums of squares of the input of {name}.{leader} overflow float32: up to "

@@ -3,7 +3,6 @@
 import gc
 import importlib.metadata
 import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -287,22 +286,15 @@ def load_backend(
     seed: int,
     gpus: int = 1,
     engines: int = 1,
-) -> tuple[Backend, float]:
-    """Load a checkpoint into the chosen backend; return it and the seconds it took.
-
-    ``engines``: how many are to be in memory at once.
-    """
-    start = time.perf_counter()
-    loaded: Backend
+) -> Backend:
+    """Load a checkpoint into the chosen backend; ``engines`` are to be in memory at once."""
     if choose(backend) == "vllm":
-        loaded = VllmBackend(folder, device, dtype, max_batch, max_tokens, seed, gpus, engines)
-    else:
-        loaded = TransformersBackend(folder, device, dtype, gpus)
-    return loaded, time.perf_counter() - start
+        return VllmBackend(folder, device, dtype, max_batch, max_tokens, seed, gpus, engines)
+    return TransformersBackend(folder, device, dtype, gpus)
 
 
 def system(device: str) -> dict[str, Any]:
-    """Return what the measurement ran on: device name, threads, torch, CUDA and driver versions."""
+    """Return what the measurement ran on: device name, threads, torch and CUDA versions."""
     import platform
 
     import torch
@@ -313,13 +305,10 @@ def system(device: str) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "cuda": None,
-        "driver": None,
+        "cuda": torch.version.cuda if device == "cuda" else None,
     }
     if device == "cuda":
         found["device_name"] = torch.cuda.get_device_name()
-        found["cuda"] = torch.version.cuda
-        found["driver"] = _driver()
     return found
 
 
@@ -333,14 +322,3 @@ def _cpu_name() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
-
-
-def _driver() -> str | None:
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-        return pynvml.nvmlSystemGetDriverVersion()
-    except Exception:
-        # Only a description is lost; NVML raises its own types that need the library to name.
-        return None

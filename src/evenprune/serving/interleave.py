@@ -6,44 +6,35 @@ alike. A ratio of two checkpoints within one round is free of the speed that the
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from .measure import Meter, Prompts, Workload, measure_once, warm_up
+from .backends import Backend
+from .energy import EnergyMeter
+from .measure import Prompts, Workload, measure_once, warm_up
 
 Record = dict[str, Any]
-
-
-class Engine(Protocol):
-    """What generates: a loaded checkpoint (``backends.Backend``)."""
-
-    def generate(self, prompts: Prompts, new_tokens: int) -> Any:
-        """Generate ``new_tokens`` tokens for each prompt; return when they are done."""
-
-    def describe(self) -> dict[str, Any]:
-        """Return what computes, for the output."""
-
-    def close(self) -> None:
-        """Give the memory back."""
 
 
 class Engines:
     """The checkpoints that are loaded: all of them together, or one at a time in turn."""
 
-    def __init__(self, load: Callable[[str], tuple[Engine, float]], together: bool) -> None:
+    def __init__(self, load: Callable[[str], Backend], together: bool) -> None:
         self.together = together
         self.descriptions: dict[str, dict[str, Any]] = {}
         self.load_seconds: dict[str, list[float]] = {}
         self._load = load
-        self._loaded: dict[str, Engine] = {}
+        self._loaded: dict[str, Backend] = {}
 
-    def get(self, name: str) -> Engine:
+    def get(self, name: str) -> Backend:
         """Return a checkpoint's engine, loaded; where they take turns, another is closed first."""
         if name not in self._loaded:
             if not self.together:
                 self.close()
-            self._loaded[name], seconds = self._load(name)
-            self.load_seconds.setdefault(name, []).append(seconds)
+            start = time.perf_counter()
+            self._loaded[name] = self._load(name)
+            self.load_seconds.setdefault(name, []).append(time.perf_counter() - start)
             self.descriptions[name] = self._loaded[name].describe()
         return self._loaded[name]
 
@@ -79,26 +70,26 @@ def slots(order: Sequence[str], sizes: Sequence[int], together: bool) -> list[tu
 
 def measure_rounds(
     engines: Engines,
-    meter: Meter,
+    meter: EnergyMeter,
     prompts: Prompts,
     sizes: Sequence[int],
-    wanted: Mapping[int, Sequence[str]],
+    wanted: Sequence[Sequence[str]],
     workload: Workload,
     idle_watts: float | None,
-    finished: Callable[[int, list[Record]], None],
     step: Callable[[], None] = lambda: None,
-) -> None:
-    """Measure rounds; hand each, by its number, to ``finished`` when it is whole.
+) -> list[Record]:
+    """Measure rounds; return a record for each measurement.
 
-    ``wanted`` is round number -> order of its checkpoints (see ``orders``). A record is that of
-    ``measure_once`` with ``round``, ``place`` (from 0, within the round), ``checkpoint`` and
+    ``wanted`` has the order of the checkpoints in each round (see ``orders``). A record is that of
+    ``measure_once`` with ``round`` (from 1), ``place`` (from 0 in the round), ``checkpoint`` and
     ``batch``. A checkpoint runs unmeasured after it was loaded; how many calls fill a region is
     settled when it is loaded first. ``step`` is called after each measurement.
     """
     calls: dict[tuple[str, int], tuple[int, int]] = {}
-    warm: dict[str, Engine] = {}
+    warm: dict[str, Backend] = {}
+    records: list[Record] = []
 
-    def ready(name: str) -> Engine:
+    def ready(name: str) -> Backend:
         engine = engines.get(name)
         if warm.get(name) is not engine:
             if not engines.together:
@@ -110,10 +101,9 @@ def measure_rounds(
         return engine
 
     if engines.together:
-        for name in dict.fromkeys(name for order in wanted.values() for name in order):
+        for name in wanted[0]:
             ready(name)
-    for number, order in wanted.items():
-        records = []
+    for number, order in enumerate(wanted, 1):
         for place, (name, size) in enumerate(slots(order, sizes, engines.together)):
             engine = ready(name)
             measured = measure_once(
@@ -122,4 +112,4 @@ def measure_rounds(
             about = {"round": number, "place": place, "checkpoint": name, "batch": size}
             records.append(about | measured)
             step()
-        finished(number, records)
+    return records

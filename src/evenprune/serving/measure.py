@@ -3,12 +3,12 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from ..base.errors import UserError
-from .energy import Reading
+from .energy import EnergyMeter, Reading
 from .formulas import decode_rate, kg_per_mtok, kwh_per_mtok
 
 Metric = dict[str, Any]
@@ -16,15 +16,6 @@ Prompts = Sequence[Sequence[int]]
 Generate = Callable[[Prompts, int], Any]
 # How often a batch is measured at most when other work on the machine spoils the timings.
 ATTEMPTS = 3
-
-
-class Meter(Protocol):
-    """What reads time and energy, as ``energy.EnergyMeter``."""
-
-    device: str
-
-    def measure(self, region: Callable[[], Any]) -> Reading:
-        """Run ``region`` once and return its reading."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +110,7 @@ def figures(
 
 
 def _repeat(
-    generate: Generate, meter: Meter, prompts: Prompts, tokens: int, calls: int
+    generate: Generate, meter: EnergyMeter, prompts: Prompts, tokens: int, calls: int
 ) -> tuple[Reading, int]:
     """Return the reading of ``calls`` generations of ``tokens`` tokens, and ``calls``."""
 
@@ -131,7 +122,7 @@ def _repeat(
 
 
 def warm_up(
-    generate: Generate, meter: Meter, prompts: Prompts, workload: Workload
+    generate: Generate, meter: EnergyMeter, prompts: Prompts, workload: Workload
 ) -> tuple[int, int]:
     """Run a batch unmeasured; return the calls of a prefill and of a generation that fill a region.
 
@@ -147,7 +138,7 @@ def warm_up(
 
 def measure_once(
     generate: Generate,
-    meter: Meter,
+    meter: EnergyMeter,
     prompts: Prompts,
     workload: Workload,
     calls: tuple[int, int],

@@ -1,7 +1,6 @@
 """Whether all checkpoints of a measurement fit into memory at once."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 # Of an engine beside its weights: what it computes with, as a share of them, and its cache.
@@ -9,21 +8,6 @@ SHARE = 1.25
 CACHE = 2**30
 # Of the memory that is free, what engines may take.
 USABLE = 0.9
-
-
-@dataclass(frozen=True)
-class Decision:
-    """Whether engines are loaded together, and why; no bytes where none were compared."""
-
-    together: bool
-    why: str
-    needed_bytes: int | None = None
-    free_bytes: int | None = None
-
-    @property
-    def how(self) -> str:
-        """The decision in words."""
-        return "together" if self.together else "in turn"
 
 
 def needed_bytes(folders: Sequence[Path]) -> int:
@@ -80,17 +64,16 @@ def _limits(
     return found
 
 
-def decide(asked: str, folders: Sequence[Path], device: str, gpus: int = 1) -> Decision:
-    """Return whether the checkpoints in ``folders`` are loaded together.
+def decide(asked: str, folders: Sequence[Path], device: str, gpus: int = 1) -> tuple[bool, str]:
+    """Return whether the checkpoints in ``folders`` are loaded together, and why.
 
     ``asked``: ``together``, ``in-turn``, or ``auto``, which compares what they need with what is
     free.
     """
     if len(folders) == 1:
-        return Decision(True, "one checkpoint")
+        return True, "one checkpoint"
     if asked != "auto":
-        return Decision(asked == "together", "asked for")
+        return asked == "together", "asked for"
     needed, free = needed_bytes(folders), free_bytes(device, gpus)
-    fits = needed <= USABLE * free
-    gigabytes = f"about {needed / 1e9:.1f} GB wanted, {free / 1e9:.1f} GB free"
-    return Decision(fits, gigabytes, needed, free)
+    why = f"about {needed / 1e9:.1f} GB wanted, {free / 1e9:.1f} GB free"
+    return needed <= USABLE * free, why

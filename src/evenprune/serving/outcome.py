@@ -4,31 +4,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..models.identity import Identity
-from .backends import DENSE
 from .energy import Reading
 from .interleave import Record
 from .measure import Metric, summarize
 from .roofline import bounds
-from .rounds import Round
 
 
-def add_bounds(metrics: dict[str, Any], limits: dict[str, float], kernel: str) -> None:
-    """Add the decode bounds of dense and 2:4 weights and the share of the own one reached."""
-    own = limits["dense_bound" if kernel == DENSE else "2of4_bound"]
+def add_bounds(metrics: dict[str, Any], limits: dict[str, float]) -> None:
+    """Add the decode bounds of dense and 2:4 weights."""
     metrics["bound_decode_tok_per_s"] = summarize([limits["dense_bound"]])
     metrics["bound_2of4_decode_tok_per_s"] = summarize([limits["2of4_bound"]])
-    metrics["share_of_bound"] = summarize([metrics["decode_tok_per_s"]["value"] / own])
 
 
 def summaries(records: Sequence[Record]) -> dict[str, Metric]:
     """Return the statistics over rounds of one checkpoint's figures at one batch size."""
     rows = [record["figures"] for record in records]
-    # Idle power may have been read in some of the sessions only.
-    return {
-        name: summarize([row[name] for row in rows])
-        for name in rows[0]
-        if all(name in row for row in rows)
-    }
+    return {name: summarize([row[name] for row in rows]) for name in rows[0]}
 
 
 def energy_of(
@@ -63,33 +54,23 @@ def dense_name(models: Mapping[str, Identity]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def sessions(done: Sequence[Round]) -> list[dict[str, Any]]:
-    """Return the processes that measured, each with its host, its start and its rounds."""
-    found: dict[tuple[str, str], list[int]] = {}
-    for one in done:
-        found.setdefault((one["host"], one["started"]), []).append(one["round"])
-    return [
-        {"host": host, "started": started, "rounds": numbers}
-        for (host, started), numbers in found.items()
-    ]
-
-
 def checkpoint_part(
-    name: str,
     model: Identity,
-    done: Sequence[Round],
+    records: Sequence[Record],
+    described: Mapping[str, Any],
+    energy: Mapping[str, Any],
     sizes: Sequence[int],
     device: str,
     limits: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return what the output says of one checkpoint: digests, figures, kernel and energy."""
-    records = [one for found in done for one in found["records"] if one["checkpoint"] == name]
-    last = done[-1]
-    described = last["backends"][name]
+    """Return what the output says of one checkpoint: digests, figures, kernel and energy.
+
+    records: its own; described: of its engine; energy: ``idle_watts`` and the tracker's version.
+    """
     categories = {}
     for size in sizes:
         found = summaries([one for one in records if one["batch"] == size])
-        add_bounds(found, bounds(limits, size), described["kernel"])
+        add_bounds(found, bounds(limits, size))
         categories[f"batch {size}"] = found
     return {
         **model.as_dict(),
@@ -97,5 +78,5 @@ def checkpoint_part(
         "metrics": categories[f"batch {sizes[0]}"],
         "categories": categories,
         "backend": described,
-        "energy": energy_of(records[-1], device, last["idle_watts"], last["tracker"]),
+        "energy": energy_of(records[-1], device, **energy),
     }

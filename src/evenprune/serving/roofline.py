@@ -24,11 +24,6 @@ class Weights:
     linear: int
     other: int
 
-    @property
-    def count(self) -> int:
-        """All weights used in a step."""
-        return self.linear + self.other
-
     def bytes(self, bits: int, sparse: bool = False) -> int:
         """Return the bytes read in a step with weights of ``bits`` bits, dense or 2:4."""
         linear = sparse24_bytes(self.linear, bits) if sparse else self.linear * bits // 8

@@ -1,14 +1,11 @@
 """Load an exported 2:4 checkpoint into a transformers model.
 
 On CUDA the linear layers become torch's semi-structured sparse tensors, whose products run on
-cuSPARSELt or CUTLASS, and for few tokens a Triton kernel takes over in each shape where it
-measures faster; elsewhere, and where a layer's shape or dtype has no such kernel, the
+cuSPARSELt or CUTLASS; elsewhere, and where a layer's shape or dtype has no such kernel, the
 dense weights are restored bit for bit and a log line says so. `load_sparse24(dir).compile()`
 is torch's own compilation of the loaded model.
 """
 
-import functools
-import importlib.util
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +18,6 @@ from ..base.files import read_json
 from ..models.architecture import find_blocks, find_linears, load_skeleton
 from ..models.loading import check_finite_weights, library_errors, pick_device
 from ..models.tensors import read_header, read_tensor
-from .device import best_time
 from .export_sparse24 import FORMAT, INDEX, metadata_name
 from .sparse24 import decompress
 
@@ -125,36 +121,13 @@ def to_semi_structured(weight: Tensor) -> tuple[Tensor | None, str]:
         return None, str(error).splitlines()[0]
 
 
-def _decode_layer() -> "type[torch.nn.Module] | None":
-    """Return the layer with the Triton kernel, None where Triton is not installed."""
-    if importlib.util.find_spec("triton") is None:
-        return None
-    from .kernel24 import DecodeLinear
-
-    return DecodeLinear
-
-
-def is_faster(
-    candidate: torch.nn.Module, other: torch.nn.Module, width: int, dtype: torch.dtype
-) -> bool:
-    """Tell by measurement on the current CUDA device which layer is quicker for one token."""
-    x = torch.ones(1, width, dtype=dtype, device="cuda")
-    with torch.inference_mode():
-        times = [best_time(functools.partial(run, x), "cuda", 0.05) for run in (candidate, other)]
-    return times[0] < times[1]
-
-
 def sparsify(model: "PreTrainedModel") -> str:
     """Turn the block linears of a model on CUDA into semi-structured tensors, in place.
 
     Returns the name of the kernel, "dense kernel" where no layer could be turned. Layers
     without such a kernel stay dense; one log line counts them and gives the first reason.
     """
-    linears = [
-        (block.get_submodule(name.rpartition(".")[0]), name.rpartition(".")[2], linear)
-        for block in find_blocks(model)[1]
-        for name, linear in find_linears(block).items()
-    ]
+    linears = [one for block in find_blocks(model)[1] for one in find_linears(block).values()]
     if model.device.type != "cuda":
         log.warning(
             "2:4 kernels need CUDA: %d linear layers run on dense kernels on %s",
@@ -163,28 +136,16 @@ def sparsify(model: "PreTrainedModel") -> str:
         return "dense kernel"
     kinds: set[str] = set()
     reasons: list[str] = []
-    decode = _decode_layer()
-    faster: dict[tuple, bool] = {}
-    for parent, leaf, linear in linears:
+    for linear in linears:
         if not isinstance(linear, torch.nn.Linear):
             reasons.append(f"{type(linear).__name__} has no 2:4 product")
             continue
-        dense = linear.weight.detach()
-        sparse, reason = to_semi_structured(dense)
+        sparse, reason = to_semi_structured(linear.weight.detach())
         if sparse is None:
             reasons.append(reason)
             continue
         linear.weight = torch.nn.Parameter(sparse, requires_grad=False)
         kinds.add(type(sparse).__name__)
-        if decode is None:
-            continue
-        candidate = decode(dense, linear)
-        shape = (*dense.shape, dense.dtype)
-        if shape not in faster:
-            faster[shape] = is_faster(candidate, linear, dense.shape[1], dense.dtype)
-        if faster[shape]:
-            setattr(parent, leaf, candidate)
-            kinds.add("Triton for few tokens")
     if reasons:
         log.warning(
             "%d of %d linear layers run on dense kernels: %s",
