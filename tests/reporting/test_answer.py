@@ -44,14 +44,14 @@ def test_without_the_claims_the_document_begins_with_the_same_words(run):
     tables = [name for name in sheet.config.tables if name != "claims"]
     sheet = replace(sheet, config=sheet.config.model_copy(update={"tables": tables}))
     whole = Run(sheet, Results(run / "results.csv"), Significance(run / "significance.csv"))
-    head, *lines = bottom_line(whole, {})
+    head, *lines = bottom_line(whole)
     assert head[0] == "Bottom line"
     assert make_table(run, "answer") == 0
     table = (run / "tables/answer.md").read_text().replace("**", "")
     assert len(lines) > 3
     assert [name for name, _ in lines] == [one.name for one in answer.answers(whole)]
     for name, text in lines:
-        model, method, _ = name.split(", ")
+        model, method, *_ = name.split(", ")
         assert model == "World-Llama"
         assert f"| + {method} | {text} |" in table
 

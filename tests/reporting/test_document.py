@@ -18,7 +18,7 @@ from evenprune.cli import main
 from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.plan.shown import FIGURES, SHOWN, TABLES, drawn_by
 from evenprune.reporting import document as documents
-from evenprune.reporting.bottom_line import HEADS, bottom_line, read_world
+from evenprune.reporting.bottom_line import HEADS, bottom_line
 from evenprune.reporting.cell_path import find, parse
 from evenprune.reporting.cells import SIGNIFICANT
 from evenprune.reporting.claims import verdict
@@ -49,9 +49,6 @@ def root(repo, tmp_path_factory):
     assert collect(folder) == 0
     assert all(make_table(folder, table) == 0 for table in config.tables)
     assert all(make_figure(folder, figure) == 0 for figure in config.figures)
-    lines = ["model,items,item_id,category,planted,measured"]
-    lines += [f"world,unqover,{k},x,{k / 10},{k / 20}" for k in range(-9, 10)]
-    (folder / "world.csv").write_text("\n".join(lines) + "\n")
     assert make_page(folder) == 0
     return folder
 
@@ -63,8 +60,7 @@ def run(root):
 
 
 def options(root):
-    return [*document_options(root), "--tables", str(root / "tables"), "--world",
-            str(root / "world.csv")]  # fmt: skip
+    return [*document_options(root), "--tables", str(root / "tables")]
 
 
 def make_page(root):
@@ -72,7 +68,7 @@ def make_page(root):
 
 
 def content_of(root):
-    files = {name: root / f"{name}.csv" for name in ("results", "significance", "world")}
+    files = {name: root / f"{name}.csv" for name in ("results", "significance")}
     return read_document(Namespace(**files), read_run_sheet(root / "run_sheet.json"))
 
 
@@ -190,7 +186,7 @@ def test_an_entry_makes_a_table(run, root, monkeypatch):
 
 
 def test_the_document_names_what_was_run_and_how_to_rerun_a_cell(run):
-    found = documents.document(run, {})
+    found = documents.document(run)
     facts = dict(found.facts)
     assert facts["Models"] == "World-Llama."
     assert "Debias-SparseGPT" in facts["Methods"]
@@ -206,9 +202,7 @@ def test_the_document_names_what_was_run_and_how_to_rerun_a_cell(run):
 
 
 def test_the_bottom_line_counts_every_claim(run, root):
-    world = read_world(root / "world.csv")
-    assert world["world unqover"] == pytest.approx((19, 0.5, 1.0))
-    lines = bottom_line(run, world)
+    lines = bottom_line(run)
     found = verdict.findings(run.sheet, run.results, run.significance)
     head, text = lines[0]
     assert head == "Bottom line"
@@ -219,15 +213,7 @@ def test_the_bottom_line_counts_every_claim(run, root):
     for one in found:
         (head,) = [head for head, text in lines if one.claim.text.rstrip(".") in text]
         assert head == HEADS[one.verdict]
-    assert all(text.startswith("Claim") for _, text in lines[1:-1])
-    assert "World-Llama: UnQover 0.50 (r 1.00, n = 19)" in lines[-1][1]
-
-
-def test_a_world_of_another_form_is_one_sentence(root, tmp_path):
-    text = (root / "world.csv").read_text().replace(",0.1,", ",many,")
-    (tmp_path / "world.csv").write_text(text)
-    with pytest.raises(UserError, match="report-world"):
-        read_world(tmp_path / "world.csv")
+    assert all(text.startswith("Claim") for _, text in lines[1:])
 
 
 # Tables

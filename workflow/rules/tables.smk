@@ -8,7 +8,7 @@ report/paper.html, paper.pdf.
 SHEET, NUMBERS = "<results>/run_sheet.json", "<results>/results.csv"
 TESTS = "<results>/significance.csv"
 # What the page and the PDF are made of: the same files in other forms.
-DOCUMENT = [PATHS.table_files(), PATHS.figure_files(), PATHS.world_values]
+DOCUMENT = [PATHS.table_files(), PATHS.figure_files()]
 SHOWN = "--run-sheet {input.run_sheet:q} --results {input.results:q}"
 
 

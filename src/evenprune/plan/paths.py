@@ -231,11 +231,6 @@ class Paths:
         """The page of all tables, figures and items."""
         return f"{self.results}/report/paper.html"
 
-    @property
-    def world_values(self) -> list[str]:
-        """The values of the page of the invented world, where the run has that page."""
-        return [f"{self.results}/report/world.csv"] if self.world_files() else []
-
     def paper_files(self, possible: bool) -> list[str]:
         """Return the page, and the PDF where it is wanted; ``possible``: whether it can be made."""
         wanted = possible if self.config.pdf == "auto" else self.config.pdf
@@ -250,9 +245,8 @@ class Paths:
         """Return all that people look at, with what it is made of."""
         return [*self.pruned_files(), *self.evaluation_files(), *self.shown_files(True)]
 
-    def document(self) -> dict[str, str | list[str]]:
+    def document(self) -> dict[str, str]:
         """Return what the page and the PDF are made of, by the names of their flags."""
         files = {"run_sheet": "run_sheet.json", "results": "results.csv"}
         files |= {"significance": "significance.csv", "tables": "tables", "figures": "figures"}
-        found = {name: f"{self.results}/{path}" for name, path in files.items()}
-        return {**found, "world": self.world_values}
+        return {name: f"{self.results}/{path}" for name, path in files.items()}

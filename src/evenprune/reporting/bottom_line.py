@@ -1,21 +1,14 @@
 """The bottom line of a run: what held, what did not, what was not tested.
 
-Of a run with the table claims it lists the paper's claims, each after its verdict, and in an
-invented world what its dense models learned of what is planted. Of any other run it is what pruning
-did to each model.
+Of a run with the table claims it lists the paper's claims, each after its verdict. Of any other run
+it is what pruning did to each model.
 """
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
-import pandas as pd
-from scipy.stats import linregress
-
-from ..base.reading import expected_form, iter_csv
 from .claims import verdict
 from .claims.verdict import Finding
 from .fields import Run
-from .labels import TASK_LABELS, model_label
 from .tables import answer
 
 # Verdicts in the order of the page, with their heads.
@@ -28,25 +21,6 @@ HEADS = {
 }
 
 
-def read_world(path: Path) -> dict[str, tuple[int, float, float]]:
-    """Return "model on task" -> (items, slope, correlation) of measured on planted log-odds.
-
-    ``path`` is the world.csv of ``report-world``. Raises UserError where it has another form.
-    """
-    remedy = "run report-world again"
-    names = ("model", "items", "planted", "measured")
-    lines = {}
-    with expected_form("planted and measured log-odds", path, remedy):
-        rows = [row for _, row in iter_csv(path, names, what="a page of the world", remedy=remedy)]
-        frame = pd.DataFrame(rows, columns=list(names))
-        frame = frame.astype({"planted": float, "measured": float})
-    for (model, task), pairs in frame.groupby(["model", "items"], sort=False):
-        if pairs["planted"].nunique() > 1 and pairs["measured"].nunique() > 1:
-            line = linregress(pairs["planted"], pairs["measured"])
-            lines[f"{model} {task}"] = (len(pairs), float(line.slope), float(line.rvalue))
-    return lines
-
-
 def counted(found: Sequence[Finding]) -> str:
     """Return how many claims have which verdict, in words."""
     numbers = {name: sum(one.verdict == name for one in found) for name in HEADS}
@@ -54,7 +28,7 @@ def counted(found: Sequence[Finding]) -> str:
     return f"Of {len(found)} claims of the paper, {', '.join(words)}."
 
 
-def bottom_line(run: Run, world: Mapping[str, tuple[int, float, float]]) -> list[tuple[str, str]]:
+def bottom_line(run: Run) -> list[tuple[str, str]]:
     """Return the bottom line as (head, text), one a verdict that occurs."""
     sheet = run.sheet
     if "claims" not in sheet.config.tables:
@@ -62,15 +36,14 @@ def bottom_line(run: Run, world: Mapping[str, tuple[int, float, float]]) -> list
         lines = [("Bottom line", "Each pruned model against its dense one, on the same items.")]
         return lines + [(one.name, " ".join(one.sentences)) for one in answer.answers(run)]
     found = verdict.findings(sheet, run.results, run.significance)
-    invented = sheet.config.source == "world"
-    where = (
-        f"All numbers were measured in a small invented world (seed {sheet.config.world.seed}) "
-        "with models trained for it. They test the methods where the planted bias is known and "
-        "are not the numbers of the paper."
-        if invented
-        else "All numbers were measured by this workflow. Where the paper prints a counterpart, "
-        "the table beneath has it next to ours."
-    )
+    where = "Where the paper prints a number too, the table has it next to ours."
+    if sheet.config.source == "world":
+        where = (
+            f"All numbers were measured in a small invented world (seed {sheet.config.world.seed}) "
+            "with models trained for it. They test the methods where the planted bias is known and "
+            "are not the numbers of the paper. report/world.html shows what the dense models "
+            "learned; snakemake controls compares with negative controls."
+        )
     lines = [("Bottom line", f"{counted(found)} {where}")]
     for name, head in HEADS.items():
         mine = [one for one in found if one.verdict == name]
@@ -81,8 +54,6 @@ def bottom_line(run: Run, world: Mapping[str, tuple[int, float, float]]) -> list
         for one in mine:
             reason = f" ({one.reason})" if one.reason else ""
             lines.append((head, f"Claim: {one.claim.text}{reason}"))
-    if invented:
-        lines.append(("World and controls", _world_words(run, world)))
     return lines
 
 
@@ -93,28 +64,4 @@ def _topics(found: Sequence[Finding]) -> str:
         by_reason.setdefault(one.reason or "no comparison", []).append(one.claim.text.rstrip("."))
     return " ".join(
         f"Claims: {'; '.join(texts)} (not tested: {reason})." for reason, texts in by_reason.items()
-    )
-
-
-def _world_words(run: Run, world: Mapping[str, tuple[int, float, float]]) -> str:
-    """Return what the dense models learned of the planted leans, and where the controls are."""
-    by_model: dict[str, list[str]] = {}
-    for name, (items, slope, r) in world.items():
-        model, _, task = name.rpartition(" ")
-        label = TASK_LABELS.get(task, task)
-        by_model.setdefault(model, []).append(f"{label} {slope:.2f} (r {r:.2f}, n = {items:,})")
-    parts = [
-        f"{model_label(run.sheet, model) if model in run.sheet.config.models else model}: "
-        f"{', '.join(texts)}"
-        for model, texts in by_model.items()
-    ]
-    text = ""
-    if parts:
-        text = (
-            "Slope of the dense models' preferences on the planted log-odds (1: learned in full, "
-            f"0: not at all): {'; '.join(parts)}. "
-        )
-    return text + (
-        "Negative controls (shuffled and random partners, a reversed sign, text alone) are no part "
-        "of this run: snakemake controls compares with them over several worlds."
     )

@@ -4,7 +4,7 @@ First the bottom line, then what was run, then tables and figures in the paper's
 make one number again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..plan.paths import Paths
@@ -152,8 +152,8 @@ def again(run: Run) -> list[tuple[str, str]]:
     ]
 
 
-def document(run: Run, world: Mapping[str, tuple[int, float, float]]) -> Document:
-    """Return the document of a run; ``world``: what its dense models learned, if it has one."""
+def document(run: Run) -> Document:
+    """Return the document of a run."""
     sheet: RunSheet = run.sheet
     pieces = [
         Piece(one.kind, one.slug, figure_caption(run, one.slug) if one.kind == "figure" else "")
@@ -161,7 +161,7 @@ def document(run: Run, world: Mapping[str, tuple[int, float, float]]) -> Documen
     ]
     return Document(
         sheet.config.title or "Results",
-        tuple(bottom_line(run, world)),
+        tuple(bottom_line(run)),
         tuple(facts(run)),
         tuple(pieces),
         tuple(again(run)),

@@ -6,6 +6,7 @@ changed the answer to come first.
 """
 
 import argparse
+import itertools
 import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -147,9 +148,9 @@ def joined(
                     "evaluate again with the data that are there now"
                 )
             place[name] = len(items)
-            text, gold = texts[name], None if pairs else row["gold"]
-            roles = [gold, row.get("unknown_idx"), stereotyped(about["task"], row)]
-            items.append([name, str(row["category"]), text.fields, text.options, *roles])
+            roles = [None if pairs else row["gold"], row.get("unknown_idx")]
+            roles.append(stereotyped(about["task"], row))
+            items.append([name, str(row["category"]), *texts[name], *roles])
         found: dict[str, Any] = {
             **asdict(point),
             "chosen": [None] * len(items),
@@ -170,63 +171,45 @@ def joined(
     return {**about, "items": items, "answers": answers}
 
 
-def changed(one: Items) -> list[bool]:
-    """Return of each item whether a pruned model answers otherwise than its dense one."""
-    found = [False] * len(one["items"])
+def changes(one: Items) -> list[list[bool]]:
+    """Return of each checkpoint which of its answers are others than its dense model's."""
     dense = {each["model"]: each["chosen"] for each in one["answers"] if each["method"] == "dense"}
+    found = []
     for each in one["answers"]:
-        for k, (before, after) in enumerate(
-            zip(dense.get(each["model"], ()), each["chosen"], strict=False)
-        ):
-            found[k] |= None not in (before, after) and before != after
-    return found
-
-
-def shares(needs: Sequence[float], budget: float) -> list[float]:
-    """Return what each gets of a budget: an equal share, or less where it needs less."""
-    found = [0.0] * len(needs)
-    left, order = budget, sorted(range(len(needs)), key=lambda k: needs[k])
-    for done, k in enumerate(order):
-        found[k] = min(needs[k], left / (len(order) - done))
-        left -= found[k]
+        pairs = zip(dense.get(each["model"], each["chosen"]), each["chosen"], strict=True)
+        found.append([None not in (before, after) and before != after for before, after in pairs])
     return found
 
 
 def fitted(sets: Sequence[Items], limit: float) -> list[Items]:
     """Return the items in at most about ``limit`` characters together, all if they fit.
 
-    Otherwise every set gets an equal share and fills it with a sample: changed items first, then
-    others, each in a random order; a few items of each (``LEAST``) remain whatever the limit.
+    Otherwise benchmarks give an item in turn, changed items first, then others, each in a random
+    order; a few items of each (``LEAST``) remain whatever the limit.
     """
-    costs = [
-        [
-            len(
-                canonical_json([item, [(a["chosen"][k], a["logprobs"][k]) for a in one["answers"]]])
-            )
-            for k, item in enumerate(one["items"])
-        ]
-        for one in sets
-    ]
+    columns = [changes(one) for one in sets]
+    flags = [[any(row) for row in zip(*each)] for each in columns]
+    orders = [random.Random(SEED).sample(range(len(each)), len(each)) for each in flags]
+    for order, each in zip(orders, flags):
+        order.sort(key=[not flag for flag in each].__getitem__)
+    kept: list[list[int]] = [[] for _ in sets]
+    used = 0
+    for turn in itertools.zip_longest(*orders):
+        for one, mine, k in zip(sets, kept, turn):
+            if k is not None and (used < limit or len(mine) < LEAST):
+                mine.append(k)
+                scores = [each["logprobs"][k] for each in one["answers"]]
+                used += len(canonical_json([one["items"][k], scores]))
     found = []
-    for one, cost, share in zip(sets, costs, shares([sum(each) for each in costs], limit)):
-        flags = changed(one)
-        order = random.Random(SEED).sample(range(len(cost)), len(cost))
-        order.sort(key=lambda k: not flags[k])
-        used, kept = 0, list[int]()
-        for k in order:
-            used += cost[k]
-            if used > share and len(kept) >= LEAST:
-                break
-            kept.append(k)
-        kept.sort()
+    for one, mine, each, column in zip(sets, map(sorted, kept), flags, columns):
         answers = [
-            {name: [v[k] for k in kept] if isinstance(v, list) else v for name, v in each.items()}
-            for each in one["answers"]
+            {name: [v[k] for k in mine] if isinstance(v, list) else v for name, v in given.items()}
+            | {"flips": sum(flips)}
+            for given, flips in zip(one["answers"], column)
         ]
-        counts = {"of": len(cost), "changed": sum(flags)}
-        found.append(
-            {**one, **counts, "items": [one["items"][k] for k in kept], "answers": answers}
-        )
+        counts = {"of": len(each), "changed": sum(each)}
+        items = [one["items"][k] for k in mine]
+        found.append({**one, **counts, "items": items, "answers": answers})
     return found
 
 

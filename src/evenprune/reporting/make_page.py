@@ -20,7 +20,6 @@ from ..base.outputs import check_file
 from ..base.pages import fill
 from ..plan.run_sheet import RunSheet, read_run_sheet
 from ..plan.shown import FIGURES, TABLES
-from .bottom_line import read_world
 from .document import SUBTITLE, Document, document
 from .fields import Run
 from .html_table import STYLE, figures_of
@@ -48,21 +47,17 @@ def add_inputs(add: Callable) -> None:
     add("--run-sheet", type=Path, required=True, help="run_sheet.json, written by the workflow")
     add("--results", type=Path, required=True, help="results.csv")
     add("--significance", type=Path, required=True, help="significance.csv")
-    add("--world", type=Path, help="world.csv of report-world, of an invented world")
 
 
 def read_document(args: argparse.Namespace, sheet: RunSheet) -> Document:
     """Return the document that the options name."""
-    run = Run(sheet, Results(args.results), Significance(args.significance))
-    return document(run, read_world(args.world) if args.world else {})
+    return document(Run(sheet, Results(args.results), Significance(args.significance)))
 
 
 def inputs(args: argparse.Namespace, sheet: RunSheet, table: str, figure: str) -> list[Path]:
     """Return all files that the document is made of; ``table`` and ``figure`` are suffixes."""
-    given = [args.run_sheet, args.results, args.significance]
-    given += [args.world] if args.world else []
     return [
-        *given,
+        *(args.run_sheet, args.results, args.significance),
         *(args.tables / f"{slug}.{table}" for slug in sheet.config.tables),
         *(args.figures / f"{slug}.{figure}" for slug in sheet.config.figures),
     ]

@@ -1,14 +1,16 @@
 """What the page says of the items in words: benchmarks, checkpoints, and what was left out."""
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from ..base.reading import expected_form, read_json
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
-from .labels import REGIME_LABELS, benchmark_label, calibration_label, method_label, model_label
-from .make_items import changed
+from .labels import benchmark_label
+from .tables.answer import name_of
 
 # Which answers of a task count as stereotyped.
 STEREOTYPED = {
@@ -35,13 +37,11 @@ def read_items(path: Path, sheet: RunSheet) -> list[dict[str, Any]]:
             _worded(sheet, one, content["seed"], slugs.count(one["benchmark"]) > 1)
             for one in content["sets"]
         ]
-        flips: dict[str, int] = {}
+        flips = Counter[str]()
         for one in sets:
-            for each in one["answers"]:
-                flips[each["point"]] = flips.get(each["point"], 0) + each["flips"]
-        harshest = max(flips, key=lambda point: flips[point], default="")
+            flips.update({each["point"]: each["flips"] for each in one["answers"]})
         for one in sets:
-            one["harshest"] = harshest
+            one["harshest"] = max(flips, key=lambda point: flips[point])
         return sorted(sets, key=lambda one: (not one["stereotypes"], one["task"] != "unqover"))
 
 
@@ -49,46 +49,21 @@ def _worded(sheet: RunSheet, one: Mapping[str, Any], seed: int, several: bool) -
     """Return a set of items with labels and a note; ``several``: its benchmark has several sets."""
     slug = one["benchmark"]
     way = ", ".join(filter(None, [one["split"], one["style"], "chat" if one["chat"] else ""]))
-    names = ("model", "method", "regime", "calibration", "seed")
-    points = [Checkpoint(**{name: each[name] for name in names}) for each in one["answers"]]
-    answers = [
-        {
-            "model": point.model,
-            "point": point.key,
-            "label": answer_label(sheet, point),
-            "dense": point.is_base,
-            "flips": 0 if point.is_base else sum(changed({**one, "answers": _pair(one, each)})),
-            **{name: each[name] for name in ("chosen", "logprobs", "leans") if name in each},
-        }
-        for point, each in zip(points, one["answers"], strict=True)
-    ]
     named = [item[6] for item in one["items"]]
-    named += [lean for each in one["answers"] for lean in each.get("leans", ())]
-    kept = ("benchmark", "task", "chat", "fields", "prompt", "candidates", "items")
+    answers = []
+    for each in one["answers"]:
+        point = Checkpoint(*(each[field.name] for field in fields(Checkpoint)))
+        named += each.get("leans", [])
+        label = name_of(sheet, point) + (f", seed {point.seed}" if point.seed else "")
+        answers.append({**each, "point": point.key, "label": label, "dense": point.is_base})
     return {
-        **{name: one[name] for name in kept},
+        **one,
         "key": f"{slug}-{way}" if several else slug,
         "label": benchmark_label(sheet, slug) + (f" ({way})" if several else ""),
         "stereotypes": any(option is not None for option in named),
         "note": note(one, seed),
         "answers": answers,
     }
-
-
-def _pair(one: Mapping[str, Any], pruned: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the answers of a pruned checkpoint with those of its dense model."""
-    same = [each for each in one["answers"] if each["model"] == pruned["model"]]
-    return [*(each for each in same if each["method"] == "dense"), pruned]
-
-
-def answer_label(sheet: RunSheet, point: Checkpoint) -> str:
-    """Return a checkpoint's name in words."""
-    words = [model_label(sheet, point.model), method_label(sheet, point.method)]
-    if not point.is_base:
-        words.append(REGIME_LABELS[point.regime])
-        if point.calibration != "none":
-            words += [calibration_label(sheet, point.calibration), f"seed {point.seed}"]
-    return ", ".join(words)
 
 
 def note(one: Mapping[str, Any], seed: int) -> str:

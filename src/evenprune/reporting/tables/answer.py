@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 
 from ...plan.facts import NO_CALIBRATION
+from ...plan.grids import Checkpoint
+from ...plan.run_sheet import RunSheet
 from ...stats.directions import gain
 from ..described import OURS, WIDEST, experiment_of, fields_of, points_of
 from ..fields import Field, Run
@@ -76,17 +78,23 @@ def answers(run: Run) -> list[Answer]:
     sheet = run.sheet
     fields = fields_of(run, "answer")
     shown = groups(sheet.experiment(experiment_of(sheet, WIDEST), "the bottom line"))
-    several = len({group.calibration for group in shown} - {NO_CALIBRATION}) > 1
     found = []
     for group in sorted(shown, key=lambda one: sheet.base_method(one.method) != OURS):
-        lines = lines_of(run, group, fields)
-        if lines:
-            parts = [model_label(sheet, group.model), method_label(sheet, group.method)]
-            if several and group.calibration != NO_CALIBRATION:
-                parts.append(calibration_label(sheet, group.calibration))
-            name = ", ".join([*parts, REGIME_LABELS[group.regime]])
+        if lines := lines_of(run, group, fields):
+            name = name_of(sheet, group.checkpoints()[0])
             found.append(Answer(name, tuple(lines), tuple(sentences(lines))))
     return found
+
+
+def name_of(sheet: RunSheet, point: Checkpoint) -> str:
+    """Return a checkpoint's name in words: model, method, sparsity, and calibration if any."""
+    words = [model_label(sheet, point.model), method_label(sheet, point.method)]
+    if not point.is_base:
+        words.append(REGIME_LABELS[point.regime])
+        used = {one.calibration for one in sheet.files} - {NO_CALIBRATION}
+        if point.calibration in used and len(used) > 1:
+            words.append(calibration_label(sheet, point.calibration))
+    return ", ".join(words)
 
 
 def lines_of(run: Run, group: Group, fields: list[Field]) -> list[Line]:
