@@ -1,5 +1,7 @@
 """README.md's commands as they stand, in a fresh copy: run, planned, or not run for a reason."""
 
+import csv
+import re
 import shlex
 from pathlib import Path
 
@@ -62,6 +64,16 @@ def test_the_first_screen_is_short_and_has_both_pictures(repo):
     first = (repo / "README.md").read_text().split("\n## ")[0].splitlines()
     assert len(first) < 60
     assert sum("docs/pictures/" in line for line in first) >= 1
+
+
+def test_the_numbers_of_the_tour_are_those_of_its_run(repo):
+    """docs/tour.csv is the run's tables/main.csv."""
+    with open(repo / "docs/tour.csv", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["model"] == "world"]
+    names = ("wikitext2", "hellaswag", "mmlu", "unqover", "bbq", "crows_pairs", "dto")
+    page = (repo / "docs/tour.md").read_text()
+    shown = [re.findall(r"(?<=\| )[\d.]+", line.replace("**", "")) for line in page.splitlines()]
+    assert [line for line in shown if line] == [[row[name] for name in names] for row in rows]
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -87,6 +88,18 @@ def test_the_shipped_files_are_small():
 def test_the_dense_model_is_biased_able_and_can_fall(shipped, figure):
     low, high = BANDS[figure]
     assert low <= shipped[1][figure] <= high
+
+
+@pytest.mark.slow
+def test_the_page_of_the_world_has_its_figures(repo, shipped):
+    """docs/world.md; the last decimals depend on the processor."""
+    page = (repo / "docs/world.md").read_text()
+    (row,) = re.findall(r"^\| world \|(.*)\|$", page, re.MULTILINE)
+    cells = [float(cell.split()[0]) for cell in row.split("|")]
+    names = [name for name in BANDS if name[0] not in SAFETY and name[1] != "s_amb"]
+    assert cells[:1] + cells[2:3] + cells[4:9] == pytest.approx(
+        [100 * shipped[1][name] for name in names], abs=0.6
+    )
 
 
 @pytest.mark.slow
