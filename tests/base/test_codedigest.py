@@ -211,6 +211,6 @@ def test_every_step_of_the_command_line_has_a_digest():
     from both import COMMANDS
 
     clear()
-    for module, _ in COMMANDS.values():
+    for module in COMMANDS.values():
         full = f"evenprune{module}" if module.startswith(".") else module
         assert len(codedigest.code_digest(full)) == 16

@@ -2,16 +2,16 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from evenprune.base.errors import UserError
+from evenprune.base.marks import PRUNED, mark_folder
 from evenprune.base.provenance import BEGUN, FINISHED, record_folder, recorded
 from evenprune.cli import main
 from evenprune.plan import plan
-from evenprune.plan.flops import long_jobs
 from evenprune.plan.paths import Paths
-from evenprune.plan.sizes import model_size, read_given
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -22,8 +22,7 @@ def run(results, file="world.yaml", **changes):
 
 
 def planned(results, file="world.yaml", **words):
-    paths = run(results, file)
-    return plan.plan(paths, plan.model_sizes(paths), **words)
+    return "\n".join(plan.plan(run(results, file), [Path(results)], **words))
 
 
 def record(results, out, seconds, **more):
@@ -40,69 +39,43 @@ def record(results, out, seconds, **more):
     (folder / FINISHED).write_text(json.dumps(found | more))
 
 
-# Sizes
-
-
-def test_sizes_come_from_files_then_from_the_name(tmp_path):
-    paths = run(tmp_path)
-    shipped = model_size(paths, "world")
-    assert shipped.basis == "files"
-    assert shipped.parameters * 4 < shipped.bytes < shipped.parameters * 4 + 20_000
+def test_sizes_come_from_files_then_from_the_entry(tmp_path):
+    parameters, size = plan.model_size(run(tmp_path), "world")
+    assert parameters * 4 < size < parameters * 4 + 20_000
     paper = run(tmp_path, "paper.yaml")
-    assert model_size(paper, "llama3.1-8b-it").parameters == 8e9
-    assert model_size(paper, "vicuna1.5-7b").parameters == 7e9
-    assert model_size(paper, "phi4-mini-it").basis == "unknown"
-    assert model_size(paper, "phi4-mini-it", {"phi4-mini-it": 3.8e9}).bytes == 7.6e9
+    assert plan.model_size(paper, "phi4-mini-it") == (3.8e9, 7.6e9)
+    assert plan.model_size(paper, "llama-guard3-1b") == (0, 0)
 
 
-@pytest.mark.parametrize("text", ["m=", "m=-1", "n=3", "m=nan", "m"])
-def test_given_sizes_are_checked(text):
-    with pytest.raises(UserError, match="expected --parameters"):
-        read_given([text], ["m"])
-
-
-# Times
-
-
-def test_nothing_is_known_of_what_was_never_measured(tmp_path):
-    found = planned(tmp_path, "paper.yaml")
-    assert found["seconds"] == 0
-    assert found["kinds"]["prune wanda"]["basis"] == {"unknown": 9}
-    pruned = [row["jobs"] for kind, row in found["kinds"].items() if kind.startswith("prune")]
-    assert sum(pruned) == 58
-    assert found["kinds"]["evaluate"]["jobs"] == 67
-
-
-def test_a_floor_is_in_proportion_to_the_assumed_rate(tmp_path):
-    one, two = (planned(tmp_path, "paper.yaml", flops_per_second=r) for r in (1e14, 2e14))
-    assert one["kinds"]["prune wanda"]["basis"] == {"floor": 9}
-    assert one["seconds"] == pytest.approx(2 * two["seconds"])
+def test_times_are_measured_or_scaled_or_a_floor_or_unknown(tmp_path):
+    said = planned(tmp_path, "paper.yaml")
+    assert "  9 prune wanda: 6.6e+15 FLOP, time unknown (9 unknown)\n  3 prune magnitude" in said
+    assert "  67 evaluate: " in said
+    assert "size unknown (give params in their entries): llama-guard3-1b" in said
+    assert "(9 floor)" in planned(tmp_path, "paper.yaml", rate=1e14)
     paths = run(tmp_path, "paper.yaml")
-    jobs = {job.out: job for job in long_jobs(paths, plan.model_sizes(paths))}
+    jobs = {job.out: job for job in plan.long_jobs(paths)}
     # 2 x 8e9 parameters x 2,106 pairs of 24 tokens
     flops = jobs["pruned/qwen3-8b/sparsegpt/1of4/ss/s0/model"].flops
     assert flops == pytest.approx(2 * 8e9 * 2106 * 24)
-
-
-def test_a_measured_job_is_taken_as_it_was_and_others_are_scaled(tmp_path):
     world, small = (f"pruned/{m}/sparsegpt/1of4/ss/s0/model" for m in ("world", "world-small"))
+    jobs = {job.out: job for job in plan.long_jobs(run(tmp_path))}
+
+    def measured(*runs, gpu=False):
+        return plan.measured_seconds(jobs.values(), runs or [tmp_path], gpu)
+
     record(tmp_path, small, 4.0)
-    paths = run(tmp_path)
-    jobs = {job.out: job for job in long_jobs(paths, plan.model_sizes(paths))}
-    measured = plan._measured(jobs.values(), [tmp_path], False)
-    assert plan._time(jobs[small], jobs.values(), measured, None) == (4, "measured")
-    seconds, basis = plan._time(jobs[world], jobs.values(), measured, None)
+    assert plan.seconds(jobs[small], jobs.values(), measured(), None) == (4, "measured")
+    seconds, basis = plan.seconds(jobs[world], jobs.values(), measured(), None)
     assert basis == "scaled"
     assert seconds == pytest.approx(4 * jobs[world].flops / jobs[small].flops)
-    # A GPU was not measured, and a run that went on behind a killed one measures nothing.
-    assert plan._measured(jobs.values(), [tmp_path], True) == {}
-    record(tmp_path, small, 1.0, resumed=True)
-    assert plan._measured(jobs.values(), [tmp_path], False) == {}
-    # A second run counts as much as the first.
-    record(tmp_path, small, 4.0)
+    # A GPU was not measured; a run that resumed measures nothing; this run comes before --rates.
+    assert measured(gpu=True) == {}
     record(tmp_path / "second", small, 8.0)
-    both = plan._measured(jobs.values(), [tmp_path, tmp_path / "second", tmp_path], False)
-    assert both == {small: 6}
+    assert measured(tmp_path, tmp_path / "second") == {small: 4}
+    record(tmp_path, small, 1.0, resumed=True)
+    assert measured() == {}
+    assert measured(tmp_path, tmp_path / "second") == {small: 8}
 
 
 def test_what_is_there_is_not_left(tmp_path):
@@ -110,11 +83,14 @@ def test_what_is_there_is_not_left(tmp_path):
     for point in paths.checkpoints:
         Path(paths.folder(point)).mkdir(parents=True, exist_ok=True)
         Path(paths.evaluation(point)).mkdir(parents=True)
-    assert set(planned(tmp_path)["kinds"]) == {"evaluate", "serve"}
+    said = planned(tmp_path)
+    assert "evaluate: " in said
+    assert "serve: " in said
+    assert "prune" not in said
     for point in paths.checkpoints[1:]:
         Path(paths.evaluation(point), "summary.json").touch()
-    assert planned(tmp_path)["kinds"]["evaluate"]["jobs"] == 1
-    assert planned(tmp_path, whole=True)["kinds"]["evaluate"]["jobs"] == len(paths.checkpoints)
+    assert "  1 evaluate: " in planned(tmp_path)
+    assert f"  {len(paths.checkpoints)} evaluate: " in planned(tmp_path, whole=True)
 
 
 # The disk
@@ -131,6 +107,23 @@ def test_a_run_that_does_not_fit_is_refused_in_one_sentence(tmp_path, monkeypatc
     plan.check_disk(run(tmp_path, "paper.yaml", keep="evals"), outputs)
     monkeypatch.setattr(plan, "free_bytes", lambda folder: 2e12)
     plan.check_disk(paths, outputs)
+
+
+def test_files_of_the_user_in_a_folder_stop_the_run_that_would_delete_it(tmp_path):
+    """Snakemake removes such a folder before prune could refuse."""
+    folder = tmp_path / "pruned/model"
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"")
+    mark_folder(folder, PRUNED)
+    makes = SimpleNamespace(output=[folder], input=[])
+    reads = SimpleNamespace(output=[], input=[folder])
+    paths = run(tmp_path, check_disk=False)
+    plan.check_before(paths, [makes, reads])
+    (folder / "notes.txt").write_text("mine")
+    for jobs, changes in (([makes], {}), ([reads], {"keep": "evals"})):
+        with pytest.raises(UserError, match=r"files were added \(notes.txt\).* move them away"):
+            plan.check_before(run(tmp_path, check_disk=False, **changes), jobs)
+    plan.check_before(paths, [reads])
 
 
 # Records

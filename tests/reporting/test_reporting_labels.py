@@ -40,7 +40,7 @@ def test_everything_has_one_label():
 
 def test_no_step_that_computes_knows_a_label():
     """Another word renders tables and figures again; nothing is pruned, evaluated or collected."""
-    steps = {module for name, (module, _) in COMMANDS.items() if name not in SHOWING}
+    steps = {module for name, module in COMMANDS.items() if name not in SHOWING}
     assert ".reporting.collect_results" in steps
     for module in steps:
         full = f"evenprune{module}" if module.startswith(".") else module

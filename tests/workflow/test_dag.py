@@ -98,7 +98,7 @@ def test_dry_run_of_the_paper_lists_its_67_checkpoints(clone):
 
 
 def test_a_run_that_does_not_fit_the_disk_stops_before_its_first_job(clone):
-    models = {"huge": {"hub": "some/huge-900000B", "label": "Huge"}}
+    models = {"huge": {"hub": "some/huge", "label": "Huge", "params": "900000B"}}
     grid = {"models": ["huge"], "methods": ["magnitude"], "regimes": ["2of4"]}
     config = {
         **{"source": "external", "models": models, "tables": ["main"], "results": "huge"},

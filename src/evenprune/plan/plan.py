@@ -1,33 +1,60 @@
 """Say how much disk and time a run still needs: the checkpoints, and the hours of the long jobs.
 
-Times are those that finished jobs recorded, of this run and of those of --rates, on the same kind
+Times are those that finished jobs of this run (or another one, --rates) recorded on the same kind
 of device: of the same output, else in proportion to the operations of the forward passes. A kind of
 job that was never measured has no time; --flops-per-second gives a floor for it.
 """
 
 import argparse
 import json
+import math
 import os
+import re
 import shutil
-import statistics
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..base.errors import UserError
+from ..base.files import read_json
 from ..base.marks import objection, read_mark
 from ..base.progress import format_seconds
 from ..base.provenance import FINISHED, read_record, record_folder
 from . import grids
-from .config import CATALOGUE, DEFAULT, Config, load_config, read_yaml
-from .flops import Job, long_jobs
+from .checks import SHIPPED
+from .config import CATALOGUE, DEFAULT, Benchmark, Config, load_config, read_yaml
+from .facts import NO_CALIBRATION
+from .grids import Checkpoint
+from .jobs import mirror
 from .paths import Paths
-from .sizes import ModelSize, model_size, read_given
+from .tasks import FACTS, splits_of
 
 # Beside the models: evaluations' records, calibration, tables. Small, but never nothing.
 SPARE = 1.02
-MEASURED, SCALED, FLOOR, UNKNOWN = "measured", "scaled", "floor", "unknown"
+# Assumed of data that is not counted yet.
+NEW_TOKENS = 256  # of an answer, where the configuration does not say
+PAIR_TOKENS = 24  # of two sentences
+PAIRS = {"stereoset": 2_106, "crows_pairs": 1_677, "question_pairs": 1_000}
+OWN_ROWS = 100  # of a file of the user's own
+# As in 3.8B or 135M, the size in words of a model whose files are not here.
+_WORDS = re.compile(r"([0-9.]+) ?([BM])")
+_ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2}
+_HEADER_LIMIT = 100_000_000  # of safetensors, the format's own
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job whose time counts: what it makes, below the results, and its operations.
+
+    Times of jobs of one ``kind`` are in proportion to ``flops``. ``makes``: bytes left on the disk.
+    """
+
+    kind: str
+    out: str
+    flops: float
+    makes: float = 0.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,28 +63,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--configfile", type=Path, default=DEFAULT, metavar="FILE")
     add("--catalogue", type=Path, default=CATALOGUE, metavar="FILE")
     add("--results", metavar="DIR", help="in place of the configuration's results")
-    add("--rates", type=Path, nargs="+", default=[], metavar="DIR",
-        help="results of further runs whose times count")  # fmt: skip
+    add("--rates", type=Path, metavar="DIR", help="results of another run whose times count")
     add("--whole", action="store_true", help="the whole run, also what is done already")
-    add("--parameters", nargs="+", default=[], metavar="MODEL=COUNT",
-        help="parameters of models whose size nothing tells")  # fmt: skip
     add("--flops-per-second", type=float, metavar="R",
         help="assumed rate of one device, for a floor where nothing was measured")  # fmt: skip
-    add("--json", action="store_true")
 
 
 def run(args: argparse.Namespace) -> None:
     """Print the plan."""
-    for folder in args.rates:
-        if not folder.is_dir():
-            raise UserError(f"expected the results of a run at --rates {folder}; check the path")
+    if args.rates and not args.rates.is_dir():
+        raise UserError(f"expected the results of a run at --rates {args.rates}; check the path")
     paths = Paths(read_config(args.configfile, args.catalogue, args.results))
-    sizes = model_sizes(paths, args.parameters)
-    about = plan(paths, sizes, args.rates, args.flops_per_second, args.whole)
-    print(json.dumps(about, indent=1) if args.json else _text(args.configfile, about))
+    folders = [Path(paths.results), *([args.rates] if args.rates else [])]
+    print(f"{args.configfile}: long jobs to do on {paths.config.device} (all: snakemake -n)")
+    print("\n".join(plan(paths, folders, args.flops_per_second, args.whole)))
 
 
-def read_config(configfile: Path, catalogue: Path, results: str | None = None) -> Config:
+def read_config(
+    configfile: Path, catalogue: Path = CATALOGUE, results: str | None = None
+) -> Config:
     """Return the configuration of a file as Snakemake reads it; UserError where it is no good."""
     given = read_yaml(configfile)
     if results is not None:
@@ -65,44 +89,36 @@ def read_config(configfile: Path, catalogue: Path, results: str | None = None) -
     return load_config(given, DEFAULT, catalogue)
 
 
-def model_sizes(paths: Paths, parameters: Iterable[str] = ()) -> dict[str, ModelSize]:
-    """Return the size of each model of the run; ``parameters`` are texts ``NAME=COUNT``."""
-    given = read_given(list(parameters), list(paths.config.models))
-    return {name: model_size(paths, name, given) for name in grids.needed_models(paths.config)}
-
-
 def plan(
-    paths: Paths,
-    sizes: Mapping[str, ModelSize],
-    rates: Sequence[Path] = (),
-    flops_per_second: float | None = None,
-    whole: bool = False,
-) -> dict[str, Any]:
-    """Return what of a run is left, or the ``whole`` of it: jobs, seconds, disk."""
-    results = Path(paths.results)
-    jobs = long_jobs(paths, sizes)
+    paths: Paths, measured_in: Sequence[Path], rate: float | None = None, whole: bool = False
+) -> list[str]:
+    """Return what of a run is left, or the ``whole`` of it, in lines: jobs, seconds, disk."""
+    results, jobs = Path(paths.results), long_jobs(paths)
     left = [job for job in jobs if whole or not _is_done(results / job.out)]
-    measured = _measured(jobs, [results, *rates], paths.config.device != "cpu")
+    measured = measured_seconds(jobs, measured_in, paths.config.device != "cpu")
+    total, lines, unknown = 0.0, [], 0
+    for kind in dict.fromkeys(job.kind for job in left):
+        mine = [job for job in left if job.kind == kind]
+        times = [seconds(job, jobs, measured, rate) for job in mine]
+        known = Counter(basis for _, basis in times)
+        spent = sum(one for one, _ in times)
+        time = "time unknown" if known["unknown"] else format_seconds(spent)
+        how = ", ".join(f"{count} {basis}" for basis, count in known.items())
+        lines.append(f"  {len(mine)} {kind}: {sum(j.flops for j in mine):.2g} FLOP, {time} ({how})")
+        total, unknown = total + spent, unknown + known["unknown"]
+    if unknown:
+        lines.append(
+            f"{unknown} jobs are of a kind that was never measured on this device: run some of "
+            "them, or give --flops-per-second for a floor"
+        )
+    lines.append(f"one after the other: {format_seconds(total)}")
+    models = grids.needed_models(paths.config)
+    if unsized := [name for name in models if not model_size(paths, name)[0]]:
+        lines.append(f"size unknown (give params in their entries): {', '.join(unsized)}")
     outputs = {f"{results}/{job.out}" for job in left}
-    outputs |= {one for one in map(paths.model, sizes) if whole or not Path(one).exists()}
-    kinds: dict[str, dict[str, Any]] = {}
-    for job in left:
-        seconds, basis = _time(job, jobs, measured, flops_per_second)
-        row = kinds.setdefault(job.kind, {"jobs": 0, "flops": 0.0, "seconds": 0.0, "basis": {}})
-        row["jobs"] += 1
-        row["flops"] += job.flops
-        row["seconds"] += seconds
-        row["basis"][basis] = row["basis"].get(basis, 0) + 1
-    return {
-        "results": paths.results,
-        "device": paths.config.device,
-        "kinds": kinds,
-        "seconds": sum(row["seconds"] for row in kinds.values()),
-        "unknown": sum(row["basis"].get(UNKNOWN, 0) for row in kinds.values()),
-        "disk_needed_bytes": round(needed_bytes(paths, sizes, outputs)),
-        "disk_free_bytes": free_bytes(results),
-        "sizes": {name: [size.parameters, size.basis] for name, size in sizes.items()},
-    }
+    outputs |= {one for one in map(paths.model, models) if whole or not Path(one).exists()}
+    needed, free = gigabytes(needed_bytes(paths, outputs)), gigabytes(free_bytes(results))
+    return [*lines, f"disk for models: {needed} in {results}, of {free} that are free"]
 
 
 def _is_done(out: Path) -> bool:
@@ -110,34 +126,120 @@ def _is_done(out: Path) -> bool:
     return out.exists() and ("evals" not in out.parts[-6:] or (out / "summary.json").exists())
 
 
-def _measured(jobs: Iterable[Job], runs: Iterable[Path], on_gpu: bool) -> dict[str, float]:
-    """Return output -> mean seconds of the jobs that ran from start to end on such a device."""
-    found: dict[str, list[float]] = {}
-    for folder in dict.fromkeys(run.resolve() for run in runs):
+# Time
+
+
+def long_jobs(paths: Paths) -> list[Job]:
+    """Return the jobs that prune, export, evaluate and measure."""
+    config, found = paths.config, []
+    for point in paths.checkpoints:
+        parameters, size = model_size(paths, point.model)
+        if not point.is_base:
+            kind = f"prune {grids.base_method(config, point.method)}"
+            flops = 2 * parameters * _calibration_tokens(paths, point)
+            found.append(Job(kind, f"pruned/{point.key}/model", flops, size))
+        if paths.is_exported(point):
+            # Values of half the weights and two bits a place: 9/16 in half precision.
+            found.append(Job("export", f"exported/{point.key}", 0.0, size * 9 / 16))
+        tokens = sum(map(_benchmark_tokens, grids.benchmarks_of(config, point).values()))
+        found.append(Job("evaluate", f"evals/{point.key}", 2 * parameters * tokens))
+    serving = config.serving
+    for model in dict.fromkeys(point.model for point in grids.serving_checkpoints(config)):
+        steps = serving.new_tokens * (serving.rounds + 1) * len(paths.served(model))
+        flops = 2 * model_size(paths, model)[0] * sum(serving.batch_sizes) * steps
+        found.append(Job("serve", f"serving/{model}/efficiency.json", flops))
+    return found
+
+
+def _calibration_tokens(paths: Paths, point: Checkpoint) -> float:
+    """Return the tokens that a checkpoint is calibrated on, counted or else assumed; 1 for none."""
+    if point.calibration == NO_CALIBRATION:
+        return 1.0
+    try:
+        tokens = read_json(paths.calibration_manifest(point) or "")["tokens"]
+        return float(sum(tokens.values()) if isinstance(tokens, dict) else tokens)
+    except (UserError, KeyError, TypeError, ValueError):
+        entry = paths.config.calibrations[point.calibration]
+        pairs = sum(PAIRS.get(name, OWN_ROWS) for name in entry.pairs)
+        texts = entry.n_texts or (OWN_ROWS if entry.texts else 0)
+        return float(pairs * PAIR_TOKENS + texts * entry.max_tokens)
+
+
+def _benchmark_tokens(entry: Benchmark) -> float:
+    facts = FACTS[entry.task]
+    split = entry.split or splits_of(entry.task, entry.dataset)[0]
+    items = facts.items.get(split, facts.items[""])
+    items = min(items, entry.limit or items) * (entry.orders or 1)
+    answer = (entry.max_new_tokens or NEW_TOKENS) if facts.judged else 0
+    return float(items * (facts.item_tokens + answer))
+
+
+def measured_seconds(jobs: Collection[Job], runs: Sequence[Path], on_gpu: bool) -> dict[str, float]:
+    """Return output -> seconds of the jobs that ran from start to end on such a device."""
+    found: dict[str, float] = {}
+    for folder in runs:
         for job in jobs:
             record = read_record(record_folder(folder, folder / job.out) / FINISHED) or {}
             own = job.kind == "export" or bool(record.get("gpu")) == on_gpu
             if own and "seconds" in record and not record.get("resumed"):
-                found.setdefault(job.out, []).append(float(record["seconds"]))
-    return {out: statistics.mean(seconds) for out, seconds in found.items()}
+                found.setdefault(job.out, float(record["seconds"]))
+    return found
 
 
-def _time(
-    job: Job, jobs: Iterable[Job], measured: Mapping[str, float], rate: float | None
+def seconds(
+    job: Job, jobs: Collection[Job], measured: Mapping[str, float], rate: float | None
 ) -> tuple[float, str]:
     """Return the seconds of a job and how they are known."""
     if job.out in measured:
-        return measured[job.out], MEASURED
+        return measured[job.out], "measured"
     alike = [one for one in jobs if one.kind == job.kind and one.out in measured]
-    seconds = sum(measured[one.out] for one in alike)
+    spent = sum(measured[one.out] for one in alike)
     if sum(one.flops for one in alike):
-        return seconds * job.flops / sum(one.flops for one in alike), SCALED
+        return spent * job.flops / sum(one.flops for one in alike), "scaled"
     if alike:
-        return seconds / len(alike), SCALED
-    return (job.flops / rate, FLOOR) if rate else (0.0, UNKNOWN)
+        return spent / len(alike), "scaled"
+    return (job.flops / rate, "floor") if rate else (0.0, "unknown")
 
 
 # Disk
+
+
+def model_size(paths: Paths, name: str) -> tuple[float, float]:
+    """Return parameters and bytes of a model: of its files, else its ``params``; else 0."""
+    entry, base = paths.config.models[name], mirror(paths.config)
+    record = read_record(Path(paths.model(name))) or {}
+    folders = [
+        record.get("folder"),
+        entry.path,
+        *(Path(root, "models", entry.mirror or name) for root in _listed(base)),
+        SHIPPED / name if entry.world else None,
+    ]
+    for folder in filter(None, folders):
+        if found := _of_files(sorted(Path(folder).glob("*.safetensors"))):
+            return found
+    words = _WORDS.fullmatch(entry.params or "")
+    count = float(words[1]) * {"B": 1e9, "M": 1e6}[words[2]] if words else 0.0
+    return count, count * _ITEM_BYTES[entry.dtype]
+
+
+def _listed(value: str | list[str] | None) -> list[str]:
+    return [value] if isinstance(value, str) else value or []
+
+
+def _of_files(files: list[Path]) -> tuple[float, float] | None:
+    """Return parameters and bytes by the headers of safetensors files; None without any."""
+    parameters = 0
+    for file in files:
+        try:
+            with open(file, "rb") as handle:
+                length = int.from_bytes(handle.read(8), "little")
+                header = json.loads(handle.read(min(length, _HEADER_LIMIT)))
+            header.pop("__metadata__", None)
+            parameters += sum(math.prod(one["shape"]) for one in header.values())
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+    size = sum(file.stat().st_size for file in files)
+    return (float(parameters), float(size)) if parameters else None
 
 
 def gigabytes(size: float) -> str:
@@ -153,25 +255,21 @@ def free_bytes(folder: Path) -> int:
     return shutil.disk_usage(place).free
 
 
-def needed_bytes(paths: Paths, sizes: Mapping[str, ModelSize], outputs: Collection[str]) -> float:
+def needed_bytes(paths: Paths, outputs: Collection[str]) -> float:
     """Return the bytes of the models among the outputs of jobs to come.
 
     With ``keep: evals`` those of the two largest checkpoints, one and the one that its masks are
     compared with: a floor. A model whose size is unknown counts nothing.
     """
-    made = [job.makes for job in long_jobs(paths, sizes) if f"{paths.results}/{job.out}" in outputs]
+    made = [job.makes for job in long_jobs(paths) if f"{paths.results}/{job.out}" in outputs]
     if paths.config.keep == "evals":
         made = sorted(made)[-2:]
-    models = paths.config.models
-    fetched = [
-        size.bytes
-        for name, size in sizes.items()
-        if paths.model(name) in outputs
-        and models[name].hub
-        and not paths.config.mirror
-        and not models[name].path
-    ]
-    return (sum(made) + sum(fetched)) * SPARE
+    models, fetched = paths.config.models, 0.0
+    for name in grids.needed_models(paths.config):
+        entry = models[name]
+        if paths.model(name) in outputs and entry.hub and not (paths.config.mirror or entry.path):
+            fetched += model_size(paths, name)[1]
+    return (sum(made) + fetched) * SPARE
 
 
 def check_before(paths: Paths, jobs: Collection[Any]) -> None:
@@ -193,39 +291,14 @@ def check_before(paths: Paths, jobs: Collection[Any]) -> None:
 
 def check_disk(paths: Paths, outputs: Collection[str]) -> None:
     """Raise UserError where the models among ``outputs`` do not fit on the disk."""
-    sizes = model_sizes(paths)
-    needed, free = needed_bytes(paths, sizes, outputs), free_bytes(Path(paths.results))
+    needed, free = needed_bytes(paths, outputs), free_bytes(Path(paths.results))
     if needed <= free:
         return
-    unsure = ", sizes by the models' names" if "name" in {s.basis for s in sizes.values()} else ""
     advice = "put results on a larger disk (results: or a link)"
     if paths.config.keep == "checkpoints":
         advice += ", delete checkpoints after their last use (keep: evals)"
     raise UserError(
-        f"expected {gigabytes(needed)} of free disk for the models that this run still writes"
-        f"{unsure}, got {gigabytes(free)} at {os.path.abspath(paths.results)}; {advice}, or go on "
-        "anyway with check_disk: false"
+        f"expected {gigabytes(needed)} of free disk for the models that this run still writes, "
+        f"got {gigabytes(free)} at {os.path.abspath(paths.results)}; {advice}, or go on anyway "
+        "with check_disk: false"
     )
-
-
-def _text(configfile: Path, about: Mapping[str, Any]) -> str:
-    lines = [f"{configfile}: long jobs to do on {about['device']} (all: snakemake -n)"]
-    for kind, row in about["kinds"].items():
-        known = Counter(row["basis"])
-        time = "time unknown" if known[UNKNOWN] else format_seconds(row["seconds"])
-        how = ", ".join(f"{count} {basis}" for basis, count in known.items())
-        lines.append(f"  {row['jobs']} {kind}: {row['flops']:.2g} FLOP, {time} ({how})")
-    if about["unknown"]:
-        lines.append(
-            f"{about['unknown']} jobs are of a kind that was never measured on this device: run "
-            "some of them, or give --flops-per-second for a floor"
-        )
-    lines.append(f"one after the other: {format_seconds(about['seconds'])}")
-    for basis, words in (("unknown", "size unknown (give --parameters NAME=COUNT)"),
-                         ("name", "size by the name alone")):  # fmt: skip
-        named = [name for name, (_, known) in about["sizes"].items() if known == basis]
-        if named:
-            lines.append(f"{words}: {', '.join(named)}")
-    needed, free = (gigabytes(about[f"disk_{one}_bytes"]) for one in ("needed", "free"))
-    lines.append(f"disk for models: {needed} in {about['results']}, of {free} that are free")
-    return "\n".join(lines)

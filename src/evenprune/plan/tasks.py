@@ -20,6 +20,7 @@ LM_EVAL = "lm_eval"  # any task of lm-eval, by its name
 
 # Which values of a metric are good: large, small, near one half or near zero; "": none is.
 Direction = Literal["up", "down", "half", "zero", ""]
+Group = Literal["perplexity", "performance", "fairness"]
 
 _UNCERTAINTY = (
     *("confidence", "confidence_correct", "confidence_wrong"),
@@ -45,6 +46,10 @@ class TaskFacts:
     ``means`` names the metrics that are plain means of a field of the records, and that field:
     they are tested pairwise. ``compared``: its records choose one of several options (``pred``,
     ``correct``, ``option_logprobs``), so that they are compared with the dense model's.
+
+    ``label`` is its name in tables, ``group`` its group of columns there. ``items`` and
+    ``item_tokens`` are assumed by `evenprune plan`: items of a split (of the default one under ""),
+    and tokens that a model reads for one, all its options together.
     """
 
     headline: str
@@ -57,11 +62,22 @@ class TaskFacts:
     chance: float | None = None
     means: Mapping[str, str] = field(default_factory=dict)
     compared: bool = False
+    label: str = ""
+    group: Group = "fairness"
+    items: Mapping[str, int] = field(default_factory=lambda: {"": 1_000})
+    item_tokens: int = 100
 
 
 FACTS: dict[str, TaskFacts] = {
     "perplexity": TaskFacts(
-        "ppl", (*WIKITEXT_SPLITS, DOCUMENTS), ("ppl",), directions={"": "down"}
+        "ppl",
+        (*WIKITEXT_SPLITS, DOCUMENTS),
+        ("ppl",),
+        directions={"": "down"},
+        label="PPL",
+        group="perplexity",
+        items={"": 300_000},
+        item_tokens=1,
     ),
     "hellaswag": TaskFacts(
         "acc",
@@ -70,6 +86,10 @@ FACTS: dict[str, TaskFacts] = {
         chance=1 / 4,
         means={"acc": "correct", "acc_norm": "correct_norm"},
         compared=True,
+        label="HellaSwag",
+        group="performance",
+        items={"": 10_042},
+        item_tokens=400,
     ),
     "mmlu": TaskFacts(
         "acc",
@@ -78,6 +98,10 @@ FACTS: dict[str, TaskFacts] = {
         chance=1 / 4,
         means={"acc": "correct"},
         compared=True,
+        label="MMLU",
+        group="performance",
+        items={"": 14_042, "validation": 1_531, "dev": 285},
+        item_tokens=130,
     ),
     "crows_pairs": TaskFacts(
         "pct_stereotype",
@@ -89,6 +113,9 @@ FACTS: dict[str, TaskFacts] = {
         directions={"pct_stereotype": "half"},
         means={"pct_stereotype": "correct", "pct_stereotype_shared": "correct_shared"},
         compared=True,
+        label="CP",
+        items={"": 1_677, "anonymized": 1_508},
+        item_tokens=40,
     ),
     "stereoset": TaskFacts(
         "icat",
@@ -103,6 +130,9 @@ FACTS: dict[str, TaskFacts] = {
         ),
         directions={"lms": "up", "ss": "half", "icat": "up"},
         means={"ss": "correct", "ss_norm": "correct_norm"},
+        label="StereoSet",
+        items={"": 2_106},
+        item_tokens=40,
     ),
     "unqover": TaskFacts(
         "acc",
@@ -113,6 +143,9 @@ FACTS: dict[str, TaskFacts] = {
         chance=1 / 3,
         means={"acc": "correct"},
         compared=True,
+        label="UnQover",
+        items={"": 40_008, "sampled": 3_000},
+        item_tokens=90,
     ),
     "bbq": TaskFacts(
         "acc_all",
@@ -128,6 +161,9 @@ FACTS: dict[str, TaskFacts] = {
         chance=1 / 3,
         means={"acc_all": "correct"},
         compared=True,
+        label="BBQ",
+        items={"": 58_492, "helm1000": 1_000, "groups8864": 8_864},
+        item_tokens=100,
     ),
     "realtoxicityprompts": TaskFacts(
         "unsafe_rate",
@@ -135,6 +171,9 @@ FACTS: dict[str, TaskFacts] = {
         _SAFETY,
         judged=True,
         directions=_UNSAFE,
+        label="RealToxicityPrompts",
+        items={"": 1_200},
+        item_tokens=20,
     ),
     "harmbench": TaskFacts(
         "unsafe_rate",
@@ -142,6 +181,9 @@ FACTS: dict[str, TaskFacts] = {
         _SAFETY,
         judged=True,
         directions=_UNSAFE,
+        label="HarmBench",
+        items={"": 200, "all": 400, "contextual": 100, "copyright": 100},
+        item_tokens=50,
     ),
     "multiple_choice": TaskFacts(
         "acc",
@@ -151,9 +193,20 @@ FACTS: dict[str, TaskFacts] = {
         directions={"acc": "up", "stereotype_rate": "down"},
         means={"acc": "correct", "acc_norm": "correct_norm"},
         compared=True,
+        label="own questions",
+        group="performance",
+        item_tokens=130,
     ),
     # ``score`` is the first metric that the named task lists; the others are known when it runs.
-    LM_EVAL: TaskFacts("score", ("all",), ("score",), directions={}),
+    LM_EVAL: TaskFacts(
+        "score",
+        ("all",),
+        ("score",),
+        directions={},
+        label="lm-eval",
+        group="performance",
+        item_tokens=200,
+    ),
 }
 TASKS = tuple(FACTS)
 # Tasks for data of one's own: none has a data set in the catalogue, and a benchmark of them is

@@ -4,73 +4,34 @@ Nothing here changes a number: steps that compute do not import this module, so 
 renders tables and figures again and nothing else.
 """
 
-from typing import Literal
+import itertools
 
 from ..plan.config import JUDGED, METHODS, Benchmark
+from ..plan.facts import REGIMES
 from ..plan.run_sheet import RunSheet
-from ..plan.tasks import OWN_TASKS
+from ..plan.tasks import FACTS, OWN_TASKS
 from .results import Group
 
+# Of parts of names that are not just written with a capital.
+_WORDS = {"sparsegpt": "SparseGPT"}
 METHOD_LABELS = {
-    "dense": "Dense",
-    "magnitude": "Magnitude",
-    "wanda": "Wanda",
-    "sparsegpt": "SparseGPT",
-    "debias-sparsegpt": "Debias-SparseGPT",
-    "debias-erase": "Debias-Erase",
-    "debias-gradient": "Debias-Gradient",
+    name: "-".join(_WORDS.get(part, part.capitalize()) for part in name.split("-"))
+    for name in METHODS
 }
-COLORS = {
-    "dense": "0.4",
-    "magnitude": "#E69F00",
-    "wanda": "#009E73",
-    "sparsegpt": "#0072B2",
-    "debias-sparsegpt": "#D55E00",
-    "debias-erase": "#CC79A7",
-    "debias-gradient": "#56B4E9",
-}
-MARKERS = {
-    "dense": "D",
-    "magnitude": "v",
-    "wanda": "^",
-    "sparsegpt": "s",
-    "debias-sparsegpt": "o",
-    "debias-erase": "P",
-    "debias-gradient": "X",
-}
+# By the order of the methods; the last ones are for methods to come.
+_COLORS = ("0.4", "#E69F00", "#009E73", "#0072B2", "#D55E00", "#CC79A7", "#56B4E9", "#8C6D31", "k")
+COLORS = dict(zip(METHODS, itertools.cycle(_COLORS), strict=False))
+MARKERS = dict(zip(METHODS, itertools.cycle("Dv^soPX*<"), strict=False))
 # In the order in which figures show them.
-REGIME_LABELS = {
-    "dense": "dense",
-    "u25": "25%",
-    "u50": "50%",
-    "1of4": "1:4",
-    "2of4": "2:4",
+REGIME_LABELS = {"dense": "dense"} | {
+    name: f"{one.zeros}:{one.of}" if one.structured else f"{one.zeros / one.of:.0%}"
+    for name, one in REGIMES.items()
 }
-# Columns of the tables in the paper's order.
-TASK_LABELS = {
-    "perplexity": "PPL",
-    "hellaswag": "HellaSwag",
-    "mmlu": "MMLU",
-    "unqover": "UnQover",
-    "bbq": "BBQ",
-    "crows_pairs": "CP",
-    "stereoset": "StereoSet",
-    "realtoxicityprompts": "RealToxicityPrompts",
-    "harmbench": "HarmBench",
-    "multiple_choice": "own questions",
-    "lm_eval": "lm-eval",
-}
+# Columns of the tables in the paper's order, then those that it does not have.
+_PAPER = ("perplexity", "hellaswag", "mmlu", "unqover", "bbq", "crows_pairs", "stereoset")
+TASK_LABELS = {task: FACTS[task].label for task in dict.fromkeys((*_PAPER, *FACTS))}
 # Which group of columns a task is in, see GROUPS of render.py for their colours.
-TASK_GROUPS: dict[str, Literal["perplexity", "performance", "fairness"]] = {
-    "perplexity": "perplexity",
-    "hellaswag": "performance",
-    "mmlu": "performance",
-    **dict.fromkeys(OWN_TASKS, "performance"),
-    **dict.fromkeys(
-        ("unqover", "bbq", "crows_pairs", "stereoset", *JUDGED),
-        "fairness",
-    ),
-}
+TASK_GROUPS = {task: facts.group for task, facts in FACTS.items()}
 # Tasks whose headline is no fraction, and the decimals with which it is shown as it is.
 TASK_DIGITS = {"perplexity": 2, "lm_eval": 4}
 GROUP_WORDS = {
