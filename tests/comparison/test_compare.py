@@ -1,5 +1,7 @@
 """`evenprune compare`: planted differences and flips are found, none are where there are none."""
 
+import contextlib
+import io
 import json
 import math
 import re
@@ -8,13 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
 from evenprune.base.checksums import sealed
-from evenprune.base.errors import UserError
 from evenprune.base.files import sha256_file
 from evenprune.cli import main
-from evenprune.comparison import differences, requests, sides
+from evenprune.comparison import differences
 from evenprune.comparison.differences import STATES
 from evenprune.comparison.report import Block, Comparison, to_text
 from evenprune.evaluation.metrics import bbq_metrics, perplexity
@@ -376,28 +379,6 @@ def test_benchmarks_that_a_run_calibrated_on_are_not_tested(repo, tmp_path, caps
     assert "calibration pairs are of the same data: stereoset" in text
 
 
-def test_no_task_of_lm_eval_is_taken_from_a_results_folder(repo, tmp_path, monkeypatch):
-    from reporting_run import small_config
-
-    config = small_config(repo, tmp_path).model_dump(
-        mode="json", exclude={"mirror", "lock", "device", "threads"}
-    )
-    own = {"task": "lm_eval", "dataset": "mine", "name": "mine", "trust_tasks": True}
-    config["benchmarks"] |= {"mine": own}
-    config["datasets"] |= {"mine": {"path": str(tmp_path / "tasks")}}
-    names = ("model", "method", "regime", "calibration", "seed")
-    point = ("world", "dense", "dense", "none", 0)
-    sheet = {
-        "config": config | {"results": "results"}, "experiments": {},
-        "checkpoints": [dict(zip(names, point, strict=True))],
-    }  # fmt: skip
-    (tmp_path / "run_sheet.json").write_text(json.dumps(sheet))
-    folder = tmp_path / "evals/world/dense/dense/none/s0"
-    side = sides.Evaluated("theirs", folder, {"mine": folder / "mine"})
-    with pytest.raises(UserError, match="tasks of lm-eval"):
-        requests._of_run(side)
-
-
 def test_a_value_that_the_records_do_not_give_is_an_error(tmp_path, capsys):
     good = write_model(tmp_path / "good", mmlu=100) / "mmlu"
     bad = write_model(tmp_path / "bad", mmlu=90) / "mmlu"
@@ -524,3 +505,102 @@ def test_perplexities_beyond_reason_stay_numbers():
     (row,) = differences.differences("p", *(records("perplexity", one) for one in rows), 0.01)
     assert math.isfinite(row.low)
     assert differences.judged([row])[0].verdict == "worse"
+
+
+def rewritten(folder, change):
+    """Write metrics.json again with other content and the checksum that fits."""
+    path = folder / "metrics.json"
+    result = json.loads(path.read_text())
+    result.pop("checksum")
+    change(result)
+    path.write_text(json.dumps(sealed(result)))
+
+
+JUNK = st.sampled_from([None, 7, -1.5, "text", [], {}, [1], {"a": {}}, True, "x" * 400])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(
+        ["benchmark", "task", "headline", "metrics", "data", "spec", "records", "base_sha256",
+         "metrics/acc", "metrics/acc/value", "metrics/acc/n", "categories", "spec/judge",
+         "files_sha256"]
+    ),
+    JUNK,
+)  # fmt: skip
+def test_a_malformed_result_is_one_sentence_at_most(malformed, place, junk):
+    root, good = malformed
+    bad = root / "bad"
+    shutil.rmtree(bad, ignore_errors=True)
+    shutil.copytree(good, bad)
+
+    def change(result):
+        *path, last = place.split("/")
+        for name in path:
+            result = result[name]
+        result[last] = junk
+
+    rewritten(bad, change)
+    for sides_ in ((good, bad), (bad, good)):
+        error = io.StringIO()
+        with contextlib.redirect_stderr(error), contextlib.redirect_stdout(io.StringIO()):
+            status = main(["compare", *map(str, sides_), "--evals", str(root / "evals")])
+        assert (status, error.getvalue().count("\n")) in ((0, 0), (2, 1)), error.getvalue()
+
+
+@pytest.fixture(scope="module")
+def malformed(tmp_path_factory):
+    root = tmp_path_factory.mktemp("malformed")
+    return root, write_result(root / "good", "mmlu", answers("mmlu", 30, n=40))
+
+
+# Roles, and ability lost
+
+
+def test_fairer_with_ability_lost_is_not_called_fairer(tmp_path, capsys):
+    dense = write_model(tmp_path / "dense", mmlu=160, crows_pairs=170)
+    broken = write_model(tmp_path / "broken", mmlu=60, crows_pairs=105)
+    status, rows, text, _ = compared(capsys, tmp_path, dense, broken)
+    assert rows["crows_pairs pct_stereotype"]["verdict"] == "fairer, ability lost"
+    assert rows["mmlu acc"]["verdict"] == "worse"
+    assert status == 0
+    assert "drifts to guessing" in text
+    page = (tmp_path / "out/comparison.html").read_text()
+    assert 'class="good"' not in page
+    gate = ("--fail-if", "ability-lost")
+    assert compared(capsys, tmp_path, dense, broken, *gate)[0] == 3
+    fair = write_model(tmp_path / "fair", mmlu=160, crows_pairs=105)
+    status, rows, _, _ = compared(capsys, tmp_path, dense, fair, *gate)
+    assert (status, rows["crows_pairs pct_stereotype"]["verdict"]) == (0, "fairer")
+
+
+def test_swapped_roles_are_refused(tmp_path, capsys):
+    dense = write_result(tmp_path / "dense", "mmlu", answers("mmlu", 160))
+    pruned = write_result(tmp_path / "pruned", "mmlu", answers("mmlu", 150))
+    rewritten(dense, lambda result: result.update(files_sha256="a", base_sha256=None))
+    rewritten(pruned, lambda result: result.update(files_sha256="b", base_sha256="a"))
+    assert main(["compare", str(dense), str(pruned)]) == 0
+    assert main(["compare", str(pruned), str(pruned)]) == 0
+    capsys.readouterr()
+    assert main(["compare", str(pruned), str(dense)]) == 2
+    said = capsys.readouterr()
+    assert "exchange the two" in said.err
+    assert said.out == ""
+
+
+def test_nothing_of_a_results_folder_is_run(tmp_path, capsys):
+    """A model next to someone's evaluation asks for the benchmarks; the folder names none."""
+    write_model(tmp_path / "theirs/evals/world/dense/dense/none/s0", mmlu=160)
+    (tmp_path / "theirs/run_sheet.json").write_text('{"config": "!function os.system"}')
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/config.json").write_text("{}")
+    theirs = tmp_path / "theirs/evals/world/dense/dense/none/s0"
+    assert main(["compare", str(theirs), str(tmp_path / "model")]) == 2
+    assert "nothing says what" in capsys.readouterr().err
+
+
+def test_intervals_of_shares_stay_within_their_bounds():
+    pair = [records("mmlu", answers("mmlu", right, n=12, clusters=12)) for right in (0, 11)]
+    (row,) = differences.differences("m", *pair, 0.01)
+    assert row.high == 1
+    assert row.low < row.difference < row.high

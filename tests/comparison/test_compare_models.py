@@ -53,6 +53,18 @@ def test_evaluate_says_what_is_good_and_the_difference_to_a_baseline(ground, tmp
     assert not (tmp_path / "third").exists()
 
 
+def test_another_benchmark_does_not_replace_a_result(ground, tmp_path, capsys):
+    root, dense, _ = ground
+    out = tmp_path / "out"
+    words = ["evaluate", "--model", str(dense), "--data", str(root / "data/unqover"), "--out"]
+    assert main([*words, str(out), "--benchmark", "unqover", "--limit", "4"]) == 0
+    before = (out / "metrics.json").read_bytes()
+    capsys.readouterr()
+    assert main([*words, str(out), "--benchmark", "bbq"]) == 2
+    assert "found one of unqover; give each benchmark its own folder" in capsys.readouterr().err
+    assert (out / "metrics.json").read_bytes() == before
+
+
 def test_a_configuration_needs_its_catalogue(ground, tmp_path, monkeypatch, capsys):
     _, dense, other = ground
     monkeypatch.chdir(tmp_path)

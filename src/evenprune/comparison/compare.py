@@ -4,8 +4,7 @@ DENSE and PRUNED are model folders, ids on the hub (org/name, org/name@ref) or w
 before: a folder of `evaluate`, of `evaluate-checkpoint`, or of the workflow below results/evals.
 A model is evaluated first, on each --benchmark with its --data or on the benchmarks of
 --configfile; what was evaluated once is kept (--evals) and taken from there. Evaluations alone are
-compared on all benchmarks that they share. A model of the embedded world is measured on that
-world's items; any other one needs data, as the invented items say nothing about a real model.
+compared on all benchmarks that they share, models alone on those of the default configuration.
 
 Exit status: 0; 2 for bad input; 3 where a verdict occurs that --fail-if names, and where nothing
 could be tested that it asks for.

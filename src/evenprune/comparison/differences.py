@@ -335,22 +335,20 @@ def _fits(sums: Sums, recorded: float | None) -> bool:
 
 def _tested(row: Difference, found: Jackknife, margin: float) -> Difference:
     """Return a row with interval, gain, p and ``same``."""
-    difference = found.estimate()
+    interval = found.interval()
     row = dataclasses.replace(row, n=found.n, clustered=found.clustered)
-    half = difference.half_width()
-    if half is None or row.difference is None:
+    if interval is None:
         return row
-    limit = math.inf if row.task == "perplexity" else 1.0 if row.direction != "zero" else 2.0
     better = functools.partial(gain, row.task, row.metric)
     # A perplexity is the same within a factor.
     relative = row.task == "perplexity"
-    effect = found.estimate(lambda a, b: np.log(a / b)) if relative else difference
+    effect = found.estimate(lambda a, b: np.log(a / b)) if relative else found.estimate()
     bound = math.log1p(margin) if relative else margin
     gained = found.estimate(better)
     return dataclasses.replace(
         row,
-        low=max(difference.value - half, -limit),
-        high=min(difference.value + half, limit),
+        low=interval.low,
+        high=interval.high,
         gain=gained.value,
         p=gained.p(),
         same=abs(effect.value) + (effect.half_width(0.9) or 0.0) <= bound,

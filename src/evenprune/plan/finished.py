@@ -7,10 +7,58 @@ themselves, so that an edited, truncated or exchanged file is noticed by whateve
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
 from ..base.checksums import again, compare_files, is_sha256, read_sealed
-from ..base.errors import UserError
+from ..base.errors import UserError, shown
+from .tasks import FACTS
 
 SUMMARY, METRICS, ITEMS = "summary.json", "metrics.json", "items.jsonl"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="allow")
+
+
+class _Metric(_Strict):
+    value: float | None
+    n: int
+    stderr: float | None = None
+
+
+class _Result(_Strict):
+    """What readers of metrics.json rely on."""
+
+    benchmark: str
+    task: str
+    headline: str
+    metrics: dict[str, _Metric]
+    categories: dict[str, dict[str, _Metric]] = Field(default_factory=dict)
+    data: dict[str, Any] = Field(default_factory=dict)
+    spec: dict[str, Any] = Field(default_factory=dict)
+    base_sha256: str | None = None
+    files_sha256: str | None = None
+
+
+class _Entry(_Strict):
+    metrics_sha256: str
+
+
+class _Summary(_Strict):
+    benchmarks: dict[str, _Entry]
+
+
+def _of_form(form: type[BaseModel], content: Any, path: Path, evals: Path) -> None:
+    """Raise UserError where a record has another form than the one that was written."""
+    try:
+        form.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = shown("/".join(map(str, first["loc"])))
+        raise UserError(
+            f"expected a record of an evaluation in {path}, but {place} has another form "
+            f"({first['msg']}); {remedy(evals)}"
+        ) from None
 
 
 def remedy(evals: Path) -> str:
@@ -26,6 +74,12 @@ def read_result(folder: Path) -> dict[str, Any]:
     """
     path = folder / METRICS
     result = read_sealed(path, remedy(folder.parent))
+    _of_form(_Result, result, path, folder.parent)
+    if result["task"] not in FACTS:
+        raise UserError(
+            f"expected a known task in {path}, got {shown(result['task'])}; {remedy(folder.parent)}"
+        )
+    result = {"data": {}, "spec": {}} | result
     records = result.get("records")
     sha256 = records.get("sha256") if isinstance(records, dict) else None
     if not is_sha256(sha256):
@@ -36,7 +90,9 @@ def read_result(folder: Path) -> dict[str, Any]:
 
 def read_summary(evals: Path) -> dict[str, Any]:
     """Return summary.json of a checkpoint; raise UserError for one that is not as written."""
-    return read_sealed(evals / SUMMARY, remedy(evals))
+    summary = read_sealed(evals / SUMMARY, remedy(evals))
+    _of_form(_Summary, summary, evals / SUMMARY, evals)
+    return summary
 
 
 def result_folder(evals: Path, slug: str) -> Path:

@@ -113,10 +113,10 @@ def dto_rows(run_sheet: RunSheet, point: Checkpoint, rows: list[TableRow]) -> It
         estimate = found.estimate(lambda only: only) if found else Estimate(value)
         measured = {"value": value, "n": estimate.n, "stderr": estimate.stderr}
         yield _row(point, dto.SLUG, definition.name, "", measured)
-        half = estimate.half_width()
-        if half is not None:
-            for end, bound in (("low", max(value - half, 0)), ("high", min(value + half, 1))):
-                measured = {"value": float(bound), "n": estimate.n}
+        interval = estimate.interval(0.0, 1.0)
+        if interval is not None:
+            for end, bound in (("low", interval.low), ("high", interval.high)):
+                measured = {"value": bound, "n": estimate.n}
                 yield _row(point, dto.SLUG, f"{definition.name}_{end}", "", measured)
 
 

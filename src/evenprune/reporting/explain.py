@@ -20,14 +20,13 @@ from ..plan.config import TABLES
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet, read_run_sheet
 from ..stats import inference
-from ..stats.measures import is_rate
+from ..stats.measures import ITEM_SCORES, MEASURES, is_rate
 from . import dto, mask_diffs
 from .cell_path import FORM, find, parse
-from .explain_origin import commands, files_of, method_of, rebased, sources_of
+from .explain_origin import commands, files_of, method_of, rebased, recompute, sources_of
 from .fields import Run
 from .make_table import build_table
 from .measurements import PAIRED, RATIO, ratio_to_dense, ratio_values, read_part
-from .recompute import recompute
 from .results import Group, Measured, Quantity, Results, Significance
 from .significance import METHOD
 
@@ -109,39 +108,34 @@ def interval(
 ) -> dict[str, Any] | None:
     """Return the 95 % interval of a value, None where its spread is not known.
 
-    ``kind``: wilson (a rate of unsafe answers), bootstrap (a distance to the optimum), t over
-    rounds (a ratio of throughput or energy), or normal: the standard error over items, with several
-    seeds together with that over seeds.
+    ``kind``: wilson (a share of items, of one seed), t over clusters (a distance to the optimum), t
+    over rounds (a ratio of throughput or energy), or normal: the standard error over items, with
+    several seeds together with that over seeds, within the bounds of the metric.
     """
     entry = run.sheet.config.benchmarks.get(quantity.benchmark)
-    if measured.n and entry is not None and is_rate(entry.task, quantity.metric):
-        found = inference.wilson(round(measured.value * measured.n), measured.n)
-        return {"low": found.low, "high": found.high, "level": 0.95, "kind": "wilson"}
+    key = (entry.task if entry else quantity.benchmark, quantity.metric)
     paired = _paired(run.sheet, group, quantity)
-    if paired is not None:
-        if paired.low is None:
+    if measured.n and entry and (key in ITEM_SCORES or is_rate(*key)):
+        found = inference.wilson(round(measured.value * measured.n), measured.n)
+        kind, low, high = "wilson", found.low, found.high
+    elif paired is not None:
+        if paired.low is None or paired.high is None:
             return None
-        return {"low": paired.low, "high": paired.high, "level": 0.95, "kind": "t over rounds"}
-    if measured.sd is None:
+        kind, low, high = "t over rounds", paired.low, paired.high
+    elif measured.error is None:
+        return None
+    else:
+        bounds = MEASURES[key].bounds if key in MEASURES else (-math.inf, math.inf)
+        half = NORMAL * measured.error
+        kind, low, high = "normal", measured.value - half, measured.value + half
         ends = [
             run.results.of(group, quantity._replace(metric=f"{quantity.metric}_{end}"))
             for end in ("low", "high")
         ]
-        if ends[0] and ends[1]:
-            values = {"low": ends[0].value, "high": ends[1].value}
-            return {**values, "level": 0.95, "kind": "bootstrap"}
-    single = [run.results.one(point, quantity) for point in group.checkpoints()]
-    errors = [one.stderr for one in single if one is not None and one.stderr is not None]
-    if len(errors) < len(single):
-        return None
-    spread = math.hypot(sum(errors) / len(errors), (measured.sd or 0.0) / math.sqrt(len(errors)))
-    half = NORMAL * spread
-    return {
-        "low": measured.value - half,
-        "high": measured.value + half,
-        "level": 0.95,
-        "kind": "normal",
-    }
+        if measured.sd is None and ends[0] and ends[1]:
+            kind, low, high = "t over clusters", ends[0].value, ends[1].value
+        low, high = max(low, bounds[0]), min(high, bounds[1])
+    return {"low": low, "high": high, "level": 0.95, "kind": kind}
 
 
 def _paired(run_sheet: RunSheet, group: Group, quantity: Quantity) -> inference.PairedRatio | None:

@@ -1,5 +1,6 @@
-"""Where a number comes from: files with their checksums, sources with revisions, commands."""
+"""Where a number comes from: files with their checksums, sources with revisions, its records."""
 
+import importlib
 import shlex
 from pathlib import Path
 from typing import Any
@@ -7,15 +8,14 @@ from typing import Any
 from ..base.checksums import again, read_sealed, sha256_cached
 from ..base.errors import UserError
 from ..base.reading import expected_form, read_json
-from ..plan import jobs
 from ..plan.finished import ITEMS, METRICS, read_result
 from ..plan.grids import Checkpoint
 from ..plan.paths import Paths
 from ..plan.run_sheet import RunSheet
+from ..stats.measures import MEASURES
+from ..stats.records import first_part, read_records
 from . import dto
 from .results import Group, Quantity
-
-PROGRAM = "python -m evenprune.steps"
 
 
 def rebased(sheet: RunSheet, folder: Path) -> RunSheet:
@@ -128,61 +128,51 @@ def sources_of(
 
 
 def commands(sheet: RunSheet, folder: Path, group: Group, benchmark: str, table: str) -> list[str]:
-    """Return the commands behind a number, in order; the last line makes it all with Snakemake.
+    """Return the commands that make a number again, with the --configfile of the run."""
+    paths = Paths(sheet.config)
+    files = [
+        {
+            "serving": paths.efficiency(point.model),
+            "masks": "" if point.is_base else paths.masks(point),
+        }.get(benchmark, f"{paths.evaluation(point)}/summary.json")
+        for point in group.checkpoints()
+    ]
+    made = [name for name in dict.fromkeys([*files, f"{folder}/tables/{table}.csv"]) if name]
+    return [f"snakemake --cores all --force {shlex.quote(name)}" for name in made]
 
-    The device is that of the configuration, which a run sheet does not have: ``--device`` is left
-    at its default.
+
+# Of each task the module in evaluation/ and its function of records, imported when needed: most
+# of them load torch.
+FUNCTIONS = {
+    "unqover": ("metrics", "unqover_metrics"),
+    "bbq": ("metrics", "bbq_metrics"),
+    "crows_pairs": ("crows_pairs", "crows_metrics"),
+    "stereoset": ("stereoset", "stereoset_metrics"),
+    "realtoxicityprompts": ("safety", "safety_metrics"),
+    "harmbench": ("safety", "safety_metrics"),
+}
+WINDOWS = ("gptq2048", "gptq2048+bos", "documents")
+
+
+def recompute(path: Path, task: str, metric: str, category: str = "") -> float | None:
+    """Return a metric from ``items.jsonl``, None where it is no function of these records alone.
+
+    What has no measure comes from the task's own function of records. Raises UserError
+    for records of another form.
     """
-    paths, lines = Paths(sheet.config), []
-    for point in group.checkpoints():
-        model = paths.model(point.model)
-        checkpoint = paths.folder(point)
-        if not point.is_base:
-            lines += _calibration(paths, point)
-            lines.append(_prune(paths, point))
-            lines.append(_line("check", model=checkpoint, base=model, out=paths.ready(point)))
-        if benchmark in sheet.config.benchmarks or benchmark == "dto":
-            asked = jobs.benchmarks_json(paths, point)
-            out = paths.evaluation(point)
-            lines.append(_line("evaluate-checkpoint", model=checkpoint, benchmarks=asked, out=out))
-        elif benchmark == "serving":
-            lines.append(f"snakemake --cores all {paths.efficiency(point.model)}")
-        elif benchmark == "masks":
-            lines.append(f"snakemake --cores all {paths.masks(point)}")
-    files = {"run_sheet": f"{folder}/run_sheet.json"}
-    results, tests = f"{folder}/results.csv", f"{folder}/significance.csv"
-    lines.append(_line("collect-results", **files, out=results, significance=tests))
-    lines.append(
-        _line(
-            "make-table", table=table, **files, results=results, significance=tests,
-            out_prefix=f"{folder}/tables/{table}",
-        )
-    )  # fmt: skip
-    lines.append(
-        f"snakemake --cores all {folder}/tables/{table}.csv  # with the --configfile of this run"
-    )
-    return list(dict.fromkeys(lines))
-
-
-def _line(command: str, **options: str) -> str:
-    words = [f"--{name.replace('_', '-')} {shlex.quote(text)}" for name, text in options.items()]
-    return " ".join([PROGRAM, command, *words])
-
-
-def _calibration(paths: Paths, point: Checkpoint) -> list[str]:
-    """Return the command that builds a checkpoint's calibration data, none without any."""
-    if point.calibration not in paths.config.calibrations:
-        return []
-    options = jobs.calibration_flags(paths, point.calibration)
-    out = paths.calibration(point.model, point.calibration, point.seed)
-    head = _line("build-calibration", model=paths.model(point.model))
-    return [f"{head} {options} --seed {point.seed} --out {shlex.quote(out)}"]
-
-
-def _prune(paths: Paths, point: Checkpoint) -> str:
-    """Return the command that prunes a checkpoint."""
-    words = [_line("prune", model=paths.model(point.model))]
-    words.append(jobs.prune_flags(paths, point))
-    words.append(f"--regime {point.regime} --seed {point.seed}")
-    words.append(f"--out {shlex.quote(paths.folder(point))}")
-    return " ".join(words)
+    records = [row for row in read_records(path) if category in ("", row.get("category"))]
+    if not records:
+        return None
+    if task == "perplexity":
+        records = first_part(records)
+        if metric != "ppl" or records[0].get("category", WINDOWS[0]) not in WINDOWS:
+            return None
+    with expected_form(f"records that {metric} can be computed from", path, "evaluate again"):
+        if (task, metric) in MEASURES:
+            return MEASURES[task, metric].value(records)
+        if task not in FUNCTIONS:
+            return None
+        module, name = FUNCTIONS[task]
+        function = getattr(importlib.import_module(f"evenprune.evaluation.{module}"), name)
+        found = function(records).get(metric)
+        return None if found is None else found["value"]

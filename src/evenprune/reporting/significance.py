@@ -82,9 +82,9 @@ def compare(candidate: Sums, baseline: Sums, task: str, metric: str) -> dict[str
         "stderr": difference.stderr,
         "p": found.estimate(functools.partial(gain, task, metric)).p(),
     }
-    half = difference.half_width()
-    if half is not None:
-        row |= {"low": difference.value - half, "high": difference.value + half}
+    interval = found.interval()
+    if interval is not None:
+        row |= {"low": interval.low, "high": interval.high}
     if len(candidate.measure.terms) == 1:
         change = (candidate.parts - baseline.parts)[:, 0]
         change = change[np.isfinite(change)]

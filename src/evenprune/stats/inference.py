@@ -51,6 +51,13 @@ class Estimate:
             return max(least, float(lead == 0))
         return max(least, float(2 * stats.t.sf(abs(lead) / self.stderr, self.df or math.inf)))
 
+    def interval(self, low: float = -math.inf, high: float = math.inf) -> Interval | None:
+        """Return the 95 % interval within bounds, None where no error is known."""
+        half = self.half_width()
+        if half is None:
+            return None
+        return Interval(max(self.value - half, low), min(self.value + half, high))
+
     def half_width(self, level: float = 0.95, tests: int = 1) -> float | None:
         """Return half the interval that holds with ``level`` for all of so many tests at once."""
         if self.stderr is None:

@@ -24,7 +24,7 @@ from scipy.linalg import block_diag
 
 from ..base.errors import UserError
 from ..base.reading import expected_form
-from .inference import Estimate
+from .inference import Estimate, Interval
 from .measures import MEASURES, Measure
 from .records import Record, clusters, read_records
 
@@ -110,12 +110,13 @@ class Jackknife:
     """A metric of checkpoints on the same ``n`` items, and the same without each unit.
 
     ``values`` has one number a checkpoint, ``without`` (checkpoints, units) the numbers without
-    each unit; ``changed`` units are not the same in all checkpoints.
+    each unit; ``changed`` units are not the same in all checkpoints; ``bounds`` are the metric's.
     """
 
     n: int
     clustered: bool
     changed: int
+    bounds: tuple[float, float]
     values: tuple[float, ...]
     without: Array
 
@@ -123,6 +124,11 @@ class Jackknife:
     def units(self) -> int:
         """How many clusters, or items, there are."""
         return self.without.shape[1]
+
+    def interval(self) -> Interval | None:
+        """Return the 95 % interval of the difference of two checkpoints, None where unknown."""
+        width = self.bounds[1] - self.bounds[0]
+        return self.estimate().interval(-width, width)
 
     def estimate(self, compute: Callable[..., Any] = np.subtract) -> Estimate:
         """Return a function of the checkpoints' values with its error, None for too few units."""
@@ -169,6 +175,7 @@ def jackknife(*several: Sums) -> Jackknife | None:
         int(used.sum()),
         several[0].clusters is not None,
         int(changed.sum()),
+        measure.bounds,
         tuple(values.tolist()),
         measure.of(rest[:, :, 0], rest[:, :, 1]).T,
     )
