@@ -101,7 +101,8 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
     if task == "perplexity":
         metrics = {"ppl": {"value": 20 / skill, "n": 1000, "stderr": 0.1}}
         write_jsonl(folder / "items.jsonl", [{"item_id": "0", "nll": 1.0, "n_tokens": 10}])
-        write_json(folder / "metrics.json", {"metrics": metrics, "categories": {}})
+        head = {"benchmark": folder.name, "task": task, "headline": "ppl"}
+        write_json(folder / "metrics.json", {**head, "metrics": metrics, "categories": {}})
         return
     generator = random.Random(seed)
     names = CATEGORIES[task]
@@ -168,6 +169,9 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
     write_json(
         folder / "metrics.json",
         {
+            "benchmark": folder.name,
+            "task": task,
+            "headline": next(iter(metrics)),
             "metrics": metrics,
             "categories": {name: {metric: _mean(values)} for name, values in by_category.items()},
             "spec": {"protocol": {"items_in_data": 14042}},
