@@ -356,6 +356,40 @@ def test_an_interrupted_run_continues(model, pairs, tmp_path, capsys, monkeypatc
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
+def flip(file):
+    """Turn one bit in the middle of a file round."""
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def test_a_finished_shard_or_step_that_was_changed_is_not_taken(
+    model, pairs, tmp_path, capsys, monkeypatch
+):
+    """A shard is made again; a step is refused, and the next run begins anew."""
+    options = {"method": "debias-gradient", "gradient-steps": 1, "gradient-step": -0.1}
+    assert main(arguments(model, pairs, tmp_path / "whole", **options)) == 0
+    argv = arguments(model, pairs, tmp_path / "out", **options)
+    for part, code in (
+        ("model/model-00002*", 0),
+        ("state/model-00002*", 0),
+        ("prepared/step-1/block-00001*", 2),
+        ("prepared/step-1.json", 2),
+    ):
+        interrupt(monkeypatch, argv, 4)
+        (file,) = tmp_path.glob(f".out.partial/*/{part}")
+        flip(file)
+        capsys.readouterr()
+        assert main(argv) == code
+        said = capsys.readouterr().err
+        assert (f"error: {file}" in said) == bool(code)
+        assert ("continuing: 1 of 4 shards" in said) == (not code)
+        if code:
+            assert main(argv) == 0
+        assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+        shutil.rmtree(tmp_path / "out")
+
+
 @pytest.mark.parametrize("number", [1, 4, 8, 12])
 def test_a_run_interrupted_within_the_steps_continues(
     model, pairs, tmp_path, capsys, monkeypatch, number

@@ -17,9 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..base.checksums import read_sealed, sealed
 from ..base.errors import UserError
-from ..base.files import digest, read_json, write_json
+from ..base.files import digest, sha256_file, write_json
 from ..base.progress import Progress
+from ..base.reading import expected_form
 from ..data.calibration import TokenPair
 from ..models.architecture import find_linears, rows_of
 from ..models.loading import release_memory
@@ -32,6 +34,7 @@ from .reverse import Pass, Sentences, bias_loss, block_gradients, text_loss
 from .target import InputMetric
 
 HALVINGS = 5
+AGAIN = "run the command again, which begins anew"
 Texts = Sequence[tuple[str, Sequence[int]]]
 
 
@@ -58,6 +61,11 @@ def held_out(ids: Sequence[str], share: float, seed: int) -> Tensor:
     chosen = torch.zeros(len(ids), dtype=torch.bool)
     chosen[order[:count]] = True
     return chosen
+
+
+def _blocks(place: Path) -> list[Path]:
+    """Return the files of a step's matrices, a file a block."""
+    return sorted(place.glob("block-*.safetensors"))
 
 
 class Shift:
@@ -112,11 +120,12 @@ class Shift:
             state = self.folder / f"step-{number}.json"
             place = self.folder / f"step-{number}"
             if state.is_file():
-                record = read_json(state)
+                record = self._finished(state, place)
             else:
                 current = current or self._forward(f"step {number}: losses")
                 record, current = self._step(number, place, current)
-                write_json(state, record)
+                files = {file.name: sha256_file(file) for file in _blocks(place)}
+                write_json(state, sealed({"record": record, "files": files}))
             records.append(record)
             if record["kept"]:
                 base.stored.update(self._entries(place))
@@ -135,14 +144,23 @@ class Shift:
             "steps": records,
         }
 
+    def _finished(self, state: Path, place: Path) -> dict[str, Any]:
+        """Return the record of a step that an earlier process took; UserError for a changed one."""
+        content = read_sealed(state, AGAIN)
+        with expected_form("the record of a step", state, AGAIN):
+            for file in _blocks(place):  # of a step before the last one none is left
+                if sha256_file(file) != content["files"][file.name]:
+                    raise UserError(f"{file} has changed since it was written; {AGAIN}")
+            return content["record"]
+
     def _entries(self, place: Path) -> dict[str, Entry]:
         entries: dict[str, Entry] = {}
-        for file in sorted(place.glob("block-*.safetensors")):
+        for file in _blocks(place):
             entries |= read_header(file)
         return entries
 
     def _forget(self, number: int) -> None:
-        for file in (self.folder / f"step-{number}").glob("block-*.safetensors"):
+        for file in _blocks(self.folder / f"step-{number}"):
             file.unlink()
 
     def _forward(self, label: str) -> Pass:
@@ -288,7 +306,7 @@ class Shift:
             return self._entries(place)
         result = self.folder / "rounded"
         result.mkdir(exist_ok=True)
-        for file in sorted(place.glob("block-*.safetensors")):
+        for file in _blocks(place):
             tensors = {
                 name: read_tensor(entry).to(self.dtypes[name])
                 for name, entry in read_header(file).items()
