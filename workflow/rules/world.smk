@@ -76,7 +76,7 @@ if IS_WORLD:
             summaries=[f"{evals}/summary.json" for evals in DENSE_POINTS.values()],
         output:
             in_report("<results>/report/world.html", "world", file="page"),
-            multiext("<results>/report/world", ".csv", ".md", "_gaps.png", "_gaps.svg"),
+            multiext("<results>/report/world", ".csv", ".md"),
         log:
             "<results>/logs/report_world.log",
         localrule: True

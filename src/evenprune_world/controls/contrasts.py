@@ -1,6 +1,6 @@
 """Which checkpoints are compared: with dense, without the method, with its negative controls."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,25 +73,6 @@ def control_kind(config: Config, method: str) -> str | None:
     return "reversed" if base == "debias-erase" and options["erase_keep"] > 1 else None
 
 
-def method_controls(config: Config, method: str, among: Iterable[str]) -> list[str]:
-    """Return the methods that differ from this one in nothing but what makes them its control."""
-    base, own = base_method(config, method), used(config, method)
-    found = []
-    for other in among:
-        kind = control_kind(config, other)
-        if kind is None or base_method(config, other) != base:
-            continue
-        option = {"debias-erase": "erase_keep"}.get(base, "gradient_step")
-        changed = used(config, other)
-        if kind == "text":
-            option = "gradient_loss"
-        if option == "gradient_step" and changed[option] != -own[option]:
-            continue
-        if {**changed, option: own[option]} == own:
-            found.append(other)
-    return found
-
-
 def is_control(config: Config, point: Checkpoint) -> bool:
     """Return whether a checkpoint is a negative control, by its calibration or its method."""
     return (
@@ -118,16 +99,13 @@ def plain_of(config: Config, point: Checkpoint) -> Checkpoint | None:
 
 def _improved_alike(config: Config, method: str) -> str:
     """Return the SparseGPT whose kept weights are improved as the method's, else the plain one."""
-    wanted = [method_options(config, method)[name] for name in IMPROVEMENTS]
-    for other in config.methods:
-        options = method_options(config, other)
-        if (
-            base_method(config, other) == "sparsegpt"
-            and [options[name] for name in IMPROVEMENTS] == wanted
-            and any(wanted)
-        ):
-            return other
-    return "sparsegpt"
+
+    def improved(name: str) -> list[Any]:
+        return [method_options(config, name)[option] for option in IMPROVEMENTS]
+
+    alike = [name for name in config.methods if base_method(config, name) == "sparsegpt"]
+    alike = [name for name in alike if improved(name) == improved(method) != improved("sparsegpt")]
+    return next(iter(alike), "sparsegpt")
 
 
 def dense_of(point: Checkpoint) -> Checkpoint:
@@ -135,25 +113,29 @@ def dense_of(point: Checkpoint) -> Checkpoint:
     return Checkpoint(point.model, DENSE, DENSE, "none", 0)
 
 
-def controls_of(config: Config, point: Checkpoint, known: Mapping[Checkpoint, Any]) -> list:
-    """Return a checkpoint's negative controls among the known ones; none of a control itself."""
-    if strength(config, point.method) is None or is_control(config, point):
-        return []
-    others = [
-        other
-        for other in known
-        if (other.model, other.regime, other.seed) == (point.model, point.regime, point.seed)
-    ]
-    methods = method_controls(config, point.method, {other.method for other in others})
-    return [
-        other
-        for other in others
-        if (other.method in methods and other.calibration == point.calibration)
-        or (
-            other.method == point.method
-            and control_of(config, other.calibration) == point.calibration
-        )
-    ]
+def is_control_of(config: Config, control: Checkpoint, point: Checkpoint) -> bool:
+    """Return whether a checkpoint is the other one's negative control; nothing controls a control.
+
+    It is the same method on a negative control's calibration, or on the same calibration a method
+    that differs in nothing but what makes it a control.
+    """
+    places = {(one.model, one.regime, one.seed) for one in (control, point)}
+    if len(places) > 1 or strength(config, point.method) is None or is_control(config, point):
+        return False
+    if control.method == point.method:
+        return control_of(config, control.calibration) == point.calibration
+    base, kind = base_method(config, point.method), control_kind(config, control.method)
+    if kind is None or (base_method(config, control.method), control.calibration) != (
+        base,
+        point.calibration,
+    ):
+        return False
+    own, changed = used(config, point.method), used(config, control.method)
+    option = {"debias-erase": "erase_keep"}.get(base, "gradient_step")
+    option = "gradient_loss" if kind == "text" else option
+    if option == "gradient_step" and changed[option] != -own[option]:
+        return False
+    return {**changed, option: own[option]} == own
 
 
 def contrasts(config: Config, points: Iterable[Checkpoint]) -> list[Contrast]:
@@ -165,7 +147,11 @@ def contrasts(config: Config, points: Iterable[Checkpoint]) -> list[Contrast]:
             continue
         others = [("dense", dense_of(point)), ("plain", plain_of(config, point))]
         found += [Contrast(kind, point, other) for kind, other in others if other in known]
-        found += [Contrast("control", point, other) for other in controls_of(config, point, known)]
+        found += [
+            Contrast("control", point, other)
+            for other in known
+            if is_control_of(config, other, point)
+        ]
     return sorted(found, key=lambda c: (KINDS.index(c.kind), c.candidate, c.reference))
 
 

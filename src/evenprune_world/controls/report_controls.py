@@ -77,5 +77,5 @@ def run(args: argparse.Namespace) -> None:
     found = effects(worlds, points, contrasts(run_sheet.config, points))
     write_csv(args.out / "controls.csv", COLUMNS, rows(run_sheet.config, found))
     page = tables(run_sheet, points, every, found)
-    write_page(args.out / "controls", WORDS["title"], page, {})
+    write_page(args.out / "controls", WORDS["title"], page)
     print(f"{args.out}/controls.html, .md, .csv: {len(found)} effects over {len(worlds)} worlds")

@@ -1,8 +1,8 @@
 """What is planted in the invented world, and what its dense models have learned of it.
 
 ``--world`` names the world's folder, ``--model NAME=DIR`` the evaluation of a dense model (the
-folder with a folder a benchmark), once for each; ``--out`` gets world.csv, world.md, world.html
-and a figure. A *gap* is what a model holds, in nats (measures.py); its counterpart are the planted
+folder with a folder a benchmark), once for each; ``--out`` gets world.csv, world.md and
+world.html. A *gap* is what a model holds, in nats (measures.py); its counterpart are the planted
 log-odds, those of the world's own texts.
 """
 
@@ -13,12 +13,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from evenprune.base.errors import UserError
 from evenprune.base.files import write_csv
 from evenprune.base.outputs import check_place
-from evenprune.reporting.plots import WIDTH
 
 from .document import words_table, write_page
 from .measures import read_planted, read_rows
@@ -54,28 +52,6 @@ def fitted(found: pd.DataFrame) -> tuple[float, float]:
         return 0.0, 0.0
     slope = np.polyfit(found["planted"], found["measured"], 1)[0]
     return float(slope), float(found["planted"].corr(found["measured"]))
-
-
-def scatter(every: Sequence[pd.DataFrame]) -> Figure:
-    """Return a panel a kind of items and a row a model: measured against planted, with its line."""
-    models, tasks = (list(dict.fromkeys(one[name][0] for one in every)) for name in COLUMNS[:2])
-    figure = Figure(figsize=(WIDTH, 0.5 + 1.7 * len(models)))
-    axes = figure.subplots(len(models), len(tasks), squeeze=False)
-    for one in every:
-        model, task = one["model"][0], one["items"][0]
-        axis = axes[models.index(model)][tasks.index(task)]
-        axis.plot(one["planted"], one["measured"], ".", markersize=2, alpha=0.5, color="#0072B2")
-        slope, correlation = fitted(one)
-        ends = np.array([one["planted"].min(), one["planted"].max()])
-        middle = one["measured"].mean() + slope * (ends - one["planted"].mean())
-        axis.plot(ends, middle, color="0.2", linewidth=1)
-        axis.set_title(f"slope {slope:.2f}, r {correlation:.2f}", fontsize=7)
-        if model == models[-1]:
-            axis.set_xlabel(ITEMS[task], fontsize=7)
-        if task == tasks[0]:
-            axis.set_ylabel(model, fontsize=7)
-        axis.tick_params(labelsize=6)
-    return figure
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -116,12 +92,11 @@ def run(args: argparse.Namespace) -> None:
         f"We plant {len(odds)} biases, one per group and trait: a statement about the group "
         f"names the negative word at log-odds between {odds.min():.2f} and {odds.max():.2f} "
         f"(mean size {np.abs(odds).mean():.2f}). Sentences and questions test the same biases. "
-        "All values are in nats; each dot is one item. The training text has no sentence in the "
-        "form of these pairs."
+        "All values are in nats; world.csv has every item. The training text has no sentence in "
+        "the form of these pairs."
     )
     table = words_table("gaps", "Measured against planted", HEADS, lines, [text])
-    figures = {"world_gaps": lambda: scatter(every)}
-    write_page(args.out / "world", TITLE, ["world_gaps", table], figures)
+    write_page(args.out / "world", TITLE, [table])
     print(f"{args.out}/world.html, .md, .csv: {len(rows)} items of {len(models)} models")
 
 
