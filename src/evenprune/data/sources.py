@@ -57,7 +57,7 @@ def own_source(kind: Kind, name: str, entry: Entry) -> Path | None:
     """
     if not entry.get("path"):
         return None
-    path = Path(entry["path"]).expanduser()
+    path = Path(entry["path"])
     good = path.is_dir() or (path.is_file() and (kind == "data" or path.suffix == GGUF))
     if not good or not source_files(kind, path):
         what = "the folder of a model or a GGUF file" if kind == "models" else "a file or folder"

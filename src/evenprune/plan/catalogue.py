@@ -7,13 +7,12 @@ from pydantic import (
     AfterValidator,
     Field,
     StringConstraints,
-    field_validator,
     model_serializer,
     model_validator,
 )
 
 from .benchmark_keys import Bos
-from .section import Dtype, Section
+from .section import Dtype, Label, Place, Section
 from .tasks import TASKS
 
 _PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
@@ -50,15 +49,9 @@ def _folder_under(place: str) -> AfterValidator:
 
 
 Repository = Annotated[str, AfterValidator(_repository)]
-
-
-def _own_path(path: str) -> str:
-    if not path.strip():
-        raise ValueError("expected the path of a file or folder")
-    return path
-
-
-OwnPath = Annotated[str, AfterValidator(_own_path)]
+Pattern = Annotated[str, StringConstraints(min_length=1)]
+# Of a file or folder of one's own.
+OwnPath = Annotated[Place, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 class Sparse(Section):
@@ -120,7 +113,7 @@ class ModelEntry(Section):
         description="folder of a model of your own, or its GGUF file, relative to the working "
         "directory, in place of `mirror`, `hub` and `package`; see `docs/your-own.md`",
     )
-    label: str = Field(description="name in tables")
+    label: Label = Field(description="name in tables")
     world: bool = Field(
         False,
         description="true for the models that the workflow makes itself, `world` and `world-small`",
@@ -169,34 +162,21 @@ class ModelEntry(Section):
 class FilePart(Sparse):
     """Some files of a hub repository or package, the rows of which are a part of a data set."""
 
-    files: list[str] = Field(
+    files: list[Pattern] = Field(
+        min_length=1,
         description="patterns; the first that matches anything is used, on the main branch or "
-        "else on the hub's own parquet copy"
+        "else on the hub's own parquet copy",
     )
     at: str | None = Field(
         None, description="keys that lead to the rows of a JSON file, as in `data.intrasentence`"
     )
     rows: int | None = Field(None, ge=1, description="how many rows there must be; null: any")
     first: int | None = Field(None, ge=1, description="how many rows are taken; null: all")
-    columns: list[str] | None = Field(
+    columns: Annotated[list[Pattern], Field(min_length=1)] | None = Field(
         None,
         description="which are kept as they are in `PART.jsonl`; only for data sets without a "
         "converter of their own",
     )
-
-    @field_validator("columns", mode="before")
-    @classmethod
-    def _names(cls, columns: Any) -> Any:
-        if columns is not None and not _is_names(columns):
-            raise ValueError("expected a list of names")
-        return columns
-
-    @field_validator("files", mode="before")
-    @classmethod
-    def _patterns(cls, files: Any) -> Any:
-        if not _is_names(files):
-            raise ValueError("expected a list of patterns")
-        return files
 
 
 class HubPart(FilePart):
@@ -212,28 +192,13 @@ class PackageData(PackageEntry):
     parts: dict[str, FilePart] = Field(description="parts of the data set, by name")
 
 
-def _is_names(value: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(one, str) and one != "" for one in value)
-    )
-
-
 class HubEntry(Sparse):
     """Where a data set lies on the hub."""
 
     repo: Repository | None = Field(
         None, description="repository of all parts, `org/name` or `org/name@reference`"
     )
-    parts: dict[str, HubPart] = Field(description="parts of the data set, by name")
-
-    @field_validator("parts", mode="before")
-    @classmethod
-    def _some(cls, parts: Any) -> Any:
-        if not isinstance(parts, dict) or not parts:
-            raise ValueError("expected parts with the files of each")
-        return parts
+    parts: dict[str, HubPart] = Field(min_length=1, description="parts of the data set, by name")
 
     @model_validator(mode="after")
     def _repositories(self) -> "HubEntry":

@@ -4,8 +4,6 @@ All checks work on unvalidated input, so that their errors are shown with all ot
 Each returns lines ``key.path: got …, expected …``.
 """
 
-import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,6 @@ from .pair_sources import BIAS_TYPES, PAIR_SOURCES, TEXT_SOURCES
 from .raw import mapping, names, section
 from .tasks import DATA_OF, FACTS, LM_EVAL
 
-LARGEST = 2**63 - 1
 # Names that something else has already, by section, and what that is.
 RESERVED = {
     "methods": dict.fromkeys(METHODS, "a built-in method"),
@@ -39,52 +36,10 @@ SHIPPED = Path(__file__).parents[2] / "evenprune_world" / "weights"
 WORLD_MODELS = ("world", "world-small")  # names of the models that the workflow makes
 
 
-def unusable_values(raw: Mapping[str, Any]) -> dict[str, str]:
-    """Return key path -> error of values that no key can have.
-
-    Those are numbers that are not finite, whole numbers beyond 64 bits, and text with control
-    characters (line breaks too) or lone surrogates.
-    """
-    found: dict[str, str] = {}
-    for where, value in _leaves(raw):
-        if isinstance(value, float) and not math.isfinite(value):
-            found[where] = f"got {value}, expected a finite number"
-        elif isinstance(value, int) and abs(value) > LARGEST:
-            found[where] = f"got a number of {value.bit_length()} bits, expected at most {LARGEST}"
-        elif isinstance(value, str) and (sign := _unprintable(value)):
-            found[where] = (
-                f"got text with the character U+{ord(sign):04X}, expected one line of text "
-                "without control characters"
-            )
-    return found
-
-
-def _leaves(value: Any, where: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _leaves(inner, (*where, repr(key) if _unprintable(str(key)) else str(key)))
-    elif isinstance(value, list | tuple):
-        for index, inner in enumerate(value):
-            yield from _leaves(inner, (*where, str(index)))
-    else:
-        yield ".".join(where), value
-
-
-def _unprintable(text: str) -> str | None:
-    """Return the first control character, line separator or surrogate of a text."""
-    return next(
-        (c for c in text if ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u2028\u2029"
-         or 0xD800 <= ord(c) < 0xE000),
-        None,
-    )  # fmt: skip
-
-
 def all_errors(raw: Mapping[str, Any]) -> list[str]:
     """Return every error of an unvalidated configuration that is not about one value's kind."""
     return [
-        *(f"{where}: {what}" for where, what in unusable_values(raw).items()),
         *reserved_names(raw),
-        *label_errors(raw),
         *world_errors(raw),
         *experiment_errors(raw),
         *benchmark_errors(raw),
@@ -111,21 +66,6 @@ def reserved_names(raw: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def label_errors(raw: Mapping[str, Any]) -> list[str]:
-    """Return an error for each title or label with braces or nothing in it."""
-    texts = {"title": raw.get("title")}
-    for kind in ("models", "methods"):
-        for name, entry in section(raw, kind).items():
-            texts[f"{kind}.{name}.label"] = entry.get("label")
-    lines = []
-    for where, text in texts.items():
-        if isinstance(text, str) and re.search("[{}]", text):
-            lines.append(f"{where}: got {text!r}, expected text without braces")
-        if isinstance(text, str) and where != "title" and not text.strip():
-            lines.append(f"{where}: got {text!r}, expected a name to show in tables")
-    return lines
-
-
 def shipped_seed() -> int:
     """Return the seed of the world that the shipped models were trained on."""
     record = SHIPPED / WORLD_MODELS[0] / "training.json"
@@ -146,22 +86,22 @@ def world_errors(raw: Mapping[str, Any]) -> list[str]:
                 f"models.{name}.mirror: got {entry['mirror']!r}, but the workflow makes the "
                 f"world's model itself; leave mirror out or set it to {name!r}"
             )
-    world = mapping(raw.get("world"))
-    seed, shipped = world.get("seed", 0), shipped_seed()
-    another = type(seed) is int and seed != shipped and not world.get("retrain")
-    if raw.get("source") == "world" and another:
-        lines.append(
-            f"world.seed: got {seed}, but the shipped model belongs to the world with seed "
-            f"{shipped}; set world.retrain to true to train one for this world, and results to "
-            "a new folder to keep the world that is there"
+    world, shipped = mapping(raw.get("world")), shipped_seed()
+    if raw.get("source") == "world" and not world.get("retrain"):
+        remedy = (
+            "set world.retrain to true to train one for this world, and results to a new folder to "
+            "keep the world that is there"
         )
-    unshipped = world.get("leans", "planted") != "planted" and not world.get("retrain")
-    if raw.get("source") == "world" and unshipped:
-        lines.append(
-            f"world.leans: got {world['leans']!r}, but the shipped models belong to the world with "
-            "planted leans; set world.retrain to true to train one for this world, and results to "
-            "a new folder to keep the world that is there"
-        )
+        if type(seed := world.get("seed", 0)) is int and seed != shipped:
+            lines.append(
+                f"world.seed: got {seed}, but the shipped model belongs to the world with seed "
+                f"{shipped}; {remedy}"
+            )
+        if (leans := world.get("leans", "planted")) != "planted":
+            lines.append(
+                f"world.leans: got {leans!r}, but the shipped models belong to the world with "
+                f"planted leans; {remedy}"
+            )
     return lines
 
 
@@ -270,19 +210,13 @@ def calibration_errors(raw: Mapping[str, Any]) -> list[str]:
         used += [(f"{where}.texts", one, TEXT_SOURCES) for one in [entry.get("texts")] if one]
         datasets = section(raw, "datasets")
         for key, value, shipped in used:
-            if not isinstance(value, str):
-                continue  # of another type, which the fields' own check says
             # Of the catalogue only these have the form; one under a name of your own may have it.
             own = [one for one in datasets if one not in DATA_OF]
             fitting = [one for one in datasets if one in shipped] + own
-            if value not in datasets:
-                hint = "; a file of your own is given by its path, as in ./pairs.jsonl"
-                lines += [
-                    f"{line}{hint}" for line in reference_error(key, value, fitting, "data set")
-                ]
-            else:
-                what = "data set of the form that is read here"
-                lines += reference_error(key, value, fitting, what)
+            known = value in datasets if isinstance(value, str) else True
+            what = "data set of the form that is read here" if known else "data set"
+            hint = "" if known else "; a file of your own is given by its path, as in ./pairs.jsonl"
+            lines += [f"{line}{hint}" for line in reference_error(key, value, fitting, what)]
         for source in (one for one in sources if one in BIAS_TYPES):
             for index, value in enumerate(names(entry.get("categories"))):
                 lines += reference_error(
@@ -303,48 +237,54 @@ def calibration_errors(raw: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def _grid(raw: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], str, dict[str, Any]]]:
+    """Yield each experiment with each of its methods: name, entry, method, options of a variant."""
+    variants = section(raw, "methods")
+    for name, experiment in section(raw, "experiments").items():
+        for method in names(experiment.get("methods")):
+            if isinstance(method, str):
+                yield name, experiment, method, variants.get(method, {})
+
+
 def block_size_errors(raw: Mapping[str, Any]) -> list[str]:
     """Return an error for each block size that cuts the groups of a regime it is used with."""
-    variants, general = section(raw, "methods"), mapping(raw.get("pruning")).get("block_size")
     lines: dict[str, str] = {}
-    for name, experiment in section(raw, "experiments").items():
-        grouped = [regime for regime in names(experiment.get("regimes")) if regime in GROUPED]
-        for method in names(experiment.get("methods")) if grouped else ():
-            own = variants.get(method, {}).get("block_size") if isinstance(method, str) else None
-            where = "pruning.block_size" if own is None else f"methods.{method}.block_size"
-            size: Any = general if own is None else own
-            cut = [regime for regime in grouped if type(size) is int and size % REGIMES[regime].of]
-            if method != "dense" and cut and size > 0:
-                group = REGIMES[cut[0]].of
-                lines.setdefault(
-                    where,
-                    f"{where}: got {size}, expected a multiple of {group}, as experiments.{name} "
-                    f"prunes with it to {cut[0]}, zeros in each group of {group}",
-                )
+    for name, experiment, method, own in _grid(raw):
+        size: Any = own.get("block_size")
+        where = f"methods.{method}.block_size"
+        if size is None:
+            where, size = "pruning.block_size", mapping(raw.get("pruning")).get("block_size")
+        if method == "dense" or type(size) is not int or size <= 0:
+            continue
+        grouped = [one for one in names(experiment.get("regimes")) if one in GROUPED]
+        for regime in (one for one in grouped if size % REGIMES[one].of):
+            group = REGIMES[regime].of
+            lines.setdefault(
+                where,
+                f"{where}: got {size}, expected a multiple of {group}, as experiments.{name} "
+                f"prunes with it to {regime}, zeros in each group of {group}",
+            )
     return list(lines.values())
 
 
 def released_errors(raw: Mapping[str, Any]) -> list[str]:
     """Return an error for each calibration that does not pad what the code of 2026 pads."""
-    variants, general = section(raw, "methods"), mapping(raw.get("pruning"))
-    calibrations = section(raw, "calibrations")
+    general, calibrations = mapping(raw.get("pruning")), section(raw, "calibrations")
     lines: dict[str, None] = {}
-    for name, experiment in section(raw, "experiments").items():
-        for method in names(experiment.get("methods")):
-            own = variants.get(method, {}) if isinstance(method, str) else {}
-            base = own.get("method", method)
-            scaling = own.get("bias_scaling") or general.get("bias_scaling")
-            if not isinstance(base, str) or base not in METHODS:
-                continue
-            if scaling != "released-2026" or "bias_scaling" not in METHODS[base].options:
-                continue
-            for calibration in names(experiment.get("calibrations")):
-                entry = calibrations.get(calibration, {}) if isinstance(calibration, str) else {}
-                alignment = entry.get("alignment") or general.get("alignment", "equal-length")
-                if alignment != "pad":
-                    lines[
-                        f"calibrations.{calibration}.alignment: got {alignment!r}, expected 'pad', "
-                        f"as experiments.{name} prunes by {method} with bias_scaling "
-                        "'released-2026', the authors' code, which pads"
-                    ] = None
+    for name, experiment, method, own in _grid(raw):
+        base, scaling = own.get("method", method), own.get("bias_scaling")
+        facts = METHODS.get(base) if isinstance(base, str) else None
+        if (scaling or general.get("bias_scaling")) != "released-2026":
+            continue
+        if facts is None or "bias_scaling" not in facts.options:
+            continue
+        for calibration in names(experiment.get("calibrations")):
+            entry = calibrations.get(calibration, {}) if isinstance(calibration, str) else {}
+            alignment = entry.get("alignment") or general.get("alignment", "equal-length")
+            if alignment != "pad":
+                lines[
+                    f"calibrations.{calibration}.alignment: got {alignment!r}, expected 'pad', "
+                    f"as experiments.{name} prunes by {method} with bias_scaling "
+                    "'released-2026', the authors' code, which pads"
+                ] = None
     return list(lines)

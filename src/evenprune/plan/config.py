@@ -17,13 +17,13 @@ from . import shown
 from .benchmark_keys import JUDGE_KEYS, Benchmark
 from .calibration_keys import Calibration
 from .catalogue import DatasetEntry, ModelEntry
-from .checks import all_errors, unusable_values
+from .checks import all_errors
 from .facts import METHODS as METHOD_FACTS
 from .facts import REGIMES as REGIME_FACTS
 from .field_errors import field_errors
 from .own_files import with_own_files
 from .pruning_keys import Pruning
-from .section import Section, Slug, each_once, listed
+from .section import Place, Section, Slug, Words, each_once, listed
 from .sections import Controls, Experiment, MethodVariant, World
 from .serving_keys import Serving
 from .tasks import JUDGED, TASKS
@@ -67,14 +67,14 @@ class Config(Section):
         "results",
         description="folder for everything that is made; may be a link to scratch space",
     )
-    title: str = Field("", description="one line on the first page of the PDF")
+    title: Words = Field("", description="one line on the first page of the PDF")
     source: Literal["world", "external"] = Field(
         description="where data and models come from: `world` (made by the workflow), `external` "
         "(mirror, then hub)"
     )
     mirror: (
         Annotated[
-            list[str],
+            list[Place],
             Field(min_length=1),
             BeforeValidator(listed, json_schema_input_type=str | list[str]),
             AfterValidator(each_once),
@@ -85,7 +85,7 @@ class Config(Section):
         description="folder with `data/<name>/…` and `models/<name>/…`, tried before the hub, or "
         "a list of several, tried in this order",
     )
-    lock: str = Field(
+    lock: Place = Field(
         "config/sources.lock.json",
         description="file with the hub's revisions and checksums, written by `snakemake prefetch`",
     )
@@ -139,14 +139,9 @@ def _field_errors(raw: Mapping[str, Any]) -> tuple["Config | None", list[str]]:
     try:
         return Config.model_validate(dict(raw)), []
     except ValidationError as error:
-        unusable = unusable_values(raw)  # told by ``all_errors``
         found = field_errors(error, Config)
         hint = "; see config/README.md for what it means"
-        return None, [
-            line + (hint if line.endswith("is missing") else "")
-            for where, line in found
-            if where not in unusable
-        ]
+        return None, [line + (hint if line.endswith("is missing") else "") for _, line in found]
 
 
 def validate_config(raw: Mapping[str, Any], origin: str = "the configuration") -> Config:

@@ -1,8 +1,18 @@
 """What all sections of a configuration are made of: strict keys, names, lists."""
 
+import os
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    StringConstraints,
+    WithJsonSchema,
+    field_validator,
+)
+
+LARGEST = 2**63 - 1
 
 # A name that becomes part of a path: no slash, blank, quote or shell sign can get in.
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
@@ -14,12 +24,52 @@ Module = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.]*$
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
 
+def _words(text: str) -> str:
+    if "{" in text or "}" in text:
+        raise ValueError("expected text without braces")
+    return text
+
+
+def _some(text: str) -> str:
+    if not text.strip():
+        raise ValueError("expected a name to show in tables")
+    return text
+
+
+Words = Annotated[str, AfterValidator(_words)]
+Label = Annotated[Words, AfterValidator(_some)]
+# A path of the user's: here, and nowhere else, ~ becomes the home folder.
+Place = Annotated[str, AfterValidator(os.path.expanduser)]
+
+
 class Section(BaseModel):
     """A part of the configuration; a key it does not know is an error."""
 
     model_config = ConfigDict(
         extra="forbid", validate_default=True, strict=True, allow_inf_nan=False
     )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _can_be_written(cls, value: Any) -> Any:
+        """Refuse text of several lines or with control characters, and numbers beyond 64 bits."""
+        for one in value if isinstance(value, list | dict) else [value]:
+            if isinstance(one, int) and abs(one) > LARGEST:
+                raise ValueError(f"expected a number of at most {LARGEST}")
+            if isinstance(one, str) and (sign := unprintable(one)):
+                raise ValueError(
+                    f"expected one line of text without control characters, has U+{ord(sign):04X}"
+                )
+        return value
+
+
+def unprintable(text: str) -> str | None:
+    """Return the first control character, line separator or surrogate of a text."""
+    return next(
+        (c for c in text if ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u2028\u2029"
+         or 0xD800 <= ord(c) < 0xE000),
+        None,
+    )  # fmt: skip
 
 
 def listed(value: Any) -> Any:

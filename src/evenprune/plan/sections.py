@@ -10,7 +10,7 @@ from pydantic import Field, create_model, field_validator, model_validator
 
 from .facts import DENSE, PRUNING_METHODS, REGIMES
 from .pruning_keys import Pruning
-from .section import Section, Slug
+from .section import Label, Section, Slug
 
 Regime: Any = Literal[(*REGIMES, DENSE)]
 
@@ -97,7 +97,7 @@ class MethodVariant(_Overrides):
     method: Literal[PRUNING_METHODS] = Field(  # type: ignore[valid-type]
         description="the built-in method"
     )
-    label: str | None = Field(None, description="name in tables; null: the name of the variant")
+    label: Label | None = Field(None, description="name in tables; null: the name of the variant")
 
 
 class Experiment(Section):

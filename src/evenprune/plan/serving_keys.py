@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from .section import Named, Section, Slug, each_once
+from .section import Named, Place, Section, Slug, each_once
 
 
 class Measured(Section):
@@ -46,7 +46,7 @@ class Measured(Section):
 class Serving(Measured):
     """Throughput, energy and CO2."""
 
-    python: str | None = Field(
+    python: Place | None = Field(
         None,
         description="interpreter of the environment that has vLLM; it measures, and computes "
         "benchmarks with `backend: vllm`; null: `.venv-vllm` where `make vllm-env` has built it, "
