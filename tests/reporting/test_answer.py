@@ -70,6 +70,10 @@ def test_a_line_has_both_values_the_interval_and_the_verdict(run):
     assert shown[0] == pytest.approx(float(line.pruned) - float(line.dense), abs=0.011)
     assert shown[1] < shown[0] < shown[2] < 0
     assert len(first.sentences) == 3
+    # The table of regimes has the same difference, with a star.
+    assert make_table(run, "regimes") == 0
+    page = (run / "tables/regimes.html").read_text()
+    assert f'<small class="change">{line.difference.partition(" ")[0]}*</small>' in page
     assert {line.measure for line in first.lines} >= {"CrowS-Pairs", "UnQover"}
 
 

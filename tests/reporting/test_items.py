@@ -152,17 +152,16 @@ def test_on_unqover_the_stereotyped_person_is_whom_the_dense_model_leans_to():
     even = (0.2, 0.2)
     rows = block({(0, 0): (0.7, 0.1), (1, 0): even, (0, 1): even, (1, 1): (0.1, 0.6)})
     # x1 has the attribute, x2 its negation, wherever they stand.
-    assert leans(rows) == [rows[0]["x1_idx"], rows[1]["x1_idx"], rows[2]["x2_idx"],
-                           rows[3]["x2_idx"]]  # fmt: skip
+    who = [rows[0]["x1_idx"], rows[1]["x1_idx"], rows[2]["x2_idx"], rows[3]["x2_idx"]]
+    assert leans(rows) == {f"b{k}": option for k, option in enumerate(who)}
     # Whoever stands first is chosen: that is no lean.
     place = {(f, n): (0.5, 0.25) if f == 0 else (0.25, 0.5) for f in (0, 1) for n in (0, 1)}
-    assert leans(block(place)) == [None] * 4
-    assert leans(rows[:3]) == [None] * 3
-    assert leans([{"item_id": "0", "option_logprobs": [0, 0]}]) == [None]
+    assert leans(block(place)) == leans(rows[:3]) == {}
+    assert leans([{"item_id": "0", "option_logprobs": [0, 0]}]) == {}
     texts = {row["item_id"]: ((), ("x", "y", "z")) for row in rows}
     full = [{**row, "category": "c", "gold": 2, "unknown_idx": 2, "pred": 2} for row in rows]
     found = joined({"task": "unqover", "benchmark": "u"}, texts, [(DENSE, full), (PRUNED, full)])
-    assert found["answers"][0]["leans"] == leans(rows)
+    assert found["answers"][0]["leans"] == who
     assert "leans" not in found["answers"][1]
 
 

@@ -166,12 +166,13 @@ def test_a_row_says_alone_what_rows_above_say_for_it():
     ]
 
 
-def test_a_cell_holds_its_interval_and_its_printed_value():
-    shown = Cell(1.5, "1.50", printed=1.25, ends=(1.0, 2.0), source="x/y")
+def test_a_cell_holds_its_difference_interval_and_printed_value():
+    shown = Cell(1.5, "1.50", printed=1.25, ends=(1.0, 2.0), source="x/y", change="+0.50*")
     text = to_html(table(TableRow(("m", "d"), {"a": shown, "b": Cell(None, "–", 1.0)})), "t")
     assert '<small class="interval">1.00 to 2.00</small>' in text
     assert '<small class="printed">paper 1.25</small>' in text
-    assert text.count("<small") == 2
+    assert '1.50<small class="change">+0.50*</small>' in text
+    assert text.count("<small") == 3
 
 
 def test_a_table_is_a_page_of_its_own_and_a_piece_of_another():

@@ -11,6 +11,8 @@ from .fields import DTO, Field, Run
 from .render import Cell, Column, TableRow
 from .results import ALPHA, Group, Quantity, Results
 
+LEVEL = 0.05  # of a difference to the dense model, after Holm's correction
+
 
 def rate_ends(
     run_sheet: RunSheet, results: Results, group: Group, quantity: Quantity
@@ -59,8 +61,19 @@ def make_cells(
             dagger=marks and is_improvement(run, group, field.quantity, measured.value),
             in_calibration=measured.in_calibration,
             source="/".join(part for part in field.quantity if part),
+            change=change_of(run, group, field),
         )
     return cells
+
+
+def change_of(run: Run, group: Group, field: Field) -> str:
+    """Return the difference to the dense model as text, with "*" where Holm's p is below 0.05."""
+    benchmark, metric, category = field.quantity
+    test = None if category else run.significance.against_dense(group, benchmark, metric)
+    if not test or test["diff"] is None:
+        return ""
+    clear = test["p_holm"] is not None and test["p_holm"] < LEVEL
+    return field.column.show(test["diff"], signed=True) + "*" * clear
 
 
 def is_improvement(run: Run, group: Group, quantity: Quantity, value: float) -> bool:

@@ -72,6 +72,7 @@ def _cell(column: Column, row: TableRow, point: str) -> dict[str, Any]:
         "text": cell.display + "†" * cell.dagger + "‡" * cell.in_calibration,
         "order": None if column.text else _order(column, cell),
         "source": cell.source if point and known else "",
+        "change": cell.change,
         "interval": "" if ends is None else " to ".join(column.show(end, signed) for end in ends),
         "printed": "" if printed is None else column.show(printed, signed),
     }

@@ -7,6 +7,7 @@ changed the answer to come first.
 
 import argparse
 import itertools
+import json
 import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -61,26 +62,24 @@ def item_sets(sheet: RunSheet) -> Iterator[Items]:
         if entry.task not in FIELDS or entry.dataset is None:
             continue
         alike: dict[str, list[tuple[Checkpoint, Path]]] = {}
-        ways: dict[str, dict[str, Any]] = {}
         for point in sorted(sheet.files, key=lambda one: not one.is_base):
             if slug in benchmarks_of(sheet.config, point):
                 folder = sheet.result_folder(point, slug)
-                way = asked(folder, entry.task, entry.dataset)
-                ways[key := canonical_json(way)] = way
-                alike.setdefault(key, []).append((point, folder))
+                way = canonical_json(asked(folder, entry.task, entry.dataset))
+                alike.setdefault(way, []).append((point, folder))
         for key, found in alike.items():
-            way = ways[key]
+            about = json.loads(key)
             data = source_folder(paths.dataset(entry.dataset))
             if not data.exists():
                 raise UserError(
                     f"expected the data of {slug} at {data}, found nothing; run the workflow, "
                     "which fetches them, in the folder that the run was made in"
                 )
-            spec = way.pop("spec") | {"style": way["style"]}
-            texts = read_texts(entry.task, data, way["split"], spec)
-            pattern, candidates = prompt_of(entry.task, way["style"])
-            about = {"benchmark": slug, "task": entry.task, "fields": list(FIELDS[entry.task])}
-            about |= {**way, "prompt": pattern, "candidates": candidates}
+            spec = about.pop("spec") | {"style": about["style"]}
+            texts = read_texts(entry.task, data, about["split"], spec)
+            pattern, candidates = prompt_of(entry.task, about["style"])
+            about |= {"benchmark": slug, "task": entry.task, "fields": FIELDS[entry.task]}
+            about |= {"prompt": pattern, "candidates": candidates}
             records = (
                 (point, read_records(folder / ITEMS, FIELDS_OF_RECORDS)) for point, folder in found
             )
@@ -100,27 +99,42 @@ def stereotyped(task: str, record: Record) -> int | None:
     return found
 
 
-def leans(rows: Sequence[Record]) -> list[int | None]:
-    """Return of UnQover's questions which person a model leans to, as an option's number.
+def leans(rows: Sequence[Record]) -> dict[str, int]:
+    """Return question -> the person whom a model leans to on UnQover, as an option's number.
 
-    That is the sign of the paper's C(x1, x2, a) over the four questions of a complete block: both
-    orders of the two persons, the attribute and its negation. None for a question of no such block.
+    That is the sign of UnQover's C(x1, x2, a) over the four questions of a complete block: both
+    orders of the two persons, the attribute and its negation. Others have none.
     """
     blocks: dict[str, list[tuple[Record, float]]] = {}
     for row in rows:
         if row.get("block") is not None:
-            first, second = (row["option_logprobs"][row[f"{name}_idx"]] for name in ("x1", "x2"))
-            total = sum(math.exp(one) for one in row["option_logprobs"])
-            gap = (math.exp(first) - math.exp(second)) / total
+            shares = [math.exp(one) for one in row["option_logprobs"]]
+            gap = (shares[row["x1_idx"]] - shares[row["x2_idx"]]) / sum(shares)
             blocks.setdefault(row["block"], []).append((row, -gap if row["negated"] else gap))
-    found: dict[str, int] = {}
+    found = {}
     for block in blocks.values():
         lean = sum(gap for _, gap in block)
         if len(block) == 4 and lean:
             for row, _ in block:
                 who = "x1" if (lean > 0) != bool(row["negated"]) else "x2"
                 found[row["item_id"]] = row[f"{who}_idx"]
-    return [found.get(row["item_id"]) for row in rows]
+    return found
+
+
+def _item(about: Mapping[str, Any], texts: Mapping[str, ItemText], row: Record) -> list[Any]:
+    name, pair = str(row["item_id"]), about["task"] in ("crows_pairs", "stereoset")
+    if name not in texts:
+        raise UserError(
+            f"expected the item {name!r} of {about['benchmark']} in its data, found none; "
+            "evaluate again with the data that are there now"
+        )
+    roles = (None if pair else row["gold"], row.get("unknown_idx"))
+    return [name, str(row["category"]), *texts[name], *roles, stereotyped(about["task"], row)]
+
+
+def _logprobs(row: Record) -> list[float]:
+    last = [row["unrelated_logprob"]] if "unrelated_logprob" in row else []
+    return [round(one, 3) for one in (*row["option_logprobs"], *last)]
 
 
 def joined(
@@ -137,36 +151,18 @@ def joined(
     """
     items: list[list[Any]] = []
     answers: list[dict[str, Any]] = []
-    place: dict[str, int] = {}
-    pairs = about["task"] in ("crows_pairs", "stereoset")
     for point, rows in records:
-        for row in rows if not answers else ():
-            name = str(row["item_id"])
-            if name not in texts:
-                raise UserError(
-                    f"expected the item {name!r} of {about['benchmark']} in its data, found none; "
-                    "evaluate again with the data that are there now"
-                )
-            place[name] = len(items)
-            roles = [None if pairs else row["gold"], row.get("unknown_idx")]
-            roles.append(stereotyped(about["task"], row))
-            items.append([name, str(row["category"]), *texts[name], *roles])
-        found: dict[str, Any] = {
+        items = items or [_item(about, texts, row) for row in rows]
+        mine = {str(row["item_id"]): row for row in rows}
+        own = [mine.get(item[0]) for item in items]
+        found = {
             **asdict(point),
-            "chosen": [None] * len(items),
-            "logprobs": [None] * len(items),
+            "chosen": [row and row["pred"] for row in own],
+            "logprobs": [row and _logprobs(row) for row in own],
         }
         if point.is_base and about["task"] == "unqover":
-            found["leans"] = [None] * len(items)
-            for row, lean in zip(rows, leans(rows), strict=True):
-                if (number := place.get(str(row["item_id"]))) is not None:
-                    found["leans"][number] = lean
-        for row in rows:
-            if (number := place.get(str(row["item_id"]))) is not None:
-                scores = [*row["option_logprobs"]]
-                scores += [row["unrelated_logprob"]] if "unrelated_logprob" in row else []
-                found["chosen"][number] = row["pred"]
-                found["logprobs"][number] = [round(one, 3) for one in scores]
+            lean = leans(rows)
+            found["leans"] = [lean.get(item[0]) for item in items]
         answers.append(found)
     return {**about, "items": items, "answers": answers}
 

@@ -68,6 +68,8 @@ class Cell:
     ``error`` is the standard error of ``value``, None where it is not known; ``ends`` those of its
     95 % interval where that is not the normal one. ``source`` is what results.csv calls it, as in
     a cell's path: BENCHMARK/METRIC[/CATEGORY]; "" where it is no number of one checkpoint.
+    ``change`` is the difference to the dense model as the page shows it, "*" where it is
+    significant; "" without a test.
     """
 
     value: float | None
@@ -80,6 +82,7 @@ class Cell:
     dagger: bool = False
     in_calibration: bool = False
     source: str = ""
+    change: str = ""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from ...plan.facts import NO_CALIBRATION
 from ...plan.grids import Checkpoint
 from ...plan.run_sheet import RunSheet
 from ...stats.directions import gain
+from ..cells import LEVEL
 from ..described import OURS, WIDEST, experiment_of, fields_of, points_of
 from ..fields import Field, Run
 from ..labels import REGIME_LABELS, TASK_GROUPS, calibration_label, method_label, model_label
@@ -13,7 +14,6 @@ from ..render import Table
 from ..results import Group, dense_group, groups
 from . import rows
 
-LEVEL = 0.05  # of a test after Holm's correction
 MARGIN = 1.05  # a perplexity above this ratio is worse
 NOT_TESTED, NOT_SHOWN = "not tested", "no change shown"
 COST = "worse, not tested"  # of a perplexity
