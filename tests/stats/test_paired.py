@@ -1,6 +1,5 @@
 """The engine of paired differences: against closed forms, and how often it is wrong by chance."""
 
-import functools
 import math
 
 import numpy as np
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from evenprune.base.errors import UserError
-from evenprune.stats.directions import gain
 from evenprune.stats.measures import MEASURES, Measure
 from evenprune.stats.paired import LEAST, Sums, average, jackknife, joined, read_sums, sums_of
 
@@ -139,78 +137,3 @@ def test_the_interval_covers_the_difference():
         found = jackknife(scores(ours, clusters), scores(theirs, clusters)).estimate()
         hits += abs(found.value - 0.15) < found.half_width()
     assert 0.92 < hits / RUNS < 0.98
-
-
-# Without a true difference. Pairs of models agree on most items, as pruned ones do.
-
-
-def likely(generator, n, p):
-    """Two models' 0/1 answers: each item is answered anew by both with a chance of a quarter."""
-    common = flips(generator, n, p)
-    again = generator.random((2, n)) < 0.25
-    return np.where(again, [flips(generator, n, p), flips(generator, n, p)], common)
-
-
-def accuracy(generator):
-    return [sums_of(MEASURES["mmlu", "acc"], rows(one)) for one in likely(generator, 300, 0.5)]
-
-
-def rows(values, **more):
-    return [
-        {"item_id": str(k), "correct": bool(value)} | {name: of[k] for name, of in more.items()}
-        for k, value in enumerate(values)
-    ]
-
-
-def mmlu(generator):
-    """One item a subject, whose difficulties differ."""
-    hard = generator.beta(1, 1, 57)
-    subjects = [f"s{k}" for k in range(57)]
-    both = (generator.random((2, 57)) < hard).astype(float)
-    return [sums_of(MEASURES["mmlu", "acc"], rows(one, category=subjects)) for one in both]
-
-
-def crows_pairs(generator):
-    """True 56 % against true 44 %: as far from one half."""
-    both = flips(generator, 400, 0.56), flips(generator, 400, 0.44)
-    return [sums_of(MEASURES["crows_pairs", "pct_stereotype"], rows(one)) for one in both]
-
-
-def bbq(generator, metric):
-    """40 clusters of four whose answers go together; ambiguous items, 2 is unknown."""
-    lean = np.repeat(generator.beta(2, 2, 40), 4)
-    common = np.repeat(generator.random(40), 4)
-    found = []
-    for _ in range(2):
-        shared = np.repeat(generator.random(40) < 0.5, 4)
-        draw = np.where(shared, common, generator.random(160))
-        pred = np.where(draw < lean * 0.5, 0, np.where(draw < 0.5, 1, 2))
-        more = {
-            "pred": pred.tolist(), "cluster": [f"c{k // 4}" for k in range(160)],
-            "condition": ["ambig"] * 160, "biased_idx": [0] * 160, "unknown_idx": [2] * 160,
-        }  # fmt: skip
-        found.append(sums_of(MEASURES["bbq", metric], rows(pred == 2, **more)))
-    return found
-
-
-CASES = {
-    "accuracy": (accuracy, "mmlu", "acc"),
-    "MMLU by subject": (mmlu, "mmlu", "acc"),
-    "CrowS-Pairs": (crows_pairs, "crows_pairs", "pct_stereotype"),
-    "BBQ, answers": (functools.partial(bbq, metric="acc_amb"), "bbq", "acc_amb"),
-    "BBQ, bias": (functools.partial(bbq, metric="s_amb"), "bbq", "s_amb"),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
-def test_null_calibration(name):
-    """Of 300 pairs of models that do not differ at most 7 % get p < 0.05, 2 % a dagger."""
-    draw, task, metric = CASES[name]
-    generator, better = np.random.default_rng(1), functools.partial(gain, task, metric)
-    tested = [jackknife(*draw(generator)).estimate(better) for _ in range(RUNS)]
-    p_values = np.array([one.p() for one in tested])
-    assert (p_values < 0.05).mean() <= 0.07
-    assert (p_values < 0.01).mean() <= 0.02
-    # The test is no stub: it does call some of them different.
-    assert (p_values < 0.15).any()
