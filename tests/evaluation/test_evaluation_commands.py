@@ -1,4 +1,5 @@
 import importlib
+import importlib.metadata
 import json
 import math
 import os
@@ -14,7 +15,9 @@ from evaluation_fixtures import (
     unqover_rows,
     write_jsonl,
 )
+from lm_eval.tasks._yaml_loader import load_yaml
 from lm_eval_pairs import crows_pairs_samples
+from safety_models import TURNS
 
 from evenprune import cli
 from evenprune.base.errors import UserError
@@ -398,17 +401,35 @@ def test_wikitext_has_62_pages(shared):
     assert len(wikitext_pages(read_wikitext(shared / "data/wikitext2"))) == 62
 
 
-def test_mmlu_prompt_is_the_shipped_one(data):
+@pytest.mark.parametrize("chat", [False, True])
+def test_mmlu_prompts_are_lm_eval_s_own_building(chat):
+    """Of all 57 subjects: the text that lm-eval makes of its own files, with a template or not."""
+    import datasets
+    from lm_eval.api.task import ConfigurableTask
+
     lm = tiny_lm()
-    harness = Harness(lm, Protocol("mmlu"))
-    item = ChoiceItem("a-0", "abstract_algebra", " Is 2 odd? ", ("a", "b", "c", "d"), 1)
-    sample = harness.mmlu([item])[0]
-    shipped = harness._shipped("mmlu/default/mmlu_abstract_algebra.yaml")
-    question = "Is 2 odd?\nA. a\nB. b\nC. c\nD. d\nAnswer:"
-    assert [arguments[0] for arguments in sample["arguments"]] == (
-        [shipped["description"] + question] * 4
-    )
-    assert [arguments[1] for arguments in sample["arguments"]] == [" A", " B", " C", " D"]
+    lm.tokenizer.chat_template = TURNS
+    harness = Harness(lm, Protocol("mmlu", chat_template=chat))
+    folder = Path(importlib.metadata.distribution("lm_eval").locate_file("lm_eval/tasks"))
+    files = sorted((folder / "mmlu/default").glob("mmlu_*.yaml"))
+    assert len(files) == 57
+    items, theirs = [], []
+    for file in files:
+        shipped = load_yaml(file)
+        item = ChoiceItem(
+            file.stem, shipped["dataset_name"], " Is 2 odd? ", ("a", "b", "c", "d"), 1
+        )
+        document = {"question": item.query, "choices": list(item.choices), "answer": 1}
+        for key in ("dataset_path", "dataset_name", "fewshot_split", "tag"):
+            shipped.pop(key, None)
+        rows = {"test": datasets.Dataset.from_list([document])}
+        task = ConfigurableTask(config=shipped | {"custom_dataset": lambda rows=rows, **_: rows})
+        given = {"apply_chat_template": chat, "chat_template": harness.model.apply_chat_template}
+        theirs.append(task.fewshot_context(document, 0, **(given if chat else {})))
+        items.append(item)
+    samples = harness.mmlu(items)
+    assert [sample["arguments"][0][0] for sample in samples] == theirs
+    assert theirs[0].startswith("[system]The following" if chat else "The following")
 
 
 def test_hellaswag_requests_are_the_harness_own(data):
@@ -530,18 +551,3 @@ def test_option_scores_agree_with_lm_eval(shared, name, task, limit, monkeypatch
     assert len(ours) == limit
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-3)
     assert [record["pred"] for record in records] == theirs.argmax(1).tolist()
-
-
-def test_all_shipped_mmlu_headers_follow_from_the_subject():
-    from importlib.metadata import distribution
-
-    import yaml
-
-    folder = distribution("lm_eval").locate_file("lm_eval/tasks/mmlu/default")
-    files = [file for file in folder.glob("mmlu_*.yaml")]
-    assert len(files) == 57
-    for file in files:
-        config = yaml.safe_load(file.read_text())
-        header = "The following are multiple choice questions (with answers) about "
-        subject = config["dataset_name"].replace("_", " ")
-        assert config["description"] == f"{header}{subject}.\n\n"

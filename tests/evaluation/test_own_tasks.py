@@ -4,14 +4,18 @@ import json
 from dataclasses import replace
 
 import pytest
-from evaluation_fixtures import LETTERS, char_tokenizer, save_model
+from evaluation_fixtures import LETTERS, char_tokenizer, save_model, tiny_lm
 
 from evenprune.base.errors import UserError
 from evenprune.cli import main
+from evenprune.data.lm_eval_tasks import load_tasks
+from evenprune.data.readers.choice import ChoiceItem
 from evenprune.data.readers.own_questions import read_own_questions
+from evenprune.evaluation.harness import Harness
 from evenprune.evaluation.lm_eval import aggregates, averages, item_records
 from evenprune.evaluation.multiple_choice import TASK as CHOICE
 from evenprune.evaluation.multiple_choice import as_choice
+from evenprune.evaluation.protocol import Protocol
 
 QUESTIONS = [
     {"question": "Who ran?", "options": ["Ann", "Bob"], "answer": "A", "stereotype": "Bob"},
@@ -153,6 +157,31 @@ def test_code_in_a_task_runs_only_where_it_is_allowed(model, tmp_path, capsys):
     # Positive control: this task would have run it.
     main([*command, "--trust-tasks"])
     assert mark.exists()
+
+
+def test_a_question_of_digits_is_asked_like_any_other():
+    """Lm-eval takes what a template renders as digits for the number of a choice."""
+    items = [ChoiceItem(str(k), "c", query, ("x", "y"), 0) for k, query in enumerate(("7", "a{{b"))]
+    samples = Harness(tiny_lm(), Protocol("multiple_choice")).choices("multiple_choice", items)
+    for item, sample in zip(items, samples, strict=True):
+        asked = [tuple(arguments) for arguments in sample["arguments"]]
+        assert asked == [(item.query, " x"), (item.query, " y")]
+
+
+CYCLES = {
+    "file": ("include: other.yaml\ntask: own_sums\n", "Include cycle"),
+    "group": ("group: own_sums\ntask: [others]\n", "includes itself"),
+}
+
+
+@pytest.mark.parametrize("kind", ["file", pytest.param("group", marks=pytest.mark.slow)])
+def test_a_task_that_includes_itself_is_one_sentence(kind, tmp_path):
+    text, message = CYCLES[kind]
+    (tmp_path / "own.yaml").write_text(text)
+    other = "group: others\ntask: [own_sums]\n" if "group" in kind else "include: own.yaml\n"
+    (tmp_path / "other.yaml").write_text(other)
+    with pytest.raises(UserError, match=message):
+        load_tasks("own_sums", tmp_path)
 
 
 @pytest.mark.slow

@@ -19,9 +19,12 @@ def load_tasks(name: str, folder: Path | None) -> dict[str, Any]:
     """
     unhide("sklearn")
     from lm_eval.tasks import TaskManager
+    from lm_eval.tasks._yaml_loader import load_yaml
 
     include = str(folder) if folder else None
     try:
+        for file in sorted(folder.rglob("*.yaml")) if folder else ():
+            load_yaml(file, resolve_func=False)  # lm-eval passes over files that it cannot read
         # To read what lm-eval ships takes seconds.
         manager = TaskManager(include_path=include, include_defaults=folder is None)
         if name not in manager.all_tasks or manager.task_index[name].kind.name == "GROUP":
@@ -29,6 +32,10 @@ def load_tasks(name: str, folder: Path | None) -> dict[str, Any]:
         known = name in manager.all_tasks
         if known:
             return dict(manager.load(name))
+    except RecursionError:
+        raise UserError(
+            f"lm-eval's task {name} in {folder} includes itself; correct its files"
+        ) from None
     except LOCAL as error:
         where = f" in {folder}" if folder else ""
         raise UserError(

@@ -272,7 +272,10 @@ class Harness:
             for item in items
         ]
         names = [item.id for item in items]
-        return self.run(name, "hellaswag/hellaswag.yaml", documents, names)
+        # As a column, not as a template: lm-eval takes what a template renders as digits for the
+        # number of a choice.
+        file = "hellaswag/hellaswag.yaml"
+        return self.run(name, file, documents, names, doc_to_text="query")
 
     def mmlu(self, items: Sequence[ChoiceItem]) -> Documents:
         """Return lm-eval's samples of MMLU, zero-shot, all subjects as one task.
