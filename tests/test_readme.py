@@ -94,3 +94,17 @@ def test_the_others_run(copy):
     assert len(left) >= 3
     for line in left:
         called(shlex.split(line), copy)
+
+
+def test_the_numbers_of_the_faq_are_those_of_its_run(repo):
+    """docs/faq.csv has rows of the run's results.csv."""
+    with open(repo / "docs/faq.csv", newline="") as file:
+        values = [float(row["value"]) for row in csv.DictReader(file)]
+    expected = [
+        [f"{loss:.2f}", f"{100 * mmlu:.2f}", f"{100 * unqover:.2f}"]
+        for loss, mmlu, unqover in zip(*[iter(values)] * 3, strict=True)
+    ]
+    page = (repo / "docs/faq.md").read_text()
+    shown = [re.findall(r"(?<=\| )\d+\.\d\d(?= \|)", line) for line in page.splitlines()]
+    assert [line for line in shown if line] == expected
+    assert len(page.split()) <= 900
