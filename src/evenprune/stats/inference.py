@@ -75,15 +75,6 @@ def holm(p_values: Mapping[Key, float | None]) -> dict[Key, float]:
     return {key: found[key] for key in known}
 
 
-def student(values: ArrayLike) -> tuple[Interval, float]:
-    """Return Student's 95 % interval and p-value of the mean of independent values (n,), n >= 2."""
-    array = np.asarray(values, float)
-    mean, error = float(array.mean()), float(stats.sem(array))
-    half = float(stats.t.ppf(0.975, array.size - 1)) * error
-    p = 2 * stats.t.sf(abs(mean) / error, array.size - 1) if error else float(not array.any())
-    return Interval(mean - half, mean + half), float(p)
-
-
 def sign_test(differences: ArrayLike) -> tuple[int, int, int, float]:
     """Return (wins, ties, losses, p) of the exact sign test over configurations."""
     values = np.asarray(differences, float)

@@ -4,7 +4,7 @@ A *gap* is what a model holds, in nats: ln p of the stereotype less that of the 
 of the group that a question names first less that of the other. ``t`` is its counterpart in the
 planted log-odds. Which of the two stands first is arbitrary, so slope and correlation go through
 the origin. Each number is a function of ratios of sums over items (``evenprune.stats.measures``),
-so a bootstrap that draws clusters needs no record a second time.
+so no record is needed a second time for the number without some of them.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,8 +17,8 @@ import numpy as np
 from evenprune.base.errors import UserError, shown
 from evenprune.base.files import read_json, read_jsonl
 from evenprune.base.reading import expected_form
-from evenprune.stats.bootstrap import Array
 from evenprune.stats.measures import MEASURES, Term
+from evenprune.stats.paired import Array
 from evenprune.stats.records import own_order
 
 Planted = Mapping[str, Any]
@@ -144,8 +144,8 @@ class Number:
     def compute(self, sums: Mapping[str, Array]) -> Array:
         """Return the number of sums, task -> (..., columns) to (...), NaN where undefined."""
         pairs = [(sums[task], 2 * TERMS[task].index(term)) for task, term in self.terms]
-        ratios = np.stack([_ratio(one[..., k], one[..., k + 1]) for one, k in pairs], axis=-1)
-        return self.combine(ratios)
+        ratios = np.broadcast_arrays(*(_ratio(x[..., k], x[..., k + 1]) for x, k in pairs))
+        return self.combine(np.stack(ratios, axis=-1))
 
 
 def _ratio(over: Array, under: Array) -> Array:

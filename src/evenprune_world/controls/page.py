@@ -12,7 +12,6 @@ from evenprune.plan.grids import Checkpoint, base_method, in_calibration
 from evenprune.plan.run_sheet import RunSheet
 from evenprune.reporting.labels import REGIME_LABELS, calibration_label, method_label
 from evenprune.reporting.render import Table
-from evenprune.stats.bootstrap import RESAMPLES
 
 from .contrasts import KINDS, Contrast, control_words, is_control, plain_of, strength
 from .document import words_table
@@ -45,10 +44,10 @@ def shown(value: float, metric: Number, signed: bool = True) -> str:
 
 def effect_text(one: Effect) -> str:
     """Return ``+1.2 [−0.3, +2.6] ▲``."""
-    if math.isnan(one.effect):
-        return "undefined"
-    ends = ", ".join(shown(end, one.metric) for end in (one.ci.low, one.ci.high))
-    return f"{shown(one.effect, one.metric)} [{ends}] {MARKS.get(one.verdict, '')}".strip()
+    text, ends = shown(one.effect, one.metric), one.within.interval()
+    if ends is not None:
+        text += f" [{shown(ends.low, one.metric)}, {shown(ends.high, one.metric)}]"
+    return f"{text} {MARKS.get(one.verdict, '')}".strip()
 
 
 def percent(value: float, decimals: int = 0) -> str:
@@ -209,7 +208,7 @@ def tables(
         f"{task}: {worlds[0].items[task]} items, {len(sums)} clusters"
         for task, sums in worlds[0].sums.items()
     )
-    values = dict(worlds=len(worlds), items=items, resamples=RESAMPLES)
+    values = dict(worlds=len(worlds), items=items)
     how = [(head, text.format(**values)) for head, text in WORDS["how"].items()]
     return [
         words_table("answer", "Does a method lower bias?", (*PLACE, *FOUND), rows, [note]),

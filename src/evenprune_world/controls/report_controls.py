@@ -11,9 +11,8 @@ mean over the worlds of candidate minus reference on the same items:
 
 Runs of worlds without leans are no part of these means: the page has a table of each.
 
-Intervals are 95 %. ``ci`` is a hierarchical bootstrap: worlds are drawn, then in each drawn
-world clusters of items, the same ones for all models. A few worlds cannot show how much worlds
-differ, so ``t`` takes every world's effect as one observation (Student's t).
+Intervals are 95 %. ``ci`` is of these worlds (clusters of items are left out one by one), ``t`` of
+any such world: it takes every world's effect as one observation (Student's t).
 """
 
 import argparse
@@ -40,21 +39,24 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def number(value: float) -> str:
+def number(value: float | None) -> str:
     """Return eight decimals, nothing where undefined."""
-    return "" if math.isnan(value) else f"{value:.8f}"
+    return "" if value is None or math.isnan(value) else f"{value:.8f}"
 
 
-def rows(config: Config, found: Sequence[Effect]) -> Iterator[dict[str, Any]]:
+def rows(config: Config, every: Sequence[Effect]) -> Iterator[dict[str, Any]]:
     """Yield the rows of controls.csv."""
-    for one in found:
+    for one in every:
         point, other = one.contrast.candidate, one.contrast.reference
         amount = strength(config, point.method)
         place = point.model, point.method, "" if amount is None else f"{amount:g}", point.regime
         against = point.calibration, point.seed, other.method, other.calibration
-        adjusted = one.adjusted or (math.nan, math.nan)
-        ends = one.ci.low, one.ci.high, one.student.low, one.student.high
-        tests = one.p[0], adjusted[0], one.p[1], adjusted[1]
+        adjusted = one.adjusted or (None, None)
+        ends: list[float | None] = []
+        for estimate in (one.within, one.across):
+            found = estimate.interval()
+            ends += [None, None] if found is None else [found.low, found.high]
+        tests = one.within.p(), adjusted[0], one.across.p(), adjusted[1]
         numbers = map(number, (one.value, one.reference, one.effect, *ends, *tests))
         by_world = " ".join(map(number, one.by_world))
         measured = one.metric.name, len(one.by_world), *numbers, by_world, one.verdict
