@@ -206,6 +206,12 @@ def test_a_broken_model_is_worse_and_the_gate_says_so(tmp_path, capsys):
     expected = {"perplexity ppl": "worse", "mmlu acc": "worse", "unqover acc": "less fair"}
     assert verdicts == expected
     assert "2 worse, 1 less fair" in text
+    (block,) = json.loads((tmp_path / "out/comparison.json").read_text())["blocks"]
+    assert set(block["evidence"]) == {row["benchmark"] for row in block["rows"]}
+    for name, both in block["evidence"].items():
+        assert both["dense"]["data"] == DATA
+        recorded = sha256_file(broken / name / "items.jsonl")
+        assert both["pruned"]["records"]["sha256"] == recorded
     for gate, lines in (("worse", 2), ("less-fair", 1)):
         status, _, _, errors = compared(capsys, tmp_path, dense, broken, "--fail-if", gate)
         assert status == 3

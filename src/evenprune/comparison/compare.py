@@ -172,11 +172,12 @@ def _block(
     told: Sequence[str],
 ) -> Block:
     rows: list[Difference] = []
-    notes = list(told)
+    notes, evidence = list(told), {}
     for slug, folder in ours.items():
         known = any(is_calibration_data(side, slug) for side in (dense, pruned))
         both = (folder, theirs[slug])
-        found, said = compare_results(slug, both, (dense.name, pruned.name), margin, known)
+        names = (dense.name, pruned.name)
+        found, said, evidence[slug] = compare_results(slug, both, names, margin, known)
         rows += found
         notes += said
     rows = judged(rows)
@@ -187,7 +188,7 @@ def _block(
         for side in (dense, pruned)
         if isinstance(side, Model) and side.revision
     ]
-    return Block(pruned.name, rows, list(dict.fromkeys([*block_notes(rows), *notes])))
+    return Block(pruned.name, rows, list(dict.fromkeys([*block_notes(rows), *notes])), evidence)
 
 
 def _status(asked: Sequence[str], blocks: Sequence[Block]) -> int:

@@ -40,6 +40,8 @@ DECISIVE = (
     *("max_new_tokens",),
 )
 TOLD = ("dtype", "backend", "chat_template", "batch_size")
+# Of a result what says which model, data, options and packages it is of.
+EVIDENCE = ("files_sha256", "model_sha256", "base_sha256", "data", "spec", "versions", "records")
 
 # Which metrics are compared
 
@@ -233,8 +235,8 @@ def require_same_protocol(slug: str, dense: Any, pruned: Any, names: Sequence[st
 
 def compare_results(
     slug: str, folders: Sequence[Path], names: Sequence[str], margin: float, known: bool
-) -> tuple[list[Difference], list[str]]:
-    """Return the rows of a benchmark, before the correction for their number, and notes on it.
+) -> tuple[list[Difference], list[str], dict[str, Any]]:
+    """Return the rows of a benchmark before the correction for their number, notes, evidence.
 
     ``folders`` and ``names`` are those of the dense and the pruned model; ``known``: its data are
     among the calibration pairs. Raises UserError where the two are no pair.
@@ -247,7 +249,11 @@ def compare_results(
     if base and base != dense.get("files_sha256"):
         notes.append(f"{names[1]} was pruned from another model than {names[0]}")
     both = (read_records(folders[0], dense), read_records(folders[1], pruned))
-    return differences(slug, *both, margin=margin, in_calibration=known), notes
+    evidence = {
+        side: {name: result.get(name) for name in EVIDENCE}
+        for side, result in (("dense", dense), ("pruned", pruned))
+    }
+    return differences(slug, *both, margin=margin, in_calibration=known), notes, evidence
 
 
 def differences(

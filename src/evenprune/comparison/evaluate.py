@@ -63,7 +63,7 @@ def _difference(args: argparse.Namespace, baseline: Path) -> str:
 
     names = (str(args.baseline), str(args.out))
     folders = (baseline, args.out)
-    rows, notes = compare_results(args.benchmark, folders, names, MARGIN, known=False)
+    rows, notes, _ = compare_results(args.benchmark, folders, names, MARGIN, known=False)
     rows = judged(rows)
     block = Block(names[1], rows, [*block_notes(rows), *notes])
     return to_text(Comparison(names[0], [block], MARGIN), terminal_width())

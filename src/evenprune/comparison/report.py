@@ -1,10 +1,11 @@
 """A comparison in words: on the terminal, as Markdown and as one HTML page that opens offline."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .. import __version__
 from ..base.pages import fill
 from ..reporting.labels import TASK_DIGITS
 from ..reporting.render import escape_markdown
@@ -40,11 +41,12 @@ LOOKS = {FAIRER: "good", BETTER: "good", LESS_FAIR: "bad", WORSE: "bad", LOST: "
 
 @dataclass(frozen=True)
 class Block:
-    """One pruned model: its name, what was found, and notes of its own."""
+    """One pruned model: its name, what was found, notes of its own, and evidence by benchmark."""
 
     pruned: str
     rows: Sequence[Difference]
     notes: Sequence[str] = ()
+    evidence: Mapping[str, Any] = field(default_factory=dict)
 
     def summary(self) -> str:
         """Return how often which verdict occurs."""
@@ -185,8 +187,9 @@ def to_text(found: Comparison, width: int | None = None) -> str:
 
 
 def as_dict(found: Comparison) -> dict[str, Any]:
-    """Return everything as plain values."""
+    """Return everything as plain values, enough for an audit of the verdicts."""
     return {
+        "evenprune": __version__,
         "dense": found.dense,
         "margin": found.margin,
         "correction": "Holm, over all rows of one pruned model",
@@ -195,6 +198,7 @@ def as_dict(found: Comparison) -> dict[str, Any]:
                 "pruned": block.pruned,
                 "rows": [asdict(row) for row in block.rows],
                 "notes": list(block.notes),
+                "evidence": block.evidence,
             }
             for block in found.blocks
         ],
