@@ -14,9 +14,14 @@ from scipy import stats as scipy_stats
 from evenprune.base import pdf_programs
 from evenprune.base.files import read_jsonl
 from evenprune.cli import main
+from evenprune.plan.facts import REGIMES
+from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.reporting.cells import rank
+from evenprune.reporting.labels import REGIME_LABELS
 from evenprune.reporting.latex_table import _ESCAPES, escape_latex
+from evenprune.reporting.make_figure import draw
 from evenprune.reporting.render import Column
+from evenprune.reporting.results import Results
 
 needs_latex = pytest.mark.skipif(
     not pdf_programs.latex_available(), reason="no latexmk and pdflatex"
@@ -542,6 +547,33 @@ def test_figures_are_the_same_again(world):
         assert float(row["accuracy_percent"]) == pytest.approx(value, abs=0.006)
 
 
+@pytest.mark.parametrize("slug", ["motivation_categories", "regimes"])
+def test_lines_stand_about_their_tick_and_join_only_regimes_of_one_scale(world, slug):
+    root, _ = world
+    drawn = draw(slug, read_run_sheet(root / "run_sheet.json"), Results(root / "results.csv"))
+    for axis in filter(lambda one: one.get_visible(), drawn.figure.axes):
+        names = {label: name for name, label in REGIME_LABELS.items()}
+        ticks = [names[text.get_text()] for text in axis.get_xticklabels()]
+        places: dict[str, list[float]] = {}
+        for line in (box.lines[0] for box in axis.containers):
+            regimes = [ticks[round(x)] for x in line.get_xdata()]
+            assert len({REGIMES[one].structured for one in regimes}) == 1
+            for x in line.get_xdata():
+                places.setdefault(ticks[round(x)], []).append(x - round(x))
+        assert len(places) == 3
+        for found in places.values():
+            assert len(found) == 3  # methods
+            assert sum(found) == pytest.approx(0)
+
+
+def test_a_name_of_a_model_is_no_formula(repo, tmp_path):
+    """A label with dollar signs is drawn as it stands, in place of an error of mathtext."""
+    models = {"world": {"label": "M $^$ & co"}}
+    write_run(small_config(repo, tmp_path, models=models, figures=["masks"]), 4)
+    assert collect(tmp_path) == 0
+    assert make_figure(tmp_path, "masks") == 0
+
+
 @needs_latex
 def test_the_pdf_is_the_same_again(world):
     root, _ = world
@@ -597,4 +629,4 @@ def test_the_frontier_needs_perplexity_and_bias(repo, tmp_path, capsys):
     write_run(config.model_copy(update={"benchmarks": kept}), 4)
     assert collect(tmp_path) == 0
     assert make_figure(tmp_path, "frontier") == 2
-    assert "expected benchmarks of perplexity and of bias" in capsys.readouterr().err
+    assert "no benchmark with task stereoset and crows_pairs" in capsys.readouterr().err

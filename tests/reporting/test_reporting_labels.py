@@ -65,7 +65,7 @@ def test_the_order_of_columns_is_that_of_the_labels(repo, tmp_path):
 @pytest.mark.parametrize(
     ("task", "value", "shown", "axis"),
     [
-        ("perplexity", 7.5, "7.50", "PPL"),
+        ("perplexity", 7.5, "7.50", "PPL ↓"),
     ],
 )
 def test_a_column_on_request_has_its_own_scale(repo, tmp_path, task, value, shown, axis):

@@ -177,13 +177,7 @@ DAGGERS = Bold(best=False, tested=True)
 
 def identity(group: Group) -> dict[str, str]:
     """Return the columns that name a grid point in a table's CSV."""
-    return {
-        "model": group.model,
-        "method": group.method,
-        "regime": group.regime,
-        "calibration": group.calibration,
-        "seeds": " ".join(map(str, group.seeds)),
-    }
+    return {**group.named, "seeds": " ".join(map(str, group.seeds))}
 
 
 def difference(column: Column, above: Cell, below: Cell) -> Cell:

@@ -12,7 +12,7 @@ from ..stats.inference import PairedRatio
 from .fields import Field, Run
 from .measurements import ratio_to_dense, read_part
 from .render import Cell, Column
-from .results import Group, Quantity, dense_group
+from .results import Group, Quantity, Results, dense_group
 
 # Share of its threads' time that a measurement on the CPU has on a quiet machine.
 UNDISTURBED = 0.85
@@ -23,6 +23,9 @@ ENERGY = (
 # Of each one-sided test of equivalence.
 LEVEL = 0.05
 SPEED = Quantity("serving", "decode_tok_per_s")
+# Whose ratio a number has: CO2 is energy times a constant.
+PAIRED_AS = {SPEED.metric: SPEED.metric, "j_per_token": "j_per_token",
+             "kg_co2e_per_mtok": "j_per_token"}  # fmt: skip
 RATIO_HEAD = "Speed / dense [95 %]"
 
 
@@ -79,27 +82,29 @@ def ratio_cells(run: Run, group: Group, batch: str = "", printed: bool = True) -
     return {column.key: Cell(found.value, text, theirs, ends=ends), words.key: said}
 
 
-def paired_cell(run: Run, group: Group, field: Field) -> Cell:
+def paired_value(
+    run_sheet: RunSheet, results: Results, group: Group, quantity: Quantity
+) -> float | None:
     """Return a number of speed or energy: the dense model's times the ratio within rounds.
 
     The median of what was measured, for the dense model and where there is no ratio.
     """
-    column, quantity = field.column, field.quantity
-    own, dense = run.results.of(group, quantity), dense_group(run.sheet, group.model)
-    if own is None:
-        return Cell(None, column.show(None))
-    # CO2 is energy times a constant.
-    metric = SPEED.metric if quantity.metric == SPEED.metric else "j_per_token"
-    ratio = ratio_to_dense(run.sheet, group, metric, quantity.category)
-    base = run.results.of(dense, quantity) if dense is not None else None
-    if ratio is None or base is None:
-        return Cell(own.value, column.show(own.value), own.printed, source=_source(quantity))
-    value = base.value * ratio.value
-    return Cell(value, column.show(value), own.printed)
+    own, dense = results.of(group, quantity), dense_group(run_sheet, group.model)
+    base = results.of(dense, quantity) if dense is not None else None
+    metric = PAIRED_AS.get(quantity.metric)
+    if own is None or base is None or metric is None:
+        return None if own is None else own.value
+    ratio = ratio_to_dense(run_sheet, group, metric, quantity.category)
+    return own.value if ratio is None else base.value * ratio.value
 
 
-def _source(quantity: Quantity) -> str:
-    return "/".join(part for part in quantity if part)
+def paired_cell(run: Run, group: Group, field: Field) -> Cell:
+    """Return the cell of ``paired_value``; only what was measured names its source."""
+    column, own = field.column, run.results.of(group, field.quantity)
+    value = paired_value(run.sheet, run.results, group, field.quantity)
+    printed, measured = (own.printed, own.value) if own else (None, None)
+    source = "/".join(filter(None, field.quantity)) if value == measured else ""
+    return Cell(value, column.show(value), printed, source=source)
 
 
 def _printed_ratio(run: Run, group: Group) -> float | None:

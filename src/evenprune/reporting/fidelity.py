@@ -65,8 +65,8 @@ def read_answers(path: Path) -> Answers:
         raise UserError(f"expected answers in {path}, found none; evaluate again")
     # An option that an item does not have is never chosen: its probability is 0.
     table = np.full((len(scores), max(map(len, scores))), -np.inf)
-    for row, one in zip(table, scores, strict=True):
-        row[: len(one)] = one
+    for line, one in zip(table, scores, strict=True):
+        line[: len(one)] = one
     return Answers(tuple(ids), np.array(chosen), np.array(right, bool), softmax(table, 1))
 
 

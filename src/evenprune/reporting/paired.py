@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ..base.errors import UserError
 from ..plan.run_sheet import RunSheet
 from ..plan.tasks import FACTS
 from ..stats.directions import direction
@@ -95,4 +96,15 @@ def pairs(run_sheet: RunSheet, results: Results) -> list[Pair]:
             )  # fmt: skip
             name = name_of(run_sheet, quantity)
             found.append(Pair(group, quantity, name, column, cell, printed[1]))
+    return found
+
+
+def require_pairs(found: list[Pair], asked_by: str) -> list[Pair]:
+    """Return pairs; UserError where there are none, as in an invented world."""
+    if not found:
+        raise UserError(
+            f"{asked_by} shows numbers that the paper prints too, and this run has none: expected "
+            "the paper's models, methods and calibrations by their catalogue names, measured as "
+            "in plan/declared.py; leave it out of other runs"
+        )
     return found

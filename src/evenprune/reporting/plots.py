@@ -1,4 +1,4 @@
-"""What figures share: colours, intervals, grids of panels, axes and legends."""
+"""What figures share: sizes, intervals, grids of panels, lines, axes and legends."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,10 +12,12 @@ import matplotlib.ticker
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
 
+from ..base.errors import UserError
 from ..base.files import atomic_path, write_csv
+from ..plan.run_sheet import RunSheet
 from .fields import Field
 from .labels import COLORS, MARKERS
-from .render import Z95
+from .render import ARROWS, Z95
 from .results import Group, Measured
 
 # Part of this module's code, see codedigest.py.
@@ -27,7 +29,10 @@ METADATA: dict[str, Mapping[str, Any]] = {
     "svg": {"Date": None, "Creator": None},
     "png": {"Software": None},
 }
-WIDTH = 6.3  # inches, the text width of A4 with usual margins
+WIDTH = 5.5  # inches, the text width of most papers
+SMALL = 7  # points, of texts inside of panels
+ANNOTATED = 12  # layers up to which a heat map of masks also shows its numbers
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -35,103 +40,86 @@ class Drawing:
     """A figure and the numbers it shows as CSV rows."""
 
     figure: Figure
-    header: tuple[str, ...]
-    rows: list[dict[str, Any]]
+    rows: list[Row]
 
 
-def interval(measured: Measured) -> tuple[float, float] | None:
-    """Return the 95 % normal interval of a number from its standard error, None without one."""
-    if measured.stderr is None:
-        return None
-    return measured.value - Z95 * measured.stderr, measured.value + Z95 * measured.stderr
+def primary(run_sheet: RunSheet, slug: str, *tasks: str) -> list[str]:
+    """Return the benchmark of each task; UserError where the run lacks one that a figure shows."""
+    found = [run_sheet.primary(task) for task in tasks]
+    lacking = [task for task, name in zip(tasks, found, strict=True) if name is None]
+    if lacking:
+        raise UserError(
+            f"the figure {slug} shows {' and '.join(tasks)}, but the configuration has no "
+            f"benchmark with task {' and '.join(lacking)}; add one or leave the figure out"
+        )
+    return [name for name in found if name is not None]
 
 
-def line_rows(field: Field, group: Group, measured: Measured, x: str) -> dict[str, Any]:
+def line_rows(field: Field, group: Group, measured: Measured, x: str) -> Row:
     """Return the CSV row of one point of a line."""
-    scale = field.column.scale
-    ends = interval(measured)
-    return {
-        "model": group.model,
-        "method": group.method,
-        "regime": group.regime,
-        "calibration": group.calibration,
-        "x": x,
-        "column": field.column.key,
-        "value": f"{scale * measured.value:.4f}",
-        "ci_low": "" if ends is None else f"{scale * ends[0]:.4f}",
-        "ci_high": "" if ends is None else f"{scale * ends[1]:.4f}",
-        "sd": "" if measured.sd is None else f"{scale * measured.sd:.4f}",
-        "printed": "" if measured.printed is None else f"{scale * measured.printed:.4f}",
-    }
+    scale, error = field.column.scale, measured.stderr
+    half = None if error is None else Z95 * error
+    low, high = (None if half is None else measured.value + way * half for way in (-1, 1))
+    numbers = {"value": measured.value, "ci_low": low, "ci_high": high}
+    numbers |= {"sd": measured.sd, "printed": measured.printed}
+    shown = {name: "" if one is None else f"{scale * one:.4f}" for name, one in numbers.items()}
+    return {**group.named, "x": x, "column": field.column.key, **shown}
 
 
 def axis_label(field: Field) -> str:
-    """Return a quantity with its unit."""
+    """Return a quantity with its unit, and an arrow to its better values."""
     unit = " (%)" if field.column.scale == 100 else " (0–1)" if field.column.group == "dto" else ""
-    return f"{field.column.head}{unit}"
+    return f"{field.column.head}{unit} {ARROWS[field.column.direction]}".strip()
 
 
-def error_bars(measured: Sequence[Measured], scale: float) -> list[float]:
-    """Return half widths of the bars: 95 % from the standard error, else the sd over seeds."""
-    return [
-        scale * (Z95 * one.stderr if one.stderr is not None else one.sd or 0.0) for one in measured
-    ]
+def half_width(measured: Measured, scale: float) -> float:
+    """Return half a bar: 95 % from the standard error, else the standard deviation over seeds."""
+    return scale * (Z95 * measured.stderr if measured.stderr is not None else measured.sd or 0.0)
 
 
-def panel_grid(models: Sequence[str], fields: Sequence[Field]) -> tuple[Figure, list[list[Any]]]:
-    """Return a figure and its axes as [model][quantity].
+def panel_grid(models: Sequence[str], count: int) -> tuple[Figure, list[list[Any]]]:
+    """Return a figure and its axes as [model][quantity], of ``count`` quantities.
 
     Several models make columns, whose quantities (rows) share their scale; the quantities of
-    one model are laid out three in a row.
+    one model are in rows of three, or in one row of four.
     """
     if len(models) == 1:
-        lines = math.ceil(len(fields) / 3)
-        figure = Figure(figsize=(WIDTH, 1.35 * lines + 0.5))
-        axes = figure.subplots(lines, min(3, len(fields)), squeeze=False).ravel()
-        for spare in axes[len(fields) :]:
+        across = count if count <= 4 else 3
+        lines = math.ceil(count / across)
+        figure = Figure(figsize=(WIDTH, 1.4 * lines + 0.4))
+        axes = figure.subplots(lines, across, squeeze=False).ravel()
+        for spare in axes[count:]:
             spare.set_visible(False)
-        return figure, [list(axes[: len(fields)])]
-    width = min(WIDTH, 2.1 * len(models) + 1.2)
-    figure = Figure(figsize=(width, 1.2 * len(fields) + 0.6))
-    axes = figure.subplots(len(fields), len(models), squeeze=False, sharex=True, sharey="row")
+        return figure, [list(axes[:count])]
+    figure = Figure(figsize=(min(WIDTH, 2 * len(models) + 1), 1.1 * count + 0.6))
+    axes = figure.subplots(count, len(models), squeeze=False, sharex=True, sharey="row")
     return figure, [list(axes[:, column]) for column in range(len(models))]
 
 
-ANNOTATED = 12  # layers up to which a heat map of masks also shows its numbers
+def write_values(axis: Any, texts: Sequence[Sequence[str]], dark: Sequence[Sequence[bool]]) -> None:
+    """Write a text into each cell of a heat map, in white on the ``dark`` ones."""
+    for y, line in enumerate(texts):
+        for x, text in enumerate(line):
+            color = "white" if dark[y][x] else "black"
+            axis.text(x, y, text, ha="center", va="center", color=color, fontsize=SMALL)
 
 
-def write_values(axis: Any, values: Sequence[Sequence[float]], light: float) -> None:
-    """Write each value of a heat map into its cell, in white on values above ``light``."""
-    for y, line in enumerate(values):
-        for x, value in enumerate(line):
-            if not math.isnan(value):
-                color = "white" if value > light else "black"
-                axis.text(x, y, f"{value:.1f}", ha="center", va="center", color=color, fontsize=7)
+def bare(axis: Any) -> None:
+    """Take the marks and the frame from a heat map."""
+    axis.tick_params(length=0)
+    axis.spines[:].set_visible(False)
 
 
-def plot_line(axis: Any, x: Sequence[float], measured: Sequence[Measured], scale: float,
-          method: str, label: str, **look: Any) -> None:  # fmt: skip
-    """Draw a method's line with its error bars, on the column's scale."""
-    axis.errorbar(
-        x,
-        [scale * one.value for one in measured],
-        yerr=error_bars(measured, scale),
-        color=COLORS[method],
-        marker=MARKERS[method],
-        elinewidth=0.8,
-        label=label,
-        **look,
-    )
+def plot_line(axis: Any, points: Sequence[tuple[float, float, float]], method: str, label: str,
+              **look: Any) -> None:  # fmt: skip
+    """Draw a method's line through (x, y, half width of its bar)."""
+    x, y, half = zip(*points, strict=True)
+    axis.errorbar(x, y, yerr=half, color=COLORS[method], marker=MARKERS[method], elinewidth=0.7,
+                  label=label, **look)  # fmt: skip
 
 
-def label_x(axis: Any, label: str, row: int, models: int, fields: int) -> None:
-    """Label the x axis of the lowest panels only."""
-    if row == fields - 1 or (models == 1 and row >= fields - 3):
-        axis.set_xlabel(label)
-
-
-def finish_axis(axis: Any, field: Field, column: int, title: str) -> None:
-    """Set grid, scale, label and title; perplexity is logarithmic where it spans a factor of 4."""
+def finish_axis(axis: Any, field: Field) -> None:
+    """Set grid and scale; perplexity is logarithmic where it spans a factor of 4."""
     axis.grid(axis="y")
     low, high = axis.dataLim.intervaly
     if field.column.group == "perplexity" and low > 0 and high / low > 4:
@@ -139,13 +127,9 @@ def finish_axis(axis: Any, field: Field, column: int, title: str) -> None:
         axis.yaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5)))
         axis.yaxis.set_major_formatter(mpl.ticker.FormatStrFormatter("%g"))
         axis.yaxis.set_minor_locator(mpl.ticker.NullLocator())
-    if column == 0:
-        axis.set_ylabel(axis_label(field))
-    if title:
-        axis.set_title(title)
 
 
-def add_legend(figure: Figure, axes: Iterable[Iterable[Any]], columns: int = 5) -> None:
+def add_legend(figure: Figure, axes: Iterable[Iterable[Any]], columns: int = 4) -> None:
     """Put one legend over all panels, each label once."""
     found: dict[str, Any] = {}
     for axis in (axis for line in axes for axis in line):
@@ -164,4 +148,4 @@ def save(drawing: Drawing, prefix: str) -> None:
         for suffix, metadata in METADATA.items():
             with atomic_path(f"{prefix}.{suffix}") as temporary:
                 drawing.figure.savefig(temporary, format=suffix, metadata=dict(metadata))
-    write_csv(f"{prefix}.csv", drawing.header, drawing.rows)
+    write_csv(f"{prefix}.csv", tuple(drawing.rows[0]), drawing.rows)

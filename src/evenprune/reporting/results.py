@@ -61,6 +61,12 @@ class Group:
         """Whether this is the base model itself."""
         return self.checkpoints()[0].is_base
 
+    @property
+    def named(self) -> dict[str, str]:
+        """What a CSV calls it, without the seeds."""
+        names = ("model", "method", "regime", "calibration")
+        return {name: getattr(self, name) for name in names}
+
     def checkpoints(self) -> list[Checkpoint]:
         """Return one checkpoint a seed."""
         return [

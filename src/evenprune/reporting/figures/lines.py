@@ -1,13 +1,16 @@
 """Quantities over something, a line a method: a panel a model and quantity."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...base.errors import UserError
 from ...plan.facts import REGIMES
 from ...plan.run_sheet import RunSheet
-from ..fields import Field, all_fields, benchmark_field
+from ...plan.shown import FIGURES
+from ..fields import Field, all_fields, benchmark_field, category_order
 from ..labels import (
+    CATEGORY_LABELS,
     COLORS,
     METHOD_LABELS,
     REGIME_LABELS,
@@ -16,18 +19,24 @@ from ..labels import (
     model_label,
 )
 from ..plots import (
+    SMALL,
     Drawing,
+    Row,
     add_legend,
+    axis_label,
     finish_axis,
-    label_x,
+    half_width,
     line_rows,
     panel_grid,
     plot_line,
+    primary,
 )
+from ..render import Z95, Column
 from ..results import Group, Measured, Results, dense_group, groups
 
 BIAS = ("stereoset", "crows_pairs", "unqover", "bbq")
-Seen = list[tuple[float, Measured, Group]]
+STEP, MOST = 0.12, 0.7  # between lines, and all of them together; regimes are 1 apart
+Points = list[tuple[float, float, float]]
 
 
 def _panels(
@@ -35,36 +44,70 @@ def _panels(
     models: Sequence[str],
     fields: Sequence[Field],
     x_label: str,
-    panel: Callable[[Any, str, Field], list[dict[str, Any]]],
+    panel: Callable[[Any, str, Field], list[Row]],
     finish: Callable[[Any], None] = lambda axis: None,
 ) -> Drawing:
     """Return panels of quantities by model; ``panel`` draws one and returns its rows."""
-    figure, axes = panel_grid(models, fields)
-    rows: list[dict[str, Any]] = []
+    figure, axes = panel_grid(models, len(fields))
+    rows: list[Row] = []
     for column, model in enumerate(models):
-        for row, field in enumerate(fields):
-            axis = axes[column][row]
+        for place, field in enumerate(fields):
+            axis = axes[column][place]
             rows += panel(axis, model, field)
-            title = model_label(run_sheet, model) if row == 0 and len(models) > 1 else ""
-            finish_axis(axis, field, column, title)
+            finish_axis(axis, field)
             finish(axis)
-            label_x(axis, x_label, row, len(models), len(fields))
+            if len(models) == 1:
+                axis.set_title(axis_label(field))
+            elif place == 0:
+                axis.set_title(model_label(run_sheet, model))
+            if len(models) > 1 and column == 0:
+                axis.set_ylabel(axis_label(field))
+    figure.supxlabel(x_label, fontsize=8)
     add_legend(figure, axes)
-    return Drawing(figure, tuple(rows[0]), rows)
+    return Drawing(figure, rows)
 
 
-def _seen(results: Results, field: Field, found: Sequence[tuple[float, Group]]) -> Seen:
-    """Return (place, value, grid point) of those that have one."""
-    return [
-        (x, measured, group)
-        for x, group in found
-        if (measured := results.of(group, field.quantity)) is not None
-    ]
+def _seen(results: Results, field: Field, found: Sequence[Group]) -> list[tuple[Group, Measured]]:
+    """Return the grid points that have a value, with it."""
+    return [(g, one) for g in found if (one := results.of(g, field.quantity)) is not None]
 
 
-def _draw(axis: Any, run_sheet: RunSheet, field: Field, seen: Seen, label: str) -> None:
-    values, base = [one for _, one, _ in seen], run_sheet.base_method(seen[0][2].method)
-    plot_line(axis, [x for x, *_ in seen], values, field.column.scale, base, label)
+def _bar(x: float, field: Field, measured: Measured) -> tuple[float, float, float]:
+    scale = field.column.scale
+    return x, scale * measured.value, half_width(measured, scale)
+
+
+def _over_regimes(
+    axis: Any,
+    run_sheet: RunSheet,
+    pruned: Sequence[Group],
+    order: Sequence[str],
+    model: str,
+    value: Callable[[Group], tuple[float, float] | None],
+) -> None:
+    """Draw a line a method and calibration, next to each other, so that no bar hides another.
+
+    No line from the unstructured regimes to those of groups: no scale joins them.
+    """
+    lines = list(dict.fromkeys((one.method, one.calibration) for one in pruned))
+    several = len({calibration for _, calibration in lines if calibration != "none"}) > 1
+    step = min(STEP, MOST / len(lines))
+    for index, (method, calibration) in enumerate(lines):
+        label = method_label(run_sheet, method)
+        if several and calibration != "none":
+            label += f", {calibration_label(run_sheet, calibration)}"
+        offset = step * (index - (len(lines) - 1) / 2)
+        parts: dict[bool, Points] = {}
+        for group in pruned:
+            if (group.model, group.method, group.calibration) == (model, method, calibration):
+                found = value(group)
+                if found is not None:
+                    x = order.index(group.regime) + offset
+                    parts.setdefault(REGIMES[group.regime].structured, []).append((x, *found))
+        for points in parts.values():
+            plot_line(axis, sorted(points), run_sheet.base_method(method), label)
+    axis.set_xticks(range(len(order)), [REGIME_LABELS[name] for name in order])
+    axis.set_xlim(-0.5, len(order) - 0.5)
 
 
 def regimes(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
@@ -74,37 +117,81 @@ def regimes(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
     pruned = [group for group in groups(points) if not group.is_base]
     order = list(dict.fromkeys(group.regime for group in pruned))
     lines = list(dict.fromkeys((g.method, g.calibration) for g in pruned))
-    several = len({c for _, c in lines if c != "none"}) > 1
-    shift = 0.24 / max(1, len(lines) - 1)
 
-    def panel(axis: Any, model: str, field: Field) -> list[dict[str, Any]]:
-        rows, dense = [], dense_group(run_sheet, model)
+    def panel(axis: Any, model: str, field: Field) -> list[Row]:
+        rows, dense, scale = [], dense_group(run_sheet, model), field.column.scale
         level = results.of(dense, field.quantity) if dense else None
         if level is not None and dense is not None:
-            axis.axhline(field.column.scale * level.value, color=COLORS["dense"], linestyle="--",
+            axis.axhline(scale * level.value, color=COLORS["dense"], linestyle="--",
                          label=METHOD_LABELS["dense"])  # fmt: skip
             rows.append(line_rows(field, dense, level, "dense"))
-        for index, line in enumerate(lines):
-            offset = shift * (index - (len(lines) - 1) / 2)
+
+        def value(group: Group) -> tuple[float, float] | None:
+            found = results.of(group, field.quantity)
+            return None if found is None else _bar(0, field, found)[1:]
+
+        _over_regimes(axis, run_sheet, pruned, order, model, value)
+        for line in lines:
             mine = [g for g in pruned if (g.model, g.method, g.calibration) == (model, *line)]
-            found = _seen(results, field, [(order.index(g.regime) + offset, g) for g in mine])
-            label = method_label(run_sheet, line[0])
-            if several and line[1] != "none":
-                label += f", {calibration_label(run_sheet, line[1])}"
-            # No line from the unstructured regimes to those of groups: no scale joins them.
-            for structured in (False, True):
-                part = [one for one in found if REGIMES[one[2].regime].structured == structured]
-                if part:
-                    _draw(axis, run_sheet, field, part, label)
-            rows += [line_rows(field, group, m, group.regime) for _, m, group in found]
+            rows += [line_rows(field, g, m, g.regime) for g, m in _seen(results, field, mine)]
         return rows
 
-    def finish(axis: Any) -> None:
-        axis.set_xticks(range(len(order)), [REGIME_LABELS[name] for name in order])
-        axis.set_xlim(-0.4, len(order) - 0.6)
-
     models = list(dict.fromkeys(point.model for point in points))
-    return _panels(run_sheet, models, all_fields(run_sheet), "sparsity regime", panel, finish)
+    return _panels(run_sheet, models, all_fields(run_sheet), "sparsity regime", panel)
+
+
+def changes(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
+    """Return what pruning does to UnQover's error rate, in points: the paper's motivation.
+
+    A panel a model and category, of the experiment ``regimes``; ``categories`` of the figure's
+    entry keeps some. The interval is that of two independent shares, wider than a paired one.
+    """
+    (name,) = primary(run_sheet, slug, "unqover")
+    points = run_sheet.experiment("regimes", f"the figure {slug}")
+    results.require(points)
+    base, wanted = benchmark_field(run_sheet, name), FIGURES[slug].get("categories")
+    have = category_order(results.categories(*base.quantity[:2]))
+    shown = have if wanted is None else [one for one in wanted if one in have]
+    if not shown:
+        raise UserError(
+            f"the figure {slug} shows the categories {', '.join(wanted or ('any',))} of UnQover, "
+            f"but {name} has {', '.join(have) or 'none'}; leave the figure out"
+        )
+    pruned = [group for group in groups(points) if not group.is_base]
+    order = [one for one in REGIME_LABELS if any(group.regime == one for group in pruned)]
+    models = [one for one in dict.fromkeys(g.model for g in pruned) if dense_group(run_sheet, one)]
+
+    def panel(axis: Any, model: str, field: Field) -> list[Row]:
+        rows: list[Row] = []
+        dense = dense_group(run_sheet, model)
+        before = results.of(dense, field.quantity) if dense else None
+
+        def value(group: Group) -> tuple[float, float] | None:
+            after = results.of(group, field.quantity)
+            if before is None or after is None:
+                return None
+            change, half = 100 * (before.value - after.value), None
+            if before.error is not None and after.error is not None:
+                half = 100 * Z95 * math.hypot(before.error, after.error)
+            numbers = [change, *([change - half, change + half] if half is not None else [])]
+            texts = [*(f"{number:.3f}" for number in numbers), "", ""][:3]
+            keys = ("change_points", "ci_low", "ci_high")
+            rows.append({**group.named, "category": field.quantity.category,
+                         **dict(zip(keys, texts, strict=True))})  # fmt: skip
+            return change, half or 0.0
+
+        axis.axhline(0, color="0.2", linewidth=0.7)
+        _over_regimes(axis, run_sheet, pruned, order, model, value)
+        return rows
+
+    columns = [Column(one, CATEGORY_LABELS.get(one, one), direction="down") for one in shown]
+    fields = [Field(one, base.quantity._replace(category=one.key)) for one in columns]
+    drawing = _panels(run_sheet, models, fields, "sparsity regime", panel)
+    drawing.figure.supylabel("change (points)", fontsize=8)
+    ends = [end for axis in drawing.figure.axes for end in axis.get_ylim()]
+    for axis in drawing.figure.axes:
+        axis.set_ylim(min(ends), max(ends))
+    return drawing
 
 
 def calib_size(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
@@ -120,17 +207,17 @@ def calib_size(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
     texts = {group: run_sheet.config.calibrations[group.calibration].n_texts for group in pruned}
     sizes = sorted(set(texts.values()))
 
-    def panel(axis: Any, model: str, field: Field) -> list[dict[str, Any]]:
+    def panel(axis: Any, model: str, field: Field) -> list[Row]:
         rows = []
         for method, regime in lines:
             mine = [g for g in pruned if (g.model, g.method, g.regime) == (model, method, regime)]
-            mine.sort(key=lambda group: texts[group])
-            seen = _seen(results, field, [(texts[group], group) for group in mine])
+            seen = _seen(results, field, sorted(mine, key=lambda group: texts[group]))
+            label = method_label(run_sheet, method)
+            label += f" {REGIME_LABELS[regime]}" if several else ""
             if seen:
-                label = method_label(run_sheet, method)
-                label += f" {REGIME_LABELS[regime]}" if several else ""
-                _draw(axis, run_sheet, field, seen, label)
-            rows += [line_rows(field, group, m, str(x)) for x, m, group in seen]
+                found = [_bar(texts[group], field, one) for group, one in seen]
+                plot_line(axis, found, run_sheet.base_method(method), label)
+            rows += [line_rows(field, group, one, str(texts[group])) for group, one in seen]
         axis.set_xscale("symlog", base=2, linthresh=1)
         return rows
 
@@ -145,19 +232,15 @@ def calib_size(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
 def frontier(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
     """Return each measure of bias over perplexity: how much less bias, and what that costs.
 
-    The variants of one method on one calibration are joined in the order of their perplexity.
-    Raises UserError without a benchmark of perplexity or of bias.
+    The variants of one method on one calibration are joined in the order of their perplexity; a
+    number at a point is the option in which they differ.
     """
     points = run_sheet.experiment(slug, f"the figure {slug}")
     results.require(points)
-    cost = run_sheet.primary("perplexity")
+    (cost,) = primary(run_sheet, slug, "perplexity")
     named = [name for task in BIAS if (name := run_sheet.primary(task)) is not None]
-    if cost is None or not named:
-        raise UserError(
-            f"expected benchmarks of perplexity and of bias ({', '.join(BIAS)}) for the figure "
-            f"{slug}, found {', '.join([*named, *([cost] if cost else [])]) or 'none'}; add them, "
-            f"or leave the figure {slug} out"
-        )
+    if not named:
+        primary(run_sheet, slug, *BIAS)
     over = benchmark_field(run_sheet, cost)
     pruned = [group for group in groups(points) if not group.is_base]
     # One line: a method's variants of one regime and calibration.
@@ -168,7 +251,7 @@ def frontier(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
     several = len({key[2] for key in lines}) > 1
     calibrations = {key[3] for key in lines} - {"none"}
 
-    def panel(axis: Any, model: str, field: Field) -> list[dict[str, Any]]:
+    def panel(axis: Any, model: str, field: Field) -> list[Row]:
         rows, dense = [], dense_group(run_sheet, model)
         mine = {key: members for key, members in lines.items() if key[0] == model}
         if dense is not None:
@@ -176,20 +259,40 @@ def frontier(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
         if field.column.direction == "half":
             axis.axhline(50, color="0.2", linewidth=0.7)
         for (_, base, regime, calibration), members in mine.items():
-            costs = [(results.of(group, over.quantity), group) for group in members]
-            found = _seen(results, field, [(x.value, group) for x, group in costs if x])
-            rows += [line_rows(field, group, y, f"{x:.4f}") for x, y, group in found]
-            found.sort(key=lambda one: one[0])
+            costs = {one: seen.value for one, seen in _seen(results, over, members)}
+            seen = {one: y for one, y in _seen(results, field, members) if one in costs}
+            found = [(_bar(costs[group], field, y), group) for group, y in seen.items()]
+            rows += [line_rows(field, g, seen[g], f"{point[0]:.4f}") for point, g in found]
             label = METHOD_LABELS[base]
             if base != "dense" and several:
                 label += f" {REGIME_LABELS[regime]}"
             if calibration != "none" and len(calibrations) > 1:
                 label += f", {calibration_label(run_sheet, calibration)}"
-            values = [y for _, y, _ in found]
-            plot_line(axis, [x for x, *_ in found], values, field.column.scale, base, label,
-                      linewidth=0.8)  # fmt: skip
+            if found:
+                found.sort(key=lambda one: one[0])
+                plot_line(axis, [point for point, _ in found], base, label, linewidth=0.8)
+            for (x, y, _), group in found:
+                text = _strength(run_sheet, group, members)
+                axis.annotate(text, (x, y), xytext=(-3, 3), textcoords="offset points",
+                              ha="right", fontsize=SMALL, color=COLORS[base])  # fmt: skip
         return rows
 
     models = list(dict.fromkeys(group.model for group in pruned))
     fields = [benchmark_field(run_sheet, one) for one in named]
-    return _panels(run_sheet, models, fields, over.column.head, panel)
+    return _panels(run_sheet, models, fields, f"{over.column.head} ↓", panel)
+
+
+def _strength(run_sheet: RunSheet, group: Group, members: Sequence[Group]) -> str:
+    """Return the values of the options in which the variants of a method differ."""
+    methods = run_sheet.config.methods
+    own = {
+        one.method: methods[one.method].model_dump(exclude_none=True, exclude={"method", "label"})
+        for one in members
+        if one.method in methods
+    }
+    usual = run_sheet.config.pruning.model_dump()
+    values = [
+        own.get(group.method, {}).get(name, usual[name])
+        for name in dict.fromkeys(key for found in own.values() for key in found)
+    ]
+    return ", ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in values)

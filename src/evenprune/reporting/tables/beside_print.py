@@ -18,7 +18,7 @@ from ..labels import (
     protocol_words,
 )
 from ..notes import provenance_notes
-from ..paired import Pair, pairs
+from ..paired import Pair, pairs, require_pairs
 from ..printed import printed_values
 from ..render import Cell, Column, Rule, Table, TableRow, covered, interval
 from ..results import Quantity, dense_group
@@ -31,13 +31,7 @@ def numbers(run: Run, slug: str) -> Table:
 
     Raises UserError where no number has a printed counterpart, as in an invented world.
     """
-    found = pairs(run.sheet, run.results)
-    if not found:
-        raise UserError(
-            f"the table {slug} shows numbers that the paper prints too, and this run has none: "
-            "expected the paper's models, methods and calibrations by their catalogue names, "
-            "measured as in plan/declared.py; leave the table out of other runs"
-        )
+    found = require_pairs(pairs(run.sheet, run.results), f"the table {slug}")
     rows: list[TableRow] = []
     previous = None
     for pair in found:
