@@ -53,12 +53,12 @@ def one(args: argparse.Namespace) -> None:
     """Run one side in this process and print its time and predictions."""
     import torch
 
-    from evenprune.data import readers
     from evenprune.data.prompts import unqover_prompt
+    from evenprune.data.readers.unqover import read_unqover
     from evenprune.evaluation.lettered_options import shown_item
 
     torch.set_num_threads(args.threads)
-    items = readers.read_unqover(args.data, "datas_rebuilt")[: args.count]
+    items = read_unqover(args.data)[: args.count]
     prompts = [unqover_prompt(shown_item(item), "fairsteer") for item in items]
     times: list[tuple[float, float]] = []
     args.clock = lambda: times.append((time.perf_counter(), time.process_time()))

@@ -1,0 +1,45 @@
+"""Every script in benchmarks/ runs, at its smallest size."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from evaluation_fixtures import save_model, unqover_rows, write_jsonl
+from pruning_models import random_pairs, write_rows
+
+# Run by others: peers need environments of their own (test_llmcompressor.py, test_release.py).
+PARTS = {"pruning_cases.py", "idle_memory.py", "peer_llmcompressor.py", "peer_release.py"}
+SMALL = ("--threads", "1", "--hidden", "256", "--layers", "1", "--count", "4")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["bench_pruning.py speed", "bench_pruning.py memory", "bench_scoring.py"]
+)
+def test_a_script_runs(name, repo, tmp_path):
+    script, *words = name.split()
+    pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(12))
+    if script == "bench_scoring.py":
+        write_jsonl(tmp_path / "datas_rebuilt.jsonl", unqover_rows())
+        model = save_model(tmp_path / "model")
+        words += ["--model", str(model), "--data", str(tmp_path), "--count", "4"]
+        words += ["--threads", "1", "--peer-batches", "1"]
+    else:
+        words += ["--pairs", str(pairs), *SMALL]
+        words += ["--depths", "1"] if "memory" in words else ["--runs", "1"]
+    done = subprocess.run(
+        [sys.executable, str(repo / "benchmarks" / script), *words, "--out", str(tmp_path / "out")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+    assert [json.loads(line) for line in done.stdout.splitlines()] == rows
+    assert len(rows) == (2 if script == "bench_scoring.py" else 1)
+    if script == "bench_scoring.py":
+        assert [row["equal"] for row in rows] == [1, 1]
+
+
+def test_no_script_is_left_out(repo):
+    scripts = {path.name for path in (repo / "benchmarks").glob("*.py")}
+    assert scripts == PARTS | {"bench_pruning.py", "bench_scoring.py"}
