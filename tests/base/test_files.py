@@ -2,6 +2,7 @@ import errno
 import gzip
 import json
 import os
+import shutil
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,8 @@ from hypothesis import strategies as st
 
 from evenprune.base import checksums, files, reading
 from evenprune.base.errors import UserError
+from evenprune.base.files import disk_errors
+from evenprune.base.provenance import read_record
 
 JSON = st.recursive(
     st.none()
@@ -184,3 +187,25 @@ def test_a_record_with_another_folder_than_a_path(folder, tmp_path):
 def test_no_name_from_a_file_steers_the_terminal():
     error = UserError("expected one of \x1b[2J\u202e, got\n two")
     assert str(error) == "expected one of \\x1b[2J\\u202e, got\n two"
+
+
+@pytest.mark.parametrize("form", ["single", "copied"])
+def test_a_full_disk_while_a_folder_is_copied(form, tmp_path):
+    full = OSError(errno.ENOSPC, "No space left on device")
+    error = full if form == "single" else shutil.Error([("a", "b", str(full))])
+    with pytest.raises(UserError, match="the disk is full"), disk_errors(tmp_path / "x"):
+        raise error
+
+
+@pytest.mark.parametrize(
+    "text", ['{"seconds": "ten"}', '{"seconds": -1}', '{"device": 3}', "[]", "{", "\udcff"]
+)
+def test_a_record_of_another_form_counts_as_none(text, tmp_path):
+    path = tmp_path / "provenance.json"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    assert read_record(path) is None
+    path.write_text('{"seconds": 1.5, "more": 0}')
+    assert read_record(path).seconds == 1.5
+    path.unlink()
+    os.mkfifo(path)  # which nobody writes to
+    assert read_record(path) is None

@@ -533,7 +533,7 @@ def test_evaluation_leaves_files_alone_that_have_its_names(
         (folder / name).write_text(text)
     before = tree(tmp_path)
     argv = ["evaluate", "--model", model, "--data", data, "--benchmark", "unqover"]
-    refused(capsys, [*argv, "--out", tmp_path], name, "did not make")
+    refused(capsys, [*argv, "--out", tmp_path], name)
     for out in (model, data):
         refused(capsys, [*argv, "--out", out], "into the input folder")
     benchmarks = json.dumps({"slug": {"task": "unqover", "data": str(data)}})

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenprune import cli
+from evenprune.evaluation import evaluate_checkpoint
 from evenprune.evaluation.harness import PART_BATCHES, request_parts
 from evenprune.evaluation.journal import Journal
 
@@ -238,3 +239,14 @@ def test_continuations_of_a_context_are_in_one_part():
     for part in parts:
         contexts = [requests[k][1][0] for k in part]
         assert [contexts.count(one) for one in set(contexts)] == [4] * len(set(contexts))
+
+
+def test_a_result_of_another_device_is_not_kept(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(evaluate_checkpoint, "read_result", lambda folder: {"metrics": {}})
+    (tmp_path / "metrics.json").write_text('{"digest": "d"}')
+    (tmp_path / "items.jsonl").write_text("")
+    (tmp_path / "provenance.json").write_text('{"device": "cpu"}')
+    assert evaluate_checkpoint.finished(tmp_path, "d", None)
+    assert evaluate_checkpoint.finished(tmp_path, "d", "cpu")
+    assert evaluate_checkpoint.finished(tmp_path, "d", "cuda") is None
+    assert "computed again on cuda, before it was on cpu" in capsys.readouterr().out

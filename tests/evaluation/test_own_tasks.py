@@ -184,6 +184,25 @@ def test_a_task_that_includes_itself_is_one_sentence(kind, tmp_path):
         load_tasks("own_sums", tmp_path)
 
 
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdefgh", "bcdefghi")
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"task: own_loop\n{BOMB}",
+        "task: own_loop\nx: &x [*x]\n",
+    ],
+    ids=["a billion values", "an alias in itself"],
+)
+def test_a_task_without_end_is_one_sentence(tmp_path, text):
+    (tmp_path / "own.yaml").write_text(text)
+    with pytest.raises(UserError, match="own"):
+        load_tasks("own_loop", tmp_path)
+
+
 @pytest.mark.slow
 def test_the_command_runs_both(model, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))

@@ -148,10 +148,54 @@ def test_integers_in_place_of_numbers(base, pruned, stories, tmp_path, capsys):
     all_refuse(capsys, base, pruned, stories, tmp_path, NORM, "I32")
 
 
-def test_weights_of_another_name_are_not_read(base, pruned, stories, tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("key", "value", "word"),
+    [
+        ("transformers_weights", "other.safetensors", "remove that key"),
+        ("configuration_files", ["config.4.0.0.json"], "remove that key"),
+        ("_attn_implementation", "org/kernel", "remove that key"),
+        ("head_dim", 10**9, "at most 10,000,000"),
+        ("vocab_size", 10**12, "at most 10,000,000"),
+    ],
+)
+def test_a_configuration_names_no_other_files_and_no_absurd_size(
+    base, pruned, stories, tmp_path, capsys, key, value, word
+):
     shutil.copy(base / "model.safetensors", base / "other.safetensors")
-    reconfigure(base, transformers_weights="other.safetensors")
-    all_refuse(capsys, base, pruned, stories, tmp_path, "transformers_weights", "remove that key")
+    shutil.copy(base / "config.json", base / "config.4.0.0.json")
+    reconfigure(base, **{key: value})
+    all_refuse(capsys, base, pruned, stories, tmp_path, key, word)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"normalizer": {"type": "Sequence", "normalizers": [
+            {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 10}] * 9}}, "as long"),
+        ({"decoder": {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 10**5}},
+         "as long"),
+        ({"model": {"type": "BPE", "dropout": 0.5, "vocab": {}, "merges": []}}, "dropout 0.5"),
+        ({"model": {"type": "BPE", "dropout": 2, "vocab": {}, "merges": []}}, "dropout 2"),
+    ],
+)  # fmt: skip
+def test_a_tokenizer_multiplies_no_text_and_draws_nothing(
+    base, stories, tmp_path, capsys, change, word
+):
+    file = base / "tokenizer.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    refused(capsys, evaluate(base, stories, tmp_path / "out"), word, str(file))
+
+
+def test_chat_templates_in_a_folder_of_their_own_are_refused(base, stories, tmp_path, capsys):
+    (base / "additional_chat_templates").mkdir()
+    (base / "additional_chat_templates/default.jinja").write_text("other")
+    refused(capsys, evaluate(base, stories, tmp_path / "out"), "chat_template.jinja")
+
+
+def test_a_pipe_in_a_folder_that_would_be_replaced(model, tmp_path, capsys):
+    (tmp_path / "out").mkdir()
+    os.mkfifo(tmp_path / "out/.evenprune.json")
+    refused(capsys, prune(model, tmp_path / "out"), "not the mark")
 
 
 def test_quantized_weights_are_refused_as_such(base, pruned, stories, tmp_path, capsys):

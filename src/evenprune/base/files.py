@@ -70,9 +70,12 @@ def disk_errors(path: Path | str) -> Iterator[None]:
             errno.EACCES: "permission denied: choose a folder that you may write to",
             errno.EROFS: "the file system is read-only: choose another folder",
         }
-        if error.errno in reasons:
+        # That of a whole folder that was copied has the reasons in its text alone.
+        copied = str(error) if isinstance(error, shutil.Error) else ""
+        number = next((one for one in reasons if f"[Errno {one}]" in copied), error.errno)
+        if number in reasons:
             raise UserError(
-                f"could not write {path}: {reasons[error.errno]}, then run the same command again"
+                f"could not write {path}: {reasons[number]}, then run the same command again"
             ) from error
         raise
 

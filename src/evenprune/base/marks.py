@@ -61,6 +61,8 @@ def objection(folder: Path, kind: str, keep: Sequence[str]) -> str:
 
 def read_mark(folder: Path) -> dict | None:
     """Return a folder's mark, ``{"kind", "files"}``, or None without a good one."""
+    if not (folder / MARK).is_file():  # a pipe would never end
+        return None
     try:
         mark = json.loads((folder / MARK).read_bytes())
         listed = mark["files"]

@@ -11,7 +11,6 @@ and a step never fails because of them.
 """
 
 import contextlib
-import json
 import os
 import platform
 import resource
@@ -21,6 +20,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat
 
 from .. import __version__
 from .files import write_json
@@ -80,13 +81,24 @@ def peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def read_record(path: Path) -> dict[str, Any] | None:
-    """Return a record, None where there is none or it is half-written."""
+class Record(BaseModel):
+    """What is read of a record of a finished step."""
+
+    model_config = ConfigDict(strict=True)
+
+    device: str = "cpu"
+    gpu: str | None = None
+    host: str = ""
+    seconds: NonNegativeFloat | None = None
+    resumed: bool = False
+
+
+def read_record(path: Path) -> Record | None:
+    """Return a record, None where there is none, it is half-written or has another form."""
     try:
-        found = json.loads(path.read_bytes())
+        return Record.model_validate_json(path.read_bytes()) if path.is_file() else None
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
 
 
 @contextlib.contextmanager

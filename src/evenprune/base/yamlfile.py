@@ -13,6 +13,13 @@ from .reading import read_text
 MOST = 100_000  # values of a file, those that aliases repeat counted again
 
 
+def bounded(node: yaml.Node | None) -> yaml.Node | None:
+    """Return a document as it was parsed; ValueError where its aliases have no end, or too many."""
+    if node is not None:
+        _size(node, {})
+    return node
+
+
 def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
     """Return how many values a node has with all that its aliases repeat.
 
@@ -64,9 +71,7 @@ def read_yaml(path: Path | str) -> dict[str, Any]:
     try:
         loader = _Strict(text)  # looks for signs that YAML does not take
         loader.name = str(path)
-        node = loader.get_single_node()
-        if node is not None:
-            _size(node, {})
+        node = bounded(loader.get_single_node())
         loaded = None if node is None else loader.construct_document(node)
     except (yaml.YAMLError, ValueError) as error:
         reason = " ".join(str(error).split())

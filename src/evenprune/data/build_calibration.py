@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..base.checksums import recorded_checksums, sealed, sha256_cached, source_files, source_folder
-from ..base.errors import UserError
+from ..base.errors import UserError, printable
 from ..base.files import digest, read_json, sha256_file, write_json, write_jsonl
 from ..base.marks import CALIBRATION
 from ..base.outputs import atomic_folder, check_folder
@@ -332,7 +332,7 @@ def run(args: argparse.Namespace) -> None:
             pairs = cut_pairs(pairs, tokenizer, args.pair_tokens)
         parts[name] = choose_pairs(pairs, tokenizer, args.alignment, args.control, args.seed)
         for note in parts[name].notes:
-            print(note, file=sys.stderr)
+            print(printable(note), file=sys.stderr)
     chosen_pairs = together(parts)
     sources = {name: _source_checksums(path) for name, path in asked.items()}
 
@@ -393,6 +393,7 @@ def run(args: argparse.Namespace) -> None:
         for source, part in parts.items()
         for name, count in part.counts.items()
     )
+    shares = printable(shares)
     print(
         f"{len(chosen_pairs.pairs)} of {chosen_pairs.total} pairs kept ({args.alignment}), "
         f"{chosen_pairs.dropped} dropped: {shares}; {len(texts)} texts; "

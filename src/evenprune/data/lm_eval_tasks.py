@@ -4,11 +4,18 @@ import os
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from ..base.errors import UserError, nearest, shown
 from ..base.hidden import unhide
+from ..base.reading import read_text
+from ..base.yamlfile import bounded
 
 # What a mistake in a task's own files raises: its text names files and keys, no addresses.
-LOCAL = (FileNotFoundError, KeyError, TypeError, ValueError, ImportError, AttributeError)
+LOCAL = (
+    *(FileNotFoundError, KeyError, TypeError, ValueError, ImportError, AttributeError),
+    RecursionError,
+)
 
 
 def load_tasks(name: str, folder: Path | None) -> dict[str, Any]:
@@ -22,6 +29,11 @@ def load_tasks(name: str, folder: Path | None) -> dict[str, Any]:
     from lm_eval.tasks._yaml_loader import load_yaml
 
     include = str(folder) if folder else None
+    for file in sorted(folder.rglob("*.y*ml")) if folder else ():
+        try:
+            bounded(yaml.compose(read_text(file), yaml.SafeLoader))
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            raise UserError(f"{file} is not valid YAML ({_said(error)}); correct it") from None
     try:
         for file in sorted(folder.rglob("*.yaml")) if folder else ():
             load_yaml(file, resolve_func=False)  # lm-eval passes over files that it cannot read

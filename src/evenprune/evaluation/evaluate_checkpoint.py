@@ -18,7 +18,7 @@ from ..base.checksums import sealed, sha256_cached, source_folder
 from ..base.errors import UserError, shown
 from ..base.files import read_json, write_json
 from ..base.outputs import check_file, check_ours, check_place
-from ..base.provenance import FINISHED, cpu_seconds, machine
+from ..base.provenance import FINISHED, cpu_seconds, machine, read_record
 from ..base.reading import parse_json
 from ..models.identity import Identity, identify
 from ..plan.finished import ITEMS, METRICS, SUMMARY, read_result
@@ -80,10 +80,11 @@ def check_benchmarks(given: Mapping[str, Any]) -> dict[str, tuple[Protocol, Path
     return parsed
 
 
-def finished(folder: Path, digest: str) -> dict[str, Any] | None:
-    """Return the metrics in ``folder`` if they are complete and have this digest.
+def finished(folder: Path, digest: str, device: str | None) -> dict[str, Any] | None:
+    """Return the metrics in ``folder`` if they are complete, of this digest and of ``device``.
 
-    Those that were changed, or whose records were, are said to be and not returned.
+    ``device`` is the one that was asked for, None: any. Metrics that were changed, or whose records
+    were, are said to be and not returned.
     """
     if not (folder / METRICS).is_file() or not (folder / ITEMS).is_file():
         return None
@@ -92,6 +93,11 @@ def finished(folder: Path, digest: str) -> dict[str, Any] | None:
     except UserError:
         return None
     if not isinstance(result, dict) or result.get("digest") != digest:
+        return None
+    record = read_record(folder / FINISHED)
+    made = record.device.partition(":")[0] if record else device
+    if device and made != device:
+        print(f"{folder.name}: computed again on {device}, before it was on {made}", flush=True)
         return None
     try:
         return read_result(folder)
@@ -142,7 +148,7 @@ def take_or_run(loader: Loader, identity: Identity, wanted: Wanted, folder: Path
     The model is loaded in the last case only.
     """
     slug, spec = wanted.slug, wanted.spec
-    result = finished(folder, wanted.digest)
+    result = finished(folder, wanted.digest, loader.device)
     if result is None:
         lm = loader.load(spec)
         resumed = (folder / PARTIAL).exists()

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError, shown
+from ..base.errors import UserError, printable, shown
 from ..base.files import sha256_file, write_json, write_text
 from ..base.marks import FETCHED
 from ..base.outputs import atomic_folder
@@ -106,7 +106,7 @@ def convert_gguf(
     source = {"weights": weights, "file": path.name, "sha256": sha256_file(path), **facts}
     with atomic_folder(folder, FETCHED, [path]) as new:
         print(
-            f"converting {path.name} ({weights}) to a model folder in {dtype}",
+            f"converting {printable(path.name)} ({weights}) to a model folder in {dtype}",
             file=sys.stderr,
             flush=True,
         )

@@ -27,6 +27,7 @@ from .loading import EXPORT, weight_files
 
 MANIFEST = "manifest.json"
 CHECK = "check.json"
+TEMPLATES = "additional_chat_templates"  # a folder that transformers reads too
 # Files of a model folder beside its weights that change what it computes from a text.
 IDENTIFYING = (
     *("config.json", "generation_config.json", "tokenizer*", "special_tokens_map.json"),
@@ -131,6 +132,11 @@ def identify(folder: Path | str) -> Identity:
     if manifest:
         check_pruned(folder, manifest)
     weights = weight_files(folder)
+    if (folder / TEMPLATES).exists():
+        raise UserError(
+            f"{folder} has chat templates in {TEMPLATES}, which no result would name; put the one "
+            "that counts into chat_template.jinja, and remove that folder"
+        )
     _check_report(folder, manifest)
     beside = [p.name for p in folder.iterdir() if p.is_file() and p.suffix != ".safetensors"]
     names = sorted({path.name for path in weights} | set(filter(_identifies, beside)))

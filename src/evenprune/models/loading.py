@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError, shown
+from .raw_files import check_config, check_tokenizer
 from .trust import FLAG, is_trusted
 from .weights import Stored, read_file, stored_files
 
@@ -23,6 +24,7 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 ADAPTER = "adapter_config.json"
 EXPORT = "sparse24.json"
 MAX_DEPTH = 1_000  # layers; a damaged number must not fill the memory with empty modules
+TOKENIZER = "tokenizer.json"
 PROBE = "The quick brown fox."
 SAID = 300  # characters of a library's message that are passed on
 
@@ -112,11 +114,7 @@ def load_config(folder: Path | str) -> "PreTrainedConfig":
     folder = Path(folder)
     raw = read_file(folder / "config.json", "a model's configuration")
     _check_code(folder, raw)
-    if "transformers_weights" in raw:
-        raise UserError(
-            f"{folder / 'config.json'} has transformers read other weights than the folder's own "
-            "(transformers_weights); remove that key, or fetch the model again"
-        )
+    check_config(folder / "config.json", raw)
     with library_errors(folder, "configuration"):
         config = AutoConfig.from_pretrained(
             folder, local_files_only=True, trust_remote_code=is_trusted(folder)
@@ -147,12 +145,14 @@ def load_tokenizer(folder: Path | str) -> "PreTrainedTokenizerBase":
     from transformers import AutoTokenizer
 
     folder = Path(folder)
-    names = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
+    names = (TOKENIZER, "tokenizer.model", "vocab.json", "vocab.txt")
     if not any((folder / name).is_file() for name in names):
         raise UserError(
             f"expected a tokenizer in {folder} (one of {', '.join(names)}), found none; "
             "copy the tokenizer files of the base model there"
         )
+    if (folder / TOKENIZER).is_file():
+        check_tokenizer(folder / TOKENIZER)
     with library_errors(folder, "tokenizer"):
         tokenizer = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=is_trusted(folder)

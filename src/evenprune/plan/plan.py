@@ -179,10 +179,11 @@ def measured_seconds(jobs: Collection[Job], runs: Sequence[Path], on_gpu: bool) 
     found: dict[str, float] = {}
     for folder in runs:
         for job in jobs:
-            record = read_record(record_folder(folder, folder / job.out) / FINISHED) or {}
-            own = job.kind == "export" or bool(record.get("gpu")) == on_gpu
-            if own and "seconds" in record and not record.get("resumed"):
-                found.setdefault(job.out, float(record["seconds"]))
+            record = read_record(record_folder(folder, folder / job.out) / FINISHED)
+            if record is None or record.seconds is None or record.resumed:
+                continue
+            if job.kind == "export" or bool(record.gpu) == on_gpu:
+                found.setdefault(job.out, record.seconds)
     return found
 
 
