@@ -12,10 +12,7 @@ from ..base.reading import read_text
 from ..base.yamlfile import bounded
 
 # What a mistake in a task's own files raises: its text names files and keys, no addresses.
-LOCAL = (
-    *(FileNotFoundError, KeyError, TypeError, ValueError, ImportError, AttributeError),
-    RecursionError,
-)
+LOCAL = (FileNotFoundError, KeyError, TypeError, ValueError, ImportError, AttributeError)
 
 
 def load_tasks(name: str, folder: Path | None) -> dict[str, Any]:

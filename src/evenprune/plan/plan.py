@@ -208,7 +208,8 @@ def seconds(
 def model_size(paths: Paths, name: str) -> tuple[float, float]:
     """Return parameters and bytes of a model: of its files, else its ``params``; else 0."""
     entry, base = paths.config.models[name], mirror(paths.config)
-    record = read_record(Path(paths.model(name))) or {}
+    place = Path(paths.model(name))
+    record = read_json(place) if place.is_file() else {}
     folders = [
         record.get("folder"),
         entry.path,
