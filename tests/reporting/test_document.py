@@ -3,9 +3,11 @@
 import importlib
 import itertools
 import re
+import shlex
 import subprocess
 from argparse import Namespace
 from dataclasses import replace
+from html import unescape
 
 import pdf_pages
 import pytest
@@ -140,14 +142,13 @@ def test_each_cell_of_the_page_names_a_command_that_finds_it(root, run):
         point = started or point
         if not cell:
             continue
-        words = command.split(" --cell ")
-        name = words[0].removeprefix("evenprune explain ")
-        assert words[1] == f"{point}/{cell}"
+        *head, name, _, path = shlex.split(unescape(command))
+        assert (head, path) == (["evenprune", "explain"], f"{point}/{cell}")
         if name not in tables:
             tables[name] = build_table(
                 name, run.sheet, root / "results.csv", root / "significance.csv"
             )
-        group, quantity = parse(run, words[1])
+        group, quantity = parse(run, path)
         measured = run.results.of(group, quantity)
         _, seen = find(tables[name], group, quantity, measured.value)
         assert seen.value == measured.value

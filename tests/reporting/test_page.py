@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import shlex
 import time
 from html import unescape
 from urllib.parse import parse_qs
@@ -173,6 +174,19 @@ def test_a_cell_holds_its_difference_interval_and_printed_value():
     assert '<small class="printed">paper 1.25</small>' in text
     assert '1.50<small class="change">+0.50*</small>' in text
     assert text.count("<small") == 3
+
+
+def test_a_command_that_is_copied_runs_nothing_from_a_name():
+    """Categories are words of data files, which are other people's."""
+    source = 'x/acc/$(touch gone) \x1b[2J"><script>'
+    identity = {"model": "m", "method": "dense", "regime": "dense", "calibration": "none"}
+    row = TableRow(("m", "d"), {"a": Cell(1.0, "1", source=source)}, identity)
+    text = to_html(table(row), "main")
+    command = unescape(re.search(r'title="([^"]*)"', text)[1])
+    assert shlex.split(command)[-1].startswith("m/dense/dense/none/x/acc/$(touch gone) ")
+    assert "'m/dense/dense/none/x/acc/$(touch gone) " in command
+    assert "<script>" not in text
+    assert "\x1b" not in text
 
 
 def test_a_table_is_a_page_of_its_own_and_a_piece_of_another():

@@ -1,9 +1,11 @@
 """A table as a piece of an HTML page, whose cells name the command that explains them."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..base.errors import printable
 from ..base.pages import fill
 from .cell_path import PARTS
 from .render import ARROWS, Cell, Column, Table, TableRow, interval, units
@@ -61,17 +63,21 @@ def _order(column: Column, cell: Cell) -> float:
     return cell.value if ideal is None else abs(cell.value - ideal)
 
 
-def _cell(column: Column, row: TableRow, point: str) -> dict[str, Any]:
+def _cell(column: Column, row: TableRow, point: str, known_as: str) -> dict[str, Any]:
     cell = row.cells.get(column.key, Cell(None, ""))
     signed, known = row.kind == "diff", cell.value is not None
     ends = interval(cell) if known and not column.text else None
     printed = cell.printed if known and not column.text else None
+    source = printable(cell.source) if point and known else ""
+    # Copied into a shell: a category is a word of a data file, which is somebody else's.
+    command = f"evenprune explain {known_as} --cell {shlex.quote(f'{point}/{source}')}"
     return {
         "group": column.group,
         "bold": cell.bold,
         "text": cell.display + "†" * cell.dagger + "‡" * cell.in_calibration,
         "order": None if column.text else _order(column, cell),
-        "source": cell.source if point and known else "",
+        "source": source,
+        "command": command,
         "change": cell.change,
         "interval": "" if ends is None else " to ".join(column.show(end, signed) for end in ends),
         "printed": "" if printed is None else column.show(printed, signed),
@@ -83,7 +89,7 @@ def to_html(table: Table, known_as: str) -> str:
     rows = []
     for row, labels in zip(table.rows, full_labels(table.rows), strict=True):
         if row.kind != "heading":
-            cells = [_cell(one, row, point_of(row)) for one in table.columns]
+            cells = [_cell(one, row, point_of(row), known_as) for one in table.columns]
             rows.append({"row": row, "labels": labels, "point": point_of(row), "cells": cells})
     spans = [
         {"text": unit[0].span, "width": len(unit), "group": unit[0].group}
@@ -95,7 +101,6 @@ def to_html(table: Table, known_as: str) -> str:
         "spans": spans if any(span["text"] for span in spans) else [],
         "shares": [round(100 * width / sum(table.widths)) for width in table.widths],
         "arrows": ARROWS,
-        "known_as": known_as,
     }
     return fill(TEMPLATE, values)
 

@@ -28,7 +28,7 @@ from ..plan.tasks import splits_of
 from ..stats.records import Record, read_records
 from .item_texts import FIELDS, ItemText, prompt_of, read_texts
 
-MEGABYTES = 2.5
+MEGABYTES = 2.0
 SEED = 0  # of the sample that a limit leaves
 LEAST = 20  # items that every benchmark keeps, whatever the limit
 FIELDS_OF_RECORDS = ("item_id", "category", "option_logprobs", "pred", "gold")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import UserError
-from ..base.files import write_text
+from ..base.files import canonical_json, write_text
 from ..base.outputs import check_file
 from ..base.pages import fill
 from ..plan.run_sheet import RunSheet, read_run_sheet
@@ -125,7 +125,8 @@ def page_text(
         "sections": dict(sorted(found.items(), key=lambda one: one[0] not in OPEN)),
         "open": OPEN,
         "printed": any('class="printed"' in one["body"] for each in found.values() for one in each),
-        "items": list(items),
+        # No text of an item ends the script that it stands in.
+        "items": [canonical_json(one).replace("<", "\\u003c") for one in items],
         "style": style + STYLE.read_text(encoding="utf-8"),
         "scripts": scripts,
         "policy": " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in hashes),
