@@ -88,13 +88,3 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "gpu" in item.keywords and not gpu:
             item.add_marker(pytest.mark.skip(reason="no CUDA device on this machine"))
-
-
-@pytest.fixture(scope="module")
-def few_resamples():
-    """Bootstraps of 500 samples where none are asked for: intervals of made-up runs are coarse."""
-    from evenprune.stats import bootstrap
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bootstrap, "RESAMPLES", 500)
-        yield

@@ -737,7 +737,6 @@ def report(root, table="safety_details"):
         return list(csv.DictReader(lines)), (root / f"{table}.md").read_text()
 
 
-@pytest.mark.usefixtures("few_resamples")
 def test_the_table_says_who_judged(repo, tmp_path):
     write_run(small_config(repo, tmp_path))
     rows, text = report(tmp_path)
@@ -763,7 +762,6 @@ def test_the_table_says_who_judged(repo, tmp_path):
     assert "HarmBench" not in text
 
 
-@pytest.mark.usefixtures("few_resamples")
 def test_the_paper_s_rates_stand_beside_the_guard_s(repo, tmp_path):
     config = small_config(repo, tmp_path, "paper.yaml", tables=["safety"])
     names = {"safety": config.experiments["safety"]}
@@ -795,7 +793,6 @@ def test_the_paper_s_rates_stand_beside_the_guard_s(repo, tmp_path):
     assert "realtoxicityprompts" in printed
 
 
-@pytest.mark.usefixtures("few_resamples")
 def test_the_claim_is_tested_with_a_guard_model(repo, tmp_path):
     config = small_config(repo, tmp_path, "paper.yaml", tables=["claims"])
     names = {"safety": config.experiments["safety"]}
@@ -830,7 +827,6 @@ def test_the_claim_is_tested_with_a_guard_model(repo, tmp_path):
     assert claim(own)["comparisons"] == "3"
 
 
-@pytest.mark.usefixtures("few_resamples")
 def test_restricted_benchmarks_are_tested_where_they_were_run(repo, tmp_path):
     own = {"experiments": ["main"]}
     one = {"main": {"models": ["world"]}}

@@ -3,7 +3,6 @@
 import csv
 import dataclasses
 
-import numpy as np
 import pytest
 from reporting_run import small_config, write_run
 from scipy import stats as scipy_stats
@@ -17,10 +16,7 @@ from evenprune.plan.run_sheet import RunSheet, read_run_sheet
 from evenprune.plan.sections import MethodVariant
 from evenprune.reporting import significance
 from evenprune.reporting.fields import Run
-from evenprune.reporting.frames import read_frame, write_frame
 from evenprune.reporting.results import Group, Quantity, Results, Significance
-from evenprune.stats.measures import MEASURES
-from evenprune.stats.paired import sums_of
 
 VARIANTS = {
     "sg.refit": MethodVariant(method="sparsegpt", refit_steps=5),
@@ -163,17 +159,6 @@ def test_every_pruned_checkpoint_is_tested_against_its_dense_model(run):
     assert float(one["diff"]) == pytest.approx(ours - theirs)
 
 
-def test_tables_and_claims_read_what_they_read_before(run):
-    root, _ = run
-    everything = read_csv(root / "significance.csv")
-    only = root / "only.csv"
-    frame = read_frame(root / "significance.csv", significance.COLUMNS)
-    write_frame(only, frame[frame["against"] == "method"])
-    both = [Significance(path)._tests for path in (root / "significance.csv", only)]
-    assert both[0] == both[1]
-    assert len(both[0]) < len(everything)
-
-
 def test_daggers_stay_with_debias_sparsegpt(run):
     root, _ = run
     sheet = read_run_sheet(root / "run_sheet.json")
@@ -184,21 +169,6 @@ def test_daggers_stay_with_debias_sparsegpt(run):
         group = Group("world", method, "1of4", "ss", (0,))
         assert tests.of(group, *quantity[:2]) is not None
         assert (shown.dagger_test(group, quantity) is not None) == has
-
-
-def test_a_share_of_stereotypes_is_tested_by_its_distance_to_one_half():
-    """True 56 % and 44 % are equally far from it; 60 % and 48 % are not."""
-    rng = np.random.default_rng(0)
-    key = ("crows_pairs", "pct_stereotype")
-
-    def p_values(ours, theirs, n=1500, runs=300):
-        for _ in range(runs):
-            answers = rng.random((2, n)) < [[ours], [theirs]]
-            rows = [[{"item_id": k, "correct": x} for k, x in enumerate(one)] for one in answers]
-            yield significance.compare(*(sums_of(MEASURES[key], one) for one in rows), *key)["p"]
-
-    assert np.mean([p < 0.05 for p in p_values(0.44, 0.56)]) < 0.07
-    assert np.mean([p < 0.01 for p in p_values(0.48, 0.60, runs=50)]) > 0.9
 
 
 # Wilson's intervals

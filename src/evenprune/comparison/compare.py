@@ -7,7 +7,7 @@ A model is evaluated first, on each --benchmark with its --data or on the benchm
 compared on all benchmarks that they share, models alone on those of the default configuration.
 
 Exit status: 0; 2 for bad input; 3 where a verdict occurs that --fail-if names, and where nothing
-could be tested that it asks for.
+of what it asks for could be tested.
 """
 
 import argparse
@@ -23,7 +23,6 @@ from ..data.source_flags import LOCK
 from ..evaluation.evaluate import add_protocol_arguments, add_run_arguments, quiet_libraries
 from ..plan.config import CATALOGUE
 from ..plan.tasks import TASKS
-from ..stats.measures import MEASURES
 from .columns import terminal_width
 from .differences import (
     LESS_FAIR,
@@ -32,8 +31,6 @@ from .differences import (
     Difference,
     compare_results,
     judged,
-    kind,
-    metrics_of,
 )
 from .report import (
     Block,
@@ -41,7 +38,6 @@ from .report import (
     as_dict,
     block_notes,
     to_html,
-    to_markdown,
     to_text,
 )
 from .requests import left_out, requests_of
@@ -62,7 +58,7 @@ from .sides import (
 FAILED = 3  # the exit status of a verdict that --fail-if names
 FAIL_IF = {"worse": WORSE, "less-fair": LESS_FAIR, "ability-lost": LOST}
 KIND_OF = {"worse": "ability", "less-fair": "bias", "ability-lost": "bias"}
-JSON, MARKDOWN, HTML = "comparison.json", "comparison.md", "comparison.html"
+JSON, HTML = "comparison.json", "comparison.html"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "default: %(default)s")  # fmt: skip
     add("--fail-if", action="append", choices=tuple(FAIL_IF), default=[],
         help=f"exit status {FAILED} where a row is that; may be given twice")  # fmt: skip
-    add("--out", type=Path, metavar="DIR", help=f"write {JSON}, {MARKDOWN} and {HTML} there")
+    add("--out", type=Path, metavar="DIR", help=f"write {JSON} and {HTML} there")
     add("--evals", type=Path, metavar="DIR",
         help="where evaluations are kept; default: evaluations in the user's cache")  # fmt: skip
     add_protocol_arguments(parser)
@@ -102,7 +98,6 @@ def run(args: argparse.Namespace) -> int:
         require_roles(sides[0], side)
     quiet_libraries()
     requests = requests_of(args, sides, evals)
-    _require_tested(args.fail_if, [request.task for request in requests.values()])
     for side in sides:
         if isinstance(side, Model):
             complete(requests, side)
@@ -127,9 +122,8 @@ def run(args: argparse.Namespace) -> int:
     print(to_text(found, terminal_width()))
     if args.out:
         write_json(args.out / JSON, as_dict(found))
-        write_text(args.out / MARKDOWN, to_markdown(found))
         write_text(args.out / HTML, to_html(found))
-        print(f"wrote {args.out / JSON}, {MARKDOWN} and {HTML}")
+        print(f"wrote {args.out / JSON} and {HTML}")
     return _status(args.fail_if, blocks)
 
 
@@ -142,25 +136,9 @@ def _check_out(args: argparse.Namespace) -> None:
         return
     inputs = [*(Path(text) for text in _names(args)), *(args.data or [])]
     check_place(args.out, inputs)
-    for name in (JSON, MARKDOWN, HTML):
+    for name in (JSON, HTML):
         check_file(args.out / name)
     check_ours(args.out / JSON, ("dense", "blocks"))
-
-
-def _require_tested(asked: Sequence[str], tasks: Sequence[str]) -> None:
-    """Raise UserError where a gate could never close: no benchmark has a metric of its kind."""
-    for name in asked:
-        tested = any(
-            (task, metric) in MEASURES and kind(task, metric) == KIND_OF[name]
-            for task in tasks
-            for metric in metrics_of(task)
-        )
-        if not tested:
-            raise UserError(
-                f"--fail-if {name} needs a benchmark with a metric of {KIND_OF[name]}, got "
-                f"{', '.join(tasks)}; add one, such as "
-                f"{'perplexity or mmlu' if name == 'worse' else 'unqover or crows_pairs'}"
-            )
 
 
 def _block(

@@ -1,4 +1,4 @@
-"""A comparison in words: on the terminal, as Markdown and as one HTML page that opens offline."""
+"""A comparison in words: on the terminal, and as one HTML page that opens offline."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -8,7 +8,6 @@ from typing import Any
 from .. import __version__
 from ..base.pages import fill
 from ..reporting.labels import TASK_DIGITS
-from ..reporting.render import escape_markdown
 from ..stats.inference import p_text
 from .columns import GOOD, NONE, aligned
 from .differences import (
@@ -26,8 +25,8 @@ from .differences import (
 )
 
 # Part of this module's code, see codedigest.py.
-DATA_FILES = ("comparison.html.j2", "comparison.md.j2")
-HTML, MARKDOWN = (Path(__file__).with_name(name) for name in DATA_FILES)
+DATA_FILES = ("comparison.html.j2",)
+HTML = Path(__file__).with_name(DATA_FILES[0])
 HEADS = (
     *("benchmark", "metric", "good", "dense", "pruned", "difference", "95 % interval", "verdict"),
     *("became stereotyped", "became unbiased"),
@@ -190,18 +189,8 @@ def as_dict(found: Comparison) -> dict[str, Any]:
     """Return everything as plain values, enough for an audit of the verdicts."""
     return {
         "evenprune": __version__,
-        "dense": found.dense,
-        "margin": found.margin,
         "correction": "Holm, over all rows of one pruned model",
-        "blocks": [
-            {
-                "pruned": block.pruned,
-                "rows": [asdict(row) for row in block.rows],
-                "notes": list(block.notes),
-                "evidence": block.evidence,
-            }
-            for block in found.blocks
-        ],
+        **asdict(found),
     }
 
 
@@ -233,11 +222,6 @@ def _more(row: Difference) -> list[str]:
     """Return the cells of ``MORE``."""
     p = NONE if row.p_holm is None else p_text(row.p_holm).removeprefix("p ").removeprefix("= ")
     return [f"{row.n:,}", p]
-
-
-def to_markdown(found: Comparison) -> str:
-    """Return the comparison as Markdown."""
-    return fill(MARKDOWN, _values(found), {"shown": escape_markdown})
 
 
 def to_html(found: Comparison) -> str:

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Protocol
 
 from scipy import stats as scipy_stats
 
@@ -29,29 +28,6 @@ from ..results import Quantity, Results, Significance, groups
 OURS, BASE = "debias-sparsegpt", "sparsegpt"
 
 Point = tuple[str, str, str, str]  # model, method, regime, calibration
-
-
-class Numbers(Protocol):
-    """Where values come from. Names are those of printed.csv: task, task/category, task:metric."""
-
-    def models(self) -> list[str]:
-        """Return the models, in table order."""
-
-    def value(self, point: Point, name: str) -> Estimate | None:
-        """Return one number, None where there is none."""
-
-    def paired(self, ours: Point, base: Point, name: str) -> Estimate | None:
-        """Return a difference on the same items, None where it was not tested."""
-
-    def concentration(self, point: Point) -> mask_diffs.Concentration | None:
-        """Return the kind of the matrices whose masks differ most, None where unknown."""
-
-    def calibration(self, name: str) -> str:
-        """Return the calibration's name in tables."""
-        ...
-
-    def label(self, model: str) -> str:
-        """Return a model's name."""
 
 
 class PrintedNumbers:
@@ -217,6 +193,10 @@ class RunNumbers:
             what = f"more than {mask_diffs.TOP} matrices, some of them {mask_diffs.OUTPUT},"
             self.missing[f"{what} in {place}"] = None
         return found
+
+
+# Where values come from. Names are those of printed.csv: task, task/category, task:metric.
+Numbers = PrintedNumbers | RunNumbers
 
 
 # Comparisons
