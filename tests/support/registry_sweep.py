@@ -10,7 +10,7 @@ import random
 import re
 import sys
 import tempfile
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -182,27 +182,36 @@ def _hessians(model, names: list[str], pairs: list[TokenPair]) -> dict[str, np.n
 
 HEAD = """# Which architectures are pruned
 
-For every type of transformers' causal-LM registry a random model of {layers} layers was made from
-its config class, pruned with SparseGPT ({regime}) on {pairs} pairs of random tokens, and compared
-with the unmodified model run sentence by sentence in float64: *agreement* is the lowest share of
-equal mask entries of any of its matrices (XGLM in float32: its code has no float64). Tensors that
-are not pruned stayed the same, byte for
-byte, and the result loads in transformers. Nothing is decided by a type's name: what is refused is
-refused for what the model's own code does with a few tokens, or for what it holds.
-Experts are counted one by one, each with the tokens that are routed to it; routers, the gates of
-shared experts and depthwise convolutions stay as they are. Real models differ from these in size:
-there a parameter may be smaller than every linear layer, so that a type refused below for it is
-pruned.
-Where the code of a state-space block uses a layer's weight without calling it, no sums of its
-inputs can be taken: `--method magnitude` needs none and prunes such a type too.
+We made a random model of {layers} layers for every type of causal language model in transformers
+{version}, and pruned it with SparseGPT ({regime}) on {pairs} pairs of random tokens. We compared
+the masks with a float64 run of the unmodified model, one sentence at a time. In every pruned type
+at least {agreement:.2%} of the mask entries of each matrix agree. What is not pruned stays the
+same byte for byte, and the result loads in transformers.
 
-transformers {version}: {counts}. `python tests/support/registry_sweep.py docs/architectures.md`
-writes this page again; the slow test `tests/pruning/test_pruning_registry.py` holds it to what
-happens.
+A type is refused for what its code does with a few tokens, or for its parameters. Each expert is
+pruned with the tokens that are routed to it. Routers, the gates of shared experts and depthwise
+convolutions stay dense. Real models are larger than these: one may be pruned although a small
+parameter of its type is the reason for a refusal below. `--method magnitude` needs no calibration
+text, so it also prunes types whose code uses a weight without calling its layer.
 
-| type | outcome | matrices | agreement | reason |
-| --- | --- | --- | --- | --- |
+| outcome | why | types |
+| --- | --- | --- |
 """
+END = """
+`python tests/support/registry_sweep.py docs/architectures.md` writes this page again; slow tests
+check it.
+"""
+# A part of the sentence that refuses a type -> the same in the page's words.
+REASONS = {
+    "are not called for ordinary text": "Its code uses a weight without calling the "
+    "layer, or needs an encoder.",
+    "renames or joins tensors": "transformers renames or joins its tensors while it loads them.",
+    "is a matrix, but not the weight": "A large matrix of no linear layer would stay dense.",
+    "nn.ModuleList": "It has no single list of equal decoder blocks.",
+    "hidden states": "Its blocks exchange more than hidden states, or in another form.",
+    "does not load": "transformers does not load it as a causal language model.",
+    "": "A run on a few tokens fails, or its weights have other names.",
+}
 
 
 def write_page(path: Path) -> None:
@@ -211,25 +220,31 @@ def write_page(path: Path) -> None:
     for kind in TYPES:
         with tempfile.TemporaryDirectory() as place:
             rows.append(sweep_type(kind, Path(place)))
-    counts = Counter(row.outcome for row in rows)
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in rows:
+        why = {"pruned": "", "not small": "We could not make a small model of it."}.get(row.outcome)
+        if why is None:
+            why = next(words for part, words in REASONS.items() if part in row.reason)
+        groups[row.outcome, why].append(row.kind)
     page = HEAD.format(
         layers=LAYERS, regime=REGIME, pairs=len(token_pairs()), version=transformers.__version__,
-        counts=", ".join(f"{counts[name]} {name}" for name in sorted(counts, reverse=True)),
+        agreement=min(row.agreement for row in rows if row.outcome == "pruned"),
     )  # fmt: skip
-    for row in rows:
-        done = row.outcome == "pruned"
-        reason = re.sub(r"^a model of type \S+ cannot be pruned: (.*); .*", r"\1", row.reason)
-        reason = reason.replace("|", "/")
-        values = [row.kind, row.outcome, row.matrices if done else "",
-                  f"{row.agreement:.2%}" if done else "", reason]  # fmt: skip
-        page += "| " + " | ".join(str(value) for value in values) + " |\n"
-    path.write_text(page)
+    for outcome in ("pruned", "refused", "not small"):
+        for (said, why), kinds in groups.items():
+            if said == outcome:
+                page += f"| {outcome} ({len(kinds)}) | {why} | {', '.join(sorted(kinds))} |\n"
+    path.write_text(page + END)
 
 
 def documented(path: Path) -> dict[str, str]:
     """Return the outcome of each type in the page of the docs."""
-    cells = [line.split(" | ") for line in path.read_text().splitlines() if " | " in line]
-    return {row[0].removeprefix("| "): row[1] for row in cells[2:]}
+    cells = [line.split(" | ") for line in path.read_text().splitlines() if " | " in line][2:]
+    return {
+        kind: outcome.removeprefix("| ").partition(" (")[0]
+        for outcome, _, kinds in cells
+        for kind in kinds.removesuffix(" |").split(", ")
+    }
 
 
 if __name__ == "__main__":
