@@ -224,7 +224,7 @@ def test_the_first_screen_holds_the_verdicts_and_the_page_is_short(fresh):
 def test_a_first_click_sorts_the_best_on_top(page):
     before = column(page, 1)
     heads = page.run(f"[...document.querySelectorAll('{HEADS}')].map(h => h.textContent)")
-    for name, key in (("MMLU", lambda x: -x), ("CP", lambda x: abs(x - 50))):
+    for name, key in (("UnQover", lambda x: -x), ("CP", lambda x: abs(x - 50))):
         place = next(k for k, head in enumerate(heads) if head.startswith(name))
         click = f"document.querySelectorAll('{HEADS}')[{place}].click()"
         page.run(click)
@@ -322,8 +322,8 @@ def test_items_are_filtered_by_change_category_and_words(page):
 
 @needs_chromium
 def test_arrows_lead_on_and_the_address_keeps_what_is_seen(page, root):
-    page.run(f"location.hash = 'set=mmlu&kind=any&point={SPARSE}'")
-    page.until("document.getElementById('items-set').value === 'mmlu'")
+    page.run(f"location.hash = 'set=crows_pairs&kind=any&point={SPARSE}'")
+    page.until("document.getElementById('items-set').value === 'crows_pairs'")
     press = "document.body.dispatchEvent(new KeyboardEvent('keydown', {key: '%s', bubbles: true}))"
     seen = [state(page).get("item", "")]
     for _ in range(12):  # over the end of the first page of ten
