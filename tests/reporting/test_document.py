@@ -22,7 +22,6 @@ from evenprune.plan.shown import FIGURES, SHOWN, TABLES, drawn_by
 from evenprune.reporting import document as documents
 from evenprune.reporting.bottom_line import HEADS, bottom_line
 from evenprune.reporting.cell_path import find, parse
-from evenprune.reporting.cells import SIGNIFICANT
 from evenprune.reporting.claims import verdict
 from evenprune.reporting.fields import Field, Run, all_fields, fitted
 from evenprune.reporting.latex_document import first_error, latex_text, typeset
@@ -262,14 +261,6 @@ def test_small_columns_keep_two_digits_of_the_largest(run):
 def test_p_values_are_not_written_out_below_their_limit():
     texts = [inference.p_text(p) for p in (0.0, 4.4e-16, 0.00099, 0.001, 0.0123, 0.5, 1.0)]
     assert texts == [*["p < 0.001"] * 3, "p = 0.001", "p = 0.012", "p = 0.50", "p = 1.00"]
-
-
-def test_bold_is_explained_where_it_occurs():
-    fields = [Field(Column("dto", "DTO"), Quantity("dto", "dto"))]
-    best = TableRow(("a",), {"dto": Cell(1.0, "1", bold=True)})
-    marked = TableRow(("b",), {"x": Cell(1.0, "1", bold=True, dagger=True)})
-    assert SIGNIFICANT.words(fields, [best]) == "Bold: best pruned DTO of a block."
-    assert SIGNIFICANT.words(fields, [marked]) == "Bold: improvements with a dagger."
 
 
 def test_a_run_of_stereoset_alone_says_what_its_tables_lack(run):

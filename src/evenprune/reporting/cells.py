@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..plan.run_sheet import RunSheet
 from ..stats.directions import better
@@ -119,60 +118,27 @@ def embolden(rows: list[TableRow], fields: Sequence[Field], positions: Sequence[
             rows[position] = dataclasses.replace(rows[position], cells=cells)
 
 
-def embolden_tested(rows: list[TableRow], positions: Sequence[int]) -> None:
-    """Mark the values that carry a dagger bold, in place."""
-    for position in positions:
+# What is bold, by the word of tables.yaml: the best value of a block's column, or as in the paper
+# where daggers stand, what is significant, and the lowest DTO of a block.
+BOLD = {
+    "best": "Bold: best pruned value of a block.",
+    "significant": "Bold: improvements with a dagger, and the best pruned DTO of a block.",
+    "tested": "Bold: improvements with a dagger.",
+}
+
+
+def mark(
+    kind: str, rows: list[TableRow], fields: Sequence[Field], positions: Sequence[int]
+) -> None:
+    """Mark values of a block (rows at ``positions``) bold, in place, by a word of ``BOLD``."""
+    for position in positions if kind != "best" else ():
         cells = {
-            key: dataclasses.replace(cell, bold=True) if cell.dagger else cell
+            key: dataclasses.replace(cell, bold=cell.bold or cell.dagger)
             for key, cell in rows[position].cells.items()
         }
         rows[position] = dataclasses.replace(rows[position], cells=cells)
-
-
-@dataclass(frozen=True)
-class Bold:
-    """Which values of a block are bold, as in the paper's table.
-
-    ``best``: the best pruned value of each column, or of the quantities that are named; ``tested``:
-    every value with a dagger.
-    """
-
-    best: bool | tuple[Quantity, ...] = True
-    tested: bool = False
-
-    def mark(self, rows: list[TableRow], fields: Sequence[Field], positions: Sequence[int]) -> None:
-        """Mark the values of a block (rows at ``positions``) bold, in place."""
-        if self.tested:
-            embolden_tested(rows, positions)
-        named = self.best if isinstance(self.best, tuple) else None
-        if self.best:
-            chosen = [field for field in fields if named is None or field.quantity in named]
-            embolden(rows, chosen, positions)
-
-    def words(self, fields: Sequence[Field], rows: Sequence[TableRow]) -> str:
-        """Return the sentence beneath a table that says what is bold, of what occurs in it."""
-        if self.best is True:
-            return "Bold: best pruned value of a block."
-
-        def occurs(key: str | None, dagger: bool) -> bool:
-            return any(
-                cell.bold and cell.dagger == dagger
-                for row in rows
-                for name, cell in row.cells.items()
-                if key in (None, name)
-            )
-
-        chosen = [field.column for field in fields if field.quantity in (self.best or ())]
-        heads = [column.head for column in chosen if occurs(column.key, False)]
-        parts = ["improvements with a dagger"] if self.tested and occurs(None, True) else []
-        parts += [f"best pruned {head} of a block" for head in heads]
-        return f"Bold: {' and '.join(parts)}."
-
-
-BEST = Bold()
-# The paper's rule where daggers stand: what is significant, and the lowest DTO of a block.
-SIGNIFICANT = Bold(best=(DTO,), tested=True)
-DAGGERS = Bold(best=False, tested=True)
+    if kind != "tested":
+        embolden(rows, [f for f in fields if kind == "best" or f.quantity == DTO], positions)
 
 
 def identity(group: Group) -> dict[str, str]:

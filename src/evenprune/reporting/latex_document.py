@@ -51,27 +51,9 @@ def latex_text(content: Document, tall: Collection[str] = ()) -> str:
 
     ``tall``: the figures that are higher than half a page.
     """
-
     parts = [
         r"\documentclass[a4paper,10pt]{article}",
-        r"\pdfinfoomitdate=1",
-        r"\pdftrailerid{}",
-        r"\pdfsuppressptexinfo=-1",
-        r"\usepackage[margin=2.2cm]{geometry}",
         PREAMBLE,
-        r"\usepackage[font=small,labelfont=bf,skip=3pt]{caption}",
-        # Tables and figures stay where they are put, and none is higher than half a page but long
-        # tables, which may break, and tall figures, which move to a page of their own: so no page
-        # stays half empty.
-        r"\usepackage{float}",
-        r"\floatplacement{table}{H}",
-        r"\renewcommand{\floatpagefraction}{0.4}",
-        r"\setlength{\intextsep}{6pt plus 4pt}",
-        r"\makeatletter\setlength{\@fptop}{0pt}\makeatother",
-        r"\raggedbottom",
-        r"\setlength{\parindent}{0pt}",
-        r"\setlength{\parskip}{3pt}",
-        r"\emergencystretch=3em",
         r"\begin{document}",
         rf"\begin{{center}}{{\Large\bfseries {escape_latex(content.title)}}}\\[2pt]",
         rf"{escape_latex(SUBTITLE)}\end{{center}}",

@@ -140,21 +140,6 @@ def compared(run_sheet: RunSheet, asked_by: str) -> list[Group]:
     return groups(points)
 
 
-def null_group(run_sheet: RunSheet, group: Group) -> Group | None:
-    """Return SparseGPT's checkpoints compared with SparseGPT of another seed, None without any."""
-    place = (group.model, group.regime, group.calibration)
-    seeds = tuple(
-        point.seed
-        for point, files in sorted(run_sheet.files.items())
-        if files["masks"]
-        and point.method == "sparsegpt"
-        and (point.model, point.regime, point.calibration) == place
-    )
-    if not seeds:
-        return None
-    return Group(group.model, "sparsegpt", group.regime, group.calibration, seeds)
-
-
 # What to hold it against
 
 

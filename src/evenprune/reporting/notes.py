@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
-from .cells import BEST, Bold
+from .cells import BOLD
 from .fields import DTO, Field, Run
 from .labels import (
     GROUP_WORDS,
@@ -27,7 +27,7 @@ def notes(
     fields: Sequence[Field],
     shown: Sequence[Group],
     rows: Sequence[TableRow],
-    bold: Bold = BEST,
+    bold: str = "best",
 ) -> list[str]:
     """Return the sentences beneath a table: abbreviations, marks, item limits, provenance."""
     run_sheet = run.sheet
@@ -44,7 +44,7 @@ def notes(
         sentences.append("DTO: distance to optimum, from MMLU and UnQover.")
     cells = [cell for row in rows for cell in row.cells.values()]
     if any(cell.bold for cell in cells):
-        sentences.append(bold.words(fields, rows))
+        sentences.append(BOLD[bold])
     tested = [
         field for field in fields for group in shown if run.dagger_test(group, field.quantity)
     ]

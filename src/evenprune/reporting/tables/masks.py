@@ -11,23 +11,18 @@ from ..described import fields_of, made
 from ..fields import Field, Run
 from ..labels import REGIME_LABELS, pair_label
 from ..notes import provenance_notes
-from ..render import Cell, Column, Table, TableRow
+from ..render import Table, TableRow
 from ..results import Group, Quantity
-
-NULL_COLUMN = Column("null_pattern_disagreement", "Pattern disagreement of two seeds", digits=4)
 
 
 def build(run: Run, slug: str) -> Table:
     """Return the matrices whose masks differ most from SparseGPT's (tab:sparsity-pattern-analysis).
 
     A block a grid point of the experiment. The directions of the columns say what is bold, as in
-    the paper, not what is good: largest differences, the smallest Jaccard index. Where the run has
-    SparseGPT with several seeds, a column shows what another draw of the calibration data does to
-    the same matrix.
+    the paper, not what is good: largest differences, the smallest Jaccard index.
     """
     run_sheet, fields = run.sheet, fields_of(run, slug)
     shown = mask_diffs.compared(run_sheet, f"the table {slug}")
-    nulls = {group: mask_diffs.null_group(run_sheet, group) for group in shown}
     rows: list[TableRow] = []
     sentences: list[str] = []
     for group in shown:
@@ -40,8 +35,6 @@ def build(run: Run, slug: str) -> Table:
             rows.append(heading)
         values = mask_diffs.by_matrix(run.results, group)
         top, start = mask_diffs.ranked(values)[: mask_diffs.TOP], len(rows)
-        null = nulls[group]
-        seeds = mask_diffs.by_matrix(run.results, null) if null else {}
         for name in top:
             layer, kind = mask_diffs.split(name)
             own = [
@@ -49,17 +42,13 @@ def build(run: Run, slug: str) -> Table:
                 for one in fields
             ]
             cells = make_cells(run, group, own, marks=False)
-            if null:
-                cells[NULL_COLUMN.key] = Cell(seeds.get(name), NULL_COLUMN.show(seeds.get(name)))
             named = identity(group) | {"layer": str(layer), "module": kind}
             rows.append(TableRow((str(layer), kind), cells, named))
         embolden(rows, fields, range(start, len(rows)))
         sentences.append(label + mask_sentence(run, group, values, rows[start:]))
     columns = [dataclasses.replace(field.column, direction="") for field in fields]
-    if any(nulls.values()):
-        columns.append(NULL_COLUMN)
     fixed = "" if len(shown) > 1 else f" ({pair_label(run_sheet, shown[0])})"
-    said = [*sentences, *mask_notes(shown, rows, any(nulls.values())), *provenance_notes(run_sheet)]
+    said = [*sentences, *mask_notes(shown, rows), *provenance_notes(run_sheet)]
     return made(run, slug, rows, columns, said, words={"fixed": fixed})
 
 
@@ -86,8 +75,8 @@ def mask_sentence(
     return f"{text}."
 
 
-def mask_notes(shown: Sequence[Group], rows: Sequence[TableRow], null: bool) -> list[str]:
-    """Return sentences on what is bold, random masks, and what two seeds are."""
+def mask_notes(shown: Sequence[Group], rows: Sequence[TableRow]) -> list[str]:
+    """Return sentences on what is bold, and on random masks."""
     expected, printed = [], PrintedNumbers().concentration(mask_diffs.PAPER_POINT)
     for regime in dict.fromkeys(group.regime for group in shown):
         words = "{:.4f}, {:.4f} and {:.4f}".format(*mask_diffs.random_masks(regime))
@@ -103,10 +92,5 @@ def mask_notes(shown: Sequence[Group], rows: Sequence[TableRow], null: bool) -> 
         sentences.append(
             f"In the paper's list (Qwen-2.5-7B-IT, 2:4) {printed.found} of {printed.top} are "
             f"self_attn.{mask_diffs.OUTPUT}."
-        )
-    if null:
-        sentences.append(
-            "Pattern disagreement of two seeds: SparseGPT with another seed of the calibration "
-            "data against its first."
         )
     return sentences

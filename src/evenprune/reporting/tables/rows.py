@@ -3,15 +3,13 @@
 from dataclasses import replace
 
 from ...plan.shown import TABLES
-from ..cells import BEST, DAGGERS, SIGNIFICANT
+from ..cells import mark
 from ..described import blocks, checkpoint_row, fields_of, kept, made, points_of
 from ..fields import Run, fitted
 from ..labels import REGIME_LABELS, calibration_label, judge_label, method_label, model_label
 from ..notes import contents, notes, regimes_phrase
 from ..render import Rule, Table, TableRow
 from ..results import Group, dense_group, groups
-
-BOLD = {"best": BEST, "significant": SIGNIFICANT, "tested": DAGGERS}
 
 
 def build(run: Run, slug: str) -> Table:
@@ -25,7 +23,7 @@ def build(run: Run, slug: str) -> Table:
     chosen = kept(slug, sheet, points)
     run.results.require([point for group in chosen for point in group.checkpoints()])
     fields = [fitted(run, groups(points), field) for field in fields]
-    bold = BOLD[entry.get("bold", "best")]
+    bold = entry.get("bold", "best")
     names = entry.get("blocks", ["regime"])
     models = list(dict.fromkeys(point.model for point in points))
     pruned = [group for group in chosen if not group.is_base]
@@ -57,7 +55,7 @@ def build(run: Run, slug: str) -> Table:
             start = len(rows)
             rows += [checkpoint_row(run, group, fields, (words(group),)) for group in mine]
             rows[start] = replace(rows[start], rule=rule)
-            bold.mark(rows, fields, range(start, len(rows)))
+            mark(bold, rows, fields, range(start, len(rows)))
             shown += mine
     opened = {
         "contents": contents(fields) if "{contents}" in entry["caption"] else "",

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from ...plan.facts import METHODS
 from ...plan.grids import needed_datasets
+from ...plan.shown import TABLES
 from ..described import fields_of, made, refused
 from ..fields import Run, category_order
 from ..labels import CATEGORY_LABELS, METHOD_LABELS, TASK_LABELS, calibration_label, model_label
@@ -14,19 +15,6 @@ from ..results import Group, Quantity
 
 UNKNOWN = "–: the catalogue does not say."
 HUB = "hf.co/"  # where a repository that the catalogue names can be looked at
-_OBS = "Wᵢⱼ² / [(XXᵀ + λI)⁻¹]ⱼⱼ"
-# What the paper compares methods by, beside their calibration data: whether kept weights change,
-# whether it knows of bias, what the pruned weights have the least of, operations a matrix.
-FORMS = {
-    "magnitude": (False, False, "|Wᵢⱼ|", "O(1)"),
-    "wanda": (False, False, "|Wᵢⱼ| ‖Xⱼ‖₂", "O(d²)"),
-    "sparsegpt": (True, False, _OBS, "O(d³)"),
-    "debias-sparsegpt": (True, True, "Wᵢⱼ² / [(X₀X₀ᵀ + X₁X₁ᵀ + 2ΔXΔXᵀ + λI)⁻¹]ⱼⱼ", "O(d³)"),
-    # Not in the paper: their target is shifted first, then a solver prunes it.
-    "debias-erase": (True, True, f"{_OBS}, of shifted weights", "O(d³)"),
-    "debias-gradient": (True, True, f"{_OBS}, of shifted weights", "O(d³), gradients"),
-}
-BIAS_STEP = "Bias term"  # of Debias-SparseGPT, that SparseGPT does not have
 BENCHMARKS = {"bbq": "BBQ-HELM", "crows_pairs": "CrowS-Pairs", "unqover": "UnQover"}
 
 
@@ -60,7 +48,7 @@ def methods(run: Run, slug: str) -> Table:
     for name, facts in METHODS.items():
         if name not in used:
             continue
-        update, bias, metric, cost = FORMS.get(name, (None, None, "–", "–"))
+        update, bias, metric, cost = TABLES[slug]["forms"].get(name, (None, None, "–", "–"))
         solved = f" (solver {sheet.config.pruning.solver})" if facts.shifts and bias else ""
         labels = (
             METHOD_LABELS[name], yes_no(update), yes_no(facts.calibrated), yes_no(bias),
@@ -77,29 +65,12 @@ def algorithm(run: Run, slug: str) -> Table:
     """Return the steps of Debias-SparseGPT for one matrix, the one that SparseGPT lacks in bold."""
     options = run.sheet.config.pruning
     scaled = "" if options.bias_scaling == "equation" else f" ({options.bias_scaling})"
-    steps = {
-        "Inputs of a layer": "X₀ of stereotypes, X₁ of anti-stereotypes (tokens aligned: "
-        f"{options.alignment}), and X of texts without a partner",
-        "Reconstruction": "A = X₀X₀ᵀ + X₁X₁ᵀ + XXᵀ",
-        BIAS_STEP: f"B = 2b (X₀ − X₁)(X₀ − X₁)ᵀ,   b = {options.bias_weight:g}{scaled}",
-        "Factor": f"H = A + B,  H[j, j] += {options.damping:g} · mean diagonal,  "
-        "C = Cholesky(H⁻¹)ᵀ",
-        "Mask": "in each stride of columns prune the weights with the least W[i, j]² / C[j, j]² "
-        "(N of every M, or a share)",
-        "Compensation": "E = (1 − M) ⊙ W[:, j] / C[j, j],   W[:, j:] −= E · C[j, j:]  "
-        f"within blocks of {options.block_size} columns, then after them",
-        "Pruned matrix": "Ŵ = W ⊙ M, and its outputs are the next layer's inputs",
-    }
-    rows = [
-        TableRow(
-            (str(number), name, text),
-            identity={"step": str(number), "name": name, "text": text, "new": str(int(new))},
-            strong=new,
-            strong_at=1,
-        )
-        for number, (name, text) in enumerate(steps.items(), 1)
-        for new in [name == BIAS_STEP]
-    ]
+    rows = []
+    for number, (name, words, *new) in enumerate(TABLES[slug]["steps"], 1):
+        text = words.format(**options.model_dump(), scaled=scaled)
+        named = {"step": str(number), "name": name, "text": text, "new": str(len(new))}
+        labels = (str(number), name, text)
+        rows.append(TableRow(labels, identity=named, strong=bool(new), strong_at=1))
     return made(run, slug, rows, notes=())
 
 
