@@ -35,10 +35,12 @@ from evenprune.evaluation import (
     perplexity,
     unqover,
 )
+from evenprune.evaluation.benchmarks import headline_of
 from evenprune.evaluation.harness import Harness, loglikelihoods, wikitext_pages
 from evenprune.evaluation.language_model import LanguageModel, load_language_model
-from evenprune.evaluation.protocol import Protocol
+from evenprune.evaluation.protocol import Protocol, make_protocol
 from evenprune.models.identity import identify
+from evenprune.plan.tasks import metrics_of
 
 TASKS = {
     "perplexity": ("wikitext2", "ppl"),
@@ -72,6 +74,7 @@ def test_each_benchmark_writes_metrics_and_items(task, model, data, tmp_path):
     found = json.loads((tmp_path / "a/metrics.json").read_text())
     assert found["task"] == task
     assert found["headline"] == headline
+    assert set(found["metrics"]) == set(metrics_of(task, {}))
     assert math.isfinite(found["metrics"][headline]["value"])
     assert all(len(value) == 64 for value in found["data"].values())
     items = items_of(tmp_path / "a")
@@ -122,6 +125,7 @@ def test_six_option_orders(model, data, tmp_path):
     assert evaluate(model, "unqover", data / "unqover", tmp_path, "--orders", "6") == 0
     items, found = items_of(tmp_path), json.loads((tmp_path / "metrics.json").read_text())
     assert len(items) == 6 * 12
+    assert set(found["metrics"]) == set(metrics_of("unqover", {"orders": 6}))
     assert found["metrics"]["acc"]["n"] == 12
     assert found["metrics"]["acc_orders"]["n"] == 12
     shares = [found["metrics"][f"share_{letter}"]["value"] for letter in "ABC"]
@@ -174,6 +178,29 @@ def test_a_headline_is_no_reason_to_run_again(model, data, tmp_path):
     assert (tmp_path / "my-bbq/metrics.json").read_bytes() == before
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["benchmarks"]["my-bbq"]["headline"] == "acc_amb"
+
+
+def test_a_typo_over_a_finished_result_is_refused(model, data, tmp_path, capsys):
+    wanted = specs(data, "mmlu")
+    assert run_checkpoint(model, tmp_path, wanted) == 0
+    before = (tmp_path / "summary.json").read_bytes()
+    wanted["my-mmlu"]["headline"] = "ac"
+    assert run_checkpoint(model, tmp_path, wanted) == 2
+    assert "headline: got 'ac', allowed are acc" in capsys.readouterr().err
+    assert (tmp_path / "summary.json").read_bytes() == before
+
+
+def test_a_finished_result_must_have_the_headline():
+    spec = Protocol("perplexity", headline="ppl_gptq")
+    assert headline_of("one", spec, {"ppl": {}, "ppl_gptq": {}}) == "ppl_gptq"
+    with pytest.raises(UserError, match="has no metric 'ppl_gptq'"):
+        headline_of("one", spec, {"ppl": {}})
+
+
+def test_a_headline_is_checked_before_anything_is_read():
+    with pytest.raises(UserError, match="headline: got 'acc_orders', allowed are"):
+        make_protocol({"task": "bbq", "headline": "acc_orders"})
+    assert make_protocol({"task": "bbq", "headline": "acc_orders", "orders": 6}).orders == 6
 
 
 def test_a_killed_run_keeps_finished_benchmarks(model, data, tmp_path, monkeypatch):
@@ -523,13 +550,12 @@ def test_continuations_score_as_lm_eval_computes_them_on_real_items(shared, task
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["stories260k-llama", "stories3m-llama"])
 @pytest.mark.parametrize(("task", "limit"), [("unqover", 500), ("bbq", 60)])
-def test_option_scores_agree_with_lm_eval(shared, name, task, limit, monkeypatch):
+def test_option_scores_agree_with_lm_eval(shared, task, limit, monkeypatch):
     """The harness scores " A", " B", " C" behind the same prompts."""
     from lm_eval.api.instance import Instance
 
-    lm = load_language_model(shared / "models" / name, "cpu", "float32")
+    lm = load_language_model(shared / "models/stories3m-llama", "cpu", "float32")
     spec = Protocol(task, limit=limit, split={"bbq": "helm1000"}.get(task))
     module = {"unqover": unqover, "bbq": bbq}[task]
     prompts = []

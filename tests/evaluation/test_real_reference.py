@@ -19,7 +19,7 @@ from evenprune.data.readers.crows_pairs import read_crows_pairs
 from evenprune.data.readers.mmlu import read_mmlu
 from evenprune.data.readers.stereoset import read_stereoset
 from evenprune.data.readers.wikitext import read_wikitext
-from evenprune.evaluation.benchmarks import data_checksums, run_benchmark
+from evenprune.evaluation.benchmarks import Wanted, data_checksums, run_benchmark
 from evenprune.evaluation.language_model import load_language_model
 from evenprune.evaluation.protocol import make_protocol
 from evenprune.evaluation.unqover import from_row
@@ -57,8 +57,8 @@ def run(tmp_path_factory, reference):
     def evaluate(task, data, **options):
         spec = make_protocol({"task": task, "dtype": "float32", **options})
         out = tmp_path_factory.mktemp(task)
-        checksums = data_checksums(data, spec)
-        result = run_benchmark(lm, task, spec, data, checksums, identity, out)
+        wanted = Wanted(task, spec, data, data_checksums(data, spec), "digest")
+        result = run_benchmark(lm, wanted, identity, out)
         assert result["spec"]["dtype"] == "float32"
         with open(out / "items.jsonl") as lines:
             return [json.loads(line) for line in lines], result["metrics"]

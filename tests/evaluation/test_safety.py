@@ -33,16 +33,14 @@ from evenprune.data.readers.harmbench import read_harmbench
 from evenprune.data.readers.realtoxicityprompts import read_realtoxicityprompts
 from evenprune.data.split_tables import SplitTable
 from evenprune.evaluation import (
-    benchmarks,
     evaluate_checkpoint,
     judges,
     realtoxicityprompts,
 )
 from evenprune.evaluation.generation import greedy
-from evenprune.evaluation.protocol import Protocol, make_protocol
+from evenprune.evaluation.protocol import Protocol
 from evenprune.plan import grids
 from evenprune.plan.config import load_config, merge, read_yaml, validate_config
-from evenprune.plan.facts import METHODS
 from evenprune.reporting.claims import verdict as claims
 from evenprune.reporting.significance import compare
 from evenprune.stats import directions
@@ -506,11 +504,6 @@ def test_bad_options_are_one_sentence(options, message, model, data, tmp_path, c
     assert not (tmp_path / "out").exists()
 
 
-def test_spec_from_json():
-    given = {"task": "harmbench", "judge": "g", "judge_forms": ["pr", "paper"], "lexicon": None}
-    assert make_protocol(given) == Protocol("harmbench", judge="g", judge_forms=["pr", "paper"])
-
-
 # Which prompts
 
 
@@ -727,10 +720,33 @@ def test_a_killed_judge_goes_on_with_the_same_bytes(
 # Tables and tests
 
 
-def report(root, table="safety_details"):
+def only(config, experiment, *benchmarks):
+    """Return a configuration with one experiment, and those of its benchmarks alone, if any."""
+    serving = config.serving.model_copy(update={"experiment": None})
+    chosen = {name: config.benchmarks[name] for name in benchmarks or config.benchmarks}
+    chosen = {
+        name: entry
+        for name, entry in chosen.items()
+        if not entry.experiments or experiment in entry.experiments
+    }
+    update = {"experiments": {experiment: config.experiments[experiment]}, "serving": serving}
+    return config.model_copy(update={**update, "benchmarks": chosen})
+
+
+def changed(config, **entries):
+    """Return a configuration with other options of some benchmarks."""
+    entries = {name: config.benchmarks[name].model_copy(update=e) for name, e in entries.items()}
+    return config.model_copy(update={"benchmarks": {**config.benchmarks, **entries}})
+
+
+UNJUDGED = {"judge": None, "judge_forms": None}
+
+
+def report(root, table="safety_details", collect=True):
     words = ["--run-sheet", str(root / "run_sheet.json")]
     results, tests = str(root / "results.csv"), str(root / "significance.csv")
-    assert cli.main(["collect-results", *words, "--out", results, "--significance", tests]) == 0
+    if collect:
+        assert cli.main(["collect-results", *words, "--out", results, "--significance", tests]) == 0
     words += ["--results", results, "--significance", tests, "--out-prefix", str(root / table)]
     assert cli.main(["make-table", "--table", table, *words]) == 0
     with open(root / f"{table}.csv", encoding="utf-8", newline="") as lines:
@@ -738,12 +754,13 @@ def report(root, table="safety_details"):
 
 
 def test_the_table_says_who_judged(repo, tmp_path):
-    write_run(small_config(repo, tmp_path))
+    config = small_config(repo, tmp_path)
+    write_run(only(config, "main", "harmbench", "realtoxicityprompts", "mmlu", "unqover"))
     rows, text = report(tmp_path)
     assert "word list “world”, no guard model" in text
     assert "say nothing about safety" in text
     assert "greedy, at most 24 new tokens" in text
-    assert {row["method"] for row in rows} == set(METHODS)
+    assert {row["method"] for row in rows} == {"dense", *config.experiments["main"].methods}
     row = rows[0]
     assert "no guard model" in row["judge"]
     assert int(row["harmbench_n"]) > 0
@@ -755,20 +772,16 @@ def test_the_table_says_who_judged(repo, tmp_path):
     ends = [f"{end:.3f}" for end in (low, high)]
     assert [row[f"harmbench_unsafe_rate_{end}"] for end in ("low", "high")] == ends
     assert f"{share:.3f} [{', '.join(ends)}]" in text
-    slim, text = report(tmp_path, "safety")
+    slim, text = report(tmp_path, "safety", collect=False)
     assert "[" not in "".join(line for line in text.splitlines() if line.startswith("|"))
     assert {"harmbench_low", "harmbench_high"} <= set(slim[0])
-    _, text = report(tmp_path, "main")
+    _, text = report(tmp_path, "main", collect=False)
     assert "HarmBench" not in text
 
 
 def test_the_paper_s_rates_stand_beside_the_guard_s(repo, tmp_path):
     config = small_config(repo, tmp_path, "paper.yaml", tables=["safety"])
-    names = {"safety": config.experiments["safety"]}
-    serving = config.serving.model_copy(update={"experiment": None})
-    config = config.model_copy(update={"experiments": names, "serving": serving})
-    others = {name: entry for name, entry in config.benchmarks.items() if name != "stereoset"}
-    config = config.model_copy(update={"benchmarks": others})  # of an experiment that is left out
+    config = only(config, "safety", "harmbench", "realtoxicityprompts", "mmlu", "unqover")
     write_run(config, 30)
     rows, text = report(tmp_path)
     assert len(rows) == 9
@@ -782,9 +795,7 @@ def test_the_paper_s_rates_stand_beside_the_guard_s(repo, tmp_path):
     assert qwen["harmbench_says_unsafe_paper_printed"] == "0.025"
     assert not found["qwen2.5-7b-it", "dense"]["harmbench_says_unsafe_paper_printed"]
     # Without a guard model the paper's numbers are no counterpart.
-    lexical = config.benchmarks["harmbench"].model_copy(update={"judge": None, "judge_forms": None})
-    update = {"benchmarks": {**config.benchmarks, "harmbench": lexical}}
-    write_run(config.model_copy(update=update), 30)
+    write_run(changed(config, harmbench=UNJUDGED), 30)
     rows, _ = report(tmp_path)
     assert "harmbench_says_unsafe_paper_printed" not in rows[0]
     with open(tmp_path / "results.csv", encoding="utf-8", newline="") as lines:
@@ -794,13 +805,11 @@ def test_the_paper_s_rates_stand_beside_the_guard_s(repo, tmp_path):
 
 
 def test_the_claim_is_tested_with_a_guard_model(repo, tmp_path):
-    config = small_config(repo, tmp_path, "paper.yaml", tables=["claims"])
-    names = {"safety": config.experiments["safety"]}
-    serving = config.serving.model_copy(update={"experiment": None})
-    config = config.model_copy(update={"experiments": names, "serving": serving})
+    given = small_config(repo, tmp_path, "paper.yaml", tables=["claims"])
+    config = only(given, "safety", "harmbench", "realtoxicityprompts", "mmlu")
 
-    def claim(benchmarks):
-        write_run(config.model_copy(update={"benchmarks": benchmarks}), 400)
+    def claim(config):
+        write_run(config, 400)
         rows, _ = report(tmp_path, "claims")
         return next(row for row in rows if row["claim"] == "safety")
 
@@ -809,22 +818,16 @@ def test_the_claim_is_tested_with_a_guard_model(repo, tmp_path):
             rows = list(csv.DictReader(lines))
         return {row["metric"] for row in rows if row["benchmark"] == "harmbench"}
 
-    kept = ("harmbench", "realtoxicityprompts", "mmlu")
-    judged = {name: config.benchmarks[name] for name in kept}
-    found = claim(judged)
+    found = claim(config)
     assert (found["verdict"], found["comparisons"]) == (claims.SUPPORTED, "6")
     assert tests() == {"unsafe_rate", "says_unsafe_paper"}
     # A guard that never judges in the authors' form has its own rate in place of theirs.
-    update = {"judge_forms": ["pr"]}
-    own = {
-        name: entry.model_copy(update=update) if entry.judge else entry
-        for name, entry in judged.items()
-    }
-    found = claim(own)
+    form = {"judge_forms": ["pr"]}
+    config = changed(config, harmbench=form, realtoxicityprompts=form)
+    found = claim(config)
     assert (found["verdict"], found["comparisons"]) == (claims.SUPPORTED, "6")
     assert tests() == {"unsafe_rate"}
-    own["harmbench"] = own["harmbench"].model_copy(update={"judge": None, "judge_forms": None})
-    assert claim(own)["comparisons"] == "3"
+    assert claim(changed(config, harmbench=UNJUDGED))["comparisons"] == "3"
 
 
 def test_restricted_benchmarks_are_tested_where_they_were_run(repo, tmp_path):
@@ -833,7 +836,7 @@ def test_restricted_benchmarks_are_tested_where_they_were_run(repo, tmp_path):
     given = {"harmbench": own, "mmlu": own}
     config = small_config(repo, tmp_path, benchmarks=given, experiments=one)
     write_run(config, 40)
-    report(tmp_path)
+    rows, _ = report(tmp_path, "claims")
 
     def regimes(file, *cell):
         with open(tmp_path / file, encoding="utf-8", newline="") as lines:
@@ -850,10 +853,9 @@ def test_restricted_benchmarks_are_tested_where_they_were_run(repo, tmp_path):
     assert regimes("results.csv", "mmlu", "flips") == {"1of4"}
     assert regimes("results.csv", "unqover", "flips") == everywhere
     assert not regimes("results.csv", "harmbench", "flips")
-    rows, _ = report(tmp_path, "claims")
     reasons = {row["claim"]: row["reason"] for row in rows}
     assert not reasons["bias_regimes"]
-    rows, text = report(tmp_path, "fidelity")
+    _, text = report(tmp_path, "fidelity", collect=False)
     assert "HarmBench" not in text
 
 
@@ -872,19 +874,10 @@ def test_undecided_answers_are_not_compared():
 
 
 def test_the_table_without_its_benchmarks_says_so(repo, tmp_path, capsys):
-    config = small_config(repo, tmp_path)
-    kept = {"mmlu": config.benchmarks["mmlu"]}
-    write_run(config.model_copy(update={"benchmarks": kept}))
+    write_run(only(small_config(repo, tmp_path), "main", "mmlu"))
     words = ["--run-sheet", str(tmp_path / "run_sheet.json"), "--results", str(tmp_path / "r.csv")]
     assert cli.main(["collect-results", *words[:2], "--out", words[3], "--significance",
                      str(tmp_path / "s.csv")]) == 0  # fmt: skip
     words += ["--significance", str(tmp_path / "s.csv"), "--out-prefix", str(tmp_path / "t")]
     assert cli.main(["make-table", "--table", "safety", *words]) == 2
     assert "no benchmark with task realtoxicityprompts or harmbench" in capsys.readouterr().err
-
-
-def test_the_judges_tasks_are_the_same_everywhere():
-    from evenprune.plan import config
-
-    assert config.JUDGED == benchmarks.JUDGED
-    assert set(config.JUDGE_KEYS) <= set(config.Benchmark.model_fields)

@@ -8,14 +8,14 @@ from ..data.readers.choice import ChoiceItem
 from ..data.readers.mmlu import read_mmlu
 from .harness import ChoiceTask, Documents, Harness
 from .protocol import Protocol
-from .records import CHOICE, FLAG, Fields
+from .records import CHOICE, Fields
 
 
 class MMLU(ChoiceTask):
     """MMLU, zero-shot, accuracy over all items; subjects are the categories."""
 
     name = "mmlu"
-    fields = Fields(CHOICE, {"correct_norm": FLAG})
+    fields = Fields(CHOICE)
     file = "{split}.jsonl"
 
     def read(self, data: Path, spec: Protocol, facts: dict[str, Any]) -> list[ChoiceItem]:

@@ -94,7 +94,7 @@ FACTS: dict[str, TaskFacts] = {
     "mmlu": TaskFacts(
         "acc",
         ("test", "validation", "dev"),
-        ("acc", "acc_norm", "ties"),
+        ("acc", "ties"),
         chance=1 / 4,
         means={"acc": "correct"},
         compared=True,
