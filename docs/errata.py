@@ -249,13 +249,8 @@ def over_sparsegpt(p, regime):
     for metric in ("unqover", "bbq"):
         leads = p.leads(metric, p.pairs(regime))
         found = tally(leads.values()) | {"metric": TASK_LABELS[metric]}
-        against = [
-            f"{p.label(a)} {p.text(a, metric)}/{p.text(b, metric)}"
-            for (a, b), lead in leads.items()
-            if round(lead, 9) <= 0
-        ]
         text = "{metric}: above in {wins} of {n}, equal in {ties}, below in {losses}"
-        parts.append(text.format(**found) + listed(against, " (", ", ", ")"))
+        parts.append(text.format(**found))
         holds = holds and found["wins"] == found["n"]
     return holds, {"parts": ". ".join(parts)}
 
@@ -280,10 +275,8 @@ def hit_hardest(p):
         changes = {x: p.lead(x, point, (point[0], *DENSE)) for x in names}
         other = max(names[:3], key=lambda x: abs(changes[x]))
         if round(abs(changes[other]) - abs(changes["unqover"]), 9) >= 0:
-            shown = (f"{TASK_LABELS[x]} {changes[x]:+.2f}" for x in ("unqover", other))
-            against.append(f"{p.names[point[0]]} {', '.join(shown)}")
-    good, n = len(points) - len(against), len(points)
-    return not against, {"good": good, "n": n, "against": listed(against, "; not for ")}
+            against.append(point)
+    return not against, {"good": len(points) - len(against), "n": len(points)}
 
 
 @check
@@ -398,7 +391,7 @@ def daggers(p):
         metric, point = row["metric"], point_of(row)
         gain = p.lead(metric, point, base(point))
         share = largest_share(gain, p.facts[sizes[metric]])
-        text = f"{p.label(point)} {TASK_LABELS[metric]} {gain:+.2f}: at most {share:.1%}"
+        text = f"{p.label(point)} {TASK_LABELS[metric]} {gain:+.2f}: {share:.1%}"
         if metric == "bbq":
             texts.append(text)
             wide.append(f"{largest_share(gain, many):.0%}")
@@ -432,7 +425,7 @@ def p_text(p):
 
 @check
 def safety(p):
-    parts, p_values, leads = [], [], []
+    p_values, leads = [], []
     for task, size in (("realtoxicityprompts", "rtp_prompts"), ("harmbench", "harmbench_standard")):
         n = p.facts[size]
         for ours, other in p.pairs("1of4"):
@@ -441,14 +434,10 @@ def safety(p):
                 continue
             counts = [round(rate * n) for rate in rates]
             p_values.append(stats.fisher_exact([[k, n - k] for k in counts]).pvalue)
-            ends = (stats.binomtest(k, n).proportion_ci(method="wilson") for k in counts)
-            texts = [f"{k} [{low:.3f}, {high:.3f}]" for k, (low, high) in zip(counts, ends)]
-            name = f"{p.names[ours[0]]} {TASK_LABELS[task]}"
-            parts.append(f"{name} {' → '.join(texts)} of {n:,}, {p_text(p_values[-1])}")
             leads.append(rates[0] - rates[1])
     found, clear = tally(leads), sum(value < 0.05 for value in p_values)
     sign = stats.binomtest(found["wins"], found["wins"] + found["losses"]).pvalue
-    found |= {"sign": p_text(sign), "clear": clear, "parts": "; ".join(parts)}
+    found |= {"sign": p_text(sign), "clear": clear, "least": p_text(min(p_values))}
     return CONTRADICTED if found["wins"] < found["n"] else clear == found["n"], found
 
 
@@ -548,8 +537,7 @@ def crows_size(p):
     best, pairs = int(SIZES[np.argmax(counts - chance)]), stated // 2
     bad = sorted(text for text in texts if not explains(text, best))
     found = {"n": len(texts), "count": counts[best - 1], "chance": chance[best - 1], "best": best}
-    others = (f"{n:,}: {counts[n - 1]} (by chance {chance[n - 1]:.0f})" for n in (pairs, stated))
-    found |= {"others": "; ".join(others), "bad": ", ".join(bad) or "none", "pairs": pairs}
+    found |= {"bad": ", ".join(bad) or "none", "pairs": pairs}
     found |= {"wrong": f" {len(bad)} values have a digit wrong." if bad else ""}
     return best in (pairs, stated), found
 
@@ -614,22 +602,20 @@ def regimes_named(p):
 @check
 def baselines(p):
     dense, have = ({r["model"] for r in p.rows if r["method"] == x} for x in ("dense", "magnitude"))
-    found = {"have": len(have), "n": len(dense), "lack": len(dense - have)}
-    return dense == have, found | {"methods": ", ".join(p.facts["methods_listed"])}
+    return dense == have, {"have": len(have), "n": len(dense), "lack": len(dense - have)}
 
 
 @check
 def families(p):
     models = p.facts["model_families"]
-    own = list(dict.fromkeys(models))
-    found = {"models": len(models), "n": len(own), "shown": ", ".join(own)}
-    return len(own) == p.facts["families"], found
+    found = {"models": len(models), "n": len(set(models))}
+    return found["n"] == p.facts["families"], found
 
 
 @check
 def datasets(p):
     used = p.facts["datasets_used"]
-    return len(used) == p.facts["datasets"], {"n": len(used), "shown": ", ".join(used)}
+    return len(used) == p.facts["datasets"], {"n": len(used)}
 
 
 @check
@@ -671,8 +657,7 @@ def power(p):
     for rate, kg in efficiency(p):
         energy = kg / stated
         watts.append(energy * 3.6 * rate)
-        text = f"{kg:g} / {stated:g} = {energy:.3f} kWh/Mtok = {energy * 3.6:.3f} J/token"
-        parts.append(f"{text}, × {rate:g} tokens/s = {watts[-1]:.1f} W")
+        parts.append(f"{kg:g} / {stated:g} × 3.6 × {rate:g} = {watts[-1]:.1f} W")
     found = {"parts": "; ".join(parts), "watts": sum(watts) / 2}
     return abs(watts[0] / watts[1] - 1) >= 0.01, found
 
@@ -706,17 +691,20 @@ def result(slug, p):
 
 
 def page(p):
-    """Return the page: each state's statements with their arithmetic and what follows."""
+    """Return the page: each state's statements, with arithmetic and what follows but for those in
+    order."""
     results = [result(slug, p) for slug in p.stated if slug in CHECKS]
     lines = [(HERE / "errata.md").read_text(encoding="utf-8").partition("\n## ")[0].rstrip()]
     for state, heading in HEADINGS.items():
         found = [one for one in results if one["state"] == state]
         lines += ["", f"## {heading} ({len(found)})", ""]
+        if state == IN_ORDER:
+            lines.append("; ".join(f"{one['topic']} ({one['place']})" for one in found) + ".")
+            continue
         lines += ["| statement | arithmetic | what follows |", "| --- | --- | --- |"]
         for one in found:
             said = f"“{one['quote']}” ({one['place']})" if one["quote"] else one["place"]
-            follows = "" if state == IN_ORDER else one["follows"]
-            lines.append(f"| {one['topic']}: {said} | {one['arithmetic']} | {follows} |")
+            lines.append(f"| {one['topic']}: {said} | {one['arithmetic']} | {one['follows']} |")
     return "\n".join(lines) + "\n"
 
 

@@ -166,12 +166,12 @@ def test_power_and_speedup_are_those_of_the_printed_cells():
 
 
 def test_the_unsafe_rates_are_tested_by_fisher():
-    own = column("harmbench:says_unsafe_paper", "debias-sparsegpt")
+    own, values = column("harmbench:says_unsafe_paper", "debias-sparsegpt"), []
     for (model, *_), ours in own.items():
         base = cells()[(model, "sparsegpt", "1of4", "ss", "harmbench:says_unsafe_paper")]
         a, b = round(200 * ours), round(200 * base)
-        p = scipy_stats.fisher_exact([[a, 200 - a], [b, 200 - b]]).pvalue
-        assert f"p = {p:.2g}" in found()["safety"]["arithmetic"]
+        values.append(scipy_stats.fisher_exact([[a, 200 - a], [b, 200 - b]]).pvalue)
+    assert f"the smallest p = {min(values):.2g}" in found()["safety"]["arithmetic"]
 
 
 def test_a_bold_number_is_compared_with_its_column():
@@ -336,6 +336,6 @@ def test_stated_intensities_are_codecarbons():
 def test_the_page_is_what_the_numbers_say():
     page = (DOCS / "errata.md").read_text(encoding="utf-8")
     assert page == errata.page(Paper())
-    assert all(f"| {row['topic']}: " in page for row in found().values())
+    assert all(row["topic"] in page for row in found().values())
     # A bar or an open brace would break a cell.
     assert not [row for row in found().values() if set("|{}") & set(row["arithmetic"])]
