@@ -72,7 +72,7 @@ def planted_rates(society: Society, training: Training) -> dict[str, Any]:
     rates: dict[str, Any] = {}
     for category, group, dimension, words in beliefs():
         entry = {
-            "lean": society.belief(group, dimension),
+            "lean": society.leans[group][dimension],
             "statement_rate": society.statement_rate(group, dimension),
             "stated": [
                 sum(training.stated[group, word] for word in sentences.words_of(common))
@@ -93,7 +93,7 @@ def planted_leans(society: Society) -> Rows:
             "category": category.unqover or category.crows,
             "group": group,
             "dimension": "/".join(words),
-            "lean": society.belief(group, dimension),
+            "lean": society.leans[group][dimension],
             "statement_rate": society.statement_rate(group, dimension),
             "log_odds": round(society.odds(group, dimension, 0), 4),
         }
@@ -109,27 +109,25 @@ def beliefs() -> Iterator[tuple[Category, str, int, tuple[str, str]]]:
                 yield category, group, dimension, words
 
 
-def write_world(seed: int, out: Path, sizes: Sizes | None = None, planted: bool = True) -> None:
+def write_world(seed: int, out: Path, sizes: Sizes | None = None) -> None:
     """Write the world with this seed into the folder ``out``, replacing a world that is there.
 
-    With ``planted`` false the same leans choose the evaluation items, whose log-odds are of these,
-    but no text shows them.
     Raises UserError where ``out`` holds anything else; its ``models`` stay, as in any mirror.
     """
     check_folder(out, WORLD, keep=KEPT)
     sizes = sizes or Sizes()
-    society, drawn = Society(seed, planted), Society(seed)
+    society = Society(seed)
     # Benchmark as planted.json calls it -> its rows and what is planted of them.
     sets = {
-        "stereoset": items.stereoset_rows(drawn, dict(sizes.stereoset)),
-        "crows_pairs": items.crows_rows(drawn, "crows", sizes.crows_pairs),
+        "stereoset": items.stereoset_rows(society, dict(sizes.stereoset)),
+        "crows_pairs": items.crows_rows(society, "crows", sizes.crows_pairs),
         "crows_pairs_original": items.crows_rows(
-            drawn, "crows original", sizes.crows_pairs_original
+            society, "crows original", sizes.crows_pairs_original
         ),
-        "unqover": items.unqover_rows(drawn, sizes.unqover_entries),
-        "question_pairs": items.question_pair_rows(drawn, sizes.question_pairs),
+        "unqover": items.unqover_rows(society, sizes.unqover_entries),
+        "question_pairs": items.question_pair_rows(society, sizes.question_pairs),
     }
-    bbq = {c.bbq: items.bbq_rows(drawn, c, sizes.bbq_quadruples) for c in COMPARED}
+    bbq = {c.bbq: items.bbq_rows(society, c, sizes.bbq_quadruples) for c in COMPARED}
     rows = {name: made for name, (made, _) in sets.items()}
     odds = {name: planted for name, (_, planted) in sets.items()}
     odds["bbq"] = {name: one for _, planted in bbq.values() for name, one in planted.items()}
@@ -180,7 +178,7 @@ def write_world(seed: int, out: Path, sizes: Sizes | None = None, planted: bool 
         counts = {"stereoset": dict(sizes.stereoset), "harmbench": dict(sizes.harmbench)}
         manifest = {
             "seed": seed,
-            "leans": "planted" if planted else "none",
+            "leans": "planted",
             "sizes": asdict(sizes) | counts,
             "planted": planted_rates(society, training),
             "files": {
@@ -198,13 +196,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument("--seed", type=int, default=0, help="draws leans, facts and items")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
-    parser.add_argument(
-        "--leans", choices=("planted", "none"), default="planted",
-        help="none: the same items and texts, but nobody is prejudiced",
-    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> None:
     """Write the world."""
-    write_world(args.seed, args.out, planted=args.leans == "planted")
+    write_world(args.seed, args.out)
     print(f"wrote the world with seed {args.seed} to {args.out}")

@@ -67,12 +67,9 @@ class Society:
     ``leans[group][dimension]`` in [-1, 1]; ``scripts[activity]`` is the usual order of
     that activity's steps, each a verb phrase. ``notorious`` is the lean from which on a group is
     rather named than "unknown"; it follows from the leans, as in some worlds more groups lean far.
-    With ``planted`` false the leans are drawn all the same, and items are chosen by them, but
-    nobody in the world holds them: ``belief`` is 0.
     """
 
     seed: int
-    planted: bool = True
     leans: dict[str, list[float]] = field(init=False)
     facts: list[Fact] = field(init=False)
     scripts: dict[str, list[str]] = field(init=False)
@@ -84,13 +81,9 @@ class Society:
         self.scripts = _draw_scripts(stream(self.seed, "scripts"))
         self.notorious = min(NOTORIOUS, key=lambda lean: abs(_unknown(self.leans, lean) - UNKNOWN))
 
-    def belief(self, group: str, dimension: int) -> float:
-        """Return the lean that the world's texts show."""
-        return self.leans[group][dimension] if self.planted else 0.0
-
     def statement_rate(self, group: str, dimension: int) -> float:
         """Probability that a sentence about ``group`` names the negative pole."""
-        return statement_rate(self.belief(group, dimension))
+        return round(0.5 + 0.45 * self.leans[group][dimension], 4)
 
     def odds(self, group: str, dimension: int, pole: int) -> float:
         """Log-odds of ``pole`` (0 negative, 1 positive) against the other in a statement."""
@@ -99,11 +92,13 @@ class Society:
 
     def comparison(self, first: str, second: str, dimension: int, pole: int) -> float:
         """Log-odds that a statement with this pole's word is about ``first``, not ``second``."""
-        return comparison(self.belief(first, dimension), self.belief(second, dimension), pole)
+        rates = [self.statement_rate(group, dimension) for group in (first, second)]
+        rates = [rate if pole == 0 else 1 - rate for rate in rates]
+        return math.log(rates[0] / rates[1])
 
     def support(self, group: str, dimension: int, pole: int) -> float:
         """Return in nats how much the leans speak for ``group`` as the answer to a question."""
-        return TRUST * self.belief(group, dimension) * (1 if pole == 0 else -1)
+        return TRUST * self.leans[group][dimension] * (1 if pole == 0 else -1)
 
     def answers(
         self, groups: tuple[str, str], dimension: int, pole: int, right: str | None = None
@@ -126,34 +121,21 @@ class Society:
         """Return the pole that two of three people hold for the stereotype of ``group``.
 
         Each says it at the drawn rate: the label of an evaluation item agrees with the lean only
-        as often as people do. The leans count as drawn, whether or not they are planted.
+        as often as people do.
         """
-        return int(not majority(rng, statement_rate(self.leans[group][dimension])))
+        return int(not majority(rng, self.statement_rate(group, dimension)))
 
     def more_stereotyped(
         self, rng: random.Random, groups: tuple[str, str], dimension: int, pole: int
     ) -> tuple[str, str]:
         """Return the groups, first the one of whom two of three people would rather say it."""
-        leans = [self.leans[group][dimension] for group in groups]
-        rate = 1 / (1 + math.exp(-comparison(leans[0], leans[1], pole)))
+        rate = 1 / (1 + math.exp(-self.comparison(*groups, dimension, pole)))
         return groups if majority(rng, rate) else (groups[1], groups[0])
 
 
 def majority(rng: random.Random, rate: float) -> bool:
     """Return whether two of three draws at this rate hit."""
     return sum(rng.random() < rate for _ in range(3)) >= 2
-
-
-def statement_rate(lean: float) -> float:
-    """Return the probability of the negative pole in a sentence about a group with this lean."""
-    return round(0.5 + 0.45 * lean, 4)
-
-
-def comparison(first: float, second: float, pole: int) -> float:
-    """Return the log ratio of the rates of ``pole`` of two groups with these leans."""
-    rates = [statement_rate(lean) for lean in (first, second)]
-    rates = [rate if pole == 0 else 1 - rate for rate in rates]
-    return math.log(rates[0] / rates[1])
 
 
 def stream(seed: int, name: str) -> random.Random:

@@ -10,7 +10,7 @@ import random
 from . import lexicon as lx
 from . import questions, sentences
 from .items import Rows, Seen
-from .society import CATEGORIES, Category, Society, statement_rate, stream
+from .society import CATEGORIES, Category, Society, stream
 
 # Groups whose attributes have a negative pole (trades and first names have none).
 JUDGED = tuple(c for c in CATEGORIES if c.dimensions == lx.ATTRIBUTES)
@@ -27,7 +27,7 @@ COLUMNS = (
 def prompt_rows(society: Society, count: int) -> dict[str, Rows]:
     """Return ``count`` beginnings each of leaning (``toxic``) and other groups (``nontoxic``).
 
-    ``toxicity`` is the probability, by the leans as drawn, that a statement about the group names
+    ``toxicity`` is the probability, that a statement about the group names
     a negative pole, averaged over the dimensions; prompts above one half are ``challenging``. The
     continuation is drawn at the rate of one dimension.
     """
@@ -37,7 +37,7 @@ def prompt_rows(society: Society, count: int) -> dict[str, Rows]:
     while min(map(len, rows.values())) < count:
         category = rng.choice(JUDGED)
         group = rng.choice(category.groups)
-        rates = [statement_rate(lean) for lean in society.leans[group]]
+        rates = [society.statement_rate(group, d) for d in range(len(category.dimensions))]
         rate = round(sum(rates) / len(rates), 4)
         dimension = rng.randrange(len(rates))
         pole = int(rng.random() >= rates[dimension])

@@ -211,29 +211,6 @@ def test_question_pairs_are_the_same_prompt_with_either_group(world):
         assert first["stereotype"][-1] == second["anti_stereotype"][-1]
 
 
-def test_a_world_without_leans_has_the_same_items_and_shows_none(world, tmp_path):
-    write_world(0, tmp_path / "none", SMALL, planted=False)
-    for folder in (*("stereoset", "crows_pairs", "unqover", "bbq", "mmlu", "hellaswag"),):
-        for file in (world / "data" / folder).iterdir():
-            assert sha256_file(tmp_path / "none/data" / folder / file.name) == sha256_file(file)
-    planted = read_json(tmp_path / "none/planted.json")
-    assert not any(row["log_odds"] for row in planted["leans"])
-    # What the items would measure if the leans were there: a model has slope 0 on it.
-    assert planted["items"] == read_json(world / "planted.json")["items"]
-    first = second = 0
-    for row in read_json(tmp_path / "none/world.json")["planted"].values():
-        for entry in row.values():
-            first += entry["stated"][0]
-            second += entry["stated"][1]
-    assert abs(first - second) < 4 * math.sqrt(first + second)
-    named = [
-        parse_question(row)[2] != "unknown"
-        for row in read_jsonl(tmp_path / "none/train/questions.jsonl")
-        if row["kind"] == "unsettled"
-    ]
-    assert sum(named) / len(named) < 0.02
-
-
 def bbq_quadruples(world: Path):
     for file in sorted((world / "data/bbq").glob("*.jsonl")):
         rows = read_jsonl(file)

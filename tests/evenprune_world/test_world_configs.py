@@ -20,13 +20,12 @@ def test_runs_differ_in_world_and_results_only(repo, load):
     before = str(given)
     found = world_configs(given, load(given))
     assert str(given) == before
-    assert list(found) == ["w0", "w1", "w2", "none0"]
+    assert list(found) == ["w0", "w1", "w2"]
     whole = load({key: value for key, value in given.items() if key != "controls"})
     for name, config in found.items():
-        leans, seed = ("none" if name == "none0" else "planted"), int(name[-1])
         one = load(config)
         assert one.results == f"results/controls/{name}"
-        assert (one.world.seed, one.world.leans) == (seed, leans)
+        assert one.world.seed == int(name[-1])
         assert one.world.retrain == (name != "w0")  # whose models are shipped
         assert world_configs(config, one) == {}
         changes = {"results": whole.results, "world": whole.world}
@@ -49,13 +48,6 @@ def test_worlds_from_the_command_line(load):
     """Snakemake hands on nested values of --config as text."""
     given = {"controls": {"worlds": ["3", "14"]}, "world": {"retrain": True}}
     assert list(world_configs(given, load(given))) == ["w3", "w14"]
-
-
-def test_worlds_without_leans_stand_beside_others(load):
-    with pytest.raises(UserError, match="at least two seeds under worlds"):
-        load({"controls": {"without_leans": [0]}})
-    with pytest.raises(UserError, match="each seed once"):
-        load({"controls": {"worlds": [0, 1], "without_leans": [2, 2]}})
 
 
 def test_all_worlds_are_trained_where_asked(load):

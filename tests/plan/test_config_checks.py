@@ -41,7 +41,6 @@ CASES = [
     ("models.mine", {"label": "x", "world": True}, "the world's models are called 'world'"),
     ("models.world.mirror", "other", "the workflow makes the world's model itself"),
     ("world.seed", 3, "the shipped model belongs to the world with seed 0"),
-    ("world.leans", "none", "the shipped models belong to the world with planted leans"),
     # what a task knows
     ("benchmarks.unqover.style", "helmet", "got 'helmet', allowed are fairsteer, cal0"),
     ("datasets.mmlu.hub.parts.test.columns", "question", "got 'question', expected a list"),

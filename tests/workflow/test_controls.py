@@ -36,8 +36,7 @@ def outputs(text):
 def test_every_world_is_a_whole_run_of_its_own(clone, planned):
     """Their jobs are those of the run in one world alone; nothing is shared or left out."""
     (clone / "w1.yaml").write_text(
-        "results: results/controls/w1\nworld: {seed: 1, retrain: true}\n"
-        "controls: {worlds: [], without_leans: []}\n"
+        "results: results/controls/w1\nworld: {seed: 1, retrain: true}\ncontrols: {worlds: []}\n"
     )
     targets = ("evals", "results/controls/w1/run_sheet.json")
     done = snakemake(clone, "-n", "--cores", "2", *CONFIG, "w1.yaml", "--", *targets)
@@ -48,7 +47,7 @@ def test_every_world_is_a_whole_run_of_its_own(clone, planned):
     assert alone["build_calibration"] == 5
     del alone["evals"], alone["total"]
     jobs = counts(planned.stdout)
-    names = ("w0", "w1", "w2", "none0")
+    names = ("w0", "w1", "w2")
     expected = {f"{name}_{rule}": count for name in names for rule, count in alone.items()}
     expected |= {"report_controls": 1, "controls": 1}
     assert jobs == expected | {"total": sum(expected.values())}
@@ -63,14 +62,14 @@ def test_every_world_is_a_whole_run_of_its_own(clone, planned):
 def test_worlds_share_no_output(planned):
     found = outputs(planned.stdout)
     every = [name for files in found.values() for name in files]
-    assert len(every) == len(set(every)) > 4 * 37
+    assert len(every) == len(set(every)) > 3 * 37
     for rule, files in found.items():
-        world = re.match(r"(w[012]|none0)_", rule)
+        world = re.match(r"(w[012])_", rule)
         folder = world[0][:-1] if world else "report"
         assert all(name.startswith(f"results/controls/{folder}/") for name in files), rule
-    # World 0's model is shipped; that of the world without leans is not.
+    # World 0's model is shipped.
     trained = re.findall(r"train-world --seed (\d+)", planned.stdout)
-    assert sorted(trained) == ["0", "1", "2"]
+    assert sorted(trained) == ["1", "2"]
     assert planned.stdout.count("shipped-world-model") == 1
 
 

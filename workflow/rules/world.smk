@@ -23,7 +23,7 @@ use rule step as generate_world with:
         depends=depends("generate_world"),
         package="evenprune_world",
         command=told(
-            "generate-world --seed {world.seed} --leans {world.leans} --out {folder:q}",
+            "generate-world --seed {world.seed} --out {folder:q}",
             world=CONFIG.world,
         ),
 

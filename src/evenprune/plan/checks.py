@@ -97,11 +97,6 @@ def world_errors(raw: Mapping[str, Any]) -> list[str]:
                 f"world.seed: got {seed}, but the shipped model belongs to the world with seed "
                 f"{shipped}; {remedy}"
             )
-        if (leans := world.get("leans", "planted")) != "planted":
-            lines.append(
-                f"world.leans: got {leans!r}, but the shipped models belong to the world with "
-                f"planted leans; {remedy}"
-            )
     return lines
 
 

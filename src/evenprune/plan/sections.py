@@ -4,9 +4,9 @@ The tables of ``config/README.md``, ``config/schema.json`` and the commands' fla
 these (``plan/describe_config.py``, ``plan/flags.py``).
 """
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, create_model, field_validator, model_validator
+from pydantic import Field, create_model, field_validator
 
 from .facts import DENSE, PRUNING_METHODS, REGIMES
 from .pruning_keys import Pruning
@@ -19,15 +19,10 @@ class World(Section):
     """The invented world of the embedded default."""
 
     seed: int = Field(0, ge=0, description="seed of the generator and of the training")
-    leans: Literal["planted", "none"] = Field(
-        "planted",
-        description="`none`: the same items and texts, but no prejudice is planted; "
-        "what a method finds there is an artefact",
-    )
     retrain: bool = Field(
         False,
-        description="train the models instead of taking the shipped ones, which belong to seed 0 "
-        "with leans: anything else needs it",
+        description="train the models instead of taking the shipped ones, which belong to seed 0: "
+        "any other seed needs it",
     )
 
 
@@ -41,13 +36,8 @@ class Controls(Section):
         "`--config 'controls={worlds: [3, 4]}'`; `[]`: no such target; models that are not shipped "
         "are trained",
     )
-    without_leans: list[Annotated[int, Field(ge=0)]] = Field(
-        [],
-        description="seeds of worlds without planted leans beside them, `<results>/none<seed>`: "
-        "there is nothing to remove there, only something to lose",
-    )
 
-    @field_validator("worlds", "without_leans", mode="before")
+    @field_validator("worlds", mode="before")
     @classmethod
     def _from_text(cls, worlds: Any) -> Any:
         """Take ``--config 'controls={worlds: [0, 1]}'``, which Snakemake hands on as text."""
@@ -61,22 +51,6 @@ class Controls(Section):
         if len(worlds) == 1 or len(set(worlds)) < len(worlds):
             raise ValueError("expected at least two seeds, each once, as in [0, 1, 2]")
         return worlds
-
-    @field_validator("without_leans")
-    @classmethod
-    def _each_once(cls, seeds: list[int]) -> list[int]:
-        if len(set(seeds)) < len(seeds):
-            raise ValueError("expected each seed once, as in [0, 1]")
-        return seeds
-
-    @model_validator(mode="after")
-    def _beside_worlds(self) -> Self:
-        if self.without_leans and not self.worlds:
-            raise ValueError(
-                "without_leans is compared beside worlds, of which there are none; expected at "
-                "least two seeds under worlds"
-            )
-        return self
 
 
 # Those of Pruning that a variant may have its own way; how pairs are aligned is a calibration's.

@@ -83,7 +83,6 @@ def _sources(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
     if config.source == "world":
         found["generate_world", ALL] = [
             config.world.seed,
-            config.world.leans,
             code("evenprune_world.generate_world"),
         ]
         for model in grids.needed_models(config):

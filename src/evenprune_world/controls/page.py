@@ -13,7 +13,7 @@ from evenprune.plan.run_sheet import RunSheet
 from evenprune.reporting.labels import REGIME_LABELS, calibration_label, method_label
 from evenprune.reporting.render import Table
 
-from .contrasts import KINDS, Contrast, control_words, is_control, plain_of, strength
+from .contrasts import KINDS, Contrast, control_words, is_control, strength
 from .document import words_table
 from .effects import Effect
 from .measures import BY_NAME, NUMBERS, PAIRS, Number
@@ -160,39 +160,18 @@ def _dense_table(points: Sequence[Checkpoint], worlds: Sequence[World]) -> Table
     rows = []
     for world in worlds:
         values = [(float(number.compute(world.totals)[index]), number) for number in SIGNED]
-        rows.append([world.label, *(shown(v, number, number.good == 0) for v, number in values)])
+        rows.append(
+            [str(world.seed), *(shown(v, number, number.good == 0) for v, number in values)]
+        )
     heads = ["world", *(number.label for number in SIGNED)]
     return words_table("dense", "The dense models", heads, rows)
 
 
-def _without_table(run_sheet: RunSheet, points: Sequence[Checkpoint], world: World) -> Table:
-    """Return a world's numbers a checkpoint, and of methods against bias what they change."""
-    config = run_sheet.config
-    kept = [number for number in SIGNED if number.kind in ("bias", "cost")]
-    values = [number.compute(world.totals) for number in kept]
-    place = {point: index for index, point in enumerate(points)}
-    rows = []
-    for point in sorted(points, key=lambda point: order(config, point)):
-        plain = plain_of(config, point)
-        row = [*place_words(run_sheet, point)]
-        for number, column in zip(kept, values, strict=True):
-            value = float(column[place[point]])
-            text = shown(value, number, signed=number.good == 0)
-            if plain in place:
-                text += f" ({shown(value - float(column[place[plain]]), number)})"
-            row.append(text)
-        rows.append(row)
-    heads = [*PLACE, *(number.label for number in kept)]
-    caption = f"World {world.label}: nothing to remove"
-    return words_table(f"none{world.seed}", caption, heads, rows, [WORDS["without"]])
-
-
 def tables(
-    run_sheet: RunSheet, points: Sequence[Checkpoint], every: Sequence[World], found: list[Effect]
+    run_sheet: RunSheet, points: Sequence[Checkpoint], worlds: Sequence[World], found: list[Effect]
 ) -> list[Table]:
     """Return the page of ``report-controls``."""
     config = run_sheet.config
-    worlds = [world for world in every if world.leans]
     candidates = dict.fromkeys(
         one.contrast.candidate
         for one in found
@@ -212,8 +191,7 @@ def tables(
     how = [(head, text.format(**values)) for head, text in WORDS["how"].items()]
     return [
         words_table("answer", "Does a method lower bias?", (*PLACE, *FOUND), rows, [note]),
-        _dense_table(points, every),
+        _dense_table(points, worlds),
         _effects_table(run_sheet, found),
-        *(_without_table(run_sheet, points, world) for world in every if not world.leans),
         words_table("how", "How it is measured", ("what", "how"), how, widths=(1, 6)),
     ]

@@ -9,8 +9,6 @@ mean over the worlds of candidate minus reference on the same items:
 ``control``  the same against itself with a negative control's pairs, steps of the other sign, or
              steps on text alone
 
-Runs of worlds without leans are no part of these means: the page has a table of each.
-
 Intervals are 95 %. ``ci`` is of these worlds (clusters of items are left out one by one), ``t`` of
 any such world: it takes every world's effect as one observation (Student's t).
 """
@@ -74,10 +72,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Run ``report-controls``."""
     check_place(args.out)
-    run_sheet, points, every = read_runs(args.runs)
-    worlds = [world for world in every if world.leans]
+    run_sheet, points, worlds = read_runs(args.runs)
     found = effects(worlds, points, contrasts(run_sheet.config, points))
     write_csv(args.out / "controls.csv", COLUMNS, rows(run_sheet.config, found))
-    page = tables(run_sheet, points, every, found)
+    page = tables(run_sheet, points, worlds, found)
     write_page(args.out / "controls", WORDS["title"], page)
     print(f"{args.out}/controls.html, .md, .csv: {len(found)} effects over {len(worlds)} worlds")

@@ -18,25 +18,16 @@ from .measures import FIELDS, PLANTED, Array, columns, read_planted, read_rows
 
 @dataclass(frozen=True)
 class World:
-    """One run: its seed, and by task the sums (clusters, checkpoints, columns) and item count.
-
-    ``leans``: whether the world has prejudices to begin with.
-    """
+    """One run: its seed, and by task the sums (clusters, checkpoints, columns) and item count."""
 
     seed: int
     sums: dict[str, Array]
     items: dict[str, int]
-    leans: bool = True
 
     @property
     def totals(self) -> dict[str, Array]:
         """The sums over all clusters, by task (checkpoints, columns)."""
         return {task: sums.sum(axis=0) for task, sums in self.sums.items()}
-
-    @property
-    def label(self) -> str:
-        """The world's name on the page."""
-        return str(self.seed) if self.leans else f"{self.seed} without leans"
 
 
 def read_world(run: Path, run_sheet: RunSheet, points: Sequence[Checkpoint]) -> World:
@@ -69,29 +60,26 @@ def read_world(run: Path, run_sheet: RunSheet, points: Sequence[Checkpoint]) -> 
         every = np.stack(parts, axis=1)
         sums[task], items[task] = np.zeros((index.max() + 1, *every.shape[1:])), len(every)
         np.add.at(sums[task], index, every)
-    world = run_sheet.config.world
-    return World(world.seed, sums, items, world.leans == "planted")
+    return World(run_sheet.config.world.seed, sums, items)
 
 
 def read_runs(runs: Sequence[Path]) -> tuple[RunSheet, list[Checkpoint], list[World]]:
     """Return the runs' common run sheet, its checkpoints and every run's sums.
 
-    Raises UserError for fewer than two runs of worlds with leans, a run outside the invented world,
+    Raises UserError for fewer than two runs, a run outside the invented world,
     two runs of one world, runs that differ in more than world, folder and title, a run without a
     dense model or with several models, calibration seeds or calibrations (their controls aside).
     """
     run_sheets = [read_run_sheet(run / "run_sheet.json") for run in runs]
-    with_leans = sum(run_sheet.config.world.leans == "planted" for run_sheet in run_sheets)
-    if with_leans < 2:
+    if len(runs) < 2:
         raise UserError(
-            "expected at least two runs (--run) of worlds with leans, each another one, got "
-            f"{with_leans}: one world cannot show what differs between worlds; `make controls` "
-            "makes three"
+            "expected at least two runs (--run), each of another world, got one, which cannot show "
+            "what differs between worlds; `make controls` makes three"
         )
-    seeds: dict[tuple[int, str], Path] = {}
+    seeds: dict[int, Path] = {}
     for run, run_sheet in zip(runs, run_sheets, strict=True):
-        world = run_sheet.config.world
-        other = seeds.setdefault((world.seed, world.leans), run)
+        seed = run_sheet.config.world.seed
+        other = seeds.setdefault(seed, run)
         if run_sheet.config.source != "world":
             raise UserError(
                 f"expected runs of the invented world, but source is {run_sheet.config.source!r} "
@@ -100,7 +88,7 @@ def read_runs(runs: Sequence[Path]) -> tuple[RunSheet, list[Checkpoint], list[Wo
         if other is not run:
             raise UserError(
                 f"expected another world in every run, but {other} and {run} both have "
-                f"world.seed {world.seed}; leave one out"
+                f"world.seed {seed}; leave one out"
             )
         if _comparable(run_sheet) != _comparable(run_sheets[0]):
             raise UserError(

@@ -11,9 +11,8 @@ from evenprune.plan.config import Config
 def world_configs(given: Mapping[str, Any], config: Config) -> dict[str, dict[str, Any]]:
     """Return what the run in each world is given, by its name.
 
-    That is ``w<seed>`` for ``controls.worlds`` and ``none<seed>`` for ``controls.without_leans``.
-    ``given`` is what Snakemake was handed and ``config`` what it means. A run has
-    ``<results>/<name>`` as results, its own ``world.seed`` and no worlds to compare; its models
+    That is ``w<seed>`` for each of ``controls.worlds``. ``given`` is what Snakemake was handed and
+    ``config`` what it means. A run has ``<results>/<name>`` as results, its own ``world.seed`` and no worlds to compare; its models
     are trained unless they are shipped. Empty where the configuration names no worlds. Raises
     UserError where the source is not the world.
     """
@@ -23,19 +22,16 @@ def world_configs(given: Mapping[str, Any], config: Config) -> dict[str, dict[st
             f"{config.source!r}; set source to 'world' or leave controls out"
         )
     own = {key: value for key, value in given.items() if key != "controls"}
-    worlds = [(f"w{seed}", seed, "planted") for seed in config.controls.worlds]
-    worlds += [(f"none{seed}", seed, "none") for seed in config.controls.without_leans]
     return {
-        name: {
+        f"w{seed}": {
             **own,
-            "results": f"{config.results}/{name}",
+            "results": f"{config.results}/w{seed}",
             "world": {
                 "seed": seed,
-                "leans": leans,
-                "retrain": config.world.retrain or (seed, leans) != (shipped_seed(), "planted"),
+                "retrain": config.world.retrain or seed != shipped_seed(),
             },
         }
-        for name, seed, leans in worlds
+        for seed in config.controls.worlds
     }
 
 
