@@ -12,9 +12,9 @@ def world_configs(given: Mapping[str, Any], config: Config) -> dict[str, dict[st
     """Return what the run in each world is given, by its name.
 
     That is ``w<seed>`` for each of ``controls.worlds``. ``given`` is what Snakemake was handed and
-    ``config`` what it means. A run has ``<results>/<name>`` as results, its own ``world.seed`` and no worlds to compare; its models
-    are trained unless they are shipped. Empty where the configuration names no worlds. Raises
-    UserError where the source is not the world.
+    ``config`` what it means. A run has ``<results>/<name>`` as results, its own ``world.seed`` and
+    no worlds to compare; its models are trained unless they are shipped. Empty where the
+    configuration names no worlds. Raises UserError where the source is not the world.
     """
     if config.controls.worlds and config.source != "world":
         raise UserError(
