@@ -367,5 +367,5 @@ def test_the_table_is_the_same_again_and_typesets(repo, tmp_path, monkeypatch):
         run = Run(only, values, Significance(tmp_path / "significance.csv"))
         made = tmp_path / "made"
         made.mkdir()
-        content = document(run, {})
+        content = document(run)
         assert by_latex(only, content, tmp_path / "tables", tmp_path, made).startswith(b"%PDF")
