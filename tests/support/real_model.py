@@ -5,7 +5,9 @@ in the cache, such a test is skipped and says why.
 """
 
 import atexit
+import json
 import os
+import re
 import shutil
 import tempfile
 import zipfile
@@ -13,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from evenprune.base.errors import UserError
 from evenprune.data.packages import fetch_wheel
@@ -47,6 +50,22 @@ def smollm2_record() -> dict:
 def smollm2_folder() -> Path:
     """Return the Hugging Face folder of SmolLM2-135M-Instruct."""
     return Path(smollm2_record()["folder"])
+
+
+def shortened(folder: Path, out: Path, blocks: int = 3) -> Path:
+    """Copy a model folder with its first decoder blocks alone."""
+    shutil.copytree(folder, out, ignore=shutil.ignore_patterns("*.safetensors", ".*"))
+    config = json.loads((out / "config.json").read_text()) | {"num_hidden_layers": blocks}
+    config.pop("layer_types", None)
+    (out / "config.json").write_text(json.dumps(config))
+    number = re.compile(r"\.layers\.(\d+)\.")
+    kept = {
+        name: tensor
+        for name, tensor in load_file(folder / "model.safetensors").items()
+        if not (found := number.search(name)) or int(found[1]) < blocks
+    }
+    save_file(kept, out / "model.safetensors", metadata={"format": "pt"})
+    return out
 
 
 def smollm2_gguf() -> Path:
