@@ -30,7 +30,7 @@ from evenprune.pruning.engine import prune_model
 from evenprune.pruning.hessian import Differences, Gram, Plan, SquareNorms
 from evenprune.pruning.masks import REGIMES
 from evenprune.pruning.options import Options
-from evenprune.pruning.routed import Routed, count_tokens, joined, restricted, routed_rows
+from evenprune.pruning.routed import Routed, count_tokens, routed_rows
 
 KINDS = ("mixtral", "qwen2_moe", "gpt_oss")
 
@@ -102,11 +102,12 @@ def whole_agreement(folder, out, text, method, regime, bias=0.0, sequential="blo
 
 
 CASES = [
-    (kind, method, regime)
-    for kind in ("mixtral", "qwen2_moe")
-    for method in reference.METHODS
-    for regime in ("u50", "2of4")
-] + [("gpt_oss", "wanda", "u50"), ("gpt_oss", "debias-sparsegpt", "2of4")]
+    *(("mixtral", method, "2of4") for method in ("magnitude", "wanda", "sparsegpt")),
+    ("mixtral", "debias-sparsegpt", "u50"),
+    ("qwen2_moe", "debias-sparsegpt", "2of4"),
+    ("qwen2_moe", "wanda", "u50"),
+    ("gpt_oss", "debias-sparsegpt", "2of4"),
+]
 
 
 @pytest.mark.parametrize(("case", "method", "regime"), CASES, indirect=["case"])
@@ -119,6 +120,10 @@ def test_experts_agree_with_the_reference(case, tmp_path, method, regime):
     found = whole_agreement(folder, tmp_path / "out", text, method, regime, bias)
     assert set(found) == set(rows)
     assert min(share for share, _, _ in found.values()) >= 0.999
+    if (folder.parent.name.startswith("mixtral"), method) == (True, "debias-sparsegpt"):
+        # Another pair term would be seen.
+        other = whole_agreement(folder, tmp_path / "out", text, "sparsegpt", regime)
+        assert min(share for name, (share, *_) in other.items() if ".experts." in name) < 0.99
     if method == "magnitude":
         assert "tokens" not in next(iter(rows.values()))
         return
@@ -129,15 +134,6 @@ def test_experts_agree_with_the_reference(case, tmp_path, method, regime):
         )  # fmt: skip
 
 
-def test_the_pair_term_of_an_expert_is_seen(mixtral, tmp_path):
-    """The comparison above would fail with another pair term."""
-    folder, text = mixtral
-    options = Options("debias-sparsegpt", "2of4", bias_weight=3.0, alignment="suffix")
-    prune_model(folder, options, text, tmp_path / "out")
-    found = whole_agreement(folder, tmp_path / "out", text, "sparsegpt", "2of4")
-    assert min(share for name, (share, *_) in found.items() if ".experts." in name) < 0.99
-
-
 def test_packings_give_the_same_sums(mixtral, tmp_path):
     folder, text = mixtral
     tables = []
@@ -146,8 +142,8 @@ def test_packings_give_the_same_sums(mixtral, tmp_path):
         manifest = prune_model(folder, options, text, tmp_path / packing)
         assert manifest["options"]["packing"] == packing
         tables.append({row["module"]: row["tokens"] for row in layers_of(tmp_path / packing)})
-        found = whole_agreement(folder, tmp_path / packing, text, "debias-sparsegpt", "u50", 1.0)
-        assert min(share for share, _, _ in found.values()) >= 0.999
+    found = whole_agreement(folder, tmp_path / packing, text, "debias-sparsegpt", "u50", 1.0)
+    assert min(share for share, _, _ in found.values()) >= 0.999
     assert tables[0] == tables[1]
 
 
@@ -156,14 +152,9 @@ def test_module_by_module(mixtral, tmp_path):
     folder, text = mixtral
     options = Options("sparsegpt", "u50", alignment="suffix", sequential="module")
     prune_model(folder, options, text, tmp_path / "out")
-    for sequential, least in (("module", 0.999), ("block", 0.0)):
-        found = whole_agreement(
-            folder, tmp_path / "out", text, "sparsegpt", "u50", sequential=sequential
-        )
-        downs = [s for n, (s, *_) in found.items() if re.search(r"experts\.\d+\.down", n)]
-        assert min(downs) >= least
-        if sequential == "block":
-            assert min(downs) < 0.99
+    found = whole_agreement(folder, tmp_path / "out", text, "sparsegpt", "u50", sequential="module")
+    downs = [s for n, (s, *_) in found.items() if re.search(r"experts\.\d+\.down", n)]
+    assert min(downs) >= 0.999
 
 
 def test_experts_with_few_tokens_take_those_of_the_layer(tmp_path, capsys):
@@ -225,9 +216,8 @@ def test_the_result_is_a_checkpoint_like_its_base(case, tmp_path):
             assert (value == 0).float().mean() == 0.5, name
 
 
-@pytest.mark.parametrize("kind", ["mixtral", "gpt_oss"])
-def test_a_killed_run_ends_with_the_same_bytes(kind, tmp_path, monkeypatch):
-    folder, text = made(tmp_path / "base", kind)
+def test_a_killed_run_ends_with_the_same_bytes(mixtral, tmp_path, monkeypatch):
+    folder, text = mixtral
     options = Options("debias-sparsegpt", "2of4", alignment="suffix")
     prune_model(folder, options, text, tmp_path / "whole")
     written = engine.PruningRun._write_block
@@ -237,15 +227,12 @@ def test_a_killed_run_ends_with_the_same_bytes(kind, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return written(self, index, *arguments)
 
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(engine.PruningRun, "_write_block", dies)
-        with pytest.raises(KeyboardInterrupt):
-            prune_model(folder, options, text, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+        prune_model(folder, options, text, tmp_path / "out")
     prune_model(folder, options, text, tmp_path / "out")
-    for file in sorted((tmp_path / "whole").iterdir()):
-        if file.name != "provenance.json":
-            assert file.read_bytes() == (tmp_path / "out" / file.name).read_bytes(), file.name
+    for file in sorted((tmp_path / "whole").glob("*.safetensors")):
+        assert file.read_bytes() == (tmp_path / "out" / file.name).read_bytes(), file.name
 
 
 def test_other_methods(mixtral, tmp_path):
@@ -389,15 +376,6 @@ def test_rows_of_an_expert():
 
 def kept_index(chosen, token):
     return int((chosen == token).nonzero())
-
-
-def test_plans_of_one_batch_and_of_all_tokens():
-    plan = plan_of(12)
-    same = restricted(plan, torch.arange(12))
-    for name in Plan.__dataclass_fields__:
-        assert torch.equal(getattr(same, name), getattr(plan, name))
-    rows = torch.randn(12, 3)
-    assert joined([(rows, plan)])[0] is rows
 
 
 @pytest.mark.parametrize("kind", [Gram, SquareNorms, Differences])

@@ -115,11 +115,8 @@ CASES = {
         "magnitude", "2of4", SUMS | MAGNITUDE | IMPROVE, refit_steps=2
     ),
     "wanda-pairs": case("wanda", "u50", WANDA),
-    "wanda-texts": case("wanda", "2of4", WANDA, {"text": "texts"}),
     "sparsegpt-texts": case("sparsegpt", "2of4", SPARSEGPT, {"text": "texts"}),
-    "sparsegpt-sentences": case("sparsegpt", "u50", SPARSEGPT, packing="sentences"),
     "debias-sparsegpt": case("debias-sparsegpt", "2of4", SPARSEGPT),
-    "debias-sparsegpt-sentences": case("debias-sparsegpt", "u25", SPARSEGPT, packing="sentences"),
     "debias-sparsegpt-module": case(
         "debias-sparsegpt", "1of4", SPARSEGPT | IMPROVE,
         sequential="module", refit_steps=2,
@@ -152,7 +149,7 @@ CASES = {
         {"model": "gpt_oss", "counted": False, "text": "texts"},
     ),
 }  # fmt: skip
-SLOW = {"debias-gradient-dense", "mixtral", "gpt_oss"}
+SLOW = {"debias-gradient", "debias-gradient-dense", "mixtral", "gpt_oss"}
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evenprune.data.calibration import TokenPair
@@ -41,6 +41,7 @@ def beginnings(batch):
     ]
 
 
+@settings(max_examples=40)
 @given(many_pairs, st.booleans(), st.sampled_from([1, 20, 200]))
 @example([((1, 2, 3), (1, 2, 3)), ((1, 2), (1, 2, 3)), ((1,), (2,))], True, 200)
 def test_every_token_sees_its_own_sentence(sides, shared, tokens):
@@ -72,6 +73,7 @@ def test_every_token_sees_its_own_sentence(sides, shared, tokens):
     assert matched == apart
 
 
+@settings(max_examples=40)
 @given(many_pairs, st.sampled_from([20, 200, 1024]))
 def test_rows_and_batches_keep_to_their_sizes(sides, tokens):
     pairs = made(sides)

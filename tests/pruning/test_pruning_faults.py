@@ -65,31 +65,49 @@ def rewrite(folder, name, change):
 # --- bad input ------------------------------------------------------------------------------
 
 
-def test_truncated_weights(base, pairs, tmp_path, capsys):
+def truncated(base, pairs):
     file = base / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-100])
-    fails(capsys, tmp_path, arguments(base, pairs, tmp_path / "out"), "truncated", str(file))
 
 
-def test_no_tokenizer(base, pairs, tmp_path, capsys):
+def no_tokenizer(base, pairs):
     for file in base.glob("tokenizer*"):
         file.unlink()
-    for method in ("magnitude", "sparsegpt"):
-        argv = arguments(base, pairs, tmp_path / "out", method=method)
-        fails(capsys, tmp_path, argv, "tokenizer", str(base))
 
 
-def test_pairs_with_a_missing_field(model, tmp_path, capsys):
+def missing_field(base, pairs):
     rows = random_pairs(3)
     del rows[1]["anti_stereotype"]
-    pairs = write_rows(tmp_path / "pairs.jsonl", rows)
-    argv = arguments(model, pairs, tmp_path / "out")
-    fails(capsys, tmp_path, argv, "line 2", "anti_stereotype", str(pairs))
+    write_rows(pairs, rows)
 
 
-def test_empty_pairs(model, tmp_path, capsys):
-    pairs = write_rows(tmp_path / "pairs.jsonl", [])
-    fails(capsys, tmp_path, arguments(model, pairs, tmp_path / "out"), "empty", str(pairs))
+def pickled(base, pairs):
+    (base / "model.safetensors").rename(base / "pytorch_model.bin")
+
+
+def config(**other):
+    def change(base, pairs):
+        content = json.loads((base / "config.json").read_text())
+        (base / "config.json").write_text(json.dumps(content | other))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (truncated, ("truncated", "base/model.safetensors")),
+        (no_tokenizer, ("tokenizer", "base")),
+        (missing_field, ("line 2", "anti_stereotype", "pairs.jsonl")),
+        (lambda _, pairs: write_rows(pairs, []), ("empty", "pairs.jsonl")),
+        (pickled, ("safetensors",)),
+        (config(intermediate_size=128), ("layers.0.mlp.gate_proj", "config.json")),
+        (config(model_type="no-such-model"), ("no-such-model",)),
+    ],
+)
+def test_bad_input(base, pairs, tmp_path, capsys, change, words):
+    change(base, pairs)
+    fails(capsys, tmp_path, arguments(base, pairs, tmp_path / "out"), *words)
 
 
 def test_pairs_of_unequal_length_only(model, tmp_path, capsys):
@@ -166,24 +184,6 @@ def test_output_must_not_be_a_folder_of_something_else(model, pairs, tmp_path, c
         "not the mark of a pruned model",
     )
     assert (tmp_path / "notes" / "thesis.txt").is_file()
-
-
-def test_pickled_weights_only(base, pairs, tmp_path, capsys):
-    (base / "model.safetensors").rename(base / "pytorch_model.bin")
-    fails(capsys, tmp_path, arguments(base, pairs, tmp_path / "out"), "safetensors")
-
-
-def test_config_that_does_not_fit_the_weights(base, pairs, tmp_path, capsys):
-    config = json.loads((base / "config.json").read_text())
-    (base / "config.json").write_text(json.dumps(config | {"intermediate_size": 128}))
-    argv = arguments(base, pairs, tmp_path / "out")
-    fails(capsys, tmp_path, argv, "layers.0.mlp.gate_proj", "config.json")
-
-
-def test_unknown_model_type(base, pairs, tmp_path, capsys):
-    config = json.loads((base / "config.json").read_text())
-    (base / "config.json").write_text(json.dumps(config | {"model_type": "no-such-model"}))
-    fails(capsys, tmp_path, arguments(base, pairs, tmp_path / "out"), "no-such-model")
 
 
 def test_architecture_without_prunable_blocks(pairs, tmp_path, capsys):
@@ -299,14 +299,14 @@ def test_killed_runs_end_with_the_same_bytes(tmp_path):
     duration = time.monotonic() - start
     rng = random.Random(0)
     killed = 0
-    for _ in range(100):
+    for _ in range(60):
         killed += kill_after(arguments(base, pairs, tmp_path / "out"), duration * rng.random())
         if (tmp_path / "out").exists():
             assert contents(tmp_path / "out") == contents(tmp_path / "whole")
             shutil.rmtree(tmp_path / "out")
-        if killed == 20:
+        if killed == 10:
             break
-    assert killed == 20
+    assert killed == 10
     assert main(arguments(base, pairs, tmp_path / "out")) == 0
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
     assert not list(tmp_path.glob(".*"))
@@ -334,10 +334,7 @@ def interrupt(monkeypatch, argv, shard):
         {"method": "magnitude"},
         {"method": "debias-sparsegpt"},
         {"method": "magnitude", "refit-steps": 5},
-        {"method": "debias-erase", "refit-steps": 5},
         {"method": "debias-erase", "regime": "dense"},
-        {"method": "debias-erase", "solver": "wanda", "regime": "u50"},
-        {"method": "debias-gradient", "gradient-steps": 2, "gradient-step": -0.1},
         {"method": "debias-gradient", "regime": "dense", "gradient-step": 0.001},
         {"method": "debias-erase", "erase-rank": 2, "regime": "u50"},
     ],
@@ -390,7 +387,7 @@ def test_a_finished_shard_or_step_that_was_changed_is_not_taken(
         shutil.rmtree(tmp_path / "out")
 
 
-@pytest.mark.parametrize("number", [1, 4, 8, 12])
+@pytest.mark.parametrize("number", [1, 12])
 def test_a_run_interrupted_within_the_steps_continues(
     model, pairs, tmp_path, capsys, monkeypatch, number
 ):
@@ -444,23 +441,16 @@ def test_work_folder_can_be_chosen(model, pairs, tmp_path, monkeypatch, capsys):
 
 
 def test_bias_weight_zero_is_sparsegpt_bit_for_bit(model, pairs, tmp_path):
+    def weights(name, **options):
+        assert main(arguments(model, pairs, tmp_path / name, alignment="pad", **options)) == 0
+        return {k: v for k, v in contents(tmp_path / name).items() if k.endswith("safetensors")}
+
+    plain = weights("sp", method="sparsegpt")
     for scaling in ("equation", "released-2025", "released-2026"):
-        argv = arguments(model, pairs, tmp_path / "b0", **{"bias-weight": 0}, alignment="pad")
-        assert main([*argv, "--bias-scaling", scaling]) == 0
-        assert main(arguments(model, pairs, tmp_path / "sp", method="sparsegpt")) == 0
-        one, two = contents(tmp_path / "b0"), contents(tmp_path / "sp")
-        assert {k: v for k, v in one.items() if k.endswith("safetensors")} == {
-            k: v for k, v in two.items() if k.endswith("safetensors")
-        }
+        assert weights(scaling, **{"bias-weight": 0, "bias-scaling": scaling}) == plain
 
 
-def test_two_runs_give_the_same_bytes(model, pairs, tmp_path):
-    for name in ("one", "two"):
-        assert main(arguments(model, pairs, tmp_path / name, regime="u50")) == 0
-    assert contents(tmp_path / "one") == contents(tmp_path / "two")
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_dtype_and_sharding_of_the_base_are_read(dtype, pairs, tmp_path):
     """Several shards with an index; the result has the base's dtype."""
     base = save_model(tmp_path / "base", "qwen2", dtype=dtype, max_shard_size="20KB")

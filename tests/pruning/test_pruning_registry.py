@@ -44,7 +44,7 @@ def test_every_kind_of_block_is_tried_with_a_shared_prefix(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("kind", "layers"),
-    [("gpt_neo", 8), ("openai-gpt", 3), ("xlstm", 3), ("rwkv", 4), ("apertus", 3)],
+    [("gpt_neo", 2), ("openai-gpt", 2), ("xlstm", 2), ("rwkv", 2), ("apertus", 2)],
 )
 def test_blocks_of_other_forms(kind, layers, tmp_path):
     """Blocks that return tuples and lists, and buffers that are stored with the weights."""
@@ -53,16 +53,8 @@ def test_blocks_of_other_forms(kind, layers, tmp_path):
     assert row.agreement >= AGREEMENT
 
 
-@pytest.mark.slow
-def test_gpt_neo_module_by_module(tmp_path):
-    row = sweep_type("gpt_neo", tmp_path, 4, sequential="module", packing="sentences")
-    assert row.outcome == "pruned"
-    assert row.agreement >= AGREEMENT
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_gpt_neo_in_16_bits(dtype, tmp_path):
-    row = sweep_type("gpt_neo", tmp_path, 4, dtype)
+def test_gpt_neo_in_16_bits(tmp_path):
+    row = sweep_type("gpt_neo", tmp_path, 2, torch.float16)
     assert row.outcome == "pruned"
     assert row.agreement >= 0.9  # of a forward pass in 16 bits and one in 64
 
@@ -153,7 +145,7 @@ def test_other_outputs_are_refused():
 def run_between(form, between, blocks=3):
     """Return the calls that stand-ins record when ``between`` is the code between two blocks."""
     tape = Tape(form, blocks - 1)
-    modules = [StandIn(nn.Linear(4, 4), index, tape) for index in range(blocks)]
+    modules = [StandIn(nn.Linear(4, 4), index, tape.take) for index in range(blocks)]
     with pytest.raises(Stop):
         between(modules, torch.ones(2, 3, 4))
     return tape.calls
@@ -201,7 +193,9 @@ def test_arguments_that_depend_on_blocks_are_refused():
     plain = run_between(Form(), between)
     tape = Tape(Form(), 2, lambda hidden: hidden + 1)
     with pytest.raises(Stop):
-        between([StandIn(nn.Linear(4, 4), index, tape) for index in range(3)], torch.ones(2, 3, 4))
+        between(
+            [StandIn(nn.Linear(4, 4), index, tape.take) for index in range(3)], torch.ones(2, 3, 4)
+        )
     check_independent(plain, plain)
     with pytest.raises(UserError, match="decoder block 1 arguments that depend"):
         check_independent(plain, tape.calls)

@@ -14,9 +14,9 @@ from safetensors.torch import load_file, save_file
 from evenprune.cli import main
 from evenprune.data.calibration import TokenPair
 from evenprune.pruning.hessian import Differences, Gram, LeadingDifferences, Plan
-from evenprune.pruning.masks import REGIMES, regime_of
+from evenprune.pruning.masks import REGIMES
 from evenprune.pruning.methods import find
-from evenprune.pruning.options import PRUNING_METHODS, Options
+from evenprune.pruning.options import Options
 from evenprune.pruning.packing import differing, pack_pairs
 from evenprune.pruning.shifting import relative_change
 from evenprune.pruning.target import InputMetric
@@ -282,8 +282,9 @@ def test_dense_writes_the_target_and_leaves_the_rest(case, tmp_path):
         assert (float(row.split(",")[column] or 0) > 0) == ("down_proj" in row)
 
 
-@pytest.mark.parametrize("solver", ["sparsegpt", "wanda", "magnitude"])
-@pytest.mark.parametrize("regime", REGIMES)
+@pytest.mark.parametrize(
+    ("regime", "solver"), [("2of4", "sparsegpt"), ("1of4", "wanda"), ("u50", "magnitude")]
+)
 def test_gradient_steps_are_of_the_model_and_a_solver_prunes_it(case, tmp_path, regime, solver):
     """The method pruned is what the other method makes of the method's dense model."""
     base, pairs = case
@@ -325,19 +326,6 @@ def test_the_manifest_and_the_card_say_what_the_steps_did(case, tmp_path):
     assert "were kept" not in (tmp_path / "plain" / "README.md").read_text()
 
 
-def test_a_shifted_model_is_pruned_behind_its_own_outputs(case, tmp_path):
-    """2of4 of erase differs from SparseGPT everywhere behind the first changed layer."""
-    base, _ = case
-    assert run(*case, tmp_path / "out") == 0
-    assert run(*case, tmp_path / "plain", method="sparsegpt") == 0
-    assert checked(tmp_path / "out", base)["sparsity"] == 0.5
-    ours, plain = tensors(tmp_path / "out"), tensors(tmp_path / "plain")
-    same = {name for name in ours if torch.equal(ours[name], plain[name])}
-    assert "model.layers.0.self_attn.q_proj.weight" in same
-    assert "model.layers.0.self_attn.o_proj.weight" not in same
-    assert "model.layers.1.self_attn.q_proj.weight" not in same
-
-
 def test_a_split_input_group_gives_each_part_its_own_metric(case, tmp_path):
     """v_proj is changed, q and k of the same input are pruned as SparseGPT prunes them."""
     assert run(*case, tmp_path / "out", erase_modules="v_proj,up_proj") == 0
@@ -351,7 +339,7 @@ def test_a_split_input_group_gives_each_part_its_own_metric(case, tmp_path):
     assert (ours[key] - plain[key]).norm() > 0.01 * plain[key].norm()
 
 
-@pytest.mark.parametrize("regime", ["dense", "2of4", "u50"])
+@pytest.mark.parametrize("regime", ["dense", "2of4"])
 def test_a_rank_of_all_directions_is_the_whole_difference(case, tmp_path, regime):
     """Few directions change the outputs less than all, and as many as there are as much."""
     base, _ = case
@@ -406,10 +394,3 @@ def test_options_that_do_not_fit(case, tmp_path, capsys, options, words):
     for word in words:
         assert word in message
     assert not (tmp_path / "out").exists()
-
-
-def test_every_method_has_the_regime_dense_or_none():
-    assert regime_of("dense").zeros == 0
-    with pytest.raises(KeyError):
-        regime_of("sparse")
-    assert "debias-erase" in PRUNING_METHODS

@@ -122,19 +122,6 @@ def test_a_machine_that_slows_in_the_middle_does_no_harm(together):
     assert np.median(second) / np.median(first) == pytest.approx(0.5, rel=0.05)
 
 
-def test_what_slows_between_two_rounds_leaves_engines_the_same():
-    """Where no round is cut by the change, equal engines are the same within the margin."""
-    gains = {"dense": 1.0, "one": 1.0}
-    machine = Machine(lambda now: 1.0, 0.01)
-    fast, _ = measured(machine, gains, rounds=4)
-    machine.speed = lambda now: 0.5
-    slow, _ = measured(machine, gains, rounds=4)
-    records = fast + [one | {"round": one["round"] + 4} for one in slow]
-    found = ratio(records, "one")
-    assert found.p_same < 0.05
-    assert found.value == pytest.approx(1.0, abs=0.02)
-
-
 @pytest.mark.parametrize("together", [True, False])
 def test_an_engine_that_is_faster_is_found_faster(together):
     gains = {"dense": 1.0, "fast": 1.2, "same": 1.0}
@@ -180,13 +167,6 @@ def test_engines_that_take_turns_are_never_two():
     _, once = measured(Machine(lambda now: 1.0), gains, together=True, rounds=4)
     assert (Engine.most, sorted(once)) == (3, sorted(gains))
     assert [one["place"] for one in records if one["round"] == 2] == list(range(6))
-
-
-def test_a_region_is_as_long_in_every_round():
-    records, _ = measured(Machine(lambda now: 1.0 if now < 50 else 0.3), {"dense": 1.0, "a": 2.0})
-    for name, part in itertools.product(("dense", "a"), ("prefill", "generate")):
-        calls = {one[part]["calls"] for one in records if one["checkpoint"] == name}
-        assert len(calls) <= 2  # one a batch size
 
 
 # Memory

@@ -56,15 +56,6 @@ def test_measured_points_and_both_bounds_are_drawn(run):
         assert found == {"1": 50 * factor, "8": 300 * factor}
 
 
-def test_the_figure_is_the_same_again(run):
-    root, _ = run
-    for name in ("two", "three"):
-        assert draw(root, name) == 0
-    for suffix in ("pdf", "svg", "png", "csv"):
-        one, two = (root / name / f"throughput.{suffix}" for name in ("two", "three"))
-        assert one.read_bytes() == two.read_bytes()
-
-
 def test_a_run_without_measurements_is_refused(run, tmp_path, capsys):
     root, _ = run
     run_sheet = json.loads((root / "run_sheet.json").read_text())

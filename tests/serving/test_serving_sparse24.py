@@ -15,7 +15,6 @@ from evenprune.cli import main
 from evenprune.models.identity import identify
 from evenprune.models.loading import load_model
 from evenprune.models.tensors import read_folder, read_header, read_tensor
-from evenprune.serving import formulas
 from evenprune.serving.export_sparse24 import block_linears, export_sparse24
 from evenprune.serving.sparse24 import BITS, NotSparse24Error, compress, decompress
 from evenprune.serving.sparse24_model import dense_state, load_sparse24
@@ -66,13 +65,6 @@ def test_layout_is_as_documented():
     # places (1, 3), (0, 2), and (0, 3): the kept value first, then the earliest zero
     assert values.tolist() == [[5.0, 7.0, 2.0, 3.0, 0.0, 9.0]]
     assert metadata.tolist() == [[(1 + 4 * 3) | (0 + 4 * 2) << 4, 0 + 4 * 3]]
-
-
-@pytest.mark.parametrize("bits", [16, 32])
-def test_size_is_the_formula(bits):
-    weight = random_2of4(64, 256, torch.bfloat16 if bits == 16 else torch.float32)
-    values, metadata = compress(weight)
-    assert values.nbytes + metadata.nbytes == formulas.sparse24_bytes(64 * 256, bits)
 
 
 def test_a_third_value_is_found():
@@ -153,8 +145,15 @@ def checkpoint(tmp_path_factory):
     return make
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", ["llama", "llama-tied", "gptneox", "gpt2"])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("llama", "float16"),
+        ("llama-tied", "bfloat16"),
+        ("gptneox", "float32"),
+        ("gpt2", "bfloat16"),
+    ],
+)
 def test_export_restores_every_tensor(checkpoint, tmp_path, name, dtype):
     source = checkpoint(name, dtype)
     index = export_sparse24(source, tmp_path / "out")
@@ -187,17 +186,6 @@ def test_loaded_export_computes_what_the_dense_model_does(checkpoint, tmp_path, 
     assert "run on dense kernels on cpu" in caplog.text
 
 
-def test_export_is_deterministic(checkpoint, tmp_path):
-    source = checkpoint()
-    for name in ("one", "two"):
-        export_sparse24(source, tmp_path / name)
-    files = sorted(path.name for path in (tmp_path / "one").iterdir())
-    assert "config.json" in files
-    assert "model.safetensors" not in files
-    for name in files:
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
-
-
 def test_sharded_checkpoints_are_exported_file_by_file(checkpoint, tmp_path):
     source = tmp_path / "sharded"
     load_model(checkpoint(), "cpu").save_pretrained(source, max_shard_size="20KB")
@@ -218,18 +206,6 @@ def test_a_dense_checkpoint_is_refused_with_layer_and_group(tmp_path, capsys):
     assert "group 0 of row 0 holds 4 non-zero values" in error
     assert not out.exists()
     assert [path.name for path in tmp_path.iterdir()] == ["dense"]
-
-
-def test_one_bad_group_is_named(checkpoint, tmp_path):
-    from safetensors.torch import save_file
-
-    source = tmp_path / "broken"
-    shutil.copytree(checkpoint(), source)
-    state = {name: read_tensor(entry) for name, entry in read_folder(source).items()}
-    state["model.layers.1.mlp.up_proj.weight"][7, 12:16] = 1.0
-    save_file(state, source / "model.safetensors", {"format": "pt"})
-    with pytest.raises(UserError, match=r"layers\.1\.mlp\.up_proj.*group 3 of row 7"):
-        export_sparse24(source, tmp_path / "out")
 
 
 def test_export_onto_itself_is_refused(checkpoint):
