@@ -48,7 +48,7 @@ CASES = [
     ("benchmarks.bbq.split", "helm100", "did you mean 'helm1000'?"),
     ("benchmarks.wikitext2.split", "documents", "allowed are gptq2048"),
     ("benchmarks.mmlu.orders", 6, "only the tasks unqover and bbq have options to reorder"),
-    ("benchmarks.mmlu.headline", "accc", "got 'accc', allowed are acc, acc_norm"),
+    ("benchmarks.mmlu.headline", "accc", "got 'accc', allowed are acc, ties"),
     ("benchmarks.unqover.headline", "acc_orders", "got 'acc_orders', allowed are"),
     ("benchmarks.wikitext2.headline", "ppl_paper", "allowed are ppl, ppl_gptq"),
     ("benchmarks.harmbench.headline", "says_unsafe_pr", "allowed are unsafe_rate"),
