@@ -1,26 +1,50 @@
 """A tiny mirror and configuration, so that the whole workflow runs in a test."""
 
+import functools
+import json
 import os
 import shutil
 import subprocess
 import sys
 
 import pytest
+import snakemake_server
 import yaml
 
 
-def snakemake(folder, *words):
-    """Run Snakemake in ``folder`` with this Python; return the finished process."""
-    environment = {**os.environ, "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
+@functools.cache
+def server():
+    """A process that has loaded Snakemake: each run is forked from it, which saves two seconds."""
+    environment = {**os.environ}
     environment.pop("OMP_NUM_THREADS", None)
-    return subprocess.run(
-        [sys.executable, "-m", "snakemake", *words],
-        cwd=folder,
-        env=environment,
-        text=True,
-        capture_output=True,
-        check=False,
+    words = [sys.executable, snakemake_server.__file__]
+    return subprocess.Popen(
+        words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
+
+
+def snakemake(folder, *words, fresh=False, path=""):
+    """Run Snakemake in ``folder`` with this Python; return its status and all that it printed.
+
+    ``fresh``: in a process of its own, with the environment as it is now. ``path`` comes first in
+    the search path of its jobs.
+    """
+    path = ":".join(filter(None, [path, os.path.dirname(sys.executable), os.environ["PATH"]]))
+    if fresh:
+        done = subprocess.run(
+            [sys.executable, "-m", "snakemake", *words],
+            cwd=folder,
+            env={**os.environ, "PATH": path},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        return subprocess.CompletedProcess(words, done.returncode, done.stdout, "")
+    question = {"folder": str(folder), "words": list(map(str, words)), "path": path}
+    print(json.dumps(question), file=server().stdin, flush=True)
+    answer = json.loads(server().stdout.readline())
+    return subprocess.CompletedProcess(words, answer["status"], answer["output"], "")
 
 
 def counts(output):

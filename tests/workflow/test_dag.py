@@ -113,15 +113,15 @@ def test_a_run_that_does_not_fit_the_disk_stops_before_its_first_job(clone):
     assert "GB of free disk for the models that this run still writes" in said
     assert "Traceback" not in said
     assert not list((clone / "huge").glob("*"))
-    done = snakemake(clone, "huge/run_sheet.json", *words)
-    assert done.returncode == 0, done.stderr
 
 
-def test_every_flag_of_pruning_is_on_the_command_line(clone):
-    (clone / "options.yaml").write_text("pruning: {damping: 0.5, bias_weight: 3.0}")
-    words = ("--until", "prune_model", *WORLD, "options.yaml")
+def test_every_job_is_told_its_flags_and_gpus(clone):
+    """A model on two GPUs is pruned on one and evaluated on both."""
+    options = {"pruning": {"damping": 0.5, "bias_weight": 3.0}, "device": "cuda"}
+    (clone / "options.yaml").write_text(json.dumps({**options, "models": {"world": {"gpus": 2}}}))
+    words = ("--until", "evaluate_checkpoint", *WORLD, "options.yaml", "--resources", "gpu=4")
     done = snakemake(clone, "-n", "-p", "--cores", "1", *words)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout
     lines = [line for line in done.stdout.splitlines() if "evenprune.steps prune " in line]
     told = {
         method: [line for line in lines if f"--method {method} " in line]
@@ -133,7 +133,21 @@ def test_every_flag_of_pruning_is_on_the_command_line(clone):
     assert all("--damping 0.5 " in line for line in told["sparsegpt"])
     assert not any("--bias-weight" in line for line in told["sparsegpt"])
     assert all("--bias-weight 3.0 " in line for line in told["debias-sparsegpt"])
-    assert all("--device cpu " in line for line in lines)
+    assert all("--device cuda " in line for line in lines)
+    # A job's description, then its command: from one rule to the next.
+    jobs = re.split(r"(?m)^(?:local)?rule ", done.stdout)[1:]
+    seen = set()
+    for job in jobs:
+        name, gpus = job.split(":")[0], re.search(r"\bgpu=(\d+)", job)
+        if name in ("prune_model", "evaluate_checkpoint"):
+            model = re.search(r"model=([\w-]+)", job)[1]
+            seen.add((name, model, gpus and int(gpus[1]), "--gpus 2 " in job))
+    assert seen == {
+        ("prune_model", "world", 1, False),
+        ("prune_model", "world-small", 1, False),
+        ("evaluate_checkpoint", "world", 2, True),
+        ("evaluate_checkpoint", "world-small", 1, False),
+    }
 
 
 def test_slurm_profile_parses_and_dry_runs(clone):
@@ -145,6 +159,8 @@ def test_slurm_profile_parses_and_dry_runs(clone):
     )
     assert done.returncode == 0, done.stderr
     assert counts(done.stdout)["evaluate_checkpoint"] == 67
+    assert "gpu=1" in done.stdout
+    assert "mem_mb=16000" in done.stdout
 
 
 def test_the_slurm_profile_is_not_held_to_one_gpu():
@@ -171,44 +187,6 @@ def test_a_measurement_has_all_cores_but_those_of_a_node_that_it_did_not_ask_for
     assert done.returncode == 0, done.stderr
     job = done.stdout.split("rule benchmark_serving:")[1].split("\nrule ")[0]
     assert f"threads: {threads}\n" in job
-
-
-def test_a_model_on_two_gpus_is_pruned_on_one_and_evaluated_on_both(clone):
-    text = "{device: cuda, models: {world: {gpus: 2}}}"
-    (clone / "two.yaml").write_text(text)
-    words = ("--until", "evaluate_checkpoint", *WORLD, "two.yaml", "--resources", "gpu=4")
-    done = snakemake(clone, "-n", "-p", "--cores", "1", *words)
-    assert done.returncode == 0, done.stderr
-    # A job's description, then its command: from one rule to the next.
-    jobs = re.split(r"(?m)^(?:local)?rule ", done.stdout)[1:]
-    seen = set()
-    for job in jobs:
-        name, gpus = job.split(":")[0], re.search(r"\bgpu=(\d+)", job)
-        if name in ("prune_model", "evaluate_checkpoint"):
-            model = re.search(r"model=([\w-]+)", job)[1]
-            seen.add((name, model, gpus and int(gpus[1]), "--gpus 2 " in job))
-    assert seen == {
-        ("prune_model", "world", 1, False),
-        ("prune_model", "world-small", 1, False),
-        ("evaluate_checkpoint", "world", 2, True),
-        ("evaluate_checkpoint", "world-small", 1, False),
-    }
-
-
-def test_gpu_jobs_ask_for_one_gpu(clone):
-    done = snakemake(
-        clone,
-        "-n",
-        "--configfile",
-        "config/paper.yaml",
-        "--until",
-        "prune_model",
-        "--resources",
-        "gpu=2",
-    )
-    assert done.returncode == 0, done.stderr
-    assert "gpu=1" in done.stdout
-    assert "mem_mb=16000" in done.stdout
 
 
 def test_masks_without_a_counterpart_are_explained(clone):
@@ -259,7 +237,7 @@ def test_a_storage_plugin_is_refused_before_any_job_is_planned(clone, tmp_path, 
     (package / "__init__.py").write_text(STORAGE)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     words = ("--default-storage-provider", "nowhere", "--default-storage-prefix", "bucket")
-    done = snakemake(clone, "-n", "--cores", "2", *words)
+    done = snakemake(clone, "-n", "--cores", "2", *words, fresh=True)
     assert done.returncode != 0
     said = done.stdout + done.stderr
     assert "expected one file system for all jobs, got --default-storage-provider nowhere" in said

@@ -5,17 +5,13 @@ on names, times and checksums only. tests/plan/test_reruns.py compares what jobs
 """
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
 import yaml
-from snakemake_server import __file__ as server
 
-from .conftest import copy_workflow
+from .conftest import copy_workflow, snakemake
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
@@ -78,8 +74,8 @@ RESULTS = rf"results\.csv|report/items\.json|{TABLES}"  # and what shows them
 class Run:
     """A checkout beside its mirror, in which the run is finished."""
 
-    def __init__(self, folder, ask):
-        self.folder, self.ask = folder, ask
+    def __init__(self, folder):
+        self.folder = folder
         self.config = json.loads(json.dumps(CONFIG))
 
     @property
@@ -93,11 +89,10 @@ class Run:
     def snakemake(self, *words):
         """Run Snakemake with the configuration as it is now; return what it printed."""
         (self.checkout / "run.yaml").write_text(yaml.safe_dump(self.config, sort_keys=False))
-        path = f"{self.folder.parent}/bin:{os.environ['PATH']}"
         words = [*words, "--cores", "2", "--configfile", "run.yaml"]
-        answer = self.ask({"folder": str(self.checkout), "words": words, "path": path})
-        assert answer["status"] == 0, answer["output"][-3000:]
-        return answer["output"]
+        done = snakemake(self.checkout, *words, path=f"{self.folder.parent}/bin")
+        assert done.returncode == 0, done.stdout[-3000:]
+        return done.stdout
 
     def plan(self, *targets):
         """Return the first output of each job that is planned."""
@@ -118,31 +113,16 @@ class Run:
     def copy(self, folder):
         """Return a copy of mirror and checkout, with their times, in another place."""
         shutil.copytree(self.folder, folder)
-        return Run(folder, self.ask)
+        return Run(folder)
 
 
 @pytest.fixture(scope="module")
-def ask():
-    """A function that has Snakemake run, in a process that has loaded it already."""
-    with subprocess.Popen(
-        [sys.executable, server], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-
-        def asked(question):
-            print(json.dumps(question), file=process.stdin, flush=True)
-            return json.loads(process.stdout.readline())
-
-        yield asked
-        process.stdin.close()
-
-
-@pytest.fixture(scope="module")
-def finished(repo, ask, tmp_path_factory):
+def finished(repo, tmp_path_factory):
     root = tmp_path_factory.mktemp("lists")
     (root / "bin").mkdir()
     (root / "bin/python").write_text(STAND_IN)
     (root / "bin/python").chmod(0o755)
-    run = Run(root / "finished", ask)
+    run = Run(root / "finished")
     run.checkout.mkdir(parents=True)
     copy_workflow(repo, run.checkout)
     for weights in (run.checkout / "src/evenprune_world/weights").glob("*.safetensors"):

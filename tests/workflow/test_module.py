@@ -68,7 +68,7 @@ def test_without_the_package_it_says_where_to_get_it(user, tmp_path, monkeypatch
     (tmp_path / "evenprune").mkdir()
     (tmp_path / "evenprune/__init__.py").touch()
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    done = snakemake(user, "-n", "--cores", "1")
+    done = snakemake(user, "-n", "--cores", "1", fresh=True)
     assert done.returncode != 0
     assert "a workflow from a git source brings no package" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr

@@ -49,7 +49,7 @@ def test_snakemake_without_its_environment_is_one_sentence(clone, monkeypatch):
         "metadata.version = version\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(fake))
-    done = snakemake(clone, "-n")
+    done = snakemake(clone, "-n", fresh=True)
     assert done.returncode != 0
     output = done.stdout + done.stderr
     assert "lacks the Python package torch; build the workflow's environment with" in output
