@@ -141,3 +141,77 @@ def write_config():
         return str(path)
 
     return write
+
+
+# A run of empty files: what is planned and submitted depends on names, times and checksums only.
+EMPTY = {
+    "results": "results/lists",
+    "source": "external",
+    "mirror": "../mirror",
+    "pdf": False,
+    "models": {"first": {"label": "First"}, "second": {"label": "Second"}},
+    "benchmarks": {
+        "mmlu": {"task": "mmlu", "dataset": "mmlu", "limit": 12},
+        "unqover": {"task": "unqover", "dataset": "unqover", "experiments": ["main"]},
+        "harmbench": {"task": "harmbench", "dataset": "harmbench", "experiments": ["small"]},
+    },
+    "experiments": {
+        "main": {
+            "models": ["first"],
+            "methods": ["dense", "magnitude", "wanda", "sparsegpt", "debias-sparsegpt"],
+            "regimes": ["2of4"],
+            "calibrations": ["ss"],
+        },
+        "small": {
+            "models": ["second"],
+            "methods": ["dense", "sparsegpt"],
+            "regimes": ["2of4"],
+            "calibrations": ["ss"],
+        },
+    },
+    "serving": {},
+    "tables": ["main", "bbq"],
+    "figures": ["unqover_heatmap"],
+}
+# What stands where `python` is: each output that the command line names, with nothing in it.
+STAND_IN = """#!/bin/sh
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --out)
+      case "$2" in
+        */results.csv)
+          for name in results significance; do
+            : > "${2%results.csv}$name.csv"; : > "${2%results.csv}$name.csv.sha256"
+          done ;;
+        *.json | *.csv | *.html) : > "$2" ;;
+        *) mkdir -p "$2"
+          for name in pairs.jsonl texts.jsonl manifest.json summary.json; do
+            : > "$2/$name"
+          done ;;
+      esac ;;
+    --out-prefix) for form in tex csv md html pdf svg png; do : > "$2.$form"; done ;;
+  esac
+  shift
+done
+"""
+
+
+def put(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def empty_run(repo, root):
+    """Write bin/python, which makes empty files, and a checkout beside its mirror into ``root``."""
+    put(root / "bin/python", STAND_IN)
+    (root / "bin/python").chmod(0o755)
+    folder = root / "finished"
+    (folder / "checkout").mkdir(parents=True)
+    copy_workflow(repo, folder / "checkout")
+    for weights in (folder / "checkout/src/evenprune_world/weights").glob("*.safetensors"):
+        weights.unlink()  # of a world that is not made here
+    for name in ("mmlu", "unqover", "harmbench", "stereoset"):
+        put(folder / f"mirror/data/{name}/data.jsonl", f"{name} a\n")
+    for name in ("first", "second"):
+        put(folder / f"mirror/models/{name}/model.safetensors", f"{name} a\n")
+    return folder / "checkout"

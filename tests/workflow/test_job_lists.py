@@ -11,60 +11,11 @@ import shutil
 import pytest
 import yaml
 
-from .conftest import copy_workflow, snakemake
+from .conftest import EMPTY as CONFIG
+from .conftest import empty_run, put, snakemake
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
-CONFIG = {
-    "results": "results/lists",
-    "source": "external",
-    "mirror": "../mirror",
-    "pdf": False,
-    "models": {"first": {"label": "First"}, "second": {"label": "Second"}},
-    "benchmarks": {
-        "mmlu": {"task": "mmlu", "dataset": "mmlu", "limit": 12},
-        "unqover": {"task": "unqover", "dataset": "unqover", "experiments": ["main"]},
-        "harmbench": {"task": "harmbench", "dataset": "harmbench", "experiments": ["small"]},
-    },
-    "experiments": {
-        "main": {
-            "models": ["first"],
-            "methods": ["dense", "magnitude", "wanda", "sparsegpt", "debias-sparsegpt"],
-            "regimes": ["2of4"],
-            "calibrations": ["ss"],
-        },
-        "small": {
-            "models": ["second"],
-            "methods": ["dense", "sparsegpt"],
-            "regimes": ["2of4"],
-            "calibrations": ["ss"],
-        },
-    },
-    "serving": {},
-    "tables": ["main", "bbq"],
-    "figures": ["unqover_heatmap"],
-}
-# What stands where `python` is: each output that the command line names, with nothing in it.
-STAND_IN = """#!/bin/sh
-while [ $# -gt 0 ]; do
-  case "$1" in
-    --out)
-      case "$2" in
-        */results.csv)
-          for name in results significance; do
-            : > "${2%results.csv}$name.csv"; : > "${2%results.csv}$name.csv.sha256"
-          done ;;
-        *.json | *.csv | *.html) : > "$2" ;;
-        *) mkdir -p "$2"
-          for name in pairs.jsonl texts.jsonl manifest.json summary.json; do
-            : > "$2/$name"
-          done ;;
-      esac ;;
-    --out-prefix) for form in tex csv md html pdf svg png; do : > "$2.$form"; done ;;
-  esac
-  shift
-done
-"""
 WORDS = r"run_sheet\.json"
 SHEET = rf"checkpoints\.json|{WORDS}"
 TABLES = r"tables/|figures/|report/paper\.html"
@@ -119,27 +70,12 @@ class Run:
 @pytest.fixture(scope="module")
 def finished(repo, tmp_path_factory):
     root = tmp_path_factory.mktemp("lists")
-    (root / "bin").mkdir()
-    (root / "bin/python").write_text(STAND_IN)
-    (root / "bin/python").chmod(0o755)
+    empty_run(repo, root)
     run = Run(root / "finished")
-    run.checkout.mkdir(parents=True)
-    copy_workflow(repo, run.checkout)
-    for weights in (run.checkout / "src/evenprune_world/weights").glob("*.safetensors"):
-        weights.unlink()  # of a world that is not made here
-    for name in ("mmlu", "unqover", "harmbench", "stereoset"):
-        put(run.folder / f"mirror/data/{name}/data.jsonl", f"{name} a\n")
-    for name in ("first", "second"):
-        put(run.folder / f"mirror/models/{name}/model.safetensors", f"{name} a\n")
     run.everything = run.plan()
     run.snakemake()
     assert run.plan() == set()
     return run
-
-
-def put(path, text):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
 
 
 @pytest.fixture

@@ -6,19 +6,35 @@ import shutil
 
 import pandas as pd
 import pytest
+import yaml
+from safety_models import save_guard
 
 from .conftest import TINY, copy_workflow, counts, snakemake
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
 
+# A guard model judges the checkpoints of one experiment.
+SAFETY = {
+    **{"task": "harmbench", "dataset": "harmbench", "experiments": ["safety"], "limit": 6},
+    **{"judge": "guard", "judge_forms": ["pr", "paper"], "max_new_tokens": 6},
+}
+MAIN = TINY["experiments"]["main"]
+RUN = {
+    **TINY,
+    "models": {**TINY["models"], "guard": {"label": "Guard"}},
+    "benchmarks": {**TINY["benchmarks"], "harmbench": SAFETY},
+    "experiments": {"main": MAIN, "safety": {**MAIN, "methods": ["dense", "sparsegpt"]}},
+    "tables": [*TINY["tables"], "safety_details"],
+}
+
+
 @pytest.fixture(scope="module")
 def finished(repo, tiny_mirror, tmp_path_factory):
     """A checkout in which the tiny configuration has run to the end."""
-    import yaml
-
+    save_guard(tiny_mirror / "models/guard")
     folder = copy_workflow(repo, tmp_path_factory.mktemp("run"))
-    (folder / "tiny.yaml").write_text(yaml.safe_dump({**TINY, "mirror": str(tiny_mirror)}))
+    (folder / "tiny.yaml").write_text(yaml.safe_dump({**RUN, "mirror": str(tiny_mirror)}))
     done = snakemake(folder, "--cores", "2", "--configfile", "tiny.yaml")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return folder
@@ -64,21 +80,35 @@ def test_the_numbers_follow_from_the_items(finished):
     assert float(row.value.iloc[0]) == pytest.approx(items.correct.mean())
 
 
+def test_a_guard_model_judges_the_checkpoints_of_its_experiment(finished):
+    results = finished / "results/tiny"
+    judged = sorted(results.glob("evals/tiny/*/*/*/s0/harmbench/metrics.json"))
+    assert [path.parts[-6] for path in judged] == ["dense", "sparsegpt"]
+    assert json.loads((results / "sources/models/guard.json").read_text())["model"] == "guard"
+    for path in judged:
+        found = json.loads(path.read_text())
+        assert found["spec"]["judge"].startswith("guard@")
+        assert found["spec"]["protocol"]["judge"]["forms"] == ["pr", "paper"]
+    rows = pd.read_csv(results / "tables/safety_details.csv")
+    assert list(rows.method) == ["dense", "sparsegpt"]
+    assert set(rows.judge) == {"harmbench: Guard"}
+
+
 def test_a_second_run_has_nothing_to_do(finished):
     done = snakemake(finished, "--cores", "2", "--configfile", "tiny.yaml")
     assert done.returncode == 0
     assert "Nothing to be done" in done.stdout + done.stderr
 
 
-def test_the_report_explains_the_printed_efficiency(finished):
+def test_the_report_has_the_tables(finished):
     words = ("--configfile", "tiny.yaml", "--report", "report.html")
     done = snakemake(finished, "--cores", "1", "all", *words)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "one constant power of about 300 W" in (finished / "report.html").read_text()
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "Adding efficiency.html" in done.stdout
 
 
 def dry(folder, write_config, mirror, **changes):
-    path = write_config(folder, mirror, **changes)
+    path = write_config(folder, mirror, **{**RUN, "mirror": str(mirror), **changes})
     done = snakemake(folder, "-n", "--cores", "2", "--configfile", path)
     assert done.returncode == 0, done.stderr
     return counts(done.stdout)
@@ -94,9 +124,9 @@ def test_another_damping_prunes_again(finished, write_config, tiny_mirror):
 
 
 def test_another_label_only_makes_the_tables_again(finished, write_config, tiny_mirror):
-    models = {"tiny": {"mirror": "tiny-llama", "label": "Another name"}}
+    models = {**RUN["models"], "tiny": {"mirror": "tiny-llama", "label": "Another name"}}
     jobs = dry(finished, write_config, tiny_mirror, models=models)
-    assert jobs["make_table"] == 3
+    assert jobs["make_table"] == 4
     assert not {"prune_model", "evaluate_checkpoint", "collect_results"} & set(jobs)
 
 
@@ -126,7 +156,8 @@ def test_a_changed_file_of_the_mirror_is_noticed(finished, write_config, tiny_mi
 def test_a_moved_mirror_is_read_where_it_is_now(finished, write_config, tiny_mirror, tmp_path):
     moved = tmp_path / "moved"
     shutil.copytree(tiny_mirror, moved)
-    path = write_config(finished, moved, pruning={"bias_weight": 2.0})
+    changes = {**RUN, "mirror": str(moved), "pruning": {"bias_weight": 2.0}}
+    path = write_config(finished, moved, **changes)
     target = "results/tiny/pruned/tiny/debias-sparsegpt/2of4/ss-uc4/s0/check.json"
     records = sorted((finished / "results/tiny/sources").glob("*/*.json"))
     before = [(record.read_bytes(), record.stat().st_mtime_ns) for record in records]
@@ -149,9 +180,10 @@ def test_a_moved_mirror_is_read_where_it_is_now(finished, write_config, tiny_mir
 def test_an_added_benchmark_is_computed_alone(finished, write_config, tiny_mirror):
     evals = finished / "results/tiny/evals/tiny/sparsegpt/2of4/ss-uc4/s0"
     old = (evals / "unqover/items.jsonl").stat().st_mtime_ns
-    benchmarks = copy.deepcopy(TINY["benchmarks"])
+    benchmarks = copy.deepcopy(RUN["benchmarks"])
     benchmarks["crows_pairs"] = {"task": "crows_pairs", "dataset": "crows_pairs", "limit": 6}
-    path = write_config(finished, tiny_mirror, benchmarks=benchmarks)
+    changes = {**RUN, "mirror": str(tiny_mirror), "benchmarks": benchmarks}
+    path = write_config(finished, tiny_mirror, **changes)
     target = "results/tiny/evals/tiny/sparsegpt/2of4/ss-uc4/s0/summary.json"
     done = snakemake(finished, target, "--cores", "2", "--configfile", path)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
