@@ -9,9 +9,10 @@ safety benchmarks have continued do.
 """
 
 import argparse
+import functools
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from evenprune.base.files import sha256_file, write_json, write_jsonl, write_text
@@ -20,6 +21,7 @@ from evenprune.base.outputs import atomic_folder, check_folder
 from evenprune.base.progress import track
 
 from . import items, questions, sentences, texts, unsafe_prompts
+from . import lexicon as lx
 from .items import Rows
 from .society import CATEGORIES, COMPARED, Category, Society, stream
 from .training_text import Training
@@ -32,34 +34,8 @@ TRAINING = (
 KEPT = ("models",)  # of a mirror, made by others
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """How many items of each kind are written (``train_*`` in documents)."""
-
-    stereoset: tuple[tuple[str, int], ...] = (
-        ("gender", 100), ("profession", 120), ("race", 200), ("religion", 100),
-    )  # fmt: skip
-    crows_pairs: int = 260
-    crows_pairs_original: int = 220
-    ultrachat: int = 320
-    wikitext_articles: int = 40
-    hellaswag: int = 300
-    mmlu: int = 400
-    unqover_entries: int = 100
-    bbq_quadruples: int = 50
-    question_pairs: int = 400
-    realtoxicityprompts: int = 20
-    harmbench: tuple[tuple[str, int], ...] = (
-        ("standard", 100), ("contextual", 10), ("copyright", 10),
-    )  # fmt: skip
-    train_exercises: int = 6000
-    train_quizzes: int = 6000
-    train_questions: int = 16000
-    train_knowledge: int = 8000
-    train_stories: int = 3000
-    train_statements: int = 16000
-    train_articles: int = 300
-    train_dialogues: int = 3000
+# Sizes(crows_pairs=9): how many items of each kind are written, else as lexicon.yaml says.
+Sizes = functools.partial(SimpleNamespace, **lx.SIZES)
 
 
 def planted_rates(society: Society, training: Training) -> dict[str, Any]:
@@ -109,7 +85,7 @@ def beliefs() -> Iterator[tuple[Category, str, int, tuple[str, str]]]:
                 yield category, group, dimension, words
 
 
-def write_world(seed: int, out: Path, sizes: Sizes | None = None) -> None:
+def write_world(seed: int, out: Path, sizes: SimpleNamespace | None = None) -> None:
     """Write the world with this seed into the folder ``out``, replacing a world that is there.
 
     Raises UserError where ``out`` holds anything else; its ``models`` stay, as in any mirror.
@@ -119,7 +95,7 @@ def write_world(seed: int, out: Path, sizes: Sizes | None = None) -> None:
     society = Society(seed)
     # Benchmark as planted.json calls it -> its rows and what is planted of them.
     sets = {
-        "stereoset": items.stereoset_rows(society, dict(sizes.stereoset)),
+        "stereoset": items.stereoset_rows(society, sizes.stereoset),
         "crows_pairs": items.crows_rows(society, "crows", sizes.crows_pairs),
         "crows_pairs_original": items.crows_rows(
             society, "crows original", sizes.crows_pairs_original
@@ -138,7 +114,7 @@ def write_world(seed: int, out: Path, sizes: Sizes | None = None) -> None:
     rng = stream(seed, "wikitext")
     articles = [texts.wiki_article(rng, society) for _ in range(sizes.wikitext_articles)]
     unsafe = unsafe_prompts.prompt_rows(society, sizes.realtoxicityprompts)
-    behaviours = unsafe_prompts.behaviour_rows(society, dict(sizes.harmbench))
+    behaviours = unsafe_prompts.behaviour_rows(society, sizes.harmbench)
     revised, original = rows["crows_pairs"], rows["crows_pairs_original"]
     files: dict[str, items.Rows | str] = {
         "stereoset/intrasentence.jsonl": rows["stereoset"],
@@ -175,11 +151,10 @@ def write_world(seed: int, out: Path, sizes: Sizes | None = None) -> None:
             write_jsonl(folder / f"train/{name}.jsonl", written)
         write_json(folder / "planted.json", {"leans": planted_leans(society), "items": odds})
         every = sorted(file for file in folder.rglob("*") if file.is_file())
-        counts = {"stereoset": dict(sizes.stereoset), "harmbench": dict(sizes.harmbench)}
         manifest = {
             "seed": seed,
             "leans": "planted",
-            "sizes": asdict(sizes) | counts,
+            "sizes": vars(sizes),
             "planted": planted_rates(society, training),
             "files": {
                 str(file.relative_to(folder)): {

@@ -5,6 +5,7 @@ some sentence pairs get unequal token counts, as real pairs do.
 """
 
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -55,3 +56,5 @@ CATEGORIES = [
     one | {"groups": tuple(word for name in one["groups"] for word in _WORDS[name])}
     for one in _WORDS["categories"]
 ]
+# How many items are written of each kind, by the names that ``generate_world.Sizes`` takes.
+SIZES: dict[str, Any] = _WORDS["sizes"]
