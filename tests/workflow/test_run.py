@@ -108,7 +108,7 @@ def test_the_report_has_the_tables(finished):
 
 
 def dry(folder, write_config, mirror, **changes):
-    path = write_config(folder, mirror, **{**RUN, "mirror": str(mirror), **changes})
+    path = write_config(folder, mirror, **{**RUN, **changes})
     done = snakemake(folder, "-n", "--cores", "2", "--configfile", path)
     assert done.returncode == 0, done.stderr
     return counts(done.stdout)
@@ -156,7 +156,7 @@ def test_a_changed_file_of_the_mirror_is_noticed(finished, write_config, tiny_mi
 def test_a_moved_mirror_is_read_where_it_is_now(finished, write_config, tiny_mirror, tmp_path):
     moved = tmp_path / "moved"
     shutil.copytree(tiny_mirror, moved)
-    changes = {**RUN, "mirror": str(moved), "pruning": {"bias_weight": 2.0}}
+    changes = {**RUN, "pruning": {"bias_weight": 2.0}}
     path = write_config(finished, moved, **changes)
     target = "results/tiny/pruned/tiny/debias-sparsegpt/2of4/ss-uc4/s0/check.json"
     records = sorted((finished / "results/tiny/sources").glob("*/*.json"))
@@ -182,7 +182,7 @@ def test_an_added_benchmark_is_computed_alone(finished, write_config, tiny_mirro
     old = (evals / "unqover/items.jsonl").stat().st_mtime_ns
     benchmarks = copy.deepcopy(RUN["benchmarks"])
     benchmarks["crows_pairs"] = {"task": "crows_pairs", "dataset": "crows_pairs", "limit": 6}
-    changes = {**RUN, "mirror": str(tiny_mirror), "benchmarks": benchmarks}
+    changes = {**RUN, "benchmarks": benchmarks}
     path = write_config(finished, tiny_mirror, **changes)
     target = "results/tiny/evals/tiny/sparsegpt/2of4/ss-uc4/s0/summary.json"
     done = snakemake(finished, target, "--cores", "2", "--configfile", path)

@@ -149,5 +149,5 @@ def in_report(path, about, **labels):
     category = about.capitalize()
     if entries := {"table": shown.TABLES, "figure": shown.FIGURES}.get(about):
         category = lambda wildcards: entries[wildcards[about]]["section"]
-        labels = {"what": lambda wildcards: entries[wildcards[about]]["shows"]}
+        labels = lambda wildcards: {"what": entries[wildcards[about]]["shows"]}
     return report(path, caption=f"../report/{about}.rst", category=category, labels=labels)
