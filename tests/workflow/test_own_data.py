@@ -125,8 +125,8 @@ def test_by_configuration(own):
     assert not {"prune_model", "build_calibration", "fetch_model"} & planned.keys()
     skip_without_browser()
     with opened(results / "report/paper.html") as page:
-        page.run("document.getElementById('items').scrollIntoView()")
-        page.until("document.querySelectorAll('#items-list li').length")
-        shown = page.run("document.getElementById('items-list').innerText")
-        assert "Who has" in shown
+        seen = "document.getElementById('%s').innerText"
+        assert "Option" in page.run(seen % "item")
+        page.run("location.hash = 'set=quiz&kind=all'")
+        page.until(f"{seen % 'items-table'}.includes('Who has')")
         assert page.errors == []
