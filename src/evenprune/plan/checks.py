@@ -148,7 +148,9 @@ def benchmark_errors(raw: Mapping[str, Any]) -> list[str]:
         lines += reference_error(
             f"{where}.dataset", entry.get("dataset"), section(raw, "datasets"), "data set"
         )
-        if entry.get("task") in FACTS and entry["task"] != LM_EVAL and entry.get("dataset") is None:
+        task = entry.get("task")
+        known = isinstance(task, str) and task in FACTS and task != LM_EVAL
+        if known and entry.get("dataset") is None:
             lines.append(f"{where}.dataset: is missing; name a data set, or a file of your own")
         for index, value in enumerate(names(entry.get("experiments"))):
             lines += reference_error(
