@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from test_reporting import make_table, prepare
+from reporting_run import make_table, prepare
 
 from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.reporting.bottom_line import bottom_line

@@ -11,8 +11,9 @@ from html import unescape
 
 import pdf_pages
 import pytest
-from reporting_run import small_config, write_run
-from test_reporting import collect, document_options, make_figure, make_table
+from reporting_run import (
+    document_options,
+)
 
 from evenprune.base.errors import UserError
 from evenprune.base.pdf_programs import latex_available
@@ -42,14 +43,9 @@ CELL = re.compile(r'<tr[^>]*data-point="([^"]*)"|data-cell="([^"]*)" title="([^"
 
 
 @pytest.fixture(scope="module")
-def root(repo, tmp_path_factory):
-    """A collected run of the invented world's configuration, with all tables and figures."""
-    folder = tmp_path_factory.mktemp("document")
-    config = small_config(repo, folder)
-    write_run(config)
-    assert collect(folder) == 0
-    assert all(make_table(folder, table) == 0 for table in config.tables)
-    assert all(make_figure(folder, figure) == 0 for figure in config.figures)
+def root(world):
+    """The run of the invented world, with its page."""
+    folder, _ = world
     assert make_page(folder) == 0
     return folder
 

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 import pytest
 from browser import chromium_path, opened
 from item_run import HOSTILE, ITEMS, TASKS, write_item_run
-from test_reporting import collect, document_options, make_figure, make_table
+from reporting_run import collect, document_options, make_figure, make_table
 
 from evenprune.cli import main
 from evenprune.reporting.html_table import figures_of, full_labels, to_html, to_page

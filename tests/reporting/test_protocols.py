@@ -3,9 +3,8 @@
 import csv
 
 import pytest
-from reporting_run import small_config, write_run
+from reporting_run import collect, make_table, read_csv, small_config, write_run
 
-from evenprune.cli import main
 from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.reporting.printed import printed_values
 
@@ -14,22 +13,14 @@ from evenprune.reporting.printed import printed_values
 OFF = {"ppl.paper": 1.002, "unqover.helm": 0.004, "bbq.groups8864": -0.003, "mmlu.template": 0.001}
 
 
-def rows_of(path):
-    with open(path, encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
-
-
 @pytest.fixture(scope="module")
 def table(repo, tmp_path_factory):
     root = tmp_path_factory.mktemp("protocols")
     config = small_config(repo, root, "protocols.yaml")
     write_run(config, 60)
-    sheet = root / "run_sheet.json"
-    files = ["--results", str(root / "results.csv"), "--significance", str(root / "tests.csv")]
-    collect = ["collect-results", "--run-sheet", str(sheet), "--out", files[1]]
-    assert main([*collect, *files[2:]]) == 0
-    found = rows_of(files[1])
-    run = read_run_sheet(sheet)
+    assert collect(root) == 0
+    found = read_csv(root / "results.csv")
+    run = read_run_sheet(root / "run_sheet.json")
     for row in found:
         slug = row["benchmark"]
         entry = config.benchmarks.get(slug)
@@ -40,14 +31,14 @@ def table(repo, tmp_path_factory):
             row["value"] = value * OFF.get(slug, 1.3)
         else:
             row["value"] = value + OFF.get(slug, 0.05)
-    with open(files[1], "w", encoding="utf-8", newline="") as out:
+    with open(root / "results.csv", "w", encoding="utf-8", newline="") as out:
         writer = csv.DictWriter(out, found[0].keys(), lineterminator="\n")
         writer.writeheader()
         writer.writerows(found)
     (root / "results.csv.sha256").unlink()  # of the numbers before
-    made = ["make-table", "--table", "protocols", "--run-sheet", str(sheet), *files]
-    assert main([*made, "--out-prefix", str(root / "protocols")]) == 0
-    return rows_of(root / "protocols.csv"), (root / "protocols.md").read_text(), config
+    assert make_table(root, "protocols") == 0
+    folder = root / "tables"
+    return read_csv(folder / "protocols.csv"), (folder / "protocols.md").read_text(), config
 
 
 def test_the_nearest_protocol_comes_first(table):

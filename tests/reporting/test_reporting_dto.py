@@ -1,14 +1,12 @@
 """Distances to the optimum with their intervals."""
 
-import csv
 import math
 
 import closed_forms
 import numpy as np
 import pytest
-from reporting_run import small_config, write_run
+from reporting_run import read_csv
 
-from evenprune.cli import main
 from evenprune.reporting import dto
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import jackknife, sums_of
@@ -91,24 +89,11 @@ def test_the_interval_covers_the_true_distance():
     assert 180 <= hits <= 199
 
 
-@pytest.fixture(scope="module")
-def world(repo, tmp_path_factory):
-    root = tmp_path_factory.mktemp("dto")
-    run_sheet = write_run(small_config(repo, root))
-    files = ["--out", str(root / "results.csv"), "--significance", str(root / "significance.csv")]
-    assert main(["collect-results", "--run-sheet", str(run_sheet), *files]) == 0
-    return root
-
-
-def read_csv(path):
-    with open(path, encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
-
-
 def test_every_distance_has_its_interval(world):
+    root, _ = world
     rows = {
         (row["method"], row["regime"], row["calibration"], row["metric"]): row
-        for row in read_csv(world / "results.csv")
+        for row in read_csv(root / "results.csv")
         if row["benchmark"] == "dto"
     }
     # main has one grid point a method; 50 % and 2:4; UltraChat, of the frontier too; CrowS-Pairs.
@@ -124,16 +109,17 @@ def test_every_distance_has_its_interval(world):
 
 
 def test_paired_differences_of_distances(world):
+    root, _ = world
     tests = {
         (row["regime"], row["calibration"], row["metric"]): row
-        for row in read_csv(world / "significance.csv")
+        for row in read_csv(root / "significance.csv")
         if (row["benchmark"], row["model"]) == ("dto", "world")
         and row["method"] == "debias-sparsegpt"
     }
     assert len(tests) == 5 * 3
     values = {
         (row["method"], row["metric"]): float(row["value"])
-        for row in read_csv(world / "results.csv")
+        for row in read_csv(root / "results.csv")
         if (row["benchmark"], row["regime"], row["calibration"]) == ("dto", "2of4", "ss")
     }
     for name in ("dto", "dto_chance", "dto_bbq"):

@@ -1,6 +1,5 @@
 """Fidelity to the dense model: by hand, against other libraries, and through the commands."""
 
-import csv
 import json
 import math
 
@@ -8,13 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reporting_run import small_config, write_jsonl, write_run
+from reporting_run import collect, read_csv, small_config, write_jsonl, write_run
 from scipy.spatial.distance import jensenshannon
 from sklearn.metrics import cohen_kappa_score
 
 from evenprune.base.errors import UserError
 from evenprune.base.files import read_jsonl
-from evenprune.cli import main
 from evenprune.reporting import fidelity
 
 ANSWERS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=40)
@@ -139,14 +137,9 @@ def test_other_items_than_the_dense_models_are_refused(tmp_path):
         fidelity.fidelity(answers(tmp_path, "a", [0, 1]), answers(tmp_path, "b", [0]))
 
 
-def test_results_and_table(repo, tmp_path):
-    config = small_config(repo, tmp_path)
-    run_sheet = write_run(config)
-    results, tests = tmp_path / "results.csv", tmp_path / "significance.csv"
-    command = ["collect-results", "--run-sheet", str(run_sheet), "--out", str(results)]
-    assert main([*command, "--significance", str(tests)]) == 0
-    with open(results, newline="") as lines:
-        rows = [row for row in csv.DictReader(lines) if row["metric"] in fidelity.METRICS]
+def test_results_and_table(world):
+    root, _ = world
+    rows = [row for row in read_csv(root / "results.csv") if row["metric"] in fidelity.METRICS]
     # 18 pruned checkpoints, five benchmarks with answers, six metrics.
     assert len(rows) == 18 * 5 * 6
     assert all(row["n"] == "120" and row["stderr"] for row in rows)
@@ -159,24 +152,12 @@ def test_results_and_table(repo, tmp_path):
     }
     folders = ("dense/dense/none", "wanda/1of4/ss")
     dense, wanda = (
-        [row["pred"] for row in read_jsonl(tmp_path / f"evals/world/{f}/s0/unqover/items.jsonl")]
+        [row["pred"] for row in read_jsonl(root / f"evals/world/{f}/s0/unqover/items.jsonl")]
         for f in folders
     )
     assert one["flips"] == pytest.approx(np.mean(np.array(dense) != np.array(wanda)))
     assert one["kappa"] == pytest.approx(cohen_kappa_score(dense, wanda))
-    make = [
-        "make-table",
-        "--table",
-        "fidelity",
-        "--run-sheet",
-        str(run_sheet),
-        "--results",
-        str(results),
-    ]
-    prefix = str(tmp_path / "tables/fidelity")
-    assert main([*make, "--significance", str(tests), "--out-prefix", prefix]) == 0
-    with open(f"{prefix}.csv", newline="") as lines:
-        shown = {(row["method"], row["regime"]): row for row in csv.DictReader(lines)}
+    shown = {(row["method"], row["regime"]): row for row in read_csv(root / "tables/fidelity.csv")}
     # The table's experiment is regimes, which has no wanda.
     sparse = next(
         row for row in rows
@@ -185,23 +166,14 @@ def test_results_and_table(repo, tmp_path):
     )  # fmt: skip
     cell = float(shown["sparsegpt", "u50"]["bbq_flips"])
     assert cell == pytest.approx(100 * float(sparse["value"]), abs=0.006)
-    assert "Cohen" in (tmp_path / "tables/fidelity.md").read_text()
+    assert "Cohen" in (root / "tables/fidelity.md").read_text()
 
 
 def test_without_a_dense_model_there_is_no_fidelity(repo, tmp_path):
-    config = small_config(repo, tmp_path)
-    run_sheet = json.loads(write_run(config).read_text())
+    run_sheet = json.loads(write_run(small_config(repo, tmp_path), 8).read_text())
     run_sheet["checkpoints"] = [
         point for point in run_sheet["checkpoints"] if point["method"] != "dense"
     ]
     (tmp_path / "run_sheet.json").write_text(json.dumps(run_sheet))
-    out = tmp_path / "results.csv"
-    command = [
-        "collect-results",
-        "--run-sheet",
-        str(tmp_path / "run_sheet.json"),
-        "--out",
-        str(out),
-    ]
-    assert main(command) == 0
-    assert ",flips," not in out.read_text()
+    assert collect(tmp_path) == 0
+    assert ",flips," not in (tmp_path / "results.csv").read_text()

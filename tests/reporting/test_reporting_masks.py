@@ -1,15 +1,21 @@
 """The masks of a run: results.csv, the table, the figure, the claim, and the paper's own rows."""
 
-import csv
-
 import numpy as np
 import pytest
-from reporting_run import LAYERS, MODULES, small_config, write_run
+from reporting_run import (
+    LAYERS,
+    MODULES,
+    collect,
+    make_figure,
+    make_table,
+    read_csv,
+    small_config,
+    write_run,
+)
 from scipy import stats as scipy_stats
 
 from evenprune.base import files
 from evenprune.base.errors import UserError
-from evenprune.cli import main
 from evenprune.plan import grids
 from evenprune.plan.config import Experiment
 from evenprune.plan.facts import REGIMES, RegimeFacts
@@ -32,30 +38,6 @@ NAMES = ("disagreement", "pattern_disagreement", "jaccard", "relative_frobenius"
 HALF = 5e-5  # of the last printed digit
 
 
-def read_csv(path):
-    with open(path, encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
-
-
-def command(root, *words):
-    files = {"--run-sheet": "run_sheet.json", "--results": "results.csv"}
-    arguments = [text for name, file in files.items() for text in (name, str(root / file))]
-    return main([*words, *arguments])
-
-
-def collect(root):
-    return main(
-        ["collect-results", "--run-sheet", str(root / "run_sheet.json"),
-         "--out", str(root / "results.csv"), "--significance", str(root / "significance.csv")]
-    )  # fmt: skip
-
-
-def make(root, kind, out, name="masks"):
-    significance = ["--significance", str(root / "significance.csv")] if kind == "table" else []
-    prefix = str(root / out / name)
-    return command(root, f"make-{kind}", f"--{kind}", name, "--out-prefix", prefix, *significance)
-
-
 def prepare(repo, root, name="world.yaml", **experiments):
     config = small_config(repo, root, name)
     if experiments:
@@ -67,15 +49,6 @@ def prepare(repo, root, name="world.yaml", **experiments):
         config = config.model_copy(update={"experiments": grids, "serving": serving})
     write_run(config, 40)
     assert collect(root) == 0
-    return root
-
-
-@pytest.fixture(scope="module")
-def world(repo, tmp_path_factory):
-    """The invented world's run with table and figure."""
-    root = prepare(repo, tmp_path_factory.mktemp("world"))
-    assert make(root, "table", "tables") == 0
-    assert make(root, "figure", "figures") == 0
     return root
 
 
@@ -148,10 +121,6 @@ def test_random_masks_by_drawing_them(facts, monkeypatch):
     assert drawn == pytest.approx(mask_diffs.random_masks(facts.slug), abs=0.01)
 
 
-def test_random_2_of_4_masks():
-    assert mask_diffs.random_masks("2of4") == pytest.approx((1 / 2, 5 / 6, 1 / 3))
-
-
 def test_concentration_is_the_hypergeometric_test():
     values = {
         f"{layer}.self_attn.{kind}": 0.1 for layer in range(20) for kind in ("q_proj", "k_proj")
@@ -209,12 +178,13 @@ def test_which_checkpoints_are_compared(repo, tmp_path):
 
 
 def test_results_hold_every_matrix_and_the_whole(world):
-    rows = [row for row in read_csv(world / "results.csv") if row["benchmark"] == "masks"]
+    root, _ = world
+    rows = [row for row in read_csv(root / "results.csv") if row["benchmark"] == "masks"]
     point = [row for row in rows if (row["regime"], row["calibration"]) == ("2of4", "ss-uc256")]
     matrices = [row for row in point if row["category"]]
     assert len(matrices) == 4 * LAYERS * len(MODULES)
     assert {row["method"] for row in rows} == {"debias-sparsegpt"}
-    source = read_csv(world / "pruned/world/debias-sparsegpt/2of4/ss-uc256/s0/masks.csv")
+    source = read_csv(root / "pruned/world/debias-sparsegpt/2of4/ss-uc256/s0/masks.csv")
     by_name = {(row["category"], row["metric"]): row for row in point}
     for row in source:
         for name in NAMES:
@@ -228,8 +198,9 @@ def test_results_hold_every_matrix_and_the_whole(world):
 
 
 def test_the_table_lists_the_largest(world):
-    rows = read_csv(world / "tables/masks.csv")
-    source = read_csv(world / "pruned/world/debias-sparsegpt/2of4/ss-uc256/s0/masks.csv")
+    root, _ = world
+    rows = read_csv(root / "tables/masks.csv")
+    source = read_csv(root / "pruned/world/debias-sparsegpt/2of4/ss-uc256/s0/masks.csv")
     source.sort(key=lambda row: -float(row["pattern_disagreement"]))
     assert len(rows) == 20
     for row, origin in zip(rows, source, strict=False):
@@ -237,7 +208,7 @@ def test_the_table_lists_the_largest(world):
         for name in NAMES:
             assert row[name] == f"{float(origin[name]):.4f}"
             assert row[f"{name}_printed"] == ""
-    text = (world / "tables/masks.md").read_text()
+    text = (root / "tables/masks.md").read_text()
     lines = [line.split("|")[3:-1] for line in text.splitlines() if line.startswith("| ")][1:]
     for column, name in enumerate(NAMES):
         shown = [float(row[name]) for row in rows]
@@ -248,31 +219,16 @@ def test_the_table_lists_the_largest(world):
     assert "20 of 28 matrices are listed: " in plain
     assert "0.5000, 0.8333 and 0.3333 at 2:4" in plain
     assert "In the paper's list (Qwen-2.5-7B-IT, 2:4) 16 of 20 are self_attn.o_proj." in plain
+    assert all(f"{[one['module'] for one in rows].count(row['module'])} {row['module']}" in plain
+               for row in rows)  # fmt: skip
     assert "↑" not in plain
     assert "invented world" in plain
 
 
-def test_kinds_are_counted_beneath_the_table(world):
-    rows = read_csv(world / "tables/masks.csv")
-    text = (world / "tables/masks.md").read_text().replace("\\", "")
-    for kind in {row["module"] for row in rows}:
-        assert f"{sum(row['module'] == kind for row in rows)} {kind}" in text
-
-
-def test_table_and_figure_are_the_same_again(world):
-    assert make(world, "table", "again") == 0
-    assert make(world, "figure", "again") == 0
-    for folder, suffixes in (("tables", ("tex", "csv", "md")), ("figures", ("pdf", "svg", "png"))):
-        for suffix in suffixes:
-            name = f"masks.{suffix}"
-            if suffix == "csv":
-                continue
-            assert (world / folder / name).read_bytes() == (world / "again" / name).read_bytes()
-
-
 def test_the_figure_shows_every_matrix(world):
-    rows = read_csv(world / "figures/masks.csv")
-    source = read_csv(world / "pruned/world/debias-sparsegpt/2of4/ss-uc256/s0/masks.csv")
+    root, _ = world
+    rows = read_csv(root / "figures/masks.csv")
+    source = read_csv(root / "pruned/world/debias-sparsegpt/2of4/ss-uc256/s0/masks.csv")
     expected = {
         (row["layer"], row["kind"]): f"{float(row['pattern_disagreement']):.6f}" for row in source
     }
@@ -284,7 +240,7 @@ def test_the_figure_shows_every_matrix(world):
 
 def test_printed_values_stand_beside_ours(repo, tmp_path, printed):
     root = prepare(repo, tmp_path, "paper.yaml")
-    assert make(root, "table", "tables") == 0
+    assert make_table(root, "masks") == 0
     rows = read_csv(root / "tables/masks.csv")
     assert len(rows) == 20
     beside = 0
@@ -302,8 +258,8 @@ def test_printed_values_stand_beside_ours(repo, tmp_path, printed):
 def test_several_grid_points_and_means_of_two_seeds(repo, tmp_path):
     grid = {"methods": ["sparsegpt", "debias-sparsegpt"], "regimes": ["u50", "2of4"]}
     root = prepare(repo, tmp_path, masks={**grid, "seeds": [0, 1]})
-    assert make(root, "table", "tables") == 0
-    assert make(root, "figure", "figures") == 0
+    assert make_table(root, "masks") == 0
+    assert make_figure(root, "masks") == 0
     rows = read_csv(root / "tables/masks.csv")
     assert [row["regime"] for row in rows] == ["u50"] * 20 + ["2of4"] * 20
     assert {row["seeds"] for row in rows} == {"0 1"}
@@ -325,8 +281,8 @@ def test_several_grid_points_and_means_of_two_seeds(repo, tmp_path):
 
 def test_nothing_to_compare_is_one_sentence(repo, tmp_path, capsys):
     root = prepare(repo, tmp_path, main={"methods": ["debias-sparsegpt"], "regimes": ["2of4"]})
-    for kind in ("table", "figure"):
-        assert make(root, kind, "out") == 2
+    for kind, make in (("table", make_table), ("figure", make_figure)):
+        assert make(root, "masks", "out") == 2
         message = capsys.readouterr().err
         assert f"the {kind} masks compares masks" in message
         assert "'main'" in message
@@ -357,7 +313,7 @@ def test_counts_beyond_the_weights_are_one_sentence(tmp_path, bad):
 
 
 def claim_of(root):
-    assert make(root, "table", "tables", "claims") == 0
+    assert make_table(root, "claims") == 0
     rows = {row["claim"]: row for row in read_csv(root / "tables/claims.csv")}
     return rows["output_masks"]
 
@@ -371,12 +327,13 @@ def test_the_claim_as_printed():
 
 
 def test_the_claim_is_tested_on_the_run(world):
-    row = claim_of(world)
+    root, _ = world
+    row = claim_of(root)
     assert "4 of 20 are o_proj, of all 4 of 28 +5.71, p = " in row["evidence"]
     assert row["comparisons"] == "1"
     # All four are among the first 20 of 28, which chance alone often does.
     assert row["verdict"] == NOT_SUPPORTED
-    assert "Fisher" in (world / "tables/claims.md").read_text()
+    assert "Fisher" in (root / "tables/claims.md").read_text()
 
 
 def test_a_run_without_those_masks_does_not_test_the_claim(repo, tmp_path):

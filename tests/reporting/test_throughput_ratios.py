@@ -1,6 +1,5 @@
 """Ratios of throughput to the dense model: their statistics, verdicts, tables and the figure."""
 
-import csv
 import json
 import math
 import re
@@ -9,7 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from reporting_run import small_config, write_run, write_sealed
+from reporting_run import (
+    collect,
+    make_table,
+    read_csv,
+    small_config,
+    write_run,
+    write_sealed,
+)
 from scipy import stats as scipy_stats
 
 from evenprune.cli import main
@@ -103,23 +109,9 @@ def run(repo, tmp_path_factory):
     return root
 
 
-def collect(root):
-    words = ["--run-sheet", str(root / "run_sheet.json"), "--out", str(root / "results.csv")]
-    words += ["--significance", str(root / "significance.csv")]
-    assert main(["collect-results", *words]) == 0
-
-
 def table(root, name):
-    words = ["--run-sheet", str(root / "run_sheet.json"), "--out-prefix", str(root / name)]
-    words += ["--results", str(root / "results.csv")]
-    words += ["--significance", str(root / "significance.csv")]
-    assert main(["make-table", "--table", name, *words]) == 0
-    return read(root / f"{name}.csv"), (root / f"{name}.md").read_text()
-
-
-def read(path):
-    with open(path, encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
+    assert make_table(root, name) == 0
+    return read_csv(root / f"tables/{name}.csv"), (root / f"tables/{name}.md").read_text()
 
 
 def test_a_machine_that_slows_down_leaves_the_ratios(run):
@@ -142,7 +134,7 @@ def test_a_machine_that_slows_down_leaves_the_ratios(run):
 def test_results_have_the_ratio_its_interval_and_its_test(run):
     rows = {
         (row["method"], row["metric"], row["category"]): row
-        for row in read(run / "results.csv")
+        for row in read_csv(run / "results.csv")
         if row["benchmark"] == "serving" and row["method"] != "dense"
     }
     (method,) = {key[0] for key in rows if key[0] == "sparsegpt"}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from evenprune.base.checksums import sealed
 from evenprune.base.files import sha256_file
+from evenprune.cli import main
 from evenprune.plan import grids
 from evenprune.plan.config import JUDGED, Config, load_config
 from evenprune.pruning import compare_masks
@@ -315,3 +316,58 @@ def write_run(config: Config, items: int = ITEMS) -> Path:
     }
     write_json(root / "run_sheet.json", run_sheet)
     return root / "run_sheet.json"
+
+
+# Steps of a run, by their commands
+
+
+def read_csv(path):
+    """Return the rows of a CSV file."""
+    with open(path, encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def collect(root):
+    """Run collect-results; return its exit status."""
+    return main(
+        ["collect-results", "--run-sheet", str(root / "run_sheet.json"),
+         "--out", str(root / "results.csv"), "--significance", str(root / "significance.csv")]
+    )  # fmt: skip
+
+
+def make_table(root, table, out="tables"):
+    """Run make-table; return its exit status."""
+    return main(
+        ["make-table", "--table", table, "--run-sheet", str(root / "run_sheet.json"),
+         "--results", str(root / "results.csv"), "--significance", str(root / "significance.csv"),
+         "--out-prefix", str(root / out / table)]
+    )  # fmt: skip
+
+
+def make_figure(root, figure, out="figures"):
+    """Run make-figure; return its exit status."""
+    return main(
+        ["make-figure", "--figure", figure, "--run-sheet", str(root / "run_sheet.json"),
+         "--results", str(root / "results.csv"), "--out-prefix", str(root / out / figure)]
+    )  # fmt: skip
+
+
+def document_options(root):
+    """Return the options that make-page and make-paper share."""
+    files = {"run-sheet": "run_sheet.json", "results": "results.csv", "figures": "figures"}
+    files["significance"] = "significance.csv"
+    return [word for name, file in files.items() for word in (f"--{name}", str(root / file))]
+
+
+def prepare(repo, root, name="world.yaml", items=ITEMS, **changes):
+    """Write and collect a run; return its folder and configuration."""
+    config = small_config(repo, root, name, **changes)
+    write_run(config, items)
+    assert collect(root) == 0
+    return root, config
+
+
+def cells_of(path):
+    """Return the rows of a table's CSV by what names them."""
+    names = ("model", "method", "regime", "calibration")
+    return {tuple(row[name] for name in names): row for row in read_csv(path)}

@@ -44,7 +44,8 @@ def notes(
         sentences.append("DTO: distance to optimum, from MMLU and UnQover.")
     cells = [cell for row in rows for cell in row.cells.values()]
     if any(cell.bold for cell in cells):
-        sentences.append(BOLD[bold])
+        has_dto = any(field.quantity == DTO for field in fields)
+        sentences.append(BOLD["tested" if bold == "significant" and not has_dto else bold])
     tested = [
         field for field in fields for group in shown if run.dagger_test(group, field.quantity)
     ]

@@ -1,0 +1,18 @@
+"""A run that several files of tests look at."""
+
+import pytest
+from reporting_run import make_figure, make_table, prepare
+
+
+@pytest.fixture(scope="session")
+def world(repo, tmp_path_factory):
+    """A collected run of the invented world's configuration, with tables and figures.
+
+    Returns its folder and configuration. Tests add files of their own and change none.
+    """
+    root, config = prepare(repo, tmp_path_factory.mktemp("world"))
+    for table in config.tables:
+        assert make_table(root, table) == 0
+    for figure in config.figures:
+        assert make_figure(root, figure) == 0
+    return root, config
