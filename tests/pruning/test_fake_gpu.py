@@ -1,15 +1,14 @@
-"""What the GPU that is not there (tests/support/fake_gpu.py) sees, and launches of the column loop.
+"""What the GPU that is not there (tests/support/fake_gpu.py) sees.
 
 The whole prune step on it: test_fake_gpu_methods.py.
 """
 
-import fake_triton
 import pytest
 import torch
 from fake_gpu import DEVICE, READ, UPLOAD, fake_gpu
 
-from evenprune.pruning import factor, solver
-from evenprune.pruning.masks import REGIMES, smallest, smallest_of_group
+from evenprune.pruning import factor
+from evenprune.pruning.masks import smallest, smallest_of_group
 
 pytestmark = pytest.mark.usefixtures("torch_products")
 
@@ -110,56 +109,3 @@ def test_masks_are_the_same_and_wait_for_nothing(transposed):
             found = smallest_of_group(groups.to(DEVICE), zeros)
             assert record.reads() == {}
             assert torch.equal(found.cpu(), smallest_of_group(groups, zeros))
-
-
-# Launches of the column loop.
-
-FORMS = ("plain", "triton")
-
-
-def launches(form, regime, heights, width, monkeypatch, block=32):
-    monkeypatch.setenv(solver.COLUMN_LOOP, form)
-    generator = torch.Generator().manual_seed(1)
-    weight = torch.randn(width, sum(heights), generator=generator)
-    upper = torch.eye(width) + 0.1 * torch.randn(width, width, generator=generator).triu()
-    expected = weight.clone()
-    with monkeypatch.context() as patch:
-        patch.setenv(solver.COLUMN_LOOP, "plain")
-        solver.prune_columns(expected, upper, regime, block, heights)
-    with fake_gpu() as record:
-        fake_triton.install(monkeypatch, record)
-        found, factors = weight.to(DEVICE), upper.to(DEVICE)
-        record.clear()
-        solver.prune_columns(found, factors, regime, block, heights)
-        assert record.waits == []
-        count = sum(record.operators().values())
-        assert torch.equal(found.cpu(), expected)
-    return count
-
-
-# (form, N:M) -> launches of a further block of 32 columns, of a further matrix in the stack.
-EXPECTED = {
-    ("plain", False): (84, 12),
-    ("plain", True): (255, 0),
-    ("triton", False): (18, 12),
-    ("triton", True): (5, 0),
-}
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("slug", ["u50", "2of4"])
-def test_launches_of_the_column_loop(form, slug, monkeypatch):
-    """Exact, and the same for each further block."""
-    regime = REGIMES[slug]
-    one, two, three = (launches(form, regime, [6], width, monkeypatch) for width in (32, 64, 96))
-    assert three - two == two - one
-    stacked = launches(form, regime, [6, 5], 32, monkeypatch)
-    assert (two - one, stacked - one) == EXPECTED[form, regime.structured]
-
-
-def test_a_block_of_128_columns_is_one_launch_of_the_kernel(monkeypatch):
-    for slug, structured in (("u50", False), ("2of4", True)):
-        one, two = (
-            launches("triton", REGIMES[slug], [3], width, monkeypatch, 128) for width in (128, 256)
-        )
-        assert two - one == EXPECTED["triton", structured][0]

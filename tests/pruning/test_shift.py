@@ -111,29 +111,6 @@ def test_a_head_of_its_own_under_a_config_that_ties_is_the_one_that_counts(tmp_p
     assert value == pytest.approx(naive_loss(naive_model(folder), pairs).item(), rel=1e-4)
 
 
-def test_gradient_by_finite_differences(tmp_path):
-    folder = save_model(tmp_path / "model")
-    pairs = text_of(folder, 6)
-    (tmp_path / "kept").mkdir()
-    _, found = streamed(BaseModel(folder, REGIMES["2of4"], "cpu"), pairs, tmp_path / "kept")
-    model = naive_model(folder)
-    full = next(iter(found))
-    weight = model.get_submodule(full).weight
-    generator = torch.Generator().manual_seed(0)
-    towards = torch.randn(weight.shape, generator=generator, dtype=torch.float64)
-    values = []
-    with torch.no_grad():
-        for sign in (1, -1):
-            weight.add_(sign * 1e-5 * towards)
-            values.append(naive_loss(model, pairs).item())
-            weight.sub_(sign * 1e-5 * towards)
-    slope = (values[0] - values[1]) / 2e-5
-    gradient = found[full].double()
-    # transformers takes the norms in float32, whatever the model's dtype.
-    tolerance = 1e-3 * float(gradient.norm() * towards.norm())
-    assert (gradient * towards).sum().item() == pytest.approx(slope, abs=tolerance)
-
-
 @pytest.mark.parametrize("loss", ["sentence", "token", "augmentation"])
 def test_derivative_of_each_loss(loss):
     generator = torch.Generator().manual_seed(1)
@@ -208,17 +185,6 @@ def test_a_step_goes_along_the_gradient_and_changes_outputs_by_its_size(tmp_path
         assert cosine > 0.9999
     assert sum(changes) / len(changes) == pytest.approx(0.003**2, rel=1e-3)
     assert max(rates) == pytest.approx(min(rates), rel=1e-3)  # one rate for all
-
-
-def test_a_small_step_lowers_the_loss_and_a_negative_one_raises_it(tmp_path):
-    folder = save_model(tmp_path / "model")
-    pairs = text_of(folder)
-    for step, sign in ((1e-4, 1), (-1e-4, -1)):
-        base = BaseModel(folder, REGIMES["2of4"], "cpu")
-        given = {"steps": 1, "step": step, "holdout": 0.0}
-        record = shift(base, pairs, TEXTS, tmp_path / str(step), **given).run()
-        losses = record["steps"][0]
-        assert sign * (losses["before"]["used"] - losses["after"]["used"]) > 0
 
 
 def test_where_the_first_step_does_not_help_nothing_changes(tmp_path, capsys):
@@ -335,7 +301,7 @@ def test_a_share_without_pairs_is_refused(tmp_path, count, share):
 
 def perplexity(model, texts):
     """Return the perplexity of texts, one after the other, written down as it is."""
-    total = sum(float(log_p(model, ids)) for ids in texts)
+    total = sum(float(log_p(model, ids).detach()) for ids in texts)
     return math.exp(-total / sum(len(ids) - 1 for ids in texts))
 
 
