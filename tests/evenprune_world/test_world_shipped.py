@@ -4,14 +4,15 @@ import json
 import os
 import re
 
-import numpy as np
 import pytest
 
 from evenprune import cli
 from evenprune.base.errors import UserError
-from evenprune.base.files import read_json, read_jsonl, write_json
+from evenprune.base.files import read_json, write_json
 from evenprune.plan.checks import WORLD_MODELS
 from evenprune_world.__main__ import main
+from evenprune_world.controls.measures import read_planted
+from evenprune_world.controls.report_world import fitted, read_points
 from evenprune_world.shipped_world_model import WEIGHTS, training_text, unpack
 from evenprune_world.training_options import MODELS
 
@@ -61,12 +62,7 @@ def evaluated(model, world, out, tasks=(*TASKS, *SAFETY)):
 
 def slope(world, out, task):
     """Return slope and correlation of the measured pair gap against the planted log-odds."""
-    planted = read_json(world / "planted.json")["items"][task]
-    rows = [row["option_logprobs"] for row in read_jsonl(out / task / "items.jsonl")]
-    names = [row["item_id"] for row in read_jsonl(out / task / "items.jsonl")]
-    gaps = [first - second for first, second in rows]
-    odds = [planted[name] for name in names]
-    return np.polyfit(odds, gaps, 1)[0], np.corrcoef(odds, gaps)[0, 1]
+    return fitted(read_points(read_planted(world / "planted.json"), out, "shipped", task))
 
 
 @pytest.fixture(scope="module")
