@@ -180,7 +180,7 @@ def test_a_record_of_a_moved_mirror_holds(tmp_path):
     with pytest.raises(UserError, match=r"expected a JSON file at .*mirror\.json"):
         checksums.source_folder(record)
     record.write_text(json.dumps({**content, "mirror": 3}))
-    with pytest.raises(UserError, match="the path of a file under mirror"):
+    with pytest.raises(UserError, match=r"another form \(mirror\)"):
         checksums.source_folder(record)
 
 

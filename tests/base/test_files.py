@@ -180,7 +180,7 @@ def test_half_of_a_character_is_not_written(tmp_path):
 @pytest.mark.parametrize("folder", [5, None, "", ["a"]])
 def test_a_record_with_another_folder_than_a_path(folder, tmp_path):
     (tmp_path / "a.json").write_text(json.dumps({"folder": folder}))
-    with pytest.raises(UserError, match="expected the path of a folder"):
+    with pytest.raises(UserError, match="expected a folder and the SHA-256"):
         checksums.source_folder(tmp_path / "a.json")
 
 

@@ -7,13 +7,13 @@ import pytest
 
 from evenprune.base import gpu
 from evenprune.base.errors import UserError
-from evenprune.base.gpu import claim, claim_device, claim_devices, claim_several, numbers
+from evenprune.base.gpu import claim_device, claim_devices, claim_several, numbers
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from evenprune.base.gpu import claim
-with claim(["a", "b"], Path(sys.argv[1])) as index:
+from evenprune.base.gpu import claim_several
+with claim_several(["a", "b"], Path(sys.argv[1]), 1) as (index,):
     print(index, flush=True)
     time.sleep(60)
 """
@@ -35,18 +35,18 @@ def holder(tmp_path, repo):
 
 
 def test_jobs_take_different_devices_and_a_dead_job_frees_its_own(holder, tmp_path):
-    with claim(["a", "b"], tmp_path) as index:
+    with claim_several(["a", "b"], tmp_path, 1) as (index,):
         assert index == 1
     holder.kill()
     holder.wait()
-    with claim(["a", "b"], tmp_path) as index:
+    with claim_several(["a", "b"], tmp_path, 1) as (index,):
         assert index == 0
 
 
 def test_a_job_waits_while_all_are_taken(holder, tmp_path, capfd):
     start = time.monotonic()
     killer = subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -9 {holder.pid}"])
-    with claim(["a"], tmp_path, interval=0.05) as index:
+    with claim_several(["a"], tmp_path, 1, interval=0.05) as (index,):
         assert index == 0
     killer.wait()
     assert time.monotonic() - start > 0.3
@@ -54,16 +54,16 @@ def test_a_job_waits_while_all_are_taken(holder, tmp_path, capfd):
 
 
 def test_an_error_frees_the_device(tmp_path):
-    with pytest.raises(RuntimeError, match="boom"), claim(["a"], tmp_path):
+    with pytest.raises(RuntimeError, match="boom"), claim_several(["a"], tmp_path, 1):
         raise RuntimeError("boom")
-    with claim(["a"], tmp_path) as index:
+    with claim_several(["a"], tmp_path, 1) as (index,):
         assert index == 0
 
 
 def test_cpu_needs_no_claim_and_no_device_is_an_error(tmp_path):
     with claim_device("cpu") as device:
         assert device == "cpu"
-    with pytest.raises(ValueError, match="no device"), claim([], tmp_path):
+    with pytest.raises(ValueError, match="no device"), claim_several([], tmp_path, 1):
         pass
 
 
@@ -73,7 +73,7 @@ def test_several_are_claimed_together_or_not_at_all(holder, tmp_path):
         # What is left is too little: nothing of it is held while this one waits.
         holder.kill()
         holder.wait()
-        with claim(["a", "b", "c"], tmp_path) as index:
+        with claim_several(["a", "b", "c"], tmp_path, 1) as (index,):
             assert index == 0
     with claim_several(["a", "b", "c"], tmp_path, 3) as indices:
         assert indices == [0, 1, 2]

@@ -187,7 +187,9 @@ def test_weights_without_safetensors_ask_for_a_reference_that_has_them(server, h
     pickled = {k: v for k, v in MODEL.items() if "safetensors" not in k}
     repository.push(pickled)
     converted = repository.push(MODEL, ref="refs/pr/3")
-    with pytest.raises(UserError, match=r"no safetensors weights .* org/old@refs/pr/N"):
+    with pytest.raises(
+        UserError, match=r"no config.json with safetensors weights .* org/old@refs/pr/N"
+    ):
         prefetch([("models", "m", {"hub": "org/old"})], mirror=None, lock_path=lock, hub=hub)
     entry = {"hub": "org/old@refs/pr/3"}
     prefetch([("models", "m", entry)], mirror=None, lock_path=lock, hub=hub)

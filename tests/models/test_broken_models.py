@@ -4,7 +4,6 @@ import io
 import json
 import math
 import os
-import random
 import shutil
 import struct
 import subprocess
@@ -337,7 +336,7 @@ def test_an_index_reaches_no_other_folder(sharded, pruned, stories, tmp_path, ca
 def test_malformed_index(sharded, pruned, stories, tmp_path, capsys, text):
     base = Path(shutil.copytree(sharded, tmp_path / "base"))
     (base / "model.safetensors.index.json").write_text(text)
-    all_refuse(capsys, base, pruned, stories, tmp_path, "index.json", "fetch the model again")
+    all_refuse(capsys, base, pruned, stories, tmp_path, "index.json")
 
 
 def test_an_index_agrees_with_its_files(sharded, pruned, stories, tmp_path, capsys):
@@ -496,87 +495,3 @@ def test_code_is_fetched_and_pinned_only_where_it_is_allowed():
     assert sources.model_files(names) == ["config.json", "model.safetensors"]
     found = sources.model_files(names, {"trust_remote_code": True})
     assert found == ["config.json", "model.safetensors", "own.py"]
-
-
-# --- anything else -----------------------------------------------------------------------------
-
-
-def mutated(rng, data):
-    """Return bytes with one to three of them changed, inserted, doubled or cut off."""
-    data = bytearray(data)
-    for _ in range(rng.randint(1, 3)):
-        place = rng.randrange(len(data))
-        kind = rng.randrange(6)
-        if kind == 0:
-            data[place] = rng.randrange(256)
-        elif kind == 1:
-            data[place] = rng.choice(b'0123456789"{}[],:-.etn')
-        elif kind == 2:
-            data[place:place] = bytes([rng.choice(b'0123456789"{}[],:-')])
-        elif kind == 3:
-            del data[place : place + rng.randint(1, 8)]
-        elif kind == 4:
-            data[place:place] = data[place : place + rng.randint(1, 40)]
-        elif len(data) > 100:
-            del data[place:]
-            data += b" "
-    return bytes(data)
-
-
-def weights_of(folder):
-    return {
-        name: bytes(tensors.tensor_bytes(tensors.read_tensor(entry)))
-        for name, entry in tensors.read_folder(folder).items()
-    }
-
-
-def scores_of(folder):
-    return json.loads((folder / "metrics.json").read_text())["metrics"]
-
-
-VALUES = ("config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json")
-FUZZED = (*VALUES, "model.safetensors.index.json", "model-00001-*.safetensors")
-
-
-@pytest.mark.parametrize(
-    "cases", [24, pytest.param(240, marks=pytest.mark.slow)], ids=["quick", "many"]
-)
-def test_changed_bytes_end_in_the_same_result_or_one_sentence(
-    sharded, stories, tmp_path, capsys, cases
-):
-    """Any traceback fails the test. Weights and index leave the scores as they were.
-
-    What config and tokenizer say may become another valid thing, with another finite score.
-    """
-    out, good = tmp_path / "out", tmp_path / "good"
-    assert cli.main(prune(sharded, good)) == 0
-    assert cli.main(evaluate(sharded, stories, tmp_path / "scored")) == 0
-    weights, scores = weights_of(good), scores_of(tmp_path / "scored")
-    rng = random.Random(cases)
-    refusals = 0
-    for case in range(cases):
-        base = Path(shutil.copytree(sharded, tmp_path / "base"))
-        (file,) = base.glob(FUZZED[case % len(FUZZED)])
-        data = file.read_bytes()
-        end = 8 + int.from_bytes(data[:8], "little") if file.suffix == ".safetensors" else len(data)
-        file.write_bytes(mutated(rng, data[:end]) + data[end:])
-        before = {path.name: path.read_bytes() for path in base.iterdir()}
-        kind = case // len(FUZZED) % 3
-        commands = prune(base, out), evaluate(base, stories, out), check(good, base, out)
-        capsys.readouterr()
-        status = cli.main(commands[kind])
-        said = [x for x in capsys.readouterr().err.splitlines() if x.startswith("error: ")]
-        assert (status, len(said)) in ((0, 0), (2, 1)), (case, file.name)
-        assert {path.name: path.read_bytes() for path in base.iterdir()} == before
-        refusals += status == 2
-        if status == 0 and kind == 0:
-            assert weights_of(out) == weights, (case, file.name)
-        if status == 0 and kind == 1:
-            found = scores_of(out)
-            assert found == scores or file.name in VALUES, (case, file.name)
-            assert all(math.isfinite(entry["value"]) for entry in found.values())
-        shutil.rmtree(base)
-        if out.is_dir():
-            shutil.rmtree(out)
-        out.unlink(missing_ok=True)
-    assert cases / 3 < refusals < cases

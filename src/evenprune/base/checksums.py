@@ -13,15 +13,16 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeGuard
+from typing import Annotated, Any, Literal, TypeGuard
 
-from .errors import UserError, shown
-from .files import canonical_json, read_json, write_text
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+
+from .errors import UserError
+from .files import canonical_json, read_json, write_json, write_text
 from .progress import Progress
 from .reading import reading
 
@@ -94,17 +95,8 @@ def _keep(path: str, signature: Signature, sha256: str) -> None:
     entry = _entry_file(path)
     if entry is None:
         return
-    text = json.dumps({"path": path, "signature": signature, "sha256": sha256})
-    with contextlib.suppress(OSError, UnicodeEncodeError):
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".new-", dir=entry.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as out:
-                out.write(text)
-            os.replace(temporary, entry)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+    with contextlib.suppress(OSError, UserError):
+        write_json(entry, {"path": path, "signature": signature, "sha256": sha256})
 
 
 def _hash(path: Path, size: int) -> str:
@@ -226,14 +218,10 @@ def source_folder(path: Path | str) -> Path:
     record = read_json(path)
     if "folder" not in record:
         return path
-    if not isinstance(record["folder"], str) or not record["folder"]:
-        raise UserError(
-            f"expected the path of a folder under folder in {path}, got "
-            f"{shown(record['folder'])}; run {again(path)}"
-        )
-    folder = _recorded_folder(path, record)
-    _compare_with_record(path, record, folder)
-    return folder / str(record["file"]) if "file" in record else folder
+    found = _parsed(record, path)
+    folder = _recorded_folder(path, found)
+    _compare_with_record(path, found, folder)
+    return folder / found.file if found.file else folder
 
 
 def read_mirrors(path: Path | str) -> list[str]:
@@ -251,61 +239,73 @@ def read_mirrors(path: Path | str) -> list[str]:
     return folders
 
 
-def _recorded_folder(path: Path, record: Mapping[str, Any]) -> Path:
+def _recorded_folder(path: Path, record: "SourceRecord") -> Path:
     """Return the folder of a record; one with ``mirror`` names it within that file's mirrors."""
-    if record.get("mirror") is None:
-        return Path(record["folder"])
-    if not isinstance(record["mirror"], str):
-        raise UserError(
-            f"expected the path of a file under mirror in {path}, got "
-            f"{shown(record['mirror'])}; run {again(path)}"
-        )
-    file = path.parent / record["mirror"]
+    if record.mirror is None:
+        return Path(record.folder)
+    file = path.parent / record.mirror
     mirrors = read_mirrors(file)
     if not mirrors:
         raise UserError(
             f"{path} lies in a mirror, but {file} names none; set mirror in the configuration, "
             f"or run {again(path)}"
         )
-    places = [Path(mirror) / record["folder"] for mirror in mirrors]
+    places = [Path(mirror) / record.folder for mirror in mirrors]
     return next((place for place in places if place.is_dir()), places[0])
 
 
 def recorded_checksums(record: Mapping[str, Any], path: Path | str) -> dict[str, str]:
     """Return ``{file: SHA-256}`` of a record; UserError for one that has not its form."""
-    files: Any = record.get("files")
-    good = isinstance(record.get("folder"), str) and isinstance(files, dict)
-    if not good or not all(
-        isinstance(entry, dict) and is_sha256(entry.get("sha256")) for entry in files.values()
-    ):
+    return {name: file.sha256 for name, file in _parsed(record, path).files.items()}
+
+
+class RecordedFile(BaseModel):
+    """A file of a source."""
+
+    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class SourceRecord(BaseModel):
+    """What fetch-dataset and fetch-model write, as far as it is read here."""
+
+    model_config = ConfigDict(strict=True)
+
+    folder: Annotated[str, StringConstraints(min_length=1)]
+    files: dict[str, RecordedFile]
+    mirror: str | None = None
+    file: str | None = None
+    origin: str | None = None
+    dataset: str | None = None
+    model: str | None = None
+
+
+def _parsed(record: Mapping[str, Any], path: Path | str) -> SourceRecord:
+    try:
+        return SourceRecord.model_validate(record)
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors()[0]["loc"]))
         raise UserError(
             f"expected a folder and the SHA-256 of every file in the record {path}, got another "
-            f"form; run {again(path)}"
-        )
-    return {name: entry["sha256"] for name, entry in files.items()}
+            f"form ({where}); run {again(path)}"
+        ) from None
 
 
-def _compare_with_record(path: Path, record: Mapping[str, Any], folder: Path) -> None:
-    recorded = recorded_checksums(record, path)
+def _compare_with_record(path: Path, record: SourceRecord, folder: Path) -> None:
+    recorded = {name: file.sha256 for name, file in record.files.items()}
     world = folder.parent.parent / "world.json"
-    if record.get("origin") == "world":
+    if record.origin == "world":
         # Recording a changed world again would take what is wrong for what is right.
         remedy = f"make the world again: run {again(world)}"
     else:
         remedy = f"put the recorded files back, or record these: run {again(path)}"
     compare_files(folder, recorded, path, remedy)
-    kind = None if "file" in record else _kind(record)
+    kind: Kind | None = "data" if record.dataset else "models" if record.model else None
+    kind = None if record.file else kind
     added = sorted(set(source_files(kind, folder)) - set(recorded)) if kind else []
     if added:
         raise UserError(
             f"{folder / added[0]} was added since {path} was written; remove it, or {remedy}"
         )
-
-
-def _kind(record: Mapping[str, Any]) -> Kind | None:
-    if "dataset" in record:
-        return "data"
-    return "models" if "model" in record else None
 
 
 def source_name(path: Path | str) -> str:

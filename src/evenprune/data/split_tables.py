@@ -11,28 +11,32 @@ from ..base.errors import UserError, shown
 from ..base.reading import iter_csv, iter_jsonl, parse_json, read_json, read_text
 
 
-@dataclass(frozen=True)
+@dataclass
 class SplitTable:
-    """Rows of one split, and the names of its class labels where the files state them."""
+    """Rows of one split, and the names of its class labels where the files state them.
+
+    ``count`` are the rows that were taken.
+    """
 
     name: str
     rows: Iterable[Mapping[str, Any]]
     class_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    count: int = 0
 
     def require(self, columns: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """Yield the rows; raise UserError for one that lacks a column, or if there is none."""
-        number = -1
-        for number, row in enumerate(self.rows):
+        for row in self.rows:
             missing = [column for column in columns if column not in row]
             if missing:
                 raise UserError(
                     f"expected the columns {', '.join(columns)} in {self.name}, got "
-                    f"{', '.join(row)} (without {', '.join(missing)} in row {number}); "
+                    f"{', '.join(row)} (without {', '.join(missing)} in row {self.count}); "
                     "the data set on the hub has another form than this converter knows: pin an "
                     "older revision in the lock file or take the files from a mirror"
                 )
+            self.count += 1
             yield row
-        if number < 0:
+        if not self.count:
             raise UserError(f"expected rows in {self.name}, found none; fetch it again")
 
     def label(self, column: str, value: Any, default: Sequence[str] = ()) -> str:

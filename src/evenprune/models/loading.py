@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError, shown
+from ..base.reading import read_json
 from .raw_files import check_config, check_tokenizer
 from .trust import FLAG, is_trusted
-from .weights import Stored, read_file, stored_files
+from .weights import Stored, stored_files
 
 if TYPE_CHECKING:
     import torch
@@ -112,7 +113,7 @@ def load_config(folder: Path | str) -> "PreTrainedConfig":
     from transformers import AutoConfig
 
     folder = Path(folder)
-    raw = read_file(folder / "config.json", "a model's configuration")
+    raw = read_json(folder / "config.json", finite=False, by_hand=True)
     _check_code(folder, raw)
     check_config(folder / "config.json", raw)
     with library_errors(folder, "configuration"):

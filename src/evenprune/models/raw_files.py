@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import UserError, shown
-from .weights import read_file
+from ..base.reading import read_json
 
 # Keys of config.json that have transformers read other files than those that a result names.
 REDIRECTS = ("transformers_weights", "configuration_files")
@@ -36,7 +36,7 @@ def check_config(path: Path, raw: dict[str, Any]) -> None:
 
 def check_tokenizer(path: Path) -> None:
     """Raise UserError for a tokenizer that draws at random, or that multiplies a text."""
-    raw = read_file(path, "a tokenizer")
+    raw = read_json(path, finite=False)
     model = raw.get("model")
     if isinstance(model, dict) and model.get("dropout"):
         raise UserError(

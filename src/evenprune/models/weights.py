@@ -4,13 +4,13 @@ Nothing is believed: every byte range must fit its tensor's shape, and together 
 cover the file exactly once.
 """
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..base.errors import UserError
+from ..base.reading import parse_json, read_json, reading
 
 MAX_HEADER = 100_000_000  # bytes, the format's own limit
 BITS = {
@@ -32,65 +32,24 @@ class Stored(NamedTuple):
     size: int
 
 
-def parse_json(data: bytes | str) -> Any:
-    """Return JSON; ValueError for what does not parse, also a name that occurs twice."""
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            raise ValueError("a name occurs twice")
-        return found
-
-    try:
-        return json.loads(data, object_pairs_hook=unique)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-
-
-def read_file(path: Path, what: str) -> Any:
-    """Return the JSON object of a file; UserError with ``what`` it should be for anything else."""
-    try:
-        if path.exists() and not path.is_file():
-            raise ValueError("it is a folder, a pipe or a device")
-        found = parse_json(path.read_bytes())
-        if not isinstance(found, dict):
-            raise ValueError(f"it holds {type(found).__name__}, not an object")
-        return found
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"expected {what} (a JSON object) in {path}, but it cannot be read: "
-            f"{_reason(error)}; fetch the model again"
-        ) from None
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
-
-
 def read_stored(file: Path) -> dict[str, Stored]:
     """Return the tensors of one safetensors file by name.
 
     Raises UserError for a file that cannot be read, and for a header that is no whole one, or
     whose dtypes, shapes and byte ranges do not cover the file exactly once.
     """
-    try:
+    with reading(file, "a safetensors file", "fetch it again"), open(file, "rb") as handle:
         size = file.stat().st_size
-        with open(file, "rb") as handle:
-            head = handle.read(8)
-            length = int.from_bytes(head, "little")
-            if len(head) < 8 or length > min(size - 8, MAX_HEADER):
-                raise UserError(
-                    f"{file} is not a whole safetensors file ({size} bytes, its header does not "
-                    "fit); fetch it again"
-                )
-            text = handle.read(length)
-    except OSError as error:
-        raise UserError(
-            f"expected a safetensors file at {file}, but it cannot be read: {_reason(error)}; "
-            "check the path and its permissions, or fetch it again"
-        ) from None
+        head = handle.read(8)
+        length = int.from_bytes(head, "little")
+        if len(head) < 8 or length > min(size - 8, MAX_HEADER):
+            raise UserError(
+                f"{file} is not a whole safetensors file ({size} bytes, its header does not "
+                "fit); fetch it again"
+            )
+        text = handle.read(length)
     try:
-        header = parse_json(text)
+        header = parse_json(text.decode(), f"the header of {file} (fetch it again)")
         if not isinstance(header, dict):
             raise ValueError("it is no object")
         header.pop("__metadata__", None)
@@ -145,7 +104,7 @@ def stored_files(folder: Path) -> dict[Path, dict[str, Stored]]:
     index = folder / INDEX
     if not index.exists():
         return {folder / SINGLE: _whole(folder / SINGLE)}
-    content = read_file(index, "an index of the weights")
+    content = read_json(index, by_hand=True)
     places = content.get("weight_map")
     if not isinstance(places, dict) or not places or not isinstance(content.get("metadata"), dict):
         raise UserError(
