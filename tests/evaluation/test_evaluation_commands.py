@@ -10,6 +10,10 @@ import pytest
 import torch
 from evaluation_fixtures import (
     bbq_rows,
+    command,
+    contents,
+    items_of,
+    result_of,
     save_model,
     tiny_lm,
     unqover_rows,
@@ -40,17 +44,9 @@ from evenprune.evaluation.harness import Harness, loglikelihoods, wikitext_pages
 from evenprune.evaluation.language_model import LanguageModel, load_language_model
 from evenprune.evaluation.protocol import Protocol, make_protocol
 from evenprune.models.identity import identify
-from evenprune.plan.tasks import metrics_of
+from evenprune.plan.tasks import FACTS, metrics_of
 
-TASKS = {
-    "perplexity": ("wikitext2", "ppl"),
-    "hellaswag": ("hellaswag", "acc"),
-    "mmlu": ("mmlu", "acc"),
-    "crows_pairs": ("crows_pairs", "pct_stereotype"),
-    "stereoset": ("stereoset", "icat"),
-    "unqover": ("unqover", "acc"),
-    "bbq": ("bbq", "acc_all"),
-}
+TASKS = ("perplexity", "hellaswag", "mmlu", "crows_pairs", "stereoset", "unqover", "bbq")
 
 
 @pytest.fixture(scope="module")
@@ -58,22 +54,16 @@ def lm(model):
     return load_language_model(model, "cpu", "float32")
 
 
-def evaluate(model, task, data, out, *more):
-    command = ["evaluate", "--model", str(model), "--benchmark", task, "--data", str(data)]
-    return cli.main([*command, "--out", str(out), *more])
-
-
-def items_of(folder):
-    return [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
+def evaluate(*words):
+    return cli.main(command(*words))
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_each_benchmark_writes_metrics_and_items(task, model, data, tmp_path):
-    folder, headline = TASKS[task]
-    assert evaluate(model, task, data / folder, tmp_path / "a") == 0
-    found = json.loads((tmp_path / "a/metrics.json").read_text())
-    assert found["task"] == task
-    assert found["headline"] == headline
+    headline = FACTS[task].headline
+    assert evaluate(task, model, data, tmp_path / "a") == 0
+    found = result_of(tmp_path / "a")
+    assert (found["task"], found["headline"]) == (task, headline)
     assert set(found["metrics"]) == set(metrics_of(task, {}))
     assert math.isfinite(found["metrics"][headline]["value"])
     assert all(len(value) == 64 for value in found["data"].values())
@@ -85,9 +75,8 @@ def test_each_benchmark_writes_metrics_and_items(task, model, data, tmp_path):
         assert found["metrics"][name]["value"] == pytest.approx(accuracy)
         assert {item["category"] for item in items} >= set(found["categories"])
     # Equal inputs, equal bytes.
-    assert evaluate(model, task, data / folder, tmp_path / "b") == 0
-    for name in ("metrics.json", "items.jsonl"):
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    assert evaluate(task, model, data, tmp_path / "b") == 0
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
 @pytest.mark.parametrize(
@@ -103,27 +92,27 @@ def test_each_benchmark_writes_metrics_and_items(task, model, data, tmp_path):
 def test_a_single_file_is_as_good_as_its_folder(task, file, model, data, tmp_path):
     renamed = tmp_path / f"my{(data / file).suffix}"
     renamed.write_bytes((data / file).read_bytes())
-    assert evaluate(model, task, renamed, tmp_path / "out", "--limit", "3") == 0
+    more = ["--data", str(renamed), "--limit", "3"]
+    assert evaluate(task, model, data, tmp_path / "out", *more) == 0
     assert len(items_of(tmp_path / "out")) == 3
-    recorded = json.loads((tmp_path / "out/metrics.json").read_text())["data"]
-    assert list(recorded) == [renamed.name]
+    assert list(result_of(tmp_path / "out")["data"]) == [renamed.name]
 
 
 def test_limit_takes_a_seeded_stratified_sample(model, data, tmp_path):
     ids = {}
     for seed in ("0", "1"):
         out = tmp_path / seed
-        assert evaluate(model, "mmlu", data / "mmlu", out, "--limit", "4", "--seed", seed) == 0
+        assert evaluate("mmlu", model, data, out, "--limit", "4", "--seed", seed) == 0
         items = items_of(out)
         assert sorted(item["category"] for item in items) == ["moon_lore"] * 2 + ["trade"] * 2
         ids[seed] = [item["item_id"] for item in items]
-        assert json.loads((out / "metrics.json").read_text())["spec"]["limit"] == 4
+        assert result_of(out)["spec"]["limit"] == 4
     assert ids["0"] != ids["1"]
 
 
 def test_six_option_orders(model, data, tmp_path):
-    assert evaluate(model, "unqover", data / "unqover", tmp_path, "--orders", "6") == 0
-    items, found = items_of(tmp_path), json.loads((tmp_path / "metrics.json").read_text())
+    assert evaluate("unqover", model, data, tmp_path, "--orders", "6") == 0
+    items, found = items_of(tmp_path), result_of(tmp_path)
     assert len(items) == 6 * 12
     assert set(found["metrics"]) == set(metrics_of("unqover", {"orders": 6}))
     assert found["metrics"]["acc"]["n"] == 12
@@ -133,7 +122,7 @@ def test_six_option_orders(model, data, tmp_path):
 
 
 def specs(data, *tasks):
-    return {f"my-{task}": {"task": task, "data": str(data / TASKS[task][0])} for task in tasks}
+    return {f"my-{task}": {"task": task, "data": str(data / task)} for task in tasks}
 
 
 def run_checkpoint(model, out, benchmarks_json):
@@ -164,7 +153,7 @@ def test_adding_a_benchmark_evaluates_only_that_one(model, data, tmp_path, monke
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert list(summary["benchmarks"]) == ["my-bbq"]
     entry = summary["benchmarks"]["my-bbq"]
-    stored = json.loads((tmp_path / "my-bbq/metrics.json").read_text())
+    stored = result_of(tmp_path / "my-bbq")
     assert entry["digest"] == stored["digest"]
     assert entry["metrics"] == stored["metrics"]
 
@@ -259,7 +248,7 @@ def test_items_never_lie_beside_metrics_of_another_run(model, data, tmp_path, mo
             run_checkpoint(model, tmp_path, changed)
     assert not (tmp_path / "my-unqover/metrics.json").exists()
     assert run_checkpoint(model, tmp_path, specs(data, "unqover")) == 0
-    stored = json.loads((tmp_path / "my-unqover/metrics.json").read_text())
+    stored = result_of(tmp_path / "my-unqover")
     assert stored["spec"]["protocol"]["style"] == "fairsteer"
 
 
@@ -298,7 +287,7 @@ def test_bad_benchmarks_are_one_sentence(change, message, model, tmp_path, capsy
 @pytest.mark.parametrize("task", ["unqover", "bbq"])
 def test_unknown_style_and_split(task, model, data, tmp_path, capsys):
     for flag in ("--style", "--split"):
-        assert evaluate(model, task, data / task, tmp_path / "out", flag, "fancy") == 2
+        assert evaluate(task, model, data, tmp_path / "out", flag, "fancy") == 2
         assert "allowed are" in capsys.readouterr().err
         assert not (tmp_path / "out").exists()
 
@@ -307,17 +296,17 @@ def test_broken_rows_are_named_by_line(model, tmp_path, capsys):
     rows = unqover_rows()
     rows[4]["label"] = 7
     write_jsonl(tmp_path / "unqover/datas_rebuilt.jsonl", rows)
-    assert evaluate(model, "unqover", tmp_path / "unqover", tmp_path / "out") == 2
+    assert evaluate("unqover", model, tmp_path, tmp_path / "out") == 2
     assert "line 5" in capsys.readouterr().err
     rows = bbq_rows()
     del rows[2]["context"]
     write_jsonl(tmp_path / "bbq/Tribe.jsonl", rows)
-    assert evaluate(model, "bbq", tmp_path / "bbq", tmp_path / "out") == 2
+    assert evaluate("bbq", model, tmp_path, tmp_path / "out") == 2
     assert "line 3" in capsys.readouterr().err
     (tmp_path / "bbq/Tribe.jsonl").write_text("")
-    assert evaluate(model, "bbq", tmp_path / "bbq", tmp_path / "out") == 2
+    assert evaluate("bbq", model, tmp_path, tmp_path / "out") == 2
     assert "empty" in capsys.readouterr().err
-    assert evaluate(model, "mmlu", tmp_path / "bbq", tmp_path / "out") == 2
+    assert evaluate("mmlu", model, tmp_path, tmp_path / "out", "--data", str(tmp_path / "bbq")) == 2
     assert "test.jsonl" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 

@@ -7,12 +7,7 @@ import sys
 
 import pytest
 import torch
-from evaluation_fixtures import (
-    save_model,
-    tiny_lm,
-    write_datasets,
-    write_jsonl,
-)
+from evaluation_fixtures import command, contents, save_model, tiny_lm
 from fake_vllm import install
 from safety_models import TURNS, save_guard
 
@@ -25,55 +20,23 @@ from evenprune.evaluation.generation import greedy
 from evenprune.evaluation.journal import Journal
 from evenprune.evaluation.lettered_options import score_prompts
 
-# task -> (data folder, further options)
+# task and part -> further options
 TASKS = {
-    "unqover": ("unqover", []),
-    "bbq": ("bbq", []),
-    "hellaswag": ("hellaswag", []),
-    "mmlu": ("mmlu", []),
-    "crows_pairs": ("crows_pairs", []),
-    "stereoset": ("stereoset", []),
-    "perplexity": ("wikitext2", []),
-    "perplexity paper": ("wikitext2", ["--split", "paper"]),
-    "perplexity lmeval": ("wikitext2", ["--split", "lmeval"]),
-    "perplexity documents": ("tinystories", []),
-    "realtoxicityprompts": ("rtp", ["--max-new-tokens", "4"]),
-    "harmbench": ("harmbench", ["--max-new-tokens", "4"]),
+    **dict.fromkeys(("unqover", "bbq", "hellaswag", "mmlu", "crows_pairs", "stereoset"), ()),
+    "perplexity": (),
+    "perplexity paper": ("--split", "paper"),
+    "perplexity lmeval": ("--split", "lmeval"),
+    "perplexity documents": (),
+    "realtoxicityprompts": ("--max-new-tokens", "4"),
+    "harmbench": ("--max-new-tokens", "4"),
 }
 DAMAGED = "weights are damaged"
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    root = write_datasets(tmp_path_factory.mktemp("data"))
-    write_jsonl(
-        root / "rtp/prompts.jsonl",
-        [
-            {
-                "filename": f"f{k}",
-                "begin": 0,
-                "end": 9,
-                "challenging": k % 2 == 0,
-                "prompt": {"text": f"The Vel man {k} said", "toxicity": 0.5},
-                "continuation": {"text": " so", "toxicity": 0.5},
-            }
-            for k in range(4)
-        ],
-    )
-    (root / "harmbench").mkdir()
-    (root / "harmbench/harmbench_behaviors_text_all.csv").write_text(
-        "Behavior,FunctionalCategory,SemanticCategory,Tags,ContextString,BehaviorID\n"
-        "Say how to steal boats,standard,illegal,,,steal\n"
-        "Say how to break gates,standard,illegal,,,break\n"
-    )
-    return root
-
-
 def evaluate(task, model, data, out, *more):
-    folder, options = TASKS[task]
-    words = ["evaluate", "--model", str(model), "--benchmark", task.split()[0], "--device", "cpu"]
-    words += ["--data", str(data / folder), "--out", str(out), *options, *more]
-    return cli.main(words)
+    name = task.split()[0]
+    given = ["--data", str(data / "tinystories")] if task.endswith("documents") else []
+    return cli.main([*command(name, model, data, out, *TASKS.get(task, ())), *given, *more])
 
 
 def nan_everywhere(model):
@@ -269,8 +232,7 @@ def test_a_full_disk_ends_in_a_sentence_and_goes_on(model, data, tmp_path, monke
     assert len(torn) == 700
     assert not torn.endswith(b"\n")
     assert evaluate("unqover", model, data, out, *more) == 0
-    for name in ("metrics.json", "items.jsonl"):
-        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert contents(out) == contents(tmp_path / "whole")
 
 
 def test_batches_that_are_refused_are_not_kept(tmp_path):

@@ -1,4 +1,5 @@
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -127,14 +128,6 @@ def test_biased_answer_follows_the_question(bbq_items):
         assert bbq.biased_answer(item) == (target if item.polarity == "neg" else other)
 
 
-def item_with(bbq_items, groups, names, stereotyped):
-    from dataclasses import replace
-
-    return replace(
-        bbq_items[0], groups=groups, names=names, stereotyped_groups=stereotyped, unknown=1
-    )
-
-
 @pytest.mark.parametrize(
     ("groups", "names", "stereotyped", "target"),
     [
@@ -148,8 +141,9 @@ def item_with(bbq_items, groups, names, stereotyped):
         (("Coast", "unknown", "Hill"), ("a", "b", "c"), ("Kesh",), None),
     ],
 )
-def test_target_from_stereotyped_groups(bbq_items, groups, names, stereotyped, target):
-    assert bbq.target_answer(item_with(bbq_items, groups, names, stereotyped)) == target
+def test_target_from_stereotyped_groups(groups, names, stereotyped, target):
+    item = SimpleNamespace(groups=groups, names=names, stereotyped_groups=stereotyped, unknown=1)
+    assert bbq.target_answer(item) == target
 
 
 def test_bbq_splits_need_the_original_files(bbq_items):

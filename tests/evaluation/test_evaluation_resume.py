@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from evaluation_fixtures import interrupt_journal
+from evaluation_fixtures import command, contents, interrupt_journal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,33 +17,25 @@ from evenprune.evaluation import evaluate_checkpoint
 from evenprune.evaluation.harness import PART_BATCHES, request_parts
 from evenprune.evaluation.journal import Journal
 
+# batch sizes that make several batches of each
 TASKS = {
-    "unqover": ("unqover", ["--orders", "6", "--batch-size", "8"]),
-    "bbq": ("bbq", ["--batch-size", "4"]),
-    "perplexity": ("wikitext2", ["--batch-size", "2"]),
-    "hellaswag": ("hellaswag", ["--batch-size", "1"]),
-    "mmlu": ("mmlu", ["--batch-size", "1"]),
-    "crows_pairs": ("crows_pairs", ["--batch-size", "1"]),
-    "stereoset": ("stereoset", ["--batch-size", "4"]),
+    "unqover": ("--orders", "6", "--batch-size", "8"),
+    "bbq": ("--batch-size", "4"),
+    "perplexity": ("--batch-size", "2"),
+    **dict.fromkeys(("hellaswag", "mmlu", "crows_pairs"), ("--batch-size", "1")),
+    "stereoset": ("--batch-size", "4"),
 }
-FILES = ("metrics.json", "items.jsonl")
 
 
-def command(task, model, data, out, *more):
-    folder, options = TASKS[task]
-    words = ["evaluate", "--model", str(model), "--benchmark", task, "--out", str(out)]
-    return [*words, "--data", str(data / folder), "--device", "cpu", *options, *more]
-
-
-def contents(folder):
-    return {name: (folder / name).read_bytes() for name in FILES}
+def words(task, model, data, out, *more):
+    return command(task, model, data, out, *TASKS[task], *more)
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_an_interrupted_run_goes_on(task, model, data, tmp_path, capsys):
     with pytest.MonkeyPatch.context() as patch:
         whole = interrupt_journal(patch)
-        assert cli.main(command(task, model, data, tmp_path / "whole")) == 0
+        assert cli.main(words(task, model, data, tmp_path / "whole")) == 0
     assert len(whole) >= 2
     assert not (tmp_path / "whole/partial.jsonl").exists()
     stop = len(whole) // 2
@@ -51,11 +43,11 @@ def test_an_interrupted_run_goes_on(task, model, data, tmp_path, capsys):
     with pytest.MonkeyPatch.context() as patch:
         interrupt_journal(patch, stop)
         with pytest.raises(KeyboardInterrupt):
-            cli.main(command(task, model, data, out))
+            cli.main(words(task, model, data, out))
     assert [path.name for path in out.iterdir()] == ["partial.jsonl"]
     with pytest.MonkeyPatch.context() as patch:
         rest = interrupt_journal(patch)
-        assert cli.main(command(task, model, data, out)) == 0
+        assert cli.main(words(task, model, data, out)) == 0
     assert rest == whole[stop:]
     told = re.findall(r"resumes after (\d+) finished batches", capsys.readouterr().err)
     assert told == [str(stop)]
@@ -67,18 +59,18 @@ def test_an_interrupted_run_goes_on(task, model, data, tmp_path, capsys):
 def test_a_sigkill_with_a_torn_line(model, data, tmp_path, repo):
     with pytest.MonkeyPatch.context() as patch:
         whole = interrupt_journal(patch)
-        assert cli.main(command("unqover", model, data, tmp_path / "whole")) == 0
+        assert cli.main(words("unqover", model, data, tmp_path / "whole")) == 0
     out = tmp_path / "killed"
     driver = [sys.executable, str(Path(__file__).parents[1] / "support/resume_driver.py"), "3"]
     environment = {"PYTHONPATH": str(repo / "src"), "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
-        [*driver, *command("unqover", model, data, out)], env=environment, check=False
+        [*driver, *words("unqover", model, data, out)], env=environment, check=False
     )
     assert done.returncode == -signal.SIGKILL
     assert not (out / "partial.jsonl").read_bytes().endswith(b"\n")
     with pytest.MonkeyPatch.context() as patch:
         rest = interrupt_journal(patch)
-        assert cli.main(command("unqover", model, data, out)) == 0
+        assert cli.main(words("unqover", model, data, out)) == 0
     assert rest == whole[3:]
     assert contents(out) == contents(tmp_path / "whole")
     assert not (out / "partial.jsonl").exists()
@@ -88,32 +80,32 @@ def test_batches_of_other_options_are_not_taken(model, data, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         interrupt_journal(patch, 2)
         with pytest.raises(KeyboardInterrupt):
-            cli.main(command("unqover", model, data, tmp_path / "out"))
+            cli.main(words("unqover", model, data, tmp_path / "out"))
     with pytest.MonkeyPatch.context() as patch:
         rest = interrupt_journal(patch)
-        other = command("unqover", model, data, tmp_path / "out", "--style", "helm")
+        other = words("unqover", model, data, tmp_path / "out", "--style", "helm")
         assert cli.main(other) == 0
     assert ("unqover", 0) in rest
-    assert cli.main(command("unqover", model, data, tmp_path / "whole", "--style", "helm")) == 0
+    assert cli.main(words("unqover", model, data, tmp_path / "whole", "--style", "helm")) == 0
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
 def test_a_checkpoint_goes_on_in_the_middle_of_a_benchmark(model, data, tmp_path):
     wanted = {
-        name: {"task": name, "data": str(data / TASKS[name][0]), "batch_size": 4}
+        name: {"task": name, "data": str(data / name), "batch_size": 4}
         for name in ("bbq", "unqover")
     }
-    words = ["evaluate-checkpoint", "--model", str(model), "--benchmarks", json.dumps(wanted)]
+    asked = ["evaluate-checkpoint", "--model", str(model), "--benchmarks", json.dumps(wanted)]
     with pytest.MonkeyPatch.context() as patch:
         whole = interrupt_journal(patch)
-        assert cli.main([*words, "--out", str(tmp_path / "whole")]) == 0
+        assert cli.main([*asked, "--out", str(tmp_path / "whole")]) == 0
     with pytest.MonkeyPatch.context() as patch:
         interrupt_journal(patch, len(whole) - 1)
         with pytest.raises(KeyboardInterrupt):
-            cli.main([*words, "--out", str(tmp_path / "killed")])
+            cli.main([*asked, "--out", str(tmp_path / "killed")])
     with pytest.MonkeyPatch.context() as patch:
         rest = interrupt_journal(patch)
-        assert cli.main([*words, "--out", str(tmp_path / "killed")]) == 0
+        assert cli.main([*asked, "--out", str(tmp_path / "killed")]) == 0
     assert rest == whole[-1:]
     for name in wanted:
         assert contents(tmp_path / "killed" / name) == contents(tmp_path / "whole" / name)

@@ -8,7 +8,15 @@ from collections import Counter
 
 import pytest
 import torch
-from evaluation_fixtures import interrupt_journal, write_jsonl
+from evaluation_fixtures import (
+    command,
+    contents,
+    interrupt_journal,
+    items_of,
+    result_of,
+    write_harmbench,
+    write_jsonl,
+)
 from reporting_run import small_config, write_run
 from safety_models import (
     LOGIT,
@@ -286,15 +294,10 @@ def rtp_row(k):
 def data(tmp_path_factory):
     root = tmp_path_factory.mktemp("data")
     write_jsonl(root / "realtoxicityprompts/train.jsonl", [rtp_row(k) for k in range(12)])
-    rows = [("Sing a song", "standard", "music", "")] * 6
-    rows += [("Go on", "contextual", "music", "Once a Vel sang.")] * 3
-    rows += [("Recite", "copyright", "copyright", "")] * 3
-    (root / "harmbench").mkdir()
-    with open(root / "harmbench/harmbench_behaviors_text_all.csv", "w", newline="") as out:
-        writer = csv.writer(out)
-        writer.writerow(world_safety.COLUMNS)
-        for k, (text, subset, topic, context) in enumerate(rows):
-            writer.writerow([f"{text} {k}", subset, topic, "", context, f"id-{k}"])
+    rows = [(f"Sing a song {k}", "standard", "music", "") for k in range(6)]
+    rows += [(f"Go on {k}", "contextual", "music", "Once a Vel sang.") for k in range(6, 9)]
+    rows += [(f"Recite {k}", "copyright", "copyright", "") for k in range(9, 12)]
+    write_harmbench(root, rows)
     return root
 
 
@@ -308,22 +311,13 @@ def model(tmp_path_factory):
 
 
 def evaluate(model, task, data, out, *more):
-    command = ["evaluate", "--model", str(model), "--benchmark", task, "--data", str(data / task)]
-    return cli.main([*command, "--out", str(out), "--max-new-tokens", "8", *more])
-
-
-def items_of(folder):
-    return [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
-
-
-def metrics_of(folder):
-    return json.loads((folder / "metrics.json").read_text())
+    return cli.main(command(task, model, data, out, "--max-new-tokens", "8", *more))
 
 
 @pytest.mark.parametrize("task", ["realtoxicityprompts", "harmbench"])
 def test_the_lexical_judge_end_to_end(task, model, data, tmp_path):
     assert evaluate(model, task, data, tmp_path / "a", "--lexicon", "world") == 0
-    found, items = metrics_of(tmp_path / "a"), items_of(tmp_path / "a")
+    found, items = result_of(tmp_path / "a"), items_of(tmp_path / "a")
     assert len(items) == {"realtoxicityprompts": 12, "harmbench": 6}[task]
     assert found["headline"] == "unsafe_rate"
     assert found["spec"]["judge"] == "lexical:world"
@@ -340,8 +334,7 @@ def test_the_lexical_judge_end_to_end(task, model, data, tmp_path):
     assert all(len(item["response_sha256"]) == 64 for item in items)
     # Equal inputs, equal bytes.
     assert evaluate(model, task, data, tmp_path / "b", "--lexicon", "world") == 0
-    for name in ("metrics.json", "items.jsonl"):
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
 def test_answers_are_stored_only_on_request(model, data, tmp_path):
@@ -370,8 +363,8 @@ def test_harmbench_subsets(model, data, tmp_path):
         items = items_of(tmp_path / split)
         assert len(items) == size
         assert split == "all" or {item["subset"] for item in items} == {split}
-    assert set(metrics_of(tmp_path / "all")["categories"]) == set(sizes) - {"all"}
-    assert set(metrics_of(tmp_path / "contextual")["categories"]) == {"music"}
+    assert set(result_of(tmp_path / "all")["categories"]) == set(sizes) - {"all"}
+    assert set(result_of(tmp_path / "contextual")["categories"]) == {"music"}
     # A context stands before its behaviour.
     whole = len("Once a Vel sang.\n\n---\n\nGo on 6") + 1
     assert items_of(tmp_path / "contextual")[0]["n_tokens"] == whole
@@ -380,7 +373,7 @@ def test_harmbench_subsets(model, data, tmp_path):
 def test_a_random_guard_is_unparsed_and_never_counts_as_safe(model, data, tmp_path):
     words = ["--judge", str(model), "--judge-forms", "pr,paper"]
     assert evaluate(model, "harmbench", data, tmp_path, *words) == 0
-    found, items = metrics_of(tmp_path), items_of(tmp_path)
+    found, items = result_of(tmp_path), items_of(tmp_path)
     assert {item["verdict"] for item in items} == {"unparsed"}
     assert found["metrics"]["unsafe_rate"] == {"value": None, "n": 0, "stderr": None}
     assert found["metrics"]["unparsed_rate"]["value"] == 1
@@ -399,7 +392,7 @@ def test_a_guard_s_rates_are_those_of_its_records(data, tmp_path, guard_folder):
     tokenizer.save_pretrained(tmp_path / "model")
     words = ["--judge", str(guard_folder), "--judge-forms", "pr,paper", "--split", "all"]
     assert evaluate(tmp_path / "model", "harmbench", data, tmp_path / "out", *words) == 0
-    items, found = items_of(tmp_path / "out"), metrics_of(tmp_path / "out")["metrics"]
+    items, found = items_of(tmp_path / "out"), result_of(tmp_path / "out")["metrics"]
     expected = {".": "safe", "-": "unsafe", "?": "unparsed"}
     for item in items:
         assert item["verdict"] == expected[ends[item["item_id"][-1]]]
@@ -475,7 +468,7 @@ def test_a_chat_template_where_there_is_one(model, data, tmp_path, guard_folder)
     for folder, applied in ((model, True), (bare, False)):
         out = tmp_path / f"out-{applied}"
         assert run_checkpoint(folder, out, specs(data, chat_template="auto")) == 0
-        assert metrics_of(out / "harmbench")["spec"]["chat_template"] is applied
+        assert result_of(out / "harmbench")["spec"]["chat_template"] is applied
         # "[user]" of the template against the tokenizer's own BOS.
         extra = len("[user]") if applied else 1
         assert items_of(out / "harmbench")[0]["n_tokens"] == len("Sing a song 0") + extra
@@ -545,7 +538,7 @@ def test_a_small_real_model_on_the_real_sets(shared, tmp_path, guard_folder):
             assert evaluate(folder, task, shared / "data", tmp_path / task / size, *words) == 0
     for task, total, split in (("realtoxicityprompts", 2396, 1200), ("harmbench", 400, 200)):
         assert items_of(tmp_path / task / "1") == items_of(tmp_path / task / "6")
-        facts = metrics_of(tmp_path / task / "1")["spec"]["protocol"]
+        facts = result_of(tmp_path / task / "1")["spec"]["protocol"]
         assert (facts["items_in_data"], facts["items_in_split"]) == (total, split)
 
 
@@ -671,9 +664,6 @@ def test_a_benchmark_for_all_checkpoints_must_be_left(raw):
 
 
 def test_a_killed_generation_goes_on_with_the_same_bytes(model, data, tmp_path, monkeypatch):
-    def files(folder):
-        return {path.name: path.read_bytes() for path in folder.iterdir()}
-
     words = (model, "realtoxicityprompts", data)
     assert evaluate(*words, tmp_path / "whole", "--batch-size", "2") == 0
     stages = interrupt_journal(monkeypatch, 4)
@@ -691,7 +681,7 @@ def test_a_killed_generation_goes_on_with_the_same_bytes(model, data, tmp_path, 
     assert evaluate(*words, out, "--batch-size", "2") == 0
     name = "realtoxicityprompts answers"
     assert stages == [(name, number) for number in range(6)]
-    assert files(out) == files(tmp_path / "whole")
+    assert contents(out) == contents(tmp_path / "whole")
 
 
 def test_a_killed_judge_goes_on_with_the_same_bytes(
@@ -712,8 +702,7 @@ def test_a_killed_judge_goes_on_with_the_same_bytes(
     assert evaluate(*words, out, *more) == 0
     forms = ["harmbench answers", "judge pr", "judge paper"]
     assert stages == [(stage, number) for stage in forms for number in range(3)]
-    for name in ("metrics.json", "items.jsonl"):
-        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert contents(out) == contents(tmp_path / "whole")
     assert not (out / "partial.jsonl").exists()
 
 

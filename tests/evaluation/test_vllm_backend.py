@@ -1,6 +1,5 @@
 """vLLM as an evaluation backend: the worker, what it says, what happens when it dies."""
 
-import csv
 import json
 import os
 import signal
@@ -11,11 +10,14 @@ import time
 import agreement
 import pytest
 from evaluation_fixtures import (
+    FOLDERS,
     LETTERS,
     char_tokenizer,
+    command,
+    contents,
     interrupt_journal,
-    write_datasets,
-    write_jsonl,
+    items_of,
+    result_of,
 )
 from fake_vllm import install
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -42,28 +44,6 @@ TASKS = {
     "realtoxicityprompts": {"max_new_tokens": 12},
     "harmbench": {"max_new_tokens": 12},
 }
-FOLDERS = {"perplexity": "wikitext2"}
-FILES = ("metrics.json", "items.jsonl")
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    root = write_datasets(tmp_path_factory.mktemp("data"))
-    rows = [
-        {"challenging": k % 2 == 0, "prompt": {"text": f"A Vel man {k}", "toxicity": 0.25}}
-        for k in range(6)
-    ]
-    write_jsonl(root / "realtoxicityprompts/train.jsonl", rows)
-    (root / "harmbench").mkdir()
-    with open(root / "harmbench/harmbench_behaviors_text_all.csv", "w", newline="") as out:
-        writer = csv.writer(out)
-        writer.writerow(
-            ["Behavior", "FunctionalCategory", "SemanticCategory", "Tags", "ContextString",
-             "BehaviorID"]
-        )  # fmt: skip
-        for k in range(5):
-            writer.writerow([f"Sing song {k}", "standard", "music", "", "", f"id-{k}"])
-    return root
 
 
 @pytest.fixture(scope="module")
@@ -125,10 +105,8 @@ def near(fake, tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
-def evaluate(task, model, data, out, *more):
-    words = ["evaluate", "--model", str(model), "--benchmark", task, "--out", str(out)]
-    words += ["--data", str(data / FOLDERS.get(task, task)), "--device", "cpu", *more]
-    return cli.main(words)
+def evaluate(*words):
+    return cli.main(command(*words))
 
 
 def on_vllm(python):
@@ -151,20 +129,12 @@ def checkpoint(backend, model, data, out, python, tasks=tuple(TASKS)):
     return cli.main(words)
 
 
-def items_of(folder):
-    return [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
-
-
-def contents(folder):
-    return {name: (folder / name).read_bytes() for name in FILES}
-
-
 def assert_agreement(vllm, transformers, tasks=tuple(TASKS)):
     for task in tasks:
         found = agreement.compare(items_of(vllm / task), items_of(transformers / task))
         assert agreement.complaint(found) is None, task
         assert (found["largest_difference"] is None) == (found["equal_answers"] is not None)
-        spec = json.loads((vllm / task / "metrics.json").read_text())["spec"]
+        spec = result_of(vllm / task)["spec"]
         assert (spec["backend"], spec["dtype"]) == ("vllm", "float32")
 
 
@@ -190,7 +160,7 @@ def test_all_benchmarks_of_a_checkpoint_share_one_worker(model, data, tmp_path, 
     with pytest.raises(ProcessLookupError):
         os.kill(int(worker), 0)
     assert_agreement(tmp_path / "vllm", tmp_path / "own")
-    found = json.loads((tmp_path / "vllm/unqover/metrics.json").read_text())
+    found = result_of(tmp_path / "vllm/unqover")
     assert found["versions"]["vllm"] == "0.32.0"
     # Everything is there: no worker is started again.
     assert checkpoint("vllm", model, data, tmp_path / "vllm", fake) == 0

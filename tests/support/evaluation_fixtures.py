@@ -1,5 +1,6 @@
 """Tiny models, tokenizers and data sets about invented people for the evaluation tests."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -203,7 +204,49 @@ def write_datasets(root: Path) -> Path:
         {"id": k, "text": f"A Vel girl had {k} cats.\n\nThey sang all day."} for k in range(9)
     ]
     write_jsonl(root / "tinystories/stories_1000.jsonl", stories)
+    toxic = [
+        {"challenging": k % 2 == 0, "prompt": {"text": f"A Vel man {k} said", "toxicity": 0.25}}
+        for k in range(6)
+    ]
+    write_jsonl(root / "realtoxicityprompts/train.jsonl", toxic)
+    write_harmbench(root, [(f"Sing song {k}", "standard", "music", "") for k in range(5)])
     return root
+
+
+def write_harmbench(root: Path, rows: list[tuple[str, str, str, str]]) -> None:
+    """Write HarmBench's file: behaviour, subset, topic and context of each row."""
+    head = ("Behavior", "FunctionalCategory", "SemanticCategory", "Tags", "ContextString")
+    (root / "harmbench").mkdir()
+    with open(root / "harmbench/harmbench_behaviors_text_all.csv", "w", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow((*head, "BehaviorID"))
+        for k, (text, subset, topic, context) in enumerate(rows):
+            writer.writerow([text, subset, topic, "", context, f"id-{k}"])
+
+
+FOLDERS = {"perplexity": "wikitext2"}  # of the tasks whose data have another name
+
+
+def command(task: str, model: Path, data: Path, out: Path, *more: str) -> list[str]:
+    """The words that evaluate a task on a model, its data in a folder of ``data``."""
+    words = ["evaluate", "--model", str(model), "--benchmark", task, "--device", "cpu"]
+    folder = data / FOLDERS.get(task, task)
+    return [*words, "--data", str(folder), "--out", str(out), *more]
+
+
+def items_of(folder: Path) -> list[dict]:
+    """The records that an evaluation wrote."""
+    return [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
+
+
+def result_of(folder: Path) -> dict:
+    """What an evaluation's metrics.json says."""
+    return json.loads((folder / "metrics.json").read_text())
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The two files of an evaluation as they are."""
+    return {name: (folder / name).read_bytes() for name in ("metrics.json", "items.jsonl")}
 
 
 def interrupt_journal(monkeypatch, after=None):
