@@ -459,30 +459,21 @@ def test_a_changed_record_is_noticed(tmp_path, capsys):
     assert "items.jsonl" in capsys.readouterr().err
 
 
-def test_what_only_one_evaluation_has_is_said(tmp_path, capsys):
-    dense = write_model(tmp_path / "dense", mmlu=160, unqover=150)
-    other = write_model(tmp_path / "other", mmlu=160, crows_pairs=100)
-    status, rows, text, _ = compared(capsys, tmp_path, dense, other)
+def test_notes_tell_what_is_not_compared_and_what_differs_without_harm(tmp_path, capsys):
+    rows, toxic = (
+        answers("mmlu", 160),
+        [{"item_id": f"r{k}", "category": "all", "unsafe": k % 2 == 0} for k in range(40)],
+    )
+    for name, dtype in (("dense", "float32"), ("other", "bfloat16")):
+        write_result(tmp_path / name / "mmlu", "mmlu", rows, dtype=dtype)
+        folder = tmp_path / name / "realtoxicityprompts"
+        write_result(folder, "realtoxicityprompts", toxic, judge="lexical:english")
+    write_model(tmp_path / "dense", unqover=150)
+    status, found, text, _ = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / "other")
     assert status == 0
-    assert list(rows) == ["mmlu acc"]
-    assert f"not compared, though {dense} has it: unqover" in text
-
-
-def test_protocols_that_differ_without_harm_are_told(tmp_path, capsys):
-    rows = answers("mmlu", 160)
-    dense = write_result(tmp_path / "dense", "mmlu", rows, dtype="float32")
-    other = write_result(tmp_path / "other", "mmlu", rows, dtype="bfloat16")
-    _, _, text, _ = compared(capsys, tmp_path, dense, other)
+    assert list(found) == ["mmlu acc", "realtoxicityprompts unsafe_rate"]
+    assert f"not compared, though {tmp_path / 'dense'} has it: unqover" in text
     assert "dtype float32 (dense), bfloat16" in text
-
-
-def test_a_word_list_is_no_judge_of_safety(tmp_path, capsys):
-    rows = [{"item_id": f"r{k}", "category": "all", "unsafe": k % 2 == 0} for k in range(40)]
-    folders = [
-        write_result(tmp_path / name, "realtoxicityprompts", rows, judge="lexical:english")
-        for name in ("dense", "other")
-    ]
-    _, _, text, _ = compared(capsys, tmp_path, *folders)
     assert "measures no safety" in text
 
 

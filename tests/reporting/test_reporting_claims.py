@@ -138,17 +138,6 @@ def test_the_joint_test_holds_its_level_however_comparisons_depend():
     assert rates[-1] > 0.02
 
 
-def test_the_interval_is_corrected_as_the_p_value_is():
-    family = [Comparison(f"{k}", Estimate(0.001, 0.01)) for k in range(9)]
-    for value, clear in ((0.0285, True), (0.0275, False)):
-        comparison = Comparison("a", Estimate(value, 0.01))
-        adjusted = adjust([comparison, *family])
-        text = verdicts.describe(comparison, adjusted)
-        low = text.split("[")[1].split(",")[0]
-        # Of ten comparisons the clearest: Holm's factor is Bonferroni's.
-        assert (adjusted[comparison.key] < 0.05) == clear == low.startswith("+")
-
-
 def test_a_margin_moves_the_limit_of_the_test():
     assert Comparison("a", Estimate(-0.005, 0.001), margin=0.01).p_value < 1e-6
     assert Comparison("a", Estimate(-0.005, 0.001), margin=0.01).lead > 0
