@@ -1,8 +1,9 @@
-"""The number of items and the seeds behind a table or figure, for its caption."""
+"""Captions, with the number of items and the seeds; apart from drawing: a word redraws nothing."""
 
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ..plan.shown import FIGURES
 from .fields import Run
 from .labels import benchmark_label, column_order
 from .render import Table
@@ -61,3 +62,18 @@ def with_sizes(run: Run, table: Table) -> Table:
         for seed in row.identity.get("seeds", "").split()
     ]
     return replace(table, caption=f"{table.caption} {sizes(run, used, seeds)}".strip())
+
+
+def figure_caption(run: Run, slug: str) -> str:
+    """Return a figure's caption with items and seeds; ``tasks`` says whose items it shows."""
+    entry, sheet = FIGURES[slug], run.sheet
+    tasks = entry.get("tasks", ())
+    names = [
+        name
+        for name, one in sheet.config.benchmarks.items()
+        if "all" in tasks or (one.task in tasks and name == sheet.primary(one.task))
+    ]
+    seeds = {point.seed for point in sheet.files if point.calibration != "none"}
+    world = "Measured in an invented world; not comparable to the paper."
+    parts = [entry["caption"], world if sheet.config.source == "world" else ""]
+    return " ".join(filter(None, [*parts, sizes(run, names, seeds) if tasks else ""]))

@@ -13,6 +13,7 @@ where the calibration pairs are of the data and bias types that the value was me
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -54,19 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _row(
     point: Checkpoint, benchmark: str, metric: str, category: str, measured: dict[str, Any]
 ) -> TableRow:
-    return {
-        "model": point.model,
-        "method": point.method,
-        "regime": point.regime,
-        "calibration": point.calibration,
-        "seed": point.seed,
-        "benchmark": benchmark,
-        "metric": metric,
-        "category": category,
-        "value": measured["value"],
-        "n": measured.get("n"),
-        "stderr": measured.get("stderr"),
-    }
+    named = dict(zip(COLUMNS[5:8], (benchmark, metric, category), strict=True))
+    numbers = {"value": measured["value"], "n": measured.get("n"), "stderr": measured.get("stderr")}
+    return {**asdict(point), **named, **numbers}
 
 
 def task_rows(point: Checkpoint, benchmark: str, path: Path) -> Iterator[TableRow]:

@@ -11,9 +11,8 @@ from ..plan.paths import Paths
 from ..plan.run_sheet import RunSheet
 from ..plan.shown import SHOWN
 from .bottom_line import bottom_line
-from .captions import item_counts, seeds_words
+from .captions import figure_caption, item_counts, seeds_words
 from .fields import Run
-from .figure_captions import figure_caption
 from .labels import (
     REGIME_LABELS,
     benchmark_label,

@@ -4,7 +4,6 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..base.errors import UserError
 from ..base.reading import expected_form
 from ..plan.run_sheet import RunSheet
 from ..stats.directions import direction
@@ -123,17 +122,11 @@ def serving_stack(run: Run, group: Group) -> dict[str, str]:
     found: dict[str, dict[str, None]] = {"backend": {}, "kernel": {}, "energy": {}}
     paths = measurements(run, group)
     for path, content in paths.items():
-        try:
-            backend = content["backend"]
-            device = content["spec"]["device"]
+        with expected_form("the backend and the energy source", path, "measure it again"):
+            backend, device = content["backend"], content["spec"]["device"]
             found["backend"][f"{backend['name']} {backend['version']} on {device}"] = None
             found["kernel"][backend["kernel"]] = None
             found["energy"][content["energy"]["source"]] = None
-        except (KeyError, TypeError):
-            raise UserError(
-                f"expected the backend and the energy source in {path}, got another form; "
-                "measure this checkpoint again"
-            ) from None
     return {name: "; ".join(values) for name, values in found.items()} if paths else {}
 
 
