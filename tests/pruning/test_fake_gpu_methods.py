@@ -37,7 +37,7 @@ TEXT = WRITE | {
     "forward.advance": BLOCKS - 1,  # activations that are not finite must stop the run
 }
 SUMS = TEXT | {
-    "sums.BlockSums._statistics": "sums",  # so must sums that overflow
+    "routed.is_finite": "sums",  # so must sums that overflow
     "target.InputMetric.dead_columns": "groups",
 }
 WANDA = SUMS | {"methods.wanda.Wanda.solve": 2 * MATRICES}
@@ -54,7 +54,6 @@ EXPERTS = {
     "routed.count_tokens": None,
     "routed.routed_rows": None,
     "routed.restricted": None,
-    "routed.ExpertSums._sums": None,
 }
 # The same in one step of debias-gradient: a pass before it and a pass after it.
 STEPS = {

@@ -250,8 +250,8 @@ class BaseModel:
         return table
 
     def unload_outside(self) -> None:
-        """Free what ``load_outside`` loaded."""
-        unload(self.model.base_model)
+        """Free what ``load_outside`` or ``load_head`` loaded."""
+        unload(self.model)
 
     def load_head(self, used: Tensor) -> None:
         """Load all that the model needs outside its blocks for logits.
@@ -290,10 +290,6 @@ class BaseModel:
                 f"weights in {self.folder}, found {len(others)} such tensors; fetch the model again"
             )
         return others[0]
-
-    def unload_head(self) -> None:
-        """Free what ``load_head`` loaded."""
-        unload(self.model)
 
     def base_files(self) -> dict[str, str]:
         """Return the SHA-256 of each carried file and each weight file, by name."""

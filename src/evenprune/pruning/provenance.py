@@ -1,7 +1,6 @@
 """What differs from run to run: times, host, versions. Nothing downstream depends on it."""
 
 import contextlib
-import os
 import platform
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import torch
 import transformers
 
 from .. import __version__
+from ..base.provenance import machine
 
 
 class Stopwatch:
@@ -62,15 +62,10 @@ class Stopwatch:
 
 def provenance(device: str, records: list[dict], seconds: float) -> dict[str, Any]:
     """Return the entry for provenance.json. ``seconds`` is the wall time of this process."""
-    gpu = torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else None
     return {
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "host": platform.node(),
         "platform": platform.platform(),
-        "device": device,
-        "gpu": gpu,
-        "threads": torch.get_num_threads(),
-        "cpus": os.cpu_count(),
+        **machine(device),
         "seconds": round(seconds, 3),
         "blocks": [
             {"seconds": round(record["seconds"], 3), "phases": record["phases"]}

@@ -116,7 +116,7 @@ class Sentences:
                 values = head.scores(stream.hidden, rows.ids)
                 for (number, side), value in zip(rows.sentences, values, strict=True):
                     scores[number, side] = value
-        base.unload_head()
+        base.unload_outside()
         return Pass(scores[:count], scores[count:, 0], calibration)
 
     def _head(self, form: Form) -> Head:
@@ -143,7 +143,7 @@ class Sentences:
                 if chosen.any():
                     gradient = head.gradient(stream.hidden, rows.ids, chosen)
             gradients.append(gradient)
-        self.base.unload_head()
+        self.base.unload_outside()
         return gradients
 
     def restore(self, folder: Path, index: int, calibration: Batches) -> None:

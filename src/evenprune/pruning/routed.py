@@ -179,14 +179,17 @@ class ExpertSums:
             for total in totals:
                 total.add(inputs, plan)
         sums = [total.result() for total in totals]
-        for one in sums:
-            if not torch.isfinite(one.diagonal() if one.ndim == 2 else one).all():
-                raise UserError(
-                    f"the sums of squares of the input of {name} are not finite in float32; lower "
-                    "--bias-weight where there is one, or check the calibration text and the "
-                    "weights"
-                )
+        if not all(map(is_finite, sums)):
+            raise UserError(
+                f"the sums of squares of the input of {name} are not finite in float32; lower "
+                "--bias-weight where there is one, or check the calibration text and the weights"
+            )
         return sums
+
+
+def is_finite(total: Tensor) -> bool:
+    """Return whether float32 could hold a sum of squares; the diagonal of a matrix tells."""
+    return bool(torch.isfinite(total.diagonal() if total.ndim == 2 else total).all())
 
 
 def _width(expert: Expert, name: str) -> int:

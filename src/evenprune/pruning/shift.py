@@ -302,8 +302,6 @@ class Shift:
     def _rounded(self, number: int) -> dict[str, Entry]:
         """Write the kept step's matrices in the dtypes of the base model."""
         place = self.folder / f"step-{number}"
-        if all(dtype == torch.float32 for dtype in self.dtypes.values()):
-            return self._entries(place)
         result = self.folder / "rounded"
         result.mkdir(exist_ok=True)
         for file in _blocks(place):

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ..base.errors import UserError
@@ -15,7 +14,7 @@ from .hessian import Plan
 from .method import Method
 from .options import Options
 from .provenance import Stopwatch
-from .routed import ExpertSums, Facts, Routed
+from .routed import ExpertSums, Facts, Routed, is_finite
 
 Sums = tuple[list[str], Sequence[Tensor], Facts | None]
 
@@ -102,8 +101,7 @@ class BlockSums:
         routed = collect(block, index, calibration, leaders, add)
         results = {leader: [one.result() for one in totals] for leader, totals in sums.items()}
         for leader, totals in results.items():
-            diagonals = [one.diagonal() if one.ndim == 2 else one for one in totals]
-            if not all(torch.isfinite(diagonal).all() for diagonal in diagonals):
+            if not all(map(is_finite, totals)):
                 collect(block, index, calibration, leaders, locate)
                 value, item = largest[leader]
                 weights = self.method.pair_weights(self.options, len(self.text.kept))

@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 
-from ..models.architecture import find_blocks, find_linears, load_skeleton
+from ..models.architecture import load_skeleton
 from .device import GEMM_SIZE, copy_bandwidth, gemm_rate
 from .formulas import bandwidth_bound, compute_bound, sparse24_bytes
+from .sparse24_model import all_linears
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,7 @@ def count_weights(folder: Path | str) -> Weights:
     Embedding tables are looked up, not read as a whole; an output head that shares one is.
     """
     model = load_skeleton(Path(folder))
-    linear = sum(
-        module.weight.numel()
-        for block in find_blocks(model)[1]
-        for module in find_linears(block).values()
-    )
+    linear = sum(module.weight.numel() for module in all_linears(model))
     used = sum(
         parameter.numel()
         for module in model.modules()

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+def all_linears(model: "PreTrainedModel") -> list[Any]:
+    """Return the linear layers of the decoder blocks, which are those that an export compresses."""
+    return [one for block in find_blocks(model)[1] for one in find_linears(block).values()]
+
+
 def is_export(folder: Path | str) -> bool:
     """Tell whether a folder holds an exported 2:4 checkpoint."""
     return (Path(folder) / INDEX).is_file()
@@ -127,7 +132,7 @@ def sparsify(model: "PreTrainedModel") -> str:
     Returns the name of the kernel, "dense kernel" where no layer could be turned. Layers
     without such a kernel stay dense; one log line counts them and gives the first reason.
     """
-    linears = [one for block in find_blocks(model)[1] for one in find_linears(block).values()]
+    linears = all_linears(model)
     if model.device.type != "cuda":
         log.warning(
             "2:4 kernels need CUDA: %d linear layers run on dense kernels on %s",

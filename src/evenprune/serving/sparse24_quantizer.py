@@ -20,10 +20,9 @@ from transformers.quantizers.auto import (
 )
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
-from ..models.architecture import find_blocks, find_linears
 from .export_sparse24 import FORMAT, METHOD
 from .sparse24 import decompress
-from .sparse24_model import sparsify
+from .sparse24_model import all_linears, sparsify
 
 
 class Sparse24Config(QuantizationConfigMixin):
@@ -48,7 +47,7 @@ class Sparse24Quantizer(HfQuantizer):
     ) -> PreTrainedModel:
         """Give each compressed layer the parameters that the export's tensors are loaded into."""
         self.dtypes = {name: tensor.dtype for name, tensor in model.named_parameters()}
-        for linear in _block_linears(model):
+        for linear in all_linears(model):
             rows, width = _matrix_shape(linear)
             values = torch.empty(rows, width // 2, dtype=linear.weight.dtype, device="meta")
             places = torch.empty(rows, (width // 4 + 1) // 2, dtype=torch.uint8, device="meta")
@@ -62,7 +61,7 @@ class Sparse24Quantizer(HfQuantizer):
         self, model: PreTrainedModel, **kwargs: Any
     ) -> PreTrainedModel:
         """Restore the weights, and take the device's 2:4 kernels where it has them."""
-        for linear in _block_linears(model):
+        for linear in all_linears(model):
             dense = linear.weight
             if not dense.is_meta:  # as it is where only names and shapes are looked at
                 dense = decompress(linear.weight.data, linear.weight_metadata.data)
@@ -85,11 +84,6 @@ class Sparse24Quantizer(HfQuantizer):
     def is_trainable(self) -> bool:
         """Return False: an update would fill the zeros."""
         return False
-
-
-def _block_linears(model: PreTrainedModel) -> list[Any]:
-    """Return the linear layers of the decoder blocks, which are those that an export compresses."""
-    return [linear for block in find_blocks(model)[1] for linear in find_linears(block).values()]
 
 
 def _matrix_shape(linear: Any) -> tuple[int, int]:
