@@ -289,10 +289,13 @@ def test_an_item_is_read_with_its_prompt_and_both_answers(page):
     rows = cells(page, "#item tbody tr")
     assert rows[0] == ["answer 0 of 0", "", "4.7 %", "-6.000", "99.7 % ✓", "-1.000", "5.000"]
     assert rows[2][:4] == ["answer 2 of 0", "right, “unknown”", "93.6 % ✓", "-3.000"]
+    page.run(f"location.hash = 'set=unqover&kind=all&item=7&point={DEBIAS}'")
+    page.until("document.querySelector('#item h3').textContent.startsWith('7 ')")
+    assert "✓ near tie" in cells(page, "#item tbody tr")[2][2]
 
 
 @needs_chromium
-def test_items_are_filtered_by_change_category_and_words(page):
+def test_items_are_filtered_by_change_category_and_words(page, root):
     tenth = ITEMS // 10
     page.run(f"location.hash = 'set=unqover&point={DEBIAS}'")
     page.until("document.getElementById('items-set').value === 'unqover'")
@@ -305,11 +308,17 @@ def test_items_are_filtered_by_change_category_and_words(page):
     info = "document.querySelector('#items .dt-info').textContent"
     for words, expected in (("WORD17", "1 to 1 of 1 "), ("nothing like it", "0 to 0 of 0 ")):
         page.run(
-            f"(e => {{ e.value = '{words}'; e.dispatchEvent(new Event('input')); }})"
+            f"(e => {{ e.value = '{words}';"
+            " e.dispatchEvent(new Event('input', {bubbles: true})); })"
             "(document.querySelector('#items .dt-search input'))"
         )
         page.until(f"{info}.includes('{expected}')")
+        shown = "17 · religion" if "17" in words else "No item fits."
+        page.until(f"document.getElementById('item').innerText.startsWith('{shown}')")
     assert state(page)["q"] == "nothing like it"
+    with opened(root / "results/report/paper.html", address=page.run("location.hash")) as other:
+        assert other.run("document.getElementById('item').innerText") == "No item fits."
+        assert other.errors == []
     # Of BBQ's item 30 the data do not say which answer is biased.
     page.run(f"location.hash = 'set=bbq&kind=biased&point={DEBIAS}'")
     page.until("document.getElementById('items-set').value === 'bbq'")

@@ -20,6 +20,7 @@ SECONDS = 120  # for one answer, on a busy machine
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
     *("--disable-extensions", "--disable-background-networking", "--disable-component-update"),
+    *("--disable-quic", "--disable-sync"),
     "--remote-debugging-pipe",
 )
 

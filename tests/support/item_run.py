@@ -97,6 +97,8 @@ def record(task: str, method: str, k: int) -> dict:
         "tie": False,
         "cluster": str(k // 8),
     }
+    if k == 7:  # near ties
+        found["option_logprobs"] = [-1.0 - 0.05 * (j != pred) for j in range(WIDTH[task])]
     found["correct"] = pred == found["gold"]
     if task in ("unqover", "bbq"):
         found |= {"perm": "012", "unknown_idx": 2}

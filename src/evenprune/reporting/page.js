@@ -119,9 +119,13 @@ function card(k) {
 
 const order = () => table.rows({ order: "applied", search: "applied" }).indexes().toArray();
 function pick(index) {
-  const k = table.row(index).data()?.k;
+  const k = index === undefined ? undefined : table.row(index).data().k;
   table.rows(".picked").nodes().to$().removeClass("picked");
-  if (k === undefined) return at("item").replaceChildren(make("p", "No item fits."));
+  if (k === undefined) {
+    state.item = "";
+    at("item").replaceChildren(make("p", "No item fits."));
+    return remember();
+  }
   const page = Math.floor(order().indexOf(index) / table.page.len());
   if (page !== table.page()) table.page(page).draw("page");
   table.row(index).node().classList.add("picked");
@@ -198,7 +202,7 @@ if (sets.length) {
     const index = table.row(event.currentTarget).index();
     if (index !== undefined) pick(index);
   });
-  table.on("search", remember);
+  $("#items").on("input", ".dt-search input", () => pick(order()[0]));
   document.addEventListener("keydown", event => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!step || event.altKey || event.ctrlKey || event.metaKey) return;
