@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from evenprune.cli import PEOPLE, main
+from evenprune.cli import parsers as parsers_of_all
 from evenprune.completion import script
 
 
@@ -73,6 +74,15 @@ def test_a_near_miss_is_one_sentence(words, said, capsys):
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "regime"),
+    [("2:4", "2of4"), ("50%", "u50"), ("0.5", "u50"), ("0.25", "u25"), ("1of4", "1of4")],
+)
+def test_a_regime_is_taken_as_people_write_it(said, regime):
+    words = ["--model", "m", "--method", "sparsegpt", "--out", "o", "--regime", said]
+    assert parsers_of_all()["prune"].parse_args(words).regime == regime
 
 
 def test_an_option_that_does_nothing_is_refused(capsys, tmp_path):

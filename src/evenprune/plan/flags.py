@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from ..base.errors import UserError
+from .facts import REGIMES
 from .field_errors import field_errors
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -24,6 +25,7 @@ def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel], *names: s
         field = model.model_fields[name]
         told: dict[str, Any] = {"help": _help(field), "required": field.is_required()}
         kind, choices = _kind(field.annotation)
+        kind = _regime if name == "regime" else kind
         if kind is bool:
             told["action"] = "store_true"
         else:
@@ -33,6 +35,16 @@ def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel], *names: s
             if not field.is_required():
                 told["default"] = field.default
         parser.add_argument(f"--{name.replace('_', '-')}", **told)
+
+
+def _regime(text: str) -> str:
+    """Return a regime's name, also of `2:4`, `50%` and `0.5`."""
+    for name, one in REGIMES.items():
+        share = one.zeros / one.of
+        said = [f"{one.zeros}:{one.of}"] if one.structured else [f"{share:.0%}", f"{share:g}"]
+        if text in said:
+            return name
+    return text
 
 
 def _help(field: Any) -> str:
