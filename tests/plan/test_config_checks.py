@@ -78,6 +78,8 @@ CASES = [
     ("pruning", {"bias_weight": float("nan")}, "got nan, expected a finite number"),
     ("serving.carbon_intensity", float("inf"), "got inf, expected a finite number"),
     ("benchmarks.mmlu.limit", 2**70, "expected a number of at most 9223372036854775807"),
+    ("results", "x" * 300, "expected names of at most 200 bytes"),
+    ("lock", "a/" + "é" * 150, "expected names of at most 200 bytes"),
     ("title", "A {title}", "expected text without braces"),
     ("title", "two\nlines", "without control characters, has U+000A"),
     ("models.world.label", "a\x07b", "without control characters, has U+0007"),

@@ -120,10 +120,14 @@ def check_ours(path: Path | str, keys: Iterable[str], name: str = "--out") -> No
     except (OSError, ValueError, RecursionError):
         return
     if not (isinstance(content, dict) and set(keys) <= set(content)):
-        raise UserError(
-            f"{name} would write over {path}, which this program did not make; "
-            "choose another place, or move that file away"
-        )
+        raise _foreign(path, name)
+
+
+def _foreign(path: Path | str, name: str) -> UserError:
+    return UserError(
+        f"{name} would write over {path}, which this program did not make; choose another place, "
+        "or move that file away"
+    )
 
 
 def check_header(path: Path | str, columns: Sequence[str], name: str = "--out") -> None:
@@ -134,10 +138,7 @@ def check_header(path: Path | str, columns: Sequence[str], name: str = "--out") 
     except OSError:
         return
     if head and head.rstrip(b"\r\n") != ",".join(columns).encode():
-        raise UserError(
-            f"{name} would write over {path}, which this program did not make; "
-            "choose another place, or move that file away"
-        )
+        raise _foreign(path, name)
 
 
 def check_prefix(prefix: str, suffixes: Iterable[str], inputs: Iterable[Input] = ()) -> None:

@@ -23,7 +23,7 @@ from .facts import REGIMES as REGIME_FACTS
 from .field_errors import field_errors
 from .own_files import with_own_files
 from .pruning_keys import Pruning
-from .section import Place, Section, Slug, Words, each_once, listed
+from .section import Place, Section, Slug, Words, each_once, listed, short_names
 from .sections import Controls, Experiment, MethodVariant, World
 from .serving_keys import Serving
 from .tasks import JUDGED, TASKS
@@ -63,7 +63,11 @@ TABLES, FIGURES = tuple(sorted(shown.TABLES)), tuple(sorted(shown.FIGURES))
 class Config(Section):
     """The whole configuration."""
 
-    results: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./][A-Za-z0-9_./-]*$")] = Field(
+    results: Annotated[
+        str,
+        StringConstraints(pattern=r"^[A-Za-z0-9_./][A-Za-z0-9_./-]*$"),
+        AfterValidator(short_names),
+    ] = Field(
         "results",
         description="folder for everything that is made; may be a link to scratch space",
     )

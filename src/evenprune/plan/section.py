@@ -13,6 +13,7 @@ from pydantic import (
 )
 
 LARGEST = 2**63 - 1
+LONGEST = 200  # bytes of a name in a path; most file systems take 255
 
 # A name that becomes part of a path: no slash, blank, quote or shell sign can get in.
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
@@ -36,10 +37,17 @@ def _some(text: str) -> str:
     return text
 
 
+def short_names(path: str) -> str:
+    """Return a path whose parts a file system takes, with what is added to them in the making."""
+    if any(len(os.fsencode(part)) > LONGEST for part in path.split(os.sep)):
+        raise ValueError(f"expected names of at most {LONGEST} bytes")
+    return path
+
+
 Words = Annotated[str, AfterValidator(_words)]
 Label = Annotated[Words, AfterValidator(_some)]
 # A path of the user's: here, and nowhere else, ~ becomes the home folder.
-Place = Annotated[str, AfterValidator(os.path.expanduser)]
+Place = Annotated[str, AfterValidator(os.path.expanduser), AfterValidator(short_names)]
 
 
 class Section(BaseModel):
