@@ -122,14 +122,6 @@ def ground(tmp_path_factory, repo):
     write_rows(root / "pairs.jsonl", random_pairs(4))
     write_rows(root / "texts.jsonl", [{"id": "a", "text": "a b c d e f g"}] * 1)
     (root / "data/wikitext2").rename(root / "data/perplexity")
-    for name, row in (("realtoxicityprompts", {"prompt": {"text": "a b", "toxicity": 0.5}}),):
-        (root / "data" / name).mkdir()
-        write_rows(root / "data" / name / "other.jsonl", [row] * 3)
-    (root / "data/harmbench").mkdir()
-    (root / "data/harmbench/harmbench_behaviors_text_all.csv").write_text(
-        "Behavior,FunctionalCategory,SemanticCategory,Tags,ContextString,BehaviorID\n"
-        "a b,standard,x,,,one\nc d,standard,x,,,two\n"
-    )
     talk = {"messages": [{"role": "user", "content": "a b"}, {"role": "assistant", "content": "c"}]}
     (root / "data/ultrachat").mkdir()
     write_rows(root / "data/ultrachat/talk.jsonl", [talk] * 3)
@@ -254,7 +246,7 @@ CASES = [
     ("evaluate stereoset", "data/stereoset/intrasentence.jsonl"),
     ("evaluate crows_pairs", "data/crows_pairs/crows_pairs_revised.csv"),
     ("evaluate perplexity", "data/perplexity/wiki.test.raw"),
-    ("evaluate realtoxicityprompts", "data/realtoxicityprompts/other.jsonl"),
+    ("evaluate realtoxicityprompts", "data/realtoxicityprompts/train.jsonl"),
     ("evaluate harmbench", "data/harmbench/harmbench_behaviors_text_all.csv"),
     ("benchmark-serving texts.jsonl", "texts.jsonl"),
     ("benchmark-serving record.json", "record.json"),
