@@ -16,6 +16,7 @@ from evenprune.plan.run_sheet import RunSheet, read_run_sheet
 from evenprune.plan.sections import MethodVariant
 from evenprune.reporting import significance
 from evenprune.reporting.fields import Run
+from evenprune.reporting.render import Cell, Column, interval
 from evenprune.reporting.results import Group, Quantity, Results, Significance
 
 VARIANTS = {
@@ -192,3 +193,15 @@ def test_rates_of_judged_answers_have_wilsons_interval(run):
         assert float(rows[key]["value"]) == pytest.approx(low)
         upper = rows[*key[:4], key[4].replace("_low", "_high")]
         assert float(upper["value"]) == pytest.approx(high)
+
+
+def test_intervals_end_where_a_share_or_a_bias_score_ends():
+    cells = {
+        name: interval(Column("c", "C", direction=way, scale=scale), Cell(value, "", error=0.04))
+        for name, way, scale, value in (
+            ("share", "up", 100.0, 0.98), ("score", "zero", 100.0, -0.98), ("ppl", "down", 1.0, 1.0)
+        )
+    }  # fmt: skip
+    assert cells["share"] == (pytest.approx(0.98 - 1.96 * 0.04, abs=1e-5), 1)
+    assert cells["score"] == (-1, pytest.approx(-0.98 + 1.96 * 0.04, abs=1e-5))
+    assert cells["ppl"][1] > 1

@@ -80,7 +80,7 @@ def show_difference(column: Column, cell: Cell) -> str:
 
 def show_interval(column: Column, cell: Cell) -> str:
     """Return the ends of our 95 % interval, an en dash without one."""
-    ends = interval(cell)
+    ends = interval(column, cell)
     if ends is None:
         return "–"
     return " to ".join(column.show(end) for end in ends)

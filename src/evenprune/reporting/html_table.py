@@ -66,7 +66,7 @@ def _order(column: Column, cell: Cell) -> float:
 def _cell(column: Column, row: TableRow, point: str, known_as: str) -> dict[str, Any]:
     cell = row.cells.get(column.key, Cell(None, ""))
     signed, known = row.kind == "diff", cell.value is not None
-    ends = interval(cell) if known and not column.text else None
+    ends = interval(column, cell) if known and not column.text else None
     printed = cell.printed if known and not column.text else None
     source = printable(cell.source) if point and known else ""
     # Copied into a shell: a category is a word of a data file, which is somebody else's.

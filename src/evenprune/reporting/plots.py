@@ -17,7 +17,7 @@ from ..base.files import atomic_path, write_csv
 from ..plan.run_sheet import RunSheet
 from .fields import Field
 from .labels import COLORS, MARKERS
-from .render import ARROWS, Z95
+from .render import ARROWS, Z95, bounds
 from .results import Group, Measured
 
 # Part of this module's code, see codedigest.py.
@@ -59,7 +59,9 @@ def line_rows(field: Field, group: Group, measured: Measured, x: str) -> Row:
     """Return the CSV row of one point of a line."""
     scale, error = field.column.scale, measured.stderr
     half = None if error is None else Z95 * error
-    low, high = (None if half is None else measured.value + way * half for way in (-1, 1))
+    least, most = bounds(field.column)
+    low = None if half is None else max(measured.value - half, least)
+    high = None if half is None else min(measured.value + half, most)
     numbers = {"value": measured.value, "ci_low": low, "ci_high": high}
     numbers |= {"sd": measured.sd, "printed": measured.printed}
     shown = {name: "" if one is None else f"{scale * one:.4f}" for name, one in numbers.items()}

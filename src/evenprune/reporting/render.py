@@ -4,6 +4,7 @@ All decisions (what is bold, what carries a dagger, how many digits) are made be
 holds any logic. Colours are those of the paper.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -144,16 +145,24 @@ def difference(cell: Cell) -> float | None:
     return cell.value - cell.printed
 
 
-def interval(cell: Cell) -> tuple[float, float] | None:
+def bounds(column: Column) -> tuple[float, float]:
+    """Return between which values a column's numbers lie: shares (in percent), or bias scores."""
+    if column.scale != 100:
+        return -math.inf, math.inf
+    return (-1.0 if column.direction == "zero" else 0.0), 1.0
+
+
+def interval(column: Column, cell: Cell) -> tuple[float, float] | None:
     """Return the 95 % interval of our value: its own, or the normal one of its standard error.
 
-    None without either.
+    Within the ``bounds`` of its column; None without either.
     """
     if cell.ends is not None:
         return cell.ends
     if cell.value is None or cell.error is None:
         return None
-    return cell.value - Z95 * cell.error, cell.value + Z95 * cell.error
+    low, high = bounds(column)
+    return max(cell.value - Z95 * cell.error, low), min(cell.value + Z95 * cell.error, high)
 
 
 def covered(column: Column, cell: Cell) -> bool | None:
@@ -161,7 +170,7 @@ def covered(column: Column, cell: Cell) -> bool | None:
 
     The printed value stands for all that are rounded to it.
     """
-    ends = interval(cell)
+    ends = interval(column, cell)
     if ends is None or cell.printed is None:
         return None
     half = 0.5 * 10.0**-column.digits / column.scale
@@ -212,7 +221,7 @@ def csv_form(table: Table) -> tuple[list[str], list[dict[str, str]]]:
             line[column.key] = column.plain(cell.value)
             line[f"{column.key}_printed"] = column.plain(cell.printed)
             if beside or column.key in own:
-                for name, value in zip(("low", "high"), interval(cell) or (None, None)):
+                for name, value in zip(("low", "high"), interval(column, cell) or (None, None)):
                     line[f"{column.key}_{name}"] = column.plain(value)
             if beside:
                 line[f"{column.key}_diff"] = column.plain(difference(cell))

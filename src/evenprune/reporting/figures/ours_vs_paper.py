@@ -38,7 +38,7 @@ def draw(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
         ends: list[float] = []
         for pair in mine:
             base, scale = run_sheet.base_method(pair.group.method), pair.column.scale
-            inside, bounds = covered(pair.column, pair.cell), interval(pair.cell) or ()
+            inside, bounds = covered(pair.column, pair.cell), interval(pair.column, pair.cell) or ()
             ours, printed = (scale * (x or 0.0) for x in (pair.cell.value, pair.cell.printed))
             ends += [ours, printed]
             axis.errorbar(

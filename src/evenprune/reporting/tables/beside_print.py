@@ -70,7 +70,7 @@ def _cells(column: Column, cell: Cell) -> dict[str, Cell]:
 def _identity(pair: Pair) -> dict[str, str]:
     """Return a row of the CSV: the numbers in the units of the tables."""
     column, cell = pair.column, pair.cell
-    ends, inside = interval(cell) or (None, None), covered(column, cell)
+    ends, inside = interval(column, cell) or (None, None), covered(column, cell)
     group = pair.group
     return {
         "tables": pair.tables,
