@@ -33,6 +33,9 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 need_python = @command -v "$(PYTHON)" >/dev/null || \
   { echo "error: $(or $(PYTHON),Python 3.11 to 3.14) not found; install one of them or set PYTHON=" >&2; exit 2; }
 
+# One line for each 25 packages that pip gets, and all from its first error on.
+COUNTED := awk "/^Collecting/ && !(++n % 25) {print \"  \" n \" packages\"; fflush()} /^ERROR/ {bad = 1} bad {print}"
+
 .PHONY: demo world controls test test-slow test-all lint docs site env vllm-env lock lock-torch clean
 .DEFAULT_GOAL := demo
 
@@ -96,10 +99,10 @@ $(STAMP): requirements/core.lock requirements/torch.lock requirements/torch-cpu.
 ifeq ($(VARIANT),cpu)
 	@echo "installing the CPU build of torch $(TORCH) and the locked packages"
 	@sh requirements/torch-cpu.sh install $(BIN)/pip $(TORCH_INDEX) || { [ $$? = 3 ] \
-	  && echo "no CPU build of torch in the package index (set TORCH_INDEX to one that has it): taking the default build (on Linux several GB larger)"; }
+	  && echo "no CPU build of torch in the index (set TORCH_INDEX): taking the default, on Linux several GB larger"; }
 endif
 	@$(BIN)/pip show -q torch 2>/dev/null || $(BIN)/pip install -q --no-deps --require-hashes -r requirements/torch.lock
-	@$(BIN)/pip install -q --no-deps --require-hashes -r requirements/core.lock
+	@bash -o pipefail -c '$(BIN)/pip install --no-deps --require-hashes -r requirements/core.lock 2>&1 | $(COUNTED)'
 	@# The package itself, from this folder, with its command.
 	$(BIN)/pip install -q --no-deps --no-build-isolation -e .
 	@$(BIN)/python -c "import torch, snakemake, lm_eval" && $(BIN)/evenprune --version >/dev/null
