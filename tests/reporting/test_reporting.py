@@ -50,8 +50,12 @@ def make_paper(root, out="paper.pdf"):
 def full(repo, tmp_path_factory):
     """A collected run of the paper's grid, with some tables."""
     root, _ = prepare(repo, tmp_path_factory.mktemp("full"), "paper.yaml", 40)
-    for table in ("main", "ultrachat", "calib_source", "efficiency_details", "confidence"):
+    for table in (
+        *("main", "ultrachat", "calib_source", "efficiency_details", "confidence"),
+        "ours_vs_paper",
+    ):
         assert make_table(root, table) == 0
+    assert make_figure(root, "ours_vs_paper") == 0
     return root
 
 
@@ -200,6 +204,19 @@ def test_the_paper_s_value_stands_beside_ours(full):
         ("confidence", ("llama3.1-8b-it", *dense), "entropy_wrong", "0.858"),
     ):
         assert cells_of(full / f"tables/{table}.csv")[point][f"{column}_printed"] == printed
+
+
+def test_every_number_of_the_paper_stands_beside_ours_in_table_and_figure(full):
+    table, figure = (read_csv(full / f"{kind}/ours_vs_paper.csv") for kind in ("tables", "figures"))
+    printed = {
+        tuple(row[name] for name in ("model", "method", "regime", "calibration", "benchmark",
+                                     "metric", "category"))
+        for row in read_csv(full / "results.csv") if row["printed"]
+    }  # fmt: skip
+    names = ("model", "method", "regime", "calibration", "benchmark", "metric", "category")
+    assert {tuple(row[name] for name in names) for row in table} == printed
+    assert len(figure) == len(table) > 300
+    assert {row["covered"] for row in figure} == {"", "0", "1"}
 
 
 def test_bold_is_a_dagger_or_the_lowest_dto_and_the_dagger_the_test(world):

@@ -7,6 +7,7 @@ from ...base.errors import UserError
 from ...plan.run_sheet import RunSheet
 from ...plan.tasks import FACTS
 from ..beside import agreement, show_difference, show_interval, signs
+from ..cells import identity
 from ..described import fields_of, made
 from ..fields import Run
 from ..labels import (
@@ -71,17 +72,10 @@ def _identity(pair: Pair) -> dict[str, str]:
     """Return a row of the CSV: the numbers in the units of the tables."""
     column, cell = pair.column, pair.cell
     ends, inside = interval(column, cell) or (None, None), covered(column, cell)
-    group = pair.group
     return {
         "tables": pair.tables,
-        "model": group.model,
-        "method": group.method,
-        "regime": group.regime,
-        "calibration": group.calibration,
-        "seeds": " ".join(map(str, group.seeds)),
-        "benchmark": pair.quantity.benchmark,
-        "metric": pair.quantity.metric,
-        "category": pair.quantity.category,
+        **identity(pair.group),
+        **pair.quantity._asdict(),
         "ci_low": column.plain(ends[0]),
         "ci_high": column.plain(ends[1]),
         "covered": "" if inside is None else str(int(inside)),
@@ -140,7 +134,8 @@ def protocols(run: Run, slug: str) -> Table:
             }
             rule: Rule = "full" if rows and place == 0 else ""
             labels = (TASK_LABELS[task] if place == 0 else "", name, _words(sheet, name))
-            rows.append(TableRow(labels, cells, _protocol_identity(sheet, name, place), rule=rule))
+            named = {"task": task, "benchmark": name, "rank": str(place + 1)}
+            rows.append(TableRow(labels, cells, named, rule=rule))
     if not rows:
         raise UserError(
             f"the table {slug} compares dense models with the numbers that the paper prints, but "
@@ -157,8 +152,3 @@ def _words(sheet: RunSheet, name: str) -> str:
     if entry.limit:
         words.append(f"{entry.limit} items")
     return ", ".join(words) or "as the task is by default"
-
-
-def _protocol_identity(sheet: RunSheet, name: str, place: int) -> dict[str, str]:
-    entry = sheet.config.benchmarks[name]
-    return {"task": entry.task, "benchmark": name, "rank": str(place + 1)}
