@@ -22,9 +22,9 @@ from evenprune_world import generate_world, shipped_world_model
 from evenprune_world.generate_world import Sizes, write_world
 
 SMALL = Sizes(
-    stereoset=(("gender", 2), ("profession", 2), ("race", 2), ("religion", 2)),
+    stereoset={"gender": 2, "profession": 2, "race": 2, "religion": 2},
     crows_pairs=4, crows_pairs_original=4, ultrachat=2, wikitext_articles=1, hellaswag=2, mmlu=9,
-    unqover_entries=2, bbq_quadruples=2, realtoxicityprompts=2, harmbench=(("standard", 2),),
+    unqover_entries=2, bbq_quadruples=2, realtoxicityprompts=2, harmbench={"standard": 2},
     train_exercises=2, train_quizzes=2, train_questions=2, train_knowledge=2, train_stories=2,
     train_statements=2, train_articles=2, train_dialogues=2,
 )  # fmt: skip
