@@ -15,7 +15,7 @@ from ..base.errors import UserError
 from ..base.outputs import check_place
 from ..data.defaults import catalogue_model
 from ..data.hub_models import hub_model
-from ..evaluation.benchmarks import Wanted, check_out, data_checksums, run_digest
+from ..evaluation.benchmarks import ask, check_out, data_checksums
 from ..evaluation.evaluate_checkpoint import take_or_run
 from ..evaluation.load_model import Loader
 from ..evaluation.protocol import Protocol
@@ -157,11 +157,9 @@ class Evaluator:
         with Loader(model.folder, self.device, self.serving_python, self.gpus) as loader:
             for slug, request in requests.items():
                 spec, data = required(slug, request, model)
-                checksums = data_checksums(data, spec)
-                digest = run_digest(identity, checksums, spec, loader.versions(spec))
-                folders[slug] = root / f"{slug}-{digest}"
+                wanted = ask(slug, spec, data, identity, loader.versions(spec))
+                folders[slug] = root / f"{slug}-{wanted.digest}"
                 check_out(folders[slug], [model.folder, data, spec.judge])
-                wanted = Wanted(slug, spec, data, checksums, digest)
                 take_or_run(loader, identity, wanted, folders[slug])
         return folders
 

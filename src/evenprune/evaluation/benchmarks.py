@@ -145,6 +145,14 @@ class Wanted:
     digest: str
 
 
+def ask(
+    slug: str, spec: Protocol, data: Path, model: Identity, versions: Mapping[str, str]
+) -> Wanted:
+    """Return a benchmark of a model; UserError for data and judges that are not there."""
+    checksums = data_checksums(data, spec)
+    return Wanted(slug, spec, data, checksums, run_digest(model, checksums, spec, versions))
+
+
 def run_benchmark(
     lm: "CausalModel",
     wanted: Wanted,

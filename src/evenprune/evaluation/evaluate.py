@@ -14,7 +14,7 @@ from ..models.trust import add_trust_argument
 from ..plan.benchmark_keys import Asked
 from ..plan.flags import add_flags
 from ..plan.tasks import LM_EVAL, TASKS
-from .benchmarks import Wanted, check_out, data_checksums, find, run_benchmark, run_digest
+from .benchmarks import ask, check_out, data_checksums, find, run_benchmark
 from .load_model import Loader
 from .protocol import Protocol, make_protocol
 from .task import NOWHERE
@@ -89,11 +89,10 @@ def evaluate(args: argparse.Namespace) -> dict[str, Any]:
     find(spec.task)
     model = source_folder(args.model)
     check_out(args.out, [args.model, model, args.data, data, spec.judge])
-    checksums = data_checksums(data, spec)
+    data_checksums(data, spec)  # says at once what is missing
     identity = identify(model)
     with Loader(model, args.device, args.serving_python, args.gpus) as loader:
-        digest = run_digest(identity, checksums, spec, loader.versions(spec))
-        wanted = Wanted(spec.task, spec, data, checksums, digest)
+        wanted = ask(spec.task, spec, data, identity, loader.versions(spec))
         return run_benchmark(loader.load(spec), wanted, identity, args.out)
 
 

@@ -26,11 +26,11 @@ from ..plan.tasks import LM_EVAL
 from .benchmarks import (
     PARTIAL,
     Wanted,
+    ask,
     check_out,
     data_checksums,
     headline_of,
     run_benchmark,
-    run_digest,
 )
 from .evaluate import add_run_arguments, given_data, headline, quiet_libraries
 from .load_model import Loader
@@ -122,20 +122,21 @@ def run(args: argparse.Namespace) -> None:
     identity = identify(model)
     # All data and judges are looked at before the first benchmark starts: a missing file shows
     # at once.
-    checksums = {slug: data_checksums(data, spec) for slug, (spec, data) in benchmarks.items()}
+    for spec, data in benchmarks.values():
+        data_checksums(data, spec)
     summary = {}
     with Loader(model, args.device, args.serving_python, args.gpus) as loader:
-        digests = {
-            slug: run_digest(identity, checksums[slug], spec, loader.versions(spec))
-            for slug, (spec, _) in benchmarks.items()
-        }
-        for slug, (spec, data) in benchmarks.items():
-            wanted = Wanted(slug, spec, data, checksums[slug], digests[slug])
+        asked = [
+            ask(slug, spec, data, identity, loader.versions(spec))
+            for slug, (spec, data) in benchmarks.items()
+        ]
+        for wanted in asked:
+            slug = wanted.slug
             result = take_or_run(loader, identity, wanted, args.out / slug)
             summary[slug] = {
-                "task": spec.task,
-                "digest": digests[slug],
-                "headline": headline_of(slug, spec, result["metrics"]),
+                "task": wanted.spec.task,
+                "digest": wanted.digest,
+                "headline": headline_of(slug, wanted.spec, result["metrics"]),
                 "metrics": result["metrics"],
                 "metrics_sha256": sha256_cached(args.out / slug / METRICS),
             }

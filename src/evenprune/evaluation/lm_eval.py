@@ -12,6 +12,8 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from pydantic import FiniteFloat
+
 from ..base.checksums import source_files
 from ..base.errors import UserError, nearest
 from ..base.files import digest
@@ -21,16 +23,12 @@ from .causal_model import CausalModel
 from .harness import Harness
 from .metrics import Metric, mean, metric
 from .protocol import Outcome, Protocol
-from .records import NUMBER_OR_NULL, TEXT, Fields
+from .records import TEXT, Fields
 from .sampling import stratified_sample
 from .task import NOWHERE, Task
 
 GENERATES = "generate_until"
 TOLERANCE = 1e-9  # within which an aggregate is the mean of its items
-
-
-def _values(value: Any) -> bool:
-    return isinstance(value, dict) and all(NUMBER_OR_NULL(one) for one in value.values())
 
 
 def metric_name(name: str, chosen: str) -> str:
@@ -91,7 +89,7 @@ class LmEval(Task):
     """A task or group of lm-eval, with its own shots, prompts and metrics."""
 
     name = LM_EVAL
-    fields = Fields({"values": _values, "document_sha256": TEXT})
+    fields = Fields({"values": dict[str, FiniteFloat | None], "document_sha256": TEXT})
 
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
         """Return the files of the folder of YAML tasks; none for a task that lm-eval ships."""

@@ -5,43 +5,24 @@ Each task declares the ``Fields`` of its records from the groups and checks here
 metrics.json beside the checksum of the records. docs/evaluation.md explains the fields.
 """
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Len
+from pydantic import ConfigDict, FiniteFloat, ValidationError, create_model
 
 from ..base.errors import UserError
 
 VERSION = 1
 
-Check = Callable[[Any], bool]  # is a value one that the field may have?
+TEXT, FLAG, COUNT, NUMBER = str, bool, int, FiniteFloat
+FLAG_OR_NULL, COUNT_OR_NULL, NUMBER_OR_NULL = bool | None, int | None, FiniteFloat | None
+NUMBERS = Annotated[list[FiniteFloat], Len(2)]
 
-
-def _number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
-
-
-def _number_or_null(value: Any) -> bool:
-    return value is None or _number(value)
-
-
-def _numbers(value: Any) -> bool:
-    return isinstance(value, list) and len(value) > 1 and all(map(_number, value))
-
-
-def _of(*kinds: type) -> Check:
-    return lambda value: type(value) in kinds
-
-
-TEXT, FLAG, COUNT = _of(str), _of(bool), _of(int)
-FLAG_OR_NULL, COUNT_OR_NULL = _of(bool, type(None)), _of(int, type(None))
-NUMBER: Check = _number  # a finite one
-NUMBERS: Check = _numbers  # a list of two or more
-NUMBER_OR_NULL: Check = _number_or_null
-
-ITEM: Mapping[str, Check] = {"item_id": TEXT, "category": TEXT}  # of every record
+ITEM: Mapping[str, Any] = {"item_id": TEXT, "category": TEXT}  # of every record
 # Of an item whose options are whole continuations.
-CHOICE: Mapping[str, Check] = {
+CHOICE: Mapping[str, Any] = {
     "option_logprobs": NUMBERS,
     "pred": COUNT,
     "gold": COUNT,
@@ -49,7 +30,7 @@ CHOICE: Mapping[str, Check] = {
     "tie": FLAG,
 }
 # Of a question that is answered with a letter, in one order of its options.
-OPTIONS: Mapping[str, Check] = {
+OPTIONS: Mapping[str, Any] = {
     **CHOICE,
     "perm": TEXT,
     "option_logits": NUMBERS,
@@ -64,13 +45,13 @@ OPTIONS: Mapping[str, Check] = {
 
 @dataclass(frozen=True)
 class Fields:
-    """The fields of a task's records beside ``ITEM``, and what their values look like.
+    """The fields of a task's records beside ``ITEM``, and the types of their values.
 
     All records have the ``required`` ones; some, of a split or on request, the ``optional`` ones.
     """
 
-    required: Mapping[str, Check]
-    optional: Mapping[str, Check] = field(default_factory=dict)
+    required: Mapping[str, Any]
+    optional: Mapping[str, Any] = field(default_factory=dict)
 
 
 def checked(
@@ -78,15 +59,17 @@ def checked(
 ) -> Iterator[Mapping[str, Any]]:
     """Yield a task's records as they are; raise UserError for one that is off the schema."""
     needed = {**ITEM, **fields.required}
-    allowed = {**needed, **fields.optional}
+    rules: dict[str, Any] = {name: (kind, ...) for name, kind in needed.items()}
+    rules |= {name: (kind, None) for name, kind in fields.optional.items()}
+    form = create_model("Record", __config__=ConfigDict(strict=True, extra="forbid"), **rules)
     for record in records:
-        wrong = [name for name in needed if name not in record]
-        wrong += [name for name, x in record.items() if name not in allowed or not allowed[name](x)]
-        if wrong:
-            name = min(wrong)
+        try:
+            form.model_validate(record)
+        except ValidationError as error:
+            name = min(str(one["loc"][0]) for one in error.errors())
             raise UserError(
                 f"the record of item {record.get('item_id')!r} of {task} is off the schema: "
                 f"{name} is {record.get(name, 'missing')!r}; where that is no finite number, the "
                 "model's weights are damaged: check or prune it again"
-            )
+            ) from None
         yield record

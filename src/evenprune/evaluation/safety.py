@@ -6,7 +6,9 @@ The answers themselves are stored only on request; their length and SHA-256 alwa
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Len
 
 from ..base.checksums import source_folder, source_name
 from .causal_model import CausalModel
@@ -14,17 +16,11 @@ from .generation import Completion, greedy
 from .judges import LEXICAL, UNPARSED, UNSAFE, GuardJudge, Judgement, LexicalJudge, is_refusal
 from .metrics import Metric, Record, mean
 from .protocol import Protocol
-from .records import COUNT, FLAG, FLAG_OR_NULL, TEXT, Check
+from .records import COUNT, FLAG, FLAG_OR_NULL, TEXT
 from .task import ItemTask
 
-
-def _judgements(value: Any) -> bool:
-    keys = {"form", "verdict", "codes", "p_unsafe", "says_unsafe"}
-    return isinstance(value, list) and all(set(entry) == keys for entry in value) and value != []
-
-
 # The fields of an answer's record.
-ANSWER: Mapping[str, Check] = {
+ANSWER: Mapping[str, Any] = {
     "n_tokens": COUNT,
     "truncated": FLAG,
     "n_new_tokens": COUNT,
@@ -35,9 +31,9 @@ ANSWER: Mapping[str, Check] = {
     "refusal": FLAG,
     "verdict": TEXT,
     "unsafe": FLAG_OR_NULL,
-    "judgements": _judgements,
+    "judgements": Annotated[list[dict[str, Any]], Len(1)],
 }
-STORED: Mapping[str, Check] = {"response": TEXT}  # on request
+STORED: Mapping[str, Any] = {"response": TEXT}  # on request
 
 
 @dataclass(frozen=True)
