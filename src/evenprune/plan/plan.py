@@ -209,7 +209,10 @@ def model_size(paths: Paths, name: str) -> tuple[float, float]:
     """Return parameters and bytes of a model: of its files, else its ``params``; else 0."""
     entry, base = paths.config.models[name], mirror(paths.config)
     place = Path(paths.model(name))
-    record = read_json(place) if place.is_file() else {}
+    try:
+        record = read_json(place) if place.is_file() else {}
+    except UserError:  # a broken record is told by the step that reads it
+        record = {}
     folders = [
         record.get("folder"),
         entry.path,
