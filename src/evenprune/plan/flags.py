@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -25,7 +25,8 @@ def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel], *names: s
         field = model.model_fields[name]
         told: dict[str, Any] = {"help": _help(field), "required": field.is_required()}
         kind, choices = _kind(field.annotation)
-        kind = _regime if name == "regime" else kind
+        if name == "regime":
+            kind = cast(Any, _regime)
         if kind is bool:
             told["action"] = "store_true"
         else:
