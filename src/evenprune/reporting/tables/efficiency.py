@@ -81,11 +81,12 @@ def build(run: Run, slug: str) -> Table:
             rows.append(replace(row, cells=cells, identity=named))
         pruned = [start + k for k, group in enumerate(mine) if not group.is_base]
         embolden(rows, [field for field in fields if field.quantity == DTO], pruned)
-        if sparse_kernel(mine, {one: stack.get("kernel") for one, stack in stacks.items()}):
-            for place in pruned:
-                said = [rows[place].cells[column.key].display for _, column in paired]
-                if all(one == "faster" for one in said):
-                    rows[place] = _with_bold(rows[place], fields)
+        dense = {stacks[group].get("kernel", "dense") for group in mine if group.is_base}
+        for place in pruned:
+            said = [rows[place].cells[column.key].display for _, column in paired]
+            # On the dense model's kernel none is faster; that of printed numbers is another one.
+            if stacks[mine[place - start]].get("kernel") not in dense and set(said) <= {"faster"}:
+                rows[place] = _with_bold(rows[place], fields)
     columns = [*(field.column for field in fields), *(column for column, _ in paired)]
     columns += [column for _, column in paired]
     notes_made = [*notes(run, fields, shown, rows), *disturbance_notes(run, shown)]
@@ -99,18 +100,6 @@ def _speed(batch: str) -> Field:
     way = direction("serving", SPEED.metric)
     column = Column(key, batch or "decode", "performance", way, span="Throughput (tokens/s)")
     return Field(column, SPEED._replace(category=batch))
-
-
-def sparse_kernel(mine: Sequence[Group], kernels: dict[Group, str | None]) -> bool:
-    """Return whether the pruned models of a block ran on another kernel than the dense one.
-
-    Then those that are faster are so for the same reason, and bold together: on one kernel no
-    pruned model is faster than another. Of printed numbers, whose kernel is not known, it is taken
-    to be so.
-    """
-    dense = {kernels[group] for group in mine if group.is_base}
-    pruned = {kernels[group] for group in mine if not group.is_base}
-    return len(pruned) == 1 and (pruned == {None} or not pruned & dense)
 
 
 def _with_bold(row: TableRow, fields: Sequence[Field]) -> TableRow:
