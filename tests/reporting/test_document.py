@@ -22,8 +22,8 @@ from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.plan.shown import FIGURES, SHOWN, TABLES, drawn_by
 from evenprune.reporting import document as documents
 from evenprune.reporting.bottom_line import HEADS, bottom_line
-from evenprune.reporting.cell_path import find, parse
 from evenprune.reporting.claims import verdict
+from evenprune.reporting.explain import find, parse
 from evenprune.reporting.fields import Field, Run, all_fields, fitted
 from evenprune.reporting.latex_document import first_error, latex_text, typeset
 from evenprune.reporting.latex_table import SIGNS, layout_of, to_latex

@@ -10,11 +10,13 @@ error.
 import argparse
 import json
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError, shown
+from ..base.errors import UserError, nearest, shown
+from ..base.pages import fill
 from ..base.reading import iter_csv, read_json
 from ..plan.config import TABLES
 from ..plan.grids import Checkpoint
@@ -22,13 +24,20 @@ from ..plan.run_sheet import RunSheet, read_run_sheet
 from ..stats import inference
 from ..stats.measures import ITEM_SCORES, MEASURES, is_rate
 from . import dto, mask_diffs
-from .cell_path import FORM, find, parse
 from .explain_origin import commands, files_of, method_of, rebased, recompute, sources_of
 from .fields import Run
 from .make_table import build_table
 from .measurements import PAIRED, RATIO, ratio_to_dense, ratio_values, read_part
-from .results import Group, Measured, Quantity, Results, Significance
+from .render import Cell, Column, Table
+from .results import POINT, Group, Measured, Quantity, Results, Significance, groups
 from .significance import METHOD
+
+# Part of this module's code, see codedigest.py.
+DATA_FILES = ("explain.txt.j2",)
+TEMPLATE = Path(__file__).with_name(DATA_FILES[0])
+FORM = "MODEL/METHOD/REGIME/CALIBRATION/BENCHMARK[/METRIC[/CATEGORY]]"
+# Benchmarks of results.csv that are none of the configuration, with what is meant by default.
+DERIVED = {"dto": "dto", "serving": "decode_tok_per_s", "masks": "pattern_disagreement"}
 
 EXACT, RECOMPUTED = 1e-9, 1e-6  # relative; records are rounded
 NORMAL = 1.959964
@@ -68,7 +77,7 @@ def explain(folder: Path, table: str, cell: str) -> dict[str, Any]:
         "table": table,
         "column": column.key,
         "shown": seen.display,
-        "cell": "/".join(part for part in (*group_key(group), *quantity) if part),
+        "cell": "/".join(part for part in (*group.key, *quantity) if part),
         "value": measured.value,
         "n": measured.n,
         "interval": interval(run, group, quantity, measured),
@@ -82,25 +91,103 @@ def explain(folder: Path, table: str, cell: str) -> dict[str, Any]:
     }
 
 
-def group_key(group: Group) -> tuple[str, str, str, str]:
-    """Return model, method, regime and calibration."""
-    return group.model, group.method, group.regime, group.calibration
-
-
 def _check_printed_table(folder: Path, table: str, group: Group, key: str, text: str) -> None:
     """Raise UserError where the table's CSV has not the text that the values give."""
     path = folder / "tables" / f"{table}.csv"
-    names = ("model", "method", "regime", "calibration")
     rows = [
         row
-        for _, row in iter_csv(path, (*names, key), what="a table", remedy="make the table again")
-        if tuple(row[name] for name in names) == group_key(group)
+        for _, row in iter_csv(path, (*POINT, key), what="a table", remedy="make the table again")
+        if tuple(row[name] for name in POINT) == group.key
     ]
     if text not in [row[key] for row in rows]:
         raise UserError(
-            f"expected {text} as {key} of {'/'.join(group_key(group))} in {path}, found "
+            f"expected {text} as {key} of {'/'.join(group.key)} in {path}, found "
             f"{', '.join(row[key] for row in rows) or 'no such row'}; make the table again"
         )
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """Return what a wrong word may have meant, as the end of a sentence."""
+    names = list(dict.fromkeys(known))
+    if found := nearest(word, names, 3):
+        return found.removeprefix("; ")
+    return f"there are {', '.join(names[:12])}" + (", …" if len(names) > 12 else "")
+
+
+def parse(run: Run, text: str) -> tuple[Group, Quantity]:
+    """Return the grid point and the quantity of a cell's path.
+
+    Raises UserError, with the nearest names, for one that the run does not have.
+    """
+    words = text.split("/", 6)
+    if len(words) < 5 or not all(words):
+        raise UserError(f"expected a cell as {FORM}, got {shown(text)}")
+    point = (words[0], words[1], words[2], words[3])
+    slug = words[4]
+    known = {one.key: one for one in groups(sorted(run.sheet.files))}
+    if point not in known:
+        for index, (kind, word) in enumerate(zip(POINT, point, strict=True)):
+            fitting = [key[index] for key in known if key[:index] == point[:index]]
+            if word not in fitting:
+                before = "/".join(point[:index])
+                where = f" of {before}" if before else ""
+                raise UserError(
+                    f"this run has no {kind} {shown(word)}{where}; {near(word, fitting)}"
+                )
+    benchmarks = run.sheet.config.benchmarks
+    if slug not in benchmarks and slug not in DERIVED:
+        raise UserError(
+            f"this run has no benchmark {shown(slug)}; {near(slug, [*benchmarks, *DERIVED])}"
+        )
+    default = DERIVED[slug] if slug in DERIVED else run.sheet.headline(slug)
+    metric = words[5] if len(words) > 5 else default
+    category = words[6] if len(words) > 6 else ""
+    group, quantity = known[point], Quantity(slug, metric, category)
+    if run.results.of(group, quantity) is None:
+        have = run.results.names(group.checkpoints()[0], slug)
+        if not have:
+            raise UserError(f"{'/'.join(point)} has no values of {slug} in this run")
+        wanted = f"{metric}/{category}" if category else metric
+        raise UserError(f"{'/'.join(words[:5])} has no {shown(wanted)}; {near(wanted, have)}")
+    return group, quantity
+
+
+def find(table: Table, group: Group, quantity: Quantity, value: float) -> tuple[Column, Cell]:
+    """Return the column and cell of a table that shows a value.
+
+    Raises UserError where the table has no such row, or no column of the quantity.
+    """
+    keyed = [row for row in table.rows if all(name in row.identity for name in POINT)]
+    if not keyed:
+        raise UserError(
+            f"the table {table.slug} has no cells of one checkpoint; name a table of values"
+        )
+    rows = [row for row in keyed if tuple(row.identity[name] for name in POINT) == group.key]
+    if not rows:
+        have = ["/".join(row.identity[name] for name in POINT) for row in keyed]
+        wanted = "/".join(group.key)
+        raise UserError(f"the table {table.slug} has no row {wanted}; {near(wanted, have)}")
+    columns = _columns(table, quantity)
+    for row in rows:
+        for column in columns:
+            cell = row.cells.get(column.key)
+            if cell is not None and cell.value is not None and abs(cell.value - value) < 1e-12:
+                return column, cell
+    have = [column.key for column in table.columns]
+    name = "/".join(part for part in quantity if part)
+    raise UserError(f"the table {table.slug} does not show {name}; its columns are {_list(have)}")
+
+
+def _columns(table: Table, quantity: Quantity) -> Sequence[Column]:
+    """Return the columns whose key can stand for a quantity, the most exact one first."""
+    slug, metric, category = quantity
+    keys = [f"{slug}_{metric}", metric, slug, f"{slug}_{category}"]
+    found = [column for key in keys for column in table.columns if column.key == key]
+    return found + [one for one in table.columns if category and one.key.startswith(f"{metric}_")]
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
 
 
 def interval(
@@ -211,8 +298,8 @@ def _tests(path: Path, group: Group, quantity: Quantity) -> list[dict[str, str]]
     """
     if quantity.category:
         return []
-    wanted = (*group_key(group), quantity.benchmark, quantity.metric)
-    names = ("model", "method", "regime", "calibration", "benchmark", "metric")
+    wanted = (*group.key, quantity.benchmark, quantity.metric)
+    names = (*POINT, "benchmark", "metric")
     found = [
         {name: text for name, text in row.items() if text and name not in names}
         for _, row in iter_csv(path, (*names, "against"))
@@ -223,40 +310,11 @@ def _tests(path: Path, group: Group, quantity: Quantity) -> list[dict[str, str]]
 
 def as_text(found: dict[str, Any]) -> str:
     """Return what ``explain`` found, as lines for people."""
-    lines = [f"{found['cell']} in table {found['table']}: {found['shown']}"]
-    lines.append(f"value: {found['value']:.10g}" + (f", n = {found['n']:,}" if found["n"] else ""))
-    ends = found["interval"]
-    if ends:
-        lines.append(f"95 % interval ({ends['kind']}): {ends['low']:.6g} to {ends['high']:.6g}")
-    if found["printed"] is not None:
-        lines.append(f"printed in the paper: {found['printed']:g}")
-    if found["in_calibration"]:
-        lines.append("no clean test: its calibration pairs are of the same data")
-    for one in found["seeds"]:
-        checked = one["recomputed"]
-        lines.append(
-            f"seed {one['seed']}: {one['value']:.10g}"
-            + ("" if checked is None else ", the same again from the records of its items")
-        )
-        lines += [
-            f"  {name.replace('_', ' ')}: {one[name]}"
-            for name in one
-            if name not in ("seed", "value", "n", "stderr", "recomputed") and one[name]
-        ]
-    for name, value in found["method"].items():
-        text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
-        lines.append(f"{name}: {text}")
-    for source in found["sources"]:
-        revision = source["revision"] or "no revision"
-        lines.append(f"{source['use']}: {source['name']} ({source['origin']}, {revision})")
-    for test in found["tests"]:
-        parts = ", ".join(f"{name} {value}" for name, value in test.items())
-        lines.append(f"test: {parts}")
-    lines.append("commands:")
-    return "\n".join([*lines, *(f"  {command}" for command in found["commands"])])
+    return fill(TEMPLATE, found)
 
 
 def run(args: argparse.Namespace) -> None:
     """Run ``explain``."""
     found = explain(args.results, args.table, args.cell)
-    print(json.dumps(found, indent=1, ensure_ascii=False) if args.json else as_text(found))
+    text = json.dumps(found, indent=1, ensure_ascii=False) + "\n" if args.json else as_text(found)
+    print(text, end="")

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..base.errors import printable
 from ..base.pages import fill
-from .cell_path import PARTS
 from .render import ARROWS, Cell, Column, Table, TableRow, interval, units
+from .results import POINT
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("table.html.j2", "table_page.html.j2", "page.css")
@@ -19,9 +19,9 @@ IDEAL = {"half": 0.5, "zero": 0.0}
 
 def point_of(row: TableRow) -> str:
     """Return the checkpoint that ``explain`` takes for a row's cells, "" where it knows none."""
-    if row.kind != "data" or not all(row.identity.get(name) for name in PARTS):
+    if row.kind != "data" or not all(row.identity.get(name) for name in POINT):
         return ""
-    return "/".join(row.identity[name] for name in PARTS)
+    return "/".join(row.identity[name] for name in POINT)
 
 
 def full_labels(rows: Sequence[TableRow]) -> list[tuple[str, ...]]:

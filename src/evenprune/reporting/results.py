@@ -46,6 +46,9 @@ class Measured:
     error: float | None = None
 
 
+POINT = ("model", "method", "regime", "calibration")
+
+
 @dataclass(frozen=True)
 class Group:
     """The checkpoints of one grid point: everything but the seed."""
@@ -64,8 +67,12 @@ class Group:
     @property
     def named(self) -> dict[str, str]:
         """What a CSV calls it, without the seeds."""
-        names = ("model", "method", "regime", "calibration")
-        return {name: getattr(self, name) for name in names}
+        return dict(zip(POINT, self.key, strict=True))
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """Everything but the seeds."""
+        return self.model, self.method, self.regime, self.calibration
 
     def checkpoints(self) -> list[Checkpoint]:
         """Return one checkpoint a seed."""
@@ -187,15 +194,13 @@ class Significance:
         self, group: Group, benchmark: str, metric: str
     ) -> dict[str, float | None] | None:
         """Return the test of the difference to the dense model, None where nothing was tested."""
-        head = (group.model, group.method, group.regime, group.calibration)
         seed = str(group.seeds[0]) if len(group.seeds) == 1 else MEAN
-        return self._dense.get((*head, seed, benchmark, metric))
+        return self._dense.get((*group.key, seed, benchmark, metric))
 
     def _row(
         self, group: Group, seed: str, benchmark: str, metric: str
     ) -> dict[str, float | None] | None:
-        head = (group.model, group.method, group.regime, group.calibration)
-        return self._tests.get((*head, seed, benchmark, metric))
+        return self._tests.get((*group.key, seed, benchmark, metric))
 
     def of(self, group: Group, benchmark: str, metric: str) -> tuple[float, float] | None:
         """Return (difference to sparsegpt, p) of a grid point, None where nothing was tested."""

@@ -7,6 +7,6 @@ significance.csv: paired, by cluster, with Student's t. All others take the stan
 items of results.csv as independent and normal: conservative for two models on the same items, but
 blind to clusters. All distinct comparisons of the table are one family for Holm's correction.
 Where a claim is about which matrices differ most there is no error over items: p is that of
-Fisher's exact test. ``verdict.RULE`` says how the verdict follows. Only results.csv,
-significance.csv and printed.csv are read.
+Fisher's exact test. The table's notes (``tables.yaml``) say how the verdict follows. Only
+results.csv, significance.csv and printed.csv are read.
 """

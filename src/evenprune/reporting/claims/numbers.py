@@ -82,10 +82,7 @@ class RunNumbers:
 
     def __init__(self, run_sheet: RunSheet, results: Results, significance: Significance) -> None:
         self._run_sheet, self._results, self._significance = run_sheet, results, significance
-        self._groups = {
-            (group.model, group.method, group.regime, group.calibration): group
-            for group in groups(sorted(run_sheet.files))
-        }
+        self._groups = {group.key: group for group in groups(sorted(run_sheet.files))}
         self.missing: dict[str, None] = {}
 
     def models(self) -> list[str]:

@@ -21,26 +21,6 @@ ALPHA = 0.05
 SUPPORTED, NOT_SUPPORTED = "supported", "not supported"
 IN_DIRECTION = "all in the claimed direction, jointly significant"
 CONTRADICTED, NOT_TESTED = "contradicted", "not tested here"
-RULE = (
-    "Verdict: a comparison counts for or against a claim if its difference has p < 0.05 after "
-    "Holm's correction over all comparisons of this table. A claim about all cases is "
-    "supported if every comparison counts for it and contradicted if one counts against it; a "
-    "claim about most cases needs more than half. Short of that, it is called all in the claimed "
-    "direction, jointly significant, if that is so of every comparison and their joint test has "
-    "p < 0.05 after Holm's correction over the claims. Anything else is not supported. A verdict "
-    "holds for the checkpoints of this run only."
-)
-JOINT = (
-    "Joint test: the mean of the comparisons' z scores against the standard normal distribution, "
-    "two-sided. The variance of that mean is at most 1 however the comparisons depend on each "
-    "other (same items, same dense model, related metrics), so that the test is conservative; it "
-    "assumes that each z score is normal."
-)
-INTERVALS = (
-    "Intervals are corrected as the p-values are: Bonferroni's, at 1 − 0.05/m for the m "
-    "comparisons of this table, so that all hold together with 95 %. What lies outside of its "
-    "interval has p < 0.05 by Holm too; Holm may find a little more."
-)
 
 
 @dataclass(frozen=True)
@@ -108,7 +88,7 @@ def adjust(comparisons: Iterable[Comparison]) -> dict[Key, float]:
 
 
 def joint_p(comparisons: Iterable[Comparison]) -> float | None:
-    """Return the p-value of the joint test (``JOINT``), None for fewer than two z scores."""
+    """Return p of the joint test of the table's notes, None for fewer than two z scores."""
     scores = [z for c in comparisons if (z := c.z_score) is not None]
     if len(scores) < 2:
         return None
@@ -121,7 +101,7 @@ def verdict(
     most: bool = False,
     joint: float | None = None,
 ) -> str:
-    """Return the verdict on a claim by the rule in ``RULE``; ``joint`` is its adjusted joint p."""
+    """Return the verdict by the rule in the table's notes; ``joint``: the adjusted joint p."""
     tested = [c for c in comparisons if c.key in adjusted]
     if not tested:
         return NOT_TESTED

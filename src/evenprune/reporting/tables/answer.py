@@ -11,7 +11,7 @@ from ..described import OURS, WIDEST, experiment_of, fields_of, points_of
 from ..fields import Field, Run
 from ..labels import REGIME_LABELS, TASK_GROUPS, calibration_label, method_label, model_label
 from ..render import Table
-from ..results import Group, dense_group, groups
+from ..results import POINT, Group, dense_group, groups
 from . import rows
 
 MARGIN = 1.05  # a perplexity above this ratio is worse
@@ -52,22 +52,18 @@ class Answer:
 def build(run: Run, slug: str) -> Table:
     """Return the usual rows, with words on each pruned checkpoint."""
     table = rows.build(run, slug)
+    fields = fields_of(run, slug)
     said: dict[tuple[str, ...], str] = {
-        (group.model, group.method, group.regime, group.calibration): " ".join(
-            sentences(lines_of(run, group, fields_of(run, slug)))
-        )
+        group.key: " ".join(sentences(lines_of(run, group, fields)))
         for group in groups(points_of(run, slug))
     }
-    names = ("model", "method", "regime", "calibration")
-    lines = tuple(
-        row
-        if row.kind == "heading"
-        else replace(
-            row, labels=(*row.labels, said.get(tuple(row.identity[name] for name in names), ""))
-        )
-        for row in table.rows
-    )
-    return replace(table, heads=(*table.heads, "Against the dense model"), rows=lines)
+    lines = []
+    for row in table.rows:
+        if row.kind != "heading":
+            words = said.get(tuple(row.identity[name] for name in POINT), "")
+            row = replace(row, labels=(*row.labels, words))
+        lines.append(row)
+    return replace(table, heads=(*table.heads, "Against the dense model"), rows=tuple(lines))
 
 
 def answers(run: Run) -> list[Answer]:

@@ -3,7 +3,6 @@
 from ..claims import verdict
 from ..described import made
 from ..fields import Run
-from ..notes import provenance_notes
 from ..render import Table, TableRow
 
 
@@ -32,5 +31,4 @@ def build(run: Run, slug: str) -> Table:
         said = f"“{claim.wording}” ({claim.place}). Tested: {claim.text}"
         labels = (said, printed, ours, shown)
         rows.append(TableRow(labels, identity=identity, rule="dashed" if rows else ""))
-    rules = (verdict.INTERVALS, verdict.RULE, verdict.JOINT, *provenance_notes(run.sheet))
-    return made(run, slug, rows, notes=rules)
+    return made(run, slug, rows)
