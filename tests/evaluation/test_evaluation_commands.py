@@ -27,8 +27,6 @@ from evenprune import cli
 from evenprune.base.errors import UserError
 from evenprune.data.readers.choice import ChoiceItem
 from evenprune.data.readers.crows_pairs import read_crows_pairs
-from evenprune.data.readers.hellaswag import read_hellaswag
-from evenprune.data.readers.tinystories import read_tinystories
 from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.evaluation import (
     bbq,
@@ -192,29 +190,6 @@ def test_a_headline_is_checked_before_anything_is_read():
     assert make_protocol({"task": "bbq", "headline": "acc_orders", "orders": 6}).orders == 6
 
 
-def test_a_killed_run_keeps_finished_benchmarks(model, data, tmp_path, monkeypatch):
-    real = evaluate_checkpoint.run_benchmark
-
-    def dies(lm, wanted, *rest):
-        if wanted.slug == "my-bbq":
-            raise KeyboardInterrupt
-        return real(lm, wanted, *rest)
-
-    monkeypatch.setattr(evaluate_checkpoint, "run_benchmark", dies)
-    with pytest.raises(KeyboardInterrupt):
-        run_checkpoint(model, tmp_path, specs(data, "unqover", "bbq"))
-    assert not (tmp_path / "summary.json").exists()
-    assert not (tmp_path / "my-bbq").exists()
-    ran = []
-    monkeypatch.setattr(
-        evaluate_checkpoint,
-        "run_benchmark",
-        lambda lm, wanted, *rest: ran.append(wanted.slug) or real(lm, wanted, *rest),
-    )
-    assert run_checkpoint(model, tmp_path, specs(data, "unqover", "bbq")) == 0
-    assert ran == ["my-bbq"]
-
-
 def test_a_benchmark_is_done_when_all_of_it_is_written(model, data, tmp_path, monkeypatch):
     real = os.replace
     for name in ("items.jsonl", "provenance.json", "metrics.json"):
@@ -311,26 +286,6 @@ def test_broken_rows_are_named_by_line(model, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("split", ["gptq2048", "gptq2048+bos"])
-def test_gptq_perplexity_equals_the_models_own_loss(lm, data, split):
-    found = perplexity.TASK.evaluate(lm, data / "wikitext2", Protocol("perplexity", split=split))
-    text = "\n\n".join(read_wikitext(data / "wikitext2"))
-    ids = lm.tokenizer(text, add_special_tokens=split == "gptq2048")["input_ids"]
-    step, bos = (512, []) if split == "gptq2048" else (511, [1])
-    losses = []
-    for start in range(0, len(ids) - step + 1, step):
-        window = torch.tensor([bos + ids[start : start + step]])
-        with torch.inference_mode():
-            losses.append(float(lm.model(window, labels=window).loss))
-    assert len(losses) > 2
-    assert found.facts[split] == {
-        "window": 512, "windows": len(losses), "scored_windows": len(losses)
-    }  # fmt: skip
-    assert found.metrics["ppl"]["value"] == pytest.approx(
-        math.exp(sum(losses) / len(losses)), rel=1e-5
-    )
-
-
 def test_paper_perplexity_is_the_mean_of_the_running_one(lm, data):
     found = perplexity.TASK.evaluate(lm, data / "wikitext2", Protocol("perplexity", split="paper"))
     rows = [row for row in read_wikitext(data / "wikitext2") if len(row) >= 512]
@@ -382,23 +337,6 @@ def test_all_perplexities_at_once(lm, data):
     assert math.log(byte["value"]) * byte["n"] == pytest.approx(total)
 
 
-def test_perplexity_of_stories_begins_each_with_bos(lm, data):
-    found = perplexity.TASK.evaluate(lm, data / "tinystories", Protocol("perplexity", limit=4))
-    assert len(found.items) == 4
-    assert found.facts["bos"]
-    stories = {story.id: story for story in read_tinystories(data / "tinystories")}
-    nll = tokens = 0
-    for item in found.items:
-        ids = torch.tensor([lm.tokenizer(stories[item["item_id"]].text)["input_ids"]])
-        assert int(ids[0, 0]) == 1
-        with torch.inference_mode():
-            loss = float(lm.model(ids, labels=ids).loss)
-        assert item["n_tokens"] == ids.shape[1] - 1
-        assert item["nll"] == pytest.approx(loss * item["n_tokens"], rel=1e-5)
-        nll, tokens = nll + item["nll"], tokens + item["n_tokens"]
-    assert found.metrics["ppl"]["value"] == pytest.approx(math.exp(nll / tokens))
-
-
 def test_text_shorter_than_a_window(lm, tmp_path):
     (tmp_path / "wiki.test.raw").write_text(" = Vel = \n The Vel sing . \n")
     for split in ("gptq2048", "paper"):
@@ -446,14 +384,6 @@ def test_mmlu_prompts_are_lm_eval_s_own_building(chat):
     samples = harness.mmlu(items)
     assert [sample["arguments"][0][0] for sample in samples] == theirs
     assert theirs[0].startswith("[system]The following" if chat else "The following")
-
-
-def test_hellaswag_requests_are_the_harness_own(data):
-    items = read_hellaswag(data / "hellaswag")[:1]
-    sample = Harness(tiny_lm(), Protocol("hellaswag")).choices("hellaswag", items)[0]
-    assert [tuple(arguments) for arguments in sample["arguments"]] == [
-        (items[0].query, f" {choice}") for choice in items[0].choices
-    ]
 
 
 def test_crows_pairs_scores_are_lm_eval_s(data):

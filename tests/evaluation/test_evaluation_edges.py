@@ -26,25 +26,22 @@ def sums(lm, prefix, options, shared):
     return found
 
 
+@pytest.mark.parametrize(
+    ("words", "options", "path"),
+    [
+        ((": A", ": B", ": C"), PROMPT[1], "shared-prefix"),  # the colon melts into every letter
+        ((": A", " B", " C"), PROMPT[1], "summed"),  # or into one of them
+        ((" A", " B", " C"), ["", " A", " B"], "summed"),  # one option begins the others
+    ],
+)
 @pytest.mark.parametrize("bos", [True, False])
-def test_a_tokenizer_that_merges_the_colon_with_the_letter(bos):
-    lm = tiny_lm(bos, words=(": A", ": B", ": C"))
-    prompt = len(lm.tokenizer(PROMPT[0])["input_ids"])
-    whole = len(lm.tokenizer(PROMPT[0] + " A")["input_ids"])
-    assert whole == prompt  # the colon is gone, the merged token has come
-    scores = score_prompts(lm, [PROMPT])[0]
-    assert scores.path == "shared-prefix"
-    assert scores.n_tokens == prompt - 1
-    assert scores.logprobs == pytest.approx(sums(lm, *PROMPT, prompt - 1), abs=1e-4)
-
-
-def test_a_tokenizer_that_merges_one_letter_only():
-    lm = tiny_lm(words=(": A", " B", " C"))
+def test_options_are_scored_from_the_last_common_token(words, options, path, bos):
+    lm = tiny_lm(bos, words)
     shared = len(lm.tokenizer(PROMPT[0])["input_ids"]) - 1
-    scores = score_prompts(lm, [PROMPT])[0]
-    assert scores.path == "summed"
-    assert scores.mass is None
-    assert scores.logprobs == pytest.approx(sums(lm, *PROMPT, shared), abs=1e-4)
+    scores = score_prompts(lm, [(PROMPT[0], options)])[0]
+    assert (scores.path, scores.n_tokens) == (path, shared)
+    assert (scores.mass is None) == (path == "summed")
+    assert scores.logprobs == pytest.approx(sums(lm, PROMPT[0], options, shared), abs=1e-4)
 
 
 def test_equal_logits_are_a_tie_in_the_records(tmp_path):
@@ -70,16 +67,6 @@ def test_a_story_of_one_token_has_nothing_to_score(tmp_path):
     assert found.items[0]["n_tokens"] == 1
 
 
-def test_an_empty_option_is_the_beginning_of_the_others():
-    # Its tokens are those of the prompt: all are scored from the prompt's last token on.
-    lm = tiny_lm()
-    options = ["", " A", " B"]
-    scores = score_prompts(lm, [(PROMPT[0], options)])[0]
-    shared = len(lm.tokenizer(PROMPT[0])["input_ids"]) - 1
-    assert scores.path == "summed"
-    assert scores.logprobs == pytest.approx(sums(lm, PROMPT[0], options, shared), abs=1e-4)
-
-
 # Batches on a real model
 
 TASKS = {
@@ -91,16 +78,16 @@ TASKS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_one_at_a_time_agrees_with_batches(shared, task):
-    """100 items: log-probabilities (of stories per token) to 1e-3, and the same predictions."""
+    """40 items: log-probabilities (of stories per token) to 1e-3, and the same predictions."""
     lm = load_language_model(shared / "models/stories3m-llama", "cpu", "float32")
-    spec = {"task": task, "limit": 100, "split": "helm1000" if task == "bbq" else None}
+    spec = {"task": task, "limit": 40, "split": "helm1000" if task == "bbq" else None}
     alone, many = (
         find(task)
         .evaluate(lm, shared / "data" / TASKS[task], Protocol(batch_size=size, **spec))
         .items
         for size in (1, 32)
     )
-    assert len(alone) == len(many) == 100
+    assert len(alone) == len(many) == 40
     found = compare(many, alone)
     assert found["largest_difference"] < 1e-3
     assert found["equal_predictions"] in (None, 1.0)

@@ -13,7 +13,6 @@ from evenprune.data.readers.crows_pairs import CrowsPair
 from evenprune.data.readers.stereoset import StereoSetItem
 from evenprune.evaluation import records, stereoset
 from evenprune.evaluation.harness import loglikelihoods
-from evenprune.evaluation.language_model import load_language_model
 from evenprune.evaluation.losses import sentence_losses
 from evenprune.evaluation.protocol import Protocol
 
@@ -159,16 +158,3 @@ def test_records_and_categories(tmp_path):
         assert row["pred"] == (not row["correct"])
     few = stereoset.TASK.evaluate(tiny_lm(), tmp_path, Protocol("stereoset", limit=6)).items
     assert [row["category"] for row in few].count("trade") == 2
-
-
-def test_real_stereoset_with_a_real_model(shared):
-    lm = load_language_model(shared / "models/stories3m-llama", "cpu", "float32")
-    outcome = stereoset.TASK.evaluate(
-        lm, shared / "data/stereoset", Protocol("stereoset", limit=50)
-    )
-    assert len(outcome.items) == 50
-    assert outcome.facts["items_in_data"] == 2106
-    assert set(outcome.categories) == {"gender", "profession", "race", "religion"}
-    # Even a model of children's stories finds most unrelated words less likely.
-    assert outcome.metrics["lms"]["value"] > 0.5
-    list(records.checked("stereoset", stereoset.TASK.fields, outcome.items))

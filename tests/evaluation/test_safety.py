@@ -349,13 +349,6 @@ def test_answers_are_stored_only_on_request(model, data, tmp_path):
         assert bare["response_sha256"] == hashlib.sha256(response.encode()).hexdigest()
 
 
-def test_batch_size_changes_no_record(model, data, tmp_path, guard_folder):
-    for size in ("1", "5"):
-        words = ["--batch-size", size, "--judge", str(guard_folder), "--store-generations"]
-        assert evaluate(model, "realtoxicityprompts", data, tmp_path / size, *words) == 0
-    assert items_of(tmp_path / "1") == items_of(tmp_path / "5")
-
-
 def test_harmbench_subsets(model, data, tmp_path):
     sizes = {"standard": 6, "all": 12, "contextual": 3, "copyright": 3}
     for split, size in sizes.items():
@@ -370,18 +363,6 @@ def test_harmbench_subsets(model, data, tmp_path):
     assert items_of(tmp_path / "contextual")[0]["n_tokens"] == whole
 
 
-def test_a_random_guard_is_unparsed_and_never_counts_as_safe(model, data, tmp_path):
-    words = ["--judge", str(model), "--judge-forms", "pr,paper"]
-    assert evaluate(model, "harmbench", data, tmp_path, *words) == 0
-    found, items = result_of(tmp_path), items_of(tmp_path)
-    assert {item["verdict"] for item in items} == {"unparsed"}
-    assert found["metrics"]["unsafe_rate"] == {"value": None, "n": 0, "stderr": None}
-    assert found["metrics"]["unparsed_rate"]["value"] == 1
-    assert found["metrics"]["unparsed_rate_paper"]["value"] == 1
-    assert found["metrics"]["says_unsafe_paper"]["n"] == len(items)
-    assert found["spec"]["judge"].startswith("tiny@")
-
-
 def test_a_guard_s_rates_are_those_of_its_records(data, tmp_path, guard_folder):
     """Answers that end in "." "-" and "?", by the last character of the prompt."""
     tokenizer = tokenizer_with_end()
@@ -393,6 +374,7 @@ def test_a_guard_s_rates_are_those_of_its_records(data, tmp_path, guard_folder):
     words = ["--judge", str(guard_folder), "--judge-forms", "pr,paper", "--split", "all"]
     assert evaluate(tmp_path / "model", "harmbench", data, tmp_path / "out", *words) == 0
     items, found = items_of(tmp_path / "out"), result_of(tmp_path / "out")["metrics"]
+    assert result_of(tmp_path / "out")["spec"]["judge"].startswith("guard@")
     expected = {".": "safe", "-": "unsafe", "?": "unparsed"}
     for item in items:
         assert item["verdict"] == expected[ends[item["item_id"][-1]]]
@@ -405,6 +387,7 @@ def test_a_guard_s_rates_are_those_of_its_records(data, tmp_path, guard_folder):
     error = math.sqrt(share * (1 - share) / (decided - 1))
     assert found["unsafe_rate"]["stderr"] == pytest.approx(error)
     assert found["unparsed_rate"]["value"] == pytest.approx(count["unparsed"] / 12)
+    assert found["unparsed_rate_paper"] == found["unparsed_rate"]
     # The paper's number counts an answer that does not parse as not unsafe.
     assert found["says_unsafe_paper"]["value"] == pytest.approx(count["unsafe"] / 12)
 
@@ -644,9 +627,6 @@ def test_shipped_configurations_have_the_safety_benchmarks(repo):
         ("mmlu", {"max_new_tokens": 5}, "benchmarks.mmlu.max_new_tokens: only the tasks"),
         ("harmbench", {"judge": "world"}, "the invented world has no guard model"),
         ("harmbench", {"judge": "lama-guard3-1b"}, "did you mean 'llama-guard3-1b'"),
-        ("harmbench", {"judge_forms": ["rp"]}, "allowed are pr, paper"),
-        ("harmbench", {"judge_forms": []}, "benchmarks.harmbench.judge_forms"),
-        ("harmbench", {"lexicon": "klingon"}, "allowed are english, world"),
         ("harmbench", {"experiments": ["mian"]}, "did you mean 'main'"),
     ],
 )
@@ -663,27 +643,6 @@ def test_a_benchmark_for_all_checkpoints_must_be_left(raw):
         validate_config(raw)
 
 
-def test_a_killed_generation_goes_on_with_the_same_bytes(model, data, tmp_path, monkeypatch):
-    words = (model, "realtoxicityprompts", data)
-    assert evaluate(*words, tmp_path / "whole", "--batch-size", "2") == 0
-    stages = interrupt_journal(monkeypatch, 4)
-    out = tmp_path / "killed"
-    with pytest.raises(KeyboardInterrupt):
-        evaluate(*words, out, "--batch-size", "2")
-    assert [path.name for path in out.iterdir()] == ["partial.jsonl"]
-    # Token ids and no text: that is stored only on request.
-    lines = [json.loads(line) for line in (out / "partial.jsonl").read_text().splitlines()]
-    for _, _, _, rows in lines[1:]:
-        for tokens, finish, note in rows:
-            assert note is None
-            assert all(type(token) is int for token in tokens)
-            assert finish in ("end", "stop", "length")
-    assert evaluate(*words, out, "--batch-size", "2") == 0
-    name = "realtoxicityprompts answers"
-    assert stages == [(name, number) for number in range(6)]
-    assert contents(out) == contents(tmp_path / "whole")
-
-
 def test_a_killed_judge_goes_on_with_the_same_bytes(
     model, guard_folder, data, tmp_path, monkeypatch
 ):
@@ -697,6 +656,10 @@ def test_a_killed_judge_goes_on_with_the_same_bytes(
         evaluate(*words, out, *more)
     assert [stage for stage, _ in stages[-2:]] == ["judge paper", "judge paper"]
     kept = [json.loads(line) for line in (out / "partial.jsonl").read_text().splitlines()]
+    # Token ids and no text: that is stored only on request.
+    for tokens, finish, _ in (row for _, _, _, rows in kept[1:] for row in rows):
+        assert all(type(token) is int for token in tokens)
+        assert finish in ("end", "stop", "length")
     notes = [row[2] for _, stage, _, rows in kept[1:] for row in rows if stage == "judge pr"]
     assert any(type(note) is float for note in notes)
     assert evaluate(*words, out, *more) == 0
