@@ -118,17 +118,6 @@ def test_latex_names_its_first_error():
     assert first_error(log) == "! Missing $ inserted. l.12 a_"
 
 
-# The page of HTML
-
-
-def test_the_page_needs_nothing_else_and_is_small(root):
-    text = (root / "paper.html").read_text()
-    assert len(text) < 5_000_000
-    before = (root / "paper.html").read_bytes()
-    assert make_page(root) == 0
-    assert (root / "paper.html").read_bytes() == before
-
-
 def test_each_cell_of_the_page_names_a_command_that_finds_it(root, run):
     tables = {}
     count = 0

@@ -1,12 +1,19 @@
 """``explain``: what it says of a cell, that it reads everything again, and its near-misses."""
 
-import csv
 import json
-import shlex
 from pathlib import Path
 
 import pytest
-from reporting_run import seal, small_config, write_json, write_run, write_sealed
+from reporting_run import (
+    collect,
+    make_table,
+    read_csv,
+    seal,
+    small_config,
+    write_json,
+    write_run,
+    write_sealed,
+)
 
 from evenprune.base.checksums import write_sum
 from evenprune.base.errors import UserError
@@ -30,24 +37,20 @@ def write_origins(config, root):
         write_json(root / "sources" / kind / f"{name}.json", record)
 
 
-def collect(root, tables):
-    files = ["--run-sheet", str(root / "run_sheet.json")]
-    tests = ["--significance", str(root / "significance.csv")]
-    assert main(["collect-results", *files, "--out", str(root / "results.csv"), *tests]) == 0
-    given = [*files, "--results", str(root / "results.csv"), *tests]
-    for table in tables:
-        out = ["--out-prefix", str(root / "tables" / table)]
-        assert main(["make-table", "--table", table, *given, *out]) == 0
+def written(config, items, tables):
+    root = Path(config.results)
+    write_run(config, items)
+    write_origins(config, root)
+    assert collect(root) == 0
+    assert all(make_table(root, table) == 0 for table in tables)
+    return root
 
 
 @pytest.fixture(scope="module")
 def run(repo, tmp_path_factory):
-    root = tmp_path_factory.mktemp("explain")
-    config = small_config(repo, root)
-    write_run(config, 40)
-    write_origins(config, root)
-    collect(root, ["main", "safety", "regimes", "masks", "claims", "efficiency"])
-    return root
+    config = small_config(repo, tmp_path_factory.mktemp("explain"))
+    tables = ["main", "safety", "regimes", "masks", "claims", "efficiency"]
+    return written(config, 40, tables)
 
 
 def test_a_cell_with_all_that_is_behind_it(run, capsys):
@@ -59,8 +62,7 @@ def test_a_cell_with_all_that_is_behind_it(run, capsys):
     share = sum(row["correct"] for row in items) / len(items)
     assert found["value"] == pytest.approx(share) == pytest.approx(seed["recomputed"])
     assert found["n"] == len(items) == 40
-    with open(run / "tables/main.csv", encoding="utf-8", newline="") as lines:
-        rows = {(r["method"], r["regime"]): r for r in csv.DictReader(lines)}
+    rows = {(r["method"], r["regime"]): r for r in read_csv(run / "tables/main.csv")}
     assert found["shown"] == rows["debias-sparsegpt", "1of4"]["unqover"]
     assert found["interval"]["low"] < share < found["interval"]["high"]
     assert {(s["use"], s["revision"]) for s in found["sources"]} == {
@@ -68,20 +70,15 @@ def test_a_cell_with_all_that_is_behind_it(run, capsys):
     }  # fmt: skip
     assert found["tests"][0]["baseline"] == "sparsegpt"
     assert found["method"]["options"] == {"seed": 0, "damping": 0.01}
+    commands = [
+        f"snakemake --cores all --force {run}/{name}"
+        for name in ("evals/world/debias-sparsegpt/1of4/ss/s0/summary.json", "tables/main.csv")
+    ]
+    assert found["commands"] == commands
     assert main(words) == 0
     text = capsys.readouterr().out
     for part in (found["shown"], seed["items"], "rev-unqover", "tables/main.csv", "seed 0"):
         assert part in text
-
-
-def test_the_commands_make_the_files_behind_a_cell(run):
-    found = explain(run, "main", UNQOVER)
-    names = [shlex.split(line)[-1] for line in found["commands"]]
-    assert all(line.startswith("snakemake --cores all --force ") for line in found["commands"])
-    assert names == [
-        f"{run}/evals/world/debias-sparsegpt/1of4/ss/s0/summary.json",
-        f"{run}/tables/main.csv",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -102,8 +99,7 @@ def test_intervals_by_kind(run, table, cell, kind):
 
 
 def test_a_matrix_of_the_masks_and_a_measurement(run):
-    with open(run / "tables/masks.csv", encoding="utf-8", newline="") as lines:
-        row = next(csv.DictReader(lines))
+    row = read_csv(run / "tables/masks.csv")[0]
     point = "world/debias-sparsegpt/2of4/ss-uc256"
     cell = f"{point}/masks/pattern_disagreement/{row['layer']}.{row['module']}"
     found = explain(run, "masks", cell)
@@ -122,9 +118,7 @@ def test_a_ratio_of_several_seeds_is_the_geometric_mean_that_the_table_shows(rep
         name: one.model_copy(update={"seeds": [0, 1]}) for name, one in config.experiments.items()
     }
     config = config.model_copy(update={"experiments": grids_of})
-    write_run(config, 4)
-    write_origins(config, tmp_path)
-    collect(tmp_path, ["efficiency"])
+    written(config, 4, ["efficiency"])
     point = "world/debias-sparsegpt/2of4/ss-uc256"
     found = explain(tmp_path, "efficiency", f"{point}/serving/decode_tok_per_s_ratio")
     seeds = [one["value"] for one in found["seeds"]]
@@ -162,10 +156,7 @@ def test_a_wrong_cell_is_one_sentence_with_the_nearest(run, capsys, table, cell,
 
 
 def test_a_number_that_differs_somewhere_is_an_error(repo, tmp_path):
-    config = small_config(repo, tmp_path)
-    write_run(config, 16)
-    write_origins(config, tmp_path)
-    collect(tmp_path, ["main"])
+    written(small_config(repo, tmp_path), 16, ["main"])
     explain(tmp_path, "main", UNQOVER)
     table = tmp_path / "tables/main.csv"
     good = table.read_text()

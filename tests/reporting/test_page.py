@@ -98,7 +98,10 @@ def state(page):
 
 
 def test_the_page_is_one_small_file_that_asks_for_nothing(root):
-    text = (root / "results/report/paper.html").read_text()
+    path = root / "results/report/paper.html"
+    text = path.read_text()
+    assert make_page(root, "--items", str(root / "results/report/items.json")) == 0
+    assert path.read_text() == text
     assert len(text.encode()) < 5_000_000
     assert all(one.startswith("data:") for one in re.findall(r' src="([^"]*)"', text))
     ours = re.sub(r'<script type="module">.*?</script>|<style>.*?</style>', "", text, flags=re.S)

@@ -1,8 +1,6 @@
 """The claims table: its rule, its printed evidence, and verdicts on made-up runs."""
 
-import csv
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,12 +8,9 @@ import reporting_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper_text import missing, paper_text
-from reporting_run import small_config, write_run, write_sealed
+from reporting_run import collect, make_table, read_csv, small_config, write_run, write_sealed
 from scipy.stats import t
 
-from evenprune.base.pdf_programs import latex_available
-from evenprune.cli import main
-from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.reporting.claims import verdict as verdicts
 from evenprune.reporting.claims.numbers import Comparison, PrintedNumbers, closer
 from evenprune.reporting.claims.verdict import (
@@ -26,34 +21,16 @@ from evenprune.reporting.claims.verdict import (
     SUPPORTED,
     adjust,
 )
-from evenprune.reporting.document import document
-from evenprune.reporting.fields import Run
-from evenprune.reporting.make_paper import by_latex
 from evenprune.reporting.measurements import log_ratios, read_measurement
-from evenprune.reporting.results import Results, Significance
 from evenprune.stats.inference import Estimate
 
 CLAIMS = {claim.slug: claim for claim in verdicts.CLAIMS}
 FRACTION = st.floats(0.01, 0.99)
 
 
-def read_csv(path):
-    with open(path, encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
-
-
 def claims_of(root):
-    files = {"--run-sheet": "run_sheet.json"}
-    results = {"--results": "results.csv", "--significance": "significance.csv"}
-    collect = {"--run-sheet": "run_sheet.json", "--out": "results.csv",
-               "--significance": "significance.csv"}  # fmt: skip
-
-    def arguments(options):
-        return [text for name, file in options.items() for text in (name, str(root / file))]
-
-    assert main(["collect-results", *arguments(collect)]) == 0
-    prefix = ["--table", "claims", "--out-prefix", str(root / "tables/claims")]
-    assert main(["make-table", *prefix, *arguments(files | results)]) == 0
+    assert collect(root) == 0
+    assert make_table(root, "claims") == 0
     return {row["claim"]: row for row in read_csv(root / "tables/claims.csv")}
 
 
@@ -174,41 +151,38 @@ def test_numbers_are_shown_in_their_unit():
 # The paper's own numbers
 
 
-@pytest.mark.parametrize(
-    ("claim", "as_claimed", "ties", "against"),
-    [
-        ("unqover", 9, 0, 0),
-        # Lower BBQ for Aya, Mistral, Gemma and Qwen3.
-        ("bbq", 5, 0, 4),
-        ("crows_pairs", 5, 1, 3),
-        # Above the dense model: Aya, Mistral, Qwen3, DeepSeek; above Wanda: DeepSeek.
-        ("dto_best", 25, 0, 5),
-        # Qwen2.5 and LLaMA at 2:4, Vicuna at 50 %.
-        ("dto_regimes", 15, 0, 3),
-        ("calib_source", 8, 0, 0),
-        ("calib_religion", 4, 0, 0),
-        ("dense_shift", 8, 1, 9),
-        ("texts_help", 6, 0, 0),
-        ("texts_help_more", 2, 0, 0),
-        ("texts_fairness", 3, 0, 0),
-        ("four_texts", 2, 0, 0),
-        ("faster", 2, 0, 0),
-        ("as_fast", 1, 0, 0),
-        ("uncertainty", 1, 0, 0),
-        ("categories", 4, 0, 0),
-        ("safety", 6, 0, 0),
-        ("output_masks", 1, 0, 0),
-    ],
-)
-def test_printed_comparisons(claim, as_claimed, ties, against):
-    leads = [c.lead for c in CLAIMS[claim].build(PrintedNumbers())]
-    counts = [sum(x > 0 for x in leads), leads.count(0), sum(x < 0 for x in leads)]
-    assert counts == [as_claimed, ties, against]
+PRINTED = {  # claim: comparisons as claimed, at the limit, against
+    "unqover": [9, 0, 0],
+    # Lower BBQ for Aya, Mistral, Gemma and Qwen3.
+    "bbq": [5, 0, 4],
+    "crows_pairs": [5, 1, 3],
+    # Above the dense model: Aya, Mistral, Qwen3, DeepSeek; above Wanda: DeepSeek.
+    "dto_best": [25, 0, 5],
+    # Qwen2.5 and LLaMA at 2:4, Vicuna at 50 %.
+    "dto_regimes": [15, 0, 3],
+    "calib_source": [8, 0, 0],
+    "calib_religion": [4, 0, 0],
+    "dense_shift": [8, 1, 9],
+    "texts_help": [6, 0, 0],
+    "texts_help_more": [2, 0, 0],
+    "texts_fairness": [3, 0, 0],
+    "four_texts": [2, 0, 0],
+    "faster": [2, 0, 0],
+    "as_fast": [1, 0, 0],
+    "uncertainty": [1, 0, 0],
+    "categories": [4, 0, 0],
+    "safety": [6, 0, 0],
+    "output_masks": [1, 0, 0],
+}
 
 
-def test_every_claim_has_printed_evidence():
+def test_printed_comparisons():
+    found = {}
     for claim in verdicts.CLAIMS:
-        assert claim.build(PrintedNumbers()), claim.slug
+        leads = [one.lead for one in claim.build(PrintedNumbers())]
+        found[claim.slug] = [sum(x > 0 for x in leads), leads.count(0), sum(x < 0 for x in leads)]
+    assert {name: found[name] for name in PRINTED} == PRINTED
+    assert all(map(sum, found.values()))
 
 
 def test_wordings_are_the_papers(shared):
@@ -279,17 +253,11 @@ def test_what_a_run_lacks_is_named(repo, tmp_path, monkeypatch):
     assert not any(row["reason"] for row in found.values() if row["comparisons"] != "0")
 
 
-def test_a_missing_benchmark_is_named(repo, tmp_path, monkeypatch):
-    real = small_config
-
-    def without_bbq(*args):
-        config = real(*args)
-        kept = {name: b for name, b in config.benchmarks.items() if name != "bbq"}
-        return config.model_copy(update={"benchmarks": kept})
-
-    monkeypatch.setitem(globals(), "small_config", without_bbq)
-    found = prepare(repo, tmp_path, monkeypatch, items=40)
-    assert found["bbq"]["reason"] == "this run lacks a benchmark with task bbq"
+def test_a_missing_benchmark_is_named(repo, tmp_path):
+    config = small_config(repo, tmp_path)
+    kept = {name: one for name, one in config.benchmarks.items() if name != "bbq"}
+    write_run(config.model_copy(update={"benchmarks": kept}), 40)
+    assert claims_of(tmp_path)["bbq"]["reason"] == "this run lacks a benchmark with task bbq"
 
 
 def test_throughput_is_compared_round_by_round(repo, tmp_path):
@@ -339,22 +307,3 @@ def test_seeds_widen_the_interval(repo, tmp_path, monkeypatch):
     over_seeds = math.sqrt(sum((x - mean) ** 2 for x in singles) / 2 / 3)
     assert found.stderr > over_seeds > 0
     assert found.n == 400
-
-
-def test_the_table_is_the_same_again_and_typesets(repo, tmp_path, monkeypatch):
-    prepare(repo, tmp_path, monkeypatch, items=40)
-    before = {file.name: file.read_bytes() for file in (tmp_path / "tables").iterdir()}
-    claims_of(tmp_path)
-    assert before == {file.name: file.read_bytes() for file in (tmp_path / "tables").iterdir()}
-    assert {"claims.csv", "claims.md", "claims.tex", "claims.html"} <= set(before)
-    assert "Holm" in before["claims.md"].decode()
-    if latex_available():
-        run_sheet = read_run_sheet(tmp_path / "run_sheet.json")
-        config = run_sheet.config.model_copy(update={"tables": ["claims"], "figures": []})
-        only = replace(run_sheet, config=config)
-        values = Results(tmp_path / "results.csv")
-        run = Run(only, values, Significance(tmp_path / "significance.csv"))
-        made = tmp_path / "made"
-        made.mkdir()
-        content = document(run)
-        assert by_latex(only, content, tmp_path / "tables", tmp_path, made).startswith(b"%PDF")

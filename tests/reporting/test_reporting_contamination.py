@@ -1,12 +1,10 @@
 """Benchmarks that share their data with the calibration: marked, neither tested nor claimed."""
 
-import csv
 from pathlib import Path
 
 import pytest
-from reporting_run import small_config, write_run
+from reporting_run import collect, make_table, read_csv, small_config, write_run
 
-from evenprune.cli import main
 from evenprune.plan.grids import Checkpoint, in_calibration
 from evenprune.reporting.cells import difference, embolden
 from evenprune.reporting.fields import Field
@@ -78,21 +76,9 @@ def test_the_rule(with_mixed, calibration, benchmark, category, expected):
     assert in_calibration(with_mixed, point, benchmark, category) is expected
 
 
-def read_csv(path):
-    with open(path, encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
-
-
 def make(root, *tables):
-    names = {"--run-sheet": "run_sheet.json", "--results": "results.csv",
-             "--significance": "significance.csv"}  # fmt: skip
-    paths = {flag: str(root / name) for flag, name in names.items()}
-    collect = ["--run-sheet", paths["--run-sheet"], "--out", paths["--results"]]
-    assert main(["collect-results", *collect, "--significance", paths["--significance"]]) == 0
-    common = [word for pair in paths.items() for word in pair]
-    for table in tables:
-        command = ["make-table", "--table", table, *common]
-        assert main([*command, "--out-prefix", str(root / "tables" / table)]) == 0
+    assert collect(root) == 0
+    assert all(make_table(root, table) == 0 for table in tables)
     return root
 
 
@@ -156,12 +142,6 @@ def test_the_table_marks_and_never_prefers_them(run):
     assert not any("**" in cell or "†" in cell for cell in marked)
     assert any(cell.startswith("**") for cell in cells)
     assert "‡" in (run / "tables/stereoset.tex").read_text()
-
-
-def test_the_papers_tables_have_no_stereoset_column(run):
-    header = (run / "tables/main.csv").read_text().splitlines()[0]
-    assert "stereoset" not in header
-    assert "in_calibration" not in header
 
 
 def test_a_claim_on_calibration_data_is_not_tested(repo, tmp_path):

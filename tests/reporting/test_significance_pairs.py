@@ -1,15 +1,13 @@
 """Which checkpoints are compared, and over which family p-values and intervals are corrected."""
 
-import csv
 import dataclasses
 
 import pytest
-from reporting_run import small_config, write_run
+from reporting_run import collect, read_csv, small_config, write_run
 from scipy import stats as scipy_stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
-from evenprune.cli import main
 from evenprune.plan.config import JUDGED
 from evenprune.plan.grids import Checkpoint
 from evenprune.plan.run_sheet import RunSheet, read_run_sheet
@@ -74,18 +72,12 @@ def test_a_shifted_dense_model_is_compared_with_the_dense_one(config):
     assert found["debias-erase"] == point("dense", "dense", "none")
 
 
-def read_csv(path):
-    with open(path, encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
-
-
 @pytest.fixture(scope="module")
 def run(repo, tmp_path_factory):
     root = tmp_path_factory.mktemp("family")
     config = small_config(repo, root)
-    sheet = write_run(config, 60)
-    files = ["--out", str(root / "results.csv"), "--significance", str(root / "significance.csv")]
-    assert main(["collect-results", "--run-sheet", str(sheet), *files]) == 0
+    write_run(config, 60)
+    assert collect(root) == 0
     return root, config
 
 

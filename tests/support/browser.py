@@ -4,7 +4,6 @@ No library is needed: with ``--remote-debugging-pipe`` messages are JSON, ended 
 file descriptors 3 (to the browser) and 4 (from it).
 """
 
-import base64
 import contextlib
 import itertools
 import json
@@ -125,10 +124,6 @@ class Page:
             assert time.monotonic() < end, f"never true: {script}"
             time.sleep(0.02)
         return value
-
-    def picture(self, path: Path) -> None:
-        """Write what is in view as PNG."""
-        path.write_bytes(base64.b64decode(self.send("Page.captureScreenshot")["data"]))
 
 
 @contextlib.contextmanager
