@@ -13,8 +13,8 @@ from evenprune.evaluation.unqover_generator import (
     CATEGORIES,
     Generator,
     WordLists,
-    balanced_rows,
-    head_rows,
+    balanced_items,
+    head_items,
     option_order,
 )
 
@@ -104,9 +104,9 @@ def test_option_orders_are_fixed_and_even():
 
 def test_the_generator_reproduces_the_authors_rows(shared):
     folder = shared / "data/unqover"
-    rows = list(head_rows(folder / "word_lists"))
-    assert [row["example_id"] for row in rows] == list(range(40008))
-    own = {item.id: item for item in map(unqover.from_row, rows)}
+    items = list(head_items(folder / "word_lists"))
+    assert [item.id for item in items] == [str(k) for k in range(40008)]
+    own = {item.id: item for item in items}
     for variant, count in (("sampled", 3000), ("datas_rebuilt", 40008)):
         theirs = read_unqover(folder, variant)
         assert len(theirs) == count
@@ -138,13 +138,14 @@ def test_sizes_of_the_full_categories(shared):
 
 def test_balanced_blocks_are_complete_and_spread(shared):
     folder = shared / "data/unqover/word_lists"
-    rows = list(balanced_rows(folder, 30))
+    rows = list(balanced_items(folder, 30))
     assert len(rows) == 4 * 30 * 4
-    assert rows == list(balanced_rows(folder, 30))
-    assert rows != list(balanced_rows(folder, 30, seed=1))
+    assert rows == list(balanced_items(folder, 30))
+    assert rows != list(balanced_items(folder, 30, seed=1))
     blocks = collections.defaultdict(list)
-    for row in rows:
-        blocks[row["block"]].append(row)
+    for item, head in rows:
+        shown = {"context": item.context, "question": item.question}
+        blocks[head["block"]].append({**head, **shown})
     for block in blocks.values():
         assert [(row["flipped"], row["negated"]) for row in block] == [
             (0, 0),
@@ -156,7 +157,7 @@ def test_balanced_blocks_are_complete_and_spread(shared):
             first, second = (row["x1"], row["x2"])[:: -1 if row["flipped"] else 1]
             assert row["context"].find(first) < row["context"].rfind(second)
         assert block[0]["question"] == block[2]["question"] != block[1]["question"]
-    assert len({row["x1"] for row in rows}) > 40
+    assert len({head["x1"] for _, head in rows}) > 40
 
 
 def bias_record(flipped, negated, p1, p2, **extra):

@@ -22,8 +22,7 @@ from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.evaluation.benchmarks import Wanted, data_checksums, run_benchmark
 from evenprune.evaluation.language_model import load_language_model
 from evenprune.evaluation.protocol import make_protocol
-from evenprune.evaluation.unqover import from_row
-from evenprune.evaluation.unqover_generator import head_rows
+from evenprune.evaluation.unqover_generator import head_items
 from evenprune.models.identity import identify
 
 ITEMS = 100 if os.environ.get("EVENPRUNE_AGREEMENT") else 6
@@ -136,7 +135,7 @@ def test_bbq_scores_its_letters(run, reference, tmp_path):
 def test_unqover_scores_its_letters(run, reference):
     data = real_data("unqover")
     found, metrics = run("unqover", data, limit=ITEMS, split="generated")
-    items = by_id(map(from_row, head_rows(data / "word_lists")), found)
+    items = by_id(head_items(data / "word_lists"), found)
     expected = [naive.unqover(reference, item) for item in items]
     compare(found, expected)
     assert metrics["acc"]["value"] == pytest.approx(sum(e["correct"] for e in expected) / ITEMS)

@@ -103,6 +103,16 @@ def _scored(
     ]
 
 
+def _sampled(
+    lm: CausalModel, windows: Rows, spec: Protocol, part: str, skip: int = 0
+) -> tuple[Records, dict[str, Any]]:
+    """Return the records of a sample of equally long windows, and facts about them."""
+    chosen = stratified_sample([part] * len(windows), spec.limit, spec.seed)
+    records = _scored(lm, [windows[k] for k in chosen], spec, part, chosen, skip)
+    sizes = {"window": len(windows[0]), "windows": len(windows), "scored_windows": len(chosen)}
+    return records, sizes
+
+
 def gptq(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Found:
     """Return window records, the perplexity and facts of ``gptq2048`` or ``gptq2048+bos``."""
     window = min(GPTQ_WINDOW, lm.max_length)
@@ -119,9 +129,7 @@ def gptq(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Fou
             f"perplexity {name} needs a text of at least {window} tokens, got {len(tokens)}; "
             "use a longer text"
         )
-    chosen = stratified_sample([name] * len(windows), spec.limit, spec.seed)
-    records = _scored(lm, [windows[k] for k in chosen], spec, name, chosen)
-    facts = {"window": window, "windows": len(windows), "scored_windows": len(chosen)}
+    records, facts = _sampled(lm, windows, spec, name)
     return records, {f"ppl_{name.replace('2048', '')}": _total(records)}, facts
 
 
@@ -141,15 +149,14 @@ def paper(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Fo
             f"{window} tokens together, got {len(tokens)} tokens; use gptq2048"
         )
     bos = None if lm.bos == "never" else lm.tokenizer.bos_token_id
-    chosen = stratified_sample([name] * len(windows), spec.limit, spec.seed)
-    cut = [windows[k] if bos is None else [bos, *windows[k][1:]] for k in chosen]
+    if bos is not None:
+        windows = [[bos, *part[1:]] for part in windows]
     # Targets at positions window/2 + 1 .. window - 1; loss k belongs to position k + 1.
-    records = _scored(lm, cut, spec, name, chosen, window // 2)
+    records, facts = _sampled(lm, windows, spec, name, window // 2)
     nll, counts = ([record[key] for record in records] for key in ("nll", "n_tokens"))
     running = [exp_loss(a / b) for a, b in zip(accumulate(nll), accumulate(counts))]
-    facts = {"window": window, "windows": len(windows), "scored_windows": len(chosen)}
     value = metric(sum(running) / len(running), len(running))
-    return records, {"ppl_paper": value}, {**facts, "final": round(running[-1], DIGITS)}
+    return records, {"ppl_paper": value}, facts | {"final": round(running[-1], DIGITS)}
 
 
 def evaluate_rows(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Found:

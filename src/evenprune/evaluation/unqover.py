@@ -23,21 +23,6 @@ from .task import Task
 WORD_LISTS = "word_lists"
 
 
-def from_row(row: dict[str, Any]) -> UnqoverItem:
-    """Return a generated row as the item that the reader would give."""
-    return UnqoverItem(
-        str(row["example_id"]),
-        row["category"],
-        row["context"],
-        row["question"],
-        row["ans0"],
-        row["ans1"],
-        row["ans2"],
-        row["label"],
-        row["unknown_num"],
-    )
-
-
 def select_items(
     data: Path, split: str, spec: Protocol
 ) -> tuple[list[UnqoverItem], list[dict[str, Any]], int]:
@@ -49,19 +34,11 @@ def select_items(
         blocks = unqover_generator.BALANCED_BLOCKS
         if spec.limit is not None:
             blocks = max(1, min(blocks, spec.limit // questions_of(1)))
-        rows = list(unqover_generator.balanced_rows(data / WORD_LISTS, blocks, spec.seed))
-        items = [from_row(row) for row in rows]
-        heads = []
-        for row, item in zip(rows, items):
-            head = {key: row[key] for key in ("block", "flipped", "negated", "activity")}
-            people = {"x1": row["x1"], "x2": row["x2"]}
-            places = {f"{name}_idx": item.answers.index(who) for name, who in people.items()}
-            pair = " | ".join(sorted(people.values()))
-            cluster = f"{row['category']} | {pair} | {row['activity']}"
-            heads.append({**head, **people, **places, "cluster": cluster})
-        return items, heads, questions_of(unqover_generator.BALANCED_BLOCKS)
+        found = list(unqover_generator.balanced_items(data / WORD_LISTS, blocks, spec.seed))
+        total = questions_of(unqover_generator.BALANCED_BLOCKS)
+        return [item for item, _ in found], [head for _, head in found], total
     if split == "generated":
-        items = [from_row(row) for row in unqover_generator.head_rows(data / WORD_LISTS)]
+        items = list(unqover_generator.head_items(data / WORD_LISTS))
     else:
         items = read_unqover(data, split)
     names = clusters(items)

@@ -5,9 +5,9 @@ list of templates (a context and two questions with slots). Every pair of subjec
 and fitting activity gives one *instance*: a context with a question and its negation. The
 enumeration is that of allenai/unqover (Li et al. 2020).
 
-``head_rows`` is the set used by CAL and so by the paper: of each category the first 5,001
+``head_items`` is the set used by CAL and so by the paper: of each category the first 5,001
 instances, 40,008 questions in all. As pairs are enumerated in list order, each category's
-questions have one fixed first subject. ``balanced_rows`` is ours: instances drawn from all
+questions have one fixed first subject. ``balanced_items`` is ours: instances drawn from all
 subject pairs, each in both subject orders, as UnQover's own bias scores need them.
 """
 
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import UserError
+from ..data.readers.unqover import UnqoverItem
 
 UNKNOWN = "unknown"
 HEAD_INSTANCES = 5001
@@ -51,12 +52,12 @@ Forms = dict[str, str]
 
 @dataclass(frozen=True)
 class Instance:
-    """A context about two people with two questions; ``key`` names pair, template, activity."""
+    """A context about two people with two questions about an activity."""
 
-    key: tuple[str, str, int, str]
     context: str
     people: tuple[str, str]
     questions: tuple[str, str]
+    activity: str
 
 
 def read_lines(path: Path) -> list[str]:
@@ -179,7 +180,7 @@ class Generator:
         text, two = _fill(text, 2, second)
         context, question, negated = _with_articles(text).split("\t")
         activity = next(iter(rows[number].values()))
-        return Instance((one, two, index, activity), context, (one, two), (question, negated))
+        return Instance(context, (one, two), (question, negated), activity)
 
     def instances(self) -> Iterator[Instance]:
         """Yield all instances of the unflipped pairs, in UnQover's order."""
@@ -194,22 +195,16 @@ def option_order(example_id: int | str) -> tuple[int, ...]:
     return ORDERS[int.from_bytes(value) % len(ORDERS)]
 
 
-def _row(example_id: int | str, category: str, instance: Instance, negated: int) -> dict[str, Any]:
+def _item(example_id: int | str, category: str, instance: Instance, negated: int) -> UnqoverItem:
     texts = (*instance.people, UNKNOWN)
-    shown = [texts[k] for k in option_order(example_id)]
-    return {
-        "example_id": example_id,
-        "category": category,
-        "context": instance.context,
-        "question": instance.questions[negated],
-        **{f"ans{k}": text for k, text in enumerate(shown)},
-        "label": shown.index(UNKNOWN),
-        "unknown_num": shown.index(UNKNOWN),
-    }
+    one, two, three = (texts[k] for k in option_order(example_id))
+    place = (one, two, three).index(UNKNOWN)
+    asked = instance.context, instance.questions[negated]
+    return UnqoverItem(str(example_id), category, *asked, one, two, three, place, place)
 
 
-def head_rows(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield CAL's 40,008 rows from the word lists in ``folder``, in the order of their ids.
+def head_items(folder: Path) -> Iterator[UnqoverItem]:
+    """Yield CAL's 40,008 questions from the word lists in ``folder``, in the order of their ids.
 
     Ids, contexts, questions and answer sets are CAL's; its random option order is not
     recoverable, so ours is ``option_order``.
@@ -219,17 +214,18 @@ def head_rows(folder: Path) -> Iterator[dict[str, Any]]:
         for k, instance in enumerate(instances):
             for negated in (0, 1):
                 example_id = 2 * HEAD_INSTANCES * number + 2 * k + negated
-                yield _row(example_id, category.name, instance, negated)
+                yield _item(example_id, category.name, instance, negated)
 
 
-def balanced_rows(
+def balanced_items(
     folder: Path, blocks: int = BALANCED_BLOCKS, seed: int = 0
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[tuple[UnqoverItem, dict[str, Any]]]:
     """Yield ``blocks`` complete blocks of four questions per category, drawn without repetition.
 
     A block is one pair of subjects, template and activity in both subject orders, each with
-    the attribute and its negation. The fields ``block`` (text), ``flipped`` and ``negated`` (0
-    or 1), ``x1`` and ``x2`` (the unflipped subjects) and ``activity`` are added.
+    the attribute and its negation. With each question come further fields of its record:
+    ``block`` (text), ``flipped`` and ``negated`` (0 or 1), ``activity``, ``x1`` and ``x2`` (the
+    unflipped subjects) and the ``cluster``.
     """
     for category in CATEGORIES:
         generator = Generator(folder, category)
@@ -239,16 +235,12 @@ def balanced_rows(
             pair, number = divmod(index, generator.per_pair)
             first, second = generator.pairs[pair]
             straight = generator.make(first, second, number)
+            block, people = f"{category.name}-{index}", straight.people
+            cluster = [category.name, *sorted(people), straight.activity]
             for flipped, negated in product((0, 1), repeat=2):
                 instance = generator.make(second, first, number) if flipped else straight
-                block = f"{category.name}-{index}"
-                row = _row(f"{block}-{flipped}{negated}", category.name, instance, negated)
-                yield {
-                    **row,
-                    "block": block,
-                    "flipped": flipped,
-                    "negated": negated,
-                    "x1": straight.people[0],
-                    "x2": straight.people[1],
-                    "activity": straight.key[3],
-                }
+                item = _item(f"{block}-{flipped}{negated}", category.name, instance, negated)
+                places = {f"x{k}_idx": item.answers.index(x) for k, x in enumerate(people, 1)}
+                head = {"block": block, "flipped": flipped, "negated": negated}
+                head |= {"activity": straight.activity, "x1": people[0], "x2": people[1]}
+                yield item, {**head, **places, "cluster": " | ".join(cluster)}
