@@ -18,8 +18,9 @@ from reporting_run import seal, write_json, write_run, write_sealed
 
 from evenprune import cli
 from evenprune.base.errors import UserError
+from evenprune.base.yamlfile import read_yaml
 from evenprune.plan import grids
-from evenprune.plan.config import Config, load_config, read_yaml
+from evenprune.plan.config import Config, load_config
 
 
 def deep(levels: int = 100_000) -> bytes:

@@ -65,6 +65,7 @@ def test_zsh_takes_the_same():
     [
         (["prun"], "invalid choice: 'prun'; did you mean 'prune'?"),
         (["prune", "--modle", "x"], "prune has no option --modle; did you mean '--model'?"),
+        (["explain", "mian"], "invalid choice: 'mian'; did you mean 'main'?"),
         (["completion", "bahs"], "invalid choice: 'bahs'; did you mean 'bash'?"),
     ],
 )

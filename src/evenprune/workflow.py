@@ -8,9 +8,10 @@ from typing import Any
 
 from .base.codedigest import package_versions
 from .base.errors import UserError
+from .base.yamlfile import read_yaml
 from .data import sources
 from .plan import jobs, steps
-from .plan.config import load_config, read_yaml
+from .plan.config import load_config
 from .plan.paths import Paths
 from .serving.environment import OWN, serving_python
 

@@ -16,6 +16,7 @@ from fake_hub import FakeHub
 from evenprune.base.checksums import source_folder
 from evenprune.base.errors import UserError
 from evenprune.base.marks import MARK
+from evenprune.base.yamlfile import read_yaml
 from evenprune.cli import main
 from evenprune.data import sources
 from evenprune.data.converters import CONVERTERS
@@ -25,7 +26,6 @@ from evenprune.data.lock import PARQUET_REF, read_lock
 from evenprune.data.parts import dataset_parts, package_parts
 from evenprune.data.prefetch import prefetch
 from evenprune.data.readers.tinystories import read_tinystories
-from evenprune.plan.config import read_yaml
 
 TOKEN = "hf_NotToBeSeenAnywhere"
 STORIES = {

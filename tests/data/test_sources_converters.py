@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenprune.base.errors import UserError
+from evenprune.base.yamlfile import read_yaml
 from evenprune.data.converters import CONVERTERS, clean_hellaswag
 from evenprune.data.parts import dataset_parts, package_parts
 from evenprune.data.readers.bbq import read_bbq
@@ -22,7 +23,6 @@ from evenprune.data.readers.ultrachat import read_ultrachat
 from evenprune.data.readers.unqover import read_unqover
 from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.data.split_tables import SplitTable, read_table
-from evenprune.plan.config import read_yaml
 
 
 def parquet(path, rows, **features):

@@ -214,7 +214,7 @@ def test_the_switch_is_an_option_of_the_commands(data, tmp_path):
 
 
 def test_a_benchmark_s_own_protocol_is_said():
-    from evenprune.plan.config import Benchmark
+    from evenprune.plan.benchmark_keys import Benchmark
     from evenprune.reporting.labels import protocol_words
 
     entry = Benchmark(task="bbq", dataset="bbq", chat_template=False, bos="never")

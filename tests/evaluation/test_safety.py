@@ -36,6 +36,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from evenprune import cli
 from evenprune.base.errors import UserError
+from evenprune.base.yamlfile import merge, read_yaml
 from evenprune.data.converters import CONVERTERS
 from evenprune.data.readers.harmbench import read_harmbench
 from evenprune.data.readers.realtoxicityprompts import read_realtoxicityprompts
@@ -48,7 +49,7 @@ from evenprune.evaluation import (
 from evenprune.evaluation.generation import greedy
 from evenprune.evaluation.protocol import Protocol
 from evenprune.plan import grids
-from evenprune.plan.config import load_config, merge, read_yaml, validate_config
+from evenprune.plan.config import load_config, validate_config
 from evenprune.reporting.claims import verdict as claims
 from evenprune.reporting.significance import compare
 from evenprune.stats import directions

@@ -3,7 +3,8 @@
 import pytest
 
 from evenprune.base.errors import UserError
-from evenprune.plan.config import load_config, read_yaml
+from evenprune.base.yamlfile import read_yaml
+from evenprune.plan.config import load_config
 from evenprune_world.controls.world_configs import unasked, world_configs
 
 

@@ -3,8 +3,9 @@ import copy
 import pytest
 
 from evenprune.base.errors import UserError
+from evenprune.base.yamlfile import merge, read_yaml
 from evenprune.plan import grids
-from evenprune.plan.config import load_config, merge, read_yaml, validate_config
+from evenprune.plan.config import load_config, validate_config
 
 
 @pytest.fixture

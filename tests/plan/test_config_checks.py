@@ -5,7 +5,8 @@ import copy
 import pytest
 
 from evenprune.base.errors import UserError
-from evenprune.plan.config import load_config, merge, read_yaml, validate_config
+from evenprune.base.yamlfile import merge, read_yaml
+from evenprune.plan.config import load_config, validate_config
 from evenprune.plan.pair_sources import BIAS_TYPES
 from evenprune.plan.tasks import FACTS, metrics_of
 

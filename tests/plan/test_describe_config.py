@@ -4,8 +4,8 @@ import jsonschema
 import pytest
 
 from evenprune.base.errors import UserError
+from evenprune.base.yamlfile import read_yaml
 from evenprune.cli import main
-from evenprune.plan.config import read_yaml
 from evenprune.plan.describe_config import (
     default,
     described,

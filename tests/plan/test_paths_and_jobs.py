@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from evenprune.base.errors import UserError
+from evenprune.base.yamlfile import read_yaml
 from evenprune.plan import grids, jobs
-from evenprune.plan.config import load_config, read_yaml, validate_config
+from evenprune.plan.config import load_config, validate_config
 from evenprune.plan.facts import IMPROVEMENTS, METHODS, REGIMES
 from evenprune.plan.grids import Checkpoint
 from evenprune.plan.paths import Paths

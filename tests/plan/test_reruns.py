@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from evenprune.base import codedigest
+from evenprune.base.yamlfile import merge, read_yaml
 from evenprune.plan import jobs, shown, tasks
-from evenprune.plan.config import merge, read_yaml, validate_config
+from evenprune.plan.config import validate_config
 from evenprune.plan.paths import Paths
 from evenprune.plan.steps import digests
 

@@ -7,7 +7,7 @@ import pytest
 
 from evenprune.base.codedigest import import_closure
 from evenprune.plan import facts
-from evenprune.plan.config import Pruning
+from evenprune.plan.pruning_keys import Pruning
 from evenprune.pruning import methods, plain_loop
 from evenprune.pruning.card import regime_text
 from evenprune.pruning.masks import REGIMES

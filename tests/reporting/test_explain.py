@@ -142,7 +142,6 @@ def test_a_ratio_of_several_seeds_is_the_geometric_mean_that_the_table_shows(rep
         ("main", "world/debias-sparsegpt/1of4/ss/unqovr", "did you mean 'unqover'?"),
         ("main", UNQOVER + "/ac", "did you mean 'acc"),
         ("main", "world/debias-sparsegpt/1of4", "expected a cell as MODEL/METHOD"),
-        ("mian", UNQOVER, "expected one of the tables"),
         ("claims", UNQOVER, "no cells of one checkpoint"),
         ("main", UNQOVER + "/confidence_wrong", "does not show unqover/confidence_wrong"),
         ("main", "world/sparsegpt/u50/ss/unqover", "the table main has no row"),

@@ -7,7 +7,7 @@ import pytest
 from printed_run import printed_run
 from reporting_run import small_config
 
-from evenprune.plan.config import Benchmark
+from evenprune.plan.benchmark_keys import Benchmark
 from evenprune.plan.declared import PROTOCOL, as_declared, deviations
 from evenprune.plan.grids import Checkpoint
 from evenprune.reporting import printed

@@ -49,7 +49,8 @@ def prepare(repo, root, monkeypatch, skill=None, items=1000, experiments=None):
     """Write a run whose only experiment is ``main`` (or those given); return its claims."""
     monkeypatch.setattr(reporting_run, "SKILL", reporting_run.SKILL | (skill or {}))
     config = small_config(repo, root)
-    from evenprune.plan.config import Experiment, Serving
+    from evenprune.plan.sections import Experiment
+    from evenprune.plan.serving_keys import Serving
 
     grids = {name: Experiment(**grid) for name, grid in (experiments or only_main()).items()}
     config = config.model_copy(update={"experiments": grids, "serving": Serving()})

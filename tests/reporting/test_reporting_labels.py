@@ -5,16 +5,12 @@ from both import COMMANDS
 from reporting_run import small_config
 
 from evenprune.base import codedigest
-from evenprune.plan.config import (
-    METHODS,
-    REGIMES,
-    TASKS,
-    load_config,
-    read_yaml,
-)
+from evenprune.base.yamlfile import read_yaml
+from evenprune.plan.config import load_config
+from evenprune.plan.facts import METHODS, REGIMES
 from evenprune.plan.run_sheet import RunSheet
 from evenprune.plan.shown import SHOWN, drawn_by
-from evenprune.plan.tasks import FACTS, LM_EVAL
+from evenprune.plan.tasks import FACTS, LM_EVAL, TASKS
 from evenprune.reporting import labels
 from evenprune.reporting.fields import all_fields
 from evenprune.reporting.plots import axis_label

@@ -17,8 +17,8 @@ from scipy import stats as scipy_stats
 from evenprune.base import files
 from evenprune.base.errors import UserError
 from evenprune.plan import grids
-from evenprune.plan.config import Experiment
 from evenprune.plan.facts import REGIMES, RegimeFacts
+from evenprune.plan.sections import Experiment
 from evenprune.reporting import mask_diffs
 from evenprune.reporting.claims.numbers import Comparison, PrintedNumbers
 from evenprune.reporting.claims.verdict import (

@@ -8,10 +8,10 @@ from scipy import stats as scipy_stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
-from evenprune.plan.config import JUDGED
 from evenprune.plan.grids import Checkpoint
 from evenprune.plan.run_sheet import RunSheet, read_run_sheet
 from evenprune.plan.sections import MethodVariant
+from evenprune.plan.tasks import JUDGED
 from evenprune.reporting import significance
 from evenprune.reporting.fields import Run
 from evenprune.reporting.render import Cell, Column, interval

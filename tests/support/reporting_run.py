@@ -10,7 +10,8 @@ from evenprune.base.checksums import sealed
 from evenprune.base.files import sha256_file
 from evenprune.cli import main
 from evenprune.plan import grids
-from evenprune.plan.config import JUDGED, Config, load_config
+from evenprune.plan.config import Config, load_config
+from evenprune.plan.tasks import JUDGED
 from evenprune.pruning import compare_masks
 
 CATEGORIES = {
@@ -80,7 +81,7 @@ def write_jsonl(path: Path, rows: list) -> None:
 
 def small_config(repo: Path, results: Path, name: str = "world.yaml", **changes) -> Config:
     """Return a configuration of the project whose results lie under ``results``."""
-    from evenprune.plan.config import merge, read_yaml
+    from evenprune.base.yamlfile import merge, read_yaml
 
     given = read_yaml(repo / "config" / name)
     for experiment in given["experiments"].values():

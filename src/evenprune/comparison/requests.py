@@ -14,7 +14,8 @@ from ..data.sources import local_source, resolve_dataset, resolve_model
 from ..evaluation.evaluate import asked_for, with_data
 from ..evaluation.protocol import make_protocol
 from ..evaluation.task import NOWHERE
-from ..plan.config import Benchmark, Config, default_config
+from ..plan.benchmark_keys import Benchmark
+from ..plan.config import Config, default_config
 from ..plan.finished import read_result
 from ..plan.paths import Paths
 from ..plan.plan import read_config

@@ -9,7 +9,8 @@ from typing import Any
 from ..base.codedigest import code_digest
 from ..base.errors import UserError
 from ..base.files import digest, read_json
-from ..plan.config import Benchmark, Config, default_config
+from ..plan.benchmark_keys import Benchmark
+from ..plan.config import Config, default_config
 from . import build_calibration
 from .packages import cache_path
 from .sources import resolve_dataset, resolve_model

@@ -26,9 +26,9 @@ from ..base.marks import DATA_SET, FETCHED
 from ..base.outputs import atomic_folder, check_file, check_folder
 from ..base.progress import Progress
 from ..base.reading import parse_json
+from ..base.yamlfile import read_yaml as read_config
 from ..models.loading import weight_files
 from ..plan.config import load_config, validate_config
-from ..plan.config import read_yaml as read_config
 from ..plan.grids import needed_datasets, needed_models
 from ..plan.tasks import LM_EVAL
 from .hub import Hub, Listing, RemoteFile, RepoType, Unreachable

@@ -14,49 +14,17 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 from ..base.errors import UserError
 from ..base.yamlfile import merge, read_yaml
 from . import shown
-from .benchmark_keys import JUDGE_KEYS, Benchmark
+from .benchmark_keys import Benchmark
 from .calibration_keys import Calibration
-from .catalogue import DatasetEntry, ModelEntry
 from .checks import all_errors
-from .facts import METHODS as METHOD_FACTS
-from .facts import REGIMES as REGIME_FACTS
 from .field_errors import field_errors
 from .own_files import with_own_files
 from .pruning_keys import Pruning
 from .section import Place, Section, Slug, Words, each_once, listed, short_names
-from .sections import Controls, Experiment, MethodVariant, World
+from .sections import Controls, DatasetEntry, Experiment, MethodVariant, ModelEntry, World
 from .serving_keys import Serving
-from .tasks import JUDGED, TASKS
-
-__all__ = [
-    "CATALOGUE",
-    "DEFAULT",
-    "FIGURES",
-    "JUDGED",
-    "JUDGE_KEYS",
-    "METHODS",
-    "REGIMES",
-    "TABLES",
-    "TASKS",
-    "Benchmark",
-    "Calibration",
-    "Config",
-    "Experiment",
-    "Pruning",
-    "Section",
-    "Serving",
-    "default_config",
-    "load_config",
-    "merge",
-    "read_yaml",
-    "validate_config",
-]
 
 CATALOGUE, DEFAULT = Path("config/catalogue.yaml"), Path("config/config.yaml")
-METHODS = tuple(METHOD_FACTS)
-REGIMES = tuple(REGIME_FACTS)
-
-
 TABLES, FIGURES = tuple(sorted(shown.TABLES)), tuple(sorted(shown.FIGURES))
 
 

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .config import Benchmark, Config
+from .benchmark_keys import Benchmark
+from .config import Config
 from .facts import COMPRESSIBLE, DENSE, METHODS, NO_CALIBRATION, is_calibrated
 
 

@@ -12,10 +12,13 @@ from typing import Any, Literal
 
 from ..base.files import canonical_json
 from . import grids
-from .config import Benchmark, Calibration, Config, Pruning
+from .benchmark_keys import Benchmark
+from .calibration_keys import Calibration
+from .config import Config
 from .facts import NO_CALIBRATION, used_options
 from .grids import Checkpoint
 from .paths import Paths
+from .pruning_keys import Pruning
 from .serving_keys import Measured
 
 

@@ -22,9 +22,11 @@ from ..base.files import read_json
 from ..base.marks import objection, read_mark
 from ..base.progress import format_seconds
 from ..base.provenance import FINISHED, read_record, record_folder
+from ..base.yamlfile import read_yaml
 from . import grids
+from .benchmark_keys import Benchmark
 from .checks import SHIPPED
-from .config import CATALOGUE, DEFAULT, Benchmark, Config, load_config, read_yaml
+from .config import CATALOGUE, DEFAULT, Config, load_config
 from .facts import NO_CALIBRATION
 from .grids import Checkpoint
 from .jobs import mirror

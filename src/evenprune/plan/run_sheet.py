@@ -13,7 +13,9 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 from ..base.errors import UserError
 from ..base.files import canonical_json, read_json, write_text
 from . import grids
-from .config import METHODS, Benchmark, Config, validate_config
+from .benchmark_keys import Benchmark
+from .config import Config, validate_config
+from .facts import METHODS
 from .field_errors import field_errors
 from .finished import result_folder
 from .grids import Checkpoint

@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from ..base.errors import UserError
-from ..plan.config import JUDGED
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet, has_paper_form
 from ..plan.shown import TABLES
-from ..plan.tasks import FACTS
+from ..plan.tasks import FACTS, JUDGED
 from ..stats.directions import direction
 from .cells import identity, make_cells
 from .fields import Field, Run, all_fields, benchmark_field, category_order, dto_field, has_dto

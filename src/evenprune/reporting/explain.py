@@ -46,7 +46,7 @@ NORMAL = 1.959964
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``explain``."""
     add = parser.add_argument
-    add("table", metavar="TABLE", help="name of a table, such as main")
+    add("table", choices=TABLES, metavar="TABLE", help="name of a table, such as main")
     add("--cell", required=True, metavar="PATH", help=FORM)
     add("--results", type=Path, default=Path("results"), help="folder of a run (default: results)")
     add("--json", action="store_true", help="print JSON instead of text")
@@ -58,8 +58,6 @@ def explain(folder: Path, table: str, cell: str) -> dict[str, Any]:
     Raises UserError for a cell that is not there, with the nearest names, and for a number that
     is not the same in all files that have it.
     """
-    if table not in TABLES:
-        raise UserError(f"expected one of the tables {', '.join(TABLES)}, got {shown(table)}")
     sheet = rebased(read_run_sheet(folder / "run_sheet.json"), folder)
     files = (folder / "results.csv", folder / "significance.csv")
     run = Run(sheet, Results(files[0]), Significance(files[1]))

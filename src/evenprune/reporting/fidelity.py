@@ -22,7 +22,7 @@ from statsmodels.stats.inter_rater import cohens_kappa, to_table
 from ..base.errors import UserError
 from ..base.progress import Progress
 from ..base.reading import expected_form
-from ..plan.config import Benchmark
+from ..plan.benchmark_keys import Benchmark
 from ..plan.grids import Checkpoint, benchmarks_of
 from ..plan.run_sheet import RunSheet
 from ..plan.tasks import FACTS

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ..base.errors import UserError
-from ..plan.config import JUDGED
 from ..plan.run_sheet import RunSheet
-from ..plan.tasks import FACTS
+from ..plan.tasks import FACTS, JUDGED
 from ..stats.directions import direction
 from .labels import (
     CATEGORY_LABELS,

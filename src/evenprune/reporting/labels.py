@@ -6,10 +6,10 @@ renders tables and figures again and nothing else.
 
 import itertools
 
-from ..plan.config import JUDGED, METHODS, Benchmark
-from ..plan.facts import REGIMES
+from ..plan.benchmark_keys import Benchmark
+from ..plan.facts import METHODS, REGIMES
 from ..plan.run_sheet import RunSheet
-from ..plan.tasks import FACTS, OWN_TASKS
+from ..plan.tasks import FACTS, JUDGED, OWN_TASKS
 from .results import Group
 
 # Of parts of names that are not just written with a capital.

@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 
 from ..base.progress import Progress
-from ..plan.config import Benchmark
+from ..plan.benchmark_keys import Benchmark
 from ..plan.facts import DENSE, METHODS, NO_CALIBRATION, is_calibrated
 from ..plan.grids import Checkpoint, benchmarks_of, in_calibration, method_options
 from ..plan.run_sheet import RunSheet, has_paper_form

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..evaluation.metrics import ambiguous_bias
-from ..plan.config import JUDGED
-from ..plan.tasks import FACTS
+from ..plan.tasks import FACTS, JUDGED
 from .records import Record as Row
 
 Values = NDArray[np.float64]

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from evenprune.plan.config import METHODS, Config
+from evenprune.plan.config import Config
+from evenprune.plan.facts import METHODS
 from evenprune.plan.grids import Checkpoint, base_method, in_calibration
 from evenprune.plan.run_sheet import RunSheet
 from evenprune.reporting.labels import REGIME_LABELS, calibration_label, method_label
@@ -58,7 +59,8 @@ def percent(value: float, decimals: int = 0) -> str:
 
 def order(config: Config, point: Checkpoint) -> tuple:
     """Return what checkpoints are sorted by: regime, method, strength, then the rest."""
-    place = [*REGIME_LABELS].index(point.regime), METHODS.index(base_method(config, point.method))
+    method = base_method(config, point.method)
+    place = [*REGIME_LABELS].index(point.regime), [*METHODS].index(method)
     amount = abs(strength(config, point.method) or 0)
     return *place, is_control(config, point), amount, point
 

@@ -6,9 +6,8 @@ from statistics import fmean
 
 from scipy import stats as scipy_stats
 
-from ...plan.config import JUDGED
 from ...plan.run_sheet import RunSheet, has_paper_form
-from ...plan.tasks import FACTS, Direction
+from ...plan.tasks import FACTS, JUDGED, Direction
 from ...serving.shapes import QWEN25_7B
 from ...stats import directions
 from ...stats.inference import Estimate
