@@ -26,23 +26,27 @@ def test_no_command_of_the_tutorial_has_a_placeholder(repo):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_tutorial_runs_as_it_stands(repo, tmp_path):
-    short = shortened(smollm2_folder(), tmp_path / "short")  # skips without a package index
+    # Skips without a package index.
+    short = shortened(smollm2_folder(), tmp_path / "short", blocks=2)
     folder = fresh_copy(repo, tmp_path / "evenprune")
-    # The same name, data and commands in a tenth of the time; `make demo` has the whole model.
+    # The same names and commands in little time: two blocks, few texts and pairs, one in ten of
+    # the questions. `make demo` has the whole model.
     catalogue = folder / "config/catalogue.yaml"
     entries = yaml.safe_load(catalogue.read_text())
     entries["models"]["smollm2-135m"] = {"path": str(short), "label": "SmolLM2"}
+    entries["calibrations"]["ss.groups-b64"] |= {"n_texts": 4, "categories": ["religion"]}
     catalogue.write_text(yaml.safe_dump(entries, sort_keys=False))
-    said = {line: called(shlex.split(line), folder) for line in page(repo)}
+    lines = [line.replace("--limit 200", "--limit 20") for line in page(repo)]
+    said = {line: called(shlex.split(line), folder) for line in lines}
     for name in ("sparsegpt", "debias"):
         manifest = json.loads((folder / f"pruned/{name}/manifest.json").read_text())
         assert manifest["base"]["weights"] == "4-bit weights (Q4_1), de-quantised"
         assert manifest["sparsity"] == pytest.approx(0.5, abs=1e-6)
         assert "4-bit weights" in (folder / f"pruned/{name}/README.md").read_text()
-    assert len((folder / "evals/debias/items.jsonl").read_text().splitlines()) == 200
+    assert len((folder / "evals/debias/items.jsonl").read_text().splitlines()) == 20
     found = json.loads((folder / "comparison/comparison.json").read_text())
     assert [block["pruned"] for block in found["blocks"]] == ["pruned/sparsegpt", "pruned/debias"]
     assert {row["benchmark"] for row in found["blocks"][0]["rows"]} == {"stereoset", "crows_pairs"}
     flipped = next(text for line, text in said.items() if "flipped.py" in line)
-    assert "of 200 pairs flipped" in flipped
+    assert "of 20 pairs flipped" in flipped
     shutil.rmtree(folder)

@@ -120,14 +120,12 @@ def test_missing_field_broken_line_empty_and_missing_file(name, tmp_path):
     ("name", "change", "message"),
     [
         ("stereoset", {"sentences": STEREOSET["sentences"][:2]}, "three sentences labelled"),
-        ("stereoset", {"sentences": [*STEREOSET["sentences"][:2]] * 2}, "three sentences"),
         ("stereoset", {"sentences": "x"}, "three sentences labelled"),
         ("stereoset", {"context": " "}, "a non-empty text in field context"),
         ("mmlu", {"answer": 4}, "less than or equal to 3 in field answer"),
         ("mmlu", {"answer": True}, "a valid integer in field answer"),
         ("mmlu", {"choices": ["a", "b", "c"]}, "a value in field choices.3"),
         ("mmlu", {"choices": ["a", "b", "c", 4]}, "a valid string in field choices.3"),
-        ("mmlu", {"choices": ["a", "b", "c", ""]}, "a non-empty text in field choices.3"),
         ("hellaswag", {"choices": [" ", "b", "c", "d"]}, "a non-empty text in field choices.0"),
         ("hellaswag", {"gold": "3"}, "a valid integer in field gold"),
         ("hellaswag", {"row": None}, "a number or a text in field row"),
@@ -146,12 +144,7 @@ def test_missing_field_broken_line_empty_and_missing_file(name, tmp_path):
             {"answer_info": {f"ans{k}": ["a", "old"] for k in range(3)}},
             'exactly one answer whose answer_info says "unknown"',
         ),
-        (
-            "bbq",
-            {"additional_metadata": {}},
-            "a value in field additional_metadata",
-        ),
-        ("ultrachat", {"messages": []}, "a turn with some text"),
+        ("bbq", {"additional_metadata": {}}, "a value in field additional_metadata"),
         ("ultrachat", {"messages": [{"role": "user"}]}, "a value in field messages.0.content"),
         ("ultrachat", {"messages": [{"role": "u", "content": ""}]}, "a turn with some text"),
         ("realtoxicityprompts", {"prompt": "x"}, "an object in field prompt"),
@@ -307,12 +300,9 @@ def test_the_real_wikitext_has_the_rows_of_the_hub(shared):
 
 
 @pytest.mark.parametrize("name", sorted(JSON_READERS))
-def test_a_surrogate_half_is_refused_and_a_long_value_is_cut(name, tmp_path):
+def test_a_long_value_is_cut_in_the_message(name, tmp_path):
     read, file, row = JSON_READERS[name]
     field = next(iter(row))
-    (tmp_path / file).write_text(json.dumps(row) + "\n" + json.dumps({**row, field: "\ud800"}))
-    with pytest.raises(UserError, match=r"line 2 does not parse .*half of a character"):
-        read(tmp_path)
     write(tmp_path / file, row, {**row, field: {"a": ["x" * 100_000]}})
     with pytest.raises(UserError, match="on line 2") as caught:
         read(tmp_path)
@@ -350,7 +340,7 @@ OWN = {"id": 1, "category": "c", "stereotype": "s", "anti_stereotype": "a"}
     [
         ({"stereotype": " "}, "non-empty text in field stereotype on line 2 of .*b.jsonl"),
         ({"category": 3}, "field category on line 2"),
-        ({"id": None}, "field id on line 2"),
+        ({"id": 1.5}, "field id on line 2"),
         ({"id": 1}, "'1' comes twice"),
     ],
 )
@@ -365,7 +355,10 @@ def test_own_pairs_of_all_files(tmp_path, change, message):
         read_pairs(tmp_path)
 
 
-def test_own_pairs_lack_a_field(tmp_path):
+def test_own_pairs_lack_a_field_or_rows(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"id": 1, "category": "c", "stereotype": "s"}\n')
     with pytest.raises(UserError, match="line 1 lacks anti_stereotype"):
+        read_pairs(tmp_path)
+    (tmp_path / "a.jsonl").write_text("")
+    with pytest.raises(UserError, match=r"at least one row in .* it is empty"):
         read_pairs(tmp_path)

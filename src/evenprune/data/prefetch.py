@@ -44,30 +44,33 @@ from .sources import (
     missing,
 )
 
+MARKS: dict[Kind, str] = {"data": DATA_SET, "models": FETCHED}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's flags."""
     given = parser.add_mutually_exclusive_group(required=True)
     given.add_argument("--config", help="configuration file, e.g. config/paper.yaml")
     given.add_argument("--config-json", help="a whole configuration as JSON, or - for stdin")
-    parser.add_argument(
-        "--catalogue", default="config/catalogue.yaml", help="catalogue behind --config"
-    )
-    parser.add_argument(
-        "--mirror",
-        action="append",
-        help="mirror to try first; several: given again; default: the configuration's",
-    )
-    parser.add_argument("--lock", help="lock file; default: the configuration's")
-    parser.add_argument(
-        "--hub",
-        action="store_true",
+    add = parser.add_argument
+    add("--catalogue", default="config/catalogue.yaml", help="catalogue behind --config")
+    add("--mirror", action="append",
+        help="mirror to try first; several: given again; default: the configuration's")  # fmt: skip
+    add("--lock", help="lock file; default: the configuration's")
+    add("--hub", action="store_true",
         help="take from the hub what it has, also where the catalogue names a Python package",
-    )
-    parser.add_argument("--into", type=Path, help="lay the files out as a mirror in this folder")
-    parser.add_argument(
-        "--update", action="store_true", help="pin the newest revisions in place of the old ones"
-    )
+    )  # fmt: skip
+    add("--into", type=Path, help="lay the files out as a mirror in this folder")
+    add("--update", action="store_true", help="pin the newest revisions in place of the old ones")
+
+
+def _target(into: Path | None, kind: Kind, name: str, entry: Entry) -> Path | None:
+    """Return where a source goes in the mirror ``into``; UserError where it may not be written."""
+    if into is None:
+        return None
+    target = folder_below(into, kind, entry.get("mirror") or name)
+    check_folder(target, MARKS[kind], name="--into")
+    return target
 
 
 def run(args: argparse.Namespace) -> None:
@@ -164,9 +167,7 @@ def prefetch_dataset(
     parts = dataset_parts(name, entry)
     if not parts:
         raise missing("data", name, entry, None, "")
-    target = folder_below(into, "data", entry.get("mirror") or name) if into else None
-    if target:
-        check_folder(target, DATA_SET, name="--into")
+    target = _target(into, "data", name, entry)
     lock = read_lock(lock_path)
     listings: dict[str, Listing] = {}
     files: dict[str, dict[str, Any]] = {}
@@ -231,16 +232,14 @@ def prefetch_model(
     key = entry.get("hub")
     if not key:
         raise missing("models", name, entry, None, "")
-    target = folder_below(into, "models", entry.get("mirror") or name) if into else None
-    if target:
-        check_folder(target, FETCHED, name="--into")
+    target = _target(into, "models", name, entry)
     repo, ref = split_ref(key)
     listing = pin(hub, read_lock(lock_path), repo, ref, "model", update)
     names = safetensors_of(name, entry, listing)
     found = download(hub, repo, "model", listing, names)
     weight_files(found["config.json"][0].parent)
     if target:
-        lay_out(target, FETCHED, {file: path for file, (path, _) in found.items()})
+        lay_out(target, "models", {file: path for file, (path, _) in found.items()})
     files = {file: item for file, (_, item) in found.items()}
     record_in_lock(lock_path, key, "model", listing.revision, files)
     return f"{key} at {listing.revision[:12]}"
@@ -248,20 +247,17 @@ def prefetch_model(
 
 def prefetch_package(kind: Kind, name: str, entry: Entry, into: Path | None) -> str:
     """Fetch and convert a source from a Python package; return a line that says where it is."""
-    target = folder_below(into, kind, entry.get("mirror") or name) if into else None
-    mark = DATA_SET if kind == "data" else FETCHED
-    if target:
-        check_folder(target, mark, name="--into")
+    target = _target(into, kind, name, entry)
     folder = package_dataset(name, entry) if kind == "data" else package_model(name, entry)
     if target:
         names = source_files(kind, folder) + [LICENCE] * (kind == "models")
-        lay_out(target, mark, {file: folder / file for file in names})
+        lay_out(target, kind, {file: folder / file for file in names})
     return f"{entry['package']['name']}, in {target or folder}"
 
 
-def lay_out(target: Path, mark: str, files: Mapping[str, Path]) -> None:
+def lay_out(target: Path, kind: Kind, files: Mapping[str, Path]) -> None:
     """Copy files to a folder of a mirror; weights are linked where the disk is the same."""
-    with atomic_folder(target, mark) as temporary:
+    with atomic_folder(target, MARKS[kind]) as temporary:
         for name, path in files.items():
             (temporary / name).parent.mkdir(parents=True, exist_ok=True)
             try:

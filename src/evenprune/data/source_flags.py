@@ -37,11 +37,6 @@ def add_source_arguments(parser: argparse.ArgumentParser, kind: str) -> None:
     parser.add_argument("--out", required=True, help="record to write (JSON)")
 
 
-def mirrors_of(args: argparse.Namespace) -> list[str]:
-    """Return the mirrors that the flags name; raise UserError for a broken --mirror-file."""
-    return read_mirrors(args.mirror_file) if args.mirror_file else args.mirror or []
-
-
 def entry_of(spec: str) -> dict[str, Any]:
     """Return the entry of a --spec; raise UserError when it has none."""
     given = parse_json(spec, "--spec")
@@ -59,7 +54,8 @@ def entry_of(spec: str) -> dict[str, Any]:
 
 def fetch(args: argparse.Namespace, kind: Kind) -> None:
     """Write the record of a source; raise UserError when it is nowhere."""
-    entry, mirrors = entry_of(args.spec), mirrors_of(args)
+    entry = entry_of(args.spec)
+    mirrors = read_mirrors(args.mirror_file) if args.mirror_file else args.mirror or []
     inputs = [args.lock, args.mirror_file, local_source(kind, args.name, entry, mirrors)]
     check_file(args.out, inputs)
     check_ours(args.out, ("folder", "files"))
