@@ -11,6 +11,7 @@ import pytest
 from evenprune.comparison import differences
 from evenprune.reporting import significance
 from evenprune.reporting.results import ALPHA
+from evenprune.stats.directions import NOT_SHOWN, NOT_TESTED
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import sums_of
 
@@ -80,12 +81,12 @@ def records(task, found):
 def test_at_most_seven_percent_are_called_different(draw, task):
     generator = np.random.default_rng(1)
     verdicts, daggers, least = 0, 0, 1.0
-    quiet = {differences.NOT_SHOWN, differences.SAME}
+    quiet = {NOT_SHOWN, differences.SAME}
     for _ in range(RUNS):
         both = draw(generator)
         found = differences.differences(task, *(records(task, one) for one in both), 0.01)
         found = differences.judged(found)
-        assert differences.NOT_TESTED not in {row.verdict for row in found}
+        assert NOT_TESTED not in {row.verdict for row in found}
         verdicts += any(row.verdict not in quiet for row in found)
         for name in METRICS[task]:
             sums = [sums_of(MEASURES[task, name], one) for one in both]

@@ -92,8 +92,7 @@ def test_what_is_fairer_and_less_able_is_no_good_news(
     """A model that drifts to guessing looks fair."""
     files = Results(run / "results.csv"), Significance(run / "significance.csv")
     whole = Run(read_run_sheet(run / "run_sheet.json"), *files)
-    given = {"fairness": "fairer", "performance": ability}
-    monkeypatch.setattr(answer, "_verdict", lambda kind, *_: given[kind])
+    monkeypatch.setattr(answer, "judge", lambda bias, *_: "fairer" if bias else ability)
     monkeypatch.setattr(answer, "MARGIN", 1.6 / ratio + 0.01)
     lines = answer.answers(whole)[0].lines
     fair = [line for line in lines if line.kind == "fairness" and line.verdict != "not tested"]

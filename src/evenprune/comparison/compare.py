@@ -23,23 +23,10 @@ from ..data.source_flags import LOCK
 from ..evaluation.evaluate import add_protocol_arguments, add_run_arguments, quiet_libraries
 from ..plan.config import CATALOGUE
 from ..plan.tasks import TASKS
+from ..stats.directions import LESS_FAIR, WORSE
 from .columns import terminal_width
-from .differences import (
-    LESS_FAIR,
-    LOST,
-    WORSE,
-    Difference,
-    compare_results,
-    judged,
-)
-from .report import (
-    Block,
-    Comparison,
-    as_dict,
-    block_notes,
-    to_html,
-    to_text,
-)
+from .differences import LOST, Difference, compare_results, judged
+from .report import Block, Comparison, as_dict, block_notes, to_html, to_text
 from .requests import left_out, requests_of
 from .sides import (
     MARGIN,

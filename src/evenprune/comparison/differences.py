@@ -22,17 +22,14 @@ from ..plan.finished import ITEMS, METRICS, read_result
 from ..plan.tasks import FACTS, JUDGED, Direction
 from ..reporting.labels import TASK_GROUPS
 from ..stats import inference, records
-from ..stats.directions import chance, direction, gain
+from ..stats.directions import FAIRER, NOT_TESTED, WORSE, chance, direction, gain, judge
 from ..stats.measures import MEASURES, OTHERWISE, Measure
 from ..stats.paired import Jackknife, Sums, jackknife, sums_of
 from ..stats.records import Record as Row
 
-LEVEL = 0.05
 FITS = 1e-6  # relative; a recorded value and the same from the records
 
-FAIRER, LESS_FAIR, LOST = "fairer", "less fair", "fairer, ability lost"
-BETTER, WORSE, SAME = "better", "worse", "same within margin"
-NOT_SHOWN, NOT_TESTED = "not shown", "not tested"
+LOST, SAME = f"{FAIRER}, ability lost", "same within margin"
 
 # Of a protocol what decides which items are asked, and how; the rest is told where it differs.
 DECISIVE = (
@@ -387,9 +384,4 @@ def _verdict(row: Difference, p_holm: float | None) -> str:
         return NOT_TESTED
     if row.kind == "ability" and row.same:
         return SAME
-    if p_holm >= LEVEL:
-        return NOT_SHOWN
-    good = row.gain > 0
-    if row.kind == "bias":
-        return FAIRER if good else LESS_FAIR
-    return BETTER if good else WORSE
+    return judge(row.kind == "bias", p_holm, row.gain > 0)

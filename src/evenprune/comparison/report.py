@@ -8,21 +8,10 @@ from typing import Any
 from .. import __version__
 from ..base.pages import fill
 from ..reporting.labels import TASK_DIGITS
+from ..stats import directions
 from ..stats.inference import p_text
 from .columns import GOOD, NONE, aligned
-from .differences import (
-    BETTER,
-    FAIRER,
-    LESS_FAIR,
-    LEVEL,
-    LOST,
-    NOT_SHOWN,
-    NOT_TESTED,
-    SAME,
-    STATES,
-    WORSE,
-    Difference,
-)
+from .differences import LOST, SAME, STATES, Difference
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("comparison.html.j2",)
@@ -35,7 +24,11 @@ HEADS = (
 MORE = ("n", "p (Holm)")
 # The same on a terminal, where a column is as wide as its longest cell.
 SHORT = (*HEADS[:8], "to stereo.", "to unbiased")
-LOOKS = {FAIRER: "good", BETTER: "good", LESS_FAIR: "bad", WORSE: "bad", LOST: "bad"}
+LOOKS = {**directions.LOOKS, LOST: "bad"}
+WORDS = (
+    *(directions.WORSE, directions.LESS_FAIR, LOST, directions.BETTER, directions.FAIRER, SAME),
+    *(directions.NOT_SHOWN, directions.NOT_TESTED),
+)
 
 
 @dataclass(frozen=True)
@@ -49,9 +42,8 @@ class Block:
 
     def summary(self) -> str:
         """Return how often which verdict occurs."""
-        words = (WORSE, LESS_FAIR, LOST, BETTER, FAIRER, SAME, NOT_SHOWN, NOT_TESTED)
         found = [row.verdict for row in self.rows]
-        return ", ".join(f"{found.count(word)} {word}" for word in words if word in found)
+        return ", ".join(f"{found.count(word)} {word}" for word in WORDS if word in found)
 
 
 @dataclass(frozen=True)
@@ -72,8 +64,8 @@ class Comparison:
             "Good: where values are good, high or low, or near the number (0.5: no preference, "
             "0: no bias). Tested is the gain: how much better, or nearer to that number.",
             "Verdicts hold after Holm's correction over all rows of one pruned model (p < "
-            f"{LEVEL:g}). Bias metrics are fairer, less fair or not shown; fairer is “{LOST}” "
-            "where an ability is worse. Ability metrics are the "
+            f"{directions.LEVEL:g}). Bias metrics are fairer, less fair or not shown; fairer is "
+            f"“{LOST}” where an ability is worse. Ability metrics are the "
             f"same within the margin where the 90 % interval lies within ±{self.margin:g}, a "
             f"perplexity's within a factor of {1 + self.margin:g} (not corrected), else better, "
             "worse or not shown. Not shown is no proof of no difference.",

@@ -4,13 +4,11 @@ import dataclasses
 from collections.abc import Sequence
 
 from ..plan.run_sheet import RunSheet
-from ..stats.directions import better
+from ..stats.directions import LEVEL, better
 from ..stats.measures import is_rate
 from .fields import DTO, Field, Run
 from .render import Cell, Column, TableRow
 from .results import ALPHA, Group, Quantity, Results
-
-LEVEL = 0.05  # of a difference to the dense model, after Holm's correction
 
 
 def rate_ends(

@@ -93,24 +93,17 @@ def compare(candidate: Sums, baseline: Sums, task: str, metric: str) -> dict[str
     return row
 
 
-def pairs(run_sheet: RunSheet) -> list[tuple[Checkpoint, Checkpoint]]:
-    """Return (checkpoint of a debiasing method or a variant of one, its counterpart)."""
-    found = []
-    for point in sorted(run_sheet.files):
-        baseline = counterpart(run_sheet, point)
-        if baseline is not None:
-            found.append((point, baseline))
-    return found
+def pairs(run_sheet: RunSheet, against: str = METHOD) -> list[tuple[Checkpoint, Checkpoint]]:
+    """Return (checkpoint, its counterpart or dense model) of all that have one in the run."""
+    other = counterpart if against == METHOD else dense_of
+    found = [(point, other(run_sheet, point)) for point in sorted(run_sheet.files)]
+    return [(point, baseline) for point, baseline in found if baseline is not None]
 
 
-def dense_pairs(run_sheet: RunSheet) -> list[tuple[Checkpoint, Checkpoint]]:
-    """Return (checkpoint, dense model) of every checkpoint whose dense model is in the run."""
-    found = []
-    for point in sorted(run_sheet.files):
-        dense = Checkpoint(point.model, DENSE, DENSE, NO_CALIBRATION, 0)
-        if not point.is_base and dense in run_sheet.files:
-            found.append((point, dense))
-    return found
+def dense_of(run_sheet: RunSheet, point: Checkpoint) -> Checkpoint | None:
+    """Return the dense model of a pruned checkpoint, None where the run lacks it."""
+    dense = Checkpoint(point.model, DENSE, DENSE, NO_CALIBRATION, 0)
+    return None if point.is_base or dense not in run_sheet.files else dense
 
 
 def counterpart(run_sheet: RunSheet, point: Checkpoint) -> Checkpoint | None:
@@ -124,8 +117,7 @@ def counterpart(run_sheet: RunSheet, point: Checkpoint) -> Checkpoint | None:
     if base not in DEBIASING:
         return None
     if point.regime == DENSE:
-        dense = Checkpoint(point.model, DENSE, DENSE, NO_CALIBRATION, 0)
-        return dense if dense in run_sheet.files else None
+        return dense_of(run_sheet, point)
     wanted = method_options(run_sheet.config, point.method)
     solver = wanted["solver"] if METHODS[base].shifts else "sparsegpt"
     for name in (solver, *run_sheet.config.methods):
@@ -179,7 +171,7 @@ def tests(run_sheet: RunSheet) -> pd.DataFrame:
     # A dense model is the other half of many pairs, and comes again and again.
     read = functools.lru_cache(maxsize=64)(functools.partial(dto.part_sums, run_sheet))
     own = {point: clean_benchmarks(run_sheet, point) for point in run_sheet.files}
-    asked = {METHOD: pairs(run_sheet), DENSE: dense_pairs(run_sheet)}
+    asked = {against: pairs(run_sheet, against) for against in (METHOD, DENSE)}
     progress = Progress(sum(map(len, asked.values())), "paired tests")
     rows: list[dict[str, Any]] = []
     for against, found in asked.items():
@@ -187,14 +179,7 @@ def tests(run_sheet: RunSheet) -> pd.DataFrame:
         for _, grouped in itertools.groupby(found, key=lambda pair: _grid_point(pair[0])):
             members = list(grouped)
             point, base = members[0]
-            head = {
-                "model": point.model,
-                "method": point.method,
-                "baseline": base.method,
-                "regime": point.regime,
-                "calibration": point.calibration,
-                "against": against,
-            }
+            head = {**dataclasses.asdict(point), "baseline": base.method, "against": against}
             for question in wanted:
                 needed = {part.benchmark for part in question.parts}
                 tested = {

@@ -1,10 +1,10 @@
 """Evidence for the paper's claims and the verdicts on them."""
 
-import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import yaml
 from scipy import stats as scipy_stats
@@ -35,26 +35,18 @@ class Claim:
     wording: str
     text: str
     place: str
-    build: Callable[[Numbers], list[Comparison]]
+    by: str
+    options: Mapping[str, Any] = field(default_factory=dict)
     most: bool = False
 
-
-def _claims() -> tuple[Claim, ...]:
-    text = Path(__file__).with_name(DATA_FILES[0]).read_text(encoding="utf-8")
-    return tuple(
-        Claim(
-            one["claim"],
-            one["wording"],
-            one["text"],
-            one["place"],
-            functools.partial(getattr(builders, one["by"]), **one.get("with", {})),
-            one.get("most", False),
-        )
-        for one in yaml.safe_load(text)
-    )
+    def build(self, numbers: Numbers) -> list[Comparison]:
+        """Return the claim's comparisons: of the function ``by`` of ``builders``."""
+        found: list[Comparison] = getattr(builders, self.by)(numbers, **self.options)
+        return found
 
 
-CLAIMS = _claims()
+TEXT = Path(__file__).with_name(DATA_FILES[0]).read_text(encoding="utf-8")
+CLAIMS = tuple(Claim(**one) for one in yaml.safe_load(TEXT))
 
 
 @dataclass(frozen=True)

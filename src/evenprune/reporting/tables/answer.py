@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from ...plan.facts import NO_CALIBRATION
 from ...plan.grids import Checkpoint
 from ...plan.run_sheet import RunSheet
-from ...stats.directions import gain
-from ..cells import LEVEL
+from ...stats import directions
+from ...stats.directions import FAIRER, NOT_TESTED, gain, judge
 from ..described import OURS, WIDEST, experiment_of, fields_of, points_of
 from ..fields import Field, Run
 from ..labels import REGIME_LABELS, TASK_GROUPS, calibration_label, method_label, model_label
@@ -15,12 +15,11 @@ from ..results import POINT, Group, dense_group, groups
 from . import rows
 
 MARGIN = 1.05  # a perplexity above this ratio is worse
-NOT_TESTED, NOT_SHOWN = "not tested", "no change shown"
+LOST = "ability lost"
+WORDS = {directions.NOT_SHOWN: "no change shown", directions.WORSE: LOST}
 COST = "worse, not tested"  # of a perplexity
-FAIRER, LESS_FAIR = "fairer", "less fair"
-BETTER, LOST = "better", "ability lost"
 IN_FULL = {"PPL": "Perplexity", "CP": "CrowS-Pairs"}
-LOOKS = {FAIRER: "good", BETTER: "good", LESS_FAIR: "bad", LOST: "bad"}
+LOOKS = {**directions.LOOKS, LOST: "bad"}
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,8 @@ def lines_of(run: Run, group: Group, fields: list[Field]) -> list[Line]:
             if None not in ends:
                 difference += f" [{', '.join(column.show(end, True) for end in ends)}]"
             better = gain(task, field.quantity.metric, after.value, before.value) > 0
-            verdict = _verdict(kind, test["p_holm"], better)
+            verdict = judge(kind == "fairness", test["p_holm"], better)
+            verdict = WORDS.get(verdict, verdict)
         found.append(Line(measure, kind, *shown, difference, verdict))
     verdicts = {line.verdict for line in found}
     cost = LOST if LOST in verdicts else "perplexity up" if COST in verdicts else ""
@@ -131,16 +131,6 @@ def lines_of(run: Run, group: Group, fields: list[Field]) -> list[Line]:
         replace(line, verdict=f"{FAIRER}, {cost}") if line.verdict == FAIRER and cost else line
         for line in found
     ]
-
-
-def _verdict(kind: str, p: float | None, better: bool) -> str:
-    if p is None:
-        return NOT_TESTED
-    if p >= LEVEL:
-        return NOT_SHOWN
-    if kind == "fairness":
-        return FAIRER if better else LESS_FAIR
-    return BETTER if better else LOST
 
 
 def sentences(lines: list[Line]) -> list[str]:
@@ -156,7 +146,7 @@ def sentences(lines: list[Line]) -> list[str]:
             if line.kind == kind:
                 found.setdefault(line.verdict, []).append(line.measure)
         # What was shown comes first.
-        order = sorted(found, key=(NOT_SHOWN, NOT_TESTED).__contains__)
+        order = sorted(found, key=(WORDS[directions.NOT_SHOWN], NOT_TESTED).__contains__)
         parts = [f"{verdict} on {', '.join(found[verdict])}" for verdict in order]
         if parts:
             said.append(f"{head}: {'; '.join(parts)}.".replace("Ability: ability ", "Ability: "))
