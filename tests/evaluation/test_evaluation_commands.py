@@ -29,13 +29,10 @@ from evenprune.data.readers.choice import ChoiceItem
 from evenprune.data.readers.crows_pairs import read_crows_pairs
 from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.evaluation import (
-    bbq,
     benchmarks,
     crows_pairs,
     evaluate_checkpoint,
-    lettered_options,
     perplexity,
-    unqover,
 )
 from evenprune.evaluation.benchmarks import headline_of
 from evenprune.evaluation.harness import Harness, loglikelihoods, wikitext_pages
@@ -458,41 +455,3 @@ def test_continuations_too_long_or_of_a_whole_text_score_as_in_lm_eval():
     assert_same_scores(ours, theirs)
     # Positive control: another last token has another score.
     assert abs(ours[0][0] - ours[1][0]) > 1e-3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("task", LM_EVAL_TASKS)
-def test_continuations_score_as_lm_eval_computes_them_on_real_items(shared, task, monkeypatch):
-    lm = load_language_model(shared / "models" / "stories3m-llama", "cpu", "float32")
-    ours, theirs = both_scores(lm, shared / "data" / task, task, monkeypatch, limit=60)
-    assert_same_scores(ours, theirs)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("task", "limit"), [("unqover", 500), ("bbq", 60)])
-def test_option_scores_agree_with_lm_eval(shared, task, limit, monkeypatch):
-    """The harness scores " A", " B", " C" behind the same prompts."""
-    from lm_eval.api.instance import Instance
-
-    lm = load_language_model(shared / "models/stories3m-llama", "cpu", "float32")
-    spec = Protocol(task, limit=limit, split={"bbq": "helm1000"}.get(task))
-    module = {"unqover": unqover, "bbq": bbq}[task]
-    prompts = []
-    real = lettered_options.score_prompts
-    monkeypatch.setattr(
-        lettered_options,
-        "score_prompts",
-        lambda m, given, *rest: prompts.extend(given) or real(m, given, *rest),
-    )
-    records = module.TASK.evaluate(lm, shared / "data" / task, spec).items
-    requests = [
-        Instance("loglikelihood", {}, (prefix, option), k, metadata=(task, k, 1))
-        for k, (prefix, options) in enumerate(prompts)
-        for option in options
-    ]
-    found = lm_eval_model(lm).loglikelihood(requests, disable_tqdm=True)
-    theirs = torch.tensor([x for x, _ in found]).reshape(-1, 3)
-    ours = torch.tensor([record["option_logprobs"] for record in records])
-    assert len(ours) == limit
-    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-3)
-    assert [record["pred"] for record in records] == theirs.argmax(1).tolist()

@@ -1,14 +1,11 @@
-"""Edge cases of scoring that real tokenizers, models and files bring, and agreement of batches."""
+"""Edge cases of scoring that real tokenizers, models and files bring."""
 
 import pytest
 import torch
-from agreement import compare
 from evaluation_fixtures import tiny_lm, unqover_rows, write_jsonl
 
 from evenprune.base.errors import UserError
 from evenprune.evaluation import perplexity, unqover
-from evenprune.evaluation.benchmarks import find
-from evenprune.evaluation.language_model import load_language_model
 from evenprune.evaluation.lettered_options import score_prompts
 from evenprune.evaluation.protocol import Protocol
 
@@ -65,29 +62,3 @@ def test_a_story_of_one_token_has_nothing_to_score(tmp_path):
         perplexity.TASK.evaluate(tiny_lm(bos=False), tmp_path, Protocol("perplexity"))
     found = perplexity.TASK.evaluate(tiny_lm(), tmp_path, Protocol("perplexity"))
     assert found.items[0]["n_tokens"] == 1
-
-
-# Batches on a real model
-
-TASKS = {
-    **{task: task for task in ("unqover", "bbq", "hellaswag", "mmlu", "crows_pairs", "stereoset")},
-    "perplexity": "tinystories",
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("task", TASKS)
-def test_one_at_a_time_agrees_with_batches(shared, task):
-    """40 items: log-probabilities (of stories per token) to 1e-3, and the same predictions."""
-    lm = load_language_model(shared / "models/stories3m-llama", "cpu", "float32")
-    spec = {"task": task, "limit": 40, "split": "helm1000" if task == "bbq" else None}
-    alone, many = (
-        find(task)
-        .evaluate(lm, shared / "data" / TASKS[task], Protocol(batch_size=size, **spec))
-        .items
-        for size in (1, 32)
-    )
-    assert len(alone) == len(many) == 40
-    found = compare(many, alone)
-    assert found["largest_difference"] < 1e-3
-    assert found["equal_predictions"] in (None, 1.0)

@@ -170,14 +170,6 @@ def test_a_good_template_shows_every_question():
     assert lm.chats(["one ", "one", "two"]) == ["[user]one ", "[user]one", "[user]two"]
 
 
-def test_a_guard_s_template_that_drops_the_answer(tmp_path):
-    drops = "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}"
-    folder = save_guard(tmp_path / "guard", template=drops)
-    with pytest.raises(UserError, match="does not show the text to judge"):
-        judges.GuardJudge(folder, "guard", ("pr",), "cpu", 2)
-    assert judges.GuardJudge(folder, "guard", ("paper",), "cpu", 2).as_parts is False
-
-
 def test_harmbench_without_the_chosen_subset(model, data, tmp_path, capsys):
     assert evaluate("harmbench", model, data, tmp_path / "out", "--split", "copyright") == 2
     assert "found only standard" in capsys.readouterr().err

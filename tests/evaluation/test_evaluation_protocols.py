@@ -113,31 +113,27 @@ def test_documents_follow_the_switch(bos, adding, silent, data):
         assert outcome.metrics["ppl"]["value"] == pytest.approx(math.exp(mean))
 
 
-def test_windows_of_gptq_follow_the_switch(adding, silent, data):
-    text = "\n\n".join(read_wikitext(data / "wikitext2"))
-    for bos, start in (("always", [BOS]), ("never", [])):
-        ids = [*start, *plain(adding, text)]
-        windows = [ids[k : k + 512] for k in range(0, len(ids) - 511, 512)]
-        losses = [-sum(logprobs(adding, window)) for window in windows]
-        for lm in (adding, silent):
-            found = perplexity.TASK.evaluate(
-                lm.with_bos(bos), data / "wikitext2", Protocol("perplexity")
-            )
-            assert [i["nll"] for i in found.items] == pytest.approx(losses, rel=1e-5)
-            mean = sum(losses) / sum(len(window) - 1 for window in windows)
-            assert found.metrics["ppl"]["value"] == pytest.approx(math.exp(mean), rel=1e-5)
-            counts = {"windows": len(windows), "scored_windows": len(windows)}
-            assert found.facts["gptq2048"] == {"window": 512, **counts}
-
-
-def test_windows_with_bos_have_one_whatever_the_tokenizer_adds(adding, silent, data):
-    ids = plain(adding, "\n\n".join(read_wikitext(data / "wikitext2")))
-    windows = [[BOS, *ids[k : k + 511]] for k in range(0, len(ids) - 510, 511)]
+@pytest.mark.parametrize(
+    ("split", "bos", "start", "each"),
+    [
+        ("gptq2048", "always", [BOS], []),
+        ("gptq2048", "never", [], []),
+        ("gptq2048+bos", "auto", [], [BOS]),  # in every window, whatever the tokenizer adds
+    ],
+)
+def test_windows_of_gptq_follow_the_switch(split, bos, start, each, adding, silent, data):
+    ids = [*start, *plain(adding, "\n\n".join(read_wikitext(data / "wikitext2")))]
+    step = 512 - len(each)
+    windows = [each + ids[k : k + step] for k in range(0, len(ids) - step + 1, step)]
     losses = [-sum(logprobs(adding, window)) for window in windows]
+    mean = sum(losses) / sum(len(window) - 1 for window in windows)
+    counts = {"windows": len(windows), "scored_windows": len(windows)}
     for lm in (adding, silent):
-        spec = Protocol("perplexity", split="gptq2048+bos")
-        found = perplexity.TASK.evaluate(lm, data / "wikitext2", spec)
+        spec = Protocol("perplexity", split=split)
+        found = perplexity.TASK.evaluate(lm.with_bos(bos), data / "wikitext2", spec)
         assert [i["nll"] for i in found.items] == pytest.approx(losses, rel=1e-5)
+        assert found.metrics["ppl"]["value"] == pytest.approx(math.exp(mean), rel=1e-5)
+        assert found.facts[split] == {"window": 512, **counts}
 
 
 def test_windows_of_the_paper_keep_their_first_token_without_bos(adding, data):

@@ -91,13 +91,6 @@ def test_scores_equal_a_plain_forward_pass(words, path, mass, bos, prompts):
         assert max(gaps) - min(gaps) < 1e-5
 
 
-def test_long_options_are_summed(lm):
-    prompts = [("Who sang? ", ["the Vel man", "the Vel woman", "nobody"])] * 2
-    for scores in score_prompts(lm, prompts):
-        assert scores.path == "summed"
-        assert scores.logprobs == pytest.approx(reference(lm, prompts[0]), abs=5e-5)
-
-
 @pytest.mark.parametrize("batch_size", [2, 5, 64])
 def test_batch_size_changes_nothing(lm, prompts, batch_size):
     alone = score_prompts(lm, prompts, batch_size=1)

@@ -27,10 +27,8 @@ from evenprune.base.errors import UserError
 from evenprune.evaluation import vllm_model
 from evenprune.evaluation.language_model import load_language_model
 from evenprune.evaluation.lettered_options import score_prompts
-from evenprune.evaluation.protocol import Protocol, make_protocol
 from evenprune.evaluation.vllm_model import Worker, load_vllm_model, vllm_version
 from evenprune.evaluation.vllm_worker import Engine, one_line
-from evenprune.plan.config import load_config
 from evenprune.serving import environment
 
 # Everything that a backend computes: lettered options, lm-eval, windows, answers.
@@ -377,20 +375,6 @@ def test_wrong_scores_are_found(model, data, tmp_path, near, monkeypatch):
         assert evaluate("unqover", model, data, out, *on_vllm(near)) == 0
         found = agreement.compare(items_of(out), items_of(tmp_path / "unqover"))
         assert (agreement.complaint(found) is None) == (not shift)
-
-
-# Options
-
-
-def test_the_backend_is_an_option_of_a_benchmark(repo):
-    assert make_protocol({"task": "bbq", "backend": "vllm"}) == Protocol("bbq", backend="vllm")
-    with pytest.raises(UserError, match="backend: got 'tgi', allowed are transformers, vllm"):
-        make_protocol({"task": "bbq", "backend": "tgi"})
-    files = {"default": repo / "config/world.yaml", "catalogue": repo / "config/catalogue.yaml"}
-    config = load_config({"benchmarks": {"unqover": {"backend": "vllm"}}}, **files)
-    assert config.benchmarks["unqover"].backend == "vllm"
-    with pytest.raises(UserError, match="allowed are transformers, vllm"):
-        load_config({"benchmarks": {"unqover": {"backend": "vlm"}}}, **files)
 
 
 # Real vLLM
