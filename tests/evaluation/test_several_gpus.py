@@ -102,8 +102,8 @@ def test_an_evaluation_claims_its_gpus_and_gives_them_back(two_gpus, monkeypatch
         return SimpleNamespace(close=lambda: None)
 
     monkeypatch.setattr("evenprune.evaluation.language_model.load_language_model", load)
-    with gpu.claim(["one"], tmp_path) as taken, Loader(tmp_path, "cuda", None) as loader:
-        assert taken == 0
+    with gpu.claim_several(["one"], tmp_path, 1) as taken, Loader(tmp_path, "cuda", None) as loader:
+        assert taken == [0]
         loader.load(Protocol("unqover"))
         # The other job has the first one; plain "cuda", a guard model's say, is the second.
         assert loaded == [("cuda", ["cuda:1"])]
@@ -127,7 +127,7 @@ def test_a_vllm_worker_sees_the_claimed_gpus_alone(two_gpus, monkeypatch, tmp_pa
     monkeypatch.setattr(load_model.Loader, "vllm", ("python", "1.0"))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     vllm = Protocol("unqover", backend="vllm")
-    with gpu.claim(["one"], tmp_path), Loader(tmp_path, "cuda", None) as loader:
+    with gpu.claim_several(["one"], tmp_path, 1), Loader(tmp_path, "cuda", None) as loader:
         loader.load(vllm)
     with Loader(tmp_path, "cuda", None, gpus=2) as loader:
         loader.load(vllm)

@@ -148,7 +148,7 @@ def test_options_out_of_range(model, pairs, tmp_path, capsys, option, value, wor
     ("option", "value", "word"),
     [
         ("method", "sparsegtp", "did you mean 'sparsegpt'?"),
-        ("regime", "2:4", "did you mean '2of4'?"),
+        ("regime", "2of5", "did you mean '2of4'?"),
         ("method", "debias", "'debias-sparsegpt' or"),
     ],
 )
