@@ -1,10 +1,10 @@
 """The table that says in words what pruning did, and the note on weights of another form."""
 
-import csv
 import json
 import re
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from reporting_run import make_table, prepare
 
@@ -21,6 +21,11 @@ def run(repo, tmp_path_factory):
     root, _ = prepare(repo, tmp_path_factory.mktemp("answer"))
     (root / "significance.csv.sha256").unlink()  # a test below changes that file
     return root
+
+
+def whole(root):
+    files = Results(root / "results.csv"), Significance(root / "significance.csv")
+    return Run(read_run_sheet(root / "run_sheet.json"), *files)
 
 
 def rows(root):
@@ -40,16 +45,15 @@ def test_each_pruned_model_is_judged_in_words(run):
 
 
 def test_without_the_claims_the_document_begins_with_the_same_words(run):
-    sheet = read_run_sheet(run / "run_sheet.json")
-    tables = [name for name in sheet.config.tables if name != "claims"]
-    sheet = replace(sheet, config=sheet.config.model_copy(update={"tables": tables}))
-    whole = Run(sheet, Results(run / "results.csv"), Significance(run / "significance.csv"))
-    head, *lines = bottom_line(whole)
+    found = whole(run)
+    tables = [name for name in found.sheet.config.tables if name != "claims"]
+    config = found.sheet.config.model_copy(update={"tables": tables})
+    head, *lines = bottom_line(replace(found, sheet=replace(found.sheet, config=config)))
     assert head[0] == "Bottom line"
     assert make_table(run, "answer") == 0
     table = (run / "tables/answer.md").read_text().replace("**", "")
     assert len(lines) > 3
-    assert [name for name, _ in lines] == [one.name for one in answer.answers(whole)]
+    assert [name for name, _ in lines] == [one.name for one in answer.answers(found)]
     for name, text in lines:
         model, method, *_ = name.split(", ")
         assert model == "World-Llama"
@@ -57,9 +61,7 @@ def test_without_the_claims_the_document_begins_with_the_same_words(run):
 
 
 def test_a_line_has_both_values_the_interval_and_the_verdict(run):
-    files = Results(run / "results.csv"), Significance(run / "significance.csv")
-    whole = Run(read_run_sheet(run / "run_sheet.json"), *files)
-    found = {one.name: one for one in answer.answers(whole)}
+    found = {one.name: one for one in answer.answers(whole(run))}
     first = next(one for name, one in found.items() if ", Magnitude, " in name)
     lines = {line.measure: line for line in first.lines}
     assert lines["Perplexity"].difference == "× 1.6"
@@ -90,11 +92,9 @@ def test_what_is_fairer_and_less_able_is_no_good_news(
     run, monkeypatch, verdict, ability, ratio, looks
 ):
     """A model that drifts to guessing looks fair."""
-    files = Results(run / "results.csv"), Significance(run / "significance.csv")
-    whole = Run(read_run_sheet(run / "run_sheet.json"), *files)
     monkeypatch.setattr(answer, "judge", lambda bias, *_: "fairer" if bias else ability)
     monkeypatch.setattr(answer, "MARGIN", 1.6 / ratio + 0.01)
-    lines = answer.answers(whole)[0].lines
+    lines = answer.answers(whole(run))[0].lines
     fair = [line for line in lines if line.kind == "fairness" and line.verdict != "not tested"]
     assert fair
     assert {(line.verdict, line.look) for line in fair} == {(verdict, looks)}
@@ -104,15 +104,10 @@ def test_words_follow_from_the_corrected_test(run):
     """With every p at 1 nothing is said to have changed; the share of stereotypes stays below."""
     path = run / "significance.csv"
     before = path.read_text()
-    with open(path, newline="") as lines:
-        table = list(csv.DictReader(lines))
-    for row in table:
-        row["p_holm"] = "1.0" if row["p_holm"] else ""
+    table = pd.read_csv(path, dtype=str)
+    table.loc[table["p_holm"].notna(), "p_holm"] = "1.0"
     try:
-        with open(path, "w", newline="") as out:
-            writer = csv.DictWriter(out, table[0])
-            writer.writeheader()
-            writer.writerows(table)
+        table.to_csv(path, index=False)
         for name, text in rows(run).items():
             if name.startswith("+"):
                 assert "no change shown" in text

@@ -120,9 +120,6 @@ def test_a_margin_moves_the_limit_of_the_test():
     assert Comparison("a", Estimate(-0.005, 0.001), margin=0.01).p_value < 1e-6
     assert Comparison("a", Estimate(-0.005, 0.001), margin=0.01).lead > 0
     assert Comparison("a", Estimate(-0.01, 0.001), margin=0.01).p_value == 1
-    assert Comparison("a", Estimate(0.0, 0.0)).p_value == 1
-    assert Comparison("a", Estimate(0.1, 0.0)).p_value == 0
-    assert Comparison("a", Estimate(1.96, 1.0)).p_value == pytest.approx(0.05, abs=1e-3)
 
 
 def test_a_test_of_two_claims_is_one_of_the_family():

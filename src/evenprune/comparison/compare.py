@@ -80,7 +80,9 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"expected --margin from 0 to below 1, got {args.margin:g}")
     evals = evaluations_folder(args.evals)
     _check_out(args)
-    sides = [open_side(text, args.lock, args.trust_remote_code) for text in _names(args)]
+    sides = [
+        open_side(text, args.lock, args.trust_remote_code) for text in (args.dense, *args.pruned)
+    ]
     for side in sides[1:]:
         require_roles(sides[0], side)
     quiet_libraries()
@@ -90,19 +92,17 @@ def run(args: argparse.Namespace) -> int:
             complete(requests, side)
         else:
             results_of(side, requests)
-    evaluator = Evaluator(
-        *(evals, args.device, args.serving_python, args.gpus),
-        args.trust_remote_code,
-    )
+    asked = (args.device, args.serving_python, args.gpus, args.trust_remote_code)
+    evaluator = Evaluator(evals, *asked)
     # Standard output is the comparison's alone.
     with contextlib.redirect_stdout(sys.stderr):
         folders = [
             evaluator.run(side, requests) if isinstance(side, Model) else results_of(side, requests)
             for side in sides
         ]
-    told = left_out(sides, requests)
+    missing = left_out(sides, requests)
     blocks = [
-        _block(sides[0], side, folders[0], found, args.margin, told)
+        _block(sides[0], side, folders[0], found, args.margin, missing)
         for side, found in zip(sides[1:], folders[1:])
     ]
     found = Comparison(args.dense, blocks, args.margin)
@@ -114,14 +114,10 @@ def run(args: argparse.Namespace) -> int:
     return _status(args.fail_if, blocks)
 
 
-def _names(args: argparse.Namespace) -> list[str]:
-    return [args.dense, *args.pruned]
-
-
 def _check_out(args: argparse.Namespace) -> None:
     if args.out is None:
         return
-    inputs = [*(Path(text) for text in _names(args)), *(args.data or [])]
+    inputs = [*(Path(text) for text in (args.dense, *args.pruned)), *(args.data or [])]
     check_place(args.out, inputs)
     for name in (JSON, HTML):
         check_file(args.out / name)

@@ -60,16 +60,13 @@ def number_column(run_sheet: RunSheet, quantity: Quantity) -> Column:
 
 def name_of(run_sheet: RunSheet, quantity: Quantity) -> str:
     """Return a number's name: the benchmark, its category, and the metric that is no headline."""
-    words = []
     if quantity == DTO:
         return dto_field().column.head
-    if quantity.benchmark in run_sheet.config.benchmarks:
-        words.append(benchmark_label(run_sheet, quantity.benchmark))
-        headline = FACTS[run_sheet.config.benchmarks[quantity.benchmark].task].headline
-        if quantity.metric != headline:
-            words.append(NAMES.get(quantity.metric, quantity.metric))
-    else:
-        words.append(NAMES.get(quantity.metric, quantity.metric))
+    words = [NAMES.get(quantity.metric, quantity.metric)]
+    benchmark = run_sheet.config.benchmarks.get(quantity.benchmark)
+    if benchmark:
+        headline = quantity.metric == FACTS[benchmark.task].headline
+        words = [benchmark_label(run_sheet, quantity.benchmark), *([] if headline else words)]
     if quantity.category:
         words.append(CATEGORY_LABELS.get(quantity.category, quantity.category))
     return " ".join(words)

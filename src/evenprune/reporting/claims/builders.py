@@ -17,6 +17,7 @@ from .numbers import (
     RELATIVE_MARGIN,
     Comparison,
     Numbers,
+    Point,
     RunNumbers,
     better,
     closer,
@@ -134,33 +135,36 @@ def uncertain_gain_more(numbers: Numbers) -> list[Comparison]:
     return [Comparison(label, minus(high, low))]
 
 
+def at_2of4(numbers: Numbers, calibration: str = "ss") -> list[tuple[Point, Point]]:
+    """Return each model pruned to 2:4 by both methods, with the dense one."""
+    return [
+        ((model, method, "2of4", calibration), (model, "dense", "dense", "none"))
+        for model in numbers.models()
+        for method in (BASE, OURS)
+    ]
+
+
 def near_chance(numbers: Numbers) -> list[Comparison]:
     """Compare UnQover at 2:4 with guessing: at most ``CHANCE_BAND`` away is as claimed."""
     chance = FACTS["unqover"].chance or 0.0
     found = []
-    for model in numbers.models():
-        for method in (BASE, OURS):
-            point = (model, method, "2of4", "ss")
-            value = numbers.value(point, "unqover")
-            if value is not None:
-                distance = abs(value.value - chance)
-                label = f"{point_label(numbers, point)}: UnQover of {METHOD_LABELS[method]}"
-                difference = Estimate(-distance, value.stderr, value.n)
-                found.append(Comparison(label, difference, margin=CHANCE_BAND))
+    for point, _ in at_2of4(numbers):
+        value = numbers.value(point, "unqover")
+        if value is not None:
+            label = f"{point_label(numbers, point)}: UnQover of {METHOD_LABELS[point[1]]}"
+            difference = Estimate(-abs(value.value - chance), value.stderr, value.n)
+            found.append(Comparison(label, difference, margin=CHANCE_BAND))
     return found
 
 
 def perplexity_doubles(numbers: Numbers) -> list[Comparison]:
     """Compare perplexity at 2:4 with one and a half times the dense model's."""
     found = []
-    for model in numbers.models():
-        dense = (model, "dense", "dense", "none")
-        for method in (BASE, OURS):
-            point = (model, method, "2of4", "ss")
-            loss = better(numbers, dense, point, "perplexity")
-            if loss is not None:
-                label = f"{point_label(numbers, point)}: PPL of {METHOD_LABELS[method]} vs dense"
-                found.append(Comparison(label, loss, "relative", -math.log(1.5)))
+    for point, dense in at_2of4(numbers):
+        loss = better(numbers, dense, point, "perplexity")
+        if loss is not None:
+            label = f"{point_label(numbers, point)}: PPL of {METHOD_LABELS[point[1]]} vs dense"
+            found.append(Comparison(label, loss, "relative", -math.log(1.5)))
     return found
 
 
@@ -184,14 +188,14 @@ def gains_more(numbers: Numbers) -> list[Comparison]:
 
 def faster_than_dense(numbers: Numbers) -> list[Comparison]:
     """Compare decoding throughput of 2:4 models with the dense one's."""
-    found = []
-    for model in numbers.models():
-        for method in (BASE, OURS):
-            found += compare(
-                numbers, (model, method, "2of4", "ss-uc256"), (model, "dense", "dense", "none"),
-                "serving:decode_tok_per_s", f"of {METHOD_LABELS[method]} vs dense",
-            )  # fmt: skip
-    return found
+    return [
+        comparison
+        for ours, dense in at_2of4(numbers, "ss-uc256")
+        for comparison in compare(
+            numbers, ours, dense, "serving:decode_tok_per_s",
+            f"of {METHOD_LABELS[ours[1]]} vs dense",
+        )
+    ]  # fmt: skip
 
 
 def as_fast(numbers: Numbers) -> list[Comparison]:

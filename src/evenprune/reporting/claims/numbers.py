@@ -140,10 +140,9 @@ class RunNumbers:
             self.missing[f"{quantity.benchmark} {quantity.metric} of {self._name(point)}"] = None
             return None
         if measured.in_calibration:
-            label = (
-                f"{TASK_LABELS[name.partition('/')[0].partition(':')[0]]} of {self._name(point)}"
-            )
-            self.missing[f"a clean test: its calibration has the data of {label}"] = None
+            label = TASK_LABELS[name.partition("/")[0].partition(":")[0]]
+            what = f"a clean test: its calibration has the data of {label} of {self._name(point)}"
+            self.missing[what] = None
             return None
         seeds = [self._results.one(one, quantity) for one in group.checkpoints()]
         errors = [one.stderr for one in seeds if one is not None]
