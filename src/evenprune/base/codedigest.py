@@ -25,7 +25,7 @@ IGNORED = {PACKAGE} | {
     f"{PACKAGE}.{name}"
     for name in (
         *("cli", "base.codedigest", "base.errors", "base.progress", "base.provenance"),
-        *("models.cards", "plan.benchmark_checks", "plan.checks", "plan.field_errors", "plan.raw"),
+        *("models.cards", "plan.checks", "plan.field_errors"),
         *("pruning.card", "pruning.provenance", "serving.export_card"),
     )
 }

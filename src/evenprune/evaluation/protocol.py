@@ -7,8 +7,8 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from ..base.errors import UserError, nearest
-from ..plan.benchmark_checks import benchmark_faults
 from ..plan.benchmark_keys import Asked, Bos, JudgeForm, Lexicon
+from ..plan.checks import benchmark_faults
 from ..plan.flags import checked
 from ..plan.section import Dtype
 from .metrics import Metric

@@ -10,11 +10,10 @@ from typing import Any
 
 from ..base.errors import nearest
 from ..base.files import read_json
-from .benchmark_checks import benchmark_faults
+from .benchmark_keys import JUDGE_KEYS
 from .facts import GROUPED, METHODS, REGIMES
 from .pair_sources import BIAS_TYPES, PAIR_SOURCES, TEXT_SOURCES
-from .raw import mapping, names, section
-from .tasks import DATA_OF, FACTS, LM_EVAL
+from .tasks import DATA_OF, FACTS, JUDGED, LM_EVAL, metrics_of
 
 # Names that something else has already, by section, and what that is.
 RESERVED = {
@@ -34,6 +33,23 @@ RESERVED = {
 }
 SHIPPED = Path(__file__).parents[2] / "evenprune_world" / "weights"
 WORLD_MODELS = ("world", "world-small")  # names of the models that the workflow makes
+
+Faults = Iterator[tuple[str, str]]
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """Return a mapping as a dictionary, anything else as an empty one."""
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def names(value: Any) -> list[Any]:
+    """Return a list as it is, anything else as an empty one."""
+    return list(value) if isinstance(value, list) else []
+
+
+def section(raw: Mapping[str, Any], key: str) -> dict[str, dict[str, Any]]:
+    """Return the entries of a catalogue such as ``models``, each as a dictionary."""
+    return {str(name): mapping(entry) for name, entry in mapping(raw.get(key)).items()}
 
 
 def all_errors(raw: Mapping[str, Any]) -> list[str]:
@@ -100,9 +116,12 @@ def world_errors(raw: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def reference_error(where: str, value: Any, allowed: Iterable[str], what: str) -> list[str]:
-    """Return an error for a name that is not among those defined."""
+def reference_errors(where: str, value: Any, allowed: Iterable[str], what: str) -> list[str]:
+    """Return an error for a name, or each of a list, that is not among those defined."""
     allowed = list(allowed)
+    if isinstance(value, list):
+        each = (reference_errors(f"{where}.{k}", v, allowed, what) for k, v in enumerate(value))
+        return [line for lines in each for line in lines]
     if not isinstance(value, str) or value in allowed:
         return []
     shown = ", ".join(allowed) or "none defined"
@@ -122,8 +141,8 @@ def experiment_errors(raw: Mapping[str, Any]) -> list[str]:
             ("methods", methods, "method"),
             ("calibrations", section(raw, "calibrations"), "calibration"),
         ):
-            for index, value in enumerate(names(experiment.get(key))):
-                lines += reference_error(f"experiments.{name}.{key}.{index}", value, allowed, what)
+            given = names(experiment.get(key))
+            lines += reference_errors(f"experiments.{name}.{key}", given, allowed, what)
         for index, value in enumerate(names(experiment.get("models"))):
             entry = models.get(value) if isinstance(value, str) else None
             if entry and bool(entry.get("world")) != (raw.get("source") == "world"):
@@ -133,9 +152,9 @@ def experiment_errors(raw: Mapping[str, Any]) -> list[str]:
                     "all others 'external'"
                 )
     chosen = mapping(raw.get("serving")).get("experiment")
-    lines += reference_error("serving.experiment", chosen, experiments, "experiment")
-    dataset = mapping(raw.get("serving")).get("dataset")
-    return lines + reference_error("serving.dataset", dataset, section(raw, "datasets"), "data set")
+    lines += reference_errors("serving.experiment", chosen, experiments, "experiment")
+    dataset, datasets = mapping(raw.get("serving")).get("dataset"), section(raw, "datasets")
+    return lines + reference_errors("serving.dataset", dataset, datasets, "data set")
 
 
 def benchmark_errors(raw: Mapping[str, Any]) -> list[str]:
@@ -145,18 +164,16 @@ def benchmark_errors(raw: Mapping[str, Any]) -> list[str]:
     benchmarks = section(raw, "benchmarks")
     for name, entry in benchmarks.items():
         where = f"benchmarks.{name}"
-        lines += reference_error(
+        lines += reference_errors(
             f"{where}.dataset", entry.get("dataset"), section(raw, "datasets"), "data set"
         )
         task = entry.get("task")
         known = isinstance(task, str) and task in FACTS and task != LM_EVAL
         if known and entry.get("dataset") is None:
             lines.append(f"{where}.dataset: is missing; name a data set, or a file of your own")
-        for index, value in enumerate(names(entry.get("experiments"))):
-            lines += reference_error(
-                f"{where}.experiments.{index}", value, experiments, "experiment"
-            )
-        lines += reference_error(f"{where}.judge", entry.get("judge"), models, "model")
+        given = names(entry.get("experiments"))
+        lines += reference_errors(f"{where}.experiments", given, experiments, "experiment")
+        lines += reference_errors(f"{where}.judge", entry.get("judge"), models, "model")
         if entry.get("judge") and raw.get("source") == "world":
             lines.append(
                 f"{where}.judge: the invented world has no guard model; leave judge out there "
@@ -199,28 +216,25 @@ def calibration_errors(raw: Mapping[str, Any]) -> list[str]:
     lines: list[str] = []
     for name, entry in section(raw, "calibrations").items():
         where = f"calibrations.{name}"
-        given = entry.get("pairs")
-        sources = [one for one in (names(given) or [given]) if isinstance(one, str)]
-        used: list[tuple[str, Any, tuple[str, ...]]] = []
-        used += [(f"{where}.pairs", given, PAIR_SOURCES)] if isinstance(given, str) else []
-        used += [(f"{where}.pairs.{k}", one, PAIR_SOURCES) for k, one in enumerate(names(given))]
-        used += [(f"{where}.texts", one, TEXT_SOURCES) for one in [entry.get("texts")] if one]
-        datasets = section(raw, "datasets")
-        for key, value, shipped in used:
+        given, texts, datasets = entry.get("pairs"), entry.get("texts"), section(raw, "datasets")
+        used: list[tuple[str, Any, tuple[str, ...]]]
+        used = [(f"{where}.pairs.{k}", one, PAIR_SOURCES) for k, one in enumerate(names(given))]
+        used = used or [(f"{where}.pairs", given, PAIR_SOURCES)]
+        sources = [one for _, one, _ in used if isinstance(one, str)]
+        used += [(f"{where}.texts", texts, TEXT_SOURCES)]
+        for key, value, shipped in (one for one in used if isinstance(one[1], str) and one[1]):
             # Of the catalogue only these have the form; one under a name of your own may have it.
             own = [one for one in datasets if one not in DATA_OF]
             fitting = [one for one in datasets if one in shipped] + own
-            known = value in datasets if isinstance(value, str) else True
-            what = "data set of the form that is read here" if known else "data set"
-            hint = "" if known else "; a file of your own is given by its path, as in ./pairs.jsonl"
-            lines += [f"{line}{hint}" for line in reference_error(key, value, fitting, what)]
+            what, hint = "data set of the form that is read here", ""
+            if value not in datasets:
+                what = "data set"
+                hint = "; a file of your own is given by its path, as in ./pairs.jsonl"
+            lines += [f"{line}{hint}" for line in reference_errors(key, value, fitting, what)]
         for source in (one for one in sources if one in BIAS_TYPES):
-            for index, value in enumerate(names(entry.get("categories"))):
-                lines += reference_error(
-                    *(f"{where}.categories.{index}", value),
-                    *(BIAS_TYPES[source], f"bias type of {source}"),
-                )
-        count, texts = entry.get("n_texts", 0), entry.get("texts")
+            categories, what = names(entry.get("categories")), f"bias type of {source}"
+            lines += reference_errors(f"{where}.categories", categories, BIAS_TYPES[source], what)
+        count = entry.get("n_texts", 0)
         if texts in TEXT_SOURCES and count == 0:
             lines.append(
                 f"{where}.n_texts: texts are of {texts!r}, but their number is "
@@ -285,3 +299,61 @@ def released_errors(raw: Mapping[str, Any]) -> list[str]:
                     "'released-2026', the authors' code, which pads"
                 ] = None
     return list(lines)
+
+
+def benchmark_faults(entry: Mapping[str, Any]) -> Faults:
+    """Yield (key, what is wrong) of a benchmark's options; null ones are left open.
+
+    For the configuration and for commands alike: they fit its task, and each other.
+    """
+    task = entry.get("task")
+    if task in FACTS:
+        yield from _task_faults(task, entry)
+    if task == LM_EVAL and not entry.get("name"):
+        yield "name", "is missing; name one of lm-eval's tasks, as in arc_easy"
+    if task != LM_EVAL and entry.get("name") is not None:
+        yield "name", f"only the task {LM_EVAL} has it, this is the task {task!r}; leave it out"
+    if task != LM_EVAL and entry.get("trust_tasks"):
+        yield "trust_tasks", f"only the task {LM_EVAL} has it; leave it out"
+    if task == LM_EVAL and entry.get("dataset") and not entry.get("trust_tasks"):
+        yield "trust_tasks", "is missing: files of tasks can run code; read them, then set it true"
+    for key in JUDGE_KEYS:
+        if entry.get(key) not in (None, False) and task not in JUDGED:
+            tasks = " and ".join(JUDGED)
+            yield key, f"only the tasks {tasks} have it, this is the task {task!r}; leave it out"
+    forms = entry.get("judge_forms")
+    if len({str(form) for form in names(forms)}) < len(names(forms)):
+        yield "judge_forms", f"got {forms!r}, expected each form once"
+    if task in JUDGED and forms is not None and not entry.get("judge"):
+        yield "judge_forms", "says what a guard model is shown, but there is no judge; set judge"
+
+
+def _task_faults(task: str, entry: Mapping[str, Any]) -> Faults:
+    """Yield what is wrong with options against the facts of their task."""
+    facts, dataset = FACTS[task], entry.get("dataset")
+    owner, splits = DATA_OF.get(dataset, (task, ())) if isinstance(dataset, str) else (task, ())
+    if owner != task:
+        fitting = ", ".join(name for name, (other, _) in DATA_OF.items() if other == task)
+        yield (
+            "dataset",
+            f"got {dataset!r}, whose data are not of the form that the task {task} reads (of the "
+            f"catalogue fits: {fitting}; your own needs a name of its own)",
+        )
+        splits = ()
+    splits = splits or facts.splits
+    yield from _choice(task, entry, "style", facts.styles)
+    yield from _choice(task, entry, "split", splits)
+    if entry.get("orders") == 6 and not facts.orders:
+        fitting = " and ".join(name for name, other in FACTS.items() if other.orders)
+        yield "orders", f"only the tasks {fitting} have options to reorder; leave it out"
+    # What the metrics of a task of lm-eval are, only its own files say.
+    if task != LM_EVAL and (entry.get("split") is None or entry["split"] in splits):
+        yield from _choice(task, entry, "headline", metrics_of(task, entry))
+
+
+def _choice(task: str, entry: Mapping[str, Any], key: str, allowed: tuple[str, ...]) -> Faults:
+    value = entry.get(key)
+    if value is not None and not allowed:
+        yield key, f"the task {task} has none; leave it out"
+    elif isinstance(value, str) and value not in allowed:
+        yield key, f"got {value!r}, allowed are {', '.join(allowed)}{nearest(value, allowed)}"

@@ -107,15 +107,6 @@ class Config(Section):
     serving: Serving = Field(Serving(), description="throughput, energy, CO2")
 
 
-def _field_errors(raw: Mapping[str, Any]) -> tuple["Config | None", list[str]]:
-    try:
-        return Config.model_validate(dict(raw)), []
-    except ValidationError as error:
-        found = field_errors(error, Config)
-        hint = "; see config/README.md for what it means"
-        return None, [line + (hint if line.endswith("is missing") else "") for _, line in found]
-
-
 def validate_config(raw: Mapping[str, Any], origin: str = "the configuration") -> Config:
     """Return the validated configuration, or raise one UserError that lists every error.
 
@@ -123,7 +114,13 @@ def validate_config(raw: Mapping[str, Any], origin: str = "the configuration") -
     values and the nearest match.
     """
     raw = with_own_files(raw)
-    config, lines = _field_errors(raw)
+    config, lines = None, []
+    try:
+        config = Config.model_validate(raw)
+    except ValidationError as error:
+        hint = "; see config/README.md for what it means"
+        for _, line in field_errors(error, Config):
+            lines.append(line + (hint if line.endswith("is missing") else ""))
     lines += all_errors(raw)
     if lines or config is None:
         count = f"{len(lines)} error{'s' if len(lines) > 1 else ''}"

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from annotated_types import Ge, Gt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
 
 from ..base.errors import UserError
 from ..base.files import write_text
@@ -81,6 +82,11 @@ def sections() -> dict[str, type[BaseModel]]:
     return found
 
 
+class _Optional(GenerateJsonSchema):
+    def field_is_required(self, *_: Any, **__: Any) -> bool:
+        return False
+
+
 def schema() -> dict[str, Any]:
     """Return the JSON schema of a configuration file, for editors.
 
@@ -88,18 +94,8 @@ def schema() -> dict[str, Any]:
     missing then is told before the first job.
     """
 
-    def optional(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {
-                key: optional(inner)
-                for key, inner in value.items()
-                if not (key == "required" and isinstance(inner, list))
-            }
-        return list(map(optional, value)) if isinstance(value, list) else value
-
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | optional(
-        Config.model_json_schema()
-    )
+    told = Config.model_json_schema(schema_generator=_Optional)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | told
 
 
 def table(model: type[BaseModel]) -> list[str]:

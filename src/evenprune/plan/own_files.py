@@ -8,7 +8,7 @@ that everything behind knows data sets only.
 from collections.abc import Mapping
 from typing import Any
 
-from .raw import mapping, section
+from .checks import mapping, section
 
 # What the name of a file ends with; anything with a slash is a path too.
 ENDINGS = (".jsonl", ".csv", ".tsv", ".json", ".jsonl.gz", ".csv.gz", ".tsv.gz", ".yaml", ".yml")

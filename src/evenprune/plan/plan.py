@@ -31,6 +31,7 @@ from .facts import NO_CALIBRATION
 from .grids import Checkpoint
 from .jobs import mirror
 from .paths import Paths
+from .section import listed
 from .tasks import FACTS, splits_of
 
 # Beside the models: evaluations' records, calibration, tables. Small, but never nothing.
@@ -218,7 +219,7 @@ def model_size(paths: Paths, name: str) -> tuple[float, float]:
     folders = [
         record.get("folder"),
         entry.path,
-        *(Path(root, "models", entry.mirror or name) for root in _listed(base)),
+        *(Path(root, "models", entry.mirror or name) for root in listed(base) or []),
         SHIPPED / name if entry.world else None,
     ]
     for folder in filter(None, folders):
@@ -227,10 +228,6 @@ def model_size(paths: Paths, name: str) -> tuple[float, float]:
     words = _WORDS.fullmatch(entry.params or "")
     count = float(words[1]) * {"B": 1e9, "M": 1e6}[words[2]] if words else 0.0
     return count, count * _ITEM_BYTES[entry.dtype]
-
-
-def _listed(value: str | list[str] | None) -> list[str]:
-    return [value] if isinstance(value, str) else value or []
 
 
 def _of_files(files: list[Path]) -> tuple[float, float] | None:

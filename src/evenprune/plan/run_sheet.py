@@ -15,7 +15,6 @@ from ..base.files import canonical_json, read_json, write_text
 from . import grids
 from .benchmark_keys import Benchmark
 from .config import Config, validate_config
-from .facts import METHODS
 from .field_errors import field_errors
 from .finished import result_folder
 from .grids import Checkpoint
@@ -97,7 +96,7 @@ class RunSheet:
 
     def base_method(self, method: str) -> str:
         """Return which of the built-in methods a method is, itself or a variant of."""
-        return method if method in METHODS else self.config.methods[method].method
+        return grids.base_method(self.config, method)
 
     def experiment(self, name: str, asked_by: str) -> list[Checkpoint]:
         """Return an experiment's checkpoints; raise UserError when the run has no such one."""

@@ -42,7 +42,7 @@ def prune_job(point: Checkpoint) -> str:
 def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
     """Return (rule, job) -> what the job's result depends on."""
     config, sheet = paths.config, contents(paths)
-    return {
+    found: Dependencies = {
         **_sources(paths, fingerprint),
         **_pruning(paths),
         **_evaluation(paths),
@@ -72,9 +72,15 @@ def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
         ("make_items", ALL): code("reporting.make_items"),
         ("make_page", ALL): [code("reporting.make_page"), package_versions("itables")],
         ("make_paper", ALL): code("reporting.make_paper"),
-        **_world_page(paths),
-        **_controls(config),
     }
+    page = "evenprune_world.controls"
+    if paths.world_files():
+        versions = package_versions("numpy", "matplotlib")
+        found["report_world", ALL] = [code(f"{page}.report_world"), versions]
+    if config.controls.worlds:
+        versions = package_versions("numpy", "scipy", "matplotlib")
+        found["report_controls", ALL] = [code(f"{page}.report_controls"), versions]
+    return found
 
 
 def _sources(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
@@ -172,28 +178,6 @@ def _serving(paths: Paths) -> Dependencies:
             code("serving.benchmark_serving"),
         ]
     return found
-
-
-def _controls(config: Config) -> Dependencies:
-    """Return what the page over worlds depends on; nothing where the run compares none."""
-    if not config.controls.worlds:
-        return {}
-    made_by = [
-        code("evenprune_world.controls.report_controls"),
-        package_versions("numpy", "scipy", "matplotlib"),
-    ]
-    return {("report_controls", ALL): made_by}
-
-
-def _world_page(paths: Paths) -> Dependencies:
-    """Return what the page of the invented world depends on; nothing where there is none."""
-    if not paths.world_files():
-        return {}
-    made_by = [
-        code("evenprune_world.controls.report_world"),
-        package_versions("numpy", "matplotlib"),
-    ]
-    return {("report_world", ALL): made_by}
 
 
 def digests(paths: Paths, fingerprint: Fingerprint) -> dict[tuple[str, str], str]:
