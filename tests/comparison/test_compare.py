@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reporting_run import small_config, write_jsonl
 from statsmodels.stats.multitest import multipletests
 
 from evenprune.base.checksums import sealed
@@ -58,11 +59,6 @@ def metrics_of(task, rows):
 
 def sense(row):
     return np.mean([score > row["unrelated_logprob"] for score in row["option_logprobs"]])
-
-
-def write_jsonl(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def write_result(folder, task, rows, slug=None, data=None, **spec):
@@ -334,8 +330,6 @@ def test_few_items_and_calibration_data_are_not_tested(tmp_path, capsys):
 
 
 def test_benchmarks_that_a_run_calibrated_on_are_not_tested(repo, tmp_path, capsys):
-    from reporting_run import small_config
-
     config = small_config(repo, tmp_path).model_dump(
         mode="json", exclude={"mirror", "lock", "device", "threads"}
     )
