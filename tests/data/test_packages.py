@@ -115,60 +115,57 @@ def test_a_data_set_is_fetched_once_and_recorded(index, monkeypatch, tmp_path):
     assert not [p for p in (tmp_path / "cache").rglob("*") if "evenprune-part" in p.name]
 
 
-def damaged(index, change):
-    """Return an entry with something wrong about it."""
+def entry(**given):
+    """Something wrong about the catalogue's entry of a package."""
+    return lambda index: make_wheel(index) | given
+
+
+def part(**given):
+    def changed(index):
+        package = make_wheel(index)
+        package["parts"]["validation"] |= given
+        return package
+
+    return changed
+
+
+def text(text):
+    """Another text in place of the rows."""
+    return lambda index: make_wheel(index, {**FILES, "fair/StereoSet/dev.json": text})
+
+
+def clusters(*rows):
+    return text(json.dumps({"data": {"intrasentence": rows}}))
+
+
+def no_zip(index):
     package = make_wheel(index)
-    if change == "another hash":
-        package["sha256"] = "0" * 64
-    elif change == "no such version":
-        package["name"] = "fair==2.0"
-    elif change == "no such package":
-        package["name"] = "unfair==1.0"
-    elif change == "no zip":
-        path = next(index.glob("*.whl"))
-        path.write_bytes(b"PK\3\4" + bytes(100))
-        package["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
-    elif change == "no such file":
-        package["parts"]["validation"]["files"] = ["gone.json"]
-    elif change == "no licence":
-        package["licence"] = "fair/gone"
-    elif change == "other rows":
-        package["parts"]["validation"]["rows"] = 3
-    elif change == "rows elsewhere":
-        package["parts"]["validation"]["at"] = "data.gone"
-    else:
-        text = {
-            "broken JSON": "{",
-            "other columns": json.dumps({"data": {"intrasentence": [{"id": 1}]}}),
-            "a label too many": json.dumps(
-                {"data": {"intrasentence": [cluster(0), {**cluster(1), "sentences": None}]}}
-            ),
-            "deep JSON": "[" * 100_000,
-        }[change]
-        package = make_wheel(index, {**FILES, "fair/StereoSet/dev.json": text})
-    return package
+    path = next(index.glob("*.whl"))
+    path.write_bytes(b"PK\3\4" + bytes(100))
+    return package | {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ("another hash", "another file than the one with the SHA-256"),
-        ("no such version", "no such version"),
-        ("no such package", "no such version"),
-        ("no zip", "could not be read"),
-        ("no such file", "expected gone.json below fair/StereoSet"),
-        ("no licence", "could not be read"),
-        ("other rows", "expected 3 rows"),
-        ("rows elsewhere", "expected rows at data.gone"),
-        ("broken JSON", "JSON"),
-        ("other columns", "expected the columns"),
-        ("a label too many", "form"),
-        ("deep JSON", "JSON"),
-    ],
-)
-def test_what_is_wrong_is_said_in_one_sentence(index, tmp_path, change, expected):
-    package = damaged(index, change)
-    if change not in ASKS_PIP:
+WRONG = {
+    "another hash": (entry(sha256="0" * 64), "another file than the one with the SHA-256"),
+    "no such version": (entry(name="fair==2.0"), "no such version"),
+    "no such package": (entry(name="unfair==1.0"), "no such version"),
+    "no zip": (no_zip, "could not be read"),
+    "no such file": (part(files=["gone.json"]), "expected gone.json below fair/StereoSet"),
+    "no licence": (entry(licence="fair/gone"), "could not be read"),
+    "other rows": (part(rows=3), "expected 3 rows"),
+    "rows elsewhere": (part(at="data.gone"), "expected rows at data.gone"),
+    "broken JSON": (text("{"), "JSON"),
+    "deep JSON": (text("[" * 100_000), "JSON"),
+    "other columns": (clusters({"id": 1}), "expected the columns"),
+    "no sentences": (clusters(cluster(0), cluster(1) | {"sentences": None}), "form"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_said_in_one_sentence(index, tmp_path, name):
+    change, expected = WRONG[name]
+    package = change(index)
+    if name not in ASKS_PIP:
         place = packages.wheel_path(package)
         place.parent.mkdir(parents=True)
         shutil.copy(next(index.glob("*.whl")), place)

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import random
 
 import pytest
 from hypothesis import given, settings
@@ -46,55 +45,24 @@ def kinds():
     return ClassLabel, Value
 
 
-def stereoset_rows(items):
-    """The hub's rows, the three sentences in a random order and with numbers as labels."""
-    generator = random.Random(0)
-    numbers = {"anti_stereotype": 0, "stereotype": 1, "unrelated": 2}
-    rows = []
-    for item in items:
-        parts = list(numbers.items())
-        generator.shuffle(parts)
-        rows.append(
-            {
-                "id": item.id,
-                "target": item.target,
-                "bias_type": item.category,
-                "context": item.context,
-                "sentences": {
-                    "sentence": [getattr(item, name) for name, _ in parts],
-                    "id": ["x"] * 3,
-                    "gold_label": [number for _, number in parts],
-                },
-            }
-        )
-    return rows
-
-
-def stereoset_features(kinds):
+def test_stereoset(tmp_path, kinds):
+    """The hub's rows: the three sentences in any order, with numbers as labels."""
     from datasets import Sequence
 
     ClassLabel, Value = kinds
     text = Value("string")
     label = ClassLabel(names=["anti-stereotype", "stereotype", "unrelated"])
-    inner = Sequence({"sentence": text, "id": text, "gold_label": label})
-    return {
-        **dict.fromkeys(("id", "target", "bias_type", "context"), text),
-        "sentences": inner,
-    }
-
-
-def test_stereoset(tmp_path, kinds):
+    names = {"id": "a", "target": "Zorbian", "bias_type": "race", "context": "Zorbians are BLANK."}
+    sentences = {"sentence": ["U", "A", "S"], "id": ["x"] * 3, "gold_label": [2, 0, 1]}
+    path = parquet(
+        tmp_path / "v.parquet",
+        [{**names, "sentences": sentences}],
+        **dict.fromkeys(names, text),
+        sentences=Sequence({"sentence": text, "id": text, "gold_label": label}),
+    )
+    folder = convert("stereoset", tmp_path, validation=read_table("t", [path]))
     item = StereoSetItem("a", "race", "Zorbian", "Zorbians are BLANK.", "S", "A", "U")
-    path = parquet(tmp_path / "v.parquet", stereoset_rows([item]), **stereoset_features(kinds))
-    folder = convert("stereoset", tmp_path, validation=read_table("t", [path]))
     assert read_stereoset(folder) == [item]
-
-
-def test_stereoset_of_the_mirror_survives_the_hub_schema(tmp_path, kinds, shared):
-    items = read_stereoset(shared / "data/stereoset")
-    path = parquet(tmp_path / "v.parquet", stereoset_rows(items), **stereoset_features(kinds))
-    folder = convert("stereoset", tmp_path, validation=read_table("t", [path]))
-    assert read_stereoset(folder) == items
 
 
 def test_crows_pairs_with_text_and_with_numbered_labels(tmp_path, kinds):
@@ -131,29 +99,6 @@ def test_numbered_labels_without_names_are_an_error():
     row = {"sent_more": "a", "sent_less": "b", "stereo_antistereo": 0, "bias_type": 1}
     with pytest.raises(UserError, match=r"expected a label of stereo_antistereo in t .* got 0"):
         CONVERTERS["crows_pairs"]({"revised": SplitTable("t", [row])})
-
-
-def test_crows_pairs_of_the_mirror_survive(tmp_path, shared):
-    folder = shared / "data/crows_pairs"
-    variants = {name: read_crows_pairs(folder, name) for name in ("revised", "anonymized")}
-    tables = {
-        name: SplitTable(
-            name,
-            [
-                {
-                    "sent_more": pair.sent_more,
-                    "sent_less": pair.sent_less,
-                    "stereo_antistereo": pair.direction,
-                    "bias_type": pair.category,
-                }
-                for pair in pairs
-            ],
-        )
-        for name, pairs in variants.items()
-    }
-    convert("crows_pairs", tmp_path, **tables)
-    for name, pairs in variants.items():
-        assert read_crows_pairs(tmp_path, name) == pairs
 
 
 def test_wikitext_of_the_mirror_byte_for_byte(tmp_path, shared):

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenprune.base.files import read_json, read_jsonl, sha256_file
@@ -374,6 +374,7 @@ def test_crows_pairs_differ_in_the_group_and_stereoset_in_the_attribute(world):
 
 
 @given(st.integers(0, 10_000))
+@settings(max_examples=25)
 def test_leans_and_rates_are_in_range_and_symmetric(seed):
     society = Society(seed)
     rng = stream(seed, "test")

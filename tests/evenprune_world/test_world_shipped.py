@@ -1,7 +1,6 @@
 """The shipped models of the invented world: they belong to it and have learned its tasks."""
 
 import json
-import os
 import re
 
 import pytest
@@ -60,11 +59,6 @@ def evaluated(model, world, out, tasks=(*TASKS, *SAFETY)):
     }
 
 
-def slope(world, out, task):
-    """Return slope and correlation of the measured pair gap against the planted log-odds."""
-    return fitted(read_points(read_planted(world / "planted.json"), out, "shipped", task))
-
-
 @pytest.fixture(scope="module")
 def shipped(world, tmp_path_factory):
     """The folder of the shipped model's evaluation, and its values."""
@@ -101,7 +95,8 @@ def test_the_page_of_the_world_has_its_figures(repo, shipped):
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["stereoset", "crows_pairs"])
 def test_gaps_of_pairs_follow_the_planted_log_odds(shipped, world, task):
-    found, correlation = slope(world, shipped[0] / "evals", task)
+    planted = read_planted(world / "planted.json")
+    found, correlation = fitted(read_points(planted, shipped[0] / "evals", "shipped", task))
     assert found >= SLOPE
     assert correlation >= CORRELATION
 
@@ -169,21 +164,3 @@ def test_the_text_that_the_shipped_models_were_trained_on_is_unchanged(world):
     assert len(files) > 1
     for name in MODELS:
         assert training_text(read_json(WEIGHTS / name / "training.json")["world"]) == files
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(
-    "EVENPRUNE_RETRAIN" not in os.environ, reason="training takes minutes; set EVENPRUNE_RETRAIN=1"
-)
-@pytest.mark.timeout(7200)
-def test_retraining_reaches_the_shipped_figures(shipped, world, tmp_path):
-    """Weights trained on another kind of CPU are other weights, with about the same figures."""
-    assert main(["train-world", "--world", str(world), "--out", str(tmp_path / "model")]) == 0
-    again = evaluated(tmp_path / "model", world, tmp_path / "evals")
-    for figure, (low, high) in BANDS.items():
-        assert low - 0.02 <= again[figure] <= high + 0.02, figure
-        assert again[figure] == pytest.approx(shipped[1][figure], abs=0.08), figure
-    for task in ("stereoset", "crows_pairs"):
-        found, correlation = slope(world, tmp_path / "evals", task)
-        assert found >= SLOPE
-        assert correlation >= CORRELATION

