@@ -5,13 +5,11 @@ does not know, so the header is read here first: counts and ranges must fit the 
 values must be as many as the model asks for.
 """
 
-import contextlib
-import io
 import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ from ..base.files import sha256_file, write_json, write_text
 from ..base.marks import FETCHED
 from ..base.outputs import atomic_folder
 from .gguf_header import Header, read_header
-from .loading import MAX_DEPTH, check_finite_weights, library_errors
+from .loading import MAX_DEPTH, check_finite_weights, library_errors, quiet
 
 SOURCE = "source.json"
 # What transformers leaves out in silence: (end of the key, values that change nothing).
@@ -65,20 +63,6 @@ def _check(path: Path, header: Header) -> None:
             )
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the bars and warnings of the libraries from the terminal and the log."""
-    from transformers.utils import logging
-
-    level = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
-        with contextlib.redirect_stderr(io.StringIO()):
-            yield
-    finally:
-        logging.set_verbosity(level)
-
-
 def convert_gguf(
     path: Path | str,
     folder: Path | str,
@@ -114,12 +98,12 @@ def convert_gguf(
         link = new / "model.gguf"
         link.symlink_to(path.resolve())
         place: Any = {"gguf_file": link.name, "local_files_only": True}
-        with _quiet(), library_errors(path, "configuration"):
+        with quiet(), library_errors(path, "configuration"):
             config: Any = AutoConfig.from_pretrained(new, **place)
         _check_size(path, header, config)
-        with _quiet(), library_errors(path, "tokenizer"):
+        with quiet(), library_errors(path, "tokenizer"):
             tokenizer = AutoTokenizer.from_pretrained(new, **place)
-        with _quiet(), library_errors(path, "model"):
+        with quiet(), library_errors(path, "model"):
             # In float32, in which the blocks are unpacked, so that nothing is rounded twice.
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 new,
@@ -166,7 +150,7 @@ def _check_size(path: Path, header: Header, config: Any) -> None:
             f"the header of {path} has {depth} for the number of layers, expected 1 to "
             f"{MAX_DEPTH}; fetch it again"
         )
-    with _quiet(), library_errors(path, "model"), torch.device("meta"):
+    with quiet(), library_errors(path, "model"), torch.device("meta"):
         asked = sum(map(torch.numel, _state(AutoModelForCausalLM.from_config(config)).values()))
     held = sum(math.prod(tensor.shape) for tensor in header.tensors.values())
     if held != asked:

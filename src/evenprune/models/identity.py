@@ -8,7 +8,7 @@ A folder that ``prune`` wrote has a manifest with the SHA-256 of every file, an 
 import fnmatch
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +52,7 @@ class Identity:
 
     def as_dict(self) -> dict[str, str | None]:
         """Return the digests as they are recorded in results."""
-        return {
-            "model_sha256": self.model_sha256,
-            "files_sha256": self.files_sha256,
-            "base_sha256": self.base_sha256,
-        }
+        return asdict(self)
 
 
 def files_digest(checksums: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import io
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -104,6 +105,20 @@ def library_errors(folder: Path | str, what: str) -> Iterator[None]:
         ) from error
 
 
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the bars and warnings of the libraries from the terminal and the log."""
+    from transformers.utils import logging
+
+    level = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.set_verbosity(level)
+
+
 def load_config(folder: Path | str) -> "PreTrainedConfig":
     """Return a model folder's configuration.
 
@@ -170,7 +185,6 @@ def check_model_folder(folder: Path | str) -> None:
     another shape. Without this it draws what is missing at random and drops the rest.
     """
     from transformers import AutoModelForCausalLM
-    from transformers.utils import logging
 
     folder = Path(folder)
     stored = {name: item for part in stored_weights(folder).values() for name, item in part.items()}
@@ -180,25 +194,17 @@ def check_model_folder(folder: Path | str) -> None:
             f"the weights in {folder} are quantized (quantization_config), which is not supported "
             "here; give the model in float32, bfloat16 or float16"
         )
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()  # what it says here is said below, in one sentence
-    logging.disable_progress_bar()
-    try:
-        with library_errors(folder, "model"):
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
-                folder,
-                config=config,
-                device_map="meta",
-                local_files_only=True,
-                use_safetensors=True,
-                trust_remote_code=is_trusted(folder),
-                ignore_mismatched_sizes=True,
-                output_loading_info=True,
-            )
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
+    with quiet(), library_errors(folder, "model"):  # what it says is said below, in one sentence
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            folder,
+            config=config,
+            device_map="meta",
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=is_trusted(folder),
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+        )
     model, found = loaded
     mismatched = [str(item[0]) for item in found["mismatched_keys"]]
     for names, what in (
