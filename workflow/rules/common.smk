@@ -119,7 +119,7 @@ def told(command, **parts):
     input Snakemake does not compare it: what a result depends on says `depends`."""
 
     def line(wildcards, input, output):
-        found = {"folder": Path(output[0]).parent}
+        found = {"folder": Path(output[0]).parent} if output else {}
         for name, part in parts.items():
             found[name] = part(wildcards) if callable(part) else part
         if "model" in wildcards.keys():
