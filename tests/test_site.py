@@ -150,3 +150,17 @@ def test_the_site_is_built_strictly_and_asks_no_other_host(repo, tmp_path):
             assert page.tables >= 14
     for style in site.rglob("*.css"):
         assert not re.search(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", style.read_text()), style
+
+
+def test_pages_stay_short(repo):
+    """People stop early at long pages: words of a page, the generated ones left out."""
+    longest = {
+        "benchmarks": 900,
+        "pruning": 1200,
+        "cluster": 700,
+        "architecture": 700,
+        "world": 500,
+    }
+    words = {page.stem: len(page.read_text().split()) for page in (repo / "docs").glob("*.md")}
+    assert not {name: words[name] for name, most in longest.items() if words[name] > most}
+    assert sum(words.values()) < 18_000

@@ -20,7 +20,7 @@ from .shown import FIGURES, TABLES, drawn_by
 from .shown import decisive as shown_part
 from .tasks import decisive
 
-# Of which a job has its own part as values.
+# Facts that are hashed per job as values, not as code
 GIVEN = (f"{PACKAGE}.plan.facts", f"{PACKAGE}.plan.tasks")
 ALL = "all"  # the job of a rule whose jobs all depend on the same
 # (kind, name, entry) -> what fetching would bring
