@@ -56,6 +56,17 @@ CASES = [
     ("benchmarks.wikitext2.dataset", "bbq", "not of the form that the task perplexity reads"),
     ("benchmarks.mmlu.dataset", "ultrachat", "not of the form that the task mmlu reads"),
     ("benchmarks.harmbench.judge_forms", ["pr"], "but there is no judge"),
+    (
+        "models.world.protocol",
+        {"mmlu": {"split": "tset"}},
+        "models.world.protocol.mmlu.split: got 'tset', allowed are test, validation, dev; did you "
+        "mean 'test'?",
+    ),
+    (
+        "models.world-small.protocol",
+        {"mmlu": {"style": "helm"}},
+        "models.world-small.protocol.mmlu.style: the task mmlu has none",
+    ),
     # calibrations and pruning
     ("calibrations.ss.categories", ["gendr"], "no bias type of stereoset; did you mean 'gender'?"),
     ("calibrations.cp.categories", ["race"], "which is no bias type of crows_pairs"),
@@ -75,6 +86,7 @@ CASES = [
     ("calibrations.ss-uc4.n_texts", 0, "their number is 0"),
     ("pruning", {"block_size": 30}, "got 30, expected a multiple of 4, as experiments.main"),
     # values
+    ("device", "auto", "got 'auto', allowed are cpu, cuda"),
     ("pruning", {"damping": float("inf")}, "got inf, expected a finite number"),
     ("pruning", {"bias_weight": float("nan")}, "got nan, expected a finite number"),
     ("serving.carbon_intensity", float("inf"), "got inf, expected a finite number"),
@@ -157,12 +169,6 @@ def test_a_variants_own_block_size_counts(raw):
     raw["experiments"]["ultrachat"]["methods"].append("b30")
     with pytest.raises(UserError, match=r"methods\.b30\.block_size: got 30.*experiments.ultrachat"):
         validate_config(raw)
-
-
-def test_names_that_only_begin_like_a_reserved_one_are_free(raw):
-    raw["calibrations"]["none-ss"] = {"pairs": "stereoset"}
-    raw["experiments"]["main"]["calibrations"] = ["none-ss"]
-    validate_config(raw)
 
 
 def test_data_sets_of_ones_own_may_have_any_form(raw):

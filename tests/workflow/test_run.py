@@ -1,4 +1,4 @@
-"""The whole chain on a tiny mirror, and what reruns after a change."""
+"""The whole chain on a tiny mirror; what a change makes again is in test_job_lists.py."""
 
 import copy
 import json
@@ -105,52 +105,6 @@ def test_the_report_has_the_tables(finished):
     done = snakemake(finished, "--cores", "1", "all", *words)
     assert done.returncode == 0, done.stdout[-3000:]
     assert "Adding efficiency.html" in done.stdout
-
-
-def dry(folder, write_config, mirror, **changes):
-    path = write_config(folder, mirror, **{**RUN, **changes})
-    done = snakemake(folder, "-n", "--cores", "2", "--configfile", path)
-    assert done.returncode == 0, done.stderr
-    return counts(done.stdout)
-
-
-def test_another_damping_prunes_again(finished, write_config, tiny_mirror):
-    jobs = dry(finished, write_config, tiny_mirror, pruning={"damping": 0.1})
-    assert jobs["prune_model"] == 2
-    assert jobs["evaluate_checkpoint"] == 2
-    assert jobs["compare_masks"] == 1
-    assert "build_calibration" not in jobs
-    assert "fetch_dataset" not in jobs
-
-
-def test_another_label_only_makes_the_tables_again(finished, write_config, tiny_mirror):
-    models = {**RUN["models"], "tiny": {"mirror": "tiny-llama", "label": "Another name"}}
-    jobs = dry(finished, write_config, tiny_mirror, models=models)
-    assert jobs["make_table"] == 4
-    assert not {"prune_model", "evaluate_checkpoint", "collect_results"} & set(jobs)
-
-
-def test_a_comment_reruns_nothing_and_code_its_stage(finished, write_config, tiny_mirror):
-    solver = finished / "src/evenprune/pruning/solver.py"
-    before = solver.read_text()
-    solver.write_text("# a comment\n" + before)
-    assert "prune_model" not in dry(finished, write_config, tiny_mirror)
-    solver.write_text(before + "\nUNUSED = 1\n")
-    jobs = dry(finished, write_config, tiny_mirror)
-    solver.write_text(before)
-    assert jobs["prune_model"] == 2
-    assert "build_calibration" not in jobs
-
-
-def test_a_changed_file_of_the_mirror_is_noticed(finished, write_config, tiny_mirror):
-    data = tiny_mirror / "data/mmlu/test.jsonl"
-    before = data.read_bytes()
-    data.touch()
-    assert "fetch_dataset" not in dry(finished, write_config, tiny_mirror)
-    data.write_bytes(before + before.splitlines(keepends=True)[0])
-    jobs = dry(finished, write_config, tiny_mirror)
-    data.write_bytes(before)
-    assert jobs["fetch_dataset"] == 1
 
 
 def test_a_moved_mirror_is_read_where_it_is_now(finished, write_config, tiny_mirror, tmp_path):
