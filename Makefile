@@ -41,7 +41,7 @@ COUNTED := awk "/^Collecting/ && !(++n % 25) {print \"  \" n \" packages\"; fflu
 
 # $(call run,RESULTS,OPTIONS): a whole run with Snakemake's report, and where its results are
 define run
-	@PATH="$(abspath $(BIN)):$$PATH" snakemake --cores $(CORES) --logger evenprune all $(2)
+	@PATH="$(abspath $(BIN)):$$PATH" snakemake all --cores $(CORES) --logger evenprune $(2)
 	@PATH="$(abspath $(BIN)):$$PATH" snakemake --cores 1 all $(2) --report $(1)/report.html >/dev/null 2>&1
 	@$(BIN)/python -m evenprune.steps say-results --results $(1)
 endef
@@ -53,7 +53,7 @@ world: $(STAMP)
 	$(call run,results/world,--configfile config/world.yaml)
 
 controls: $(STAMP)
-	PATH="$(abspath $(BIN)):$$PATH" snakemake --cores $(CORES) --logger evenprune controls --configfile config/controls.yaml
+	PATH="$(abspath $(BIN)):$$PATH" snakemake controls --cores $(CORES) --logger evenprune --configfile config/controls.yaml
 
 PYTEST := PATH="$(abspath $(BIN)):$$PATH" OMP_NUM_THREADS=1 python -m pytest -n 2
 

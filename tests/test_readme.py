@@ -89,6 +89,15 @@ def test_what_takes_long_is_planned(copy, command):
 
 
 @pytest.mark.slow
+@pytest.mark.workflow
+@pytest.mark.parametrize("target", ["demo", "world", "controls"])
+def test_what_make_calls_is_a_command_that_snakemake_takes(copy, target):
+    lines = called(["make", "-n", target], copy).splitlines()
+    words = next(line.split(" snakemake ")[1] for line in lines if " snakemake " in line)
+    called(["snakemake", *shlex.split(words), "-n"], copy)
+
+
+@pytest.mark.slow
 def test_the_others_run(copy):
     left = [line for line in all_commands() if line not in PLANNED and line not in NOT_RUN]
     assert len(left) >= 3
