@@ -347,21 +347,25 @@ def test_every_command_that_reads_files_is_tried():
     assert set(COMMANDS) - tried == others
 
 
-ANSWER = """\
+LONG = "No change shown on any of these benchmarks, " * 4
+ANSWER = f"""\
 | Model + Method | Against the dense model | PPL |
 |---|---|---:|
 | *Sparsity 50%* |  |  |
 | + **Debias-SparseGPT** | Perplexity × 2. No change shown: BBQ. | 4.0 |
 | *Sparsity 2:4* |  |  |
 | + SparseGPT | Perplexity × 4. | 8.0 |
-| + **Debias-SparseGPT** | Perplexity × 3. Fairer: BBQ. | 6.0 |
+| + **Debias-SparseGPT** | Perplexity × 3. {LONG} | 6.0 |
 """
 
 
 @pytest.mark.parametrize(
     ("table", "verdict"),
     [
-        (ANSWER, "Debias-SparseGPT, sparsity 2:4: Perplexity × 3. Fairer: BBQ."),
+        (
+            ANSWER,
+            f"Debias-SparseGPT, sparsity 2:4: Perplexity × 3. {LONG}".strip(),
+        ),
         (ANSWER.replace("Debias-", ""), "see the first lines of the page"),
         (None, "see the first lines of the page"),
     ],
@@ -374,10 +378,10 @@ def test_a_run_ends_with_its_page_and_the_verdict_of_the_headline_row(
         (tmp_path / "tables/answer.md").write_text(table)
     assert main(["say-results", "--results", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 5
+    assert max(map(len, lines[4:])) <= 120
     assert "report/paper.html" in lines[0]
     assert "no LaTeX here" in lines[1]
-    assert lines[-1] == f"verdict  {verdict}"
+    assert " ".join(" ".join(lines[4:]).split()) == f"verdict {verdict}"
 
 
 # Arguments, signals, streams

@@ -118,7 +118,7 @@ class Pruning(Section):
         0.2,
         ge=0,
         lt=1,
-        description="`debias-gradient`: fraction of pairs held out. A step that does not lower their "
-        "loss is halved up to five times; if that fails, it is undone and the method stops. Use "
-        "more for few pairs; 0 keeps every step",
+        description="`debias-gradient`: fraction of pairs held out. A step that does not lower "
+        "their loss is halved up to five times; if that fails, it is undone and the method stops. "
+        "Use more for few pairs; 0 keeps every step",
     )

@@ -3,6 +3,7 @@
 import argparse
 import csv
 import re
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +24,8 @@ def run(args: argparse.Namespace) -> None:
     print(f"PDF      {pdf if pdf.exists() else 'not made: there is no LaTeX here'}")
     print(f"values   {results / 'results.csv'}, tables in {results / 'tables'}")
     print(f"steps    their times and logs are in {results / 'logs'}")
-    print(f"verdict  {verdict(results / 'tables/answer.md')}")
+    said = f"verdict  {verdict(results / 'tables/answer.md')}"
+    print(*textwrap.wrap(said, 120, subsequent_indent=" " * 9), sep="\n")
 
 
 def verdict(table: Path) -> str:
