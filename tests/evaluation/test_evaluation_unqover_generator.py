@@ -1,4 +1,5 @@
 import collections
+import math
 
 import pytest
 from evaluation_fixtures import tiny_lm
@@ -48,31 +49,26 @@ def lists(tmp_path):
     return tmp_path
 
 
+def instances(lists, *words):
+    generator = Generator(lists, WordLists("own", *words))
+    return [generator.make(k) for k in range(len(generator))]
+
+
 def test_enumeration_by_hand(lists):
-    found = list(Generator(lists, WordLists("tribe", ("tribe",), "acts", "one")).instances())
+    found = instances(lists, ("tribe",), "acts", "one")
     assert len(found) == 3 * 3
     assert found[0].context == "A Vel man met an Orrin man."
-    assert found[0].questions == ("Who was rude?", "Who was polite?")
-    assert found[2].questions == ("Who were sad?", "Who were glad?")
-    assert [instance.people for instance in found[::3]] == [
-        ("Vel", "Orrin"),
-        ("Vel", "Tor"),
-        ("Orrin", "Tor"),
-    ]
+    assert found[0].questions == ["Who was rude?", "Who was polite?"]
+    assert found[2].questions == ["Who were sad?", "Who were glad?"]
+    people = [instance.people for instance in found[::3]]
+    assert people == [("Vel", "Orrin"), ("Vel", "Tor"), ("Orrin", "Tor")]
     assert found[6].context == "An Orrin man met a Tor man."
-
-
-def test_answers_are_the_forms_used_in_the_context(lists):
-    found = list(Generator(lists, WordLists("isle", ("isle",), "acts", "dem")).instances())
-    assert [(i.context, i.people) for i in found] == [
-        ("A Vel girl saw Torland.", ("Vel", "Torland"))
-    ]
-
-
-def test_two_lists_make_pairs_across_them(lists):
-    generator = Generator(lists, WordLists("names", ("women", "men"), "acts", "one"))
-    names = [(a["[subj]"], b["[subj]"]) for a, b in generator.pairs]
-    assert names == [("Ilka", "Bram"), ("Ilka", "Dov"), ("Uma", "Bram"), ("Uma", "Dov")]
+    # Answers are the forms used in the context.
+    (one,) = instances(lists, ("isle",), "acts", "dem")
+    assert (one.context, one.people) == ("A Vel girl saw Torland.", ("Vel", "Torland"))
+    # Two lists make pairs across them.
+    people = [instance.people for instance in instances(lists, ("women", "men"), "acts", "one")]
+    assert people[::3] == [("Ilka", "Bram"), ("Ilka", "Dov"), ("Uma", "Bram"), ("Uma", "Dov")]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +88,7 @@ def test_broken_word_lists(lists, file, text, message):
     path = lists / file
     path.unlink() if text is None else path.write_text(text)
     with pytest.raises(UserError, match=message):
-        Generator(lists, WordLists("tribe", ("tribe",), "acts", "one"))
+        instances(lists, ("tribe",), "acts", "one")
 
 
 def test_option_orders_are_fixed_and_even():
@@ -112,28 +108,17 @@ def test_the_generator_reproduces_the_authors_rows(shared):
         assert len(theirs) == count
         for item in theirs:
             mine = own[item.id]
-            assert (mine.category, mine.context, mine.question) == (
-                item.category,
-                item.context,
-                item.question,
-            )
+            for name in ("category", "context", "question"):
+                assert getattr(mine, name) == getattr(item, name)
             assert set(mine.answers) == set(item.answers)
             assert mine.answers[mine.unknown] == item.answers[item.unknown] == "unknown"
 
 
 def test_sizes_of_the_full_categories(shared):
     folder = shared / "data/unqover/word_lists"
-    sizes = {}
-    for category in CATEGORIES:
-        generator = Generator(folder, category)
-        # Two orders of each pair, two questions of each instance.
-        sizes[category.name] = 4 * len(generator.pairs) * generator.per_pair
-    assert sizes == {
-        "religion": 154_000,
-        "country": 4_616_928,
-        "ethnicity": 294_000,
-        "mixedgender": 5_488_000,
-    }
+    # Two orders of each pair, two questions of each instance.
+    sizes = [4 * len(Generator(folder, category)) for category in CATEGORIES]
+    assert sizes == [154_000, 4_616_928, 294_000, 5_488_000]
 
 
 def test_balanced_blocks_are_complete_and_spread(shared):
@@ -147,12 +132,8 @@ def test_balanced_blocks_are_complete_and_spread(shared):
         shown = {"context": item.context, "question": item.question}
         blocks[head["block"]].append({**head, **shown})
     for block in blocks.values():
-        assert [(row["flipped"], row["negated"]) for row in block] == [
-            (0, 0),
-            (0, 1),
-            (1, 0),
-            (1, 1),
-        ]
+        places = [(row["flipped"], row["negated"]) for row in block]
+        assert places == [(0, 0), (0, 1), (1, 0), (1, 1)]
         for row in block:
             first, second = (row["x1"], row["x2"])[:: -1 if row["flipped"] else 1]
             assert row["context"].find(first) < row["context"].rfind(second)
@@ -160,45 +141,27 @@ def test_balanced_blocks_are_complete_and_spread(shared):
     assert len({head["x1"] for _, head in rows}) > 40
 
 
-def bias_record(flipped, negated, p1, p2, **extra):
-    import math
-
-    rest = max(1 - p1 - p2, 1e-12)
-    return {
-        "block": "b",
-        "category": "tribe",
-        "flipped": flipped,
-        "negated": negated,
-        "x1": "Vel",
-        "x2": "Tor",
-        "x1_idx": 0,
-        "x2_idx": 1,
-        "activity": "was rude",
-        "option_logits": [math.log(p) for p in (p1, p2, rest)],
-        **extra,
-    }
+def bias_scores(*probabilities):
+    """Of one block: P(x1) and P(x2) for (flipped, negated) = 00, 10, 01, 11."""
+    places = ((0, 0), (1, 0), (0, 1), (1, 1))
+    records = [
+        {
+            **{"block": "b", "category": "tribe", "flipped": flipped, "negated": negated},
+            **{"x1": "Vel", "x2": "Tor", "x1_idx": 0, "x2_idx": 1, "activity": "was rude"},
+            "option_logits": [math.log(p) for p in (p1, p2, max(1 - p1 - p2, 1e-12))],
+        }
+        for (flipped, negated), (p1, p2) in zip(places, probabilities, strict=True)
+    ]
+    return {name: value["value"] for name, value in unqover_bias(records).items()}
 
 
 def test_bias_scores_by_hand():
-    records = [
-        bias_record(0, 0, 0.6, 0.2),
-        bias_record(1, 0, 0.4, 0.2),
-        bias_record(0, 1, 0.3, 0.5),
-        bias_record(1, 1, 0.1, 0.3),
-    ]
-    found = {name: value["value"] for name, value in unqover_bias(records).items()}
+    found = bias_scores((0.6, 0.2), (0.4, 0.2), (0.3, 0.5), (0.1, 0.3))
     # B(x1) = 0.5 - 0.2 = 0.3, B(x2) = 0.2 - 0.4 = -0.2, C = 0.25.
     assert found == pytest.approx({"mu": 0.25, "eta": 1.0, "delta": 0.2, "epsilon": 0.1})
-
-
-def test_a_purely_positional_model_has_no_bias_but_an_error():
-    # It always prefers whoever is named first.
-    records = [
-        bias_record(f, n, *((0.7, 0.2) if f == 0 else (0.2, 0.7))) for f in (0, 1) for n in (0, 1)
-    ]
-    found = {name: value["value"] for name, value in unqover_bias(records).items()}
-    assert found["mu"] == pytest.approx(0, abs=1e-9)
-    assert found["delta"] == pytest.approx(0.5)
+    # A model that always prefers whoever is named first has no bias but an error.
+    found = bias_scores((0.7, 0.2), (0.2, 0.7), (0.7, 0.2), (0.2, 0.7))
+    assert (found["mu"], found["delta"]) == (pytest.approx(0, abs=1e-9), pytest.approx(0.5))
 
 
 def test_balanced_split_is_scored_in_whole_blocks(shared):

@@ -7,17 +7,16 @@ metadata table where the data have it (``target_loc``); else it follows from the
 
 import random
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from ..base.errors import UserError
 from ..data.readers.bbq import BBQ_ORDER, BBQItem, bbq_files, read_bbq
-from .causal_model import CausalModel
-from .lettered_options import OWN, order_metrics, score_items
-from .metrics import bbq_metrics, by_category, macro
-from .protocol import Outcome, Protocol
+from .lettered_options import LetteredTask
+from .metrics import Metric, bbq_metrics, macro
+from .protocol import Facts, Protocol
 from .records import COUNT_OR_NULL, OPTIONS, TEXT, Fields
 from .sampling import stratified_sample
-from .task import Task
 
 ACCURACIES = ("acc_all", "acc_amb", "acc_dis")
 HELM_TEST_ITEMS = 1000
@@ -101,7 +100,7 @@ def select_split(items: list[BBQItem], split: str) -> list[BBQItem]:
     return chosen
 
 
-class BBQ(Task):
+class BBQ(LetteredTask):
     """BBQ's questions, ambiguous and disambiguated.
 
     Splits: ``full``, every row; ``helm1000``, HELM's test split; ``groups8864``, lighteval's nine
@@ -110,15 +109,15 @@ class BBQ(Task):
 
     name = "bbq"
     fields = Fields({**OPTIONS, "condition": TEXT, "polarity": TEXT, "biased_idx": COUNT_OR_NULL})
+    metrics = staticmethod(bbq_metrics)
 
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
         """Return the files that are read, in HELM's order."""
         return bbq_files(data)
 
-    def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
-        """Score BBQ; one record an item and order."""
-        split = self.split(spec)
-        items = select_split(read_bbq(data), split)
+    def select(self, data: Path, spec: Protocol, facts: Facts) -> list[tuple[BBQItem, Facts]]:
+        """Return the items of the split."""
+        items = select_split(read_bbq(data), facts["split"])
         strata = [(item.category, item.condition) for item in items]
         chosen = [items[k] for k in stratified_sample(strata, spec.limit, spec.seed)]
         heads = [
@@ -130,19 +129,16 @@ class BBQ(Task):
             }
             for item in chosen
         ]
-        records, facts = score_items(lm, chosen, heads, self.style(spec), spec)
-        own = [record for record in records if record["perm"] == OWN]
-        metrics, categories = bbq_metrics(own), by_category(own, bbq_metrics)
-        for name in ACCURACIES:
-            metrics[f"{name}_macro"] = macro(categories, name)
-        metrics |= order_metrics(records)
         facts |= {
-            "split": split,
             "items_in_split": len(items),
             "target": "metadata" if all(item.has_target_loc for item in items) else "derived",
-            "without_target": sum(record["biased_idx"] is None for record in own),
+            "without_target": sum(head["biased_idx"] is None for head in heads),
         }
-        return Outcome(records, metrics, categories, facts)
+        return list(zip(chosen, heads))
+
+    def overall(self, categories: Mapping[str, Mapping[str, Metric]]) -> dict[str, Metric]:
+        """Return the accuracies' means over categories."""
+        return {f"{name}_macro": macro(categories, name) for name in ACCURACIES}
 
 
 TASK = BBQ()

@@ -82,7 +82,7 @@ def run_digest(
             "data": data,
             # The headline chooses among numbers and changes none; a judge is what it is
             # wherever it lies.
-            "spec": {**spec.but(headline=None).as_dict(), "judge": judge_identity(spec)},
+            "spec": {**spec.as_dict(), "headline": None, "judge": judge_identity(spec)},
             "versions": {**package_versions(), **versions},
             **trust_record(),
             "code": [code_digest(f"{PACKAGE}.{module}", GIVEN) for module in modules],
@@ -170,7 +170,7 @@ def run_benchmark(
     task = find(spec.task)
     resolved = spec
     if spec.chat_template == AUTO:
-        resolved = spec.but(chat_template=bool(lm.tokenizer.chat_template))
+        resolved = spec.model_copy(update={"chat_template": bool(lm.tokenizer.chat_template)})
     # Another device rounds otherwise: its batches do not go together with these.
     journal = Journal(out / PARTIAL, f"{wanted.digest} {lm.device_type} {lm.dtype}")
     if journal.count:

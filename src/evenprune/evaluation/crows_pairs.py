@@ -9,7 +9,7 @@ from ..data.readers.crows_pairs import CrowsPair, read_crows_pairs
 from .causal_model import CausalModel
 from .losses import sentence_losses
 from .metrics import Metric, Record, mean
-from .protocol import Protocol
+from .protocol import Facts, Protocol, Records
 from .records import CHOICE, COUNT, FLAG, NUMBERS, TEXT, Fields
 from .stems import common_prefix
 from .task import ItemTask
@@ -69,14 +69,13 @@ class CrowsPairs(ItemTask):
     )
 
     file = "crows_pairs_{split}.csv"  # revised English (1,677) or the original (1,508)
+    metrics = staticmethod(crows_metrics)
 
-    def read(self, data: Path, spec: Protocol, facts: dict[str, Any]) -> list[CrowsPair]:
+    def read(self, data: Path, spec: Protocol, facts: Facts) -> list[CrowsPair]:
         """Return the pairs of the split."""
         return read_crows_pairs(data, self.split(spec))
 
-    def records(
-        self, lm: CausalModel, items: Sequence[CrowsPair], spec: Protocol, facts: dict[str, Any]
-    ) -> list[dict[str, Any]]:
+    def records(self, lm: CausalModel, items: Any, spec: Protocol, facts: Facts) -> Records:
         """Return a record of each pair; ``correct`` means "stereotype preferred" here.
 
         Both scores come from one pass over each sentence. Whole sentences are lm-eval's
@@ -114,10 +113,6 @@ class CrowsPairs(ItemTask):
                 }
             )
         return records
-
-    def metrics(self, records: Sequence[Record]) -> dict[str, Metric]:
-        """Return ``crows_metrics``."""
-        return crows_metrics(records)
 
 
 TASK = CrowsPairs()

@@ -1,11 +1,10 @@
 """HarmBench (Mazeika et al. 2024): behaviours to refuse; a judge reads the answers."""
 
 from pathlib import Path
-from typing import Any
 
 from ..base.errors import UserError
 from ..data.readers.harmbench import read_harmbench
-from .protocol import Protocol
+from .protocol import Facts, Protocol
 from .records import TEXT, Fields
 from .safety import ANSWER, STORED, SafetyPrompt, SafetyTask
 
@@ -25,7 +24,7 @@ class HarmBench(SafetyTask):
     fields = Fields({**ANSWER, "subset": TEXT}, STORED)
     file = "harmbench_behaviors_text_all.csv"
 
-    def read(self, data: Path, spec: Protocol, facts: dict[str, Any]) -> list[SafetyPrompt]:
+    def read(self, data: Path, spec: Protocol, facts: Facts) -> list[SafetyPrompt]:
         """Return the split's behaviours, each behind its context."""
         split, behaviours = self.split(spec), read_harmbench(data)
         items = []

@@ -21,7 +21,7 @@ from ..data.readers.choice import ChoiceItem
 from .causal_model import CausalModel
 from .finite import CURE
 from .metrics import Metric, Record, mean
-from .protocol import Protocol
+from .protocol import Facts, Protocol, Records
 from .task import ItemTask
 from .templates import template_errors
 
@@ -333,9 +333,7 @@ class ChoiceTask(ItemTask):
         """Return lm-eval's samples of the items."""
         return harness.choices(self.name, items)
 
-    def records(
-        self, lm: CausalModel, items: Sequence[Any], spec: Protocol, facts: dict[str, Any]
-    ) -> list[dict[str, Any]]:
+    def records(self, lm: CausalModel, items: Any, spec: Protocol, facts: Facts) -> Records:
         """Return a record of each item."""
         samples = self.ask(Harness(lm, spec), items)
         return [choice_record(item, sample) for item, sample in zip(items, samples, strict=True)]

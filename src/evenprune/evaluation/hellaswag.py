@@ -1,12 +1,11 @@
 """HellaSwag through lm-eval: which of four endings continues the text?"""
 
 from pathlib import Path
-from typing import Any
 
 from ..data.readers.choice import ChoiceItem
 from ..data.readers.hellaswag import read_hellaswag
 from .harness import ChoiceTask
-from .protocol import Protocol
+from .protocol import Facts, Protocol
 from .records import CHOICE, FLAG, Fields
 
 
@@ -18,7 +17,7 @@ class HellaSwag(ChoiceTask):
     file = "validation_lm_eval.jsonl"
     categories = False
 
-    def read(self, data: Path, spec: Protocol, facts: dict[str, Any]) -> list[ChoiceItem]:
+    def read(self, data: Path, spec: Protocol, facts: Facts) -> list[ChoiceItem]:
         """Return all items, whose texts are cleaned already."""
         return read_hellaswag(data)
 

@@ -1,4 +1,4 @@
-"""Scoring lettered options by the model's next-token logits.
+"""Tasks with lettered options, scored by the model's next-token logits.
 
 The rule for candidate tokens: the prompt is encoded once with each candidate behind it. What
 the encodings share is the context, what follows is the candidate. Usually that is one token
@@ -8,9 +8,11 @@ log-probability of its tokens. Bare ``encode("A")`` is never used: it differs in
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 from ..base.errors import UserError
@@ -18,8 +20,9 @@ from ..base.progress import Progress
 from ..data.prompts import LETTERS, STYLES, Prompt
 from ..data.readers.choice import Question
 from .causal_model import CausalModel, Position, Rows
-from .metrics import Metric, Record, mean
-from .protocol import Protocol
+from .metrics import Metric, Record, by_category, mean
+from .protocol import Facts, Outcome, Protocol
+from .task import Task
 
 # Decimals kept of logits and log-probabilities; float32 has about seven digits.
 DIGITS = 6
@@ -239,35 +242,6 @@ def make_record(
     }
 
 
-def score_items(
-    lm: CausalModel,
-    items: Sequence[Any],
-    heads: Sequence[Mapping[str, Any]],
-    style: str,
-    spec: Protocol,
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return a record of each item in each of its orders, and facts about the scoring.
-
-    ``items`` have id, category, label and unknown besides what a prompt shows; ``heads`` are
-    further fields of their records.
-    """
-    jobs = [(item, head, o) for item, head in zip(items, heads) for o in ORDERS[spec.orders]]
-    prompts = [STYLES[style](shown_item(item, order)) for item, _, order in jobs]
-    chat, names = bool(spec.chat_template), [item.id for item, _, _ in jobs]
-    scores = score_prompts(lm, prompts, spec.batch_size, chat, spec.task, names)
-    records = [
-        make_record({"item_id": item.id, "category": item.category, **head}, order, score, item)
-        for (item, head, order), score in zip(jobs, scores, strict=True)
-    ]
-    paths = [record["path"] for record in records]
-    facts = {
-        "style": style,
-        "paths": {path: paths.count(path) for path in sorted(set(paths))},
-        "truncated": sum(record["truncated"] for record in records),
-    }
-    return records, facts
-
-
 def order_metrics(records: Sequence[Record]) -> dict[str, Metric]:
     """Return what all six orders tell; nothing of records in one order.
 
@@ -294,3 +268,48 @@ def order_metrics(records: Sequence[Record]) -> dict[str, Metric]:
             float(r["correct"]) for r, u in zip(records, unknown) if u == k
         )
     return metrics
+
+
+class LetteredTask(Task):
+    """A task whose questions are answered with a letter, in one order of their options or all six.
+
+    What counts in metrics and categories is the data's own order.
+    """
+
+    @abstractmethod
+    def select(
+        self, data: Path, spec: Protocol, facts: Facts
+    ) -> Sequence[tuple[Any, Mapping[str, Any]]]:
+        """Return the items to score, each with further fields of its records.
+
+        Items have id, category, label and unknown besides what a prompt shows; ``facts`` has the
+        split and takes what is to be told about the data.
+        """
+
+    @abstractmethod
+    def metrics(self, records: Sequence[Record]) -> dict[str, Metric]:
+        """Return the metrics of records, of all or of one category."""
+
+    def overall(self, categories: Mapping[str, Mapping[str, Metric]]) -> dict[str, Metric]:
+        """Return the metrics that follow from those of the categories."""
+        return {}
+
+    def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
+        """Score the items; one record an item and order."""
+        facts: Facts = {"split": self.split(spec), "style": self.style(spec)}
+        chosen = self.select(data, spec, facts)
+        jobs = [(item, head, order) for item, head in chosen for order in ORDERS[spec.orders]]
+        prompts = [STYLES[facts["style"]](shown_item(item, order)) for item, _, order in jobs]
+        chat, names = bool(spec.chat_template), [item.id for item, _, _ in jobs]
+        scores = score_prompts(lm, prompts, spec.batch_size, chat, self.name, names)
+        records = [
+            make_record({"item_id": item.id, "category": item.category, **head}, order, score, item)
+            for (item, head, order), score in zip(jobs, scores, strict=True)
+        ]
+        paths = [record["path"] for record in records]
+        facts["paths"] = {path: paths.count(path) for path in sorted(set(paths))}
+        facts["truncated"] = sum(record["truncated"] for record in records)
+        own = [record for record in records if record["perm"] == OWN]
+        categories = by_category(own, self.metrics)
+        metrics = self.metrics(own) | self.overall(categories) | order_metrics(records)
+        return Outcome(records, metrics, categories, facts)

@@ -133,7 +133,6 @@ class LmEval(Task):
 
     def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
         """Run the task through lm-eval."""
-        self.split(spec)
         loaded = load_tasks(str(spec.name), None if data == NOWHERE else data)
         tasks = loaded["tasks"]
         self._check(lm, spec, list(tasks.values()))

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ..data.readers.choice import ChoiceItem
 from ..data.readers.mmlu import read_mmlu
 from .harness import ChoiceTask, Documents, Harness
-from .protocol import Protocol
+from .protocol import Facts, Protocol
 from .records import CHOICE, Fields
 
 
@@ -18,7 +17,7 @@ class MMLU(ChoiceTask):
     fields = Fields(CHOICE)
     file = "{split}.jsonl"
 
-    def read(self, data: Path, spec: Protocol, facts: dict[str, Any]) -> list[ChoiceItem]:
+    def read(self, data: Path, spec: Protocol, facts: Facts) -> list[ChoiceItem]:
         """Return the questions of the split."""
         return read_mmlu(data, self.split(spec))
 

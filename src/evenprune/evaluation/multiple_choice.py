@@ -15,7 +15,7 @@ from ..data.readers.rows import table_files
 from .causal_model import CausalModel
 from .harness import ChoiceTask
 from .metrics import Metric, Record, mean
-from .protocol import Protocol
+from .protocol import Facts, Protocol, Records
 from .records import CHOICE, COUNT_OR_NULL, FLAG, Fields
 
 
@@ -41,14 +41,12 @@ class MultipleChoice(ChoiceTask):
         """Return the files that are read."""
         return table_files(data)
 
-    def read(self, data: Path, spec: Protocol, facts: dict[str, Any]) -> list[OwnQuestion]:
+    def read(self, data: Path, spec: Protocol, facts: Facts) -> list[OwnQuestion]:
         """Return all questions."""
         facts["style"] = self.style(spec)
         return read_own_questions(data)
 
-    def records(
-        self, lm: CausalModel, items: Sequence[OwnQuestion], spec: Protocol, facts: dict[str, Any]
-    ) -> list[dict[str, Any]]:
+    def records(self, lm: CausalModel, items: Any, spec: Protocol, facts: Facts) -> Records:
         """Return a record of each question, with the option that a prejudiced model picks."""
         asked = [as_choice(item, facts["style"]) for item in items]
         records = super().records(lm, asked, spec, facts)

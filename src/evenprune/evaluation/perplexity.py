@@ -41,16 +41,15 @@ from .finite import exp_loss
 from .harness import Harness, wikitext_pages
 from .losses import nll_rows
 from .metrics import Metric, metric, perplexity
-from .protocol import Outcome, Protocol, pick
+from .protocol import Facts, Outcome, Protocol, Records
 from .records import COUNT, NUMBER, Fields
 from .sampling import stratified_sample
 from .task import Task
 
 GPTQ_WINDOW = 2048
 PAPER_WINDOW, PAPER_MIN_CHARACTERS, PAPER_MAX_ROWS = 1024, 512, 1024
-Records = list[dict[str, Any]]
 # A protocol's records, its metrics (the first is ``ppl``) and facts.
-Found = tuple[Records, dict[str, Metric], dict[str, Any]]
+Found = tuple[Records, dict[str, Metric], Facts]
 WIKITEXT_FILE = "wiki.test.raw"
 DIGITS = 6
 
@@ -201,8 +200,8 @@ def lmeval(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> F
     return records, metrics, {"documents": len(pages), "window": lm.max_length}
 
 
-def documents(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
-    """Score stories: the first window of each, all its tokens after the first."""
+def documents(lm: CausalModel, data: Path, spec: Protocol) -> Found:
+    """Return story records, of the first window of each, their perplexity and facts."""
     stories = sorted(read_tinystories(data), key=lambda story: story.id)
     chosen = stratified_sample([DOCUMENTS] * len(stories), spec.limit, spec.seed)
     picked = [stories[k] for k in chosen]
@@ -211,14 +210,9 @@ def documents(lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
     if any(len(row) < 2 for row in rows):
         raise UserError("perplexity needs documents of at least two tokens; remove the empty ones")
     records = _scored(lm, rows, spec, DOCUMENTS, [story.id for story in picked])
-    facts = {
-        "split": DOCUMENTS,
-        "window": lm.max_length,
-        "documents": len(stories),
-        "cut": sum(len(ids) > lm.max_length for ids in encoded),
-        "bos": lm.bos_id is not None,
-    }
-    return Outcome(records, {"ppl": _total(records)}, {}, facts)
+    cut = sum(len(ids) > lm.max_length for ids in encoded)
+    facts = {"window": lm.max_length, "documents": len(stories), "cut": cut}
+    return records, {"ppl": _total(records)}, facts
 
 
 PROTOCOLS: dict[str, Callable[[CausalModel, Sequence[str], Protocol, str], Found]] = {
@@ -241,15 +235,23 @@ class Perplexity(Task):
         return [documents_file(data) if is_documents(data) else find_file(data, WIKITEXT_FILE)]
 
     def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
-        """Score a folder of WikiText-2 or of stories; ``ppl`` is the split's own perplexity."""
-        if is_documents(data):
-            pick(spec.split, (DOCUMENTS,), "split", "perplexity of documents")
-            return documents(lm, data, spec)
-        split = pick(spec.split, WIKITEXT_SPLITS, "split", self.name)
+        """Score a folder of WikiText-2 or of stories; ``ppl`` is the split's own perplexity.
+
+        Raises UserError for a split that the data have not.
+        """
+        allowed = (DOCUMENTS,) if is_documents(data) else WIKITEXT_SPLITS
+        split = spec.split or allowed[0]
+        if split not in allowed:
+            raise UserError(
+                f"expected a split of the data in {data} ({', '.join(allowed)}), got {split!r}; "
+                "name one of these, or other data"
+            )
+        facts: Facts = {"split": split, "bos": lm.bos_id is not None}
+        if split == DOCUMENTS:
+            records, metrics, told = documents(lm, data, spec)
+            return Outcome(records, metrics, {}, facts | told)
         rows = read_wikitext(data)
-        records: Records = []
-        metrics: dict[str, Metric] = {}
-        facts: dict[str, Any] = {"split": split, "bos": lm.bos_id is not None}
+        records, metrics = [], {}
         for name in ("gptq2048", "paper", "lmeval") if split == "all" else (split,):
             part, values, facts[name] = PROTOCOLS[name](lm, rows, spec, name)
             metrics = {"ppl": next(iter(values.values()))} | metrics | values

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from ..base.errors import UserError, nearest
+from ..base.errors import UserError
 from ..plan.benchmark_keys import Asked, Bos, JudgeForm, Lexicon
 from ..plan.checks import benchmark_faults
 from ..plan.flags import checked
@@ -14,6 +14,8 @@ from ..plan.section import Dtype
 from .metrics import Metric
 
 AUTO = "auto"
+Records = list[dict[str, Any]]  # of items, one in each order of its options
+Facts = dict[str, Any]  # what is told about the data and the scoring
 
 
 class Protocol(Asked):
@@ -37,10 +39,6 @@ class Protocol(Asked):
     def __init__(self, task: str, **options: Any) -> None:
         super().__init__(task=task, **options)
 
-    def but(self, **changes: Any) -> "Protocol":
-        """Return these options with some changed."""
-        return self.model_copy(update=changes)
-
     def as_dict(self) -> dict[str, Any]:
         """Return the options as plain values, those of lm-eval's tasks only where they are set."""
         return self.model_dump(exclude={k for k in ("name", "trust_tasks") if not getattr(self, k)})
@@ -50,10 +48,10 @@ class Protocol(Asked):
 class Outcome:
     """Records of all items, metrics computed from them, and facts about the protocol."""
 
-    items: list[dict[str, Any]]
+    items: Records
     metrics: dict[str, Metric]
     categories: dict[str, dict[str, Metric]] = field(default_factory=dict)
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
 
 
 def make_protocol(options: Mapping[str, Any], where: str = "the benchmark") -> Protocol:
@@ -68,15 +66,3 @@ def make_protocol(options: Mapping[str, Any], where: str = "the benchmark") -> P
     for key, what in benchmark_faults(given):
         raise UserError(f"{where}: {key}: {what}")
     return spec
-
-
-def pick(value: str | None, allowed: tuple[str, ...], what: str, task: str) -> str:
-    """Return ``value``, or the first of ``allowed`` for None; raise UserError for anything else."""
-    if value is None:
-        return allowed[0]
-    if value not in allowed:
-        raise UserError(
-            f"{task} knows no {what} {value!r}{nearest(value, allowed)}"
-            f"{'; allowed are' if allowed else ', it has none'} {', '.join(allowed)}".rstrip()
-        )
-    return value

@@ -1,11 +1,10 @@
 """RealToxicityPrompts (Gehman et al. 2020): prompts to continue, then read by a judge."""
 
 from pathlib import Path
-from typing import Any
 
 from ..data.readers.realtoxicityprompts import read_realtoxicityprompts
 from ..data.readers.rows import data_files
-from .protocol import Protocol
+from .protocol import Facts, Protocol
 from .records import NUMBER_OR_NULL, Fields
 from .safety import ANSWER, STORED, SafetyPrompt, SafetyTask
 from .sampling import stratified_sample
@@ -28,7 +27,7 @@ class RealToxicityPrompts(SafetyTask):
         """Return the files that are read."""
         return data_files(data)
 
-    def read(self, data: Path, spec: Protocol, facts: dict[str, Any]) -> list[SafetyPrompt]:
+    def read(self, data: Path, spec: Protocol, facts: Facts) -> list[SafetyPrompt]:
         """Return the split's prompts, in the order of the data; all where there are fewer."""
         prompts = read_realtoxicityprompts(data)
         most = None if self.split(spec) == "full" else SAMPLE

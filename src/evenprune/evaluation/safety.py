@@ -15,7 +15,7 @@ from .causal_model import CausalModel
 from .generation import Completion, greedy
 from .judges import LEXICAL, UNPARSED, UNSAFE, GuardJudge, Judgement, LexicalJudge, is_refusal
 from .metrics import Metric, Record, mean
-from .protocol import Protocol
+from .protocol import Facts, Protocol, Records
 from .records import COUNT, FLAG, FLAG_OR_NULL, TEXT
 from .task import ItemTask
 
@@ -108,10 +108,9 @@ class SafetyTask(ItemTask):
     """A task whose prompts are answered greedily, up to ``stop`` if there is one, and judged."""
 
     stop: str | None = None
+    metrics = staticmethod(safety_metrics)
 
-    def records(
-        self, lm: CausalModel, items: Sequence[SafetyPrompt], spec: Protocol, facts: dict[str, Any]
-    ) -> list[dict[str, Any]]:
+    def records(self, lm: CausalModel, items: Any, spec: Protocol, facts: Facts) -> Records:
         """Return a record of each answer.
 
         The judge is loaded before anything is generated, so that a bad one shows at once. A guard
@@ -142,7 +141,3 @@ class SafetyTask(ItemTask):
             "truncated": sum(record["truncated"] for record in records),
         }
         return records
-
-    def metrics(self, records: Sequence[Record]) -> dict[str, Metric]:
-        """Return ``safety_metrics``."""
-        return safety_metrics(records)

@@ -32,7 +32,7 @@ from ..data.readers.stereoset import StereoSetItem, read_stereoset
 from .causal_model import CausalModel
 from .losses import sentence_losses
 from .metrics import Metric, Record, mean, metric
-from .protocol import Protocol
+from .protocol import Facts, Protocol, Records
 from .records import CHOICE, FLAG, NUMBER, NUMBERS, TEXT, Fields
 from .task import ItemTask
 
@@ -130,14 +130,13 @@ class StereoSet(ItemTask):
     )
 
     file = "{split}.jsonl"
+    metrics = staticmethod(stereoset_metrics)
 
-    def read(self, data: Path, spec: Protocol, facts: dict[str, Any]) -> list[StereoSetItem]:
+    def read(self, data: Path, spec: Protocol, facts: Facts) -> list[StereoSetItem]:
         """Return all clusters."""
         return read_stereoset(data)
 
-    def records(
-        self, lm: CausalModel, items: Sequence[StereoSetItem], spec: Protocol, facts: dict[str, Any]
-    ) -> list[dict[str, Any]]:
+    def records(self, lm: CausalModel, items: Any, spec: Protocol, facts: Facts) -> Records:
         """Return a record of each cluster; sentences longer than the context lose their start."""
         sentences = [
             sentence
@@ -148,10 +147,6 @@ class StereoSet(ItemTask):
         _, losses = sentence_losses(lm, self.name, sentences, spec.batch_size, names, cut=True)
         scores = [(-float(values.sum()), len(values)) for values in losses]
         return [make_record(item, scores[3 * k : 3 * k + 3]) for k, item in enumerate(items)]
-
-    def metrics(self, records: Sequence[Record]) -> dict[str, Metric]:
-        """Return ``stereoset_metrics``."""
-        return stereoset_metrics(records)
 
 
 TASK = StereoSet()

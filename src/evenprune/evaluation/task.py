@@ -10,7 +10,7 @@ from ..data.readers.rows import find_file
 from ..plan.tasks import FACTS
 from .causal_model import CausalModel
 from .metrics import Metric, Record, by_category
-from .protocol import Outcome, Protocol, pick
+from .protocol import Facts, Outcome, Protocol, Records
 from .records import Fields
 from .sampling import stratified_sample
 
@@ -28,12 +28,12 @@ class Task(ABC):
     fields: Fields
 
     def split(self, spec: Protocol) -> str:
-        """Return the split that is asked for, by default the first; UserError for no such one."""
-        return pick(spec.split, FACTS[self.name].splits, "split", self.name)
+        """Return the split that is asked for, by default the first."""
+        return spec.split or FACTS[self.name].splits[0]
 
     def style(self, spec: Protocol) -> str:
-        """Return the prompt style that is asked for, by default the first; UserError likewise."""
-        return pick(spec.style, FACTS[self.name].styles, "style", self.name)
+        """Return the prompt style that is asked for, by default the first."""
+        return spec.style or FACTS[self.name].styles[0]
 
     @abstractmethod
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
@@ -66,13 +66,11 @@ class ItemTask(Task):
         return [find_file(data, self.file.format(split=self.split(spec)))]
 
     @abstractmethod
-    def read(self, data: Path, spec: Protocol, facts: dict[str, Any]) -> Sequence[Any]:
+    def read(self, data: Path, spec: Protocol, facts: Facts) -> Sequence[Any]:
         """Return the split's items; ``facts`` takes what is to be told about the data."""
 
     @abstractmethod
-    def records(
-        self, lm: CausalModel, items: Sequence[Any], spec: Protocol, facts: dict[str, Any]
-    ) -> list[dict[str, Any]]:
+    def records(self, lm: CausalModel, items: Any, spec: Protocol, facts: Facts) -> Records:
         """Return the items' records; ``facts`` takes what is to be told about the scoring."""
 
     @abstractmethod
@@ -81,7 +79,7 @@ class ItemTask(Task):
 
     def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
         """Draw, score and count the items."""
-        facts: dict[str, Any] = {"split": self.split(spec)}
+        facts: Facts = {"split": self.split(spec)}
         items = self.read(data, spec, facts)
         facts.setdefault("items_in_data", len(items))
         strata = [item.category if self.categories else 0 for item in items]

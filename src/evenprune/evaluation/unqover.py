@@ -12,43 +12,35 @@ from ..base.errors import UserError
 from ..data.readers.rows import find_file
 from ..data.readers.unqover import UnqoverItem, read_unqover
 from . import unqover_generator
-from .causal_model import CausalModel
-from .lettered_options import OWN, order_metrics, score_items
-from .metrics import Metric, Record, by_category, unqover_bias, unqover_metrics
-from .protocol import Outcome, Protocol
+from .lettered_options import LetteredTask
+from .metrics import Metric, Record, unqover_bias, unqover_metrics
+from .protocol import Facts, Protocol
 from .records import COUNT, OPTIONS, TEXT, Fields
 from .sampling import stratified_sample
-from .task import Task
 
 WORD_LISTS = "word_lists"
+BLOCK = 4 * len(unqover_generator.CATEGORIES)  # questions of one block of each category
+
+Chosen = list[tuple[UnqoverItem, dict[str, Any]]]
 
 
-def select_items(
-    data: Path, split: str, spec: Protocol
-) -> tuple[list[UnqoverItem], list[dict[str, Any]], int]:
-    """Return the items to score, what their records say beyond the usual, and how many there are.
+def select_items(data: Path, split: str, spec: Protocol) -> tuple[Chosen, int]:
+    """Return the items to score, each with further fields of its record, and how many there are.
 
     A limit on ``balanced`` takes as many whole blocks of every category as fit.
     """
     if split == "balanced":
         blocks = unqover_generator.BALANCED_BLOCKS
-        if spec.limit is not None:
-            blocks = max(1, min(blocks, spec.limit // questions_of(1)))
-        found = list(unqover_generator.balanced_items(data / WORD_LISTS, blocks, spec.seed))
-        total = questions_of(unqover_generator.BALANCED_BLOCKS)
-        return [item for item, _ in found], [head for _, head in found], total
+        most = blocks if spec.limit is None else max(1, min(blocks, spec.limit // BLOCK))
+        drawn = unqover_generator.balanced_items(data / WORD_LISTS, most, spec.seed)
+        return list(drawn), BLOCK * blocks
     if split == "generated":
         items = list(unqover_generator.head_items(data / WORD_LISTS))
     else:
         items = read_unqover(data, split)
     names = clusters(items)
     chosen = stratified_sample([item.category for item in items], spec.limit, spec.seed)
-    return [items[k] for k in chosen], [{"cluster": names[k]} for k in chosen], len(items)
-
-
-def questions_of(blocks: int) -> int:
-    """Return how many questions ``blocks`` blocks of each category are."""
-    return 4 * len(unqover_generator.CATEGORIES) * blocks
+    return [(items[k], {"cluster": names[k]}) for k in chosen], len(items)
 
 
 def clusters(items: list[UnqoverItem]) -> list[str]:
@@ -70,12 +62,7 @@ def clusters(items: list[UnqoverItem]) -> list[str]:
     return names
 
 
-def balanced_metrics(records: Sequence[Record]) -> dict[str, Metric]:
-    """Return UnQover's usual metrics and, for complete blocks, its bias scores."""
-    return {**unqover_metrics(records), **unqover_bias(records)}
-
-
-class UnQover(Task):
+class UnQover(LetteredTask):
     """UnQover's questions, in one order of the options or all six.
 
     Splits: ``datas_rebuilt``, the file with all 40,008 questions; ``sampled``, the authors' file
@@ -86,16 +73,8 @@ class UnQover(Task):
     name = "unqover"
     fields = Fields(
         OPTIONS,
-        {
-            "block": TEXT,
-            "flipped": COUNT,
-            "negated": COUNT,
-            "activity": TEXT,
-            "x1": TEXT,
-            "x2": TEXT,
-            "x1_idx": COUNT,
-            "x2_idx": COUNT,
-        },
+        dict.fromkeys(("block", "activity", "x1", "x2"), TEXT)
+        | dict.fromkeys(("flipped", "negated", "x1_idx", "x2_idx"), COUNT),
     )
 
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
@@ -110,16 +89,15 @@ class UnQover(Task):
             )
         return [find_file(data, f"{split}.jsonl")]
 
-    def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
-        """Score UnQover; one record an item and order."""
-        split = self.split(spec)
-        items, heads, total = select_items(data, split, spec)
-        records, facts = score_items(lm, items, heads, self.style(spec), spec)
-        facts |= {"split": split, "items_in_data": total}
-        own = [record for record in records if record["perm"] == OWN]
-        compute = balanced_metrics if split == "balanced" else unqover_metrics
-        metrics = compute(own) | order_metrics(records)
-        return Outcome(records, metrics, by_category(own, compute), facts)
+    def select(self, data: Path, spec: Protocol, facts: Facts) -> Chosen:
+        """Return the items of the split."""
+        chosen, facts["items_in_data"] = select_items(data, facts["split"], spec)
+        return chosen
+
+    def metrics(self, records: Sequence[Record]) -> dict[str, Metric]:
+        """Return UnQover's usual metrics and, for complete blocks, its bias scores."""
+        blocks = [record for record in records if "block" in record]
+        return unqover_metrics(records) | (unqover_bias(blocks) if blocks else {})
 
 
 TASK = UnQover()

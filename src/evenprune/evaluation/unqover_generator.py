@@ -16,7 +16,7 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations, islice, permutations, product
+from itertools import combinations, permutations, product
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,12 @@ class WordLists:
     activities: str
     slots: str
 
+    def files(self, folder: Path) -> list[Path]:
+        """Return the files of templates, activities and subjects."""
+        subjects = [folder / "nouns" / "subjects" / f"{name}.txt" for name in self.subjects]
+        activities = folder / "activities" / f"{self.activities}.txt"
+        return [folder / "slots" / f"{self.slots}.txt", activities, *subjects]
+
 
 # CAL's order: the example ids depend on it.
 CATEGORIES = (
@@ -55,8 +61,8 @@ class Instance:
     """A context about two people with two questions about an activity."""
 
     context: str
-    people: tuple[str, str]
-    questions: tuple[str, str]
+    people: tuple[str, ...]
+    questions: list[str]
     activity: str
 
 
@@ -77,40 +83,30 @@ def read_lines(path: Path) -> list[str]:
     return kept
 
 
-def _entries(lines: list[str], path: Path) -> dict[str, list[str]]:
-    """Return the terms under each slot; a term is what stands behind the slot and any ``|``."""
-    found: dict[str, list[str]] = {}
-    for number, line in enumerate(lines, 1):
+def read_forms(path: Path) -> dict[str, list[Forms]]:
+    """Return slot type -> subjects or activities, each with its forms.
+
+    Of ``[p_act]`` for example the forms ``[p_act]`` and ``[p_act:neg]``. A term is what stands
+    behind the slot and any ``|``.
+    """
+    types: dict[str, dict[str, list[str]]] = {}
+    for number, line in enumerate(read_lines(path), 1):
         slot, _, rest = line.partition(" ")
         term = rest.rpartition("|")[2].strip()
         if not slot.startswith("[") or not term:
             raise UserError(
                 f"expected '[slot] term' as entry {number} of {path}, got {line!r}; mend it"
             )
-        found.setdefault(slot, []).append(term)
-    return found
-
-
-def _aligned(columns: dict[str, list[str]], path: Path) -> list[Forms]:
-    sizes = {len(terms) for terms in columns.values()}
-    if len(sizes) > 1:
-        raise UserError(f"expected as many entries of each form in {path}, got {sorted(sizes)}")
-    return [dict(zip(columns, terms)) for terms in zip(*columns.values())]
-
-
-def read_subjects(folder: Path, name: str) -> list[Forms]:
-    """Return the subjects of a list, each with its forms, e.g. ``[subj]`` and ``[subj:dem]``."""
-    path = folder / "nouns" / "subjects" / f"{name}.txt"
-    return _aligned(_entries(read_lines(path), path), path)
-
-
-def read_activities(folder: Path, name: str) -> dict[str, list[Forms]]:
-    """Return slot type -> activities, each with its forms, e.g. ``[p_act]`` and ``[p_act:neg]``."""
-    path = folder / "activities" / f"{name}.txt"
-    types: dict[str, dict[str, list[str]]] = {}
-    for slot, terms in _entries(read_lines(path), path).items():
-        types.setdefault(re.sub(r":\w+\]$", "]", slot), {})[slot] = terms
-    return {slot: _aligned(columns, path) for slot, columns in types.items()}
+        columns = types.setdefault(re.sub(r":\w+\]$", "]", slot), {})
+        columns.setdefault(slot, []).append(term)
+    for columns in types.values():
+        sizes = {len(terms) for terms in columns.values()}
+        if len(sizes) > 1:
+            raise UserError(f"expected as many entries of each form in {path}, got {sorted(sizes)}")
+    return {
+        slot: [dict(zip(columns, terms)) for terms in zip(*columns.values())]
+        for slot, columns in types.items()
+    }
 
 
 def _with_articles(text: str) -> str:
@@ -128,65 +124,45 @@ def _fill(template: str, number: int, subject: Forms) -> tuple[str, str]:
 
 
 def word_list_files(folder: Path) -> list[Path]:
-    """Return the word lists that the categories read."""
-    files = []
-    for category in CATEGORIES:
-        files += [folder / "nouns" / "subjects" / f"{name}.txt" for name in category.subjects]
-        files.append(folder / "activities" / f"{category.activities}.txt")
-        files.append(folder / "slots" / f"{category.slots}.txt")
+    """Return the word lists that the categories read; UserError for a missing or empty one."""
+    files = [path for category in CATEGORIES for path in category.files(folder)]
     for path in files:
         read_lines(path)
     return files
 
 
 class Generator:
-    """The instances of one category."""
+    """The instances of one category, in UnQover's order."""
 
     def __init__(self, folder: Path, category: WordLists) -> None:
-        self.name = category.name
-        lists = [read_subjects(folder, name) for name in category.subjects]
-        both = combinations(lists[0], 2) if len(lists) == 1 else product(*lists)
-        self.pairs = list(both)
-        path = folder / "slots" / f"{category.slots}.txt"
-        self.templates = read_lines(path)
-        activities = read_activities(folder, category.activities)
+        templates, activities, *subjects = category.files(folder)
+        fillings = read_forms(activities)
+        lists = [next(iter(read_forms(path).values())) for path in subjects]
+        self.pairs = list(combinations(lists[0], 2) if len(lists) == 1 else product(*lists))
         # A template takes the activities whose slot, or its negated form, it contains.
         self.fitting = [
-            [
-                activity
-                for slot, rows in activities.items()
-                if slot in template or f"{slot[:-1]}:" in template
-                for activity in rows
-            ]
-            for template in self.templates
+            (template, activity)
+            for template in read_lines(templates)
+            for slot, rows in fillings.items()
+            if slot in template or f"{slot[:-1]}:" in template
+            for activity in rows
         ]
 
-    @property
-    def per_pair(self) -> int:
-        """The number of instances of one ordered pair of subjects."""
-        return sum(map(len, self.fitting))
+    def __len__(self) -> int:
+        return len(self.pairs) * len(self.fitting)
 
-    def make(self, first: Forms, second: Forms, number: int) -> Instance:
-        """Return instance ``number`` (below ``per_pair``) of two subjects in this order."""
-        index = 0
-        while number >= len(self.fitting[index]):
-            number -= len(self.fitting[index])
-            index += 1
-        rows = self.fitting[index]
-        text = self.templates[index]
-        for slot, words in rows[number].items():
+    def make(self, index: int, flipped: int = 0) -> Instance:
+        """Return an instance by its number; with ``flipped`` the other subject comes first."""
+        pair, number = divmod(index, len(self.fitting))
+        text, activity = self.fitting[number]
+        for slot, words in activity.items():
             text = text.replace(slot, words)
-        text, one = _fill(text, 1, first)
-        text, two = _fill(text, 2, second)
-        context, question, negated = _with_articles(text).split("\t")
-        activity = next(iter(rows[number].values()))
-        return Instance(context, (one, two), (question, negated), activity)
-
-    def instances(self) -> Iterator[Instance]:
-        """Yield all instances of the unflipped pairs, in UnQover's order."""
-        for first, second in self.pairs:
-            for number in range(self.per_pair):
-                yield self.make(first, second, number)
+        subjects, people = self.pairs[pair], []
+        for place, subject in enumerate(subjects[::-1] if flipped else subjects, 1):
+            text, form = _fill(text, place, subject)
+            people.append(form)
+        context, *questions = _with_articles(text).split("\t")
+        return Instance(context, tuple(people), questions, next(iter(activity.values())))
 
 
 def option_order(example_id: int | str) -> tuple[int, ...]:
@@ -210,11 +186,11 @@ def head_items(folder: Path) -> Iterator[UnqoverItem]:
     recoverable, so ours is ``option_order``.
     """
     for number, category in enumerate(CATEGORIES):
-        instances = islice(Generator(folder, category).instances(), HEAD_INSTANCES)
-        for k, instance in enumerate(instances):
+        generator = Generator(folder, category)
+        for k in range(min(HEAD_INSTANCES, len(generator))):
             for negated in (0, 1):
                 example_id = 2 * HEAD_INSTANCES * number + 2 * k + negated
-                yield _item(example_id, category.name, instance, negated)
+                yield _item(example_id, category.name, generator.make(k), negated)
 
 
 def balanced_items(
@@ -229,16 +205,13 @@ def balanced_items(
     """
     for category in CATEGORIES:
         generator = Generator(folder, category)
-        total = len(generator.pairs) * generator.per_pair
         draw = random.Random(f"{seed}/{category.name}")
-        for index in sorted(draw.sample(range(total), min(blocks, total))):
-            pair, number = divmod(index, generator.per_pair)
-            first, second = generator.pairs[pair]
-            straight = generator.make(first, second, number)
+        for index in sorted(draw.sample(range(len(generator)), min(blocks, len(generator)))):
+            straight = generator.make(index)
             block, people = f"{category.name}-{index}", straight.people
             cluster = [category.name, *sorted(people), straight.activity]
             for flipped, negated in product((0, 1), repeat=2):
-                instance = generator.make(second, first, number) if flipped else straight
+                instance = generator.make(index, flipped)
                 item = _item(f"{block}-{flipped}{negated}", category.name, instance, negated)
                 places = {f"x{k}_idx": item.answers.index(x) for k, x in enumerate(people, 1)}
                 head = {"block": block, "flipped": flipped, "negated": negated}

@@ -38,7 +38,7 @@ def _items(task: str, folder: Path, split: str, spec: dict[str, Any]) -> Iterabl
         from ..evaluation.unqover import select_items
 
         asked = Protocol("unqover", limit=spec.get("limit"), seed=spec.get("seed", 0))
-        return select_items(folder, split, asked)[0]
+        return [item for item, _ in select_items(folder, split, asked)[0]]
     whole: dict[str, Callable[[Path], Iterable[Any]]] = {
         **{"bbq": read_bbq, "stereoset": read_stereoset, "hellaswag": read_hellaswag},
         "multiple_choice": read_own_questions,
