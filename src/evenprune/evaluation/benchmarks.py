@@ -4,12 +4,11 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.checksums import sealed, sha256_cached, source_folder, source_name
-from ..base.codedigest import code_digest
+from ..base.codedigest import code_digest, package_versions
 from ..base.errors import UserError
 from ..base.files import digest, sha256_file, write_json, write_jsonl
 from ..base.outputs import check_file, check_ours, check_place
@@ -57,17 +56,6 @@ def judge_identity(spec: Protocol) -> str | None:
     return f"{source_name(spec.judge)}@{identify(source_folder(spec.judge)).files_sha256}"
 
 
-def package_versions() -> dict[str, str]:
-    """Return the versions that can change numbers, without build tags such as ``+cpu``."""
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name).partition("+")[0]
-        except PackageNotFoundError:
-            raise UserError(f"evaluation needs the package {name}; run make env") from None
-    return found
-
-
 def run_digest(
     model: Identity, data: dict[str, str], spec: Protocol, versions: Mapping[str, str]
 ) -> str:
@@ -83,7 +71,7 @@ def run_digest(
             # The headline chooses among numbers and changes none; a judge is what it is
             # wherever it lies.
             "spec": {**spec.as_dict(), "headline": None, "judge": judge_identity(spec)},
-            "versions": {**package_versions(), **versions},
+            "versions": {**package_versions(*PACKAGES), **versions},
             **trust_record(),
             "code": [code_digest(f"{PACKAGE}.{module}", GIVEN) for module in modules],
             "facts": decisive(spec.task),
@@ -191,7 +179,7 @@ def run_benchmark(
         "headline": headline_of(slug, spec, outcome.metrics),
         "metrics": outcome.metrics,
         "categories": outcome.categories,
-        "versions": {**package_versions(), **lm.versions},
+        "versions": {**package_versions(*PACKAGES), **lm.versions},
     }
     # The metrics go first and come last: a folder with metrics is a finished one, and they
     # belong to the items beside them.

@@ -10,7 +10,6 @@ took. DIR/summary.json lists exactly the benchmarks asked for.
 import argparse
 import re
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +54,6 @@ def parse_benchmarks(text: str) -> dict[str, tuple[Protocol, Path]]:
     given = parse_json(text, "--benchmarks")
     if not isinstance(given, dict) or not given:
         raise UserError("--benchmarks must be a JSON object with one benchmark at least")
-    return check_benchmarks(given)
-
-
-def check_benchmarks(given: Mapping[str, Any]) -> dict[str, tuple[Protocol, Path]]:
-    """Return slug -> (options, data folder) from plain values; UserError for bad ones."""
     parsed = {}
     for slug, options in given.items():
         if not SLUG.fullmatch(slug) or slug == SUMMARY:
@@ -74,9 +68,9 @@ def check_benchmarks(given: Mapping[str, Any]) -> dict[str, tuple[Protocol, Path
             raise UserError(
                 f"benchmark {slug}: expected data to be a path, got {shown(options['data'])}"
             )
-        rest = {key: value for key, value in options.items() if key != "data"}
-        spec = make_protocol(rest, f"benchmark {slug}")
-        parsed[slug] = (spec, given_data(spec, options.get("data")))
+        data = options.pop("data", None)
+        spec = make_protocol(options, f"benchmark {slug}")
+        parsed[slug] = (spec, given_data(spec, data))
     return parsed
 
 

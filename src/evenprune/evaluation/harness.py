@@ -179,12 +179,6 @@ class Harness:
         if spec.chat_template:
             lm.chats([])  # shows at once whether the template is any good
 
-    def _shipped(self, file: str) -> dict[str, Any]:
-        from lm_eval.tasks._yaml_loader import load_yaml
-
-        folder = Path(str(distribution("lm_eval").locate_file("lm_eval/tasks")))
-        return load_yaml(folder / file)
-
     def run(
         self, name: str, file: str, documents: Documents, names: Sequence[object], **changes: Any
     ) -> Documents:
@@ -196,8 +190,9 @@ class Harness:
         """
         import datasets
         from lm_eval.api.task import ConfigurableTask
+        from lm_eval.tasks._yaml_loader import load_yaml
 
-        config = self._shipped(file)
+        config = load_yaml(Path(str(distribution("lm_eval").locate_file("lm_eval/tasks"))) / file)
         for key in ("dataset_path", "dataset_name", "process_docs", "tag", "fewshot_split"):
             config.pop(key, None)
         config |= {
@@ -209,8 +204,7 @@ class Harness:
             "num_fewshot": 0,
             **changes,
         }
-        self.model.names = names
-        found = self._evaluate({name: ConfigurableTask(config=config)}, name)
+        found = self._evaluate({name: ConfigurableTask(config=config)}, name, names)
         samples = sorted(found["samples"][name], key=lambda sample: sample["doc_id"])
         if len(samples) != len(documents):
             raise UserError(
@@ -219,10 +213,13 @@ class Harness:
             )
         return samples
 
-    def _evaluate(self, tasks: dict[str, Any], names: str, **options: Any) -> dict[str, Any]:
-        """Return what lm-eval finds; ``names`` are the tasks' for errors."""
+    def _evaluate(
+        self, tasks: dict[str, Any], said: str, names: Sequence[object] = (), **options: Any
+    ) -> dict[str, Any]:
+        """Return what lm-eval finds; errors name the tasks (``said``) and the items (``names``)."""
         from lm_eval.evaluator import evaluate
 
+        self.model.names = names
         try:
             found = evaluate(
                 lm=self.model,
@@ -233,7 +230,7 @@ class Harness:
                 **options,
             )
         except OverflowError:  # of lm-eval's own exp of a mean loss
-            raise UserError(f"the loss of {names} is too large for a perplexity; {CURE}") from None
+            raise UserError(f"the loss of {said} is too large for a perplexity; {CURE}") from None
         return dict(found or {})
 
     def named(
@@ -249,7 +246,6 @@ class Harness:
         for task in tasks["tasks"].values():
             task.set_fewshot_seed(self.spec.seed)
         torch.manual_seed(self.spec.seed)  # of tasks that sample their answers
-        self.model.names = ()
         names = ", ".join(wanted)
         try:
             found = self._evaluate(tasks, names, samples=dict(wanted))

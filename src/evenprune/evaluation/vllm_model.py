@@ -71,15 +71,10 @@ def _environment(visible: str | None = None) -> dict[str, str]:
     return {**os.environ, **narrowed, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
-def _command(python: str, *more: str) -> list[str]:
-    return [python, "-m", vllm_worker.__name__, *more]
-
-
 def vllm_version(python: str) -> str:
     """Return the version of vLLM that an interpreter has; raise UserError if it has none."""
-    done = subprocess.run(
-        _command(python, "versions"), env=_environment(), capture_output=True, text=True
-    )
+    command = [python, "-m", vllm_worker.__name__, "versions"]
+    done = subprocess.run(command, env=_environment(), capture_output=True, text=True)
     try:
         return json.loads(done.stdout)["vllm"]
     except (ValueError, KeyError, TypeError):
@@ -95,7 +90,7 @@ class Worker:
     def __init__(self, python: str, visible: str | None = None) -> None:
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            _command(python),
+            [python, "-m", vllm_worker.__name__],
             env=_environment(visible),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -103,6 +98,8 @@ class Worker:
             text=True,
             encoding="utf-8",
         )
+        assert self._process.stdin and self._process.stdout  # noqa: PT018
+        self._requests, self._answers = self._process.stdin, self._process.stdout
 
     def ask(self, do: str, **arguments: Any) -> Any:
         """Return the answer to one request.
@@ -110,12 +107,10 @@ class Worker:
         Raises UserError for an error that the worker reports, with what vLLM said; and for a
         worker that ended, with its status and its last words.
         """
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         try:
-            self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
-            self._process.stdin.flush()
-            line = self._process.stdout.readline()
+            self._requests.write(json.dumps({"do": do, **arguments}) + "\n")
+            self._requests.flush()
+            line = self._answers.readline()
         except (BrokenPipeError, ValueError):  # it ended, or was closed
             line = ""
         try:
@@ -138,16 +133,14 @@ class Worker:
 
     def close(self) -> None:
         """End the process; it ends by itself when its input does."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
+            self._requests.close()
         try:
             self._process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._process.stdout.close()
+        self._answers.close()
 
 
 @dataclass
@@ -173,12 +166,10 @@ class VllmModel(CausalModel):
     # vLLM fills its own batches and shares prefixes among the rows of one call.
     batches_at_once: ClassVar[int] = 8
 
-    def _score(self, rows: Sequence[vllm_worker.Row]) -> list[Any]:
-        return self.worker.ask("score", rows=rows) if rows else []
-
-    def score_rows(self, rows: Sequence[Asked], batch_size: int) -> list[Any]:
+    def score_rows(self, rows: Sequence[Asked], batch_size: int = 0) -> list[Any]:
         """Return the scores of rows; see ``CausalModel``. The worker makes its own batches."""
-        return self._score([(tokens, ends, count > 0) for tokens, ends, count in rows])
+        asked = [(tokens, ends, count > 0) for tokens, ends, count in rows]
+        return self.worker.ask("score", rows=asked) if asked else []
 
     def position_scores(self, rows: Rows, wanted: Sequence[Rows], batch_size: int) -> Batches:
         """Yield what computes log-probabilities, and 0 as ln of the sum of their exp.
@@ -188,7 +179,7 @@ class VllmModel(CausalModel):
         """
 
         def score(batch: list[int]) -> list[Position]:
-            found = self._score([(rows[k], wanted[k][-1], len(wanted[k]) > 1) for k in batch])
+            found = self.score_rows([(rows[k], wanted[k][-1], len(wanted[k]) - 1) for k in batch])
             positions: list[Position] = []
             for k, (own, last, _) in zip(batch, found, strict=True):
                 inner = len(wanted[k]) - 1
@@ -205,7 +196,7 @@ class VllmModel(CausalModel):
     def row_losses(self, rows: Rows) -> list[list[float]]:
         """Return the losses of one batch; see ``CausalModel``."""
         scored = [row for row in rows if len(row) > 1]
-        found = iter(self._score([(row[:-1], row[-1:], True) for row in scored]))
+        found = iter(self.score_rows([(row[:-1], row[-1:], len(row)) for row in scored]))
         losses: list[list[float]] = []
         for row in rows:
             own, last, _ = next(found) if len(row) > 1 else ([], [], None)
