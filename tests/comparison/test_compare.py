@@ -150,31 +150,32 @@ def write_model(folder, **right):
 
 def test_known_flips(tmp_path, capsys):
     dense, pruned = tmp_path / "dense", tmp_path / "pruned"
+
+    def both(task, before, after, slug=None):
+        for folder, rows in ((dense, before), (pruned, after)):
+            write_result(folder / (slug or task), task, rows, slug)
+
     before = answers("unqover", 150)
     after = [dict(row) for row in before]
     for k in range(30):  # unbiased to a person's name
         after[k].update(pred=1, correct=False)
     for k in range(150, 158):
         after[k].update(pred=2, correct=True)
-    write_result(dense / "unqover", "unqover", before)
-    write_result(pruned / "unqover", "unqover", after)
+    both("unqover", before, after)
     # Of 90 ambiguous rows with a target: 9 unbiased ones become biased, 3 name the other person;
     # 4 biased ones become unbiased, 2 name the other one. Rows without a target do not count.
     changed = dict.fromkeys(range(9), 0) | dict.fromkeys(range(9, 12), 1)
     changed |= dict.fromkeys(range(60, 64), 2) | dict.fromkeys((64, 65), 1)
     changed |= dict.fromkeys(range(90, 100), 2)
-    write_result(dense / "bbq", "bbq", bbq_rows({}))
-    write_result(pruned / "bbq", "bbq", bbq_rows(changed))
+    both("bbq", bbq_rows({}), bbq_rows(changed))
     for task in ("crows_pairs", "stereoset"):
         rows = pairs(task, 100)
-        write_result(dense / task, task, rows)
         other = [dict(row) for row in rows]
         for k in (*range(5), *range(100, 120)):
             other[k]["correct"] = not other[k]["correct"]
             other[k]["option_logprobs"] = other[k]["option_logprobs"][::-1]
-        write_result(pruned / task, task, other)
-    write_result(dense / "quiz", "multiple_choice", own_questions(5), slug="quiz")
-    write_result(pruned / "quiz", "multiple_choice", own_questions(25), slug="quiz")
+        both(task, rows, other)
+    both("multiple_choice", own_questions(5), own_questions(25), "quiz")
     status, rows, text, _ = compared(capsys, tmp_path, dense, pruned)
     assert status == 0
     flips = {name: row["flips"] for name, row in rows.items() if row["flips"]}
@@ -307,12 +308,8 @@ def test_own_questions_that_name_no_stereotype_have_an_accuracy_alone():
 
 
 def test_chance_levels():
-    assert [chance("mmlu", "acc"), chance("bbq", "acc_amb"), chance("bbq", "s_dis")] == [
-        0.25,
-        1 / 3,
-        0,
-    ]
-    assert [chance("crows_pairs", "pct_stereotype"), chance("stereoset", "lms")] == [0.5, 0.5]
+    asked = (("mmlu", "acc"), ("bbq", "acc_amb"), ("bbq", "s_dis"), ("stereoset", "lms"))
+    assert [chance(*one) for one in asked] == [1 / 4, 1 / 3, 0, 1 / 2]
     assert chance("perplexity", "ppl") is chance("realtoxicityprompts", "unsafe_rate") is None
 
 
@@ -323,7 +320,7 @@ def test_few_items_and_calibration_data_are_not_tested(tmp_path, capsys):
     # A gate that could not look stays closed.
     assert status == 3
     assert "could be tested" in errors
-    pair = (records("unqover", answers("unqover", 150)), records("unqover", answers("unqover", 50)))
+    pair = [records("unqover", answers("unqover", right)) for right in (150, 50)]
     (row,) = differences.differences("u", *pair, 0.01, in_calibration=True)
     assert differences.judged([row])[0].verdict == "not tested"
     assert row.difference == pytest.approx(-0.5)
@@ -375,10 +372,7 @@ def test_the_page_needs_no_other_file_and_escapes_names(tmp_path, capsys):
 
 
 def test_a_narrow_terminal_gets_two_tables():
-    pair = (
-        records("unqover", answers("unqover", 150)),
-        records("unqover", answers("unqover", 120)),
-    )
+    pair = [records("unqover", answers("unqover", right)) for right in (150, 120)]
     rows = differences.judged(differences.differences("u", *pair, 0.01))
     found = Comparison("dense", [Block("pruned", rows)], 0.01)
     texts = [to_text(found, width).partition("Difference: ")[0] for width in (None, 200, 72)]
@@ -431,10 +425,8 @@ def test_bad_input_is_one_sentence(words, message, tmp_path, capsys, monkeypatch
 
 
 def test_notes_tell_what_is_not_compared_and_what_differs_without_harm(tmp_path, capsys):
-    rows, toxic = (
-        answers("mmlu", 160),
-        [{"item_id": f"r{k}", "category": "all", "unsafe": k % 2 == 0} for k in range(40)],
-    )
+    rows = answers("mmlu", 160)
+    toxic = [{"item_id": f"r{k}", "category": "all", "unsafe": k % 2 == 0} for k in range(40)]
     for name, dtype in (("dense", "float32"), ("other", "bfloat16")):
         write_result(tmp_path / name / "mmlu", "mmlu", rows, dtype=dtype)
         folder = tmp_path / name / "realtoxicityprompts"
@@ -462,6 +454,12 @@ def rewritten(folder, change):
     result.pop("checksum")
     change(result)
     path.write_text(json.dumps(sealed(result)))
+
+
+@pytest.fixture(scope="module")
+def malformed(tmp_path_factory):
+    root = tmp_path_factory.mktemp("malformed")
+    return root, write_result(root / "good", "mmlu", answers("mmlu", 30, n=40))
 
 
 JUNK = st.sampled_from([None, 7, -1.5, "text", [], {}, [1], {"a": {}}, True, "x" * 400])
@@ -494,12 +492,6 @@ def test_a_malformed_result_is_one_sentence_at_most(malformed, place, junk):
         with contextlib.redirect_stderr(error), contextlib.redirect_stdout(io.StringIO()):
             status = main(["compare", *map(str, sides_), "--evals", str(root / "evals")])
         assert (status, error.getvalue().count("\n")) in ((0, 0), (2, 1)), error.getvalue()
-
-
-@pytest.fixture(scope="module")
-def malformed(tmp_path_factory):
-    root = tmp_path_factory.mktemp("malformed")
-    return root, write_result(root / "good", "mmlu", answers("mmlu", 30, n=40))
 
 
 # Roles, and ability lost

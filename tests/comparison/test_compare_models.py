@@ -4,7 +4,6 @@ import pytest
 from evaluation_fixtures import save_model, unqover_rows, write_jsonl
 
 from evenprune.cli import main
-from evenprune.comparison.sides import open_side
 
 
 @pytest.fixture(scope="module")
@@ -63,25 +62,3 @@ def test_another_benchmark_does_not_replace_a_result(ground, tmp_path, capsys):
     assert main([*words, str(out), "--benchmark", "bbq"]) == 2
     assert "found one of unqover; give each benchmark its own folder" in capsys.readouterr().err
     assert (out / "metrics.json").read_bytes() == before
-
-
-def test_a_configuration_needs_its_catalogue(ground, tmp_path, monkeypatch, capsys):
-    _, dense, other = ground
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "my.yaml").write_text("benchmarks: {}\n")
-    words = ["compare", str(dense), str(other), "--configfile", "my.yaml"]
-    assert main(words) == 2
-    assert "or give --catalogue FILE" in capsys.readouterr().err
-
-
-def test_a_side_is_a_model_or_an_evaluation(ground, tmp_path):
-    root, dense, _ = ground
-    lock = tmp_path / "lock.json"
-    assert open_side(str(dense), lock, False).folder == dense
-    words = ["evaluate", "--model", str(dense), "--benchmark", "unqover", "--limit", "4"]
-    words += ["--data", str(root / "data/unqover"), "--out"]
-    for name in ("unqover", "again"):
-        assert main([*words, str(tmp_path / "evals" / name)]) == 0
-    one, several = tmp_path / "evals/unqover", tmp_path / "evals"
-    assert open_side(str(one), lock, False).folders == {"unqover": one}
-    assert list(open_side(str(several), lock, False).folders) == ["unqover"]

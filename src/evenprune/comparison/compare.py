@@ -2,9 +2,9 @@
 
 DENSE and PRUNED are model folders, ids on the hub (org/name, org/name@ref) or what was evaluated
 before: a folder of `evaluate`, of `evaluate-checkpoint`, or of the workflow below results/evals.
-A model is evaluated first, on each --benchmark with its --data or on the benchmarks of
---configfile; what was evaluated once is kept (--evals) and taken from there. Evaluations alone are
-compared on all benchmarks that they share, models alone on those of the default configuration.
+A model is evaluated first, on each --benchmark with its --data; what was evaluated once is kept
+(--evals) and taken from there. Evaluations alone are compared on all benchmarks that they share,
+models alone on those of the default configuration.
 
 Exit status: 0; 2 for bad input; 3 where a verdict occurs that --fail-if names, and where nothing
 of what it asks for could be tested.
@@ -20,8 +20,8 @@ from ..base.errors import UserError
 from ..base.files import write_json, write_text
 from ..base.outputs import check_file, check_ours, check_place
 from ..data.source_flags import LOCK
+from ..evaluation.benchmarks import data_checksums
 from ..evaluation.evaluate import add_protocol_arguments, add_run_arguments, quiet_libraries
-from ..plan.config import CATALOGUE
 from ..plan.tasks import TASKS
 from ..stats.directions import LESS_FAIR, WORSE
 from .columns import terminal_width
@@ -30,11 +30,11 @@ from .report import Block, Comparison, as_dict, block_notes, to_html, to_text
 from .requests import left_out, requests_of
 from .sides import (
     MARGIN,
-    Evaluator,
+    Evaluated,
     Model,
     Side,
     calibration_note,
-    complete,
+    evaluate_model,
     evaluations_folder,
     is_calibration_data,
     open_side,
@@ -56,9 +56,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--benchmark", action="append", choices=TASKS, help="give one --benchmark a benchmark")
     add("--data", action="append", type=Path, metavar="PATH",
         help="folder with its canonical files; the first is of the first --benchmark")  # fmt: skip
-    add("--configfile", type=Path, metavar="FILE", help="take the benchmarks of a configuration")
-    add("--catalogue", type=Path, default=CATALOGUE, metavar="FILE", help="catalogue behind it")
-    add("--mirror", metavar="DIR", help="mirror for its data; default: the configuration's")
     add(
         "--lock", type=Path, default=Path(LOCK), metavar="FILE", help="commits of models on the hub"
     )
@@ -86,30 +83,25 @@ def run(args: argparse.Namespace) -> int:
     for side in sides[1:]:
         require_roles(sides[0], side)
     quiet_libraries()
-    requests = requests_of(args, sides, evals)
-    for side in sides:
-        if isinstance(side, Model):
-            complete(requests, side)
-        else:
-            results_of(side, requests)
-    asked = (args.device, args.serving_python, args.gpus, args.trust_remote_code)
-    evaluator = Evaluator(evals, *asked)
+    requests = requests_of(args, sides)
+    models = {side.name: side for side in sides if isinstance(side, Model)}
+    found = {s.name: results_of(s, requests) for s in sides if isinstance(s, Evaluated)}
+    for spec, data in (request.asked for request in requests.values() if models):
+        data_checksums(data, spec)  # says at once what is missing
     # Standard output is the comparison's alone.
     with contextlib.redirect_stdout(sys.stderr):
-        folders = [
-            evaluator.run(side, requests) if isinstance(side, Model) else results_of(side, requests)
-            for side in sides
-        ]
+        for name, model in models.items():
+            found[name] = evaluate_model(model, requests, evals, args)
     missing = left_out(sides, requests)
     blocks = [
-        _block(sides[0], side, folders[0], found, args.margin, missing)
-        for side, found in zip(sides[1:], folders[1:])
+        _block(sides[0], side, found[sides[0].name], found[side.name], args.margin, missing)
+        for side in sides[1:]
     ]
-    found = Comparison(args.dense, blocks, args.margin)
-    print(to_text(found, terminal_width()))
+    whole = Comparison(args.dense, blocks, args.margin)
+    print(to_text(whole, terminal_width()))
     if args.out:
-        write_json(args.out / JSON, as_dict(found))
-        write_text(args.out / HTML, to_html(found))
+        write_json(args.out / JSON, as_dict(whole))
+        write_text(args.out / HTML, to_html(whole))
         print(f"wrote {args.out / JSON} and {HTML}")
     return _status(args.fail_if, blocks)
 

@@ -274,34 +274,25 @@ def differences(
         # Of no item at all: your own questions need name no stereotype.
         if metric != headline and not any(one and one["n"] for one in both):
             continue
-        row = _shown(slug, metric, dense, pruned)
-        row = dataclasses.replace(row, in_calibration=in_calibration)
+        before, after = (one.value(metric) for one in (dense, pruned))
+        row = Difference(
+            *(slug, task, metric, kind(task, metric)),
+            *(direction(task, metric), chance(task, metric)),
+            n=int((both[0] or {}).get("n") or 0),
+            clustered=False,
+            dense=before,
+            pruned=after,
+            difference=None if before is None or after is None else after - before,
+            in_calibration=in_calibration,
+        )
         if row.difference is not None and row.direction and not in_calibration:
-            tested = _jackknife(metric, dense, pruned)
-            row = _tested(row, tested, margin) if tested else row
+            row = _tested(row, _jackknife(metric, dense, pruned), margin)
         states = STATES.get(task)
         if states and states.beside == metric:
             with expected_form("records of answers", dense.folder / ITEMS, "evaluate again"):
                 row = dataclasses.replace(row, flips=_flips(states, dense.rows, pruned.rows))
         found.append(row)
     return found
-
-
-def _shown(slug: str, metric: str, dense: Records, pruned: Records) -> Difference:
-    """Return a row without a test: what was recorded."""
-    task = dense.result["task"]
-    known = dense.result["metrics"].get(metric, {})
-    before, after = (one.value(metric) for one in (dense, pruned))
-    row = Difference(
-        *(slug, task, metric, kind(task, metric), direction(task, metric), chance(task, metric)),
-        n=int(known.get("n") or 0),
-        clustered=False,
-        dense=before,
-        pruned=after,
-    )
-    if before is None or after is None:
-        return row
-    return dataclasses.replace(row, difference=after - before)
 
 
 def _jackknife(metric: str, dense: Records, pruned: Records) -> Jackknife | None:
@@ -313,7 +304,10 @@ def _jackknife(metric: str, dense: Records, pruned: Records) -> Jackknife | None
     tried = [table[key] for table in (MEASURES, OTHERWISE) if key in table]
     for measure in tried:
         both = [_sums(measure, one, metric) for one in (pruned, dense)]
-        if all(_fits(sums, one.value(metric)) for sums, one in zip(both, (pruned, dense))):
+        # An undefined value is close to none.
+        found = np.array([one.value for one in both], float)
+        recorded = np.array([one.value(metric) for one in (pruned, dense)], float)
+        if np.isclose(found, recorded, rtol=FITS, atol=FITS).all():
             return jackknife(*both)
     if tried and key not in OTHERWISE:
         raise UserError(
@@ -328,16 +322,10 @@ def _sums(measure: Measure, one: Records, metric: str) -> Sums:
         return sums_of(measure, one.rows)
 
 
-def _fits(sums: Sums, recorded: float | None) -> bool:
-    """Return whether the records give a recorded value."""
-    found = sums.value
-    if recorded is None or found is None:
-        return recorded is found
-    return math.isclose(found, recorded, rel_tol=FITS, abs_tol=FITS)
-
-
-def _tested(row: Difference, found: Jackknife, margin: float) -> Difference:
-    """Return a row with interval, gain, p and ``same``."""
+def _tested(row: Difference, found: Jackknife | None, margin: float) -> Difference:
+    """Return a row with interval, gain, p and ``same``, as far as it can be tested."""
+    if found is None:
+        return row
     interval = found.interval()
     row = dataclasses.replace(row, n=found.n, clustered=found.clustered)
     if interval is None:

@@ -18,12 +18,11 @@ DATA_FILES = ("comparison.html.j2",)
 HTML = Path(__file__).with_name(DATA_FILES[0])
 HEADS = (
     *("benchmark", "metric", "good", "dense", "pruned", "difference", "95 % interval", "verdict"),
-    *("became stereotyped", "became unbiased"),
+    *("n", "p (Holm)", "became stereotyped", "became unbiased"),
 )
-# A page has these too, behind the verdict.
-MORE = ("n", "p (Holm)")
-# The same on a terminal, where a column is as wide as its longest cell.
-SHORT = (*HEADS[:8], "to stereo.", "to unbiased")
+# On a terminal, where a column is as wide as its longest cell; without n and p.
+SHORT = (*HEADS[:10], "to stereo.", "to unbiased")
+SHOWN = (*range(8), 10, 11)
 LOOKS = {**directions.LOOKS, LOST: "bad"}
 WORDS = (
     *(directions.WORSE, directions.LESS_FAIR, LOST, directions.BETTER, directions.FAIRER, SAME),
@@ -133,6 +132,7 @@ def cells(row: Difference) -> list[str]:
     ends = NONE
     if row.low is not None and row.high is not None:
         ends = f"{number(row, row.low, True)} to {number(row, row.high, True)}"
+    p = NONE if row.p_holm is None else p_text(row.p_holm).removeprefix("p ").removeprefix("= ")
     shares = [NONE, NONE]
     if row.flips and row.flips.n:
         counts = (row.flips.to_stereotyped, row.flips.to_unbiased)
@@ -140,18 +140,18 @@ def cells(row: Difference) -> list[str]:
     return [
         *(row.benchmark, row.metric, GOOD[row.direction]),
         *(number(row, row.dense), number(row, row.pruned), number(row, row.difference, True)),
-        *(ends, row.verdict, *shares),
+        *(ends, row.verdict, f"{row.n:,}", p, *shares),
     ]
 
 
 # Where a terminal is too narrow for one table: two, with what is in the other one left out.
-NARROW = ((0, 1, 2, 3, 4, 5, 7), (0, 1, 6, 8, 9))
+NARROW = ((0, 1, 2, 3, 4, 5, 7), (0, 1, 6, 10, 11))
 
 
 def _table(rows: Sequence[Sequence[str]], width: int | None) -> str:
     """Return the rows of one pruned model, in two tables where one is wider than ``width``."""
     # Columns that nothing stands in are left out.
-    used = [k for k in range(len(SHORT)) if k < 8 or any(row[k] != NONE for row in rows)]
+    used = [k for k in SHOWN if k < 8 or any(row[k] != NONE for row in rows)]
 
     def part(chosen: Sequence[int]) -> str:
         left = [place for place, k in enumerate(chosen) if k in (0, 1, 2, 7)]
@@ -186,36 +186,23 @@ def as_dict(found: Comparison) -> dict[str, Any]:
     }
 
 
-def _values(found: Comparison) -> Mapping[str, Any]:
-    return {
+def to_html(found: Comparison) -> str:
+    """Return the comparison as one HTML page without any other file."""
+    values = {
         "title": "Pruned against dense",
         "dense": found.dense,
-        "heads": (*HEADS[:8], *MORE, *HEADS[8:]),
+        "heads": HEADS,
         "blocks": [
             {
                 "pruned": block.pruned,
                 "summary": block.summary(),
                 "notes": block.notes,
                 "rows": [
-                    {
-                        "cells": [*(shown := cells(row))[:8], *_more(row), *shown[8:]],
-                        "look": LOOKS.get(row.verdict, ""),
-                    }
-                    for row in block.rows
+                    {"cells": cells(row), "look": LOOKS.get(row.verdict, "")} for row in block.rows
                 ],
             }
             for block in found.blocks
         ],
         "notes": found.notes(),
     }
-
-
-def _more(row: Difference) -> list[str]:
-    """Return the cells of ``MORE``."""
-    p = NONE if row.p_holm is None else p_text(row.p_holm).removeprefix("p ").removeprefix("= ")
-    return [f"{row.n:,}", p]
-
-
-def to_html(found: Comparison) -> str:
-    """Return the comparison as one HTML page without any other file."""
-    return fill(HTML, _values(found))
+    return fill(HTML, values)

@@ -4,10 +4,11 @@ A model is evaluated benchmark by benchmark into ``EVALS/<files_sha256>/<benchma
 the digest is that of model, data, options, versions and code, so that nothing is computed twice.
 """
 
+import argparse
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..base.checksums import source_folder, user_cache
@@ -15,11 +16,11 @@ from ..base.errors import UserError
 from ..base.outputs import check_place
 from ..data.defaults import catalogue_model
 from ..data.hub_models import hub_model
-from ..evaluation.benchmarks import ask, check_out, data_checksums
+from ..evaluation.benchmarks import ask, check_out
 from ..evaluation.evaluate_checkpoint import take_or_run
 from ..evaluation.load_model import Loader
 from ..evaluation.protocol import Protocol
-from ..models.identity import Identity, identify, own_manifest
+from ..models.identity import identify, own_manifest
 from ..models.trust import trusting_folders
 from ..plan.config import Config
 from ..plan.finished import METRICS, SUMMARY, read_result, read_summary, result_folder
@@ -39,6 +40,13 @@ class Request:
     task: str
     spec: Protocol | None = None
     data: Path | None = None
+
+    @property
+    def asked(self) -> tuple[Protocol, Path]:
+        """Options and data, where a model is to be evaluated."""
+        assert self.spec is not None
+        assert self.data is not None
+        return self.spec, self.data
 
 
 @dataclass(frozen=True)
@@ -129,68 +137,40 @@ def evaluations_folder(given: Path | None) -> Path:
     return given or Path(str(cache)) / "evaluations"
 
 
-@dataclass
-class Evaluator:
-    """Evaluates models as the command line asks, and remembers them by their digest."""
+def evaluate_model(
+    model: Model, requests: Mapping[str, Request], evals: Path, args: argparse.Namespace
+) -> dict[str, Path]:
+    """Return the folder of each benchmark of a model, evaluating what ``evals`` has not.
 
-    evals: Path
-    device: str | None
-    serving_python: str | None
-    gpus: int
-    trust: bool
-    _done: dict[str, dict[str, Path]] = field(default_factory=dict)
-
-    def run(self, model: Model, requests: Mapping[str, Request]) -> dict[str, Path]:
-        """Return the folder of each benchmark of a model, evaluating what is missing."""
-        identity = identify(model.folder)
-        if identity.files_sha256 not in self._done:
-            with trusting_folders([model.folder] if self.trust else []):
-                self._done[identity.files_sha256] = self._evaluate(model, identity, requests)
-        return self._done[identity.files_sha256]
-
-    def _evaluate(
-        self, model: Model, identity: Identity, requests: Mapping[str, Request]
-    ) -> dict[str, Path]:
-        root = self.evals / identity.files_sha256
-        check_place(root, [model.folder], "--evals")
-        folders = {}
-        with Loader(model.folder, self.device, self.serving_python, self.gpus) as loader:
-            for slug, request in requests.items():
-                spec, data = required(slug, request, model)
-                wanted = ask(slug, spec, data, identity, loader.versions(spec))
-                folders[slug] = root / f"{slug}-{wanted.digest}"
-                check_out(folders[slug], [model.folder, data, spec.judge])
-                take_or_run(loader, identity, wanted, folders[slug])
-        return folders
-
-
-def required(slug: str, request: Request, model: Model) -> tuple[Protocol, Path]:
-    """Return options and data of a benchmark; UserError where they are not said."""
-    if request.spec is None or request.data is None:
-        raise UserError(
-            f"{model.name} is a model that is not evaluated yet, and where the data of {slug} are "
-            "is not said; give --benchmark NAME --data PATH, or --configfile FILE"
-        )
-    return request.spec, request.data
-
-
-def complete(requests: Mapping[str, Request], model: Model) -> None:
-    """Raise UserError unless every benchmark has options and data, before any work."""
-    for slug, request in requests.items():
-        spec, data = required(slug, request, model)
-        data_checksums(data, spec)
+    ``args`` are those of ``add_run_arguments``.
+    """
+    identity = identify(model.folder)
+    root = evals / identity.files_sha256
+    check_place(root, [model.folder], "--evals")
+    folders = {}
+    trusted = trusting_folders([model.folder] if args.trust_remote_code else [])
+    with trusted, Loader(model.folder, args.device, args.serving_python, args.gpus) as loader:
+        for slug, request in requests.items():
+            spec, data = request.asked
+            wanted = ask(slug, spec, data, identity, loader.versions(spec))
+            folders[slug] = root / f"{slug}-{wanted.digest}"
+            check_out(folders[slug], [model.folder, data, spec.judge])
+            take_or_run(loader, identity, wanted, folders[slug])
+    return folders
 
 
 def results_of(side: Evaluated, requests: Mapping[str, Request]) -> dict[str, Path]:
     """Return the folder of each benchmark that was evaluated; UserError where one was not."""
-    found = {slug: side.find(slug, request.task) for slug, request in requests.items()}
-    missing = [slug for slug, folder in found.items() if folder is None]
-    if missing:
-        raise UserError(
-            f"the evaluation {side.name} has no result of {', '.join(missing)}, only of "
-            f"{', '.join(side.folders)}; evaluate it, or name the model's folder instead"
-        )
-    return {slug: folder for slug, folder in found.items() if folder is not None}
+    found = {}
+    for slug, request in requests.items():
+        folder = side.find(slug, request.task)
+        if folder is None:
+            raise UserError(
+                f"the evaluation {side.name} has no result of {slug}, only of "
+                f"{', '.join(side.folders)}; evaluate it, or name the model's folder instead"
+            )
+        found[slug] = folder
+    return found
 
 
 # The workflow's run that a folder lies in
