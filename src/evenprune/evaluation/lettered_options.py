@@ -11,7 +11,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import islice, permutations
 from pathlib import Path
 from typing import Any
 
@@ -71,13 +71,10 @@ def make_plan(prompt: Sequence[int], encodings: Rows) -> ScoringPlan:
             "the tokenizer gives two options the same tokens, so they cannot be told apart; "
             "use another prompt style"
         )
-    shortest = min(len(ids) for ids in encodings)
-    first = encodings[0]
-    shared = next(
-        (k for k in range(shortest) if any(ids[k] != first[k] for ids in encodings)), shortest
-    )
+    apart = (k for k, tokens in enumerate(zip(*encodings)) if len(set(tokens)) > 1)
     # An option that is the beginning of another one still needs a token of its own.
-    shared = min(shared, shortest - 1)
+    last = min(map(len, encodings)) - 1
+    shared = min(next(apart, last), last)
     if shared < 1:
         raise UserError(
             "a prompt has no token before its options and the tokenizer adds no BOS; "
@@ -88,7 +85,7 @@ def make_plan(prompt: Sequence[int], encodings: Rows) -> ScoringPlan:
         path = "summed"
     else:
         path = "next-token" if shared == len(prompt) else "shared-prefix"
-    return ScoringPlan(tuple(first[:shared]), tails, path)
+    return ScoringPlan(tuple(encodings[0][:shared]), tails, path)
 
 
 def make_plans(
@@ -109,40 +106,33 @@ def make_plans(
         [prefix + option for prefix, options in zip(prefixes, candidates) for option in options],
         special=not chat_template,
     )
-    plans, start = [], 0
-    for ids, options in zip(bare, candidates):
-        plans.append(make_plan(ids, full[start : start + len(options)]))
-        start += len(options)
-    return plans
+    rest = iter(full)
+    return [
+        make_plan(ids, list(islice(rest, len(options)))) for ids, options in zip(bare, candidates)
+    ]
 
 
-@dataclass(frozen=True)
-class _Row:
-    """Tokens to run, and the tokens whose scores are wanted after each of the last positions."""
-
-    tokens: tuple[int, ...]
-    wanted: tuple[tuple[int, ...], ...]
-    plan: int
+# Tokens to run, and the tokens whose scores are wanted after each of the last positions.
+Row = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
 
 
-def _rows(plan: ScoringPlan, number: int, max_length: int) -> list[_Row]:
+def _rows(plan: ScoringPlan, max_length: int) -> list[Row]:
     """Return one row with all options behind it, or one row an option that has more tokens.
 
     As in lm-eval, what is too long for the model is cut at the left.
     """
     if plan.path != "summed":
-        wanted = (tuple(tail[0] for tail in plan.tails),)
-        return [_Row(plan.context[-max_length:], wanted, number)]
-    rows = []
-    for tail in plan.tails:
-        if len(tail) > max_length:
-            raise UserError(f"an option has {len(tail)} tokens, the model takes {max_length}")
-        tokens = (*plan.context, *tail[:-1])[-max_length:]
-        rows.append(_Row(tokens, tuple((token,) for token in tail), number))
-    return rows
+        return [(plan.context[-max_length:], (tuple(tail[0] for tail in plan.tails),))]
+    longest = max(map(len, plan.tails))
+    if longest > max_length:
+        raise UserError(f"an option has {longest} tokens, the model takes {max_length}")
+    return [
+        ((*plan.context, *tail[:-1])[-max_length:], tuple((token,) for token in tail))
+        for tail in plan.tails
+    ]
 
 
-def _scores(plan: ScoringPlan, rows: Sequence[tuple[_Row, list[Position]]]) -> OptionScores:
+def _scores(plan: ScoringPlan, rows: Sequence[tuple[Row, list[Position]]]) -> OptionScores:
     """Return a plan's scores from the (wanted logits, total) of all its rows' positions."""
     if plan.path == "summed":
         logits = [sum(row[0] - total for row, total in positions) for _, positions in rows]
@@ -151,15 +141,10 @@ def _scores(plan: ScoringPlan, rows: Sequence[tuple[_Row, list[Position]]]) -> O
         logits, total = rows[0][1][0]
         logprobs = [logit - total for logit in logits]
         mass = round(sum(math.exp(logprob) for logprob in logprobs), DIGITS)
-    length = max(len(row.tokens) - len(row.wanted) + 1 for row, _ in rows)
-    return OptionScores(
-        [round(x, DIGITS) for x in logits],
-        [round(x, DIGITS) for x in logprobs],
-        mass,
-        length,
-        any(len(row.tokens) - len(row.wanted) + 1 < len(plan.context) for row, _ in rows),
-        plan.path,
-    )
+    lengths = [len(tokens) - len(wanted) + 1 for (tokens, wanted), _ in rows]
+    logits, logprobs = ([round(x, DIGITS) for x in given] for given in (logits, logprobs))
+    cut = min(lengths) < len(plan.context)
+    return OptionScores(logits, logprobs, mass, max(lengths), cut, plan.path)
 
 
 def score_prompts(
@@ -179,28 +164,25 @@ def score_prompts(
     raised when a score is not a finite number.
     """
     plans = make_plans(lm, prompts, chat_template)
-    rows = [row for k, plan in enumerate(plans) for row in _rows(plan, k, lm.max_length)]
+    parts = [_rows(plan, lm.max_length) for plan in plans]
+    rows = [row for part in parts for row in part]
+    named = [name for name, part in zip(names or range(len(plans)), parts) for _ in part]
     found: list[list[Position]] = [[] for _ in rows]
     progress = Progress(len(rows), label)
-    batches = lm.position_scores(
-        [row.tokens for row in rows], [row.wanted for row in rows], batch_size
-    )
-    for number, (batch, positions_of) in enumerate(batches):
-        owners = [k for k in batch for _ in rows[k].wanted]
+    tokens, wanted = [row[0] for row in rows], [row[1] for row in rows]
+    for number, (batch, positions_of) in enumerate(lm.position_scores(tokens, wanted, batch_size)):
+        owners = [k for k in batch for _ in wanted[k]]
 
         def compute(owners: list[int] = owners, scored: Any = positions_of) -> Any:
             positions = scored()
-            named = [names[rows[k].plan] if names else rows[k].plan for k in owners]
-            return positions, [(name, [*x, t]) for name, (x, t) in zip(named, positions)]
+            return positions, [(named[k], [*x, t]) for k, (x, t) in zip(owners, positions)]
 
         positions = lm.kept(label, number, compute)
         for owner, (logits, total) in zip(owners, positions, strict=True):
             found[owner].append((logits, total))
         progress.update(len(batch))
-    groups: list[list[tuple[_Row, list[Position]]]] = [[] for _ in plans]
-    for row, positions in zip(rows, found):
-        groups[row.plan].append((row, positions))
-    return [_scores(plan, group) for plan, group in zip(plans, groups)]
+    computed = iter(zip(rows, found))
+    return [_scores(plan, list(islice(computed, len(part)))) for plan, part in zip(plans, parts)]
 
 
 ORDERS = {1: ((0, 1, 2),), 6: tuple(permutations(range(3)))}
