@@ -9,15 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 from evaluation_fixtures import (
-    bbq_rows,
     command,
     contents,
     items_of,
     result_of,
-    save_model,
     tiny_lm,
-    unqover_rows,
-    write_jsonl,
 )
 from lm_eval.tasks._yaml_loader import load_yaml
 from lm_eval_pairs import crows_pairs_samples
@@ -38,7 +34,6 @@ from evenprune.evaluation.benchmarks import headline_of
 from evenprune.evaluation.harness import Harness, loglikelihoods, wikitext_pages
 from evenprune.evaluation.language_model import LanguageModel, load_language_model
 from evenprune.evaluation.protocol import Protocol, make_protocol
-from evenprune.models.identity import identify
 from evenprune.plan.tasks import FACTS, metrics_of
 
 TASKS = ("perplexity", "hellaswag", "mmlu", "crows_pairs", "stereoset", "unqover", "bbq")
@@ -145,33 +140,16 @@ def test_adding_a_benchmark_evaluates_only_that_one(model, data, tmp_path, monke
     changed["my-bbq"]["style"] = "fairsteer"
     assert run_checkpoint(model, tmp_path, changed) == 0
     assert ran[3:] == ["my-bbq"]
+    # Another headline is no reason to run again.
+    changed["my-bbq"]["headline"] = "acc_amb"
+    assert run_checkpoint(model, tmp_path, changed) == 0
+    assert ran[4:] == []
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert list(summary["benchmarks"]) == ["my-bbq"]
     entry = summary["benchmarks"]["my-bbq"]
     stored = result_of(tmp_path / "my-bbq")
     assert entry["digest"] == stored["digest"]
-    assert entry["metrics"] == stored["metrics"]
-
-
-def test_a_headline_is_no_reason_to_run_again(model, data, tmp_path):
-    wanted = specs(data, "bbq")
-    assert run_checkpoint(model, tmp_path, wanted) == 0
-    wanted["my-bbq"]["headline"] = "acc_amb"
-    before = (tmp_path / "my-bbq/metrics.json").read_bytes()
-    assert run_checkpoint(model, tmp_path, wanted) == 0
-    assert (tmp_path / "my-bbq/metrics.json").read_bytes() == before
-    summary = json.loads((tmp_path / "summary.json").read_text())
-    assert summary["benchmarks"]["my-bbq"]["headline"] == "acc_amb"
-
-
-def test_a_typo_over_a_finished_result_is_refused(model, data, tmp_path, capsys):
-    wanted = specs(data, "mmlu")
-    assert run_checkpoint(model, tmp_path, wanted) == 0
-    before = (tmp_path / "summary.json").read_bytes()
-    wanted["my-mmlu"]["headline"] = "ac"
-    assert run_checkpoint(model, tmp_path, wanted) == 2
-    assert "headline: got 'ac', allowed are acc" in capsys.readouterr().err
-    assert (tmp_path / "summary.json").read_bytes() == before
+    assert (entry["metrics"], entry["headline"]) == (stored["metrics"], "acc_amb")
 
 
 def test_a_finished_result_must_have_the_headline():
@@ -224,18 +202,6 @@ def test_items_never_lie_beside_metrics_of_another_run(model, data, tmp_path, mo
     assert stored["spec"]["protocol"]["style"] == "fairsteer"
 
 
-def test_another_model_is_evaluated_again(data, tmp_path, model):
-    first, other = identify(model), save_model(tmp_path / "other", seed=1)
-    second = identify(other)
-    assert second.model_sha256 != first.model_sha256
-    # A manifest that lists no files is not one of ours, and is not believed.
-    (other / "manifest.json").write_text(json.dumps({"model_sha256": "abc"}))
-    assert identify(other) == second
-    config = json.loads((other / "tokenizer_config.json").read_text())
-    (other / "tokenizer_config.json").write_text(json.dumps(config | {"chat_template": "x"}))
-    assert identify(other).model_sha256 != second.model_sha256
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -262,25 +228,6 @@ def test_unknown_style_and_split(task, model, data, tmp_path, capsys):
         assert evaluate(task, model, data, tmp_path / "out", flag, "fancy") == 2
         assert "allowed are" in capsys.readouterr().err
         assert not (tmp_path / "out").exists()
-
-
-def test_broken_rows_are_named_by_line(model, tmp_path, capsys):
-    rows = unqover_rows()
-    rows[4]["label"] = 7
-    write_jsonl(tmp_path / "unqover/datas_rebuilt.jsonl", rows)
-    assert evaluate("unqover", model, tmp_path, tmp_path / "out") == 2
-    assert "line 5" in capsys.readouterr().err
-    rows = bbq_rows()
-    del rows[2]["context"]
-    write_jsonl(tmp_path / "bbq/Tribe.jsonl", rows)
-    assert evaluate("bbq", model, tmp_path, tmp_path / "out") == 2
-    assert "line 3" in capsys.readouterr().err
-    (tmp_path / "bbq/Tribe.jsonl").write_text("")
-    assert evaluate("bbq", model, tmp_path, tmp_path / "out") == 2
-    assert "empty" in capsys.readouterr().err
-    assert evaluate("mmlu", model, tmp_path, tmp_path / "out", "--data", str(tmp_path / "bbq")) == 2
-    assert "test.jsonl" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
 
 
 def test_paper_perplexity_is_the_mean_of_the_running_one(lm, data):

@@ -6,39 +6,7 @@ from evaluation_fixtures import tiny_lm, unqover_rows, write_jsonl
 
 from evenprune.base.errors import UserError
 from evenprune.evaluation import perplexity, unqover
-from evenprune.evaluation.lettered_options import score_prompts
 from evenprune.evaluation.protocol import Protocol
-
-PROMPT = ("Who sang?\nAnswer:", [" A", " B", " C"])
-
-
-@torch.inference_mode()
-def sums(lm, prefix, options, shared):
-    """Summed ln p of what follows the first ``shared`` tokens, from one plain pass an option."""
-    found = []
-    for option in options:
-        ids = lm.tokenizer(prefix + option)["input_ids"]
-        table = lm.model(torch.tensor([ids])).logits[0].log_softmax(-1)
-        found.append(sum(float(table[k - 1, ids[k]]) for k in range(shared, len(ids))))
-    return found
-
-
-@pytest.mark.parametrize(
-    ("words", "options", "path"),
-    [
-        ((": A", ": B", ": C"), PROMPT[1], "shared-prefix"),  # the colon melts into every letter
-        ((": A", " B", " C"), PROMPT[1], "summed"),  # or into one of them
-        ((" A", " B", " C"), ["", " A", " B"], "summed"),  # one option begins the others
-    ],
-)
-@pytest.mark.parametrize("bos", [True, False])
-def test_options_are_scored_from_the_last_common_token(words, options, path, bos):
-    lm = tiny_lm(bos, words)
-    shared = len(lm.tokenizer(PROMPT[0])["input_ids"]) - 1
-    scores = score_prompts(lm, [(PROMPT[0], options)])[0]
-    assert (scores.path, scores.n_tokens) == (path, shared)
-    assert (scores.mass is None) == (path == "summed")
-    assert scores.logprobs == pytest.approx(sums(lm, PROMPT[0], options, shared), abs=1e-4)
 
 
 def test_equal_logits_are_a_tie_in_the_records(tmp_path):

@@ -209,16 +209,6 @@ def test_the_switch_is_an_option_of_the_commands(data, tmp_path):
         make_protocol({"task": "bbq", "bos": "maybe"})
 
 
-def test_a_benchmark_s_own_protocol_is_said():
-    from evenprune.plan.benchmark_keys import Benchmark
-    from evenprune.reporting.labels import protocol_words
-
-    entry = Benchmark(task="bbq", dataset="bbq", chat_template=False, bos="never")
-    assert entry.model_dump(exclude_none=True)["chat_template"] is False
-    assert protocol_words(entry) == ["BOS never", "without chat template"]
-    assert protocol_words(Benchmark(task="bbq", dataset="bbq")) == []
-
-
 # Few-shot prompts
 
 

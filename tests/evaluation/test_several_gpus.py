@@ -5,8 +5,6 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
-from evaluation_fixtures import LETTERS, char_tokenizer
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from evenprune.base import gpu
 from evenprune.base.errors import UserError
@@ -24,23 +22,6 @@ ROWS = [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [1, 2, 3, 4, 5, 6, 7, 8, 9, 12], [5
 WANTED = [[[1, 2]], [[3]], [[4, 5], [6]]]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("model")
-    tokenizer = char_tokenizer(True, LETTERS)
-    torch.manual_seed(3)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-    )
-    LlamaForCausalLM(config).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
-
-
 def scores(lm):
     losses = lm.row_losses(ROWS)
     answers, _ = lm.generate(ROWS[:2], 3, None)
@@ -48,7 +29,7 @@ def scores(lm):
     return losses, positions, answers
 
 
-def test_a_device_map_changes_no_score(folder, monkeypatch):
+def test_a_device_map_changes_no_score(model, monkeypatch):
     asked = []
     parts = ["model.embed_tokens", "model.layers.0", "model.layers.1", "model.norm", "lm_head"]
     places = dict.fromkeys([*parts, "model.rotary_emb"], "cpu")
@@ -58,16 +39,16 @@ def test_a_device_map_changes_no_score(folder, monkeypatch):
         return {"device_map": places}
 
     monkeypatch.setattr(loading, "spread", spread)
-    plain = load_language_model(folder, "cpu")
-    spread_out = load_language_model(folder, "cpu", devices=["cuda:0", "cuda:1"])
+    plain = load_language_model(model, "cpu")
+    spread_out = load_language_model(model, "cpu", devices=["cuda:0", "cuda:1"])
     assert asked == [["cuda:0", "cuda:1"]]
     assert scores(spread_out) == scores(plain)
 
 
-def test_hooks_of_a_spread_model_change_no_score_and_let_it_go(folder):
+def test_hooks_of_a_spread_model_change_no_score_and_let_it_go(model):
     from accelerate import dispatch_model
 
-    plain = load_language_model(folder, "cpu")
+    plain = load_language_model(model, "cpu")
     expected = scores(plain)
     parts = ["model.embed_tokens", "model.layers.0", "model.layers.1", "model.norm", "lm_head"]
     places = dict.fromkeys([*parts, "model.rotary_emb"], "cpu")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,9 +19,10 @@ from evaluation_fixtures import (
     interrupt_journal,
     items_of,
     result_of,
+    tiny_llama,
 )
 from fake_vllm import install
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 from evenprune import cli
 from evenprune.base.errors import UserError
@@ -47,26 +49,12 @@ TASKS = {
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """A tiny random Llama whose heads are as wide as vLLM's CPU kernels want them."""
-    import torch
-
     folder = tmp_path_factory.mktemp("model") / "tiny"
     tokenizer = char_tokenizer(True, LETTERS)
     tokenizer.eos_token = "?"
-    torch.manual_seed(1)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=512,
-        initializer_range=0.3,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        tie_word_embeddings=False,
-    )
-    LlamaForCausalLM(config).save_pretrained(folder)
+    wide = {"hidden_size": 64, "num_attention_heads": 2, "num_key_value_heads": 1}
+    wide["eos_token_id"] = tokenizer.eos_token_id
+    tiny_llama(len(tokenizer), seed=1, **wide).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
@@ -263,10 +251,7 @@ def test_an_interpreter_without_vllm_is_named(tmp_path, monkeypatch):
 
 
 def test_a_checkpoint_that_names_no_dtype_is_refused(model, tmp_path, fake):
-    folder = tmp_path / "model"
-    folder.mkdir()
-    for path in model.iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
+    folder = shutil.copytree(model, tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
     config.pop("dtype")
     (folder / "config.json").write_text(json.dumps(config))
@@ -325,45 +310,6 @@ def test_an_unknown_request_is_an_error_and_the_worker_lives(repo):
 
 
 # How backends are compared
-
-
-def record(**fields):
-    return {"item_id": "a", **fields}
-
-
-def test_what_an_agreement_counts():
-    ours = [record(pred=0, option_logprobs=[-1.0, -2.0]), record(pred=1, option_logprobs=[-3, -4])]
-    theirs = [{**ours[0], "option_logprobs": [-1.0, -2.25]}, {**ours[1], "pred": 0}]
-    found = agreement.compare(ours, theirs)
-    assert found == {
-        "items": 2, "equal_predictions": 0.5, "largest_difference": 0.25, "equal_answers": None,
-    }  # fmt: skip
-    # A document's loss counts by the token.
-    found = agreement.compare([record(nll=10.0, n_tokens=4)], [record(nll=12.0, n_tokens=4)])
-    assert found["largest_difference"] == 0.5
-    answers = [[record(response_sha256=name)] for name in "ab"]
-    assert agreement.compare(*answers)["equal_answers"] == 0.0
-    with pytest.raises(ValueError, match="same items"):
-        agreement.compare(ours, [ours[0], {**ours[1], "perm": "021"}])
-    with pytest.raises(ValueError, match="shorter"):
-        agreement.compare(ours, ours[:1])
-    with pytest.raises(ValueError, match="not a number"):
-        agreement.compare(ours, [{**ours[0], "option_logprobs": [float("nan"), -2.0]}, ours[1]])
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({}, None),
-        ({"largest_difference": 2e-3}, "log-probabilities differ by up to 0.002"),
-        ({"equal_predictions": 0.99}, "99.0% of the predictions are equal"),
-        ({"equal_answers": 0.8}, "80.0% of the answers are equal"),
-    ],
-)
-def test_when_an_agreement_fails(changes, message):
-    found = {"largest_difference": 1e-5, "equal_predictions": 0.995, "equal_answers": None}
-    said = agreement.complaint(found | changes)
-    assert (said is None) if message is None else said.startswith(message)
 
 
 def test_wrong_scores_are_found(model, data, tmp_path, near, monkeypatch):

@@ -39,20 +39,21 @@ def char_tokenizer(
 LETTERS = (" A", " B", " C")
 
 
-def tiny_llama(vocabulary: int, positions: int = 512, seed: int = 0) -> LlamaForCausalLM:
+def tiny_llama(
+    vocabulary: int, positions: int = 512, seed: int = 0, **changes: int
+) -> LlamaForCausalLM:
     """A random Llama of two layers; large weights, so that its predictions differ."""
     torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=vocabulary,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=positions,
-        initializer_range=0.3,
-    )
-    return LlamaForCausalLM(config).eval()
+    options = {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": positions,
+        "initializer_range": 0.3,
+    }
+    return LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, **options | changes)).eval()
 
 
 def tiny_lm(
