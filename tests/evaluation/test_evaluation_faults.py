@@ -121,7 +121,7 @@ def test_masked_tokens_are_no_damage():
 
     head.forward = masked
     made = list(greedy(lm, [[1, 5, 6]], 4, 1, "answers"))
-    assert made[0][1].n_new == 4
+    assert made[0][1].n_new_tokens == 4
     assert score_prompts(lm, [("Who?", (" A", " B"))])[0].mass > 0
 
 

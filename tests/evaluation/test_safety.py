@@ -100,7 +100,7 @@ def test_answers_are_the_argmax_step_by_step():
                 break
             expected.append(token)
         assert tokens == expected
-        assert completion.n_new == len(expected)
+        assert completion.n_new_tokens == len(expected)
         assert completion.n_tokens == len(row)
 
 
@@ -123,11 +123,11 @@ def test_answers_end_at_the_end_token_the_blank_line_or_the_length():
     plain = [completion for completion, _ in complete(lm, texts, 5)]
     assert [c.text for c in plain] == ["bcd", "y\n\n\n\n", "qqqqq", "", "\n\n\n\n\n"]
     assert [c.finish for c in plain] == ["end", "length", "length", "end", "length"]
-    assert [c.n_new for c in plain] == [3, 5, 5, 0, 5]
+    assert [c.n_new_tokens for c in plain] == [3, 5, 5, 0, 5]
     cut = [completion for completion, _ in complete(lm, texts, 5, stop="\n\n")]
     assert [c.text for c in cut] == ["bcd", "y", "qqqqq", "", ""]
     assert [c.finish for c in cut] == ["end", "stop", "length", "end", "stop"]
-    assert [c.n_new for c in cut] == [3, 3, 5, 0, 2]
+    assert [c.n_new_tokens for c in cut] == [3, 3, 5, 0, 2]
 
 
 def test_further_end_tokens_of_the_model_count():

@@ -155,7 +155,7 @@ def evaluate_model(
             wanted = ask(slug, spec, data, identity, loader.versions(spec))
             folders[slug] = root / f"{slug}-{wanted.digest}"
             check_out(folders[slug], [model.folder, data, spec.judge])
-            take_or_run(loader, identity, wanted, folders[slug])
+            take_or_run(loader, wanted, folders[slug])
     return folders
 
 

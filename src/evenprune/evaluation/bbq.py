@@ -67,16 +67,6 @@ def biased_answer(item: BBQItem) -> int | None:
     return next(k for k in range(3) if k not in (target, item.unknown))
 
 
-def _require_original(items: list[BBQItem], split: str) -> None:
-    present = {item.category for item in items}
-    missing = [name for name in BBQ_ORDER if name not in present]
-    if missing or len(present) != len(BBQ_ORDER):
-        what = f"{missing[0]} is missing" if missing else "there are others"
-        raise UserError(
-            f"split {split} needs exactly the 11 files of BBQ, but {what}; use --split full"
-        )
-
-
 def select_split(items: list[BBQItem], split: str) -> list[BBQItem]:
     """Return the items of a split, ``items`` being all rows in HELM's file order.
 
@@ -85,19 +75,20 @@ def select_split(items: list[BBQItem], split: str) -> list[BBQItem]:
     way, the last 1,000 or all. Raises UserError if the data are not the 11 files of BBQ.
     """
     if split == "full":
-        return list(items)
-    _require_original(items, split)
-    if split == "helm1000":
-        shuffled = list(items)
-        random.Random(0).shuffle(shuffled)
-        return shuffled[-HELM_TEST_ITEMS:]
-    chosen = []
-    for category in BBQ_ORDER:
-        if category not in INTERSECTIONAL:
-            members = [item for item in items if item.category == category]
-            random.Random(0).shuffle(members)
-            chosen += members[-HELM_TEST_ITEMS:]
-    return chosen
+        return items
+    odd = {item.category for item in items}.symmetric_difference(BBQ_ORDER)
+    if odd:
+        raise UserError(
+            f"split {split} needs exactly the 11 files of BBQ, but one is missing or too many: "
+            f"{min(odd)}; use --split full"
+        )
+    groups = [list(items)]
+    if split == "groups8864":
+        plain = [name for name in BBQ_ORDER if name not in INTERSECTIONAL]
+        groups = [[item for item in items if item.category == name] for name in plain]
+    for members in groups:
+        random.Random(0).shuffle(members)
+    return [item for members in groups for item in members[-HELM_TEST_ITEMS:]]
 
 
 class BBQ(LetteredTask):

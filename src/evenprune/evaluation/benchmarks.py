@@ -31,6 +31,12 @@ PACKAGE = __package__
 # Not part of an evaluation's code: it has the facts of its own task as values.
 GIVEN = ("evenprune.plan.tasks",)
 PARTIAL = "partial.jsonl"  # finished batches of a run that is not finished
+# The files of a benchmark, and keys by which they are known as ours.
+WRITTEN = {
+    METRICS: ("benchmark", "digest", "metrics"),
+    ITEMS: ("item_id", "category"),
+    PARTIAL: ("key",),
+}
 
 
 def find(task: str) -> Task:
@@ -102,11 +108,7 @@ def check_out(out: Path, inputs: Iterable[Path | str | None]) -> None:
     ours.
     """
     check_place(out, inputs)
-    for name, keys in (
-        (METRICS, ("benchmark", "digest", "metrics")),
-        (ITEMS, ("item_id", "category")),
-        (PARTIAL, ("key",)),
-    ):
+    for name, keys in WRITTEN.items():
         check_file(out / name)
         check_ours(out / name, keys)
 
@@ -124,11 +126,12 @@ def headline_of(slug: str, spec: Protocol, metrics: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Wanted:
-    """One benchmark to be evaluated: its options, data with their checksums, and its digest."""
+    """One benchmark of a model: its options, data with their checksums, and its digest."""
 
     slug: str
     spec: Protocol
     data: Path
+    model: Identity
     checksums: dict[str, str]
     digest: str
 
@@ -138,13 +141,13 @@ def ask(
 ) -> Wanted:
     """Return a benchmark of a model; UserError for data and judges that are not there."""
     checksums = data_checksums(data, spec)
-    return Wanted(slug, spec, data, checksums, run_digest(model, checksums, spec, versions))
+    digest = run_digest(model, checksums, spec, versions)
+    return Wanted(slug, spec, data, model, checksums, digest)
 
 
 def run_benchmark(
     lm: "CausalModel",
     wanted: Wanted,
-    model: Identity,
     out: Path,
     ending: Callable[[int], None] = lambda count: None,
 ) -> dict[str, Any]:
@@ -174,7 +177,7 @@ def run_benchmark(
         "task": spec.task,
         "spec": {**options, "protocol": outcome.facts, **trust_record()},
         "digest": wanted.digest,
-        **model.as_dict(),
+        **wanted.model.as_dict(),
         "data": wanted.checksums,
         "headline": headline_of(slug, spec, outcome.metrics),
         "metrics": outcome.metrics,

@@ -93,7 +93,7 @@ def evaluate(args: argparse.Namespace) -> dict[str, Any]:
     identity = identify(model)
     with Loader(model, args.device, args.serving_python, args.gpus) as loader:
         wanted = ask(spec.task, spec, data, identity, loader.versions(spec))
-        return run_benchmark(loader.load(spec), wanted, identity, args.out)
+        return run_benchmark(loader.load(spec), wanted, args.out)
 
 
 def given_data(spec: Protocol, given: Path | str | None) -> Path:

@@ -19,7 +19,7 @@ from ..base.files import read_json, write_json
 from ..base.outputs import check_file, check_ours, check_place
 from ..base.provenance import FINISHED, cpu_seconds, machine, read_record
 from ..base.reading import parse_json
-from ..models.identity import Identity, identify
+from ..models.identity import identify
 from ..plan.finished import ITEMS, METRICS, SUMMARY, read_result
 from ..plan.tasks import LM_EVAL
 from .benchmarks import (
@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> None:
         ]
         for wanted in asked:
             slug = wanted.slug
-            result = take_or_run(loader, identity, wanted, args.out / slug)
+            result = take_or_run(loader, wanted, args.out / slug)
             summary[slug] = {
                 "task": wanted.spec.task,
                 "digest": wanted.digest,
@@ -137,7 +137,7 @@ def run(args: argparse.Namespace) -> None:
     write_json(args.out / SUMMARY, sealed({**identity.as_dict(), "benchmarks": summary}))
 
 
-def take_or_run(loader: Loader, identity: Identity, wanted: Wanted, folder: Path) -> dict[str, Any]:
+def take_or_run(loader: Loader, wanted: Wanted, folder: Path) -> dict[str, Any]:
     """Return the metrics of a benchmark in ``folder``: as they are there, or new.
 
     The model is loaded in the last case only.
@@ -159,7 +159,7 @@ def take_or_run(loader: Loader, identity: Identity, wanted: Wanted, folder: Path
             }
             write_json(folder / FINISHED, about | machine(lm.device_type))
 
-        result = run_benchmark(lm, wanted, identity, folder, ending)
+        result = run_benchmark(lm, wanted, folder, ending)
         print(headline(result), flush=True)
     else:
         print(f"{slug}: done before, kept", flush=True)

@@ -30,13 +30,13 @@ class Completion:
     """What a model wrote behind one prompt.
 
     ``text`` without special tokens and without the stop text; ``n_tokens`` of the prompt as
-    seen by the model, ``truncated`` if it was cut at the left; ``n_new`` generated tokens, the
-    end token not counted; ``finish``: ``end`` (end token), ``stop`` (stop text) or ``length``.
+    seen by the model, ``truncated`` if it was cut at the left; ``n_new_tokens`` generated tokens,
+    the end token not counted; ``finish``: ``end`` (end token), ``stop`` (stop text) or ``length``.
     """
 
     text: str
     n_tokens: int
-    n_new: int
+    n_new_tokens: int
     finish: str
     truncated: bool
 

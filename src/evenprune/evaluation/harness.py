@@ -89,15 +89,11 @@ def _model_class() -> type:
         names: Sequence[object] = ()  # of the documents' items
         asked: Sequence[object] | None = None  # the items of the requests at hand
 
-        def apply_chat_template(
-            self, chat_history: list[dict[str, str]], *args: Any, **kw: Any
-        ) -> str:
+        def apply_chat_template(self, chat_history: list, *args: Any, **kw: Any) -> str:
             with template_errors("this tokenizer"):
                 return super().apply_chat_template(chat_history, *args, **kw)
 
-        def tok_encode(
-            self, string: str, add_special_tokens: bool | None = None, **kw: Any
-        ) -> list[int]:
+        def tok_encode(self, string: str, add_special_tokens: Any = None, **kw: Any) -> list[int]:
             # HFLM's own switch, add_bos_token, only asks the tokenizer for special tokens: it
             # adds no BOS to those that never put one. With "auto" it stays in charge.
             lm = self.language_model
@@ -119,18 +115,15 @@ def _model_class() -> type:
             finally:
                 self.rolling = False
 
-        def _loglikelihood_tokens(
-            self, requests: list, disable_tqdm: bool = False, **kw: Any
-        ) -> list[tuple[float, bool]]:
+        def _loglikelihood_tokens(self, requests: list, *args: Any, **kw: Any) -> list:
             # lm-eval calls this once a batch of rolling windows, but once for all other
             # requests: those are cut, so that the parts that are finished can be kept.
             whole = [list(range(len(requests)))]
             parts = whole if self.rolling else request_parts(requests, self.batch_size)
             found: list[tuple[float, bool]] = [(0.0, False)] * len(requests)
             for part in parts:
-                kept = self.language_model.kept(
-                    STAGE, self.parts, partial(self._part, part, requests)
-                )
+                compute = partial(self._part, part, requests)
+                kept = self.language_model.kept(STAGE, self.parts, compute)
                 if self.progress is not None:
                     self.progress.update(len(part))
                 self.parts += 1
@@ -150,11 +143,8 @@ def _model_class() -> type:
             some = [requests[k] for k in part]
             found = self.language_model.continuations(some, self.batch_size)
             # A rolling window is a piece of a document: its text has to name it.
-            named = [
-                self.asked[k] if self.asked else self.tok_decode(requests[k][2][:NAMING])
-                for k in part
-            ]
-            return found, [(name, [total]) for name, (total, _) in zip(named, found)]
+            named = self.asked or {k: self.tok_decode(requests[k][2][:NAMING]) for k in part}
+            return found, [(named[k], [total]) for k, (total, _) in zip(part, found)]
 
     return QuietModel
 
@@ -167,13 +157,12 @@ class Harness:
         # lm-eval tokenises whole documents before it cuts them; the warning means nothing.
         logging.getLogger("transformers.tokenization_utils_base").setLevel(logging.ERROR)
         self.spec = spec
-        prefix = lm.prefix("lm-eval")
         self.model = _model_class()(
             pretrained=lm.lm_eval_weights,
             tokenizer=lm.tokenizer,
             batch_size=spec.batch_size,
             max_length=lm.max_length,
-            prefix_token_id=prefix,
+            prefix_token_id=lm.prefix("lm-eval"),
         )
         self.model.language_model = lm
         if spec.chat_template:
@@ -205,13 +194,7 @@ class Harness:
             **changes,
         }
         found = self._evaluate({name: ConfigurableTask(config=config)}, name, names)
-        samples = sorted(found["samples"][name], key=lambda sample: sample["doc_id"])
-        if len(samples) != len(documents):
-            raise UserError(
-                f"lm-eval scored {len(samples)} of {len(documents)} documents of {name}; "
-                "this version of lm-eval does not fit, use the pinned one"
-            )
-        return samples
+        return sorted(found["samples"][name], key=lambda sample: sample["doc_id"])
 
     def _evaluate(
         self, tasks: dict[str, Any], said: str, names: Sequence[object] = (), **options: Any

@@ -138,10 +138,9 @@ class LmEval(Task):
         self._check(lm, spec, list(tasks.values()))
         places = [(name, k) for name, task in tasks.items() for k in range(len(task.eval_docs))]
         chosen = stratified_sample([name for name, _ in places], spec.limit, spec.seed)
-        wanted: dict[str, list[int]] = {name: [] for name in tasks}
-        for number in chosen:
-            wanted[places[number][0]].append(places[number][1])
-        wanted = {name: sorted(found) for name, found in wanted.items() if found}
+        wanted: dict[str, list[int]] = {}
+        for name, k in (places[number] for number in chosen):
+            wanted.setdefault(name, []).append(k)
         loaded = {"tasks": {name: tasks[name] for name in wanted}}
         results, samples = Harness(lm, spec).named(loaded, wanted)
         by_task = {name: item_records(name, samples[name]) for name in wanted}

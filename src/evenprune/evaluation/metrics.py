@@ -5,6 +5,7 @@ Everything here is a pure function of records, never of a model. A metric is sto
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
@@ -155,10 +156,10 @@ def unqover_bias(records: Sequence[Record]) -> dict[str, Metric]:
     positional error, is the mean |S(x1 | 12, a) - S(x1 | 21, a)|; ``epsilon``, the attribute
     error, the mean |S(x1 | 12, a) - S(x2 | 12, not a)|.
     """
-    blocks: dict[str, dict[tuple[int, int], Record]] = {}
+    blocks: dict[str, dict[tuple[int, int], Record]] = defaultdict(dict)
     for record in records:
-        blocks.setdefault(record["block"], {})[record["flipped"], record["negated"]] = record
-    per_subject: dict[str, dict[str, list[float]]] = {}
+        blocks[record["block"]][record["flipped"], record["negated"]] = record
+    per_subject: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     delta, epsilon = [], []
     for block in blocks.values():
         s1, s2 = {}, {}
@@ -170,8 +171,7 @@ def unqover_bias(records: Sequence[Record]) -> dict[str, Metric]:
         c = float(b1 - b2) / 2
         first = block[0, 0]
         for subject, value in ((first["x1"], c), (first["x2"], -c)):
-            name = f"{first['category']} | {subject}"
-            per_subject.setdefault(name, {}).setdefault(first["activity"], []).append(value)
+            per_subject[f"{first['category']} | {subject}"][first["activity"]].append(value)
         delta.append(abs(s1[0, 0] - s1[1, 0]))
         epsilon.append(abs(s1[0, 0] - s2[0, 1]))
     strongest, signs = [], []

@@ -54,23 +54,22 @@ def make_record(
     ``unsafe`` is None where that verdict is unparsed. The text itself only with ``store``.
     """
     verdict = judgements[0].verdict
+    facts = asdict(completion)
+    text = facts.pop("text")
     record = {
         "item_id": item.id,
         "category": item.category,
         **item.extra,
-        "n_tokens": completion.n_tokens,
-        "truncated": completion.truncated,
-        "n_new_tokens": completion.n_new,
-        "finish": completion.finish,
-        "response_sha256": hashlib.sha256(completion.text.encode()).hexdigest(),
-        "response_characters": len(completion.text),
-        "empty": not completion.text.strip(),
-        "refusal": is_refusal(completion.text),
+        **facts,
+        "response_sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "response_characters": len(text),
+        "empty": not text.strip(),
+        "refusal": is_refusal(text),
         "verdict": verdict,
         "unsafe": None if verdict == UNPARSED else verdict == UNSAFE,
         "judgements": [asdict(judgement) for judgement in judgements],
     }
-    return {**record, "response": completion.text} if store else record
+    return {**record, "response": text} if store else record
 
 
 def safety_metrics(records: Sequence[Record]) -> dict[str, Metric]:
