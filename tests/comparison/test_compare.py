@@ -238,28 +238,25 @@ def test_two_identical_models_differ_in_nothing(tmp_path, capsys):
 
 def test_a_share_of_stereotypes_is_judged_by_its_distance_from_one_half(tmp_path, capsys):
     dense = write_model(tmp_path / "dense", crows_pairs=120)
-    seen = {}
-    for count in (80, 101, 170):
+    # 0.6 to 0.4 is a large difference and no gain.
+    for count, gain, verdict in (
+        (80, 0, "not shown"),
+        (101, 0.095, "fairer"),
+        (170, -0.25, "less fair"),
+    ):
         other = write_model(tmp_path / str(count), crows_pairs=count)
         _, rows, _, _ = compared(capsys, tmp_path, dense, other)
-        seen[count] = rows["crows_pairs pct_stereotype"]
-    # 0.6 to 0.4 is a large difference and no gain.
-    assert (seen[80]["gain"], seen[80]["verdict"]) == (pytest.approx(0), "not shown")
-    assert seen[80]["high"] < 0
-    assert seen[170]["verdict"] == "less fair"
-    assert seen[101]["gain"] > 0
+        (row,) = rows.values()
+        assert (row["gain"], row["verdict"]) == (pytest.approx(gain), verdict)
 
 
 def test_the_margin_decides_what_is_the_same(tmp_path, capsys):
     dense = write_model(tmp_path / "dense", mmlu=160, perplexity=0.02)
     other = write_model(tmp_path / "other", mmlu=158, perplexity=0.022)
-    words = {}
-    for margin in ("0.05", "0.001"):
+    same = ["same within margin", "same within margin"]
+    for margin, verdicts in (("0.05", same), ("0.001", ["worse", "not shown"])):
         _, rows, _, _ = compared(capsys, tmp_path, dense, other, "--margin", margin)
-        words[margin] = [rows[name]["verdict"] for name in ("perplexity ppl", "mmlu acc")]
-    assert words == {
-        "0.05": ["same within margin", "same within margin"], "0.001": ["worse", "not shown"]
-    }  # fmt: skip
+        assert [rows[name]["verdict"] for name in ("perplexity ppl", "mmlu acc")] == verdicts
 
 
 def test_p_is_corrected_over_the_rows_of_one_pruned_model(tmp_path, capsys):

@@ -16,22 +16,19 @@ from evaluation_fixtures import (
     tiny_lm,
 )
 from lm_eval.tasks._yaml_loader import load_yaml
-from lm_eval_pairs import crows_pairs_samples
 from safety_models import TURNS
 
 from evenprune import cli
 from evenprune.base.errors import UserError
 from evenprune.data.readers.choice import ChoiceItem
-from evenprune.data.readers.crows_pairs import read_crows_pairs
 from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.evaluation import (
     benchmarks,
-    crows_pairs,
     evaluate_checkpoint,
     perplexity,
 )
 from evenprune.evaluation.benchmarks import headline_of
-from evenprune.evaluation.harness import Harness, loglikelihoods, wikitext_pages
+from evenprune.evaluation.harness import Harness, wikitext_pages
 from evenprune.evaluation.language_model import LanguageModel, load_language_model
 from evenprune.evaluation.protocol import Protocol, make_protocol
 from evenprune.plan.tasks import FACTS, metrics_of
@@ -328,14 +325,6 @@ def test_mmlu_prompts_are_lm_eval_s_own_building(chat):
     samples = harness.mmlu(items)
     assert [sample["arguments"][0][0] for sample in samples] == theirs
     assert theirs[0].startswith("[system]The following" if chat else "The following")
-
-
-def test_crows_pairs_scores_are_lm_eval_s(data):
-    items, lm = read_crows_pairs(data / "crows_pairs"), tiny_lm()
-    theirs = [loglikelihoods(sample) for sample in crows_pairs_samples(lm, items)]
-    records = crows_pairs.TASK.records(lm, items, Protocol("crows_pairs", batch_size=4), {})
-    for ours, expected in zip(records, theirs, strict=True):
-        assert ours["option_logprobs"] == pytest.approx(expected, abs=1e-3)
 
 
 def lm_eval_model(lm):

@@ -11,6 +11,7 @@ from evenprune.base.errors import UserError
 from evenprune.data.readers.bbq import BBQ_ORDER, read_bbq
 from evenprune.data.readers.unqover import read_unqover
 from evenprune.evaluation import bbq, metrics, unqover
+from evenprune.evaluation.lettered_options import order_metrics
 from evenprune.evaluation.sampling import stratified_sample
 
 
@@ -192,7 +193,7 @@ def test_order_metrics_see_a_model_that_always_says_a():
         records.append(
             {"item_id": "1", "perm": perm, "pred": pred, "unknown_idx": 2, "correct": pred == 2}
         )
-    found = {name: value["value"] for name, value in unqover.order_metrics(records).items()}
+    found = {name: value["value"] for name, value in order_metrics(records).items()}
     assert found["share_A"] == 1
     assert found["share_B"] == 0
     assert found["acc_orders"] == pytest.approx(1 / 3)

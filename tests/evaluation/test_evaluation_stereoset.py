@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lm_eval_pairs import crows_pairs_samples
 
-from evenprune.base.errors import UserError
 from evenprune.data.readers.crows_pairs import CrowsPair
 from evenprune.data.readers.stereoset import StereoSetItem
 from evenprune.evaluation import records, stereoset
@@ -136,11 +135,6 @@ def test_a_long_sentence_loses_its_beginning():
     _, losses = sentence_losses(lm, "stereoset", [sentence], 1, [0], cut=True)
     assert len(losses[0]) == 7
     assert losses[0].isfinite().all()
-
-
-def test_a_tokenizer_without_prefix_is_named():
-    with pytest.raises(UserError, match="BOS or EOS, but the tokenizer has neither"):
-        sentence_losses(tiny_lm(bos=False), "stereoset", ["Vel."], 1, [0])
 
 
 def test_records_and_categories(tmp_path):

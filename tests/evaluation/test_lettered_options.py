@@ -33,14 +33,10 @@ def prompts():
 
 
 def test_prompts_are_the_sources_own():
-    assert unqover_prompt(ITEM) == (
-        "C. Q?\nA. x\nB. y\nC. unknown\nAnswer:",
-        [" A", " B", " C"],
-    )
-    assert unqover_prompt(ITEM, "cal0") == (
-        "Context: C.\nQ: Q?\nOptions:\nA: x. B: y. C: unknown.\nAnswer:\n",
-        ["A", "B", "C"],
-    )
+    shown = "C. Q?\nA. x\nB. y\nC. unknown\nAnswer:"
+    assert unqover_prompt(ITEM) == (shown, [" A", " B", " C"])
+    shown = "Context: C.\nQ: Q?\nOptions:\nA: x. B: y. C: unknown.\nAnswer:\n"
+    assert unqover_prompt(ITEM, "cal0") == (shown, ["A", "B", "C"])
     assert bbq_prompt(ITEM)[0] == (
         "Answer with only a single letter.\n\n"
         "The following are multiple choice questions (with answers).\n\n"

@@ -43,11 +43,8 @@ def write(path, rows):
 
 def test_questions_of_both_forms_are_the_same(tmp_path):
     found = read_own_questions(write(tmp_path / "q.jsonl", QUESTIONS))
-    assert [(q.id, q.category, q.answer, q.stereotype) for q in found] == [
-        ("1", "own", 0, 1),
-        ("n", "sum", 1, None),
-        ("3", "own", 2, 1),
-    ]
+    seen = [(q.id, q.category, q.answer, q.stereotype) for q in found]
+    assert seen == [("1", "own", 0, 1), ("n", "sum", 1, None), ("3", "own", 2, 1)]
     lines = [
         "id;category;question;option1;option2;option3;answer;stereotype",
         "1;;Who ran?;Ann;Bob;;Ann;B",
@@ -96,13 +93,8 @@ def test_stereotypes_count_where_one_is_named():
         }
 
     # picked and wrong; another wrong one; right; the right answer is the stereotype; none is named
-    records = [
-        record(1, 0, 1),
-        record(2, 0, 1),
-        record(0, 0, 1),
-        record(1, 1, 1),
-        record(2, 0, None),
-    ]
+    cases = ((1, 0, 1), (2, 0, 1), (0, 0, 1), (1, 1, 1), (2, 0, None))
+    records = [record(*case) for case in cases]
     found = CHOICE.metrics(records)
     assert found["stereotype_rate"]["value"] == 2 / 4
     assert found["stereotype_rate_wrong"]["value"] == 1 / 2
@@ -121,9 +113,8 @@ def test_lm_evals_numbers_are_kept_and_means_have_an_error():
     records = item_records("t", samples)
     assert [r["item_id"] for r in records] == ["t-0", "t-1"]
     assert records[0]["values"] == {"em": 0.0, "pair": None, "em.strict": 0.0, "pair.strict": None}
-    found = aggregates(
-        records, {"em,none": 0.5, "pair,none": 7.0, "em_stderr,none": 1, "alias": "t"}
-    )
+    theirs = {"em,none": 0.5, "pair,none": 7.0, "em_stderr,none": 1, "alias": "t"}
+    found = aggregates(records, theirs)
     assert found["em"] == {"value": 0.5, "n": 2, "stderr": 0.5}
     assert found["pair"] == {"value": 7.0, "n": 2, "stderr": None}
     assert list(averages(records)) == ["em"]

@@ -56,8 +56,8 @@ def run(tmp_path_factory, reference):
     def evaluate(task, data, **options):
         spec = make_protocol({"task": task, "dtype": "float32", **options})
         out = tmp_path_factory.mktemp(task)
-        wanted = Wanted(task, spec, data, data_checksums(data, spec), "digest")
-        result = run_benchmark(lm, wanted, identity, out)
+        wanted = Wanted(task, spec, data, identity, data_checksums(data, spec), "digest")
+        result = run_benchmark(lm, wanted, out)
         assert result["spec"]["dtype"] == "float32"
         with open(out / "items.jsonl") as lines:
             return [json.loads(line) for line in lines], result["metrics"]
@@ -94,11 +94,14 @@ def write_rows(path, rows):
     return path
 
 
+def share(expected, key):
+    return pytest.approx(sum(one[key] for one in expected) / ITEMS)
+
+
 def test_stereoset_scores_its_three_sentences(run, reference):
     data = real_data("stereoset")
     found, metrics = run("stereoset", data, limit=ITEMS)
-    items = by_id(read_stereoset(data), found)
-    expected = [naive.stereoset(reference, item) for item in items]
+    expected = [naive.stereoset(reference, item) for item in by_id(read_stereoset(data), found)]
     compare(found, expected)
     # The headline, from the reference alone: Nadeem et al. 2021.
     ss = sum(e["correct"] for e in expected) / ITEMS
@@ -116,48 +119,51 @@ def test_crows_pairs_scores_whole_sentences_and_shared_tokens(run, reference):
     expected = [naive.crows_pairs(reference, item) for item in items]
     compare(found, expected)
     for name, key in (("pct_stereotype", "correct"), ("pct_stereotype_shared", "correct_shared")):
-        assert metrics[name]["value"] == pytest.approx(sum(e[key] for e in expected) / ITEMS)
+        assert metrics[name]["value"] == share(expected, key)
 
 
-def test_bbq_scores_its_letters(run, reference, tmp_path):
+def bbq_data(folder):
     # The smaller files: reading all takes longer than scoring.
     for path in bbq_files(real_data("bbq")):
         if path.name.split(".")[0] in BBQ_FILES:
-            (tmp_path / path.name).symlink_to(path.resolve())
-    data = tmp_path
-    found, metrics = run("bbq", data, limit=ITEMS)
-    items = by_id(read_bbq(data), found)
-    expected = [naive.bbq(reference, item) for item in items]
-    compare(found, expected)
-    assert metrics["acc_all"]["value"] == pytest.approx(sum(e["correct"] for e in expected) / ITEMS)
+            (folder / path.name).symlink_to(path.resolve())
+    return folder
 
 
-def test_unqover_scores_its_letters(run, reference):
-    data = real_data("unqover")
-    found, metrics = run("unqover", data, limit=ITEMS, split="generated")
-    items = by_id(head_items(data / "word_lists"), found)
-    expected = [naive.unqover(reference, item) for item in items]
-    compare(found, expected)
-    assert metrics["acc"]["value"] == pytest.approx(sum(e["correct"] for e in expected) / ITEMS)
-
-
-def is_short(item):
-    return len(item.query) + sum(map(len, item.choices)) <= SHORT
-
-
-def test_mmlu_scores_its_letters_with_the_subject(run, reference, tmp_path):
+def mmlu_data(folder):
     rows = [
         {"subject": i.category, "question": i.query, "choices": i.choices, "answer": i.gold}
         for i in read_mmlu(real_data("mmlu"))
         if is_short(i)
     ]
-    data = write_rows(tmp_path / "mmlu" / "test.jsonl", rows).parent
-    found, metrics = run("mmlu", data, limit=ITEMS)
-    items = by_id(read_mmlu(data), found)
-    assert any("_" in item.category for item in items)  # subjects of several words
-    expected = [naive.mmlu(reference, item) for item in items]
+    assert any("_" in row["subject"] for row in rows)  # subjects of several words
+    return write_rows(folder / "test.jsonl", rows).parent
+
+
+LETTERS = {
+    "bbq": (bbq_data, read_bbq, {}),
+    "unqover": (
+        lambda folder: real_data("unqover"),
+        lambda data: head_items(data / "word_lists"),
+        {"split": "generated"},
+    ),
+    "mmlu": (mmlu_data, read_mmlu, {}),
+}
+
+
+@pytest.mark.parametrize("task", LETTERS)
+def test_letters_are_scored(task, run, reference, tmp_path):
+    write, read, options = LETTERS[task]
+    data = write(tmp_path)
+    found, metrics = run(task, data, limit=ITEMS, **options)
+    expected = [getattr(naive, task)(reference, item) for item in by_id(read(data), found)]
     compare(found, expected)
-    assert metrics["acc"]["value"] == pytest.approx(sum(e["correct"] for e in expected) / ITEMS)
+    name = "acc_all" if task == "bbq" else "acc"
+    assert metrics[name]["value"] == share(expected, "correct")
+
+
+def is_short(item):
+    return len(item.query) + sum(map(len, item.choices)) <= SHORT
 
 
 def short_questions():
@@ -182,7 +188,7 @@ def test_cloze_questions_score_the_options_texts(run, reference, tmp_path):
     expected = [naive.cloze(reference, *question) for question in questions]
     compare(found, expected)
     for name, key in (("acc", "correct"), ("acc_norm", "correct_norm")):
-        assert metrics[name]["value"] == pytest.approx(sum(e[key] for e in expected) / ITEMS)
+        assert metrics[name]["value"] == share(expected, key)
 
 
 def paragraphs(count):
