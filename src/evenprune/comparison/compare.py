@@ -22,6 +22,7 @@ from ..base.outputs import check_file, check_ours, check_place
 from ..data.source_flags import LOCK
 from ..evaluation.benchmarks import data_checksums
 from ..evaluation.evaluate import add_protocol_arguments, add_run_arguments, quiet_libraries
+from ..plan.grids import in_calibration
 from ..plan.tasks import TASKS
 from ..stats.directions import LESS_FAIR, WORSE
 from .columns import terminal_width
@@ -36,10 +37,10 @@ from .sides import (
     calibration_note,
     evaluate_model,
     evaluations_folder,
-    is_calibration_data,
     open_side,
     require_roles,
     results_of,
+    run_of,
 )
 
 FAILED = 3  # the exit status of a verdict that --fail-if names
@@ -126,16 +127,17 @@ def _block(
 ) -> Block:
     rows: list[Difference] = []
     notes, evidence = list(told), {}
+    names = (dense.name, pruned.name)
+    runs = [run for run in map(run_of, (dense, pruned)) if run]
     for slug, folder in ours.items():
-        known = any(is_calibration_data(side, slug) for side in (dense, pruned))
+        # Whether a side's run says that its calibration pairs are of the benchmark's data.
+        known = any(in_calibration(*run, slug) for run in runs)
         both = (folder, theirs[slug])
-        names = (dense.name, pruned.name)
         found, said, evidence[slug] = compare_results(slug, both, names, margin, known)
         rows += found
         notes += said
     rows = judged(rows)
-    tasks = list(dict.fromkeys(row.task for row in rows))
-    notes += calibration_note(pruned, tasks)
+    notes += calibration_note(pruned, list(dict.fromkeys(row.task for row in rows)))
     notes += [
         f"{side.name} is commit {side.revision}"
         for side in (dense, pruned)

@@ -56,10 +56,12 @@ class Comparison:
     def notes(self) -> list[str]:
         """Return what the tables mean, in words."""
         rows = [row for block in self.blocks for row in block.rows]
+        clustered = ", ".join(dict.fromkeys(row.benchmark for row in rows if row.clustered))
         lines = [
             "Difference: pruned minus dense, on the same items. The interval is Student's t with "
             "the jackknife's error, over whole clusters where items belong together, "
-            f"{_clustered(rows)}; it is of one row, not corrected for their number.",
+            f"here {f'those of {clustered}' if clustered else 'none do'}; it is of one row, not "
+            "corrected for their number.",
             "Good: where values are good, high or low, or near the number (0.5: no preference, "
             "0: no bias). Tested is the gain: how much better, or nearer to that number.",
             "Verdicts hold after Holm's correction over all rows of one pruned model (p < "
@@ -81,11 +83,6 @@ class Comparison:
                 f"pruning. {parts}."
             )
         return lines
-
-
-def _clustered(rows: Sequence[Difference]) -> str:
-    names = list(dict.fromkeys(row.benchmark for row in rows if row.clustered))
-    return f"here those of {', '.join(names)}" if names else "here none do"
 
 
 def block_notes(rows: Sequence[Difference]) -> list[str]:

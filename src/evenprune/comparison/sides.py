@@ -24,7 +24,7 @@ from ..models.identity import identify, own_manifest
 from ..models.trust import trusting_folders
 from ..plan.config import Config
 from ..plan.finished import METRICS, SUMMARY, read_result, read_summary, result_folder
-from ..plan.grids import Checkpoint, in_calibration
+from ..plan.grids import Checkpoint
 from ..plan.pair_sources import BIAS_TYPES
 from ..plan.run_sheet import read_run_sheet
 
@@ -194,12 +194,6 @@ def _run_at(place: Path) -> tuple[Config, Checkpoint] | None:
     sheet = read_run_sheet(root / RUN_SHEET)
     points = [point for point in sheet.files if point.key == key]
     return (sheet.config.model_copy(update={"results": str(root)}), points[0]) if points else None
-
-
-def is_calibration_data(side: Side, slug: str) -> bool:
-    """Return whether a side's run says that its calibration pairs are of a benchmark's data."""
-    run = run_of(side)
-    return run is not None and in_calibration(*run, slug)
 
 
 def calibration_note(side: Side, tasks: list[str]) -> list[str]:
