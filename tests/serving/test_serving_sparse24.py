@@ -14,7 +14,8 @@ from evenprune.base.errors import UserError
 from evenprune.cli import main
 from evenprune.models.identity import identify
 from evenprune.models.loading import load_model
-from evenprune.models.tensors import read_folder, read_header, read_tensor
+from evenprune.models.tensors import read_folder, read_tensor
+from evenprune.models.weights import read_header
 from evenprune.serving.export_sparse24 import block_linears, export_sparse24
 from evenprune.serving.sparse24 import BITS, NotSparse24Error, compress, decompress
 from evenprune.serving.sparse24_model import dense_state, load_sparse24

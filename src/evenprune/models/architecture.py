@@ -20,8 +20,9 @@ from transformers.pytorch_utils import Conv1D
 from ..base.errors import Unsupported, UserError
 from .experts import routers_of
 from .loading import library_errors, load_config
-from .tensors import Entry, read_tensor
+from .tensors import read_tensor
 from .trust import is_trusted
+from .weights import Entry
 
 PRUNABLE = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 

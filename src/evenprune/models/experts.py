@@ -26,7 +26,7 @@ from transformers.core_model_loading import (
 from transformers.pytorch_utils import Conv1D
 
 from ..base.errors import UserError
-from .tensors import Entry
+from .weights import Entry
 
 UPS = ("gate_up_proj", "up_proj")  # with and without a gate
 DOWN = "down_proj"

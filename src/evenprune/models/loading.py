@@ -13,7 +13,7 @@ from ..base.errors import UserError, shown
 from ..base.reading import read_json
 from .raw_files import check_config, check_tokenizer
 from .trust import FLAG, is_trusted
-from .weights import Stored, stored_files
+from .weights import Entry, stored_files
 
 if TYPE_CHECKING:
     import torch
@@ -55,7 +55,7 @@ def weight_files(folder: Path | str) -> list[Path]:
     return list(stored_weights(folder))
 
 
-def stored_weights(folder: Path | str) -> dict[Path, dict[str, Stored]]:
+def stored_weights(folder: Path | str) -> dict[Path, dict[str, Entry]]:
     """Return the tensors of each of a model folder's weight files; see ``weight_files``."""
     folder = Path(folder)
     if not (folder / "config.json").is_file():
@@ -223,7 +223,7 @@ def check_model_folder(folder: Path | str) -> None:
     _check_floating(folder, model, stored)
 
 
-def _check_floating(folder: Path, model: "PreTrainedModel", stored: dict[str, Stored]) -> None:
+def _check_floating(folder: Path, model: "PreTrainedModel", stored: dict[str, Entry]) -> None:
     """Raise UserError for integers where the model has real numbers: they would be converted."""
     prefix = f"{model.base_model_prefix}."
     for name, parameter in model.named_parameters():

@@ -21,7 +21,7 @@ from torch import Tensor
 from ..base.errors import UserError
 from ..base.files import atomic_path, disk_errors
 from .loading import all_finite, stored_weights
-from .weights import Stored, read_stored
+from .weights import Entry
 
 CHUNK = 1 << 24  # bytes copied at a time
 DTYPES = {
@@ -42,32 +42,6 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 @dataclass(frozen=True)
-class Entry:
-    """Where one stored tensor lies: file, first byte, number of bytes, dtype name and shape."""
-
-    file: Path
-    offset: int
-    size: int
-    dtype: str
-    shape: tuple[int, ...]
-
-    @property
-    def torch_dtype(self) -> torch.dtype:
-        """The dtype as torch names it; UserError for one that torch cannot hold."""
-        if self.dtype not in DTYPES:
-            raise UserError(
-                f"{self.file} holds a tensor of dtype {self.dtype}, expected one of "
-                f"{', '.join(DTYPES)}; convert the checkpoint"
-            )
-        return DTYPES[self.dtype]
-
-    def part(self, number: int) -> "Entry":
-        """Return where ``tensor[number]`` lies."""
-        size = self.size // self.shape[0]
-        return Entry(self.file, self.offset + number * size, size, self.dtype, self.shape[1:])
-
-
-@dataclass(frozen=True)
 class Stack:
     """A tensor (k, …) in the making: what ``torch.stack`` makes of ``parts``, one at a time."""
 
@@ -85,24 +59,9 @@ class Stack:
         return first.torch_dtype if isinstance(first, Entry) else first.dtype
 
 
-def _entries(file: Path, stored: Mapping[str, Stored]) -> dict[str, Entry]:
-    return {
-        name: Entry(file, item.offset, item.size, item.dtype, item.shape)
-        for name, item in stored.items()
-    }
-
-
-def read_header(file: Path) -> dict[str, Entry]:
-    """Return the entries of one safetensors file; UserError where its header is damaged."""
-    return _entries(file, read_stored(file))
-
-
 def read_folder(folder: Path) -> dict[str, Entry]:
     """Return the entries of a model folder's weight files, after checking that all are whole."""
-    entries: dict[str, Entry] = {}
-    for file, stored in stored_weights(folder).items():
-        entries.update(_entries(file, stored))
-    return entries
+    return {name: entry for part in stored_weights(folder).values() for name, entry in part.items()}
 
 
 def check_stored(folder: Path) -> None:

@@ -24,7 +24,8 @@ from ..models.architecture import (
 )
 from ..models.experts import Slot, unpack_experts
 from ..models.loading import all_finite, check_model_folder
-from ..models.tensors import Entry, Stack, read_folder, read_header, read_rows, read_tensor
+from ..models.tensors import Stack, read_folder, read_rows, read_tensor
+from ..models.weights import Entry, read_header
 from .masks import REGIMES, Regime
 
 # Not part of a model folder that is to be carried over: other forms of the weights, and files

@@ -27,7 +27,8 @@ from ..models.architecture import find_linears, max_positions, rows_of, unsuppor
 from ..models.experts import experts_of
 from ..models.identity import MANIFEST
 from ..models.loading import release_memory, tame_heap
-from ..models.tensors import Entry, Stack, write_tensors
+from ..models.tensors import Stack, write_tensors
+from ..models.weights import Entry
 from .assemble import assemble, shared_counts
 from .base_model import BaseModel, assembled
 from .calibration_text import Text

@@ -15,7 +15,8 @@ from torch import Tensor
 from ..data.calibration import TokenPair
 from ..models.architecture import find_linears, rows_of
 from ..models.loading import release_memory
-from ..models.tensors import read_header, read_tensor, write_tensors
+from ..models.tensors import read_tensor, write_tensors
+from ..models.weights import read_header
 from .base_model import BaseModel
 from .forward import Batches, Stream, advance, record_inputs
 from .head import Head

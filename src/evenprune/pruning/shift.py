@@ -25,7 +25,8 @@ from ..base.reading import expected_form
 from ..data.calibration import TokenPair
 from ..models.architecture import find_linears, rows_of
 from ..models.loading import release_memory
-from ..models.tensors import Entry, read_header, read_tensor, write_tensors
+from ..models.tensors import read_tensor, write_tensors
+from ..models.weights import Entry, read_header
 from .base_model import BaseModel
 from .forward import Stream, collect, input_groups
 from .hessian import Gram, Plan

@@ -25,8 +25,9 @@ from ..models.experts import is_packed
 from ..models.identity import EXPORT as INDEX
 from ..models.identity import identify
 from ..models.loading import check_model_folder, weight_files
-from ..models.tensors import Entry, read_header, read_tensor, write_tensors
+from ..models.tensors import read_tensor, write_tensors
 from ..models.trust import add_trust_argument
+from ..models.weights import Entry, read_header
 from .export_card import export_card
 from .sparse24 import BITS, NotSparse24Error, compress, decompress
 

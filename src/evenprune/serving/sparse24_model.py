@@ -17,7 +17,8 @@ from ..base.errors import UserError
 from ..base.files import read_json
 from ..models.architecture import find_blocks, find_linears, load_skeleton
 from ..models.loading import check_finite_weights, library_errors, pick_device
-from ..models.tensors import read_header, read_tensor
+from ..models.tensors import read_tensor
+from ..models.weights import read_header
 from .export_sparse24 import FORMAT, INDEX, metadata_name
 from .sparse24 import decompress
 
