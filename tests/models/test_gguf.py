@@ -418,7 +418,7 @@ DAMAGED = {
     ),
     "list of lists": (head(0, 1, key(b"a", 9, struct.pack("<IQ", 9, 1))), "unknown type 9"),
     "unknown value": (head(0, 1, key(b"a", 99, b"")), "unknown type 99"),
-    "no UTF-8": (head(0, 1, key(b"\xff", 0, b"")), "in it is not UTF-8"),
+    "no UTF-8": (head(0, 1, key(b"\xff", 0, b"")), "codec can't decode byte 0xff"),
     "key twice": (head(0, 2, key(b"a", 0, b"1") * 2), "the name 'a' occurs twice"),
     "tensor twice": (head(2, 0, entry([1]) * 2), "the name 'a' occurs twice"),
     "alignment": (head(0, 1, key(b"general.alignment", 4, b"\3\0\0\0")), "alignment is 3"),

@@ -11,7 +11,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from ..base.errors import UserError
-from ..models.loading import check_dtype, limit_threads, load_model, load_tokenizer, pick_device
+from ..models.loading import limit_threads, load_model, load_tokenizer, pick_device
 from .causal_model import (
     Answer,
     Asked,
@@ -280,10 +280,9 @@ def load_language_model(
 
     ``device`` None takes CUDA where there is a GPU; with more than one of ``devices`` the model
     lies on all of these (transformers' ``device_map``). ``dtype`` is one of ``modeling.DTYPES``.
-    Raises UserError for incomplete folders, unknown dtypes and architectures whose logits are not
+    Raises UserError for incomplete folders and architectures whose logits are not
     understood.
     """
-    check_dtype(dtype)
     limit_threads()
     tokenizer = load_tokenizer(folder)
     model = load_model(

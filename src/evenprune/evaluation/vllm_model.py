@@ -18,7 +18,6 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from ..base.errors import UserError
 from ..models.loading import (
-    check_dtype,
     check_model_folder,
     library_errors,
     load_config,
@@ -251,7 +250,6 @@ def load_vllm_model(
 
     from ..models.tensors import check_stored
 
-    check_dtype(dtype)
     tokenizer = load_tokenizer(folder)
     check_model_folder(folder)
     check_stored(Path(folder))

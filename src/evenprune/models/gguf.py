@@ -18,7 +18,7 @@ from ..base.files import sha256_file, write_json, write_text
 from ..base.marks import FETCHED
 from ..base.outputs import atomic_folder
 from .gguf_header import Header, read_header
-from .loading import MAX_DEPTH, check_finite_weights, library_errors, quiet
+from .loading import check_depth, check_finite_weights, library_errors, quiet
 
 SOURCE = "source.json"
 # What transformers leaves out in silence: (end of the key, values that change nothing).
@@ -144,12 +144,7 @@ def _check_size(path: Path, header: Header, config: Any) -> None:
     import torch
     from transformers import AutoModelForCausalLM
 
-    depth = getattr(config.get_text_config(), "num_hidden_layers", None)
-    if isinstance(depth, int) and not 0 < depth <= MAX_DEPTH:
-        raise UserError(
-            f"the header of {path} has {depth} for the number of layers, expected 1 to "
-            f"{MAX_DEPTH}; fetch it again"
-        )
+    check_depth(config, f"the header of {path}")
     with quiet(), library_errors(path, "model"), torch.device("meta"):
         asked = sum(map(torch.numel, _state(AutoModelForCausalLM.from_config(config)).values()))
     held = sum(math.prod(tensor.shape) for tensor in header.tensors.values())

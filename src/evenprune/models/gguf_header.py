@@ -76,11 +76,7 @@ class Header:
         return count
 
     def _text(self) -> str:
-        text = self._take(self._number("Q"))
-        try:
-            return text.decode()
-        except UnicodeDecodeError:
-            raise ValueError(f"the text {shown(text[:20])} in it is not UTF-8") from None
+        return self._take(self._number("Q")).decode()
 
     def _new_name(self, known: Mapping[str, Any]) -> str:
         name = self._text()

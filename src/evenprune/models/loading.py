@@ -31,12 +31,6 @@ PROBE = "The quick brown fox."
 SAID = 300  # characters of a library's message that are passed on
 
 
-def check_dtype(dtype: str) -> None:
-    """Raise UserError for a dtype that is none of ``DTYPES``."""
-    if dtype not in DTYPES:
-        raise UserError(f"--dtype got {dtype!r}, expected one of {', '.join(DTYPES)}")
-
-
 def own_dtype(dtype: str, config: Any) -> str:
     """Return ``dtype``, for ``auto`` the checkpoint's own where its configuration names one.
 
@@ -129,31 +123,30 @@ def load_config(folder: Path | str) -> "PreTrainedConfig":
 
     folder = Path(folder)
     raw = read_json(folder / "config.json", finite=False, by_hand=True)
-    _check_code(folder, raw)
+    places = raw.get("auto_map")
+    if is_trusted(folder) and "--" in str(places):
+        raise UserError(
+            f"the auto_map of {folder / 'config.json'} takes code from another repository "
+            f"({shown(places)}), which is not pinned; put that file into the folder and name it "
+            "there"
+        )
     check_config(folder / "config.json", raw)
     with library_errors(folder, "configuration"):
         config = AutoConfig.from_pretrained(
             folder, local_files_only=True, trust_remote_code=is_trusted(folder)
         )
-        depth = getattr(config.get_text_config(), "num_hidden_layers", None)
-    if isinstance(depth, int) and not 0 < depth <= MAX_DEPTH:
-        raise UserError(
-            f"the config.json in {folder} has {depth!r} for the number of layers, expected 1 to "
-            f"{MAX_DEPTH}; fetch the model again"
-        )
+    check_depth(config, f"the config.json in {folder}")
     return config
 
 
-def _check_code(folder: Path, raw: dict[str, Any]) -> None:
-    """Raise UserError where trusted code would come from elsewhere than the folder."""
-    places = raw.get("auto_map")
-    values = places.values() if is_trusted(folder) and isinstance(places, dict) else ()
-    for place in values:
-        if "--" in str(place):
-            raise UserError(
-                f"the auto_map of {folder / 'config.json'} takes code from another repository "
-                f"({place}), which is not pinned; put that file into the folder and name it there"
-            )
+def check_depth(config: Any, where: str) -> None:
+    """Raise UserError for a number of layers that no model has; ``where`` it stands."""
+    depth = getattr(config.get_text_config(), "num_hidden_layers", None)
+    if isinstance(depth, int) and not 0 < depth <= MAX_DEPTH:
+        raise UserError(
+            f"{where} has {depth} for the number of layers, expected 1 to {MAX_DEPTH}; fetch the "
+            "model again"
+        )
 
 
 def load_tokenizer(folder: Path | str) -> "PreTrainedTokenizerBase":
@@ -247,11 +240,10 @@ def spread(devices: Sequence[str]) -> dict[str, Any]:
     """Return how transformers puts a model's blocks, one after the other, on several GPUs."""
     import torch
 
-    free = {}
-    for device in devices:
-        # All of it would leave nothing for activations and logits.
-        free[int(device.partition(":")[2])] = int(0.9 * torch.cuda.mem_get_info(device)[0])
-    return {"device_map": "balanced", "max_memory": free}
+    free = {int(one.partition(":")[2]): torch.cuda.mem_get_info(one)[0] for one in devices}
+    # All of it would leave nothing for activations and logits.
+    most = {index: int(0.9 * memory) for index, memory in free.items()}
+    return {"device_map": "balanced", "max_memory": most}
 
 
 def load_model(

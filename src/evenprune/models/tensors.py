@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from io import FileIO
+from io import BufferedReader
 from pathlib import Path
 
 import numpy as np
@@ -78,7 +78,7 @@ def check_stored(folder: Path) -> None:
 def read_tensor(entry: Entry) -> Tensor:
     """Read one stored tensor into fresh, aligned memory."""
     tensor = torch.empty(entry.shape, dtype=entry.torch_dtype)
-    with open(entry.file, "rb", buffering=0) as handle:
+    with open(entry.file, "rb") as handle:
         handle.seek(entry.offset)
         read_into(handle, tensor_bytes(tensor), entry)
     return tensor
@@ -89,21 +89,17 @@ def read_rows(entry: Entry, rows: Tensor) -> Tensor:
     table = torch.empty((len(rows), *entry.shape[1:]), dtype=entry.torch_dtype)
     view = tensor_bytes(table)
     width = entry.size // entry.shape[0]
-    with open(entry.file, "rb", buffering=0) as handle:
+    with open(entry.file, "rb") as handle:
         for place, row in enumerate(rows.tolist()):
             handle.seek(entry.offset + row * width)
             read_into(handle, view[place * width : (place + 1) * width], entry)
     return table
 
 
-def read_into(handle: FileIO, view: memoryview, entry: Entry) -> None:
-    """Fill ``view`` from an unbuffered file; UserError when the file ends before."""
-    done = 0
-    while done < len(view):
-        count = handle.readinto(view[done:])
-        if not count:
-            raise UserError(f"{entry.file} ended early while it was read; fetch it again")
-        done += count
+def read_into(handle: BufferedReader, view: memoryview, entry: Entry) -> None:
+    """Fill ``view`` from a file; UserError when the file ends before."""
+    if handle.readinto(view) < len(view):
+        raise UserError(f"{entry.file} ended early while it was read; fetch it again")
 
 
 def tensor_bytes(tensor: Tensor) -> memoryview:
@@ -120,7 +116,7 @@ def chunks(source: Tensor | Entry | Stack) -> Iterator[memoryview]:
     if isinstance(source, Tensor):
         yield tensor_bytes(source.contiguous())
         return
-    with open(source.file, "rb", buffering=0) as handle:
+    with open(source.file, "rb") as handle:
         handle.seek(source.offset)
         for start in range(0, source.size, CHUNK):
             piece = torch.empty(min(CHUNK, source.size - start), dtype=torch.uint8)

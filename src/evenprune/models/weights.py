@@ -56,7 +56,8 @@ def read_header(file: Path) -> dict[str, Entry]:
     Raises UserError for a file that cannot be read, and for a header that is no whole one, or
     whose dtypes, shapes and byte ranges do not cover the file exactly once.
     """
-    with reading(file, "a safetensors file", "fetch it again"), open(file, "rb") as handle:
+    remedy = "convert the checkpoint or fetch it again (pickled weights are not read)"
+    with reading(file, "safetensors weights", remedy), open(file, "rb") as handle:
         try:
             with safe_open(file, "np"):
                 length = int.from_bytes(handle.read(8), "little")
@@ -84,7 +85,7 @@ def stored_files(folder: Path) -> dict[Path, dict[str, Entry]]:
     """
     index = folder / INDEX
     if not index.exists():
-        return {folder / SINGLE: _whole(folder / SINGLE)}
+        return {folder / SINGLE: read_header(folder / SINGLE)}
     content = read_json(index, by_hand=True)
     places = content.get("weight_map")
     if not isinstance(places, dict) or not places or not isinstance(content.get("metadata"), dict):
@@ -104,7 +105,7 @@ def stored_files(folder: Path) -> dict[Path, dict[str, Entry]]:
             f"{folder} holds both {SINGLE} and an index of other files ({INDEX}), so which weights "
             "count is not clear; remove one of the two"
         )
-    files = {folder / name: _whole(folder / name) for name in names}
+    files = {folder / name: read_header(folder / name) for name in names}
     listed = {(folder / file, name) for name, file in places.items()}
     held = {(file, name) for file, tensors in files.items() for name in tensors}
     if listed != held:
@@ -115,13 +116,3 @@ def stored_files(folder: Path) -> dict[Path, dict[str, Entry]]:
             + "; fetch the model again"
         )
     return files
-
-
-def _whole(file: Path) -> dict[str, Entry]:
-    if not file.is_file():
-        raise UserError(
-            f"expected safetensors weights at {file}, found "
-            f"{'a folder' if file.is_dir() else 'none'}; convert the checkpoint to safetensors or "
-            "fetch it again (pickled weights are not read)"
-        )
-    return read_header(file)
