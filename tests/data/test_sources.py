@@ -631,3 +631,18 @@ def test_an_interrupted_download_is_not_taken_as_whole_offline(server, hub, tmp_
     (folder / "tokenizer.json").unlink()
     with pytest.raises(UserError, match="may have been interrupted"):
         hub_model(f"org/model@{commit}", lock, False, hub)
+
+
+def test_what_hf_download_fetched_whole_is_taken_offline(server, hub, tmp_path, monkeypatch):
+    from huggingface_hub import snapshot_download
+
+    options = {"cache_dir": hub.cache, "endpoint": server.url}
+    snapshot_download("org/model", allow_patterns=["config.json"], **options)
+    lock = tmp_path / "lock.json"
+    go_offline(monkeypatch)
+    with pytest.raises(UserError, match="or `hf download org/model` where there is a network"):
+        hub_model("org/model", lock, False, hub)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    folder = snapshot_download("org/model", **options)
+    go_offline(monkeypatch)
+    assert str(hub_model("org/model", lock, False, hub)[0]) == folder

@@ -96,6 +96,12 @@ class FakeHub:
             ]
             info = {"id": name, "sha": revision, "siblings": siblings, "tags": []}
             return self.send(request, json.dumps(info).encode(), {}, body)
+        if rest[0] == "tree":
+            tree = [
+                {"type": "file", "path": file, "size": len(data), "oid": "0" * 40}
+                for file, data in files.items()
+            ]
+            return self.send(request, json.dumps(tree).encode(), {}, body)
         if rest[0] != "resolve":
             return self.refuse(request, 404, "")
         file = "/".join(rest[2:])

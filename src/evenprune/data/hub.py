@@ -7,7 +7,7 @@ is never repeated, since it can hold request headers and signed addresses.
 
 import contextlib
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -103,6 +103,28 @@ class Hub:
                 )
             )
 
+    def known(self, repo: str, revision: str) -> list[str]:
+        """Return a model's files at a commit as the cache lists them after a whole download.
+
+        That is one by ``hf download`` or ``hub_model``; [] where the cache has no list.
+        """
+        from huggingface_hub import errors, get_cached_repo_tree
+
+        with contextlib.suppress(errors.CachedRepoTreeNotFoundError):
+            tree = get_cached_repo_tree(repo, revision=revision, cache_dir=self.cache)
+            return [file.path for file in tree]
+        return []
+
+    def keep_list(self, repo: str, revision: str, names: Sequence[str]) -> None:
+        """Let the cache list a model's files at a commit, of which ``names`` were downloaded."""
+        from huggingface_hub import snapshot_download
+
+        with _explained(repo, "model", revision):
+            snapshot_download(
+                repo, revision=revision, cache_dir=self.cache, endpoint=self.endpoint,
+                allow_patterns=list(names),
+            )  # fmt: skip
+
 
 @contextlib.contextmanager
 def _explained(repo: str, kind: RepoType, revision: str, path: str = "") -> Iterator[None]:
@@ -110,40 +132,32 @@ def _explained(repo: str, kind: RepoType, revision: str, path: str = "") -> Iter
     from huggingface_hub import constants, errors
 
     what = f"the hub's {kind} {repo}"
+    known = {
+        errors.HFValidationError: f"{repo!r} is no name of a {kind} on the hub: expected org/name "
+        "of letters, digits and -, _ or . in the configuration",
+        errors.GatedRepoError: f"{what} is gated and this account may not read it: accept its "
+        "terms on its page, then set HF_TOKEN (or run `hf auth login`) and run the same command again",
+        errors.RepositoryNotFoundError: f"{what} does not exist, or is private and needs a token "
+        "that may read it: check the name in the configuration, or set HF_TOKEN",
+        errors.RevisionNotFoundError: f"{what} has no revision {revision}: correct or remove it "
+        "from the lock file",
+        errors.RemoteEntryNotFoundError: f"{what} has no file {path} at revision {revision}: check "
+        "the configuration",
+    }
     try:
         yield
-    except errors.HFValidationError:
-        message = (
-            f"{repo!r} is no name of a {kind} on the hub: expected org/name of letters, digits and "
-            "-, _ or . in the configuration"
-        )
-    except errors.GatedRepoError:
-        message = (
-            f"{what} is gated and this account may not read it: accept its terms on its page, "
-            "then set HF_TOKEN (or run `hf auth login`) and run the same command again"
-        )
-    except errors.RepositoryNotFoundError:
-        message = (
-            f"{what} does not exist, or is private and needs a token that may read it: "
-            "check the name in the configuration, or set HF_TOKEN"
-        )
-    except errors.RevisionNotFoundError:
-        message = f"{what} has no revision {revision}: correct or remove it from the lock file"
-    except errors.RemoteEntryNotFoundError:
-        message = f"{what} has no file {path} at revision {revision}: check the configuration"
+    except UserError:
+        raise
+    except tuple(known) as error:
+        message = next(text for one, text in known.items() if isinstance(error, one))
     except errors.HfHubHTTPError as error:
         message = (
             f"{what} could not be read, the hub answered with status "
             f"{error.response.status_code}: check HF_TOKEN and try again later"
         )
-    except UserError:
-        raise
     except (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError, errors.HTTPError):
-        reason = (
-            "offline mode is on (HF_HUB_OFFLINE)"
-            if constants.is_offline_mode()
-            else "the hub cannot be reached"
-        )
+        offline = constants.is_offline_mode()
+        reason = "offline mode is on (HF_HUB_OFFLINE)" if offline else "the hub cannot be reached"
         state = f"{path} of {what} is not in the local cache" if path else f"{what} cannot be read"
         raise Unreachable(f"{state}, {reason}: run prefetch where there is a network") from None
     except Exception as error:

@@ -10,14 +10,13 @@ import os
 import sys
 from pathlib import Path
 
+from ..base.checksums import model_files
 from ..base.errors import UserError
-from ..base.files import digest, read_json, write_json
 from ..models.loading import weight_files
 from ..models.trust import FLAG
 from ..plan.catalogue import is_repository
 from .hub import Hub, Unreachable
 from .lock import read_lock
-from .packages import cache_path
 from .parts import split_ref
 from .prefetch import download, safetensors_of
 from .source_flags import LOCK
@@ -53,11 +52,6 @@ def _local(given: str | Path, trusted: bool, hub: Hub | None) -> str | Path:
         raise UserError(f"there is no folder {text} here, and {error}") from None
 
 
-def _whole(repo: str, revision: str, trust: bool) -> Path:
-    """Return the file that lists a model's files once all of them have come."""
-    return cache_path("hub", f"{digest([repo, revision, trust])}.json")
-
-
 def hub_model(key: str, lock: Path | str, trust: bool, hub: Hub | None = None) -> tuple[Path, str]:
     """Return the folder of ``org/name`` or ``org/name@ref`` in the hub's cache, and its commit.
 
@@ -75,19 +69,19 @@ def hub_model(key: str, lock: Path | str, trust: bool, hub: Hub | None = None) -
         listing = hub.listing(repo, "model", ref or "main")
     except Unreachable:
         folder = hub.fetch(repo, "model", ref or "main", "config.json").parent  # from the cache
-        whole = _whole(repo, folder.name, trust)
-        listed = read_json(whole)["files"] if whole.is_file() else [""]
-        if not all((folder / name).is_file() for name in listed):
+        listed = model_files(hub.known(repo, folder.name), entry)
+        if not listed or not all((folder / name).is_file() for name in listed):
             raise UserError(
                 f"the copy of {key} in {folder} may have been interrupted; run the same command "
-                "once where there is a network, or give that folder if you know that it is whole"
+                f"or `hf download {repo}` where there is a network, or give that folder if you "
+                "know that it is whole"
             ) from None
         weight_files(folder)
         return folder, folder.name
     names = safetensors_of(repo.partition("/")[2], entry, listing)
     folder = download(hub, repo, "model", listing, names)["config.json"][0].parent
     weight_files(folder)
-    write_json(_whole(repo, listing.revision, trust), {"files": names})
+    hub.keep_list(repo, listing.revision, names)
     print(
         f"{key} is at commit {listing.revision}: {repo}@{listing.revision} names the same files at "
         "any time",
