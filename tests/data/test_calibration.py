@@ -398,7 +398,7 @@ def test_build_calibration_cuts_sentences_before_it_aligns_them(build, tmp_path)
 
 def test_build_calibration_from_records_and_by_category(build, world, tmp_path):
     record = tmp_path / "stereoset.json"
-    files = checksums(world / "stereoset", source_files("data", world / "stereoset"), "stereoset")
+    files = checksums(world / "stereoset", source_files("data", world / "stereoset"))
     record.write_text(json.dumps({"folder": str(world / "stereoset"), "files": files}))
     build(
         *(tmp_path / "out", "--pairs-data", record, "--categories", "race"),

@@ -108,7 +108,7 @@ def test_ultrachat_folder_and_record_give_the_same_texts(tmp_path):
     turns = [{"role": "user", "content": "word1 word2"}, {"role": "assistant", "content": "word3"}]
     (folder / "part.jsonl").write_text(json.dumps({"messages": turns}) + "\n")
     record = tmp_path / "ultrachat.json"
-    files = sources.checksums(folder, ["part.jsonl"], "ultrachat")
+    files = sources.checksums(folder, ["part.jsonl"])
     content = {"dataset": "ultrachat", "folder": str(folder), "files": files}
     record.write_text(json.dumps(content))
     for path in (folder, record):

@@ -134,24 +134,19 @@ def bbq(tables: Mapping[str, SplitTable]) -> dict[str, str]:
         *("answer_info", "additional_metadata", "context", "question"),
         *("ans0", "ans1", "ans2", "label"),
     )
-    targets = _bbq_targets(tables["metadata"]) if "metadata" in tables else None
+    targets = {}
+    if "metadata" in tables:
+        known = {"NA": None, "0": 0, "1": 1, "2": 2}
+        for row in tables["metadata"].require(("category", "example_id", "target_loc")):
+            targets[row["category"], row["example_id"]] = known[row["target_loc"]]
     files: dict[str, list[dict[str, Any]]] = {}
     for row in tables["all"].require(columns):
         kept = {name: row[name] for name in columns}
-        if targets is not None:
+        if "metadata" in tables:
             target = targets.get((row["category"], str(row["example_id"])))
             kept["additional_metadata"] = {**row["additional_metadata"], "target_loc": target}
         files.setdefault(row["category"], []).append(kept)
     return {f"{category}.jsonl": _jsonl(rows) for category, rows in files.items()}
-
-
-def _bbq_targets(table: SplitTable) -> dict[tuple[str, str], int | None]:
-    """Return (category, example id) -> the answer that BBQ's metadata call the target."""
-    known = {"NA": None, "0": 0, "1": 1, "2": 2}
-    return {
-        (row["category"], row["example_id"]): known[row["target_loc"]]
-        for row in table.require(("category", "example_id", "target_loc"))
-    }
 
 
 def unqover(tables: Mapping[str, SplitTable]) -> dict[str, str]:
@@ -203,13 +198,10 @@ def bold(tables: Mapping[str, SplitTable], held_out: bool = False) -> dict[str, 
     chosen = (
         {"id": entity, "text": text}
         for entity, text in sorted(texts.items())
-        if len(text) >= BOLD_CHARACTERS and _is_held_out(entity) == held_out
+        if len(text) >= BOLD_CHARACTERS
+        and hashlib.sha256(f"bold/{entity}".encode()).digest()[0] % 2 == held_out
     )
     return {f"{'held_out' if held_out else 'calibration'}.jsonl": _jsonl(chosen)}
-
-
-def _is_held_out(entity: str) -> bool:
-    return hashlib.sha256(f"bold/{entity}".encode()).digest()[0] % 2 == 1
 
 
 def tinystories(tables: Mapping[str, SplitTable]) -> dict[str, str]:
@@ -277,7 +269,7 @@ def convert(
     Raises UserError for a data set without converter, for columns that are not those expected
     and for another number of rows than the configuration states.
     """
-    columns = {part.name: part.columns for part in parts}
+    columns = {part.name: part.file.columns or () for part in parts}
     if name not in CONVERTERS and not all(columns.values()):
         raise UserError(
             f"datasets.{name}: no converter for this data set (there are some for "
@@ -285,7 +277,9 @@ def convert(
             "that its reader takes as they are"
         )
     tables = {
-        part.name: read_table(f"{part.repo} ({part.name})", paths[part.name], part.first, part.at)
+        part.name: read_table(
+            f"{part.repo} ({part.name})", paths[part.name], part.file.first, part.file.at
+        )
         for part in parts
     }
     with expected_form(
@@ -298,9 +292,9 @@ def convert(
         else:  # for readers of the hub's own form
             files = {f"{part}.jsonl": _kept(tables[part], columns[part]) for part in tables}
     for part in parts:
-        if part.rows not in (None, tables[part.name].count):
+        if part.file.rows not in (None, tables[part.name].count):
             raise UserError(
-                f"expected {part.rows} rows in part {part.name} of {part.repo}, got "
+                f"expected {part.file.rows} rows in part {part.name} of {part.repo}, got "
                 f"{tables[part.name].count}; pin another revision or correct rows in the catalogue"
             )
     return files

@@ -136,7 +136,7 @@ def _explained(repo: str, kind: RepoType, revision: str, path: str = "") -> Iter
         errors.HFValidationError: f"{repo!r} is no name of a {kind} on the hub: expected org/name "
         "of letters, digits and -, _ or . in the configuration",
         errors.GatedRepoError: f"{what} is gated and this account may not read it: accept its "
-        "terms on its page, then set HF_TOKEN (or run `hf auth login`) and run the same command again",
+        "terms on its page, then set HF_TOKEN (or run `hf auth login`) and run the command again",
         errors.RepositoryNotFoundError: f"{what} does not exist, or is private and needs a token "
         "that may read it: check the name in the configuration, or set HF_TOKEN",
         errors.RevisionNotFoundError: f"{what} has no revision {revision}: correct or remove it "

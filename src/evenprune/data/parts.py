@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..base.errors import UserError
-from ..plan.catalogue import HubEntry, PackageData
+from ..plan.catalogue import FilePart, HubEntry, PackageData
 from ..plan.field_errors import field_errors
 
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -18,21 +18,12 @@ Entry = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Part:
-    """Some files of a hub repository or package: the first of ``patterns`` that matches any.
-
-    ``at`` leads to the rows of a JSON file. ``rows`` is the number of rows the data set must have,
-    ``first`` how many to take; None: whatever there is. ``columns`` are those that are kept, of a
-    data set without a converter.
-    """
+    """Some files of a hub repository or package, as the catalogue describes them."""
 
     name: str
     repo: str
     ref: str | None
-    patterns: tuple[str, ...]
-    rows: int | None = None
-    first: int | None = None
-    columns: tuple[str, ...] = ()
-    at: str | None = None
+    file: FilePart
 
 
 def split_ref(repo: str) -> tuple[str, str | None]:
@@ -61,15 +52,13 @@ def _parts(where: str, kind: type[HubEntry] | type[PackageData], given: Any) -> 
     except ValidationError as error:
         raise UserError(f"{where}: {next(field_errors(error, kind))[1]}") from None
     default = source.name if isinstance(source, PackageData) else source.repo
-    found = []
     for name, part in source.parts.items():
         if part.columns and not _PART.fullmatch(name):
             raise UserError(f"{where}.parts: expected a name for a file, got {name!r}")
-        repo = getattr(part, "repo", None) or default or ""
-        columns = tuple(part.columns or ())
-        rows, first, at = part.rows, part.first, part.at
-        found.append(Part(name, *split_ref(repo), tuple(part.files), rows, first, columns, at))
-    return found
+    return [
+        Part(name, *split_ref(getattr(part, "repo", None) or default or ""), part)
+        for name, part in source.parts.items()
+    ]
 
 
 def select(names: Iterable[str], patterns: Sequence[str]) -> list[str]:

@@ -11,6 +11,7 @@ a cluster without network and used there with `--config mirror=DIR`.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -24,7 +25,6 @@ from ..base.checksums import Kind, model_files, sha256_cached, source_files
 from ..base.errors import UserError
 from ..base.marks import DATA_SET, FETCHED
 from ..base.outputs import atomic_folder, check_file, check_folder
-from ..base.progress import Progress
 from ..base.reading import parse_json
 from ..base.yamlfile import read_yaml as read_config
 from ..models.loading import weight_files
@@ -32,6 +32,7 @@ from ..plan.config import load_config, validate_config
 from ..plan.grids import needed_datasets, needed_models
 from ..plan.tasks import LM_EVAL
 from .hub import Hub, Listing, RemoteFile, RepoType, Unreachable
+from .lm_eval_tasks import load_tasks
 from .lock import PARQUET_REF, lock_key, read_lock, record_in_lock
 from .packages import LICENCE, package_dataset, package_model
 from .parts import Entry, dataset_parts, select, split_ref
@@ -89,7 +90,11 @@ def run(args: argparse.Namespace) -> None:
     ]
     for entry in config.benchmarks.values():
         if entry.task == LM_EVAL:
-            fetch_task(str(entry.name), entry.dataset and config.datasets[entry.dataset].path)
+            folder = entry.dataset and config.datasets[entry.dataset].path
+            # Into the cache of Hugging Face's data sets, unpinned: lm-eval names no commit.
+            tasks = load_tasks(str(entry.name), Path(folder) if folder else None)["tasks"]
+            print(f"lm-eval's {entry.name}: {len(tasks)} tasks, in the data sets' cache",
+                  file=sys.stderr)  # fmt: skip
     prefetch(
         items,
         mirror=args.mirror or config.mirror,
@@ -98,17 +103,6 @@ def run(args: argparse.Namespace) -> None:
         update=args.update,
         prefer_hub=args.hub,
     )
-
-
-def fetch_task(name: str, folder: str | None) -> None:
-    """Load the data of a task of lm-eval once, into the cache of Hugging Face's data sets.
-
-    They are not pinned: lm-eval names no commit. Raises UserError where that fails.
-    """
-    from .lm_eval_tasks import load_tasks
-
-    tasks = load_tasks(name, Path(folder) if folder else None)["tasks"]
-    print(f"lm-eval's {name}: {len(tasks)} tasks, in the data sets' cache", file=sys.stderr)
 
 
 def pin(
@@ -135,8 +129,6 @@ def download(
     hub: Hub, repo: str, kind: RepoType, listing: Listing, names: Sequence[str]
 ) -> dict[str, tuple[Path, dict[str, Any]]]:
     """Download files; return path and checksum of each, checked against what the hub states."""
-    total = sum(listing.files[name].bytes or 0 for name in names)
-    progress = Progress(total >> 20, f"{repo} (MiB)")
     found = {}
     for name in names:
         path = hub.fetch(repo, kind, listing.revision, name)
@@ -145,9 +137,7 @@ def download(
                 f"{name} of {repo} came damaged: it is not the file that the hub names; remove "
                 f"{path} and run prefetch again"
             )
-        size = path.stat().st_size
-        found[name] = (path, {"sha256": sha256_cached(path), "bytes": size})
-        progress.update(size >> 20)
+        found[name] = (path, {"sha256": sha256_cached(path), "bytes": path.stat().st_size})
     return found
 
 
@@ -185,7 +175,7 @@ def prefetch_dataset(
                 if ref == PARQUET_REF:
                     continue  # not every repository has a parquet copy
                 raise
-            names = select(listings[key].files, part.patterns)
+            names = select(listings[key].files, part.file.files)
             seen[ref or "main"] = sorted(listings[key].files)[:8]
             if names:
                 found = download(hub, part.repo, "dataset", listings[key], names)
@@ -194,7 +184,7 @@ def prefetch_dataset(
                 break
         else:
             raise UserError(
-                f"expected files like {' or '.join(part.patterns)} in the hub's data set "
+                f"expected files like {' or '.join(part.file.files)} in the hub's data set "
                 f"{part.repo}, found {json.dumps(seen)}; correct datasets.{name}.hub.parts."
                 f"{part.name}.files, or take the data set from a mirror"
             )
@@ -260,12 +250,11 @@ def lay_out(target: Path, kind: Kind, files: Mapping[str, Path]) -> None:
     with atomic_folder(target, MARKS[kind]) as temporary:
         for name, path in files.items():
             (temporary / name).parent.mkdir(parents=True, exist_ok=True)
-            try:
-                if path.suffix != ".safetensors":
-                    raise OSError("only what is large is linked")
-                os.link(path.resolve(), temporary / name)
-            except OSError:
-                shutil.copyfile(path, temporary / name)
+            if path.suffix == ".safetensors":
+                with contextlib.suppress(OSError):
+                    os.link(path.resolve(), temporary / name)
+                    continue
+            shutil.copyfile(path, temporary / name)
 
 
 def prefetch(

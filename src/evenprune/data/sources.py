@@ -19,7 +19,6 @@ from ..base.errors import UserError
 from ..base.files import digest, write_text
 from ..base.marks import DATA_SET
 from ..base.outputs import atomic_folder, check_folder
-from ..base.progress import Progress
 from ..models.loading import weight_files
 from .hub import Hub
 from .lock import locked, read_lock
@@ -146,22 +145,20 @@ def fingerprint(kind: Kind, name: str, entry: Entry, mirror: Mirrors, lock: str)
     if entry.get("package") and not is_pinned(kind, name, entry, pinned):
         return digest(entry["package"])
     if kind == "models":
-        found = [entry["hub"]] if entry.get("hub") in pinned else []
+        keys = {entry.get("hub")} & pinned.keys()
     else:
         located = [locked(pinned, part) for part in dataset_parts(name, entry)]
-        found = [item[0] for item in located if item]
-    return digest({key: pinned[key] for key in found}) if found else ""
+        keys = {found[0] for found in located if found}
+    return digest({key: pinned[key] for key in sorted(keys)}) if keys else ""
 
 
-def checksums(folder: Path, names: Sequence[str], label: str) -> dict[str, dict[str, Any]]:
-    """Return ``{name: {"sha256", "bytes"}}`` of files in a folder, with progress in MiB."""
-    sizes = {name: (folder / name).stat().st_size for name in names}
-    progress = Progress(sum(sizes.values()) >> 20, f"checksums of {label} (MiB)")
-    found = {}
-    for name in names:
-        found[name] = {"sha256": sha256_cached(folder / name), "bytes": sizes[name]}
-        progress.update(sizes[name] >> 20)
-    return found
+def checksums(folder: Path, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return ``{name: {"sha256", "bytes"}}`` of files in a folder."""
+    paths = {name: folder / name for name in names}
+    return {
+        name: {"sha256": sha256_cached(path), "bytes": path.stat().st_size}
+        for name, path in paths.items()
+    }
 
 
 def missing(kind: Kind, name: str, entry: Entry, mirror: Mirrors, hub: str) -> UserError:
@@ -190,7 +187,6 @@ def _verified(
     """Return local copies of pinned files; raise UserError for one the lock does not agree with."""
     repo, pinned = split_ref(key)[0], lock[key]
     paths = [hub.fetch(repo, pinned["type"], pinned["revision"], name) for name in names]
-    progress = Progress(sum(pinned["files"][n]["bytes"] for n in names) >> 20, f"{key} (MiB)")
     for name, path in zip(names, paths, strict=True):
         expected = pinned["files"][name]["sha256"]
         found = sha256_cached(path)
@@ -200,7 +196,6 @@ def _verified(
                 f"{expected[:16]}…: remove {path} and run prefetch again, or prefetch --update "
                 "if the new file is wanted"
             )
-        progress.update(path.stat().st_size >> 20)
     return paths
 
 
@@ -220,13 +215,10 @@ def resolve_dataset(
     the data set is in neither place, when a file does not fit the lock, or when the hub's
     columns are not those expected.
     """
-    folder = local_source("data", name, entry, mirror)
-    if folder:
-        return _local_record("data", name, entry, folder, mirror)
     lock = read_lock(lock_path)
-    if entry.get("package") and not is_pinned("data", name, entry, lock):
-        folder = package_dataset(name, entry)
-        return _record("data", name, entry, folder, "package", entry["package"]["name"])
+    here = _at_hand("data", name, entry, mirror, lock)
+    if here:
+        return here
     parts = dataset_parts(name, entry)
     located = {part.name: locked(lock, part) for part in parts}
     absent = [part.repo for part in parts if located[part.name] is None]
@@ -257,17 +249,11 @@ def resolve_model(
     Raises UserError when the model is in neither place, when a file does not fit the lock,
     or when the weights are no whole safetensors files.
     """
-    folder = local_source("models", name, entry, mirror)
-    if folder and folder.is_file():
-        folder = gguf_folder(folder)
-    if folder:
-        weight_files(folder)
-        return _local_record("models", name, entry, folder, mirror)
     lock = read_lock(lock_path)
+    here = _at_hand("models", name, entry, mirror, lock)
+    if here:
+        return here
     key = entry.get("hub") or ""
-    if entry.get("package") and key not in lock:
-        folder = package_model(name, entry)
-        return _record("models", name, entry, folder, "package", entry["package"]["name"])
     if key not in lock:
         raise missing("models", name, entry, mirror, key)
     hub = hub or Hub()
@@ -282,6 +268,26 @@ def resolve_model(
         "revision": lock[key]["revision"],
         "files": {file: lock[key]["files"][file] for file in names},
     }
+
+
+def _at_hand(
+    kind: Kind, name: str, entry: Entry, mirror: Mirrors, lock: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return the record of a source on this machine or in a package; None for one on the hub."""
+    place = local_source(kind, name, entry, mirror)
+    if place:
+        root = _root(place, mirror)
+        # The invented world is written in the layout of a mirror and says what it is.
+        origin = "world" if root and (Path(root) / "world.json").is_file() else "mirror"
+        origin = "own" if entry.get("path") else origin
+        if kind == "models":
+            place = gguf_folder(place) if place.is_file() else place
+            weight_files(place)
+        return _record(kind, name, entry, place, origin, None)
+    if not entry.get("package") or is_pinned(kind, name, entry, lock):
+        return None
+    place = (package_dataset if kind == "data" else package_model)(name, entry)
+    return _record(kind, name, entry, place, "package", entry["package"]["name"])
 
 
 def _root(folder: Path, mirror: Mirrors) -> str | None:
@@ -302,18 +308,8 @@ def _record(
         **({"file": place.name} if place.is_file() else {}),
         "revision": revision,
         **({"source": facts} if facts else {}),
-        "files": checksums(folder, source_files(kind, place, entry), name),
+        "files": checksums(folder, source_files(kind, place, entry)),
     }
-
-
-def _local_record(
-    kind: Kind, name: str, entry: Entry, place: Path, mirror: Mirrors
-) -> dict[str, Any]:
-    """Return the record of a source that lies on this machine."""
-    root = _root(place, mirror)
-    # The invented world is written in the layout of a mirror and says what it is.
-    origin = "world" if root and (Path(root) / "world.json").is_file() else "mirror"
-    return _record(kind, name, entry, place, "own" if entry.get("path") else origin, None)
 
 
 def within_mirror(
@@ -325,10 +321,8 @@ def within_mirror(
     from the record. So a moved mirror changes that file alone. A record of the hub, or of a path
     of the user's own or a package, stays as it is.
     """
-    if record["origin"] in ("hub", "own", "package"):
-        return dict(record)
     root = _root(Path(record["folder"]), mirror)
-    if root is None:
+    if root is None or record["origin"] in ("hub", "own", "package"):
         return dict(record)
     return {
         **record,
