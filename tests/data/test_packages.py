@@ -219,19 +219,7 @@ def test_a_member_that_leads_out_is_not_taken(index, tmp_path):
     assert not list(tmp_path.rglob("out.json"))
 
 
-def test_prefetch_lays_a_mirror_out(repo, index, tmp_path):
-    done = prefetch(repo, index, tmp_path, "--into", str(tmp_path / "mirror"))
-    assert done.wait() == 0, done.stderr.read()
-    folder = tmp_path / "mirror/data/stereoset"
-    assert (folder / "source.json").is_file()
-    record = resolve_dataset(
-        "stereoset", {}, mirror=str(tmp_path / "mirror"), lock_path="no lock", cache="unused"
-    )
-    assert record["origin"] == "mirror"
-    assert record["source"]["package"] == "fair==1.0"  # known wherever the folder lies
-
-
-def prefetch(repo, index, tmp_path, *flags) -> subprocess.Popen:
+def prefetch(repo, index, tmp_path) -> subprocess.Popen:
     package = make_wheel(index)
     catalogue, config = tmp_path / "catalogue.yaml", tmp_path / "config.yaml"
     given = {
@@ -254,7 +242,7 @@ def prefetch(repo, index, tmp_path, *flags) -> subprocess.Popen:
     config.write_text(json.dumps(given))
     command = [sys.executable, "-m", "evenprune", "prefetch", "--config", str(config)]
     return subprocess.Popen(
-        [*command, "--catalogue", str(catalogue), *flags],
+        [*command, "--catalogue", str(catalogue)],
         env={**os.environ, "PYTHONPATH": str(repo / "src")},
         stderr=subprocess.PIPE,
         text=True,

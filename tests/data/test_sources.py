@@ -15,7 +15,6 @@ from fake_hub import FakeHub
 
 from evenprune.base.checksums import source_folder
 from evenprune.base.errors import UserError
-from evenprune.base.marks import MARK
 from evenprune.base.yamlfile import read_yaml
 from evenprune.cli import main
 from evenprune.data import sources
@@ -286,67 +285,6 @@ def test_an_address_that_is_none_is_one_sentence(endpoint, lock, tmp_path, monke
     hub = Hub(cache=tmp_path, endpoint=endpoint)
     with pytest.raises(UserError, match="1 of 1 sources"):
         prefetch([("models", "m", {"hub": "o/m"})], mirror=None, lock_path=lock, hub=hub)
-
-
-def test_prefetch_into_a_folder_makes_a_mirror(hub, lock, tmp_path):
-    into = tmp_path / "mirror"
-    items = [
-        ("models", "m", {"hub": "org/model", "mirror": "other"}),
-        ("data", "tinystories", STORIES),
-    ]
-    prefetch(items, mirror=None, lock_path=lock, hub=hub, into=into)
-    assert sorted(str(p.relative_to(into)) for p in into.rglob("*") if p.is_file()) == [
-        f"data/tinystories/{MARK}",
-        "data/tinystories/stories_1000.jsonl",
-        f"models/other/{MARK}",
-        "models/other/config.json",
-        "models/other/model.safetensors",
-        "models/other/tokenizer.json",
-    ]
-    record = sources.resolve_model(
-        "m", {"mirror": "other"}, mirror=str(into), lock_path=tmp_path / "none"
-    )
-    assert record["origin"] == "mirror"
-
-
-@pytest.mark.parametrize("kind", ["models", "data"])
-def test_prefetch_replaces_only_what_it_fetched(hub, server, lock, tmp_path, kind):
-    into, victim = tmp_path / "X", tmp_path / "victim"
-    victim.mkdir()
-    (victim / "thesis.txt").write_text("years of work")
-    (tmp_path / "link").symlink_to(victim)
-    (into / kind).mkdir(parents=True)
-    shutil.copytree(victim, into / kind / "mine")
-    (into / kind / "link").symlink_to(victim)
-    entry = {"hub": "org/model"} if kind == "models" else STORIES
-    asked = len(server.requests)
-
-    def fetch(mirror):
-        items = [(kind, "tinystories", {**entry, "mirror": mirror})]
-        prefetch(items, mirror=None, lock_path=lock, hub=hub, into=into)
-
-    def files():
-        return {str(path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-
-    before = files()
-    for mirror, words in (
-        ("../../victim", "expected a folder below"),
-        (str(victim), "expected a folder below"),
-        ("..", "expected a folder below"),
-        ("link", "expected a folder below"),
-        ("mine", "not the mark"),
-    ):
-        with pytest.raises(UserError, match=words):
-            fetch(mirror)
-        assert files() == before
-    assert len(server.requests) == asked
-    for _ in range(2):
-        fetch("good")
-        assert sorted(path.name for path in (into / kind).iterdir()) == ["good", "link", "mine"]
-    (into / kind / "good" / "mine.txt").write_text("mine")
-    with pytest.raises(UserError, match="files were added"):
-        fetch("good")
-    assert (into / kind / "good" / "mine.txt").is_file()
 
 
 @pytest.mark.parametrize("name", ["../victim", "victim"])

@@ -155,8 +155,8 @@ def configuration(made):
     write_json(root / "in/catalogue.yaml", catalogue)
     own = {"YAML": ("in/*.yaml",)}
     files = ["--catalogue", "../in/catalogue.yaml"]
-    argv = ["prefetch", "--config", "../in/config.yaml", *files, "--into", "../out"]
-    yield Scene("prefetch", root, argv, ("out", "lock.json"), own)
+    argv = ["prefetch", "--config", "../in/config.yaml", *files]
+    yield Scene("prefetch", root, argv, ("lock.json",), own)
     yield Scene("plan", root, ["plan", "--configfile", "../in/config.yaml", *files], (), own)
 
 

@@ -11,6 +11,7 @@ from fake_hub import FakeHub
 
 from evenprune.data.hub import Hub
 from evenprune.data.prefetch import prefetch
+from evenprune.data.sources import resolve_dataset
 
 from .scenes import scenes
 from .test_attacks import call, snapshot
@@ -121,12 +122,14 @@ def test_prefetch(tmp_path, monkeypatch):
         def make(root):
             hub = Hub(cache=root.parent / "cache", endpoint=server.url)
             lock = root / "lock.json"
-            prefetch(items, mirror=None, lock_path=lock, into=root / "mirror", hub=hub)
+            options = {"mirror": None, "lock_path": lock, "hub": hub}
+            prefetch(items, **options)
+            resolve_dataset("tinystories", STORIES, cache=root / "converted", **options)
             return 0
 
         def clear(root):
             shutil.rmtree(root.parent / "cache", ignore_errors=True)
-            shutil.rmtree(root / "mirror", ignore_errors=True)
+            shutil.rmtree(root / "converted", ignore_errors=True)
             (root / "lock.json").unlink(missing_ok=True)
 
         roots = [tmp_path / name / "root" for name in ("a", "b")]

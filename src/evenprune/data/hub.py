@@ -132,7 +132,7 @@ def _explained(repo: str, kind: RepoType, revision: str, path: str = "") -> Iter
     from huggingface_hub import constants, errors
 
     what = f"the hub's {kind} {repo}"
-    known = {
+    known: dict[type[Exception], str] = {
         errors.HFValidationError: f"{repo!r} is no name of a {kind} on the hub: expected org/name "
         "of letters, digits and -, _ or . in the configuration",
         errors.GatedRepoError: f"{what} is gated and this account may not read it: accept its "

@@ -5,26 +5,22 @@ cache. For other data sets and models that no mirror has, and with --hub for all
 the repository's commit is resolved once, its files are downloaded at exactly that commit, and
 commit and checksums go into the lock file, which later runs use.
 
-Without --into the files of the hub lie in the hub library's cache (HF_HOME), where later runs find
-them with HF_HUB_OFFLINE=1. With --into DIR they are laid out as a mirror, which can be carried to
-a cluster without network and used there with `--config mirror=DIR`.
+The files of the hub lie in the hub library's cache (HF_HOME), where later runs find them with
+HF_HUB_OFFLINE=1, and what packages hold in EVENPRUNE_CACHE. For a machine without a network set
+both to folders, and carry these and the lock file there.
 """
 
 import argparse
-import contextlib
 import json
-import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..base.checksums import Kind, model_files, sha256_cached, source_files
+from ..base.checksums import Kind, model_files, sha256_cached
 from ..base.errors import UserError
-from ..base.marks import DATA_SET, FETCHED
-from ..base.outputs import atomic_folder, check_file, check_folder
+from ..base.outputs import check_file
 from ..base.reading import parse_json
 from ..base.yamlfile import read_yaml as read_config
 from ..models.loading import weight_files
@@ -34,7 +30,7 @@ from ..plan.tasks import LM_EVAL
 from .hub import Hub, Listing, RemoteFile, RepoType, Unreachable
 from .lm_eval_tasks import load_tasks
 from .lock import PARQUET_REF, lock_key, read_lock, record_in_lock
-from .packages import LICENCE, package_dataset, package_model
+from .packages import package_dataset, package_model
 from .parts import Entry, dataset_parts, select, split_ref
 from .sources import (
     Mirrors,
@@ -44,8 +40,6 @@ from .sources import (
     local_source,
     missing,
 )
-
-MARKS: dict[Kind, str] = {"data": DATA_SET, "models": FETCHED}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,17 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--hub", action="store_true",
         help="take from the hub what it has, also where the catalogue names a Python package",
     )  # fmt: skip
-    add("--into", type=Path, help="lay the files out as a mirror in this folder")
     add("--update", action="store_true", help="pin the newest revisions in place of the old ones")
-
-
-def _target(into: Path | None, kind: Kind, name: str, entry: Entry) -> Path | None:
-    """Return where a source goes in the mirror ``into``; UserError where it may not be written."""
-    if into is None:
-        return None
-    target = folder_below(into, kind, entry.get("mirror") or name)
-    check_folder(target, MARKS[kind], name="--into")
-    return target
 
 
 def run(args: argparse.Namespace) -> None:
@@ -99,7 +83,6 @@ def run(args: argparse.Namespace) -> None:
         items,
         mirror=args.mirror or config.mirror,
         lock_path=args.lock or config.lock,
-        into=args.into,
         update=args.update,
         prefer_hub=args.hub,
     )
@@ -141,23 +124,14 @@ def download(
     return found
 
 
-def prefetch_dataset(
-    name: str,
-    entry: Entry,
-    *,
-    lock_path: Path | str,
-    into: Path | None,
-    update: bool,
-    hub: Hub,
-) -> str:
+def prefetch_dataset(name: str, entry: Entry, lock_path: Path | str, update: bool, hub: Hub) -> str:
     """Download, convert and pin one data set; return a line that says what was fetched.
 
     The conversion is done here too, so that unexpected columns show while there is a network.
     """
     parts = dataset_parts(name, entry)
     if not parts:
-        raise missing("data", name, entry, None, "")
-    target = _target(into, "data", name, entry)
+        raise missing("data", name, entry, None, {})
     lock = read_lock(lock_path)
     listings: dict[str, Listing] = {}
     files: dict[str, dict[str, Any]] = {}
@@ -169,10 +143,8 @@ def prefetch_dataset(
             try:
                 if key not in listings:
                     listings[key] = pin(hub, lock, part.repo, ref, "dataset", update)
-            except Unreachable:
-                raise
-            except UserError:
-                if ref == PARQUET_REF:
+            except UserError as error:
+                if ref == PARQUET_REF and not isinstance(error, Unreachable):
                     continue  # not every repository has a parquet copy
                 raise
             names = select(listings[key].files, part.file.files)
@@ -189,7 +161,7 @@ def prefetch_dataset(
                 f"{part.name}.files, or take the data set from a mirror"
             )
     with tempfile.TemporaryDirectory() as scratch:
-        convert(name, parts, paths, target or folder_below(scratch, name))
+        convert(name, parts, paths, folder_below(scratch, name))
     for key in sorted(files):
         record_in_lock(lock_path, key, "dataset", listings[key].revision, files[key])
     return ", ".join(f"{key} at {listings[key].revision[:12]}" for key in sorted(files))
@@ -209,52 +181,19 @@ def safetensors_of(name: str, entry: Entry, listing: Listing) -> list[str]:
     return names
 
 
-def prefetch_model(
-    name: str,
-    entry: Entry,
-    *,
-    lock_path: Path | str,
-    into: Path | None,
-    update: bool,
-    hub: Hub,
-) -> str:
+def prefetch_model(name: str, entry: Entry, lock_path: Path | str, update: bool, hub: Hub) -> str:
     """Download and pin one model (safetensors only); return a line that says what was fetched."""
     key = entry.get("hub")
     if not key:
-        raise missing("models", name, entry, None, "")
-    target = _target(into, "models", name, entry)
+        raise missing("models", name, entry, None, {})
     repo, ref = split_ref(key)
     listing = pin(hub, read_lock(lock_path), repo, ref, "model", update)
     names = safetensors_of(name, entry, listing)
     found = download(hub, repo, "model", listing, names)
     weight_files(found["config.json"][0].parent)
-    if target:
-        lay_out(target, "models", {file: path for file, (path, _) in found.items()})
     files = {file: item for file, (_, item) in found.items()}
     record_in_lock(lock_path, key, "model", listing.revision, files)
     return f"{key} at {listing.revision[:12]}"
-
-
-def prefetch_package(kind: Kind, name: str, entry: Entry, into: Path | None) -> str:
-    """Fetch and convert a source from a Python package; return a line that says where it is."""
-    target = _target(into, kind, name, entry)
-    folder = package_dataset(name, entry) if kind == "data" else package_model(name, entry)
-    if target:
-        names = source_files(kind, folder) + [LICENCE] * (kind == "models")
-        lay_out(target, kind, {file: folder / file for file in names})
-    return f"{entry['package']['name']}, in {target or folder}"
-
-
-def lay_out(target: Path, kind: Kind, files: Mapping[str, Path]) -> None:
-    """Copy files to a folder of a mirror; weights are linked where the disk is the same."""
-    with atomic_folder(target, MARKS[kind]) as temporary:
-        for name, path in files.items():
-            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
-            if path.suffix == ".safetensors":
-                with contextlib.suppress(OSError):
-                    os.link(path.resolve(), temporary / name)
-                    continue
-            shutil.copyfile(path, temporary / name)
 
 
 def prefetch(
@@ -262,7 +201,6 @@ def prefetch(
     *,
     mirror: Mirrors,
     lock_path: Path | str,
-    into: Path | None = None,
     update: bool = False,
     prefer_hub: bool = False,
     hub: Hub | None = None,
@@ -289,11 +227,10 @@ def prefetch(
             print(f"{start} fetching", file=sys.stderr)
             pinned = is_pinned(kind, name, entry, read_lock(lock_path))
             if entry.get("package") and not pinned and not (prefer_hub and entry.get("hub")):
-                said = prefetch_package(kind, name, entry, into)
+                made = (package_dataset if kind == "data" else package_model)(name, entry)
+                said = f"{entry['package']['name']}, in {made}"
             else:
-                said = fetch[kind](
-                    name, entry, lock_path=lock_path, into=into, update=update, hub=hub
-                )
+                said = fetch[kind](name, entry, lock_path, update, hub)
             print(f"{start} {said}", file=sys.stderr)
         except UserError as error:
             print(f"{start} failed", file=sys.stderr)

@@ -111,12 +111,7 @@ def unresolved(
                 continue
             if entry.get("package") or is_pinned(kind, name, entry, pinned):
                 continue
-            hub = entry.get("hub") or ""
-            if kind == "data":
-                parts = dataset_parts(name, entry)
-                repos = [part.repo for part in parts if locked(pinned, part) is None]
-                hub = ", ".join(dict.fromkeys(repos))
-            absent.append(str(missing(kind, name, entry, mirror, hub)))
+            absent.append(str(missing(kind, name, entry, mirror, pinned)))
         except UserError as error:
             errors.append(str(error))
     return errors, absent
@@ -145,7 +140,7 @@ def fingerprint(kind: Kind, name: str, entry: Entry, mirror: Mirrors, lock: str)
     if entry.get("package") and not is_pinned(kind, name, entry, pinned):
         return digest(entry["package"])
     if kind == "models":
-        keys = {entry.get("hub")} & pinned.keys()
+        keys = {entry.get("hub") or ""} & pinned.keys()
     else:
         located = [locked(pinned, part) for part in dataset_parts(name, entry)]
         keys = {found[0] for found in located if found}
@@ -161,8 +156,14 @@ def checksums(folder: Path, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def missing(kind: Kind, name: str, entry: Entry, mirror: Mirrors, hub: str) -> UserError:
+def missing(
+    kind: Kind, name: str, entry: Entry, mirror: Mirrors, lock: Mapping[str, Any]
+) -> UserError:
     """Return the error for a source that is nowhere: where it was looked for, what helps."""
+    hub = entry.get("hub") or ""
+    if kind == "data":
+        repos = [part.repo for part in dataset_parts(name, entry) if not locked(lock, part)]
+        hub = ", ".join(dict.fromkeys(repos))
     what = "data set" if kind == "data" else "model"
     place = f"{kind}/{entry.get('mirror') or name}"
     places = [str(Path(root) / place) for root in roots(mirror)]
@@ -221,9 +222,8 @@ def resolve_dataset(
         return here
     parts = dataset_parts(name, entry)
     located = {part.name: locked(lock, part) for part in parts}
-    absent = [part.repo for part in parts if located[part.name] is None]
-    if absent or not parts:
-        raise missing("data", name, entry, mirror, ", ".join(dict.fromkeys(absent)))
+    if not parts or not all(located.values()):
+        raise missing("data", name, entry, mirror, lock)
     folder = folder_below(cache, name)
     check_folder(folder, DATA_SET, name="--cache")
     hub = hub or Hub()
@@ -255,7 +255,7 @@ def resolve_model(
         return here
     key = entry.get("hub") or ""
     if key not in lock:
-        raise missing("models", name, entry, mirror, key)
+        raise missing("models", name, entry, mirror, lock)
     hub = hub or Hub()
     names = model_files(lock[key]["files"], entry)
     folder = _verified(hub, lock, key, names, lock_path)[0].parent
