@@ -6,12 +6,12 @@ sources). The same input gives the same bytes.
 """
 
 import argparse
-import fnmatch
+import itertools
 import random
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,7 +27,7 @@ from ..plan.calibration_keys import Calibration
 from ..plan.flags import add_flags
 from ..plan.pair_sources import PAIR_SOURCES, TEXT_SOURCES
 from ..plan.pruning_keys import Pruning
-from .calibration import TokenizedPairs, pair_notes, tokenize_pairs, tokenize_texts
+from .calibration import counted, pair_notes, tokenize_pairs, tokenize_texts
 from .parts import split_ref
 from .readers.crows_pairs import read_crows_pairs
 from .readers.own_rows import read_pairs, read_texts
@@ -162,27 +162,9 @@ def truncate_text(
     )
 
 
-def cut_pairs(
-    pairs: Sequence[dict[str, str]], tokenizer: "PreTrainedTokenizerBase", max_tokens: int
-) -> list[dict[str, str]]:
-    """Return the pairs with both sentences cut to ``max_tokens`` tokens; see ``truncate_text``."""
-    return [
-        pair
-        | {
-            name: truncate_text(pair[name], tokenizer, max_tokens, "--pair-tokens")
-            for name in ("stereotype", "anti_stereotype")
-        }
-        for pair in pairs
-    ]
-
-
 def tokenizer_digest(folder: Path) -> str:
     """Return a digest of a model folder's tokenizer files."""
-    names = [
-        path.name
-        for path in folder.iterdir()
-        if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in TOKENIZER_FILES)
-    ]
+    names = {path.name for pattern in TOKENIZER_FILES for path in folder.glob(pattern)}
     return digest({name: sha256_cached(folder / name) for name in sorted(names)})
 
 
@@ -216,49 +198,27 @@ def choose_pairs(
     tokenized = tokenize_pairs(pairs, tokenizer, alignment)
     notes = pair_notes(pairs, tokenized, "alignment:")
     kept_ids = {pair.id for pair in tokenized.pairs}
-    kept = [pair for pair in pairs if pair["id"] in kept_ids]
-    unpartnered = 0
+    aligned = kept = [pair for pair in pairs if pair["id"] in kept_ids]
     if control != "none":
-        before = len(kept)
-        tokenized, kept = _exchange(tokenized, kept, alignment, control, seed, tokenizer)
-        unpartnered = before - len(kept)
-    tokens = sum(len(pair.ids0) + len(pair.ids1) for pair in tokenized.pairs)
+        partner = PARTNERS[control]
+        lengths = [len(ids) for ids in tokenize_texts([p[partner] for p in kept], tokenizer)]
+        kept = [p for p in shuffle_partners(kept, lengths, seed, control) if p]
+        if not kept:
+            raise UserError(
+                f"expected at least two pairs with a sentence {partner} of equal token count for "
+                f"the control {control}, got none; use more pairs"
+            )
+        tokenized = tokenize_pairs(kept, tokenizer, alignment)
+    categories = counted(pairs, tokenized.pairs)
     numbers = {
         "total": len(pairs),  # of the wanted categories
         "kept": len(kept),
-        "dropped": tokenized.dropped,
-        "without_partner": unpartnered,
-        "categories": tokenized.counts,
+        "dropped": len(pairs) - len(tokenized.pairs),
+        "without_partner": len(aligned) - len(kept),
+        "categories": categories,
     }
+    tokens = sum(len(pair.ids0) + len(pair.ids1) for pair in tokenized.pairs)
     return Chosen(kept, numbers, tokens, notes)
-
-
-def _exchange(
-    tokenized: TokenizedPairs,
-    pairs: list[dict[str, str]],
-    alignment: str,
-    control: str,
-    seed: int,
-    tokenizer: Any,
-) -> tuple[TokenizedPairs, list[dict[str, str]]]:
-    """Apply the control to the kept pairs; return their tokens and those that have a partner."""
-    partner = PARTNERS[control]
-    lengths = [len(ids) for ids in tokenize_texts([p[partner] for p in pairs], tokenizer)]
-    shuffled = [p for p in shuffle_partners(pairs, lengths, seed, control) if p]
-    if not shuffled:
-        raise UserError(
-            f"expected at least two pairs with a sentence {partner} of equal token count for the "
-            f"control {control}, got none; use more pairs"
-        )
-    again = tokenize_pairs(shuffled, tokenizer, alignment)
-    counts = {}
-    for name, count in tokenized.counts.items():
-        kept = again.counts[name]["kept"] if name in again.counts else 0
-        counts[name] = {
-            "total": count["total"], "kept": kept, "dropped": count["total"] - kept
-        }  # fmt: skip
-    dropped = sum(count["dropped"] for count in counts.values())
-    return replace(again, dropped=dropped, counts=counts), shuffled
 
 
 def together(parts: Mapping[str, Chosen]) -> Chosen:
@@ -283,17 +243,6 @@ def together(parts: Mapping[str, Chosen]) -> Chosen:
     return Chosen(pairs, numbers, sum(part.tokens for part in parts.values()))
 
 
-def _pair_sources(args: argparse.Namespace) -> dict[str, str]:
-    """Return name -> folder or record of the pairs' data sets; UserError if they do not match."""
-    names, given = args.pairs_source, args.pairs_data
-    if len(names) != len(given) or len(set(names)) < len(names):
-        raise UserError(
-            "expected each data set once in --pairs-source and as many folders or records in "
-            f"--pairs-data, got {' '.join(names)} and {len(given)} of them; correct the flags"
-        )
-    return dict(zip(names, given, strict=True))
-
-
 def _hub_names(given: Iterable[str]) -> list[str]:
     """Return the hub repositories that recorded data sets came from; none of mirror or world."""
     records = [read_json(path) for path in given if source_folder(path) != Path(path)]
@@ -311,7 +260,14 @@ def run(args: argparse.Namespace) -> None:
             "expected --texts-data and --n-texts (above 0) together, got "
             f"--texts-data {args.texts_data} and --n-texts {args.n_texts}"
         )
-    model, asked = source_folder(args.model), _pair_sources(args)
+    names = args.pairs_source
+    if len(names) != len(args.pairs_data) or len(set(names)) < len(names):
+        raise UserError(
+            "expected each data set once in --pairs-source and as many folders or records in "
+            f"--pairs-data, got {' '.join(names)} and {len(args.pairs_data)} of them; correct the "
+            "flags"
+        )
+    model, asked = source_folder(args.model), dict(zip(names, args.pairs_data))
     given = [path for path in (args.model, *asked.values(), args.texts_data) if path]
     inputs = [*given, *map(source_folder, given)]
     check_folder(args.out, CALIBRATION, inputs)
@@ -321,7 +277,8 @@ def run(args: argparse.Namespace) -> None:
     for name, path in asked.items():
         pairs = select_categories(read_source_pairs(name, source_folder(path)), wanted)
         if args.pair_tokens is not None:
-            pairs = cut_pairs(pairs, tokenizer, args.pair_tokens)
+            for pair, side in itertools.product(pairs, ("stereotype", "anti_stereotype")):
+                pair[side] = truncate_text(pair[side], tokenizer, args.pair_tokens, "--pair-tokens")
         parts[name] = choose_pairs(pairs, tokenizer, args.alignment, args.control, args.seed)
         for note in parts[name].notes:
             print(printable(note), file=sys.stderr)

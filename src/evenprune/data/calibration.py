@@ -18,6 +18,7 @@ have different token counts is the *alignment*:
     is kept.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -156,6 +157,17 @@ def tokenize_texts(
     return encoded
 
 
+def counted(
+    pairs: Sequence[Mapping[str, Any]], kept: Sequence[TokenPair]
+) -> dict[str, dict[str, int]]:
+    """Return ``{"total", "kept", "dropped"}`` of each category, in sorted order."""
+    total, left = Counter(pair["category"] for pair in pairs), Counter(p.category for p in kept)
+    return {
+        name: {"total": total[name], "kept": left[name], "dropped": total[name] - left[name]}
+        for name in sorted(total)
+    }
+
+
 def tokenize_pairs(
     pairs: Sequence[Mapping[str, Any]],
     tokenizer: "PreTrainedTokenizerBase",
@@ -183,24 +195,14 @@ def tokenize_pairs(
         )
     stereotypes = tokenize_texts([pair["stereotype"] for pair in pairs], tokenizer, max_tokens)
     antis = tokenize_texts([pair["anti_stereotype"] for pair in pairs], tokenizer, max_tokens)
-    counts = {
-        category: {"total": 0, "kept": 0, "dropped": 0}
-        for category in sorted({pair["category"] for pair in pairs})
-    }
     kept = []
     for pair, ids0, ids1 in zip(pairs, stereotypes, antis, strict=True):
-        count = counts[pair["category"]]
-        count["total"] += 1
-        aligned = align(ids0, ids1, alignment, pad_id)
-        if aligned is None:
-            count["dropped"] += 1
-            continue
-        count["kept"] += 1
-        kept.append(TokenPair(pair["id"], pair["category"], *aligned))
+        if aligned := align(ids0, ids1, alignment, pad_id):
+            kept.append(TokenPair(pair["id"], pair["category"], *aligned))
     if not kept:
         raise UserError(
             f"expected pairs of equal token count, but the sentences of all {len(pairs)} pairs "
             f"({few([pair['id'] for pair in pairs])}) have unequal counts with this tokenizer; "
             f"{ways_out}"
         )
-    return TokenizedPairs(kept, len(pairs) - len(kept), counts)
+    return TokenizedPairs(kept, len(pairs) - len(kept), counted(pairs, kept))

@@ -27,6 +27,12 @@ def _jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
     return "".join(canonical_json(row) + "\n" for row in rows)
 
 
+def _csv(rows: Iterable[Sequence[Any]], delimiter: str = ",") -> str:
+    out = io.StringIO(newline="")
+    csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    return out.getvalue()
+
+
 def _kept(table: SplitTable, columns: Sequence[str]) -> str:
     return _jsonl({column: row[column] for column in columns} for row in table.require(columns))
 
@@ -69,13 +75,11 @@ def crows_pairs(tables: Mapping[str, SplitTable]) -> dict[str, str]:
     files = {}
     for part, table in tables.items():
         delimiter = "\t" if part == "revised" else ","
-        out = io.StringIO(newline="")
-        writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
-        writer.writerow(["", *columns])
-        for number, row in enumerate(table.require(columns)):
-            labels = [table.label(column, row[column]) for column in columns[2:]]
-            writer.writerow([number, row["sent_more"], row["sent_less"], *labels])
-        files[f"crows_pairs_{part}.csv"] = out.getvalue()
+        rows = (
+            [number, *(table.label(column, row[column]) for column in columns)]
+            for number, row in enumerate(table.require(columns))
+        )
+        files[f"crows_pairs_{part}.csv"] = _csv([("", *columns), *rows], delimiter)
     return files
 
 
@@ -228,15 +232,13 @@ def harmbench(tables: Mapping[str, SplitTable]) -> dict[str, str]:
         *("Behavior", "FunctionalCategory", "SemanticCategory"),
         *("Tags", "ContextString", "BehaviorID"),
     )
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
+    rows = [columns]
     for subset in ("standard", "contextual", "copyright"):
         needed = ("prompt", "context") if subset == "contextual" else ("prompt",)
         for number, row in enumerate(tables[subset].require(needed)):
             topic, context = row.get("category", subset), row.get("context") or ""
-            writer.writerow([row["prompt"], subset, topic, "", context, f"{subset}-{number}"])
-    return {"harmbench_behaviors_text_all.csv": out.getvalue()}
+            rows.append((row["prompt"], subset, topic, "", context, f"{subset}-{number}"))
+    return {"harmbench_behaviors_text_all.csv": _csv(rows)}
 
 
 Converter = Callable[[Mapping[str, SplitTable]], dict[str, str]]

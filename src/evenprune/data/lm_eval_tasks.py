@@ -45,16 +45,13 @@ def load_tasks(name: str, folder: Path | None) -> dict[str, Any]:
         raise UserError(
             f"lm-eval's task {name} in {folder} includes itself; correct its files"
         ) from None
-    except LOCAL as error:
+    except Exception as error:  # what is no LOCAL is of the hub's client or its transport
         where = f" in {folder}" if folder else ""
+        local = isinstance(error, LOCAL)
         raise UserError(
-            f"lm-eval's task {name}{where} could not be loaded ({_said(error)}); correct its "
-            f"files, or, where its data are on the hub, {_once()}"
-        ) from error
-    except Exception as error:  # whatever the hub's client or its transport raises
-        raise UserError(
-            f"the data of lm-eval's task {name} could not be loaded ({type(error).__name__}); "
-            f"{_once()}"
+            f"lm-eval's task {name}{where} or its data could not be loaded "
+            f"({_said(error) if local else type(error).__name__}); correct its files, or, where "
+            f"its data are on the hub, {_once()}"
         ) from error
     where = f"{folder} and lm-eval" if folder else "lm-eval"
     raise UserError(f"{where} have no task {name!r}{nearest(name, manager.all_tasks, 3)}")

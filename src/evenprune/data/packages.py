@@ -9,6 +9,7 @@ them without a network.
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -97,23 +98,18 @@ def _reason(package: Package, said: str) -> str:
     """Return why pip failed. Its own text is not passed on: it can hold an index's password."""
     python = sys.executable
     reasons = {
-        ("No module named pip",): f"{python} has no pip; run `{python} -m ensurepip`",
-        ("DO NOT MATCH THE HASHES",): "the package index has another file than the one with the "
-        f"SHA-256 {package['sha256'][:16]}…; correct the entry of the catalogue, or use another "
-        "index",
-        (
-            "No space left",
-            "Disk quota",
-        ): f"the disk is full ({cache_path()}); free some space, then run it again",
-        ("Retrying (", "Connection"): "the package index cannot be reached; run `snakemake "
-        "prefetch` with the same configuration where it can, or set the index for pip "
-        "(PIP_INDEX_URL)",
-        ("No matching distribution",): "the package index has no such version; correct the entry "
-        "of the catalogue, or use another index (PIP_INDEX_URL)",
-        ("",): f"pip failed; run `{Path(python).name} -m pip download --no-deps {package['name']}` "
-        "to see why",
+        "No module named pip": f"{python} has no pip; run `{python} -m ensurepip`",
+        "DO NOT MATCH THE HASHES": "the package index has another file than the one with the "
+        f"SHA-256 {package['sha256'][:16]}…; correct the catalogue's entry, or use another index",
+        "No space left|Disk quota": f"the disk is full ({cache_path()}); free some space, retry",
+        r"Retrying \(|Connection": "the package index cannot be reached; run `snakemake prefetch` "
+        "with the same configuration where it can, or set the index for pip (PIP_INDEX_URL)",
+        "No matching distribution": "the package index has no such version; correct the entry of "
+        "the catalogue, or use another index (PIP_INDEX_URL)",
+        "": f"pip failed; run `{Path(python).name} -m pip download --no-deps {package['name']}` to "
+        "see why",
     }
-    return next(why for marks, why in reasons.items() if any(mark in said for mark in marks))
+    return next(why for mark, why in reasons.items() if re.search(mark, said))
 
 
 @contextlib.contextmanager

@@ -12,17 +12,8 @@ from .rows import Identifier, OneOfThree, Text, collect, data_files, fixed, read
 
 # HELM reads the BBQ files in this order, and its seeded shuffle depends on it.
 BBQ_ORDER = (
-    "Age",
-    "Disability_status",
-    "Gender_identity",
-    "Nationality",
-    "Physical_appearance",
-    "Race_ethnicity",
-    "Race_x_SES",
-    "Race_x_gender",
-    "Religion",
-    "SES",
-    "Sexual_orientation",
+    *("Age", "Disability_status", "Gender_identity", "Nationality", "Physical_appearance"),
+    *("Race_ethnicity", "Race_x_SES", "Race_x_gender", "Religion", "SES", "Sexual_orientation"),
 )
 
 
@@ -114,13 +105,10 @@ class BBQItem:
 
 def bbq_files(folder: Path | str) -> list[Path]:
     """Return the BBQ files of a folder in HELM's order, others behind them by name."""
-    order = {f"{name}.jsonl": rank for rank, name in enumerate(BBQ_ORDER)}
-
-    def rank(path: Path) -> tuple[int, str]:
-        name = path.name.removesuffix(".gz")
-        return order.get(name, len(order)), name
-
-    return sorted(data_files(folder), key=rank)
+    order = [f"{name}.jsonl" for name in BBQ_ORDER]
+    found = {path.name.removesuffix(".gz"): path for path in data_files(folder)}
+    others = [name for name in sorted(found) if name not in order]
+    return [found[name] for name in (*order, *others) if name in found]
 
 
 def read_bbq(folder: Path | str, categories: Sequence[str] = ()) -> list[BBQItem]:
