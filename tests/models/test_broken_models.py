@@ -3,7 +3,6 @@
 import io
 import json
 import math
-import os
 import shutil
 import struct
 import sys
@@ -19,7 +18,7 @@ from evenprune.base.checksums import sealed
 from evenprune.base.errors import UserError
 from evenprune.base.files import sha256_file, write_json
 from evenprune.data import sources
-from evenprune.models import loading, tensors, trust
+from evenprune.models import loading, tensors
 
 HEAD = "lm_head.weight"
 NORM = "model.norm.weight"
@@ -131,7 +130,7 @@ def named(folder, *words):
 # --- weights that do not belong to the configuration -------------------------------------------
 
 
-@pytest.mark.parametrize("name", [HEAD, NORM, "model.layers.0.input_layernorm.weight", MATRIX])
+@pytest.mark.parametrize("name", [HEAD, MATRIX])
 def test_missing_tensor(base, pruned, stories, tmp_path, capsys, name):
     rewrite(base, lambda stored: stored.pop(name))
     all_refuse(capsys, base, pruned, stories, tmp_path, "lack", name, str(base))
@@ -188,12 +187,6 @@ def test_chat_templates_in_a_folder_of_their_own_are_refused(base, stories, tmp_
     (base / "additional_chat_templates").mkdir()
     (base / "additional_chat_templates/default.jinja").write_text("other")
     refused(capsys, evaluate(base, stories, tmp_path / "out"), "chat_template.jinja")
-
-
-def test_a_pipe_in_a_folder_that_would_be_replaced(model, tmp_path, capsys):
-    (tmp_path / "out").mkdir()
-    os.mkfifo(tmp_path / "out/.evenprune.json")
-    refused(capsys, prune(model, tmp_path / "out"), "not the mark")
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "qwen2", "phi3", "opt", "gpt_neox"])
@@ -285,11 +278,10 @@ def test_headers_that_are_none(base, text):
     named(base, "model.safetensors", "fetch it again")
 
 
-@pytest.mark.parametrize("name", ["../{}", "{folder}/{}", "./{}", "a\\{}", "x.bin", "", 3, None])
+@pytest.mark.parametrize("name", ["../{}", "{folder}/{}", "a\\{}", "x.bin", "", 3])
 def test_an_index_reaches_no_other_folder(parts, tmp_path, name):
     base, file, index = parts
-    first = min(index["weight_map"])
-    part = index["weight_map"][first]
+    first, part = min(index["weight_map"].items())
     shutil.copyfile(base / part, tmp_path / part)
     given = name.format(part, folder=tmp_path) if isinstance(name, str) else name
     index["weight_map"][first] = given
@@ -345,11 +337,6 @@ def test_a_folder_in_place_of_a_file(base, pruned, stories, tmp_path, capsys, na
     commands = prune(base, tmp_path / "out"), evaluate(base, stories, tmp_path / "out")
     for argv in commands:
         refused(capsys, argv, str(base))
-
-
-def test_a_file_in_place_of_the_model_folder(base, pruned, stories, tmp_path, capsys):
-    file = base / "model.safetensors"
-    all_refuse(capsys, file, pruned, stories, tmp_path, str(file), "that is a file")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, "\udcff"])
@@ -429,11 +416,6 @@ def test_code_runs_where_it_is_allowed_and_is_recorded(coded, stories, tmp_path,
     assert cli.main([*argv, "--trust-remote-code"]) == 0
     metrics = json.loads((tmp_path / "eval/metrics.json").read_text())
     assert metrics["spec"]["trust_remote_code"] == own
-
-
-def test_results_without_code_say_nothing_of_it(pruned):
-    assert "trust_remote_code" not in json.loads((pruned / "manifest.json").read_text())
-    assert trust.trust_record() == {}
 
 
 def test_allowed_code_comes_from_the_folder_alone(coded, tmp_path, capsys):

@@ -213,10 +213,8 @@ def test_the_folder_is_an_ordinary_model(folder, tiny):
     [
         (Kind.Q4_1, True, "bfloat16", "4-bit weights (Q4_1), de-quantised"),
         (Kind.Q5_0, False, "bfloat16", "5-bit weights (Q5_0), de-quantised"),
-        (Kind.Q8_0, True, "bfloat16", "8-bit weights (Q8_0), de-quantised"),
         (Kind.F16, False, "bfloat16", "16-bit weights (F16)"),
         (Kind.BF16, True, "bfloat16", "16-bit weights (BF16)"),
-        (Kind.F32, True, "bfloat16", "32-bit weights (F32)"),
         (Kind.F32, False, "float32", "32-bit weights (F32)"),
     ],
 )
@@ -227,8 +225,6 @@ def test_weights_are_the_dequantised_ones(tmp_path, kind, tied, dtype, text):
     expected = expected_weights(path, HEADS, KV_HEADS, getattr(torch, dtype))
     assert_same_weights(tmp_path / "out", expected)
     check_model_folder(tmp_path / "out")
-    made = tensors()["blk.1.attn_k.weight"]
-    assert np.array_equal(paired(halved(made, KV_HEADS), KV_HEADS), made)
 
 
 def test_logits_and_tokens_are_those_of_transformers(tiny, folder):
@@ -266,16 +262,7 @@ def test_another_architecture(tmp_path):
         assert torch.equal(load_model(tmp_path / "out")(batch).logits, model(batch).logits)
 
 
-def test_quantisation_is_that_of_most_bytes(tmp_path):
-    """Most of the bytes, not of the tensors: here the table of words outweighs the rest."""
-
-    def more(writer):
-        wide = np.zeros((4096, 256), np.float32)
-        writer.add_tensor("output.weight", quantize(wide, Kind.Q8_0), raw_dtype=Kind.Q8_0)
-
-    assert stored(write_gguf(tmp_path / "a.gguf", change=more)).startswith("8-bit")
-
-
+@pytest.mark.slow
 def test_the_same_bytes_in_another_process(tiny, folder, tmp_path):
     """Another name and place of the file, locale, hash seed, number of threads and neighbours."""
     path, out = tmp_path / "ü b" / "a b.gguf", tmp_path / "out"
@@ -284,26 +271,11 @@ def test_the_same_bytes_in_another_process(tiny, folder, tmp_path):
     for name in ("tokenizer_config.json", "added_tokens.json", "generation_config.json"):
         (path.parent / name).write_text('{"bos_token": "x", "auto_map": {"a": "b--c"}}')
     code = "import sys; from evenprune.models.gguf import convert_gguf as c; c(*sys.argv[1:])"
-    other = {
-        "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONHASHSEED": "9",
-        "OMP_NUM_THREADS": "2", "COLUMNS": "40",
-    }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-c", code, path, out],
-        env=os.environ | other,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith("converting ")
+    other = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONHASHSEED": "9", "OMP_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", code, path, out], env=os.environ | other, check=True)
     found, expected = contents(out), contents(folder)
-    source = json.loads(found.pop("source.json"))
-    assert source.pop("file") == path.name
-    assert source | {"file": "tiny.gguf", "package": "tiny==1"} == json.loads(
-        expected.pop("source.json")
-    )
+    said, source = (json.loads(one.pop("source.json")) for one in (found, expected))
+    assert said | {"file": "tiny.gguf", "package": "tiny==1"} == source
     assert found == expected
 
 
@@ -314,11 +286,8 @@ def test_an_earlier_conversion_is_replaced_also_by_one_with_further_files(tiny, 
     convert_gguf(tiny, out, facts={"package": "tiny==1"})
     assert contents(out) == contents(folder)
     convert_gguf(tiny, out, facts={"package": "tiny==1"}, beside={"LICENSE": "Apache\n"})
-    found = contents(out)
-    assert found.pop("LICENSE") == b"Apache\n"
-    assert "LICENSE" in json.loads(found.pop(".evenprune.json"))["files"]
-    assert found == {name: data for name, data in contents(folder).items() if name in found}
-    assert len(found) == 7
+    assert (out / "LICENSE").read_text() == "Apache\n"
+    assert contents(out).keys() == contents(folder).keys() | {"LICENSE"}
 
 
 def test_a_folder_of_the_users_is_left_alone(tiny, tmp_path):
@@ -355,6 +324,10 @@ def bytes_of(change):
     return lambda path: path.write_bytes(change(write_gguf(path).read_bytes()))
 
 
+def swap(old, new):
+    return bytes_of(lambda data: data.replace(old, new))
+
+
 def head(tensors_count, keys_count, rest=b"", version=3, magic=b"GGUF"):
     made = magic + struct.pack("<IQQ", version, tensors_count, keys_count) + rest
     return lambda path: path.write_bytes(made + b"\0" * 64)
@@ -369,24 +342,22 @@ def entry(shape, kind=0, offset=0, name=b"a"):
     return struct.pack("<Q", len(name)) + name + struct.pack(form, len(shape), *shape, kind, offset)
 
 
-def without(name):
-    return {other: value for other, value in tensors().items() if other != name}
-
-
-def infinite():
+def changed(change):
     found = tensors()
-    found["blk.0.ffn_up.weight"][3, 3] = np.inf
+    change(found)
     return found
+
+
+def infinite(found):
+    found["blk.0.ffn_up.weight"][3, 3] = np.inf
+
+
+def renamed(found):
+    found["blk.0.ffn_odd.weight"] = found.pop("blk.0.ffn_up.weight")
 
 
 def extra(writer):
     writer.add_tensor("rope_freqs.weight", np.ones(WIDTH // HEADS // 2, np.float32))
-
-
-def renamed():
-    found = tensors()
-    found["blk.0.ffn_odd.weight"] = found.pop("blk.0.ffn_up.weight")
-    return found
 
 
 def gguf(**given):
@@ -401,80 +372,43 @@ DAMAGED = {
     "missing": (lambda path: None, "expected a GGUF file at .*, found none"),
     "folder": (lambda path: path.mkdir(), "expected a GGUF file at .*, got a folder"),
     "pipe": (lambda path: os.mkfifo(path), "got a pipe or device"),
-    "empty": (lambda path: path.touch(), "ends within its header, at byte 0"),
     "text": (lambda path: path.write_text("hello, world"), "does not begin with GGUF"),
     "safetensors": (head(1, 1, magic=b"\x08\0\0\0"), "does not begin with GGUF"),
     "version 1": (head(1, 1, version=1), "its version is 1, expected 2 or 3"),
     "big endian": (gguf(endianess=GGUFEndian.BIG), "of a big-endian machine"),
     "10^18 tensors": (head(10**18, 0), "claims to hold 1000000000000000000 items"),
-    "10^18 keys": (head(0, 10**18), "claims to hold 1000000000000000000 items"),
-    "4 million tensors": (head(4_000_000, 1, key(b"a", 0, b"1")), "'' has 0 dimensions"),
     "long name": (head(0, 1, struct.pack("<Q", 10**15)), "ends within its header"),
-    "long text": (head(0, 1, key(b"a", 8, struct.pack("<Q", 10**15))), "ends within its header"),
     "long list": (head(0, 1, key(b"a", 9, struct.pack("<IQ", 8, 10**15))), "claims to hold"),
-    "list of 4 million": (
-        head(0, 1, key(b"a", 9, struct.pack("<IQ", 8, 4_000_000))),
-        "ends within its header",
-    ),
-    "list of lists": (head(0, 1, key(b"a", 9, struct.pack("<IQ", 9, 1))), "unknown type 9"),
     "unknown value": (head(0, 1, key(b"a", 99, b"")), "unknown type 99"),
     "no UTF-8": (head(0, 1, key(b"\xff", 0, b"")), "codec can't decode byte 0xff"),
     "key twice": (head(0, 2, key(b"a", 0, b"1") * 2), "the name 'a' occurs twice"),
     "tensor twice": (head(2, 0, entry([1]) * 2), "the name 'a' occurs twice"),
     "alignment": (head(0, 1, key(b"general.alignment", 4, b"\3\0\0\0")), "alignment is 3"),
-    "alignment of text": (
-        head(0, 1, key(b"general.alignment", 8, struct.pack("<Q", 1) + b"x")),
-        "alignment is 'x'",
-    ),
-    "no dimension": (head(1, 0, entry([])), "has 0 dimensions"),
     "dimensions": (head(1, 0, entry([1] * 5)), "has 5 dimensions"),
     "type of tensor": (head(1, 0, entry([1], 999)), "999 is not a valid"),
     "rows": (head(1, 0, entry([33, 2], 3)), "is Q4_1 with rows of 33 values"),
     "large tensor": (head(1, 0, entry([2**40, 2**40])), "take 4835703278458516698824704 bytes"),
-    "far tensor": (head(1, 0, entry([1], 0, 2**60)), "its tensors take"),
     "overlapping": (
-        head(5, 0, b"".join(entry([8], name=b"%d" % number) for number in range(5))),
-        "its tensors take 160 bytes, it has",
+        head(5, 0, b"".join(entry([8], name=b"%d" % k) for k in range(5))), "take 160 bytes, it has"
     ),
     "half": (bytes_of(lambda data: data[: len(data) // 2]), "its tensors take"),
-    "last byte": (bytes_of(lambda data: data[: len(data) - 1]), "its tensors take"),
     "no tensors": (gguf(weights={}), "found no matrix"),
     "unknown architecture": (gguf(arch="quux"), "architecture quux is not supported"),
-    "known to gguf alone": (gguf(arch="rwkv6"), "architecture rwkv6 is not supported"),
     "no causal model": (gguf(arch="t5"), "does not load"),
     "no architecture": (
-        bytes_of(lambda data: data.replace(b"general.architecture", b"general.Architecture")),
-        "expected general.architecture",
+        swap(b"general.architecture", b"general.Architecture"), "expected general.architecture"
     ),
     "no tokenizer": (gguf(tokens=None), "expected a tokenizer in"),
-    "other tokenizer": (
-        bytes_of(lambda data: data.replace(b"\4\0\0\0\0\0\0\0gpt2", b"\4\0\0\0\0\0\0\0gpt9")),
-        "the tokenizer in .* does not load",
-    ),
-    "broken merges": (
-        bytes_of(lambda data: data.replace(b"\4\0\0\0\0\0\0\0th e", b"\4\0\0\0\0\0\0\0q qq")),
-        "the tokenizer in .* does not load",
-    ),
-    "fewer tokens": (gguf(tokens=TOKENS[:-3], keys={"vocab_size": 10}), "expected .* weights in"),
+    "other tokenizer": (swap(b"\0gpt2", b"\0gpt9"), "the tokenizer in .* does not load"),
+    "broken merges": (swap(b"\0th e", b"\0q qq"), "the tokenizer in .* does not load"),
     "split": (writer_of("add_uint16", "split.count", 2), "one of 2 parts"),
-    "scaled rope": (
-        writer_of("add_string", "llama.rope.scaling.type", "yarn"),
-        r"llama.rope.scaling.type is 'yarn'",
-    ),
+    "scaled rope": (writer_of("add_string", "llama.rope.scaling.type", "yarn"), "type is 'yarn'"),
     "factors of rope": (gguf(change=extra), "expected .* weights in .*, found"),
-    "missing matrix": (gguf(weights=without("blk.1.ffn_up.weight")), "expected .* weights in"),
-    "renamed matrix": (gguf(weights=renamed()), "no tensor is model.layers.0.mlp.up_proj.weight"),
+    "renamed matrix": (gguf(weights=changed(renamed)), "no tensor is model.layers.0.mlp.up_proj"),
     "layers": (gguf(keys={"block_count": 2**31}), "for the number of layers, expected 1 to 1000"),
-    "no layers": (gguf(keys={"block_count": 0}), "has 0 for the number of layers"),
-    "many layers": (gguf(keys={"block_count": 100}), "expected .* weights in"),
-    "no heads": (gguf(keys={"attention.head_count": 0}), "does not load"),
-    "width": (gguf(keys={"embedding_length": 2**31}), "expected .* weights in|does not load"),
     "other heads": (gguf(keys={"attention.head_count_kv": 1}), "expected .* weights in"),
-    "infinity": (
-        gguf(kind=Kind.F32, weights=infinite()),
-        "NaN or infinity in model.layers.0.mlp.up_proj.weight of",
-    ),
-}
+    "infinity": (gguf(kind=Kind.F32, weights=changed(infinite)), "NaN or infinity in model"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DAMAGED)
@@ -530,13 +464,10 @@ def test_flipped_bits_of_the_header(tiny, tmp_path):
 def sentences(count):
     """Seeded sentences of words, names, numbers, signs and scripts."""
     rng = random.Random(3)
-    words = [
-        "the", "a", "of", "people", "women", "doctor", "nurse", "said", "that", "Asian", "Muslim",
-        "naïve", "café", "北京", "Привет", "😀", "don't", "it's", "7", "42", "1984", "3.14",
-        "2,000", "e-mail", "(", ")", "—", "“quoted”", "#tag", "\t", "\n", "", " ", "co-operate",
-        "GPT4", "x²", "Ⅳ", "ﬁ",
-    ]  # fmt: skip
-    return [" ".join(rng.choices(words, k=rng.randint(3, 25))) for _ in range(count)]
+    words = (
+        "the people Asian naïve café 北京 Привет 😀 don't 42 3.14 2,000 e-mail ( — “quoted” x² ﬁ"
+    )
+    return [" ".join(rng.choices([*words.split(), "\t", "\n", ""], k=20)) for _ in range(count)]
 
 
 @pytest.mark.slow
