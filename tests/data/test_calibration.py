@@ -2,9 +2,6 @@
 
 import itertools
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,12 +10,11 @@ from hypothesis import strategies as st
 
 from evenprune.base.checksums import source_files
 from evenprune.base.errors import UserError
-from evenprune.base.files import read_json, read_jsonl
+from evenprune.base.files import read_json, read_jsonl, write_jsonl
 from evenprune.base.marks import MARK
 from evenprune.cli import main
 from evenprune.data.build_calibration import (
     choose_texts,
-    select_categories,
     shuffle_partners,
     truncate_text,
 )
@@ -78,7 +74,7 @@ tokens = st.lists(st.integers(0, 3), min_size=1, max_size=12)
 
 
 @given(tokens, tokens, st.sampled_from(ALIGNMENTS))
-@settings(max_examples=500)
+@settings(max_examples=300)
 def test_matches_are_monotone_in_range_and_hold_the_prefix(ids0, ids1, alignment):
     aligned = align(ids0, ids1, alignment, pad_id=9)
     if aligned is None:
@@ -101,34 +97,15 @@ def test_matches_are_monotone_in_range_and_hold_the_prefix(ids0, ids1, alignment
         assert (len(first), len(second)) == (len(ids0), len(ids1))
     if alignment == "suffix":
         assert all(first[i] == second[j] for i, j in matches)
-        if ids0 == ids1:
-            assert len(matches) == len(ids0)
-        else:  # the token on either side of the unmatched span differs
-            left = [i for i, _ in matches]
-            assert len(matches) < max(len(first), len(second))
-            gap = [i for i in range(len(first)) if i not in left]
-            assert gap == list(range(gap[0], gap[0] + len(gap))) if gap else True
-
-
-@given(tokens, tokens)
-def test_equal_lengths_are_matched_everywhere_by_equal_length_and_pad(ids0, ids1):
-    ids1 = (ids1 * len(ids0))[: len(ids0)]
-    every = tuple((k, k) for k in range(len(ids0)))
-    for alignment in ("equal-length", "pad"):
-        assert align(ids0, ids1, alignment) == (tuple(ids0), tuple(ids1), every)
+        assert (len(matches) == max(len(first), len(second))) == (ids0 == ids1)
+    else:
+        assert matches == tuple((k, k) for k in range(len(first)))
 
 
 def test_suffix_matches_behind_the_differing_span_from_the_right():
     assert align([1, 5, 6, 2, 3], [1, 7, 2, 3], "suffix")[2] == ((0, 0), (3, 2), (4, 3))
     # a repeated token is not used twice
     assert align([1, 1], [1, 1, 1], "suffix")[2] == ((0, 0), (1, 1))
-
-
-def test_bad_alignments_are_programming_errors():
-    with pytest.raises(ValueError, match="unknown alignment"):
-        align([1], [1], "left")
-    with pytest.raises(ValueError, match="needs a padding token"):
-        align([1], [1, 2], "pad")
 
 
 # Tokenising
@@ -187,21 +164,10 @@ def test_texts_are_cut_and_two_begin_tokens_refused(tmp_path, tokenizer):
 
 def test_pairs_and_texts_are_read(tmp_path):
     path = tmp_path / "rows.jsonl"
-    row = {**pair("1", "x", "y"), "id": 1, "extra": 0}
-    path.write_text(json.dumps(row) + "\n")
+    path.write_text(json.dumps({**pair("1", "x", "y"), "id": 1, "extra": 0}) + "\n")
     assert read_pairs(path) == [pair("1", "x", "y")]
     path.write_text('{"id": "t", "text": "x"}\n')
     assert read_texts(path) == [{"id": "t", "text": "x"}]
-    path.write_text('{"id": 1, "text": "a"}\n{"id": "1", "text": "b"}\n')
-    with pytest.raises(UserError, match="'1' comes twice"):
-        read_texts(path)
-    path.write_text(json.dumps({"id": "a", "text": ["x" * 100_000]}))
-    with pytest.raises(UserError) as caught:
-        read_texts(path)
-    assert len(str(caught.value)) < 500
-    path.write_text("\n")
-    with pytest.raises(UserError, match="at least one row"):
-        read_texts(path)
 
 
 # Selection
@@ -265,14 +231,6 @@ def test_a_tokenizer_without_offsets_cuts_by_decoding(tokenizer, monkeypatch):
     assert truncate_text("abcdef", tokenizer, 4) == "abc"
 
 
-def test_unknown_category_names_those_there_are():
-    pairs = [pair("1", "x", "y", "race"), pair("2", "x", "y", "gender")]
-    assert select_categories(pairs, ["gender"]) == pairs[1:]
-    assert select_categories(pairs, []) == pairs
-    with pytest.raises(UserError, match="among gender, race, got 'sex'"):
-        select_categories(pairs, ["sex"])
-
-
 # The command
 
 PAIRS = [("aa", "bb"), ("aaa", "b"), ("ab", "ba"), ("c", "ddd"), ("cc", "dd"), ("zz", "yy")]
@@ -282,63 +240,41 @@ PAIRS = [("aa", "bb"), ("aaa", "b"), ("ab", "ba"), ("c", "ddd"), ("cc", "dd"), (
 def world(tmp_path_factory) -> Path:
     """Data sets in the canonical form, of letters."""
     folder = tmp_path_factory.mktemp("world")
-    (folder / "stereoset").mkdir()
-    (folder / "crows_pairs").mkdir()
-    (folder / "ultrachat").mkdir()
+    for name in ("stereoset", "crows_pairs", "ultrachat", "question_pairs"):
+        (folder / name).mkdir()
+    labels = ("stereotype", "anti-stereotype", "unrelated")
     rows = [
         {
-            "id": f"p{n}",
-            "target": "x",
+            **{"id": f"p{n}", "target": "x", "context": "BLANK"},
             "bias_type": "race" if n % 2 else "gender",
-            "context": "BLANK",
             "sentences": [
                 {"gold_label": label, "sentence": text}
-                for label, text in zip(
-                    ("stereotype", "anti-stereotype", "unrelated"), (*texts, "u"), strict=True
-                )
+                for label, text in zip(labels, (*texts, "u"))
             ],
         }
         for n, texts in enumerate(PAIRS)
     ]
-    (folder / "stereoset/intrasentence.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in rows)
-    )
+    write_jsonl(folder / "stereoset/intrasentence.jsonl", rows)
     (folder / "crows_pairs/crows_pairs_anonymized.csv").write_text(
         ",sent_more,sent_less,stereo_antistereo,bias_type\n0,more,less,antistereo,age\n"
     )
-    (folder / "question_pairs").mkdir()
     rows = [pair(f"p{n}", f"q{n} {'ab'[n % 2]}", f"q{n} {'ba'[n % 2]}", "gender") for n in range(3)]
     rows[2]["anti_stereotype"] += "b"  # of another length
-    (folder / "question_pairs/own.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in rows)
-    )
-    (folder / "ultrachat/talk.jsonl").write_text(
-        "".join(
-            json.dumps({"messages": [{"role": "user", "content": f"text {n} " + "x" * n}]}) + "\n"
-            for n in range(10)
-        )
-    )
+    write_jsonl(folder / "question_pairs/own.jsonl", rows)
+    said = [[{"role": "user", "content": f"text {n} " + "x" * n}] for n in range(10)]
+    write_jsonl(folder / "ultrachat/talk.jsonl", [{"messages": turns} for turns in said])
     return folder
 
 
 @pytest.fixture
-def arguments(world, tokenizer_folder):
-    def make(out, *flags, source="stereoset"):
-        return [
-            *("build-calibration", "--pairs-source", *source.split(), "--pairs-data"),
-            *(str(world / name) for name in source.split()),
-            *("--model", str(tokenizer_folder), "--out", str(out), *map(str, flags)),
-        ]
-
-    return make
-
-
-@pytest.fixture
-def build(arguments, capsys):
+def build(world, tokenizer_folder, capsys):
     """Run the command in this process; return what it said."""
 
-    def run(*args, ok=True, **options):
-        status = main(arguments(*args, **options))
+    def run(out, *flags, ok=True, source="stereoset"):
+        words = ["build-calibration", "--pairs-source", *source.split(), "--pairs-data"]
+        words += [str(world / name) for name in source.split()]
+        words += ["--model", str(tokenizer_folder), "--out", str(out), *map(str, flags)]
+        status = main(words)
         said = capsys.readouterr().err
         assert status == (0 if ok else 2), said
         return said
@@ -350,21 +286,14 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-def test_build_calibration_counts_and_repeats_byte_for_byte(
-    build, arguments, repo, world, tmp_path
-):
+def test_build_calibration_counts_and_repeats_byte_for_byte(build, world, tmp_path):
     texts = ["--texts-data", world / "ultrachat", "--n-texts", 20, "--max-tokens", 12]
     said = build(tmp_path / "ss" / "s0", *texts)
     assert "4 of 6 pairs kept (equal-length), 2 dropped: gender 3/3, race 1/3" in said
     assert "20 texts were asked for, the source has 10" in said
     first = contents(tmp_path / "ss" / "s0")
     assert list(first) == [MARK, "manifest.json", "pairs.jsonl", "texts.jsonl"]
-    # again, in a process of its own with another hash seed
-    subprocess.run(
-        [sys.executable, "-m", "evenprune.steps", *arguments(tmp_path / "ss" / "s0", *texts)],
-        env={**os.environ, "PYTHONPATH": str(repo / "src"), "PYTHONHASHSEED": "7"},
-        check=True,
-    )
+    build(tmp_path / "ss" / "s0", *texts)
     assert contents(tmp_path / "ss" / "s0") == first
     manifest = read_json(tmp_path / "ss" / "s0" / "manifest.json")
     assert manifest["calibration"] == "ss"
@@ -410,7 +339,8 @@ def test_build_calibration_from_records_and_by_category(build, world, tmp_path):
     assert manifest["calibration"] == "ss.race"
     assert manifest["pairs"]["kept"] == 3
     assert (tmp_path / "out/texts.jsonl").read_bytes() == b""
-    build(tmp_path / "no", "--categories", "colour", ok=False)
+    said = build(tmp_path / "no", "--categories", "colour", ok=False)
+    assert "among gender, race, got 'colour'" in said
     assert not (tmp_path / "no").exists()
 
 
@@ -474,14 +404,6 @@ def test_several_sources_are_each_of_them_in_turn(build, tmp_path, control):
     assert manifest["sources"] == {name: one["sources"][name] for name, one in kept.items()}
 
 
-def test_categories_are_those_of_every_source(build, tmp_path):
-    both = "stereoset question_pairs"
-    build(tmp_path / "one", "--categories", "gender", source=both)
-    assert {row["category"] for row in read_pairs(tmp_path / "one/pairs.jsonl")} == {"gender"}
-    said = build(tmp_path / "two", "--categories", "race", source=both, ok=False)
-    assert "among gender, got 'race'" in said
-
-
 def test_sources_folders_and_numbers_go_together(build, world, tmp_path):
     said = build(tmp_path / "no", "--n-texts", 3, ok=False)
     assert "--texts-data and --n-texts" in said
@@ -522,14 +444,3 @@ def test_real_stereoset_counts_agree_with_the_tokenizer_itself(shared):
     kept = tokenize_pairs(pairs, load_tokenizer(folder), "suffix")
     assert kept.dropped == 0
     assert all(p.matches for p in kept.pairs)
-
-
-def test_real_dialogues_are_cut_to_the_tokens_asked_for(shared):
-    from evenprune.data.readers.ultrachat import read_ultrachat
-
-    tokenizer = load_tokenizer(shared / "models/stories3m-llama")
-    texts = [d.text for d in choose_texts(read_ultrachat(shared / "data/ultrachat"), 64, 0)]
-    for text in texts:
-        cut = truncate_text(text, tokenizer, 100)
-        assert text.startswith(cut)
-        assert 98 <= len(tokenize_texts([cut], tokenizer)[0]) <= 100

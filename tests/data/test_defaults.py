@@ -12,7 +12,6 @@ from evenprune.base.errors import UserError
 from evenprune.cli import main
 from evenprune.data import defaults
 from evenprune.data.hub_models import fetch_models
-from evenprune.plan import config as plan_config
 
 
 @pytest.fixture
@@ -60,13 +59,6 @@ def test_a_benchmark_has_the_default_configurations_data(clone):
     assert len((data / "intrasentence.jsonl").read_text().splitlines()) == 4
     with pytest.raises(UserError, match=r"mmlu needs its data: give --data .* stereoset"):
         defaults.default_benchmark("mmlu")
-
-
-def test_outside_of_a_clone_the_shipped_configuration_is_taken(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert {"smollm2-135m", "world"} <= plan_config.default_config().models.keys()
-    with pytest.raises(UserError, match="hellaswag needs its data: give --data"):
-        defaults.default_benchmark("hellaswag")
 
 
 def test_commands_need_neither_data_nor_pairs_nor_a_path(clone, capsys):

@@ -22,43 +22,21 @@ from evenprune.data.readers.ultrachat import read_ultrachat
 from evenprune.data.readers.unqover import read_unqover
 from evenprune.data.readers.wikitext import read_wikitext
 
+LABELS = ("stereotype", "anti-stereotype", "unrelated")
 STEREOSET = {
-    "id": "a",
-    "target": "Zorbian",
-    "bias_type": "race",
-    "context": "Zorbians are BLANK.",
-    "sentences": [
-        {"gold_label": label, "sentence": label}
-        for label in ("stereotype", "anti-stereotype", "unrelated")
-    ],
+    **{"id": "a", "target": "Zorbian", "bias_type": "race", "context": "Zorbians are BLANK."},
+    "sentences": [{"gold_label": label, "sentence": label} for label in LABELS],
 }
 MMLU = {"question": "q", "subject": "s", "choices": list("wxyz"), "answer": 0}
 HELLASWAG = {"row": 0, "query": "Digging: a", "choices": list("wxyz"), "gold": 3}
-UNQOVER = {
-    "example_id": 1,
-    "category": "religion",
-    "context": "c",
-    "question": "q",
-    "ans0": "x",
-    "ans1": "y",
-    "ans2": "unknown",
-    "label": 2,
-    "unknown_num": 2,
-}
+ASKED = {"category": "religion", "context": "c", "question": "q", "label": 2}
+ASKED |= {"ans0": "x", "ans1": "y", "ans2": "unknown"}
+UNQOVER = {"example_id": 1, **ASKED, "unknown_num": 2}
 BBQ = {
-    "example_id": 0,
-    "question_index": "1",
-    "question_polarity": "neg",
-    "context_condition": "ambig",
-    "category": "Age",
+    **{"example_id": 0, **ASKED, "category": "Age", "question_index": "1"},
+    **{"question_polarity": "neg", "context_condition": "ambig"},
     "answer_info": {"ans0": ["a", "old"], "ans1": ["b", ""], "ans2": ["Not known", "unknown"]},
     "additional_metadata": {"stereotyped_groups": ["old"]},
-    "context": "c",
-    "question": "q",
-    "ans0": "A",
-    "ans1": "B",
-    "ans2": "Not known",
-    "label": 2,
 }
 STORY = {"id": 0, "text": "One.\n\nTwo.\r\nThree."}
 DIALOGUE = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
@@ -77,11 +55,8 @@ JSON_READERS = {
 
 
 def write(path, *rows):
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    if path.suffix == ".gz":
-        path.write_bytes(gzip.compress(text.encode()))
-    else:
-        path.write_text(text)
+    text = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
 
 
 @pytest.mark.parametrize("name", sorted(JSON_READERS))
@@ -120,30 +95,21 @@ def test_missing_field_broken_line_empty_and_missing_file(name, tmp_path):
     ("name", "change", "message"),
     [
         ("stereoset", {"sentences": STEREOSET["sentences"][:2]}, "three sentences labelled"),
-        ("stereoset", {"sentences": "x"}, "three sentences labelled"),
         ("stereoset", {"context": " "}, "a non-empty text in field context"),
         ("mmlu", {"answer": 4}, "less than or equal to 3 in field answer"),
-        ("mmlu", {"answer": True}, "a valid integer in field answer"),
-        ("mmlu", {"choices": ["a", "b", "c"]}, "a value in field choices.3"),
         ("mmlu", {"choices": ["a", "b", "c", 4]}, "a valid string in field choices.3"),
         ("hellaswag", {"choices": [" ", "b", "c", "d"]}, "a non-empty text in field choices.0"),
-        ("hellaswag", {"gold": "3"}, "a valid integer in field gold"),
         ("hellaswag", {"row": None}, "a number or a text in field row"),
         ("unqover", {"label": -1}, "greater than or equal to 0 in field label"),
         *(
-            (task, {field: "  "}, f"non-empty text in field {field}")
-            for task in ("unqover", "bbq")
-            for field in ("context", "question", "ans0", "ans2")
+            ("bbq", {name: "  "}, f"text in field {name}")
+            for name in ("context", "question", "ans2")
         ),
         ("tinystories", {"text": ""}, "a non-empty text in field text"),
         ("realtoxicityprompts", {"challenging": "yes"}, "challenging"),
         ("bbq", {"context_condition": "both"}, "'ambig' or 'disambig' in field context_condition"),
         ("bbq", {"answer_info": {"ans0": ["a", "b"]}}, "a value in field answer_info.ans1"),
-        (
-            "bbq",
-            {"answer_info": {f"ans{k}": ["a", "old"] for k in range(3)}},
-            'exactly one answer whose answer_info says "unknown"',
-        ),
+        ("bbq", {"answer_info": {f"ans{k}": ["a", "old"] for k in range(3)}}, "exactly one answer"),
         ("bbq", {"additional_metadata": {}}, "a value in field additional_metadata"),
         ("ultrachat", {"messages": [{"role": "user"}]}, "a value in field messages.0.content"),
         ("ultrachat", {"messages": [{"role": "u", "content": ""}]}, "a turn with some text"),
@@ -151,7 +117,7 @@ def test_missing_field_broken_line_empty_and_missing_file(name, tmp_path):
         (
             "realtoxicityprompts",
             {"prompt": {"text": "x", "toxicity": "y"}},
-            "a valid number in field prompt",
+            "a valid number in field",
         ),
     ],
 )
@@ -299,16 +265,6 @@ def test_the_real_wikitext_has_the_rows_of_the_hub(shared):
     assert rows[:2] == ["", " = Robert Boulter = \n"]
 
 
-@pytest.mark.parametrize("name", sorted(JSON_READERS))
-def test_a_long_value_is_cut_in_the_message(name, tmp_path):
-    read, file, row = JSON_READERS[name]
-    field = next(iter(row))
-    write(tmp_path / file, row, {**row, field: {"a": ["x" * 100_000]}})
-    with pytest.raises(UserError, match="on line 2") as caught:
-        read(tmp_path)
-    assert len(str(caught.value)) < 800
-
-
 @pytest.mark.parametrize("score", ["1e999", "NaN", "1" + "0" * 400, "-3"])
 def test_toxicity_that_is_no_share(score, tmp_path):
     (tmp_path / "a.jsonl").write_text(f'{{"prompt": {{"text": "a", "toxicity": {score}}}}}')
@@ -346,19 +302,10 @@ OWN = {"id": 1, "category": "c", "stereotype": "s", "anti_stereotype": "a"}
 )
 def test_own_pairs_of_all_files(tmp_path, change, message):
     rows = [OWN, {**OWN, "id": "x", "more": 1}, {**OWN, "id": 2}]
-    (tmp_path / "a.jsonl").write_text(json.dumps(rows[0]) + "\n")
-    (tmp_path / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[1:]))
+    write(tmp_path / "a.jsonl", rows[0])
+    write(tmp_path / "b.jsonl", *rows[1:])
     assert [pair["id"] for pair in read_pairs(tmp_path)] == ["1", "x", "2"]
     rows[2] |= change
-    (tmp_path / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[1:]))
+    write(tmp_path / "b.jsonl", *rows[1:])
     with pytest.raises(UserError, match=message):
-        read_pairs(tmp_path)
-
-
-def test_own_pairs_lack_a_field_or_rows(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"id": 1, "category": "c", "stereotype": "s"}\n')
-    with pytest.raises(UserError, match="line 1 lacks anti_stereotype"):
-        read_pairs(tmp_path)
-    (tmp_path / "a.jsonl").write_text("")
-    with pytest.raises(UserError, match=r"at least one row in .* it is empty"):
         read_pairs(tmp_path)

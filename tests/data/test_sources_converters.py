@@ -124,28 +124,13 @@ def test_ultrachat_takes_the_first_rows_of_several_files(tmp_path):
     assert [item.text for item in read_ultrachat(out)] == ["00", "01", "02", "10"]
 
 
-def test_the_part_of_ultrachat_that_the_release_takes_has_its_own_ids(tmp_path):
-    path = tmp_path / "part.jsonl"
-    path.write_text(json.dumps({"messages": [{"role": "user", "content": "a"}]}) + "\n")
-    out = tmp_path / "out"
-    out.mkdir()
-    convert("ultrachat_gen", out, train_gen=read_table("u", [path], first=1))
-    assert [item.id for item in read_ultrachat(out)] == ["train_gen-0"]
-
-
-def hellaswag_row(**given):
-    return {
-        "activity_label": "Gardening",
-        "ctx_a": "A Zorbian digs. [title] Then",
-        "ctx_b": "the spade",
-        "endings": ["breaks. [step] Again", "sings", " bends", "x  y"],
-        "label": "2",
-        **given,
-    }
-
-
 def test_hellaswag(tmp_path):
-    convert("hellaswag", tmp_path, validation=SplitTable("h", [hellaswag_row()]))
+    row = {
+        **{"activity_label": "Gardening", "ctx_a": "A Zorbian digs. [title] Then"},
+        **{"ctx_b": "the spade", "label": "2"},
+        "endings": ["breaks. [step] Again", "sings", " bends", "x  y"],
+    }
+    convert("hellaswag", tmp_path, validation=SplitTable("h", [row]))
     (item,) = read_hellaswag(tmp_path)
     assert item.query == "Gardening: A Zorbian digs.. Then The spade"
     assert item.choices == ("breaks. Again", "sings", "bends", "x y")
@@ -153,7 +138,7 @@ def test_hellaswag(tmp_path):
 
 
 @given(st.text(alphabet="ab. []titlesep\n", max_size=40))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 def test_hellaswag_is_cleaned_as_the_harness_cleans(text):
     from lm_eval.tasks.hellaswag.utils import preprocess
 
