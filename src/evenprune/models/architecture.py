@@ -185,11 +185,9 @@ def stored_name(model: PreTrainedModel, name: str, stored: Mapping[str, Entry]) 
 
 def is_stored(model: PreTrainedModel, name: str, stored: Mapping[str, Entry]) -> bool:
     """Return whether a tensor that need not be in a checkpoint is stored in it."""
-    try:
-        stored_name(model, name, stored)
-    except UserError:
-        return False
-    return True
+    with contextlib.suppress(UserError):
+        return bool(stored_name(model, name, stored))
+    return False
 
 
 def set_parameter(module: nn.Module, name: str, value: Tensor) -> None:
