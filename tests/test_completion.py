@@ -1,63 +1,45 @@
 """What the shells complete, asked of bash itself."""
 
-import argparse
 import contextlib
 import shutil
 import subprocess
+import sys
 
 import pytest
 
-from evenprune.cli import PEOPLE, main
-from evenprune.cli import parsers as parsers_of_all
-from evenprune.completion import script
-
-
-def parsers():
-    first, second = argparse.ArgumentParser(), argparse.ArgumentParser()
-    first.add_argument("--colour", choices=("red", "green"))
-    first.add_argument("--out")
-    second.add_argument("shell", choices=("bash", "zsh"))
-    return {"paint": first, "sing-song": second}
+from evenprune.cli import PEOPLE, main, parsers
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("typed", "expected"),
     [
-        (["pa"], ["paint"]),
-        (["--v"], ["--version"]),
-        (["paint", "--o"], ["--out"]),
-        (["paint", "--colour", ""], ["red", "green"]),
-        (["--quiet", "paint", "--colour", "g"], ["green"]),
-        (["sing-song", "z"], ["zsh"]),
+        ("pru", ["prune "]),
+        ("--v", ["--version "]),
+        ("prune --ou", ["--out "]),
+        ("evaluate --device ", ["cpu", "cuda"]),
+        ("--quiet prune --regime 2", ["2of4 "]),
+        ("completion z", ["zsh "]),
+        ("check --out my", [r"my\ pruned\ model "]),
     ],
 )
-def test_bash_completes(words, expected, tmp_path):
-    typed = " ".join(f"'{word}'" for word in ["evenprune", *words])
-    asked = f"COMP_WORDS=({typed}); COMP_CWORD={len(words)}; _evenprune; echo ${{COMPREPLY[@]}}"
-    text = f"{script('bash', parsers())}\n{asked}\n"
-    done = subprocess.run(["bash"], input=text, text=True, capture_output=True, cwd=tmp_path)
-    assert done.stdout.split() == expected, done.stderr
-
-
-@pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
-def test_a_file_name_with_blanks_is_one_word(tmp_path):
+def test_bash_completes(typed, expected, repo, tmp_path, capsys):
+    """Names with blanks are one word."""
     (tmp_path / "my pruned model").touch()
-    asked = "COMP_WORDS=(evenprune paint --out my); COMP_CWORD=3; _evenprune"
-    text = f"{script('bash', parsers())}\n{asked}; printf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
+    assert main(["completion", "bash"]) == 0
+    line = f"evenprune {typed}"
+    asked = f"COMP_WORDS=({line}); COMP_LINE='{line}'; COMP_POINT={len(line)}; COMP_TYPE=9"
+    text = (
+        f'evenprune() {{ {sys.executable} -m evenprune "$@"; }}\n{capsys.readouterr().out}\n'
+        f"{asked}; _python_argcomplete evenprune; printf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
+    )
     done = subprocess.run(["bash"], input=text, text=True, capture_output=True, cwd=tmp_path)
-    assert done.stdout.splitlines() == ["my pruned model"], done.stderr
+    assert done.stdout.splitlines() == expected, done.stderr
 
 
 def test_nothing_asked_is_the_help(capsys):
     assert main([], PEOPLE) == 0
     assert "One model:" in capsys.readouterr().out
-
-
-def test_zsh_takes_the_same():
-    first, _, rest = script("zsh", parsers()).partition("\n")
-    assert "bashcompinit" in first
-    assert rest.partition("\n")[2] == script("bash", parsers()).partition("\n")[2]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +65,7 @@ def test_a_near_miss_is_one_sentence(words, said, capsys):
 )
 def test_a_regime_is_taken_as_people_write_it(said, regime):
     words = ["--model", "m", "--method", "sparsegpt", "--out", "o", "--regime", said]
-    assert parsers_of_all()["prune"].parse_args(words).regime == regime
+    assert parsers()["prune"].parse_args(words).regime == regime
 
 
 def test_an_option_that_does_nothing_is_refused(capsys, tmp_path):

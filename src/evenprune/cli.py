@@ -197,8 +197,14 @@ def _run(argv: list[str], commands: Commands) -> int:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     if not sys.stderr.isatty():
         os.environ.setdefault("TQDM_DISABLE", "1")  # the libraries' bars; ours are lines there
-    asked = next((word for word in argv if not word.startswith("-")), None)
+    completing = "_ARGCOMPLETE" in os.environ  # the shell asks for what may follow the line so far
+    words = os.environ["COMP_LINE"].split()[1:] if completing else argv
+    asked = next((word for word in words if not word.startswith("-")), None)
     parser, steps = _parser(commands, [one for one in commands if one == asked])
+    if completing:
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
     if asked in steps:
         _check_options(steps[asked], asked, argv[argv.index(asked) + 1 :])
     if not argv:
