@@ -665,7 +665,7 @@ def power(p):
 @check
 def speedup(p):
     (dense, _), (sparse, _) = efficiency(p)
-    whole, part = (QWEN25_7B.step_bytes(16, sparse=x) / 1e9 for x in (False, True))
+    whole, part = (QWEN25_7B.weights.bytes(16, sparse=x) / 1e9 for x in (False, True))
     gain, bound = sparse / dense, whole / part
     found = {"sparse": sparse, "dense": dense, "gain": gain, "whole": whole, "part": part}
     state = gain <= bound or (OPEN if gain <= 2 else CONTRADICTED)

@@ -202,9 +202,9 @@ def _run(argv: list[str], commands: Commands) -> int:
     asked = next((word for word in words if not word.startswith("-")), None)
     parser, steps = _parser(commands, [one for one in commands if one == asked])
     if completing:
-        import argcomplete
+        from .completion import complete
 
-        argcomplete.autocomplete(parser)
+        complete(parser)
     if asked in steps:
         _check_options(steps[asked], asked, argv[argv.index(asked) + 1 :])
     if not argv:

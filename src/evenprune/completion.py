@@ -19,3 +19,10 @@ def run(args: argparse.Namespace) -> None:
     import argcomplete
 
     print(argcomplete.shellcode(["evenprune"], shell=args.shell))
+
+
+def complete(parser: argparse.ArgumentParser) -> None:
+    """Tell the shell that asks what may follow its line, and end the program."""
+    import argcomplete
+
+    argcomplete.autocomplete(parser)

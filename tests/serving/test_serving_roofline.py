@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config
 
-from evenprune.serving import device, roofline
+from evenprune.serving import roofline
+from evenprune.serving.shapes import QWEN25_7B, Weights
 
 
 def test_weights_of_a_step_are_counted(tmp_path):
@@ -16,7 +17,7 @@ def test_weights_of_a_step_are_counted(tmp_path):
         folder = tmp_path / str(tied)
         LlamaForCausalLM(LlamaConfig(**sizes, tie_word_embeddings=tied)).save_pretrained(folder)
         # the head is read once a step whether or not it shares the embedding table
-        assert roofline.count_weights(folder) == roofline.Weights(linear, norms + 50 * 16)
+        assert roofline.count_weights(folder) == Weights(linear, norms + 50 * 16)
 
 
 def test_weights_of_conv1d_are_counted(tmp_path):
@@ -29,11 +30,19 @@ def test_weights_of_conv1d_are_counted(tmp_path):
     assert weights.other == biases_and_norms + 50 * 16  # neither table of positions nor of words
 
 
-def test_bytes_dense_and_2of4():
-    weights = roofline.Weights(1600, 100)
-    assert weights.bytes(16) == 3400
-    assert weights.bytes(16, sparse=True) == 1600 * 2 * 9 // 16 + 200
-    assert weights.bytes(32, sparse=True) == 1600 * 4 * 17 // 32 + 400
+def test_qwen_of_the_paper_by_shape(tmp_path):
+    size = QWEN25_7B
+    Qwen2Config(
+        hidden_size=size.hidden, intermediate_size=size.intermediate, vocab_size=size.vocabulary,
+        num_hidden_layers=size.layers, num_attention_heads=size.heads,
+        num_key_value_heads=size.kv_heads, tie_word_embeddings=False,
+        architectures=["Qwen2ForCausalLM"],
+    ).save_pretrained(tmp_path)  # fmt: skip
+    assert roofline.count_weights(tmp_path) == size.weights
+    assert size.weights.bytes(16) == pytest.approx(14.14e9, rel=1e-3)
+    # all block linears at 9/16, the head as it is: below the 16/9 of the linears alone
+    gain = size.weights.bytes(16) / size.weights.bytes(16, sparse=True)
+    assert gain == pytest.approx(1.677, abs=1e-3)
 
 
 def test_bounds_change_from_bandwidth_to_compute_with_the_batch():
@@ -49,7 +58,7 @@ def test_bounds_change_from_bandwidth_to_compute_with_the_batch():
 
 
 def test_device_is_measured():
-    copy = device.copy_bandwidth("cpu", 1 << 20, 0.02)
+    copy = roofline.copy_bandwidth("cpu", 1 << 20, 0.02)
     assert 1e7 < copy < 1e13
-    rate = device.gemm_rate("cpu", torch.float32, 0.02)
+    rate = roofline.gemm_rate("cpu", torch.float32, 0.02)
     assert 1e8 < rate < 1e15

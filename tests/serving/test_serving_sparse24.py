@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import shutil
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from evenprune.models.tensors import read_folder, read_tensor
 from evenprune.models.weights import read_header
 from evenprune.serving.export_sparse24 import block_linears, export_sparse24
 from evenprune.serving.sparse24 import BITS, NotSparse24Error, compress, decompress
-from evenprune.serving.sparse24_model import dense_state, load_sparse24
+from evenprune.serving.sparse24_model import load_sparse24
 
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 
@@ -159,10 +160,11 @@ def test_export_restores_every_tensor(checkpoint, tmp_path, name, dtype):
     source = checkpoint(name, dtype)
     index = export_sparse24(source, tmp_path / "out")
     stored = read_folder(source)
-    restored = dense_state(tmp_path / "out")
-    assert set(restored) == set(stored)
-    for key, entry in stored.items():
-        assert same_bits(restored[key], read_tensor(entry)), key
+    restored = load_sparse24(tmp_path / "out", "cpu").state_dict()
+    expected = load_model(source, "cpu").state_dict()
+    assert set(restored) == set(expected)
+    for key, tensor in expected.items():
+        assert same_bits(restored[key], tensor), key
     assert len(index["layers"]) == len(block_linears(source, stored)) > 0
     size = index["linear_bytes"]
     assert size["dense"] == sum(stored[key].size for key in index["layers"])
@@ -193,7 +195,7 @@ def test_sharded_checkpoints_are_exported_file_by_file(checkpoint, tmp_path):
     assert (source / "model.safetensors.index.json").is_file()
     index = export_sparse24(source, tmp_path / "out")
     assert len(index["files"]) > 1
-    state = dense_state(tmp_path / "out")
+    state = load_sparse24(tmp_path / "out", "cpu").state_dict()
     assert all(same_bits(state[name], read_tensor(e)) for name, e in read_folder(source).items())
 
 
@@ -214,36 +216,35 @@ def test_export_onto_itself_is_refused(checkpoint):
         export_sparse24(checkpoint(), checkpoint())
 
 
-def damaged(folder, change):
-    path = folder / "sparse24.json"
-    index = json.loads(path.read_text())
-    change(index)
-    path.write_text(json.dumps(index))
+def other_format(folder):
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"]["format"] = 99
+    (folder / "config.json").write_text(json.dumps(config))
 
 
-def test_damaged_exports_are_refused(checkpoint, tmp_path):
-    good = tmp_path / "good"
-    export_sparse24(checkpoint(), good)
-    cases = {
-        "format": (lambda f: damaged(f, lambda i: i.update(format=99)), "expected format 2"),
-        "truncated": (
-            lambda f: (f / "sparse24.model.safetensors").write_bytes(
-                (f / "sparse24.model.safetensors").read_bytes()[:-5]
-            ),
-            "truncated",
-        ),
-        "missing": (lambda f: (f / "sparse24.model.safetensors").unlink(), "found none"),
-        "layer": (
-            lambda f: damaged(f, lambda i: i["layers"].update(ghost=dict(file="x"))),
-            "ghost",
-        ),
-    }
-    for name, (break_it, message) in cases.items():
-        folder = tmp_path / name
-        shutil.copytree(good, folder)
-        break_it(folder)
-        with pytest.raises(UserError, match=message):
-            load_sparse24(folder, "cpu")
+def other_places(folder):
+    from safetensors.torch import load_file, save_file
+
+    state = load_file(folder / WEIGHTS)
+    state["model.layers.0.mlp.up_proj.weight_metadata"].zero_()
+    save_file(state, folder / WEIGHTS, {"format": "pt"})
+
+
+WEIGHTS = "sparse24.model.safetensors"
+DAMAGES = {
+    "expected a 2:4 export of format 2": other_format,
+    "does not load": lambda folder: os.truncate(folder / WEIGHTS, 1000),
+    "No such file": lambda folder: (folder / WEIGHTS).unlink(),
+    "a place twice": other_places,
+}
+
+
+@pytest.mark.parametrize("message", DAMAGES)
+def test_damaged_exports_are_refused(checkpoint, tmp_path, message):
+    export_sparse24(checkpoint(), tmp_path / "out")
+    DAMAGES[message](tmp_path / "out")
+    with pytest.raises(UserError, match=message):
+        load_sparse24(tmp_path / "out", "cpu")
 
 
 def test_missing_weights_are_not_drawn_at_random(checkpoint, tmp_path):

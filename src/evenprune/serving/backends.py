@@ -1,11 +1,12 @@
-"""The two ways to generate: transformers and vLLM, behind one small interface."""
+"""The two ways to generate, transformers and vLLM: two classes with the same methods."""
 
 import gc
 import importlib.metadata
 import os
+import platform
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ..base.errors import UserError
 from ..models.loading import check_model_folder, load_model, pick_device, release_memory
@@ -15,22 +16,6 @@ from .sparse24_model import is_export, load_sparse24
 
 DENSE = "dense kernel"
 GPU_SHARE = 0.9  # of a GPU's memory that vLLM takes, its own default
-
-
-class Backend(Protocol):
-    """Greedy generation of a fixed number of tokens for equally long prompts."""
-
-    name: str
-    device: str  # "cpu" or "cuda"
-
-    def generate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> list[list[int]]:
-        """Return ``new_tokens`` greedy token ids for each prompt; returns when they are done."""
-
-    def describe(self) -> dict[str, Any]:
-        """Return backend, version, dtype, kernels and library versions for the output."""
-
-    def close(self) -> None:
-        """Give the memory back; nothing can be generated afterwards."""
 
 
 def choose(backend: str) -> str:
@@ -68,7 +53,10 @@ def _version(*names: str) -> str:
 
 
 class TransformersBackend:
-    """``model.generate`` with a key-value cache, one forward pass a token."""
+    """``model.generate`` with a key-value cache, one forward pass a token.
+
+    ``device`` is "cpu" or "cuda".
+    """
 
     name = "transformers"
 
@@ -79,23 +67,18 @@ class TransformersBackend:
         from transformers import GenerationConfig
 
         self.device = pick_device(device)
+        kind = dtype if dtype == "auto" else getattr(torch, dtype)
         if is_export(folder):
             if gpus > 1:
                 raise UserError(
                     f"{folder} is a 2:4 export, which runs on one GPU, but --gpus is {gpus}; serve "
                     "its ordinary weights (serving.sparse24: false), or set models.<name>.gpus: 1"
                 )
-            self.model = load_sparse24(
-                folder, self.device, None if dtype == "auto" else getattr(torch, dtype)
-            )
+            self.model = load_sparse24(folder, self.device, kind)
             self.kernel = str(self.model.sparse24_kernel)
         else:
-            self.model = load_model(
-                folder,
-                self.device,
-                dtype if dtype == "auto" else getattr(torch, dtype),
-                [f"cuda:{index}" for index in range(gpus)] if gpus > 1 else (),
-            )
+            several = [f"cuda:{index}" for index in range(gpus)] if gpus > 1 else ()
+            self.model = load_model(folder, self.device, kind, several)
             self.kernel = DENSE
         # No end-of-text token: every run then makes exactly the tokens it was asked for.
         self.model.generation_config = GenerationConfig(
@@ -103,7 +86,7 @@ class TransformersBackend:
         )
 
     def generate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> list[list[int]]:
-        """Generate greedily; see ``Backend``."""
+        """Return ``new_tokens`` greedy token ids for each of some equally long prompts."""
         import torch
 
         ids = torch.tensor(prompts, device=self.device)
@@ -115,7 +98,7 @@ class TransformersBackend:
         return _exactly(new, new_tokens)
 
     def describe(self) -> dict[str, Any]:
-        """Describe this backend; see ``Backend``."""
+        """Return backend, version, dtype, kernels and library versions for the output."""
         return {
             "name": self.name,
             "version": _version("transformers"),
@@ -126,7 +109,7 @@ class TransformersBackend:
         }
 
     def close(self) -> None:
-        """Give the memory back; see ``Backend``."""
+        """Give the memory back; nothing can be generated afterwards."""
         del self.model
         _release(self.device)
 
@@ -158,8 +141,7 @@ class VllmBackend:
             "VLLM_LOGGING_LEVEL": "ERROR",
             "HF_HUB_OFFLINE": "1",
         }
-        for key, value in defaults.items():
-            os.environ.setdefault(key, value)
+        os.environ.update(defaults | dict(os.environ))
         from ..models.tensors import check_stored
 
         try:
@@ -179,7 +161,13 @@ class VllmBackend:
             )
         self.sampling = SamplingParams
         self.hint = "use --backend transformers"
+        method: str | None = None
         if is_export(folder):
+            # Registered also where the package is not installed with its entry point.
+            from .vllm_plugin import METHOD, register
+
+            register()
+            method = METHOD
             self.hint = f"serve the dense form of this checkpoint, or {self.hint}"
         else:
             check_model_folder(folder)
@@ -193,7 +181,7 @@ class VllmBackend:
                 max_model_len=max_tokens,
                 max_num_seqs=max_batch,
                 tensor_parallel_size=gpus,
-                quantization=_plugin() if is_export(folder) else None,
+                quantization=method,
                 **({"gpu_memory_utilization": GPU_SHARE / engines} if engines > 1 else {}),
                 # The prompts come again in each repetition: a prefix cache would skip the prefill.
                 enable_prefix_caching=False,
@@ -204,7 +192,7 @@ class VllmBackend:
             ) from error
 
     def generate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> list[list[int]]:
-        """Generate greedily; see ``Backend``."""
+        """Generate greedily; see ``TransformersBackend``."""
         sampling = self.sampling(
             temperature=0.0, max_tokens=new_tokens, ignore_eos=True, detokenize=False
         )
@@ -221,7 +209,7 @@ class VllmBackend:
         return _exactly(new, new_tokens)
 
     def describe(self) -> dict[str, Any]:
-        """Describe this backend; see ``Backend``."""
+        """Describe this backend; see ``TransformersBackend``."""
         linear, attention, kernel = self.llm.apply_model(_vllm_kernels)[0]
         config = self.llm.llm_engine.vllm_config
         return {
@@ -234,7 +222,7 @@ class VllmBackend:
         }
 
     def close(self) -> None:
-        """Give the memory back; see ``Backend``."""
+        """Give the memory back; see ``TransformersBackend``."""
         from vllm.distributed import cleanup_dist_env_and_memory
 
         self.llm.llm_engine.engine_core.shutdown()
@@ -253,14 +241,6 @@ def _release(device: str) -> None:
         torch.cuda.empty_cache()
 
 
-def _plugin() -> str:
-    """Register the 2:4 format also where the package is not installed with its entry point."""
-    from .vllm_plugin import METHOD, register
-
-    register()
-    return METHOD
-
-
 def _vllm_kernels(model: Any) -> tuple[str, str, str]:
     """Return the linear methods, attention backends and kernel inside a vLLM model."""
     linear, attention, sparse = set(), set(), set()
@@ -274,6 +254,9 @@ def _vllm_kernels(model: Any) -> tuple[str, str, str]:
     kinds = ", ".join(sorted(sparse - {DENSE}))
     kernel = f"2:4 kernel ({kinds})" if kinds else DENSE
     return ", ".join(sorted(linear)), ", ".join(sorted(attention)), kernel
+
+
+Backend = TransformersBackend | VllmBackend
 
 
 def load_backend(
@@ -295,30 +278,23 @@ def load_backend(
 
 def system(device: str) -> dict[str, Any]:
     """Return what the measurement ran on: device name, threads, torch and CUDA versions."""
-    import platform
-
     import torch
 
-    found: dict[str, Any] = {
+    cuda = device == "cuda"
+    return {
         "device": device,
-        "device_name": _cpu_name(),
+        "device_name": torch.cuda.get_device_name() if cuda else _cpu_name(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "cuda": torch.version.cuda if device == "cuda" else None,
+        "cuda": torch.version.cuda if cuda else None,
     }
-    if device == "cuda":
-        found["device_name"] = torch.cuda.get_device_name()
-    return found
 
 
 def _cpu_name() -> str:
-    import platform
-
     try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
-        pass
-    return platform.processor() or platform.machine()
+        lines = []
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())

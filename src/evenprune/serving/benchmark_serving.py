@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..base.checksums import sealed, source_folder
+from ..base.checksums import sealed, sha256_cached, source_folder
 from ..base.errors import UserError
 from ..base.files import digest, write_json
 from ..base.gpu import add_gpus_argument
@@ -46,6 +46,12 @@ from .measure import Workload
 from .memory import decide
 from .outcome import checkpoint_part, dense_name
 from .roofline import measure_device
+
+# Options that decide the figures as they are given
+SPEC = (
+    *("batch_sizes", "new_tokens", "rounds", "warmup", "min_seconds"),
+    *("carbon_intensity", "seed"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -109,21 +115,15 @@ def make_job(args: argparse.Namespace, folders: dict[str, Path], backend: str) -
         "backend": backend,
         "device": pick_device(args.device),
         "dtypes": {name: own_dtype(args.dtype, config) for name, config in configs.items()},
-        "batch_sizes": args.batch_sizes,
-        "new_tokens": args.new_tokens,
+        **{name: getattr(args, name) for name in SPEC},
         "prompt_tokens": length,
-        "rounds": args.rounds,
-        "warmup": args.warmup,
-        "min_seconds": args.min_seconds,
-        "carbon_intensity": args.carbon_intensity,
-        "seed": args.seed,
         **trust_record(),
     }
     identity = {
         "spec": spec,
         "models": {name: model.as_dict() for name, model in models.items()},
         "prompts": {
-            "files": prompting.prompt_identity(files),
+            "files": {file.name: sha256_cached(file) for file in files},
             "tokens_sha256": digest(prompts),
         },
     }

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..base.gpu import numbers
-from .formulas import JOULES_PER_KWH
 
+JOULES_PER_KWH = 3.6e6
 COMPONENTS = ("cpu", "gpu", "ram")
 # Used only when a tracker gives no reading at all, always labelled as an estimate. CPU: the
 # constant CodeCarbon falls back on (half of 85 W). GPU: the constant power that the paper's
@@ -96,20 +96,14 @@ class EnergyMeter:
 
     def __init__(self, device: str, intensity: float, gpus: int = 1) -> None:
         self.device, self.gpus = device, gpus
-        self.tracker: Any = None
-        try:
-            from codecarbon import OfflineEmissionsTracker
-            from codecarbon.external.logger import set_logger_level
-        except ImportError:
-            self.version = None
-            return
-        from codecarbon import __version__
+        from codecarbon import OfflineEmissionsTracker, __version__
+        from codecarbon.external.logger import set_logger_level
 
         self.version = __version__
         # The constructor logs before it reads its own log_level.
         set_logger_level("error")
         used = numbers([f"cuda:{index}" for index in range(gpus)]).split(",")
-        self.tracker = OfflineEmissionsTracker(
+        self.tracker: Any = OfflineEmissionsTracker(
             country_iso_code="FRA",  # asked for, but the intensity below is what counts
             force_carbon_intensity_g_co2e_kwh=intensity * 1000,
             gpu_ids=used if device == "cuda" else [],
@@ -134,12 +128,11 @@ class EnergyMeter:
     def measure(self, region: Callable[[], Any]) -> Reading:
         """Run ``region`` once and return its energy, measured or estimated."""
         name = f"region-{time.monotonic_ns()}"
-        if self.tracker is not None:
-            self.tracker.start_task(name)
+        self.tracker.start_task(name)
         start, cpu_start = time.perf_counter(), time.process_time()
         region()
         seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
-        data = self.tracker.stop_task(name) if self.tracker is not None else None
+        data = self.tracker.stop_task(name)
         joules = {
             component: getattr(data, f"{component}_energy", 0.0) * JOULES_PER_KWH
             for component in COMPONENTS
@@ -158,5 +151,4 @@ class EnergyMeter:
 
     def close(self) -> None:
         """Stop the tracker's threads."""
-        if self.tracker is not None:
-            self.tracker.stop()
+        self.tracker.stop()

@@ -148,7 +148,8 @@ def export_sparse24(model: Path, out: Path) -> dict:
             facts = write_tensors(folder / f"sparse24.{file.name}", tensors)
             written[f"sparse24.{file.name}"] = facts.pop("")["sha256"]
             weight_map |= dict.fromkeys(facts, f"sparse24.{file.name}")
-            total += sum(map(_bytes, tensors.values()))
+            sizes = (t.nbytes if isinstance(t, Tensor) else t.size for t in tensors.values())
+            total += sum(sizes)
         names = [
             file.name
             for file in sorted(model.iterdir())
@@ -161,26 +162,22 @@ def export_sparse24(model: Path, out: Path) -> dict:
             {"metadata": {"total_size": total}, "weight_map": weight_map},
         )
         write_json(folder / CONFIG, config)
-        sizes = {"dense": dense_bytes, "sparse24": sparse_bytes}
-        write_text(folder / CARD, export_card(model, len(layers), sizes, identity.model_sha256))
-        names = sorted({*names, WEIGHT_INDEX, CONFIG, CARD})
-        carried = {name: sha256_file(folder / name) for name in names}
-        index = {
-            "format": FORMAT,
-            "model_sha256": identity.model_sha256,
-            "base_sha256": identity.base_sha256,
-            "layers": layers,
-            "files": written,
-            "carried": carried,
-            "linear_bytes": sizes,
-        }
-        index = sealed(index)
+        bytes_of = {"dense": dense_bytes, "sparse24": sparse_bytes}
+        write_text(folder / CARD, export_card(model, len(layers), bytes_of, identity.model_sha256))
+        names += [WEIGHT_INDEX, CONFIG, CARD]
+        index = sealed(
+            {
+                "format": FORMAT,
+                "model_sha256": identity.model_sha256,
+                "base_sha256": identity.base_sha256,
+                "layers": layers,
+                "files": written,
+                "carried": {name: sha256_file(folder / name) for name in names},
+                "linear_bytes": bytes_of,
+            }
+        )
         write_json(folder / INDEX, index)
     return index
-
-
-def _bytes(tensor: Tensor | Entry) -> int:
-    return tensor.nbytes if isinstance(tensor, Tensor) else tensor.size
 
 
 def _config(model: Path, layers: list[str]) -> dict:

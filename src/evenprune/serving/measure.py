@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import UserError
-from .energy import EnergyMeter, Reading
-from .formulas import decode_rate, kg_per_mtok, kwh_per_mtok
+from .energy import JOULES_PER_KWH, EnergyMeter, Reading
 
 Metric = dict[str, Any]
 Prompts = Sequence[Sequence[int]]
@@ -74,27 +73,27 @@ def figures(
     measurable time.
     """
     first, whole = (reading.seconds / calls for reading, calls in (prefill, generate))
-    try:
-        decode = decode_rate(batch, new_tokens, whole, first)
-    except ValueError:
+    if whole <= first:
         raise NoisyError(
             f"generating {new_tokens} tokens ({whole:.4f} s) took no longer than one token "
             f"({first:.4f} s) at batch {batch}: the timings are lost in noise; raise --new-tokens "
             "or --min-seconds, or wait for a quieter machine"
-        ) from None
+        )
     scope = generate[0].scope(device)
     joules = generate[0].total(scope) / generate[1]
     prefill_joules = prefill[0].total(scope) / prefill[1]
+    kwh = 1e6 / JOULES_PER_KWH  # a million tokens of a joule each
     per_token = joules / (batch * new_tokens)
     out = {
         "ttft_s": first,
         "prefill_tok_per_s": batch * prompt_tokens / first,
-        "decode_tok_per_s": decode,
+        # As Optimum-Benchmark defines it: the first new token belongs to the prefill.
+        "decode_tok_per_s": batch * (new_tokens - 1) / (whole - first),
         "tok_per_s": batch * new_tokens / whole,
         "power_w": generate[0].total(scope) / generate[0].seconds,
         "j_per_token": per_token,
-        "kwh_per_mtok": kwh_per_mtok(per_token),
-        "kg_co2e_per_mtok": kg_per_mtok(per_token, intensity),
+        "kwh_per_mtok": per_token * kwh,
+        "kg_co2e_per_mtok": per_token * kwh * intensity,
         "prefill_j_per_token": prefill_joules / (batch * prompt_tokens),
         "decode_j_per_token": (joules - prefill_joules) / (batch * (new_tokens - 1)),
         "machine_j_per_token": generate[0].total() / generate[1] / (batch * new_tokens),
@@ -104,8 +103,8 @@ def figures(
     if idle_watts is not None:
         net = max(joules - idle_watts * whole, 0.0) / (batch * new_tokens)
         out["j_per_token_net"] = net
-        out["kwh_per_mtok_net"] = kwh_per_mtok(net)
-        out["kg_co2e_per_mtok_net"] = kg_per_mtok(net, intensity)
+        out["kwh_per_mtok_net"] = net * kwh
+        out["kg_co2e_per_mtok_net"] = net * kwh * intensity
     return out
 
 

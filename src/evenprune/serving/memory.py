@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import psutil
+
 # Of an engine beside its weights: what it computes with, as a share of them, and its cache.
 SHARE = 1.25
 CACHE = 2**30
@@ -25,18 +27,7 @@ def free_bytes(device: str, gpus: int = 1) -> int:
         import torch
 
         return sum(torch.cuda.mem_get_info(index)[0] for index in range(max(gpus, 1)))
-    return min(_machine_bytes(), *_limits())
-
-
-def _machine_bytes(file: Path = Path("/proc/meminfo")) -> int:
-    """Return what the machine has available; 0 where it does not tell."""
-    try:
-        for line in file.read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return 0
+    return min(psutil.virtual_memory().available, *_limits())
 
 
 def _limits(
@@ -44,14 +35,11 @@ def _limits(
 ) -> list[int]:
     """Return what the control groups of this process leave it (version 2); a job's limit is one."""
     try:
-        inside = next(
-            line.partition("::")[2]
-            for line in own.read_text(encoding="utf-8").splitlines()
-            if line.startswith("0::")
-        ).strip("/")
-    except (OSError, StopIteration):
-        return [2**63]
+        lines = own.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
     found = [2**63]
+    inside = next((line[3:].strip("/") for line in lines if line.startswith("0::")), "")
     folder = root / inside
     for place in (folder, *folder.parents):
         try:

@@ -6,20 +6,8 @@ from typing import Any
 from ..models.identity import Identity
 from .energy import Reading
 from .interleave import Record
-from .measure import Metric, summarize
+from .measure import summarize
 from .roofline import bounds
-
-
-def add_bounds(metrics: dict[str, Any], limits: dict[str, float]) -> None:
-    """Add the decode bounds of dense and 2:4 weights."""
-    metrics["bound_decode_tok_per_s"] = summarize([limits["dense_bound"]])
-    metrics["bound_2of4_decode_tok_per_s"] = summarize([limits["2of4_bound"]])
-
-
-def summaries(records: Sequence[Record]) -> dict[str, Metric]:
-    """Return the statistics over rounds of one checkpoint's figures at one batch size."""
-    rows = [record["figures"] for record in records]
-    return {name: summarize([row[name] for row in rows]) for name in rows[0]}
 
 
 def energy_of(
@@ -69,9 +57,13 @@ def checkpoint_part(
     """
     categories = {}
     for size in sizes:
-        found = summaries([one for one in records if one["batch"] == size])
-        add_bounds(found, bounds(limits, size))
-        categories[f"batch {size}"] = found
+        rows = [one["figures"] for one in records if one["batch"] == size]
+        least = bounds(limits, size)
+        categories[f"batch {size}"] = {
+            **{name: summarize([row[name] for row in rows]) for name in rows[0]},
+            "bound_decode_tok_per_s": summarize([least["dense_bound"]]),
+            "bound_2of4_decode_tok_per_s": summarize([least["2of4_bound"]]),
+        }
     return {
         **model.as_dict(),
         "headline": "decode_tok_per_s",

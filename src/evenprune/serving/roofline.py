@@ -6,29 +6,21 @@ is left out, which makes the bounds generous. 2:4 lowers the bytes of the block 
 9/16 (17/32 in float32) and can at most double the arithmetic rate.
 """
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ..models.architecture import load_skeleton
-from .device import GEMM_SIZE, copy_bandwidth, gemm_rate
-from .formulas import bandwidth_bound, compute_bound, sparse24_bytes
+from .shapes import Weights
 from .sparse24_model import all_linears
 
-
-@dataclass(frozen=True)
-class Weights:
-    """How many weights one decode step uses: block linears, and all others but embeddings."""
-
-    linear: int
-    other: int
-
-    def bytes(self, bits: int, sparse: bool = False) -> int:
-        """Return the bytes read in a step with weights of ``bits`` bits, dense or 2:4."""
-        linear = sparse24_bytes(self.linear, bits) if sparse else self.linear * bits // 8
-        return linear + self.other * bits // 8
+# Half the buffer is read and half is written; the copy of a smaller one measures call overhead.
+SMALLEST_COPY = 1 << 20
+LARGEST_COPY = 1 << 30
+GEMM_SIZE = {"cpu": 1024, "cuda": 8192}
 
 
 def count_weights(folder: Path | str) -> Weights:
@@ -73,7 +65,40 @@ def bounds(measured: dict[str, Any], batch: int) -> dict[str, float]:
         ("dense", measured["dense_bytes"], count),
         ("2of4", measured["sparse24_bytes"], effective),
     ):
-        memory = bandwidth_bound(size, measured["copy_bytes_per_s"], batch)
-        out[f"{name}_bandwidth"] = memory
-        out[f"{name}_bound"] = min(memory, compute_bound(weights, measured["gemm_flop_per_s"]))
+        memory = batch * measured["copy_bytes_per_s"] / size
+        out[f"{name}_bound"] = min(memory, measured["gemm_flop_per_s"] / (2 * weights))
     return out
+
+
+def best_time(call: Callable[[], Any], device: str, seconds: float) -> float:
+    """Return the shortest time of ``call`` in seconds, trying for ``seconds``, at least thrice."""
+    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
+    call()
+    wait()
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < 3 or time.perf_counter() < end:
+        start = time.perf_counter()
+        call()
+        wait()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def copy_bandwidth(device: str, size: int, seconds: float = 0.3) -> float:
+    """Return the bytes per second moved by copying within a working set of ``size`` bytes.
+
+    The working set is that of the weights, so that a model that fits into a cache is
+    compared with the cache. Bytes read and bytes written both count.
+    """
+    half = min(max(size, SMALLEST_COPY), LARGEST_COPY) // 2
+    source = torch.ones(half, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    return 2 * half / best_time(lambda: target.copy_(source), device, seconds)
+
+
+def gemm_rate(device: str, dtype: torch.dtype, seconds: float = 0.3) -> float:
+    """Return the operations per second of a square matrix product in ``dtype``."""
+    size = GEMM_SIZE[device]
+    left, right = (torch.ones(size, size, dtype=dtype, device=device) for _ in range(2))
+    return 2 * size**3 / best_time(lambda: left @ right, device, seconds)

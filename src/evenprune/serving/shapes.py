@@ -2,7 +2,22 @@
 
 from dataclasses import dataclass
 
-from .formulas import sparse24_bytes
+
+@dataclass(frozen=True)
+class Weights:
+    """How many weights one decode step uses: block linears, and all others but embeddings."""
+
+    linear: int
+    other: int
+
+    def bytes(self, bits: int, sparse: bool = False) -> int:
+        """Return the bytes read in a step with weights of ``bits`` bits, dense or 2:4.
+
+        In 2:4 form two of every four weights are kept, each with a 2-bit index: 9/16 of the dense
+        bytes for 16-bit weights, 17/32 for 32-bit ones.
+        """
+        linear = self.linear // 4 * (2 * bits + 4) // 8 if sparse else self.linear * bits // 8
+        return linear + self.other * bits // 8
 
 
 @dataclass(frozen=True)
@@ -33,23 +48,15 @@ class Decoder:
         }
 
     @property
-    def linear_weights(self) -> int:
-        """The number of weights in the linear layers of all blocks."""
-        return self.layers * sum(rows * width for rows, width in self.linears().values())
-
-    @property
-    def other_weights(self) -> int:
-        """All other weights that one decode step reads: output head, norms and biases."""
+    def weights(self) -> Weights:
+        """The weights that one decode step reads; others: output head, norms and biases."""
         linears = self.linears()
         biases = sum(linears[name][0] for name in ("q_proj", "k_proj", "v_proj"))
         norms = self.hidden * (2 * self.layers + 1)
-        return self.vocabulary * self.hidden + norms + self.layers * biases
-
-    def step_bytes(self, bits: int, sparse: bool = False) -> int:
-        """Return the bytes of the weights that one decode step reads, dense or 2:4."""
-        linear = self.linear_weights
-        linear_bytes = sparse24_bytes(linear, bits) if sparse else linear * bits // 8
-        return linear_bytes + self.other_weights * bits // 8
+        return Weights(
+            self.layers * sum(rows * width for rows, width in linears.values()),
+            self.vocabulary * self.hidden + norms + self.layers * biases,
+        )
 
 
 # config.json of Qwen/Qwen2.5-7B-Instruct on the Hugging Face hub.

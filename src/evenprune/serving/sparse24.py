@@ -52,12 +52,6 @@ def compress(weight: Tensor) -> tuple[Tensor, Tensor]:
     return values, codes[:, 0::2] | (codes[:, 1::2] << 4)
 
 
-def places_of(metadata: Tensor, groups: int) -> Tensor:
-    """Return the places (n, groups, 2), int64 in 0..3, that ``metadata`` encodes."""
-    codes = torch.stack((metadata & 15, metadata >> 4), dim=-1).flatten(1)[:, :groups].long()
-    return torch.stack((codes & 3, codes >> 2), dim=-1)
-
-
 def decompress(values: Tensor, metadata: Tensor) -> Tensor:
     """Return the dense matrix (n, d) of ``compress``, bit for bit.
 
@@ -70,7 +64,8 @@ def decompress(values: Tensor, metadata: Tensor) -> Tensor:
             f"values {tuple(values.shape)} and metadata {tuple(metadata.shape)} do not belong "
             "together"
         )
-    places = places_of(metadata, groups)
+    codes = torch.stack((metadata & 15, metadata >> 4), dim=-1).flatten(1)[:, :groups].long()
+    places = torch.stack((codes & 3, codes >> 2), dim=-1)  # (n, groups, 2), in 0..3
     if bool((places[..., 0] >= places[..., 1]).any()):
         raise ValueError("the metadata name a place twice or out of order")
     integer = BITS[values.dtype]

@@ -14,13 +14,10 @@ import torch
 from torch import Tensor
 
 from ..base.errors import UserError
-from ..base.files import read_json
-from ..models.architecture import find_blocks, find_linears, load_skeleton
+from ..models.architecture import find_blocks, find_linears
 from ..models.loading import check_finite_weights, library_errors, pick_device
-from ..models.tensors import read_tensor
-from ..models.weights import read_header
-from .export_sparse24 import FORMAT, INDEX, metadata_name
-from .sparse24 import decompress
+from ..models.trust import is_trusted
+from .export_sparse24 import INDEX
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -38,69 +35,26 @@ def is_export(folder: Path | str) -> bool:
     return (Path(folder) / INDEX).is_file()
 
 
-def read_index(folder: Path | str) -> dict[str, Any]:
-    """Return ``sparse24.json`` after checking its format and that its files are whole."""
-    folder = Path(folder)
-    index = read_json(folder / INDEX)
-    if index.get("format") != FORMAT:
-        raise UserError(
-            f"expected format {FORMAT} in {folder / INDEX}, got {index.get('format')}; "
-            "export the checkpoint again with this version"
-        )
-    for name in index["files"]:
-        if not (folder / name).is_file():
-            raise UserError(f"expected {folder / name}, found none; export the checkpoint again")
-        read_header(folder / name)
-    return index
-
-
-def dense_state(folder: Path | str) -> dict[str, Tensor]:
-    """Return the checkpoint's dense tensors by stored name, bit for bit as before the export.
-
-    Raises UserError for an export that is incomplete, truncated or inconsistent.
-    """
-    folder = Path(folder)
-    index = read_index(folder)
-    stored = {
-        name: entry for file in index["files"] for name, entry in read_header(folder / file).items()
-    }
-    state: dict[str, Tensor] = {}
-    for name, layer in index["layers"].items():
-        try:
-            values, metadata = (
-                read_tensor(stored.pop(part)) for part in (name, metadata_name(name))
-            )
-            matrix = decompress(values, metadata)
-        except (KeyError, ValueError) as error:
-            raise UserError(
-                f"the layer {name} in {folder / layer['file']} is damaged ({error}); "
-                "export the checkpoint again"
-            ) from None
-        state[name] = matrix.T.contiguous() if layer["transposed"] else matrix
-    state.update({name: read_tensor(entry) for name, entry in stored.items()})
-    return state
-
-
 def load_sparse24(
-    folder: Path | str, device: str | None = None, dtype: "torch.dtype | None" = None
+    folder: Path | str, device: str | None = None, dtype: "torch.dtype | str" = "auto"
 ) -> "PreTrainedModel":
     """Load an exported checkpoint in evaluation mode.
 
-    ``device`` None takes CUDA where there is one, ``dtype`` None keeps the checkpoint's own.
+    ``device`` None takes CUDA where there is one, ``dtype`` "auto" keeps the checkpoint's own.
     ``model.sparse24_kernel`` names what the linear layers run on. Raises UserError for a
     damaged export or one that transformers cannot load.
     """
-    device = pick_device(device)
-    state = dense_state(folder)
-    own = next(iter(state.values())).dtype
-    skeleton = load_skeleton(Path(folder))
-    vars(skeleton.config).pop("quantization_config", None)  # the tensors above are dense
+    from transformers import AutoModelForCausalLM
+
+    from . import sparse24_quantizer  # noqa: F401  # tells transformers of the format
+
     with library_errors(folder, "exported checkpoint"):
-        loaded: Any = type(skeleton).from_pretrained(
-            None,
-            config=skeleton.config,
-            state_dict=state,
-            dtype=dtype or own,
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=dtype,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=is_trusted(folder),
             output_loading_info=True,
         )
     model, found = loaded
@@ -110,7 +64,7 @@ def load_sparse24(
                 f"the export in {folder} {what} {', '.join(sorted(found[key]))}; "
                 "export the checkpoint again"
             )
-    model = model.to(device).eval().requires_grad_(False)
+    model = model.to(pick_device(device)).eval().requires_grad_(False)
     check_finite_weights(model, folder)
     model.sparse24_kernel = sparsify(model)
     return model

@@ -4,13 +4,15 @@ import random
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..base.checksums import sha256_cached, source_folder
+from ..base.checksums import source_folder
 from ..base.errors import UserError
-from ..base.files import read_json, read_jsonl
+from ..base.files import read_jsonl
 from ..base.reading import expected_form
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+REMEDY = "point --prompts at a texts.jsonl or at an UltraChat folder"
 
 
 def prompt_files(path: Path | str) -> list[Path]:
@@ -19,22 +21,13 @@ def prompt_files(path: Path | str) -> list[Path]:
     That is a JSON-lines file, a folder of them, or the record of a resolved data set
     (``sources/data/<dataset>.json``, whose field ``folder`` names the folder).
     """
-    path = Path(path)
-    if path.suffix == ".json":
-        record = read_json(path)
-        if not isinstance(record, dict) or not isinstance(record.get("folder"), str):
-            raise UserError(
-                f"expected the record of a data set with the field folder in {path}, found none; "
-                "point --prompts at a texts.jsonl or at an UltraChat folder"
-            )
-        path = source_folder(path)
+    path = source_folder(path)
     if not path.is_dir():
         return [path]
     files = sorted([*path.glob("*.jsonl"), *path.glob("*.jsonl.gz")])
     if not files:
         raise UserError(
-            f"expected *.jsonl or *.jsonl.gz files with prompts in {path}, found none; "
-            "point --prompts at a texts.jsonl or at an UltraChat folder"
+            f"expected *.jsonl or *.jsonl.gz files with prompts in {path}, found none; {REMEDY}"
         )
     return files
 
@@ -48,20 +41,13 @@ def read_texts(files: list[Path]) -> list[str]:
     texts = []
     for file in files:
         for number, row in enumerate(read_jsonl(file), 1):
-            if isinstance(row.get("text"), str):
-                text = row["text"]
-            elif isinstance(row.get("messages"), list):
-                with expected_form(
-                    "turns with content", f"row {number} of {file}", "mend that row"
-                ):
-                    text = "\n".join(str(turn.get("content", "")) for turn in row["messages"])
-            else:
-                raise UserError(
-                    f"expected the field text or messages in {file}, but row {number} has neither; "
-                    "point --prompts at a texts.jsonl or at an UltraChat folder"
-                )
-            if text.strip():
-                texts.append(text)
+            with expected_form("the field text or messages", f"row {number} of {file}", REMEDY):
+                if "text" in row:
+                    text = row["text"]
+                else:
+                    text = "\n".join(turn["content"] for turn in row["messages"])
+                if text.strip():
+                    texts.append(text)
     if not texts:
         raise UserError(
             f"expected prompt texts in {', '.join(map(str, files))}, found none; fetch them again"
@@ -120,8 +106,3 @@ def make_prompts(
             )
         prompts.append(prompt[:length])
     return prompts
-
-
-def prompt_identity(files: list[Path]) -> dict[str, str]:
-    """Return ``{file name: sha256}`` of the prompt files."""
-    return {file.name: sha256_cached(file) for file in files}
