@@ -118,10 +118,10 @@ def test_without_a_place_for_the_cache_nothing_is_kept(file, hashed, tmp_path, m
 def test_where_the_cache_lies(monkeypatch, tmp_path):
     monkeypatch.delenv("EVENPRUNE_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert checksums.cache_folder() == tmp_path / "evenprune/sha256"
+    assert checksums.user_cache() == tmp_path / "evenprune"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert checksums.cache_folder() == tmp_path / ".cache/evenprune/sha256"
+    assert checksums.user_cache() == tmp_path / ".cache/evenprune"
 
 
 def test_source_folder_follows_a_record_and_compares(tmp_path):

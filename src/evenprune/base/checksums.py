@@ -46,21 +46,12 @@ _known: dict[str, tuple[Signature, str]] = {}
 def user_cache() -> Path | None:
     """Return the folder of what is kept for the user: $EVENPRUNE_CACHE, else evenprune in
     $XDG_CACHE_HOME or ~/.cache; None where there is no such place."""
-    given = os.environ.get("EVENPRUNE_CACHE")
-    if given:
+    if given := os.environ.get("EVENPRUNE_CACHE"):
         return Path(given)
-    base = os.environ.get("XDG_CACHE_HOME")
     try:
-        root = Path(base) if base else Path.home() / ".cache"
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "evenprune"
     except RuntimeError:
         return None
-    return root / "evenprune"
-
-
-def cache_folder() -> Path | None:
-    """Return where digests are kept, None where the user has no such place."""
-    root = user_cache()
-    return root and root / "sha256"
 
 
 def _signature(path: Path) -> Signature:
@@ -69,8 +60,8 @@ def _signature(path: Path) -> Signature:
 
 
 def _entry_file(path: str) -> Path | None:
-    folder = cache_folder()
-    return folder and folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.json"
+    root = user_cache()
+    return root and root / f"sha256/{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.json"
 
 
 def _recall(path: str, signature: Signature) -> str | None:
@@ -82,21 +73,19 @@ def _recall(path: str, signature: Signature) -> str | None:
         kept: Any = json.loads(entry.read_text(encoding="utf-8")) if entry else None
     except (OSError, ValueError, RecursionError):
         return None
-    good = isinstance(kept, dict) and kept.get("path") == path
-    if not good or kept.get("signature") != signature or not is_sha256(kept.get("sha256")):
+    sha256 = kept.get("sha256") if isinstance(kept, dict) else None
+    if not is_sha256(sha256) or (kept.get("path"), kept.get("signature")) != (path, signature):
         return None
-    _known[path] = (signature, kept["sha256"])
-    return kept["sha256"]
+    _known[path] = (signature, sha256)
+    return sha256
 
 
 def _keep(path: str, signature: Signature, sha256: str) -> None:
     """Keep a digest; a place that cannot be written only costs the time of the next hashing."""
     _known[path] = (signature, sha256)
-    entry = _entry_file(path)
-    if entry is None:
-        return
-    with contextlib.suppress(OSError, UserError):
-        write_json(entry, {"path": path, "signature": signature, "sha256": sha256})
+    if entry := _entry_file(path):
+        with contextlib.suppress(OSError, UserError):
+            write_json(entry, {"path": path, "signature": signature, "sha256": sha256})
 
 
 def _hash(path: Path, size: int) -> str:
@@ -124,10 +113,9 @@ def _sha256(file: Path, verify: bool) -> str:
     if before[0] < SMALL:
         return _hash(file, before[0])
     name = str(file.resolve())
-    if not verify and os.environ.get("EVENPRUNE_VERIFY", "0") in ("", "0"):
-        kept = _recall(name, before)
-        if kept:
-            return kept
+    verify = verify or os.environ.get("EVENPRUNE_VERIFY", "0") not in ("", "0")
+    if not verify and (kept := _recall(name, before)):
+        return kept
     start = time.time()
     found = _hash(file, before[0])
     if _signature(file) == before and start - before[2] / 1e9 >= SETTLED:
@@ -299,12 +287,12 @@ def _compare_with_record(path: Path, record: SourceRecord, folder: Path) -> None
     else:
         remedy = f"put the recorded files back, or record these: run {again(path)}"
     compare_files(folder, recorded, path, remedy)
-    kind: Kind | None = "data" if record.dataset else "models" if record.model else None
-    kind = None if record.file else kind
-    added = sorted(set(source_files(kind, folder)) - set(recorded)) if kind else []
+    if record.file or not (record.dataset or record.model):
+        return
+    added = set(source_files("data" if record.dataset else "models", folder)) - set(recorded)
     if added:
         raise UserError(
-            f"{folder / added[0]} was added since {path} was written; remove it, or {remedy}"
+            f"{folder / min(added)} was added since {path} was written; remove it, or {remedy}"
         )
 
 

@@ -39,19 +39,16 @@ def check_folder(
     above nor below one of ``inputs``; and writable. ``keep`` names entries of its top level that
     replacing leaves alone.
     """
-    path = Path(path)
-    with _plain_errors(path, name):
-        _refuse_link(path, name)
-        if path.exists() and not path.is_dir():
-            raise UserError(f"{name} {path} is a file, expected a folder; choose another name")
+    path, inputs = Path(path), list(inputs)
+    with _looking(path, name):
         for what, place in (("working", Path.cwd()), ("home", Path.home())):
             if covers(path, place):
                 raise UserError(
                     f"{name} {path} is the {what} directory {place} or lies above it and would be "
                     "replaced; name a new folder"
                 )
-        for given in [given for given in inputs if given]:
-            if covers(path, Path(given)):
+        for given in inputs:
+            if given and covers(path, Path(given)):
                 raise UserError(
                     f"{name} {path} is the input {given} or holds it, and would be replaced; "
                     "name another folder"
@@ -76,10 +73,7 @@ def check_place(path: Path | str, inputs: Iterable[Input] = (), name: str = "--o
     and writable.
     """
     path = Path(path)
-    with _plain_errors(path, name):
-        _refuse_link(path, name)
-        if path.exists() and not path.is_dir():
-            raise UserError(f"{name} {path} is a file, expected a folder; choose another name")
+    with _looking(path, name):
         _refuse_inputs(path, inputs, path, name)
         _check_writable(path / "file", name, path)
 
@@ -90,21 +84,15 @@ def check_file(path: Path | str, inputs: Iterable[Input] = (), name: str = "--ou
     It must be absent or an ordinary file, no link, none of ``inputs`` nor below one of the
     folders among them, and its folder writable.
     """
-    path = Path(path)
-    with _plain_errors(path, name):
-        _refuse_link(path, name)
-        if path.is_dir():
-            raise UserError(f"{name} {path} is a folder, expected a file; add a file name")
-        if path.exists() and not path.is_file():
-            raise UserError(f"{name} {path} is no ordinary file; choose another name")
-        named = [given for given in inputs if given]
-        for given in named:
-            if not Path(given).is_dir() and covers(path, Path(given)):
+    path, inputs = Path(path), list(inputs)
+    with _looking(path, name, folder=False):
+        for given in inputs:
+            if given and not Path(given).is_dir() and covers(path, Path(given)):
                 raise UserError(
                     f"{name} {path} is the input {given} and would be written over; "
                     "choose another name"
                 )
-        _refuse_inputs(path.parent, named, path, name)
+        _refuse_inputs(path.parent, inputs, path, name)
         _check_writable(path, name)
 
 
@@ -167,9 +155,23 @@ def covers(outer: Path, inner: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _plain_errors(path: Path, name: str) -> Iterator[None]:
-    """Turn what the system says about an impossible path into one UserError."""
+def _looking(path: Path, name: str, folder: bool = True) -> Iterator[None]:
+    """Refuse a link, and a file for a folder or the reverse, before the looks at ``path`` inside.
+
+    What the system says about an impossible path becomes one UserError.
+    """
     try:
+        if path.is_symlink():
+            raise UserError(
+                f"{name} {path} is a link, and links are not followed; name the place that it "
+                f"leads to ({os.readlink(path)}), or a new one"
+            )
+        if folder and path.exists() and not path.is_dir():
+            raise UserError(f"{name} {path} is a file, expected a folder; choose another name")
+        if path.is_dir() and not folder:
+            raise UserError(f"{name} {path} is a folder, expected a file; add a file name")
+        if path.exists() and not (folder or path.is_file()):
+            raise UserError(f"{name} {path} is no ordinary file; choose another name")
         yield
     except (OSError, RuntimeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
@@ -178,18 +180,10 @@ def _plain_errors(path: Path, name: str) -> Iterator[None]:
         ) from error
 
 
-def _refuse_link(path: Path, name: str) -> None:
-    if path.is_symlink():
-        raise UserError(
-            f"{name} {path} is a link, and links are not followed; name the place that it "
-            f"leads to ({os.readlink(path)}), or a new one"
-        )
-
-
 def _refuse_inputs(folder: Path, inputs: Iterable[Input], path: Path, name: str) -> None:
     """Refuse to write ``path``, which lies in ``folder`` or is it, into an input folder."""
-    for given in [given for given in inputs if given]:
-        if Path(given).is_dir() and covers(Path(given), folder):
+    for given in inputs:
+        if given and Path(given).is_dir() and covers(Path(given), folder):
             raise UserError(
                 f"{name} {path} would write into the input folder {given}, whose files stay as "
                 "they are; choose another place"
@@ -230,8 +224,7 @@ def atomic_folder(
 
     Raises UserError where ``check_folder`` does, before and after.
     """
-    path = Path(path)
-    inputs = list(inputs)
+    path, inputs = Path(path), list(inputs)
     check_folder(path, kind, inputs, keep)
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -302,14 +295,13 @@ def _settle(path: Path, aside: Path, kind: str, keep: Sequence[str]) -> None:
     if not path.exists():
         os.rename(aside, path)
         return
-    for name in keep:
-        if os.path.lexists(aside / name):
-            if os.path.lexists(path / name):
-                raise UserError(
-                    f"{name} is both in {path} and in {aside}, where an interrupted run left it; "
-                    "remove one of the two"
-                )
-            os.rename(aside / name, path / name)
+    for name in (name for name in keep if os.path.lexists(aside / name)):
+        if os.path.lexists(path / name):
+            raise UserError(
+                f"{name} is both in {path} and in {aside}, where an interrupted run left it; "
+                "remove one of the two"
+            )
+        os.rename(aside / name, path / name)
     delete_marked(aside)
 
 

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat
 
 from .. import __version__
@@ -45,28 +46,14 @@ def record_folder(results: Path, out: Path | str) -> Path:
 def machine(device: str | None) -> dict[str, Any]:
     """Return host, device and threads, as this process sees them."""
     torch = sys.modules.get("torch")
-    threads = torch.get_num_threads() if torch and hasattr(torch, "get_num_threads") else None
-    on_gpu = device is not None and device.startswith("cuda")
-    gpu = None
-    if torch and on_gpu and torch.cuda.is_available():
-        gpu = torch.cuda.get_device_name()
+    on_gpu = torch and (device or "").startswith("cuda") and torch.cuda.is_available()
     return {
         "host": platform.node(),
         "device": device or "cpu",
-        "gpu": gpu,
-        "threads": threads,
+        "gpu": torch.cuda.get_device_name() if torch and on_gpu else None,
+        "threads": torch.get_num_threads() if torch else None,
         "cpus": os.cpu_count(),
     }
-
-
-def started_at() -> float:
-    """Return when this process was started, in seconds since 1970."""
-    uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
-    # The second field, a name in brackets, may hold blanks and brackets.
-    fields = (
-        Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
-    )
-    return time.time() - uptime + int(fields.split()[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds() -> float:
@@ -76,11 +63,6 @@ def cpu_seconds() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def peak_bytes() -> int:
-    """Return the largest resident memory of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 class Record(BaseModel):
     """What is read of a record of a finished step."""
 
@@ -88,7 +70,6 @@ class Record(BaseModel):
 
     device: str = "cpu"
     gpu: str | None = None
-    host: str = ""
     seconds: NonNegativeFloat | None = None
     resumed: bool = False
 
@@ -118,7 +99,7 @@ def recorded(
         yield
         return
     folder = record_folder(results, out)
-    began = started_at()
+    began = psutil.Process().create_time()
     about: dict[str, Any] = {"command": command, "started": _moment(began)}
     resumed = (folder / BEGUN).exists()
     _write(folder / BEGUN, about)
@@ -129,7 +110,7 @@ def recorded(
         "finished": _moment(time.time()),
         "seconds": round(seconds, 3),
         "cpu_seconds": round(cpu_seconds(), 3),
-        "peak_bytes": peak_bytes(),
+        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         # What it took is then no measure of the whole.
         "resumed": resumed,
         "headline": said,

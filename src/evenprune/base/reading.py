@@ -49,16 +49,10 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-_STRICT = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
-_BY_HAND = json.JSONDecoder(
+_STRICT = json.JSONDecoder(
     parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_once
 )
-_DECODERS = {
-    (True, False): _STRICT,
-    (True, True): _BY_HAND,
-    (False, False): json.JSONDecoder(),
-    (False, True): json.JSONDecoder(object_pairs_hook=_once),
-}
+_INFINITE = json.JSONDecoder(object_pairs_hook=_once)
 
 
 def _decode(text: str, decoder: json.JSONDecoder = _STRICT) -> Any:
@@ -86,18 +80,22 @@ def _decode(text: str, decoder: json.JSONDecoder = _STRICT) -> Any:
 
 
 def _deeper(loaded: Any, limit: int) -> bool:
-    level = [loaded]
-    for _ in range(limit + 1):
-        inner: list[Any] = []
-        for value in level:
-            if isinstance(value, dict):
-                inner += value.values()
-            elif isinstance(value, list):
-                inner += value
-        level = [value for value in inner if isinstance(value, dict | list)]
-        if not level:
-            return False
-    return True
+    inner = loaded.values() if isinstance(loaded, dict) else loaded
+    if not isinstance(loaded, dict | list):
+        return False
+    return limit == 0 or any(_deeper(value, limit - 1) for value in inner)
+
+
+# What a user is told of the system's errors, and what to do where that is always the same
+_SAID = {
+    FileNotFoundError: ("found none", ""),
+    IsADirectoryError: ("got a folder", ""),
+    NotADirectoryError: ("but a part of that path is a file", ""),
+    PermissionError: (
+        "but it may not be read (permission denied)",
+        "change its permissions or run as its owner",
+    ),
+}
 
 
 @contextlib.contextmanager
@@ -117,19 +115,6 @@ def reading(
                 f"expected {what} at {path}, got a pipe or device; write it to a file and give that"
             )
         yield
-    except FileNotFoundError:
-        raise UserError(f"expected {what} at {path}, found none; {remedy}") from None
-    except IsADirectoryError:
-        raise UserError(f"expected {what} at {path}, got a folder; {remedy}") from None
-    except NotADirectoryError:
-        raise UserError(
-            f"expected {what} at {path}, but a part of that path is a file; {remedy}"
-        ) from None
-    except PermissionError:
-        raise UserError(
-            f"expected {what} at {path}, but it may not be read (permission denied); change its "
-            "permissions or run as its owner"
-        ) from None
     except UnicodeDecodeError as error:
         given = "UTF-16" if error.object[:2] in (b"\xff\xfe", b"\xfe\xff") else "LATIN1"
         raise UserError(
@@ -139,10 +124,9 @@ def reading(
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(f"{path} is damaged ({error}); fetch or make it again") from None
     except OSError as error:
-        raise UserError(
-            f"expected {what} at {shown(str(path))}, but it cannot be read ({error.strerror}); "
-            f"{remedy}"
-        ) from None
+        found, always = _SAID.get(type(error), (f"but it cannot be read ({error.strerror})", ""))
+        place = path if type(error) in _SAID else shown(str(path))
+        raise UserError(f"expected {what} at {place}, {found}; {always or remedy}") from None
 
 
 @contextlib.contextmanager
@@ -178,22 +162,21 @@ def parse_json(text: str, origin: str) -> Any:
     surrogate pairs, which no file or tokenizer takes.
     """
     try:
-        return _decode(text, _BY_HAND)
+        return _decode(text)
     except _BadJSON as error:
         raise UserError(f"expected JSON in {origin}, but it does not parse: {error}") from None
 
 
-def read_json(path: Path | str, finite: bool = True, by_hand: bool = False) -> Any:
+def read_json(path: Path | str, finite: bool = True) -> Any:
     """Return the JSON object (a dict) of a file.
 
-    ``finite=False`` takes Infinity and NaN too, which model configurations may have, and
-    ``by_hand`` no key that comes twice in an object. Raises UserError as ``open_text`` and
-    ``parse_json``, and where the JSON is no object.
+    ``finite=False`` takes Infinity and NaN too, which model configurations may have. Raises
+    UserError as ``open_text`` and ``parse_json``, and where the JSON is no object.
     """
     with open_text(path, "a JSON file") as handle:
         text = handle.read()
     try:
-        loaded = _decode(text, _DECODERS[finite, by_hand])
+        loaded = _decode(text, _STRICT if finite else _INFINITE)
     except _BadJSON as error:
         raise UserError(
             f"expected JSON in {path}, but it does not parse: {error}; mend it or fetch it again"
@@ -204,20 +187,20 @@ def read_json(path: Path | str, finite: bool = True, by_hand: bool = False) -> A
 
 
 def iter_jsonl(
-    path: Path | str, fields: Sequence[str] = (), by_hand: bool = False
+    path: Path | str, fields: Sequence[str] = ()
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number, row) of JSON lines (plain or ``.gz``), each row with all ``fields``.
 
     Raises UserError with file and line number for a missing file, a line that is not
-    JSON as ``parse_json`` takes it, a row that is not an object, or a missing field; ``by_hand``
-    for a key that comes twice in an object too. Blank lines are skipped.
+    JSON as ``parse_json`` takes it, a row that is not an object, or a missing field. Blank lines
+    are skipped.
     """
     with open_text(path, "a JSON-lines file") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
-                row = _decode(line, _BY_HAND if by_hand else _STRICT)
+                row = _decode(line)
             except _BadJSON as error:
                 raise UserError(
                     f"expected one JSON object a line in {path}, but line {number} does not "
@@ -292,7 +275,7 @@ def iter_table(
     """
     suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
     if suffix not in (".csv", ".tsv"):
-        yield from iter_jsonl(path, fields, by_hand=True)
+        yield from iter_jsonl(path, fields)
         return
     with open_text(path, "a CSV file") as lines:
         header = lines.readline()

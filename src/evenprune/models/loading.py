@@ -122,7 +122,7 @@ def load_config(folder: Path | str) -> "PreTrainedConfig":
     from transformers import AutoConfig
 
     folder = Path(folder)
-    raw = read_json(folder / "config.json", finite=False, by_hand=True)
+    raw = read_json(folder / "config.json", finite=False)
     places = raw.get("auto_map")
     if is_trusted(folder) and "--" in str(places):
         raise UserError(

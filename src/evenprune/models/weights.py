@@ -86,7 +86,7 @@ def stored_files(folder: Path) -> dict[Path, dict[str, Entry]]:
     index = folder / INDEX
     if not index.exists():
         return {folder / SINGLE: read_header(folder / SINGLE)}
-    content = read_json(index, by_hand=True)
+    content = read_json(index)
     places = content.get("weight_map")
     if not isinstance(places, dict) or not places or not isinstance(content.get("metadata"), dict):
         raise UserError(
