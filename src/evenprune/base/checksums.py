@@ -247,10 +247,13 @@ def recorded_checksums(record: Mapping[str, Any], path: Path | str) -> dict[str,
     return {name: file.sha256 for name, file in _parsed(record, path).files.items()}
 
 
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
 class RecordedFile(BaseModel):
     """A file of a source."""
 
-    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    sha256: Sha256
 
 
 class SourceRecord(BaseModel):

@@ -5,13 +5,13 @@ themselves, so that an edited, truncated or exchanged file is noticed by whateve
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..base.checksums import again, compare_files, is_sha256, read_sealed
+from ..base.checksums import Sha256, again, compare_files, read_sealed
 from ..base.errors import UserError, shown
-from .tasks import FACTS
+from .tasks import TASKS
 
 SUMMARY, METRICS, ITEMS = "summary.json", "metrics.json", "items.jsonl"
 
@@ -26,11 +26,15 @@ class _Metric(_Strict):
     stderr: float | None = None
 
 
+class _Records(_Strict):
+    sha256: Sha256
+
+
 class _Result(_Strict):
     """What readers of metrics.json rely on."""
 
     benchmark: str
-    task: str
+    task: Literal[TASKS]  # type: ignore[valid-type]
     headline: str
     metrics: dict[str, _Metric]
     categories: dict[str, dict[str, _Metric]] = Field(default_factory=dict)
@@ -38,6 +42,7 @@ class _Result(_Strict):
     spec: dict[str, Any] = Field(default_factory=dict)
     base_sha256: str | None = None
     files_sha256: str | None = None
+    records: _Records
 
 
 class _Entry(_Strict):
@@ -75,17 +80,8 @@ def read_result(folder: Path) -> dict[str, Any]:
     path = folder / METRICS
     result = read_sealed(path, remedy(folder.parent))
     _of_form(_Result, result, path, folder.parent)
-    if result["task"] not in FACTS:
-        raise UserError(
-            f"expected a known task in {path}, got {shown(result['task'])}; {remedy(folder.parent)}"
-        )
-    result = {"data": {}, "spec": {}} | result
-    records = result.get("records")
-    sha256 = records.get("sha256") if isinstance(records, dict) else None
-    if not is_sha256(sha256):
-        raise UserError(f"expected the SHA-256 of {ITEMS} in {path}; {remedy(folder.parent)}")
-    compare_files(folder, {ITEMS: sha256}, path, remedy(folder.parent))
-    return result
+    compare_files(folder, {ITEMS: result["records"]["sha256"]}, path, remedy(folder.parent))
+    return {"data": {}, "spec": {}} | result
 
 
 def read_summary(evals: Path) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from ..base.files import canonical_json
 from . import grids
-from .benchmark_keys import Benchmark
 from .calibration_keys import Calibration
 from .config import Config
 from .facts import NO_CALIBRATION, used_options
@@ -27,16 +26,17 @@ def any_of(names: Iterable[str]) -> str:
     return "|".join(map(re.escape, names))
 
 
-def flags(options: Mapping[str, Any]) -> str:
-    """Return options as flags, text for a shell: a list's values one after the other.
+def flags(options: Mapping[str, Any], commas: bool = False) -> str:
+    """Return options as flags, text for a shell: a list's values in turn, or joined by ``commas``.
 
     An option that is "" or empty is left out.
     """
     words = []
     for name, value in options.items():
         if value not in ("", []):
-            values = value if isinstance(value, list) else [value]
-            words += [f"--{name.replace('_', '-')}", *map(shlex.quote, map(str, values))]
+            values = list(map(str, value if isinstance(value, list) else [value]))
+            values = [",".join(values)] if commas else values
+            words += [f"--{name.replace('_', '-')}", *map(shlex.quote, values)]
     return " ".join(words)
 
 
@@ -167,13 +167,13 @@ def prune_options(config: Config, point: Checkpoint) -> dict[str, Any]:
 def prune_flags(paths: Paths, point: Checkpoint) -> str:
     """Return the flags of ``prune`` that are a checkpoint's own, as text for a shell."""
     pairs, texts = pruned_with(paths, point) or ("", "")
-    if not texts or not paths.config.calibrations[point.calibration].texts:
+    if texts and not paths.config.calibrations[point.calibration].texts:
         texts = ""
     options = prune_options(paths.config, point)
     method = options.pop("method")
-    used = used_options(grids.base_method(paths.config, point.method), options)
+    used = used_options(method, options)
     own = {name: options[name] for name in options if name in used}
-    return _flags({"pairs": pairs, "texts": texts, "method": method, **own})
+    return flags({"pairs": pairs, "texts": texts, "method": method, **own}, commas=True)
 
 
 def benchmark_sources(paths: Paths, point: Checkpoint) -> list[str]:
@@ -193,7 +193,9 @@ def benchmark_options(paths: Paths, point: Checkpoint) -> dict[str, dict[str, An
     model = paths.config.models[point.model]
     found = {}
     for slug, benchmark in grids.benchmarks_of(paths.config, point).items():
-        unused = {"dataset", "experiments"} | _unused(benchmark)
+        unused = {"dataset", "experiments"}
+        unused |= {"seed"} if benchmark.limit is None else set()  # of no sample
+        unused |= {"lexicon"} if benchmark.judge else set()
         options = benchmark.model_dump(exclude=unused, exclude_none=True)
         options |= {"dtype": model.dtype}
         if benchmark.dataset:
@@ -203,16 +205,6 @@ def benchmark_options(paths: Paths, point: Checkpoint) -> dict[str, dict[str, An
             options["judge"] = paths.model(benchmark.judge)
         found[slug] = options
     return found
-
-
-def _unused(benchmark: Benchmark) -> set[str]:
-    """Return the options that change nothing: the seed of no sample, the words of no list."""
-    unused = set()
-    if benchmark.limit is None:
-        unused.add("seed")
-    if benchmark.judge:
-        unused.add("lexicon")
-    return unused
 
 
 def benchmarks_json(paths: Paths, point: Checkpoint) -> str:
@@ -252,14 +244,4 @@ def serving_options(config: Config, model: str) -> dict[str, Any]:
 
 def serving_flags(config: Config, model: str) -> str:
     """Return the flags of ``benchmark-serving`` that are a model's options, as text for a shell."""
-    return _flags(serving_options(config, model))
-
-
-def _flags(options: Mapping[str, Any]) -> str:
-    """Return options as flags, lists joined by commas."""
-    return flags(
-        {
-            name: ",".join(map(str, value)) if isinstance(value, list) else value
-            for name, value in options.items()
-        }
-    )
+    return flags(serving_options(config, model), commas=True)
