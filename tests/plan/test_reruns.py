@@ -237,15 +237,16 @@ def test_code_reruns_its_stage(before, raw, package):
 
 
 NEW_TASK = """
+another: {label: Another, headline: acc, splits: [test], metrics: [acc]}
 
-FACTS["another"] = TaskFacts("acc", ("test",), ("acc",))
+mmlu:
 """
 
 
 def test_a_new_task_evaluates_nothing_again(before, raw, package):
     """Its facts stand with those of the others; the tables that could show it are made again."""
     (package / "evaluation/another.py").write_text("from .task import Task\n")
-    found = edited(before, raw, package, "plan/tasks.py", "\nTASKS = ", f"{NEW_TASK}\nTASKS = ")
+    found = edited(before, raw, package, "plan/tasks.yaml", "\nmmlu:\n", NEW_TASK)
     (package / "evaluation/another.py").unlink()
     assert set(found) == {
         *("collect_results", "make_table", "make_figure", "make_page", "make_paper"),

@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import yaml
+from ..base.yamlfile import own_yaml
 
 FILE = Path(__file__).parents[1] / "reporting/tables.yaml"
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-SHOWN: list[dict[str, Any]] = yaml.load(FILE.read_text(encoding="utf-8"), LOADER)
+SHOWN: list[dict[str, Any]] = own_yaml(FILE)
 TABLES = {one["table"]: one for one in SHOWN if "table" in one}
 FIGURES = {one["figure"]: one for one in SHOWN if "figure" in one}
 
