@@ -80,6 +80,14 @@ def test_the_reference_of_commands_is_current(repo):
     assert commands.page() == commands.PAGE.read_text(), "run `make docs`"
 
 
+@pytest.mark.slow
+@pytest.mark.workflow
+def test_the_drawn_stages_are_the_present_rules(repo):
+    stages = script(repo, "stages")
+    page = stages.PAGE.read_text()
+    assert stages.drawn(page) == page, "run `make docs`"
+
+
 def test_links_to_pages_from_outside_of_docs_hold_in_the_site(repo):
     shown = script(repo, "site_pages").shown
     assert (

@@ -13,9 +13,9 @@ import os
 import re
 import select
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from . import __version__
 from .base.errors import UserError, nearest, shown
@@ -283,16 +283,18 @@ def _add_quiet(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _values(given: Iterable[Any]) -> list[Any]:
+    """Return values of arguments, those of a list one by one."""
+    return [one for value in given for one in (value if isinstance(value, list) else [value])]
+
+
 def _locate_models(args: argparse.Namespace) -> None:
     """Fetch models that are named by their hub repository, in place of a folder."""
-    given = [getattr(args, name, None) for name in ("model", "base", "reference")]
-    for value in given:
-        for one in value if isinstance(value, list) else [value]:
-            if one and not os.path.lexists(one):
-                from .data.hub_models import fetch_models
+    given = _values(getattr(args, name, None) for name in ("model", "base", "reference"))
+    if not all(os.path.lexists(one) for one in given if one):
+        from .data.hub_models import fetch_models
 
-                fetch_models(args)
-                return
+        fetch_models(args)
 
 
 def _step(args: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
@@ -314,10 +316,6 @@ def _is_given(name: object, args: argparse.Namespace) -> bool:
     if not isinstance(name, str | os.PathLike):
         return False
     place = os.path.abspath(os.fspath(name))
-    for value in vars(args).values():
-        for part in value if isinstance(value, list) else [value]:
-            if isinstance(part, str | Path) and str(part):
-                given = os.path.abspath(part)
-                if os.path.commonpath([place, given]) in (place, given):
-                    return True
-    return False
+    parts = [part for part in _values(vars(args).values()) if isinstance(part, str | Path)]
+    given = [os.path.abspath(part) for part in parts if str(part)]
+    return any(os.path.commonpath([place, one]) in (place, one) for one in given)

@@ -55,8 +55,13 @@ def load_run(
     for file in files:
         read_yaml(file)
     config = load_config(given, default, catalogue)
-    if not by_conda:
-        _require_packages("torch", "transformers", "lm_eval")
+    for name, version in package_versions("torch", "transformers", "lm_eval").items():
+        if version == "absent" and not by_conda:
+            raise UserError(
+                f"this Snakemake runs on {sys.executable}, which lacks the Python package {name}; "
+                "build the workflow's environment with `make env` and use its snakemake "
+                "(`source .venv/bin/activate`), or give --sdm conda"
+            )
     on_vllm = [name for name, entry in config.benchmarks.items() if entry.backend == "vllm"]
     asked, measuring, computing = config.serving.python, OWN, OWN
     if config.serving.experiment:
@@ -83,13 +88,3 @@ def load_run(
         steps.digests(paths, fingerprint),
         absent,
     )
-
-
-def _require_packages(*names: str) -> None:
-    for name, version in package_versions(*names).items():
-        if version == "absent":
-            raise UserError(
-                f"this Snakemake runs on {sys.executable}, which lacks the Python package {name}; "
-                "build the workflow's environment with `make env` and use its snakemake "
-                "(`source .venv/bin/activate`), or give --sdm conda"
-            )

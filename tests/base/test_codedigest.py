@@ -1,5 +1,4 @@
 import ast
-import shutil
 
 import pytest
 
@@ -100,66 +99,6 @@ def test_words_for_people_are_no_code(package):
     assert words(check=typed.format("masks")) == words(check=typed.format("tables"))
     (package / "tables.py").write_text("A = 3\n")
     assert words(check=typed.format("masks")) == words(check=typed.format("tables"))
-
-
-NO_CODE = ["__init__.py", "pruning/card.py", "base/errors.py", "base/progress.py", "plan/checks.py"]
-
-
-def test_version_card_and_errors_are_no_code(repo, tmp_path, monkeypatch):
-    clear()
-    steps = ("pruning.prune", "evaluation.evaluate_checkpoint", "reporting.make_table")
-    before = [codedigest.code_digest(f"evenprune.{step}") for step in steps]
-    shutil.copytree(repo / "src", tmp_path / "p", ignore=shutil.ignore_patterns("weights"))
-    for file in NO_CODE:
-        (tmp_path / "p/evenprune" / file).write_text("X = 1")
-    monkeypatch.setattr(codedigest, "ROOT", tmp_path / "p")
-    clear()
-    assert [codedigest.code_digest(f"evenprune.{step}") for step in steps] == before
-    clear()
-
-
-SHOWN = ("reporting.make_table", "reporting.make_page", "reporting.make_paper")
-# Of these steps, which ones each data file changes.
-STEPS = {
-    "reporting/printed.csv": ("reporting.collect_results", "reporting.tables.claims"),
-    "reporting/tables.yaml": ("reporting.make_page", "reporting.make_paper"),
-    "reporting/preamble.tex": ("reporting.make_table", "reporting.make_paper"),
-    "reporting/paper.html.j2": ("reporting.make_page", "reporting.make_paper"),
-    "reporting/table.html.j2": SHOWN,
-    "reporting/page.css": SHOWN,
-    "reporting/page.js": ("reporting.make_page", "reporting.make_paper"),
-    "reporting/figures.mplstyle": ("reporting.make_figure", "reporting.figures.lines"),
-    "evenprune_world/weights/world/model.safetensors": ("evenprune_world.shipped_world_model",),
-    "evenprune_world/weights/world/training.json": ("evenprune_world.shipped_world_model",),
-}
-
-
-def full(name, sep="."):
-    """Return the name of a step or file with its package's."""
-    return name if name.startswith("evenprune") else f"evenprune{sep}{name}"
-
-
-def test_a_data_file_changes_exactly_the_steps_that_read_it(repo, tmp_path, monkeypatch):
-    shutil.copytree(repo / "src", tmp_path / "package")
-    monkeypatch.setattr(codedigest, "ROOT", tmp_path / "package")
-    steps = {step for changed in STEPS.values() for step in changed} | {"pruning.check"}
-
-    def digests():
-        clear()
-        return {step: codedigest.code_digest(full(step)) for step in steps}
-
-    before = digests()
-    found = {}
-    for name in STEPS:
-        with open(tmp_path / "package" / full(name, "/"), "ab") as file:
-            file.write(b" ")
-        after = digests()
-        found[name] = {step for step in steps if before[step] != after[step]}
-        before = after
-    clear()
-    # The PDF's captions come from the module of the figures, which reads the printed numbers too.
-    assert found.pop("reporting/printed.csv") >= set(STEPS["reporting/printed.csv"])
-    assert found == {name: set(changed) for name, changed in STEPS.items() if name in found}
 
 
 def test_every_file_of_the_package_that_is_no_code_belongs_to_a_module(repo):

@@ -17,7 +17,7 @@ from evenprune.base.files import sha256_file, write_json
 from evenprune.base.marks import MARK
 from evenprune.base.outputs import atomic_folder, check_file, check_folder, check_place
 from evenprune.pruning.workspace import check_work
-from evenprune_world import generate_world, shipped_world_model
+from evenprune_world import shipped_world_model
 from evenprune_world.generate_world import Sizes, write_world
 
 SMALL = Sizes(
@@ -446,12 +446,6 @@ def test_a_world_is_replaced_around_the_models_of_others(tmp_path):
     with pytest.raises(UserError, match=r"files were added \(data/mine/set\.jsonl\)"):
         write_world(1, out, SMALL)
     assert tree(out) == before
-
-
-def test_a_refused_world_costs_no_work(victim, monkeypatch):
-    monkeypatch.setattr(generate_world, "Society", lambda *_: pytest.fail("work was done"))
-    with pytest.raises(UserError, match="not the mark"):
-        write_world(0, victim)
 
 
 def test_the_shipped_model_replaces_itself(world, tmp_path):

@@ -22,16 +22,6 @@ def test_html_is_escaped_and_markdown_is_not(template):
     assert fill(template("page.md.j2", "{{ name }}\n"), value) == value["name"] + "\n"
 
 
-def test_a_filter_is_the_callers(template):
-    page = template("page.md.j2", "{{ name | loud }}\n")
-    assert fill(page, {"name": "a"}, {"loud": str.upper}) == "A\n"
-
-
 def test_a_missing_value_is_an_error(template):
     with pytest.raises(UndefinedError, match="name"):
         fill(template("page.md.j2", "{{ name }}"), {})
-
-
-def test_a_value_is_no_template(template):
-    """What a configuration calls a thing is never run."""
-    assert fill(template("page.md.j2", "{{ name }}"), {"name": "{{ 7 * 7 }}"}) == "{{ 7 * 7 }}"

@@ -41,10 +41,3 @@ def test_a_terminal_has_a_bar(monkeypatch):
     assert "3/3" in text
     assert "mlp" in text
     assert text.endswith("\n")
-
-
-def test_more_units_than_announced_are_no_error(monkeypatch):
-    monkeypatch.setattr(progress.sys, "stderr", Terminal())
-    bar = progress.Progress(0, "nothing")
-    bar.update()
-    bar.update()

@@ -28,14 +28,6 @@ def test_shipped_configurations_are_valid(repo, name):
     load(repo, read_yaml(repo / f"config/{name}.yaml"))
 
 
-def test_paper_grid_has_58_pruned_and_9_dense_checkpoints(repo):
-    config = load(repo, read_yaml(repo / "config/paper.yaml"))
-    points = grids.all_checkpoints(config)
-    assert sum(point.method != "dense" for point in points) == 58
-    assert sum(point.method == "dense" for point in points) == 9
-    assert len({point.key for point in points}) == len(points)
-
-
 def test_stereoset_is_measured_where_it_is_a_clean_test(repo):
     """With pairs of another source, in the grids of the paper's models."""
     for name in ("paper-extended", "paper"):
@@ -47,31 +39,6 @@ def test_stereoset_is_measured_where_it_is_a_clean_test(repo):
         }
         assert "cp-uc256" in found
         assert "ss" not in found
-
-
-def test_all_errors_are_reported_at_once(raw):
-    broken = copy.deepcopy(raw)
-    broken["prunning"] = {}
-    broken["models"]["world"]["lable"] = "x"
-    broken["experiments"]["main"]["models"] = ["wrld"]
-    broken["experiments"]["main"]["methods"] = ["sparsegtp"]
-    broken["experiments"]["main"]["regimes"] = ["2:4"]
-    broken["benchmarks"]["bbq"]["limit"] = 0
-    broken["benchmarks"]["mmlu"]["dataset"] = "mmlu_pro"
-    with pytest.raises(UserError) as caught:
-        validate_config(broken, "config.yaml")
-    message = str(caught.value)
-    assert "config.yaml has 7 errors" in message
-    for part in (
-        "prunning: unknown key; did you mean 'pruning'?",
-        "models.world.lable: unknown key; did you mean 'label'?",
-        "experiments.main.models.0: got 'wrld', which is no model; did you mean 'world'?",
-        "main.methods.0: got 'sparsegtp', which is no method; did you mean 'sparsegpt'?",
-        "experiments.main.regimes.0: got '2:4', allowed are u25, u50, 1of4, 2of4",
-        "benchmarks.bbq.limit: got 0",
-        "benchmarks.mmlu.dataset: got 'mmlu_pro', which is no data set; did you mean 'mmlu'?",
-    ):
-        assert part in message
 
 
 def test_the_code_of_2026_needs_padded_pairs(raw):
@@ -117,24 +84,3 @@ def test_world_model_and_external_source_do_not_mix(raw):
     raw["source"] = "external"
     with pytest.raises(UserError, match="model 'world' does not go with source 'external'"):
         validate_config(raw)
-
-
-def test_a_partial_configuration_lies_over_the_default(repo):
-    config = load(repo, {"pruning": {"damping": 0.1}, "mirror": "somewhere"})
-    assert config.pruning.damping == 0.1
-    assert config.pruning.block_size == 128
-    assert config.mirror == ["somewhere"]
-
-
-def test_dense_and_magnitude_appear_once_in_a_grid(raw):
-    config = validate_config(raw)
-    keys = [point.key for point in grids.experiment_checkpoints(config, "ultrachat")]
-    assert keys.count("world/dense/dense/none/s0") == 1
-    assert "world/sparsegpt/2of4/ss-uc256/s0" in keys
-
-
-def test_a_world_without_a_model_is_refused(repo):
-    assert load(repo, {}).world.seed == 0
-    assert load(repo, {"world": {"seed": 3, "retrain": True}}).world.seed == 3
-    with pytest.raises(UserError, match=r"world\.seed: got 3, .*with seed 0; set world\.retrain"):
-        load(repo, {"world": {"seed": 3}})

@@ -6,7 +6,7 @@ import pytest
 
 from evenprune.base.errors import UserError
 from evenprune.base.yamlfile import merge, read_yaml
-from evenprune.plan.config import load_config, validate_config
+from evenprune.plan.config import validate_config
 from evenprune.plan.pair_sources import BIAS_TYPES
 from evenprune.plan.tasks import FACTS, metrics_of
 
@@ -67,6 +67,12 @@ CASES = [
         {"mmlu": {"style": "helm"}},
         "models.world-small.protocol.mmlu.style: the task mmlu has none",
     ),
+    # what experiments name
+    ("experiments.main.models", ["wrld"], "models.0: got 'wrld', which is no model; did you mean"),
+    ("experiments.main.methods", ["sparsegtp"], "no method; did you mean 'sparsegpt'?"),
+    ("experiments.main.regimes", ["2:4"], "got '2:4', allowed are u25, u50, 1of4, 2of4"),
+    ("benchmarks.stereoset.dataset", "mmlu_pro", "which is no data set; did you mean 'mmlu'?"),
+    ("prunning", {}, "prunning: unknown key; did you mean 'pruning'?"),
     # calibrations and pruning
     ("calibrations.ss.categories", ["gendr"], "no bias type of stereoset; did you mean 'gender'?"),
     ("calibrations.cp.categories", ["race"], "which is no bias type of crows_pairs"),
@@ -218,11 +224,6 @@ def test_a_merged_key_may_be_named_again(tmp_path):
     path = tmp_path / "run.yaml"
     path.write_text("a: &x {b: 1, d: 4}\nc:\n  <<: *x\n  b: 2\n")
     assert read_yaml(path)["c"] == {"b": 2, "d": 4}
-
-
-def test_a_folder_in_place_of_a_configuration_is_refused(tmp_path, repo):
-    with pytest.raises(UserError, match="got a folder"):
-        load_config({}, tmp_path, repo / "config/catalogue.yaml")
 
 
 def test_facts_agree_with_the_modules_that_evaluate():

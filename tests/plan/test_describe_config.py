@@ -7,11 +7,9 @@ from evenprune.base.errors import UserError
 from evenprune.base.yamlfile import read_yaml
 from evenprune.cli import main
 from evenprune.plan.describe_config import (
-    default,
     described,
     schema,
     sections,
-    values,
 )
 
 CONFIGS = ("catalogue", "config", "controls", "paper", "real-small", "world")
@@ -49,21 +47,6 @@ def test_editors_are_told_the_schema_and_the_files_fit_it(repo, name):
 def test_the_schema_marks_what_the_configuration_refuses(given, key):
     with pytest.raises(jsonschema.ValidationError, match=key):
         jsonschema.validate(given, schema())
-
-
-def test_values_and_defaults_in_words():
-    found = {
-        f"{name}.{key}": (values(field), default(field))
-        for name, model in sections().items()
-        for key, field in model.model_fields.items()
-    }
-    assert found["Benchmark.limit"] == ("whole number from 1, null", "`null`")
-    assert found["Benchmark.chat_template"] == ("true, false, `auto`, null", "`null`")
-    assert found["Pruning.damping"] == ("number above 0", "`0.01`")
-    assert found["MethodVariant.damping"] == ("number above 0, null", "`null`")
-    assert found["Controls.worlds"] == ("list of whole number from 0", "`[]`")
-    assert found["Serving.batch_sizes"] == ("list of whole number from 1", "`[1, 8]`")
-    assert found["ModelEntry.label"] == ("text", "required")
 
 
 def test_the_command_writes_both_and_keeps_the_rest_of_the_page(tmp_path):

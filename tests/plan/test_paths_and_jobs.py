@@ -1,12 +1,10 @@
 """Files and options of jobs, without Snakemake."""
 
 import copy
-import json
 from dataclasses import replace
 
 import pytest
 
-from evenprune.base.errors import UserError
 from evenprune.base.yamlfile import read_yaml
 from evenprune.plan import grids, jobs
 from evenprune.plan.config import load_config, validate_config
@@ -59,67 +57,6 @@ def configured(**changes):
 @pytest.fixture
 def paths():
     return Paths(configured())
-
-
-def test_files_of_dense_and_pruned_checkpoints(paths):
-    key = "m/debias-sparsegpt/2of4/uc/s0"
-    assert paths.ready(DENSE) == paths.folder(DENSE) == "out/sources/models/m.json"
-    assert paths.ready(DEBIAS) == f"out/pruned/{key}/check.json"
-    assert paths.folder(DEBIAS) == f"out/pruned/{key}/model"
-    assert paths.masks(DEBIAS) == f"out/pruned/{key}/masks.csv"
-    assert paths.evaluation(DEBIAS) == f"out/evals/{key}"
-    assert paths.efficiency("m") == "out/serving/m/efficiency.json"
-    assert paths.calibration_manifest(DEBIAS) == "out/calibration/m/uc/s0/manifest.json"
-    assert paths.calibration_manifest(MAGNITUDE) is None
-
-
-def test_files_of_stages(paths):
-    assert len(paths.pruned_files()) == 8
-    assert len(paths.evaluation_files()) == 9
-    assert paths.serving_files() == ["out/serving/m/efficiency.json"]
-    assert paths.calibration_files() == [
-        "out/calibration/m/ss/s0/manifest.json",
-        "out/calibration/m/uc/s0/manifest.json",
-    ]
-    assert set(paths.data_files()) >= {"out/sources/data/mmlu.json", *paths.calibration_files()}
-    assert paths.table_files()[:3] == [
-        "out/results.csv",
-        "out/tables/main.tex",
-        "out/tables/main.csv",
-    ]
-    assert paths.figure_files() == ["out/figures/regimes.pdf"]
-    assert paths.measurements_of("efficiency") == paths.serving_files()
-    assert paths.records_of("throughput") == paths.serving_files()
-    assert paths.measurements_of("main") == []
-
-
-def test_checkpoints_of_a_model_are_measured_in_one_job(paths):
-    served = paths.served("m")
-    assert served[0] == DENSE
-    assert len(served) == len(set(served)) == 7
-    assert {point.regime for point in served} == {"dense", "2of4"}
-    with pytest.raises(UserError, match=r"serving\.experiment"):
-        paths.served("other")
-
-
-@pytest.mark.parametrize(
-    ("changes", "mb"),
-    [
-        ({}, 7 * 6_000),
-        ({"serving": {"experiment": "one", "engines": "in-turn"}}, 6_000),
-        ({"device": "cuda"}, 24_000 + 7 * 8_000),
-    ],
-)
-def test_a_serving_job_asks_for_the_memory_of_what_it_loads(changes, mb):
-    paths = Paths(configured(**changes))
-    assert jobs.serving_memory_mb(paths, "m") == mb
-    assert jobs.serving_minutes(paths, "m") == 60 + 7 * 60
-
-
-def test_zeros_are_compared_with_sparsegpt_of_the_same_calibration(paths):
-    assert paths.mask_reference(DEBIAS) == paths.ready(SPARSE)
-    with pytest.raises(UserError, match="no such counterpart of m/magnitude/2of4/none/s0"):
-        paths.mask_reference(MAGNITUDE)
 
 
 @pytest.mark.parametrize(
@@ -282,23 +219,6 @@ def test_the_run_sheet_is_read_as_it_was_written(paths, tmp_path):
     spread = {name: {**entry, "gpus": 4} for name, entry in RAW["models"].items()}
     local |= {"models": spread}
     assert contents(Paths(configured(**local, pdf=False))) == contents(paths)
-
-
-@pytest.mark.parametrize(
-    ("damage", "line"),
-    [
-        ({"seed": None}, r"checkpoints\.0\.seed: got None, expected a whole number\)"),
-        ({"model": 3}, r"checkpoints\.0\.model: got 3, expected text\)"),
-    ],
-)
-def test_a_damaged_entry_of_the_run_sheet_is_named(paths, tmp_path, damage, line):
-    sheet = tmp_path / "run_sheet.json"
-    write_run_sheet(sheet, paths)
-    raw = json.loads(sheet.read_text())
-    raw["checkpoints"][0] |= damage
-    sheet.write_text(json.dumps(raw))
-    with pytest.raises(UserError, match=line):
-        read_run_sheet(sheet)
 
 
 def test_a_source_is_told_where_it_lies_as_the_configuration_says_it(repo):

@@ -6,7 +6,6 @@ import shutil
 import socket
 import subprocess
 import sys
-from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from evenprune.cli import main
 from evenprune.data import sources
 from evenprune.serving import (
     backends,
-    benchmark_serving,
     energy,
     export_sparse24,
     measure,
@@ -113,13 +111,6 @@ def test_ultrachat_folder_and_record_give_the_same_texts(tmp_path):
     record.write_text(json.dumps(content))
     for path in (folder, record):
         assert workload.read_texts(workload.prompt_files(path)) == ["word1 word2\nword3"]
-
-
-def test_prompts_are_cut_to_the_context():
-    assert workload.prompt_length(48, 64, 8) == 40
-    assert workload.prompt_length(None, 64, 8) == 64
-    with pytest.raises(UserError, match="context of 48"):
-        workload.prompt_length(48, 64, 48)
 
 
 @pytest.mark.parametrize(
@@ -384,15 +375,6 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(tiny, texts, tmp_path, cap
     assert message in error
     assert error.count("\n") == 1
     assert not out.parent.exists()
-
-
-@pytest.mark.parametrize("sizes", ["", "a"])
-def test_batch_sizes_are_checked(sizes, capsys):
-    parser = ArgumentParser()
-    benchmark_serving.add_arguments(parser)
-    with pytest.raises(SystemExit):
-        parser.parse_args(["--model", "m", "--prompts", "p", "--out", "o", "--batch-sizes", sizes])
-    assert "invalid list with commas of int value" in capsys.readouterr().err
 
 
 def test_auto_takes_vllm_where_it_is_and_says_so_where_not(monkeypatch):
