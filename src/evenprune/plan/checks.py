@@ -17,7 +17,7 @@ from .tasks import DATA_OF, FACTS, JUDGED, LM_EVAL, metrics_of
 
 # Names that something else has already, by section, and what that is.
 RESERVED = {
-    "methods": dict.fromkeys(METHODS, "a built-in method"),
+    "methods": dict.fromkeys(METHODS, "the built-in method"),
     "calibrations": {
         "none": "the checkpoints without calibration",
         "diff": "the difference rows of the printed tables",
@@ -69,17 +69,12 @@ def all_errors(raw: Mapping[str, Any]) -> list[str]:
 
 def reserved_names(raw: Mapping[str, Any]) -> list[str]:
     """Return an error for each name that belongs to something else."""
-    lines = []
-    for kind, reserved in RESERVED.items():
-        for name in section(raw, kind):
-            if kind == "methods" and name in reserved:
-                lines.append(f"methods.{name}: redefines a built-in method; choose another name")
-            elif name in reserved:
-                lines.append(
-                    f"{kind}.{name}: the name {name!r} is reserved for {reserved[name]}; choose "
-                    "another name"
-                )
-    return lines
+    return [
+        f"{kind}.{name}: the name {name!r} is reserved for {reserved[name]}; choose another name"
+        for kind, reserved in RESERVED.items()
+        for name in section(raw, kind)
+        if name in reserved
+    ]
 
 
 def shipped_seed() -> int:
@@ -103,16 +98,13 @@ def world_errors(raw: Mapping[str, Any]) -> list[str]:
                 f"world's model itself; leave mirror out or set it to {name!r}"
             )
     world, shipped = mapping(raw.get("world")), shipped_seed()
-    if raw.get("source") == "world" and not world.get("retrain"):
-        remedy = (
-            "set world.retrain to true to train one for this world, and results to a new folder to "
-            "keep the world that is there"
+    seed, trains = world.get("seed", 0), raw.get("source") != "world" or world.get("retrain")
+    if type(seed) is int and seed != shipped and not trains:
+        lines.append(
+            f"world.seed: got {seed}, but the shipped model belongs to the world with seed "
+            f"{shipped}; set world.retrain to true to train one for this world, and results to a "
+            "new folder to keep the world that is there"
         )
-        if type(seed := world.get("seed", 0)) is int and seed != shipped:
-            lines.append(
-                f"world.seed: got {seed}, but the shipped model belongs to the world with seed "
-                f"{shipped}; {remedy}"
-            )
     return lines
 
 
@@ -217,10 +209,9 @@ def calibration_errors(raw: Mapping[str, Any]) -> list[str]:
     for name, entry in section(raw, "calibrations").items():
         where = f"calibrations.{name}"
         given, texts, datasets = entry.get("pairs"), entry.get("texts"), section(raw, "datasets")
-        used: list[tuple[str, Any, tuple[str, ...]]]
-        used = [(f"{where}.pairs.{k}", one, PAIR_SOURCES) for k, one in enumerate(names(given))]
-        used = used or [(f"{where}.pairs", given, PAIR_SOURCES)]
-        sources = [one for _, one, _ in used if isinstance(one, str)]
+        pairs = {f"{where}.pairs.{k}": one for k, one in enumerate(names(given))}
+        pairs = pairs or {f"{where}.pairs": given}
+        used = [(key, value, PAIR_SOURCES) for key, value in pairs.items()]
         used += [(f"{where}.texts", texts, TEXT_SOURCES)]
         for key, value, shipped in (one for one in used if isinstance(one[1], str) and one[1]):
             # Of the catalogue only these have the form; one under a name of your own may have it.
@@ -231,7 +222,7 @@ def calibration_errors(raw: Mapping[str, Any]) -> list[str]:
                 what = "data set"
                 hint = "; a file of your own is given by its path, as in ./pairs.jsonl"
             lines += [f"{line}{hint}" for line in reference_errors(key, value, fitting, what)]
-        for source in (one for one in sources if one in BIAS_TYPES):
+        for source in (one for one in pairs.values() if isinstance(one, str) and one in BIAS_TYPES):
             categories, what = names(entry.get("categories")), f"bias type of {source}"
             lines += reference_errors(f"{where}.categories", categories, BIAS_TYPES[source], what)
         count = entry.get("n_texts", 0)
@@ -283,14 +274,11 @@ def released_errors(raw: Mapping[str, Any]) -> list[str]:
     general, calibrations = mapping(raw.get("pruning")), section(raw, "calibrations")
     lines: dict[str, None] = {}
     for name, experiment, method, own in _grid(raw):
-        base, scaling = own.get("method", method), own.get("bias_scaling")
-        facts = METHODS.get(base) if isinstance(base, str) else None
-        if (scaling or general.get("bias_scaling")) != "released-2026":
-            continue
-        if facts is None or "bias_scaling" not in facts.options:
-            continue
-        for calibration in names(experiment.get("calibrations")):
-            entry = calibrations.get(calibration, {}) if isinstance(calibration, str) else {}
+        facts = METHODS.get(str(own.get("method", method)))
+        scaling = own.get("bias_scaling") or general.get("bias_scaling")
+        theirs = facts and "bias_scaling" in facts.options and scaling == "released-2026"
+        for calibration in names(experiment.get("calibrations")) if theirs else ():
+            entry = calibrations.get(str(calibration), {})
             alignment = entry.get("alignment") or general.get("alignment", "equal-length")
             if alignment != "pad":
                 lines[

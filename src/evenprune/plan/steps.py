@@ -54,20 +54,13 @@ def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
             code("reporting.collect_results"),
             package_versions("numpy", "scipy", "statsmodels", "pandas"),
         ],
+        **{("make_table", name): _shown("make_table", TABLES[name]) for name in config.tables},
         **{
-            ("make_table", table): [
-                shown_part(TABLES[table]),
-                code("reporting.make_table", f"reporting.{drawn_by(TABLES[table])[0]}"),
-            ]
-            for table in config.tables
-        },
-        **{
-            ("make_figure", figure): [
-                shown_part(FIGURES[figure]),
-                code("reporting.make_figure", f"reporting.{drawn_by(FIGURES[figure])[0]}"),
+            ("make_figure", name): [
+                *_shown("make_figure", FIGURES[name]),
                 package_versions("matplotlib"),
             ]
-            for figure in config.figures
+            for name in config.figures
         },
         ("make_items", ALL): code("reporting.make_items"),
         ("make_page", ALL): [code("reporting.make_page"), package_versions("itables")],
@@ -81,6 +74,10 @@ def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
         versions = package_versions("numpy", "scipy", "matplotlib")
         found["report_controls", ALL] = [code(f"{page}.report_controls"), versions]
     return found
+
+
+def _shown(rule: str, entry: dict[str, Any]) -> list[Any]:
+    return [shown_part(entry), code(f"reporting.{rule}", f"reporting.{drawn_by(entry)[0]}")]
 
 
 def _sources(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
