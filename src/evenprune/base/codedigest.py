@@ -14,6 +14,7 @@ import functools
 import hashlib
 from collections.abc import Collection
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import resolve_name
 from pathlib import Path
 
 PACKAGE = "evenprune"
@@ -136,10 +137,7 @@ def _parse(module: str) -> tuple[str, frozenset[str]]:
         if isinstance(node, ast.Import):
             imports.update(alias.name for alias in node.names)
         else:
-            base = node.module or ""
-            if node.level:
-                anchor = package.split(".")[: len(package.split(".")) - node.level + 1]
-                base = ".".join([*anchor, *([node.module] if node.module else [])])
+            base = resolve_name("." * node.level + (node.module or ""), package)
             imports.add(base)
             imports.update(f"{base}.{alias.name}" for alias in node.names)
     own = {name for name in imports if name.split(".")[0] in PACKAGES and module_file(name)}

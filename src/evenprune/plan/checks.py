@@ -211,6 +211,7 @@ def calibration_errors(raw: Mapping[str, Any]) -> list[str]:
         given, texts, datasets = entry.get("pairs"), entry.get("texts"), section(raw, "datasets")
         pairs = {f"{where}.pairs.{k}": one for k, one in enumerate(names(given))}
         pairs = pairs or {f"{where}.pairs": given}
+        used: list[tuple[str, Any, tuple[str, ...]]]
         used = [(key, value, PAIR_SOURCES) for key, value in pairs.items()]
         used += [(f"{where}.texts", texts, TEXT_SOURCES)]
         for key, value, shipped in (one for one in used if isinstance(one[1], str) and one[1]):

@@ -102,27 +102,24 @@ def table(model: type[BaseModel]) -> list[str]:
     """Return a section's keys as lines of a Markdown table: key, meaning, values, default."""
     lines = ["| key | meaning | values | default |", "| --- | --- | --- | --- |"]
     for name, field in model.model_fields.items():
-        cells = (f"`{name}`", field.description or "", values(field), default(field))
+        kind = values(field.annotation, tuple(field.metadata))
+        cells = (f"`{name}`", field.description or "", kind, default(field))
         lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
     return lines
 
 
-def values(field: FieldInfo) -> str:
+def values(annotation: Any, rules: tuple[Any, ...] = ()) -> str:
     """Return what a key may hold, in words: its choices, or its kind and least value."""
-    return _kind(Annotated[(field.annotation, *field.metadata, "")])
-
-
-def _kind(annotation: Any, rules: tuple[Any, ...] = ()) -> str:
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         own = [rule for one in inner[1:] for rule in getattr(one, "metadata", [one])]
-        return _kind(inner[0], (*rules, *own))
+        return values(inner[0], (*rules, *own))
     if origin is Literal:
         return " ".join(f"`{one}`" for one in inner)
     if origin in (Union, UnionType):
-        return ", ".join(_kind(one, rules) for one in inner)
+        return ", ".join(values(one, rules) for one in inner)
     if origin is list:
-        return f"list of {_kind(inner[0])}"
+        return f"list of {values(inner[0])}"
     if origin is dict:
         return "by name, see below"
     if annotation is type(None):

@@ -42,7 +42,9 @@ class TaskFacts:
     orders: bool = False
     judged: bool = False
     directions: dict[str, Direction] = field(default_factory=lambda: {"acc": "up"})
-    chance: Annotated[float | None, BeforeValidator(lambda given: float(Fraction(given)))] = None
+    chance: Annotated[
+        float | None, BeforeValidator(lambda given: given and float(Fraction(given)))
+    ] = None
     means: dict[str, str] = field(default_factory=dict)
     compared: bool = False
     group: Group = "fairness"

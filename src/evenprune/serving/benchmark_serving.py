@@ -71,8 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_trust_argument(parser)
 
 
-def check_arguments(args: argparse.Namespace) -> None:
-    """Raise UserError for a number that makes no measurement, or names that fit no models."""
+def check_arguments(args: argparse.Namespace) -> list[str]:
+    """Return the names; raise UserError for a number that makes no measurement, or odd names."""
     given(Measured, args)
     if args.warmup < 1:
         raise UserError(f"expected --warmup of at least 1, got {args.warmup}; give a larger number")
@@ -82,6 +82,7 @@ def check_arguments(args: argparse.Namespace) -> None:
             f"expected one name of its own for each of the {len(args.model)} models, got "
             f"{', '.join(names)}; name every --model once"
         )
+    return names
 
 
 @dataclass(frozen=True)
@@ -163,12 +164,11 @@ def measure(args: argparse.Namespace, job: Job, together: bool) -> tuple[Engines
 
 def run(args: argparse.Namespace) -> None:
     """Run ``benchmark-serving``."""
-    check_arguments(args)
+    names = check_arguments(args)
     started = datetime.now(UTC)
     clock = time.monotonic()
     limit_threads()
     beside = args.out.parent / "provenance.json"
-    names = args.names or list(map(str, args.model))
     folders = {name: source_folder(path) for name, path in zip(names, args.model, strict=True)}
     inputs = [*args.model, *folders.values(), args.prompts, source_folder(args.prompts)]
     written = ((args.out, ("benchmark", "digest")), (beside, ("started", "load_seconds")))

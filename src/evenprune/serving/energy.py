@@ -120,10 +120,9 @@ class EnergyMeter:
 
     def cpu_mode(self) -> str | None:
         """Return how CodeCarbon reads the CPU (``intel_rapl``, ``cpu_load`` ...), if it does."""
-        for hardware in getattr(self.tracker, "_hardware", []):
-            if type(hardware).__name__ == "CPU":
-                return hardware._mode  # CodeCarbon has no public name for it
-        return None
+        # CodeCarbon has no public name for it.
+        own = (one for one in self.tracker._hardware if type(one).__name__ == "CPU")
+        return next((one._mode for one in own), None)
 
     def measure(self, region: Callable[[], Any]) -> Reading:
         """Run ``region`` once and return its energy, measured or estimated."""

@@ -78,11 +78,6 @@ def block_linears(folder: Path, stored: dict[str, Entry]) -> dict[str, bool]:
     }
 
 
-def metadata_name(weight: str) -> str:
-    """Return the name of the places that belong to the values of a weight."""
-    return f"{weight}_metadata"
-
-
 def compress_stored(name: str, entry: Entry, transposed: bool) -> tuple[Tensor, Tensor]:
     """Return (values, metadata) of one stored weight after checking that they restore it.
 
@@ -135,7 +130,7 @@ def export_sparse24(model: Path, out: Path) -> dict:
                     tensors[name] = entry
                     continue
                 values, metadata = compress_stored(name, entry, linears[name])
-                tensors[name], tensors[metadata_name(name)] = values, metadata
+                tensors[name], tensors[f"{name}_metadata"] = values, metadata
                 layers[name] = {
                     "file": f"sparse24.{file.name}",
                     "shape": list(entry.shape),

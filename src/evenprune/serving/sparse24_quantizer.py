@@ -48,7 +48,8 @@ class Sparse24Quantizer(HfQuantizer):
         """Give each compressed layer the parameters that the export's tensors are loaded into."""
         self.dtypes = {name: tensor.dtype for name, tensor in model.named_parameters()}
         for linear in all_linears(model):
-            rows, width = _matrix_shape(linear)
+            shape = linear.weight.shape
+            rows, width = shape[::-1] if isinstance(linear, Conv1D) else shape
             values = torch.empty(rows, width // 2, dtype=linear.weight.dtype, device="meta")
             places = torch.empty(rows, (width // 4 + 1) // 2, dtype=torch.uint8, device="meta")
             linear.weight = torch.nn.Parameter(values, requires_grad=False)
@@ -84,12 +85,6 @@ class Sparse24Quantizer(HfQuantizer):
     def is_trainable(self) -> bool:
         """Return False: an update would fill the zeros."""
         return False
-
-
-def _matrix_shape(linear: Any) -> tuple[int, int]:
-    """Return (outputs, inputs) of a linear layer; a Conv1D stores its weight transposed."""
-    one, other = linear.weight.shape
-    return (other, one) if isinstance(linear, Conv1D) else (one, other)
 
 
 def register() -> None:
