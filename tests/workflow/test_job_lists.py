@@ -210,17 +210,9 @@ AGAIN = {
         option("pruning", bias_weight=2.0),
         (*everything_of("debias-sparsegpt"), SHEET),
     ),
-    "damping": (
-        option("pruning", damping=0.1),
-        (*everything_of("sparsegpt", "debias-sparsegpt"), SHEET),
-    ),
     "prompt_style": (
         benchmark("unqover", style="helm"),
         ("evals/first/", SHEET, RESULTS),
-    ),
-    "option_of_a_benchmark": (
-        benchmark("harmbench", limit=5),
-        ("evals/second/", SHEET, RESULTS),
     ),
     # Part of the protocol: sums in float32 move with the shape of a batch.
     "batch_size": (benchmark("unqover", batch_size=8), ("evals/first/", SHEET, RESULTS)),
