@@ -161,18 +161,18 @@ class VllmBackend:
             )
         self.sampling = SamplingParams
         self.hint = "use --backend transformers"
-        method: str | None = None
         if is_export(folder):
-            # Registered also where the package is not installed with its entry point.
-            from .vllm_plugin import METHOD, register
-
-            register()
-            method = METHOD
             self.hint = f"serve the dense form of this checkpoint, or {self.hint}"
         else:
             check_model_folder(folder)
             check_stored(Path(folder))
         try:
+            method: str | None = None
+            if is_export(folder):
+                from . import vllm_plugin
+
+                vllm_plugin.register()  # also where its entry point is not installed
+                method = vllm_plugin.METHOD
             self.llm = LLM(
                 model=str(folder),
                 dtype=dtype,
