@@ -53,13 +53,24 @@ TOKENIZER = {
     "padding": {"strategy": {"Fixed": 10**9}, "direction": "Left", "pad_to_multiple_of": None,
                 "pad_id": 0, "pad_type_id": 0, "pad_token": "x"},
     "post_processor": None, "added_tokens": [{"id": -1}], "version": "9",
+    "model": {"type": "BPE", "dropout": 0.9, "vocab": {"a": 0}, "merges": []},
 }  # fmt: skip
 TOKENIZER_CONFIG = {
     "chat_template": TEMPLATE, "auto_map": {"AutoTokenizer": ["evil.Evil", None]},
     "tokenizer_class": "evil.Evil", "model_max_length": -5, "bos_token": {"content": 3},
 }  # fmt: skip
+RUN_SHEET = {
+    "config": {"benchmarks": {"stereoset": {"task": "lm_eval", "name": "mine", "data": "."}}},
+    "results": "r" * 300, "benchmarks": {"unqover": {"task": "lm_eval", "data": "../in"}},
+}  # fmt: skip
+# What a foreign summary may say of itself.
+RECORD = {"task": "lm_eval", "spec": {"task": "lm_eval", "name": "mine", "trust_tasks": True},
+          "name": "\x1b[2J\x1b]0;x\x07", "metrics": {"acc": {"value": "x" * 300, "n": 1}},
+          "model": {"path": "/dev/zero"}, "provenance": {"seconds": "long"}}  # fmt: skip
 BY_NAME = {
     "config.json": CONFIG, "tokenizer.json": TOKENIZER, "tokenizer_config.json": TOKENIZER_CONFIG,
+    "run_sheet.json": RUN_SHEET, "metrics.json": RECORD, "summary.json": RECORD,
+    "provenance.json": RECORD,
 }  # fmt: skip
 
 
@@ -103,7 +114,16 @@ def _bytes(draw, file):
 
 
 def _kind(draw, file):
-    way = draw(st.sampled_from(("fifo", "folder", "zero", "loop", "nothing", "gone", "pickle")))
+    way = draw(st.sampled_from(
+        ("fifo", "folder", "zero", "loop", "nothing", "gone", "pickle", "named", "beside")
+    ))  # fmt: skip
+    strange = file.with_name(f"\x1b[2J\n{file.name}")
+    if way == "beside":
+        strange.write_bytes(file.read_bytes())
+        return way
+    if way == "named":
+        file.rename(strange)
+        return way
     file.unlink()
     if way == "fifo":
         os.mkfifo(file)
@@ -123,7 +143,9 @@ def _special(draw, file):
     content = json.loads(file.read_text())
     content[key] = values[key]
     file.write_text(json.dumps(content))
-    file.with_name("evil.py").write_text(CODE)
+    file.with_name("evil.py").write_text(CODE + "def run(*_): return 1\n")
+    task = f'task: mine\nprocess_results: !function evil.run\ndoc_to_text: "{TEMPLATE}"\n'
+    file.with_name("mine.yaml").write_text(task)
     return f"{key} = {str(values[key])[:40]}"
 
 
