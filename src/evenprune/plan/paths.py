@@ -4,15 +4,16 @@ The rules' own outputs name the same places with wildcards; everything else that
 for is decided here, so that it can be tested without Snakemake.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from ..base.errors import UserError
 from . import grids
 from .config import Config
 from .facts import COMPRESSIBLE, NO_CALIBRATION
 from .grids import Checkpoint
-from .shown import FIGURES, TABLES
 
 TABLE_FORMS = ("tex", "csv", "md", "html")
 # Tasks whose records are answers among options, which the page shows item by item.
@@ -206,13 +207,9 @@ class Paths:
         shown = self.config.source == "world" and {*PLANTED} & {*self.config.benchmarks}
         return [f"{self.results}/report/world.html"] if shown and self.dense_points() else []
 
-    def measurements_of(self, table: str) -> list[str]:
-        """Return the measurements that a table opens beside results.csv."""
-        return self.serving_files() if TABLES[table].get("reads") == "serving" else []
-
-    def records_of(self, figure: str) -> list[str]:
-        """Return the evaluations or measurements that a figure opens beside results.csv."""
-        reads = FIGURES[figure].get("reads", "")
+    def records_of(self, name: str, shown: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """Return the evaluations or measurements that a table or figure opens, if any."""
+        reads = shown[name].get("reads", "")
         return {"evals": self.evaluation_files, "serving": self.serving_files}.get(reads, list)()
 
     def item_files(self) -> list[str]:

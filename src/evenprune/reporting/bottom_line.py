@@ -34,7 +34,7 @@ def bottom_line(run: Run) -> list[tuple[str, str]]:
     if "claims" not in sheet.config.tables:
         lines = [("Bottom line", "Each pruned model against its dense one, on the same items.")]
         return lines + [(one.name, " ".join(one.sentences)) for one in answer.answers(run)]
-    found = verdict.findings(sheet, run.results, run.significance)
+    found = verdict.findings(sheet, run.results)
     where = "Where the paper prints a number too, the table has it next to ours."
     if sheet.config.source == "world":
         where = (

@@ -6,12 +6,14 @@ item records), derived rows (benchmark ``dto``), throughput and energy (``servin
 paired ratios to the dense model, see ``measurements.py``), achieved
 sparsity (``check``), differences of the masks to SparseGPT's (``masks``, categories
 ``layer.module``) and the pairs kept and dropped (``calibration``).
-Rates of judged answers have Wilson's interval (``<metric>_low``, ``<metric>_high``).
+Rates of judged answers have Wilson's interval (``<metric>_low``, ``<metric>_high``). ``stderr`` is
+over clusters where items have them, and over items elsewhere.
 ``printed`` is the paper's number on the same scale where it has one, ``in_calibration`` is true
 where the calibration pairs are of the data and bias types that the value was measured on.
 """
 
 import argparse
+import functools
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -33,9 +35,12 @@ from ..stats import inference
 from ..stats.inference import Estimate
 from ..stats.measures import is_rate
 from ..stats.paired import jackknife
+from ..stats.records import read_records
 from . import consistency, dto, fidelity, mask_diffs, measurements, significance
+from .estimates import checkpoint_sums
 from .frames import make_frame, write_frame
 from .printed import printed_value
+from .results import Quantity
 
 COLUMNS = (
     "model", "method", "regime", "calibration", "seed", "benchmark", "metric", "category",
@@ -85,6 +90,18 @@ def metric_rows(
             f"expected metrics as {{name: {{value, n, stderr}}}} in {path}, got another form; "
             "evaluate this checkpoint again"
         ) from None
+
+
+def clustered(run_sheet: RunSheet, point: Checkpoint, rows: list[TableRow]) -> list[TableRow]:
+    """Return a checkpoint's rows with errors over clusters where items have them."""
+    read = functools.lru_cache(maxsize=1)(read_records)
+    for row in rows:
+        quantity = Quantity(row["benchmark"], row["metric"], row["category"])
+        sums = checkpoint_sums(run_sheet, point, quantity, read) if row["stderr"] else []
+        if sums and sums[0].clusters is not None:
+            found = jackknife(sums[0])
+            row["stderr"] = found.estimate(lambda only: only).stderr if found else None
+    return rows
 
 
 def dto_rows(run_sheet: RunSheet, point: Checkpoint, rows: list[TableRow]) -> Iterator[TableRow]:
@@ -155,6 +172,7 @@ def checkpoint_rows(run_sheet: RunSheet, point: Checkpoint) -> list[TableRow]:
         for slug in benchmarks_of(run_sheet.config, point)
         for row in task_rows(point, slug, run_sheet.result_folder(point, slug) / METRICS)
     ]
+    rows = clustered(run_sheet, point, rows)
     rows += [*rate_rows(run_sheet, point, rows), *dto_rows(run_sheet, point, rows)]
     if files["serving"]:
         part = measurements.read_part(files["serving"], point)

@@ -11,8 +11,6 @@ from ..base.errors import UserError
 from ..base.reading import expected_form
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
-from ..stats.inference import Estimate
-from ..stats.paired import least_p
 from .frames import read_frame
 from .significance import DENSE, MEAN, METHOD
 
@@ -197,35 +195,13 @@ class Significance:
         seed = str(group.seeds[0]) if len(group.seeds) == 1 else MEAN
         return self._dense.get((*group.key, seed, benchmark, metric))
 
-    def _row(
-        self, group: Group, seed: str, benchmark: str, metric: str
-    ) -> dict[str, float | None] | None:
-        return self._tests.get((*group.key, seed, benchmark, metric))
-
     def of(self, group: Group, benchmark: str, metric: str) -> tuple[float, float] | None:
         """Return (difference to sparsegpt, p) of a grid point, None where nothing was tested."""
         seed = str(group.seeds[0]) if len(group.seeds) == 1 else MEAN
-        row = self._row(group, seed, benchmark, metric)
+        row = self._tests.get((*group.key, seed, benchmark, metric))
         if row is None or row["diff"] is None or row["p"] is None:
             return None
         return row["diff"], row["p"]
-
-    def difference(self, group: Group, benchmark: str, metric: str) -> Estimate | None:
-        """Return the difference to sparsegpt, None where nothing was tested.
-
-        With several calibration seeds the error over seeds is added to it.
-        """
-        seeds = [str(seed) for seed in group.seeds]
-        row: Any = self._row(group, seeds[0] if len(seeds) == 1 else MEAN, benchmark, metric)
-        if row is None or row["stderr"] is None:
-            return None
-        stderr = row["stderr"]
-        if len(seeds) > 1:
-            single = [self._row(group, seed, benchmark, metric) for seed in seeds]
-            values: list[Any] = [one["diff"] for one in single if one is not None]
-            stderr = math.hypot(stderr, statistics.stdev(values) / math.sqrt(len(values)))
-        least = least_p(int(row["changed"]))
-        return Estimate(row["diff"], stderr, int(row["n"]), int(row["units"]) - 1, least)
 
 
 def dense_group(run_sheet: RunSheet, model: str) -> Group | None:

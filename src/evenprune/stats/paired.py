@@ -132,12 +132,27 @@ class Jackknife:
 
     def estimate(self, compute: Callable[..., Any] = np.subtract) -> Estimate:
         """Return a function of the checkpoints' values with its error, None for too few units."""
-        value = _exact(float(compute(*self.values)))
-        found = np.asarray(compute(*self.without), float)
-        if self.units < LEAST or not np.isfinite(found).all():
-            return Estimate(value, n=self.n)
-        stderr = math.sqrt((self.units - 1) * found.var())
-        return Estimate(value, _exact(stderr), self.n, self.units - 1, least_p(self.changed))
+        return combined(compute, self)
+
+
+def combined(compute: Callable[..., Any], *samples: Jackknife) -> Estimate:
+    """Return a function of all values, in their order, with its error.
+
+    Samples have items of their own and are independent: their variances add, and the fewest units
+    give the degrees of freedom. No error where one has too few units.
+    """
+    values = [value for one in samples for value in one.values]
+    value, variance, start = _exact(float(compute(*values))), 0.0, 0
+    for one in samples:
+        end = start + len(one.values)
+        found = np.asarray(compute(*values[:start], *one.without, *values[end:]), float)
+        start = end
+        if one.units < LEAST or not np.isfinite(found).all():
+            return Estimate(value, n=samples[0].n)
+        variance += (one.units - 1) * found.var()
+    units, changed = min(one.units for one in samples), sum(one.changed for one in samples)
+    stderr = _exact(math.sqrt(variance))
+    return Estimate(value, stderr, samples[0].n, units - 1, least_p(changed))
 
 
 def least_p(changed: int) -> float:

@@ -20,9 +20,8 @@ from .numbers import (
     Point,
     RunNumbers,
     better,
-    closer,
     compare,
-    minus,
+    gained,
     point_label,
     unit_of,
 )
@@ -81,15 +80,16 @@ def dense_shift(numbers: Numbers) -> list[Comparison]:
     """Compare the distances of both methods' UnQover accuracy to the dense model's."""
     found = []
     for model in numbers.models():
-        dense = numbers.value((model, "dense", "dense", "none"), "unqover")
+        dense = (model, "dense", "dense", "none")
         for regime in REGIMES:
             ours, base = (model, OURS, regime, "ss"), (model, BASE, regime, "ss")
-            a, b = numbers.value(ours, "unqover"), numbers.value(base, "unqover")
-            if dense is None or a is None or b is None:
-                continue
-            difference = closer(a, b, dense, numbers.paired(ours, base, "unqover"))
-            label = f"{point_label(numbers, ours)}: UnQover shift vs {METHOD_LABELS[BASE]}"
-            found.append(Comparison(label, difference))
+            difference = numbers.estimate(
+                lambda ours, base, dense: abs(base - dense) - abs(ours - dense),
+                *((point, "unqover") for point in (ours, base, dense)),
+            )
+            if difference is not None:
+                label = f"{point_label(numbers, ours)}: UnQover shift vs {METHOD_LABELS[BASE]}"
+                found.append(Comparison(label, difference))
     return found
 
 
@@ -97,42 +97,50 @@ def hit_hardest(numbers: Numbers) -> list[Comparison]:
     """Compare SparseGPT's change of UnQover from dense with that of every other accuracy."""
     found = []
     for model in numbers.models():
-        changes: dict[str, Estimate] = {}
-        point = (model, BASE, "1of4", "ss")
-        for name in ("unqover", "hellaswag", "mmlu", "bbq"):
-            dense = numbers.value((model, "dense", "dense", "none"), name)
-            pruned = numbers.value(point, name)
-            if dense is not None and pruned is not None:
-                change = minus(pruned, dense)
-                changes[name] = Estimate(abs(change.value), change.stderr, change.n)
-        if "unqover" in changes:
-            unqover = changes.pop("unqover")
-            found += [
-                Comparison(
-                    f"{point_label(numbers, point)}: change of UnQover vs {LABELS[name]}",
-                    minus(unqover, change),
-                )
-                for name, change in changes.items()
-            ]
+        both = (model, BASE, "1of4", "ss"), (model, "dense", "dense", "none")
+        for name in ("hellaswag", "mmlu", "bbq"):
+            difference = numbers.estimate(
+                lambda ours, dense, other, others: abs(ours - dense) - abs(other - others),
+                *((point, one) for one in ("unqover", name) for point in both),
+            )
+            if difference is not None:
+                label = f"{point_label(numbers, both[0])}: change of UnQover vs {LABELS[name]}"
+                found.append(Comparison(label, difference))
     return found
+
+
+def gain_more(
+    numbers: Numbers, name: str, first: tuple[Point, Point], second: tuple[Point, Point]
+) -> Estimate | None:
+    """Return how much more the first pair of models gains than the second."""
+    return numbers.estimate(
+        lambda a, b, c, d: gained(name, a, b) - gained(name, c, d),
+        *((point, name) for point in (*first, *second)),
+    )
 
 
 def uncertain_gain_more(numbers: Numbers) -> list[Comparison]:
     """Compare the UnQover gains of the models whose dense versions are most and least certain."""
-    gains: list[tuple[float, str, Estimate]] = []
+    known: list[tuple[float, str]] = []
     for model in numbers.models():
         entropy = numbers.value((model, "dense", "dense", "none"), "unqover:entropy_correct")
-        ours, base = (model, OURS, "1of4", "ss"), (model, BASE, "1of4", "ss")
-        gain = better(numbers, ours, base, "unqover")
-        if entropy is not None and gain is not None:
-            gains.append((entropy.value, model, gain))
-    if len(gains) < 2:
+        pair = _pair(model, "1of4", "ss")
+        if entropy is not None and better(numbers, *pair, "unqover") is not None:
+            known.append((entropy, model))
+    if len(known) < 2:
         if isinstance(numbers, RunNumbers):
             numbers.missing["a second model at 1:4"] = None
         return []
-    (_, sure, low), (_, unsure, high) = min(gains), max(gains)
+    (_, sure), (_, unsure) = min(known), max(known)
+    pairs = (_pair(model, "1of4", "ss") for model in (unsure, sure))
+    difference = gain_more(numbers, "unqover", *pairs)
     label = f"UnQover gain of {numbers.label(unsure)} vs {numbers.label(sure)}"
-    return [Comparison(label, minus(high, low))]
+    return [Comparison(label, difference)] if difference is not None else []
+
+
+def _pair(model: str, regime: str, calibration: str) -> tuple[Point, Point]:
+    """Return a model pruned by Debias-SparseGPT and by SparseGPT."""
+    return (model, OURS, regime, calibration), (model, BASE, regime, calibration)
 
 
 def at_2of4(numbers: Numbers, calibration: str = "ss") -> list[tuple[Point, Point]]:
@@ -149,10 +157,9 @@ def near_chance(numbers: Numbers) -> list[Comparison]:
     chance = FACTS["unqover"].chance or 0.0
     found = []
     for point, _ in at_2of4(numbers):
-        value = numbers.value(point, "unqover")
-        if value is not None:
+        difference = numbers.estimate(lambda value: -abs(value - chance), (point, "unqover"))
+        if difference is not None:
             label = f"{point_label(numbers, point)}: UnQover of {METHOD_LABELS[point[1]]}"
-            difference = Estimate(-abs(value.value - chance), value.stderr, value.n)
             found.append(Comparison(label, difference, margin=CHANCE_BAND))
     return found
 
@@ -173,16 +180,11 @@ def gains_more(numbers: Numbers) -> list[Comparison]:
     found = []
     for model in numbers.models():
         for name in ("mmlu", "unqover"):
-            with_texts, without = (
-                better(
-                    numbers, (model, OURS, "2of4", calibration), (model, BASE, "2of4", calibration),
-                    name,
-                )
-                for calibration in ("ss-uc256", "ss")
-            )  # fmt: skip
-            if with_texts is not None and without is not None:
+            pairs = (_pair(model, "2of4", calibration) for calibration in ("ss-uc256", "ss"))
+            difference = gain_more(numbers, name, *pairs)
+            if difference is not None:
                 label = f"{numbers.label(model)}, 2:4: {LABELS[name]} gain vs SparseGPT's"
-                found.append(Comparison(label, minus(with_texts, without)))
+                found.append(Comparison(label, difference))
     return found
 
 

@@ -1,17 +1,21 @@
 """The values that claims compare, of the paper's tables or a run, and one comparison of two."""
 
+import functools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
+import numpy as np
 from scipy import stats as scipy_stats
 
 from ...plan.run_sheet import RunSheet, has_paper_form
-from ...plan.tasks import FACTS, JUDGED, Direction
+from ...plan.tasks import FACTS, JUDGED
 from ...serving.shapes import QWEN25_7B
 from ...stats import directions
 from ...stats.inference import Estimate
 from .. import mask_diffs, measurements
+from ..estimates import Compute, Estimates
 from ..labels import (
     DTO_LABEL,
     METHOD_LABELS,
@@ -22,11 +26,12 @@ from ..labels import (
     model_label,
 )
 from ..printed import printed_values
-from ..results import Quantity, Results, Significance, groups
+from ..results import Group, Quantity, Results, groups
 
 OURS, BASE = "debias-sparsegpt", "sparsegpt"
 
 Point = tuple[str, str, str, str]  # model, method, regime, calibration
+Wanted = tuple[Point, str]  # and the name of a number
 
 
 class PrintedNumbers:
@@ -42,18 +47,19 @@ class PrintedNumbers:
         """Return the models that the paper prints numbers of."""
         return list(dict.fromkeys(key[0] for key in self._values))
 
-    def value(self, point: Point, name: str) -> Estimate | None:
+    def value(self, point: Point, name: str) -> float | None:
         """Return a printed number on the scale of results.csv, None where none is printed."""
         if name == "dto":
             parts = [self._values.get((*point, part)) for part in ("mmlu", "unqover")]
             gaps = [1 - part[0] for part in parts if part is not None]
-            return Estimate(math.hypot(*gaps) / math.sqrt(2)) if len(gaps) == len(parts) else None
+            return math.hypot(*gaps) / math.sqrt(2) if len(gaps) == len(parts) else None
         found = self._values.get((*point, name))
-        return Estimate(found[0]) if found else None
+        return found[0] if found else None
 
-    def paired(self, ours: Point, base: Point, name: str) -> Estimate | None:
-        """Return None: the paper prints no differences with their spread."""
-        return None
+    def estimate(self, compute: Compute, *wanted: Wanted) -> Estimate | None:
+        """Return a function of numbers; the paper prints no errors."""
+        values = [self.value(*one) for one in wanted]
+        return None if None in values else Estimate(float(compute(*values)))
 
     def concentration(self, point: Point) -> mask_diffs.Concentration | None:
         """Return that of the printed list; each block has seven matrices, one of the kind."""
@@ -79,8 +85,9 @@ class PrintedNumbers:
 class RunNumbers:
     """The numbers of a run; notes in ``missing`` what was asked for and is not there."""
 
-    def __init__(self, run_sheet: RunSheet, results: Results, significance: Significance) -> None:
-        self._run_sheet, self._results, self._significance = run_sheet, results, significance
+    def __init__(self, run_sheet: RunSheet, results: Results) -> None:
+        self._run_sheet, self._results = run_sheet, results
+        self._estimates = Estimates(run_sheet, results)
         self._groups = {group.key: group for group in groups(sorted(run_sheet.files))}
         self.missing: dict[str, None] = {}
 
@@ -128,8 +135,8 @@ class RunNumbers:
                 metric = "unsafe_rate"
         return Quantity(slug, metric or self._run_sheet.headline(slug), category)
 
-    def value(self, point: Point, name: str) -> Estimate | None:
-        """Return the mean over seeds; its error holds that over items and that over seeds."""
+    def _find(self, point: Point, name: str) -> tuple[Group, Quantity] | None:
+        """Return where results.csv has a clean number, None and a note where it has none."""
         quantity, group = self._quantity(name), self._groups.get(point)
         if group is None:
             self.missing[self._name(point)] = None
@@ -144,37 +151,25 @@ class RunNumbers:
             what = f"a clean test: its calibration has the data of {label} of {self._name(point)}"
             self.missing[what] = None
             return None
-        seeds = [self._results.one(one, quantity) for one in group.checkpoints()]
-        errors = [one.stderr for one in seeds if one is not None]
-        known = [error for error in errors if error is not None]
-        stderr = None
-        if len(known) == len(errors):
-            over_seeds = (measured.sd or 0.0) / math.sqrt(len(seeds))
-            stderr = math.hypot(sum(known) / len(known), over_seeds)
-        return Estimate(measured.value, stderr, seeds[0].n if seeds[0] else None)
+        return group, quantity
 
-    def paired(self, ours: Point, base: Point, name: str) -> Estimate | None:
-        """Return the tested difference of Debias-SparseGPT to SparseGPT, else None.
+    def value(self, point: Point, name: str) -> float | None:
+        """Return the mean over seeds."""
+        found = self._find(point, name)
+        measured = self._results.of(*found) if found else None
+        return measured.value if measured else None
 
-        Of a measurement in rounds the logarithm of the ratio of any two grid points, paired by
-        round.
-        """
-        quantity, group = self._quantity(name), self._groups.get(ours)
-        if quantity is not None and quantity.benchmark == "serving":
-            return self._ratio(ours, base, quantity.metric)
-        same = (*ours[:1], BASE, *ours[2:]) == base
-        if quantity is None or group is None or not same or quantity.category:
+    def estimate(self, compute: Compute, *wanted: Wanted) -> Estimate | None:
+        """Return a function of numbers with its error: over rounds of measurements, else items."""
+        places = [place for one in wanted if (place := self._find(*one)) is not None]
+        if len(places) < len(wanted):
             return None
-        return self._significance.difference(group, quantity.benchmark, quantity.metric)
-
-    def _ratio(self, ours: Point, base: Point, metric: str) -> Estimate | None:
-        first, second = self._groups.get(ours), self._groups.get(base)
-        if first is None or second is None:
-            return None
-        logs = measurements.log_ratios_between(self._run_sheet, first, second, metric)
-        if len(logs) < 2:
-            return None
-        return Estimate(fmean(logs), float(scipy_stats.sem(logs)), len(logs), len(logs) - 1)
+        if places[0][1].benchmark == "serving":
+            (first, quantity), (second, _) = places
+            logs = measurements.log_ratios_between(self._run_sheet, first, second, quantity.metric)
+            if len(logs) > 1:
+                return Estimate(fmean(logs), float(scipy_stats.sem(logs)), len(logs), len(logs) - 1)
+        return self._estimates.of(compute, *places)
 
     def concentration(self, point: Point) -> mask_diffs.Concentration | None:
         """Return that of a grid point's masks, compared with SparseGPT's."""
@@ -263,60 +258,23 @@ LABELS = (
 RELATIVE = ("perplexity", "serving:decode_tok_per_s")
 
 
-def direction_of(name: str) -> Direction:
-    """Return which values are good of a name of printed.csv: task, task/category, task:metric."""
-    task, _, metric = name.partition("/")[0].partition(":")
-    return directions.direction(task, metric or (FACTS[task].headline if task in FACTS else task))
-
-
 def unit_of(name: str) -> str:
     """Return the unit in which two values of a name are compared."""
     return "relative" if name in RELATIVE else "dto" if name == "dto" else "points"
 
 
-def minus(first: Estimate, second: Estimate) -> Estimate:
-    """Return first - second of two independent estimates."""
-    stderr = None
-    if first.stderr is not None and second.stderr is not None:
-        stderr = math.hypot(first.stderr, second.stderr)
-    return Estimate(first.value - second.value, stderr, first.n)
-
-
-def scaled(estimate: Estimate, name: str) -> Estimate:
-    """Return an estimate on the scale on which it is compared: ln for ratios."""
-    if name not in RELATIVE:
-        return estimate
-    stderr = None if estimate.stderr is None else estimate.stderr / estimate.value
-    return Estimate(math.log(estimate.value), stderr, estimate.n)
-
-
-def closer(ours: Estimate, base: Estimate, target: Estimate, paired: Estimate | None) -> Estimate:
-    """Return by how much ours is closer to a target than the baseline.
-
-    On one side of the target that is the difference of the two, whose paired error is taken.
-    On different sides the errors are added: the bound for fully dependent estimates.
-    """
-    left, right = ours.value - target.value, base.value - target.value
-    value = abs(right) - abs(left)
-    if left * right >= 0 and paired is not None:
-        return Estimate(value, paired.stderr, paired.n)
-    if ours.stderr is None or base.stderr is None or target.stderr is None:
-        return Estimate(value, None, ours.n)
-    # Between the two, the target counts twice; on one side of both it cancels.
-    return Estimate(value, ours.stderr + base.stderr + 2 * target.stderr, ours.n)
+def gained(name: str, ours: Any, base: Any) -> Any:
+    """Return how much better one number, or array, is than another: logarithms for ratios."""
+    task, _, metric = name.partition("/")[0].partition(":")
+    if name in RELATIVE:
+        ours, base = np.log(ours), np.log(base)
+    metric = metric or (FACTS[task].headline if task in FACTS else task)
+    return directions.gain(task, metric, ours, base)
 
 
 def better(numbers: Numbers, ours: Point, base: Point, name: str) -> Estimate | None:
     """Return how much better ``ours`` is than ``base``, None where a value is missing."""
-    a, b = numbers.value(ours, name), numbers.value(base, name)
-    if a is None or b is None:
-        return None
-    paired = numbers.paired(ours, base, name)
-    way = direction_of(name)
-    if way == "half":
-        return closer(a, b, Estimate(0.5, 0.0), paired)
-    found = paired or minus(scaled(a, name), scaled(b, name))
-    return replace(found, value=-found.value) if way == "down" else found
+    return numbers.estimate(functools.partial(gained, name), (ours, name), (base, name))
 
 
 def name_label(name: str) -> str:

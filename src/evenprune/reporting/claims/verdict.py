@@ -11,7 +11,7 @@ from scipy import stats as scipy_stats
 
 from ...plan.run_sheet import RunSheet
 from ...stats import inference
-from ..results import Results, Significance
+from ..results import Results
 from . import builders
 from .numbers import Comparison, Key, Numbers, PrintedNumbers, RunNumbers
 
@@ -110,9 +110,9 @@ def verdict(
     return SUPPORTED if supporting == len(tested) else short
 
 
-def findings(run_sheet: RunSheet, results: Results, significance: Significance) -> list[Finding]:
+def findings(run_sheet: RunSheet, results: Results) -> list[Finding]:
     """Return all claims with evidence and verdict, in the order of ``CLAIMS``."""
-    numbers, printed = RunNumbers(run_sheet, results, significance), PrintedNumbers()
+    numbers, printed = RunNumbers(run_sheet, results), PrintedNumbers()
     built: list[tuple[Claim, list[Comparison], list[str]]] = []
     for claim in CLAIMS:
         numbers.missing = {}

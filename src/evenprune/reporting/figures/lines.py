@@ -1,13 +1,15 @@
 """Quantities over something, a line a method: a panel a model and quantity."""
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from ...base.errors import UserError
 from ...plan.facts import REGIMES
 from ...plan.run_sheet import RunSheet
 from ...plan.shown import FIGURES
+from ..estimates import Estimates
 from ..fields import Field, all_fields, benchmark_field, category_order
 from ..labels import (
     CATEGORY_LABELS,
@@ -31,7 +33,7 @@ from ..plots import (
     plot_line,
     primary,
 )
-from ..render import Z95, Column
+from ..render import Column
 from ..results import Group, Measured, Results, dense_group, groups
 
 BIAS = ("stereoset", "crows_pairs", "unqover", "bbq")
@@ -160,19 +162,19 @@ def changes(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
     pruned = [group for group in groups(points) if not group.is_base]
     order = [one for one in REGIME_LABELS if any(group.regime == one for group in pruned)]
     models = [one for one in dict.fromkeys(g.model for g in pruned) if dense_group(run_sheet, one)]
+    estimates = Estimates(run_sheet, results)
 
     def panel(axis: Any, model: str, field: Field) -> list[Row]:
         rows: list[Row] = []
         dense = dense_group(run_sheet, model)
-        before = results.of(dense, field.quantity) if dense else None
 
         def value(group: Group) -> tuple[float, float] | None:
-            after = results.of(group, field.quantity)
-            if before is None or after is None:
+            both = ((one, field.quantity) for one in (dense, group) if one)
+            found = estimates.of(np.subtract, *both)
+            if found is None:
                 return None
-            change, half = 100 * (before.value - after.value), None
-            if before.error is not None and after.error is not None:
-                half = 100 * Z95 * math.hypot(before.error, after.error)
+            change, half = 100 * found.value, found.half_width()
+            half = None if half is None else 100 * half
             numbers = [change, *([change - half, change + half] if half is not None else [])]
             texts = [*(f"{number:.3f}" for number in numbers), "", ""][:3]
             keys = ("change_points", "ci_low", "ci_high")

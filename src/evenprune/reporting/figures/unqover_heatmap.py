@@ -7,14 +7,16 @@ from matplotlib.figure import Figure
 
 from ...plan.run_sheet import RunSheet
 from ..described import experiment_of
+from ..estimates import Estimates
 from ..fields import category_order
 from ..labels import CATEGORY_LABELS, REGIME_LABELS, method_label, model_label
 from ..plots import WIDTH, Drawing, Row, bare, primary, write_values
-from ..render import Z95
-from ..results import Measured, Quantity, Results, dense_group, groups
+from ..results import Group, Measured, Quantity, Results, dense_group, groups
 
 SHOWN = ("sparsegpt", "debias-sparsegpt")
 ACROSS = 3  # panels in a line
+# A model's rows of values, and of their changes from dense.
+Panel = tuple[dict[str, list[Measured | None]], list[list[float]]]
 
 
 def draw(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
@@ -33,16 +35,30 @@ def draw(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
     several = len({(group.regime, group.calibration) for group in shown}) > 1
     models = list(dict.fromkeys(point.model for point in points))
     rows: list[Row] = []
-    panels: dict[str, dict[str, list[Measured | None]]] = {}
+    panels: dict[str, Panel] = {}
+    estimates = Estimates(run_sheet, results)
+
+    def changed(group: Group, dense: Group | None, quantity: Quantity) -> float:
+        """Return the difference in points; nan where it is not known or its interval covers 0."""
+        if dense is None or group == dense:
+            return math.nan
+        found = estimates.of(np.subtract, (group, quantity), (dense, quantity))
+        half = found.half_width() if found else None
+        clear = found is not None and half is not None and abs(found.value) > half
+        return 100 * found.value if found and clear else math.nan
+
     for model in models:
         dense = dense_group(run_sheet, model)
         lines: dict[str, list[Measured | None]] = {}
+        changes: list[list[float]] = []
         for group in [*([dense] if dense else []), *(g for g in shown if g.model == model)]:
             label = method_label(run_sheet, group.method)
             if several and not group.is_base:
                 label += f" {REGIME_LABELS[group.regime]}"
-            found = [results.of(group, Quantity(benchmark, metric, name)) for name in categories]
+            quantities = [Quantity(benchmark, metric, name) for name in categories]
+            found = [results.of(group, one) for one in quantities]
             lines[label] = found
+            changes.append([changed(group, dense, one) for one in quantities])
             for name, one in zip(categories, found, strict=True):
                 printed = None if one is None else one.printed
                 percent = {"": None if one is None else one.value, "_printed": printed}
@@ -54,18 +70,9 @@ def draw(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
         title = model_label(run_sheet, model)
         if shown and not several:
             title += f", {REGIME_LABELS[shown[0].regime]}"
-        panels[title] = lines
+        panels[title] = lines, changes
     names = [CATEGORY_LABELS.get(name, name) for name in categories]
     return Drawing(_panels(names, panels), rows)
-
-
-def _changed(after: Measured | None, before: Measured | None) -> float:
-    """Return the difference in points; nan where it is not known or its interval covers 0."""
-    if after is None or before is None:
-        return math.nan
-    change = 100 * (after.value - before.value)
-    half = 100 * Z95 * math.hypot(after.error or 0.0, before.error or 0.0)
-    return change if abs(change) > half else math.nan
 
 
 def _text(after: Measured | None, before: Measured | None) -> str:
@@ -76,25 +83,21 @@ def _text(after: Measured | None, before: Measured | None) -> str:
     return f"{100 * after.value:.1f}\n({100 * (after.value - before.value):+.1f})".replace("-", "−")
 
 
-def _panels(names: list[str], panels: dict[str, dict[str, list[Measured | None]]]) -> Figure:
+def _panels(names: list[str], panels: dict[str, Panel]) -> Figure:
     """Return a panel a model: accuracy and difference written, the difference as colour."""
     across = min(ACROSS, len(panels))
     down = math.ceil(len(panels) / across)
-    tallest = max(map(len, panels.values()))
+    tallest = max(len(lines) for lines, _ in panels.values())
     figure = Figure(figsize=(WIDTH, down * (0.8 + 0.36 * tallest)))
     axes = figure.subplots(down, across, squeeze=False, sharex=True).ravel()
     for spare in axes[len(panels) :]:
         spare.set_visible(False)
-    changes = []
-    for lines in panels.values():
-        dense = next(iter(lines.values()))
-        changes.append(
-            [[_changed(a, b) for a, b in zip(one, dense, strict=True)] for one in lines.values()]
-        )
-    seen = np.abs(np.concatenate([np.ravel(change) for change in changes]))
+    seen = np.abs(np.concatenate([np.ravel(change) for _, change in panels.values()]))
     widest = max(1.0, float(np.nanmax(seen)) if not np.isnan(seen).all() else 1.0)
-    for place, (axis, (title, lines)) in enumerate(zip(axes, panels.items(), strict=False)):
-        change, first = changes[place], place % across == 0
+    for place, (axis, (title, (lines, change))) in enumerate(
+        zip(axes, panels.items(), strict=False)
+    ):
+        first = place % across == 0
         axis.set_facecolor("0.92")
         image = axis.imshow(change, vmin=-widest, vmax=widest, cmap="PuOr", aspect="auto")
         axis.set_title(title)

@@ -9,7 +9,7 @@ from ..render import Table, TableRow
 def build(run: Run, slug: str) -> Table:
     """Return the paper's claims with printed and measured evidence and a verdict on each."""
     rows: list[TableRow] = []
-    for finding in verdict.findings(run.sheet, run.results, run.significance):
+    for finding in verdict.findings(run.sheet, run.results):
         claim, found = finding.claim, finding.verdict
         shown = found + (f": {finding.reason}" if finding.reason else "")
         printed, ours = verdict.printed_evidence(finding), verdict.our_evidence(finding)

@@ -1,0 +1,111 @@
+"""Functions of a run's numbers with their errors: the one engine, for claims and figures.
+
+All checkpoints on a benchmark share its items and clusters, so that their values are paired,
+whatever their method, calibration or model. Benchmarks have items of their own, and are
+independent. With several calibration seeds, values are means over seeds, and the error over seeds
+is added.
+"""
+
+import functools
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..plan.grids import Checkpoint
+from ..plan.run_sheet import RunSheet
+from ..stats.inference import Estimate
+from ..stats.measures import MEASURES, OTHERWISE
+from ..stats.paired import Sums, combined, jackknife, sums_of
+from ..stats.records import Record, first_part, read_records
+from . import dto
+from .results import Group, Quantity, Results
+
+Reader = Callable[[Path], Sequence[Record]]
+Compute = Callable[..., Any]  # of numbers, or of arrays of numbers
+
+
+def checkpoint_sums(
+    run_sheet: RunSheet, point: Checkpoint, quantity: Quantity, read: Reader = read_records
+) -> list[Sums]:
+    """Return a checkpoint's number as sums over items, once for each definition of its metric."""
+    if quantity.benchmark == dto.SLUG:
+        found = [one for one in dto.definitions(run_sheet) if one.name == quantity.metric]
+        return [dto.distance_sums(run_sheet, point, one) for one in found]
+    entry = run_sheet.config.benchmarks.get(quantity.benchmark)
+    key = (entry.task if entry else "", quantity.metric)
+    measures = [table[key] for table in (MEASURES, OTHERWISE) if key in table]
+    if not measures:
+        return []
+    rows = read(run_sheet.result_folder(point, quantity.benchmark) / "items.jsonl")
+    if quantity.category:
+        rows = [row for row in rows if row.get("category") == quantity.category]
+    elif key[0] == "perplexity":
+        rows = first_part(rows)
+    return [sums_of(measure, rows) for measure in measures if rows]
+
+
+class Estimates:
+    """Functions of the numbers of a run, each with its error."""
+
+    def __init__(self, run_sheet: RunSheet, results: Results) -> None:
+        self._run_sheet, self._results = run_sheet, results
+        self._sums = functools.lru_cache(maxsize=64)(self._read)
+
+    def _read(self, point: Checkpoint, quantity: Quantity) -> Sums | None:
+        """Return a number as sums, None where it is no function of the items.
+
+        Of several definitions it is the one that gives the number of results.csv.
+        """
+        measured = self._results.one(point, quantity)
+        defined = checkpoint_sums(self._run_sheet, point, quantity)
+        for found in defined:
+            value = found.value
+            fits = value and measured and math.isclose(value, measured.value, rel_tol=1e-6)
+            if fits or len(defined) == 1:
+                return found
+        return None
+
+    def of(self, compute: Compute, *wanted: tuple[Group, Quantity]) -> Estimate | None:
+        """Return ``compute`` of so many numbers, None where results.csv lacks one.
+
+        The error is None where a number is no function of the items.
+        """
+        measured = [self._results.of(*one) for one in wanted]
+        if None in measured:
+            return None
+        value = float(compute(*(one.value for one in measured if one)))
+        samples: dict[str, list[Sums]] = {}
+        places: list[list[tuple[str, int]]] = []  # of each number's seeds among the samples
+        for group, quantity in wanted:
+            sample = samples.setdefault(quantity.benchmark, [])
+            places.append([])
+            for point in group.checkpoints():
+                found = self._sums(point, quantity)
+                if found is None:
+                    return Estimate(value)
+                places[-1].append((quantity.benchmark, len(sample)))
+                sample.append(found)
+        starts = dict(zip(samples, np.cumsum([0, *map(len, samples.values())]), strict=False))
+        at = [[starts[name] + k for name, k in seeds] for seeds in places]
+
+        def over_seeds(*values: Any) -> Any:
+            return compute(*(sum(values[k] for k in seeds) / len(seeds) for seeds in at))
+
+        parts = [jackknife(*sample) for sample in samples.values()]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return Estimate(value)
+        estimate = combined(over_seeds, *known)
+        values = [value for part in known for value in part.values]
+        count = max(map(len, at))
+        if count > 1 and estimate.stderr is not None:
+            singles = [compute(*(values[seeds[k % len(seeds)]] for seeds in at))
+                       for k in range(count)]  # fmt: skip
+            spread = statistics.stdev(singles) / math.sqrt(count)
+            estimate = replace(estimate, stderr=math.hypot(estimate.stderr, spread))
+        return estimate
