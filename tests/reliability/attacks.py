@@ -1,11 +1,14 @@
 """Attacks on files, drawn by hypothesis: bytes, kinds of files, JSON, CSV, YAML, code that runs."""
 
 import csv
+import functools
 import io
 import json
+import operator
 import os
 import pickle
 import struct
+from pathlib import Path
 
 import yaml
 from hypothesis import strategies as st
@@ -35,43 +38,8 @@ YAMLS = (
     f"x: !!python/object/apply:os.system ['touch ${CANARY}']\n", "? [a, b]\n: c\n", "- " * 2000,
     "a: 1\na: 2\n", "\t", "%YAML 9.9\n---\n", "results: " + "r" * 300 + "\n", "--- 1\n--- 2\n",
 )  # fmt: skip
-# Keys of a model's configuration, and what may not be believed of them.
-CONFIG = {
-    "auto_map": {"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.Evil"},
-    "transformers_weights": "other.safetensors",
-    "quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True},
-    "head_dim": 10**9, "vocab_size": 10**9, "num_hidden_layers": 10**9, "torch_dtype": "x",
-    "model_type": "../x", "architectures": ["os.system"], "_name_or_path": "/dev/zero",
-    "attn_implementation": "kernels-community/evil", "rope_parameters": {"rope_type": "evil"},
-    "max_position_embeddings": -1, "tie_word_embeddings": "yes", "pad_token_id": 10**12,
-}  # fmt: skip
-TOKENIZER = {
-    "normalizer": {"type": "Replace", "pattern": {"Regex": ""}, "content": "a" * 10**6},
-    "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a*)*b"}, "behavior": "Isolated",
-                      "invert": False},
-    "truncation": {"direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 0},
-    "padding": {"strategy": {"Fixed": 10**9}, "direction": "Left", "pad_to_multiple_of": None,
-                "pad_id": 0, "pad_type_id": 0, "pad_token": "x"},
-    "post_processor": None, "added_tokens": [{"id": -1}], "version": "9",
-    "model": {"type": "BPE", "dropout": 0.9, "vocab": {"a": 0}, "merges": []},
-}  # fmt: skip
-TOKENIZER_CONFIG = {
-    "chat_template": TEMPLATE, "auto_map": {"AutoTokenizer": ["evil.Evil", None]},
-    "tokenizer_class": "evil.Evil", "model_max_length": -5, "bos_token": {"content": 3},
-}  # fmt: skip
-RUN_SHEET = {
-    "config": {"benchmarks": {"stereoset": {"task": "lm_eval", "name": "mine", "data": "."}}},
-    "results": "r" * 300, "benchmarks": {"unqover": {"task": "lm_eval", "data": "../in"}},
-}  # fmt: skip
-# What a foreign summary may say of itself.
-RECORD = {"task": "lm_eval", "spec": {"task": "lm_eval", "name": "mine", "trust_tasks": True},
-          "name": "\x1b[2J\x1b]0;x\x07", "metrics": {"acc": {"value": "x" * 300, "n": 1}},
-          "model": {"path": "/dev/zero"}, "provenance": {"seconds": "long"}}  # fmt: skip
-BY_NAME = {
-    "config.json": CONFIG, "tokenizer.json": TOKENIZER, "tokenizer_config.json": TOKENIZER_CONFIG,
-    "run_sheet.json": RUN_SHEET, "metrics.json": RECORD, "summary.json": RECORD,
-    "provenance.json": RECORD,
-}  # fmt: skip
+BY_NAME = yaml.safe_load(Path(__file__).with_name("special.yaml").read_text())
+BY_NAME["tokenizer.json"]["normalizer"]["content"] *= 10**6
 
 
 class Evil:
@@ -164,26 +132,20 @@ def json_text(draw, text):
     nasty = draw(st.sampled_from(NASTY))
     if not path:
         return nasty, f"is {nasty[:40]}"
-    way = draw(st.sampled_from(("set", "set", "set", "drop", "double", "rename", "add")))
-    parent, shown = document, "/".join(map(str, path))
-    for part in path[:-1]:
-        parent = parent[part]
-    if way == "set":
-        parent[path[-1]] = "@HERE@"
-        return json.dumps(document).replace('"@HERE@"', nasty, 1), f"{shown} = {nasty[:40]}"
+    way = draw(st.sampled_from(("set", "set", "set", "drop", "twice", "rename", "add")))
+    *above, key = path
+    parent = functools.reduce(operator.getitem, above, document)
     if way == "drop":
-        del parent[path[-1]]
-    elif isinstance(parent, list):
-        parent.append(parent[path[-1]])
-    elif way == "double":
-        parent["@HERE@"] = 1
-        twice = f"{json.dumps(path[-1])}: {nasty}"
-        return json.dumps(document).replace('"@HERE@": 1', twice, 1), f"{shown} twice"
+        del parent[key]
+    elif isinstance(parent, list) or way == "set":
+        parent[key] = "@HERE@"
     elif way == "rename":
-        parent[draw(st.sampled_from((f"{path[-1]}_", *KEYS)))] = parent.pop(path[-1])
+        parent[f"{key}_"] = parent.pop(key)
     else:
-        parent[draw(st.sampled_from(KEYS))] = draw(st.sampled_from((1, None, "x", [])))
-    return json.dumps(document), f"{way} {shown}"
+        parent["@KEY@" if way == "twice" else draw(st.sampled_from(KEYS))] = "@HERE@"
+    text = json.dumps(document).replace('"@KEY@"', json.dumps(key))
+    shown = "/".join(map(str, path))
+    return text.replace('"@HERE@"', nasty, 1), f"{way} {shown} {nasty[:40]}"
 
 
 def _json(draw, file):
@@ -192,22 +154,28 @@ def _json(draw, file):
     return done
 
 
+def _lines(draw, lines):
+    """Drop, repeat, halve or move a line, in place; return what was done."""
+    at = draw(st.integers(0, len(lines) - 1))
+    way = draw(st.sampled_from(("drop", "double", "half", "swap")))
+    line = lines[at]
+    if way == "swap":
+        lines[at], lines[0] = lines[0], line
+    else:
+        lines[at : at + 1] = {"drop": [], "double": [line] * 2, "half": [line[: len(line) // 2]]}[
+            way
+        ]
+    return f"line {at + 1} {way}"
+
+
 def _jsonl(draw, file):
     lines = file.read_text().splitlines()
-    at = draw(st.integers(0, len(lines) - 1))
-    way = draw(st.sampled_from(("edit", "edit", "edit", "drop", "double", "half", "swap")))
-    done = f"line {at + 1} {way}"
-    if way == "edit":
-        lines[at], words = json_text(draw, lines[at])
-        done = f"{done} {words}"
-    elif way == "drop":
-        del lines[at]
-    elif way == "double":
-        lines.insert(at, lines[at])
-    elif way == "half":
-        lines[at] = lines[at][: len(lines[at]) // 2]
+    if draw(st.booleans()):
+        at = draw(st.integers(0, len(lines) - 1))
+        lines[at], done = json_text(draw, lines[at])
+        done = f"line {at + 1} {done}"
     else:
-        lines[at], lines[0] = lines[0], lines[at]
+        done = _lines(draw, lines)
     file.write_text("".join(f"{line}\n" for line in lines))
     return done
 
@@ -216,25 +184,23 @@ def _csv(draw, file):
     rows = list(csv.reader(io.StringIO(file.read_text(), newline="")))
     row = draw(st.integers(0, len(rows) - 1))
     column = draw(st.integers(0, len(rows[row]) - 1))
-    way = draw(st.sampled_from(("cell", "cell", "head", "wide", "drop", "short", "many")))
+    done = way = draw(st.sampled_from(("cell", "cell", "head", "wide", "gone", "many", "line")))
     if way == "cell":
         rows[row][column] = draw(st.sampled_from(CELLS))
     elif way == "head":
         rows[0][column % len(rows[0])] = rows[0][0]
     elif way == "wide":
         rows[row] += ["x"]
-    elif way == "drop":
+    elif way == "gone":
         rows = [line[:column] + line[column + 1 :] for line in rows]
-    elif way == "short":
-        rows[row] = rows[row][:column]
+    elif way == "many":
+        rows = [line + [f"option{k}" for k in range(4, 32)] for line in rows]
     else:
-        rows = [rows[0] + [f"option{k}" for k in range(4, 32)]] + [
-            line + ["x"] * 28 for line in rows[1:]
-        ]
+        done = _lines(draw, rows)
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerows(rows)
     file.write_text(text.getvalue())
-    return f"{way} at {row}, {column}"
+    return f"{done} at {row}, {column}"
 
 
 def _yaml(draw, file):

@@ -45,14 +45,14 @@ class Outcome:
 
 def snapshot(root: Path) -> dict[str, object]:
     """Everything below a folder: bytes of files, targets of links, kinds of the rest."""
-    found: dict[str, object] = {}
-    for path in sorted(root.rglob("*")):
-        mode = path.lstat().st_mode
-        name = str(path.relative_to(root))
-        found[name] = path.read_bytes() if stat.S_ISREG(mode) else stat.S_IFMT(mode)
-        if stat.S_ISLNK(mode):
-            found[name] = os.readlink(path)
-    return found
+    return {
+        str(path.relative_to(root)): os.readlink(path)
+        if path.is_symlink()
+        else path.read_bytes()
+        if path.is_file()
+        else stat.S_IFMT(path.lstat().st_mode)
+        for path in sorted(root.rglob("*"))
+    }
 
 
 def call(argv: list[str], folder: Path) -> Outcome:
@@ -67,8 +67,7 @@ def call(argv: list[str], folder: Path) -> Outcome:
         except SystemExit as stop:  # argparse's own way to refuse
             return Outcome(stop.code if isinstance(stop.code, int) else 1, words.getvalue())
         except BaseException as error:
-            ours = [x for x in traceback.extract_tb(error.__traceback__) if "evenprune" in x[0]]
-            place = f"{Path(ours[-1][0]).name}:{ours[-1][2]}" if ours else "outside"
+            place = traceback.format_exc(limit=-2)
             return Outcome(None, str(error)[:300], f"{type(error).__name__} in {place}")
 
 
@@ -239,10 +238,13 @@ def test_the_rule_notices_each_kind(stage):
 
     refused = Outcome(2, "error: no such model\n")
     assert judged(refused) == ""
-    assert "not one sentence" in judged(Outcome(2, "error: one\nerror: two\n"))
-    assert "escape" in judged(Outcome(2, "error: no \x1b[2J\n"))
-    assert "KeyError" in judged(Outcome(None, raised="KeyError in x.py:run"))
-    assert "exit 1" in judged(Outcome(1))
+    for outcome, words in (
+        (Outcome(2, "error: one\nerror: two\n"), "not one sentence"),
+        (Outcome(2, "error: no \x1b[2J\n"), "escape"),
+        (Outcome(None, raised="KeyError in x.py:run"), "KeyError"),
+        (Outcome(1), "exit 1"),
+    ):
+        assert words in judged(outcome)
     assert "silence" in judged(Outcome(0), sealed=True)  # no output at all
     (folder / "out.json").write_text("{}")
     assert "output left" in judged(refused)

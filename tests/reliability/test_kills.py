@@ -87,7 +87,8 @@ def played(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "name", ["prune", "evaluate stereoset", "own questions", "collect-results", "make-table"]
+    "name",
+    ["prune", "evaluate stereoset", "own questions", "collect-results", "make-table", "prefetch"],
 )
 def test_a_killed_command_ends_with_the_same_bytes(played, tmp_path, name):
     scene = played[name]
