@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.reading import expected_form
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
 from ..stats.inference import Estimate
@@ -41,12 +42,14 @@ def checkpoint_sums(
     measures = [table[key] for table in (MEASURES, OTHERWISE) if key in table]
     if not measures:
         return []
-    rows = read(run_sheet.result_folder(point, quantity.benchmark) / "items.jsonl")
+    path = run_sheet.result_folder(point, quantity.benchmark) / "items.jsonl"
+    rows = read(path)
     if quantity.category:
         rows = [row for row in rows if row.get("category") == quantity.category]
     elif key[0] == "perplexity":
         rows = first_part(rows)
-    return [sums_of(measure, rows) for measure in measures if rows]
+    with expected_form(f"records with a score for {quantity.metric}", path, "evaluate again"):
+        return [sums_of(measure, rows) for measure in measures if rows]
 
 
 class Estimates:
