@@ -140,6 +140,8 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
             "s_amb": {"value": 0.05, "n": items // 2, "stderr": 0.01},
             "s_dis": {"value": None, "n": 0, "stderr": None},
         }
+        for row in rows:
+            row |= {"biased_idx": None, "unknown_idx": 2}
     if task == "crows_pairs":
         metric = "pct_stereotype"
         total = {**total, "value": 1 - total["value"] / 2}
