@@ -55,10 +55,17 @@ def test_evaluate_says_what_is_good_and_the_difference_to_a_baseline(ground, tmp
 def test_another_benchmark_does_not_replace_a_result(ground, tmp_path, capsys):
     root, dense, _ = ground
     out = tmp_path / "out"
-    words = ["evaluate", "--model", str(dense), "--data", str(root / "data/unqover"), "--out"]
-    assert main([*words, str(out), "--benchmark", "unqover", "--limit", "4"]) == 0
+
+    own = tmp_path / "own.csv"
+    own.write_text("question,option1,option2,answer\nWho sang?,Vel,Tor,A\nWho ran?,Vel,Tor,B\n")
+
+    def evaluate(task, data):
+        words = ["evaluate", "--model", str(dense), "--benchmark", task, "--data", str(data)]
+        return main([*words, "--out", str(out), "--limit", "4"])
+
+    assert evaluate("unqover", root / "data/unqover") == 0
     before = (out / "metrics.json").read_bytes()
     capsys.readouterr()
-    assert main([*words, str(out), "--benchmark", "bbq"]) == 2
+    assert evaluate("multiple_choice", own) == 2
     assert "found one of unqover; give each benchmark its own folder" in capsys.readouterr().err
     assert (out / "metrics.json").read_bytes() == before

@@ -188,7 +188,7 @@ def test_the_document_names_what_was_run_and_how_to_rerun_a_cell(run):
 
 def test_the_bottom_line_counts_every_claim(run, root):
     lines = bottom_line(run)
-    found = verdict.findings(run.sheet, run.results, run.significance)
+    found = verdict.findings(run.sheet, run.results)
     head, text = lines[0]
     assert head == "Bottom line"
     assert text.startswith(f"Of {len(found)} claims of the paper, ")

@@ -357,6 +357,13 @@ def test_errors_are_of_clusters_whatever_is_compared(repo, tmp_path, monkeypatch
     monkeypatch.setattr(estimates, "read_records", grown)
     assert all(once)
     assert errors() == pytest.approx(once)
+    # results.csv, so tables, page and figures, have the same error of one value.
+    cell = (*ours, "unqover", "acc", "")
+    keys = ("model", "method", "regime", "calibration", "benchmark", "metric", "category")
+    (row,) = (
+        row for row in read_csv(tmp_path / "results.csv") if tuple(row[key] for key in keys) == cell
+    )
+    assert float(row["stderr"]) == pytest.approx(once[-1])
     # Two values on the same items are no independent ones.
     accuracies = [estimated(tmp_path, lambda a: a, (one, "unqover")).stderr for one in (ours, base)]
     paired = estimated(tmp_path, np.subtract, (ours, "unqover"), (base, "unqover")).stderr

@@ -95,7 +95,7 @@ def record(task: str, method: str, k: int) -> dict:
         "pred": pred,
         "gold": {"unqover": 2, "bbq": 2}.get(task, 0),
         "tie": False,
-        "cluster": str(k // 8),
+        "cluster": str(k // 4),
     }
     if k == 7:  # near ties
         found["option_logprobs"] = [-1.0 - 0.05 * (j != pred) for j in range(WIDTH[task])]
