@@ -60,7 +60,7 @@ use rule step as make_table with:
         run_sheet=SHEET,
         results=NUMBERS,
         significance=TESTS,
-        records=lambda wildcards: PATHS.records_of(wildcards.table, TABLES),
+        records=lambda wildcards: PATHS.records_of(wildcards.table, shown.TABLES),
     output:
         in_report("<results>/tables/{table}.html", "table"),
         multiext("<results>/tables/{table}", ".tex", ".csv", ".md"),
@@ -80,7 +80,7 @@ use rule step as make_figure with:
     input:
         run_sheet=SHEET,
         results=NUMBERS,
-        records=lambda wildcards: PATHS.records_of(wildcards.figure, FIGURES),
+        records=lambda wildcards: PATHS.records_of(wildcards.figure, shown.FIGURES),
     output:
         in_report("<results>/figures/{figure}.svg", "figure"),
         multiext("<results>/figures/{figure}", ".pdf", ".png", ".csv"),
