@@ -86,7 +86,7 @@ def test_a_cell_with_all_that_is_behind_it(run, capsys):
     [
         ("main", "world/debias-sparsegpt/1of4/ss/dto", "t over clusters"),
         ("safety", "world/debias-sparsegpt/1of4/ss/harmbench", "wilson"),
-        ("main", "world/dense/dense/none/mmlu", "wilson"),
+        ("main", "world/dense/dense/none/unqover", "normal"),
     ],
 )
 def test_intervals_by_kind(run, table, cell, kind):

@@ -24,6 +24,7 @@ from ..plan.run_sheet import RunSheet, read_run_sheet
 from ..stats import inference
 from ..stats.measures import ITEM_SCORES, MEASURES, is_rate
 from . import dto, mask_diffs
+from .estimates import checkpoint_sums
 from .explain_origin import commands, files_of, method_of, rebased, recompute, sources_of
 from .fields import Run
 from .make_table import build_table
@@ -193,14 +194,16 @@ def interval(
 ) -> dict[str, Any] | None:
     """Return the 95 % interval of a value, None where its spread is not known.
 
-    ``kind``: wilson (a share of items, of one seed), t over clusters (a distance to the optimum), t
-    over rounds (a ratio of throughput or energy), or normal: the standard error over items, with
-    several seeds together with that over seeds, within the bounds of the metric.
+    ``kind``: wilson (a share of items without clusters, of one seed), t over clusters (a distance
+    to the optimum), t over rounds (a ratio of throughput or energy), or normal: the standard error
+    of results.csv, with several seeds together with that over seeds, within the metric's bounds.
     """
     entry = run.sheet.config.benchmarks.get(quantity.benchmark)
     key = (entry.task if entry else quantity.benchmark, quantity.metric)
     paired = _paired(run.sheet, group, quantity)
-    if measured.n and entry and (key in ITEM_SCORES or is_rate(*key)):
+    sums = checkpoint_sums(run.sheet, group.checkpoints()[0], quantity) if entry else []
+    share = key in ITEM_SCORES and not (sums and sums[0].clusters)
+    if measured.n and (share or is_rate(*key)):
         found = inference.wilson(round(measured.value * measured.n), measured.n)
         kind, low, high = "wilson", found.low, found.high
     elif paired is not None:
