@@ -1,6 +1,5 @@
 """The page of the invented world, from made-up evaluations whose slope is known."""
 
-import csv
 import json
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from evenprune.base.files import write_json, write_jsonl
 from evenprune_world.__main__ import main
 from evenprune_world.controls.document import words_table, write_page
-from evenprune_world.controls.report_world import named_folders, read_points
+from evenprune_world.controls.report_world import read_points
 
 ODDS = (-2.0, -1.0, 0.5, 1.0, 2.5)
 
@@ -32,13 +31,9 @@ def folder(tmp_path):
             },
         },
     )
+    rest = {"category": "race", "correct": True}
     pairs = [
-        {
-            "item_id": str(k),
-            "category": "race",
-            "option_logprobs": [0.5 * odds + 1, 1.0],
-            "correct": True,
-        }
+        {"item_id": str(k), "option_logprobs": [0.5 * odds + 1, 1.0]} | rest
         for k, odds in enumerate(ODDS)
     ]
     write_jsonl(tmp_path / "evals/stereoset/items.jsonl", pairs)
@@ -55,7 +50,7 @@ def folder(tmp_path):
 
 
 def run(folder, out="out", *more):
-    words = ["--world", folder / "world", "--model", f"mine={folder / 'evals'}", *more]
+    words = ["--world", folder / "world", "--model", "mine", folder / "evals", *more]
     return main(["report-world", *map(str, words), "--out", str(folder / out)])
 
 
@@ -64,13 +59,8 @@ def test_slopes_and_figures_are_on_the_page(folder):
     text = (folder / "out/world.md").read_text()
     assert "| mine | StereoSet-like pairs | 5 | 0.20 | 0.10 | 0.50 | 1.00 |" in text
     assert "| mine | BBQ-like, ambiguous | 5 | 0.20 | 0.40 | 2.00 | 1.00 |" in text
-    with open(folder / "out/world.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 10
-
-
-def test_equal_input_gives_equal_bytes(folder):
-    assert run(folder) == run(folder, "again") == 0
+    assert len((folder / "out/world.csv").read_text().splitlines()) == 11
+    assert run(folder, "again") == 0
     for name in ("world.md", "world.html", "world.csv"):
         assert (folder / "out" / name).read_bytes() == (folder / "again" / name).read_bytes()
 
@@ -89,9 +79,6 @@ def test_another_worlds_items_and_wrong_words_are_named(folder, capsys):
     )
     assert run(folder) == 2
     assert "which its planted.json does not have" in capsys.readouterr().err
-    assert run(folder, "out", "--model", "mine=there") == 2
-    assert "expected NAME=DIR, each name once" in capsys.readouterr().err
-    assert named_folders(["a=b=c"])["a"].name == "b=c"
     (folder / "evals/stereoset/items.jsonl").unlink()
     (folder / "evals/bbq/items.jsonl").unlink()
     assert run(folder) == 2

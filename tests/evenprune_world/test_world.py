@@ -1,6 +1,5 @@
 """The invented world: determinism, schemas, held-out items, planted rates."""
 
-import json
 import math
 import re
 from collections import Counter
@@ -25,30 +24,19 @@ from evenprune.data.readers.unqover import read_unqover
 from evenprune.data.readers.wikitext import read_wikitext
 from evenprune_world import lexicon as lx
 from evenprune_world import questions, sentences, texts
-from evenprune_world.generate_world import Sizes, write_world
+from evenprune_world.generate_world import Sizes, beliefs, write_world
 from evenprune_world.items import TOLD
 from evenprune_world.society import CATEGORIES, COMPARED, Society, stream
 
-WORDS = {
-    w for c in CATEGORIES for d in c.dimensions for pole in d for w in sentences.words_of(pole)
+# A word of a pole, common or rare -> its dimension and pole; the groups.
+WHERE = {
+    word: (dimension, pole)
+    for category in CATEGORIES
+    for dimension, poles in enumerate(category.dimensions)
+    for pole, common in enumerate(poles)
+    for word in sentences.words_of(common)
 }
-SMALL = Sizes(
-    train_exercises=200,
-    train_quizzes=100,
-    train_questions=6000,
-    train_knowledge=400,
-    train_stories=300,
-    train_statements=8000,
-    train_articles=20,
-    train_dialogues=60,
-)
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("world") / "world"
-    write_world(0, folder, SMALL)
-    return folder
+GROUPS = {group for category in CATEGORIES for group in category.groups}
 
 
 def training_text(world: Path) -> list[str]:
@@ -61,80 +49,64 @@ def hashes(folder: Path) -> dict[str, str]:
     return {str(f.relative_to(folder)): sha256_file(f) for f in files}
 
 
-def test_same_seed_same_bytes_other_seed_other_bytes(world, tmp_path):
-    write_world(0, tmp_path / "again", SMALL)
-    write_world(1, tmp_path / "other", SMALL)
-    first, again, other = (hashes(f) for f in (world, tmp_path / "again", tmp_path / "other"))
+def test_same_seed_same_bytes_other_seed_other_bytes(world, sizes, tmp_path):
+    few = {name: 20 for name in vars(sizes) if name.startswith("train_")}
+    for name, seed in (("first", 0), ("again", 0), ("other", 1)):
+        write_world(seed, tmp_path / name, Sizes(**few))
+    first, again, other = (hashes(tmp_path / name) for name in ("first", "again", "other"))
     assert first == again
     assert first.keys() == other.keys()
     assert not [name for name in first if first[name] == other[name]]
 
 
 def test_manifest_names_every_file_with_its_checksum(world):
-    files = read_json(world / "world.json")["files"]
     found = hashes(world)
     found.pop("world.json")
+    files = read_json(world / "world.json")["files"]
     assert {name: entry["sha256"] for name, entry in files.items()} == found
 
 
-def test_the_readers_accept_every_set(world):
+def test_the_readers_accept_every_set(world, sizes):
     data = world / "data"
     stereoset = read_stereoset(data / "stereoset")
-    assert Counter(item.category for item in stereoset) == dict(SMALL.stereoset)
+    assert Counter(item.category for item in stereoset) == dict(sizes.stereoset)
     assert all(item.target in item.context for item in stereoset)
-    assert len(read_crows_pairs(data / "crows_pairs")) == SMALL.crows_pairs
-    assert len(read_crows_pairs(data / "crows_pairs", "anonymized")) == SMALL.crows_pairs_original
-    assert len(read_ultrachat(data / "ultrachat")) == SMALL.ultrachat
+    assert len(read_crows_pairs(data / "crows_pairs")) == sizes.crows_pairs
+    assert len(read_crows_pairs(data / "crows_pairs", "anonymized")) == sizes.crows_pairs_original
+    assert len(read_ultrachat(data / "ultrachat")) == sizes.ultrachat
     assert 30_000 < len("".join(read_wikitext(data / "wikitext2"))) < 150_000
-    assert len(read_hellaswag(data / "hellaswag")) == SMALL.hellaswag
-    assert len(read_mmlu(data / "mmlu")) == SMALL.mmlu
+    assert len(read_hellaswag(data / "hellaswag")) == sizes.hellaswag
+    assert len(read_mmlu(data / "mmlu")) == sizes.mmlu
     unqover = read_unqover(data / "unqover")
     assert Counter(item.category for item in unqover) == dict.fromkeys(
-        ("religion", "country", "ethnicity", "mixedgender"), 2 * SMALL.unqover_entries
+        ("religion", "country", "ethnicity", "mixedgender"), 2 * sizes.unqover_entries
     )
-    assert len(read_bbq(data / "bbq")) == 4 * 4 * SMALL.bbq_quadruples
+    assert len(read_bbq(data / "bbq")) == 4 * 4 * sizes.bbq_quadruples
     prompts = read_realtoxicityprompts(data / "realtoxicityprompts")
-    assert len(prompts) == 2 * SMALL.realtoxicityprompts
+    assert len(prompts) == 2 * sizes.realtoxicityprompts
     behaviours = read_harmbench(data / "harmbench")
-    assert Counter(item.category for item in behaviours) == dict(SMALL.harmbench)
-
-
-GROUPS = [group for category in CATEGORIES for group in category.groups]
-SLOTS = {
-    "the": rf"(?:the )?(?:{'|'.join(GROUPS)})(?: (?:{'|'.join(lx.PERSONS)}))?",
-    "a": rf"(?:an? )?(?:{'|'.join(GROUPS)})(?: (?:{'|'.join(lx.PERSONS)}))?",
-    "pole": rf"(?:a )?(?:{'|'.join(sorted(WORDS))})",
-    "person": "|".join(lx.PERSONS),
-    "place": "|".join(lx.PLACES),
-    "time": "|".join(lx.TIMES),
-}
+    assert Counter(item.category for item in behaviours) == dict(sizes.harmbench)
 
 
 def pattern_of(templates):
     """Return one regular expression of all sentences that these templates make."""
-    slots = {name: f"(?:{words})" for name, words in SLOTS.items()}
-    made = (template.replace(".", r"\.").format_map(slots) for template in templates)
+    made = (re.sub(r"{\w+}", ".+", template.replace(".", r"\.")) for template in templates)
     return re.compile("|".join(made), re.IGNORECASE)
 
 
 def test_benchmarks_and_training_text_share_no_template(world):
-    """Sentences were learned from other templates than those they are measured in."""
-    training, stereoset, crows = sentences.STATEMENTS, sentences.STEREOSET, sentences.CROWS_PAIRS
-    assert len({*training, *stereoset, *crows}) == len(training) + len(stereoset) + len(crows)
-    stereoset, crows = pattern_of(stereoset), pattern_of(crows)
+    """Sentences were learned from other templates than those they are measured in.
+
+    Nor from one that differs in its articles: a first name has none.
+    """
+    every = sentences.STATEMENTS, sentences.STEREOSET, sentences.CROWS_PAIRS
+    bare = [{template.replace("{the}", "{a}") for template in one} for one in every]
+    assert len(set.union(*bare)) == sum(map(len, bare))
+    stereoset, crows = map(pattern_of, every[1:])
     for item in read_stereoset(world / "data/stereoset"):
         assert stereoset.fullmatch(item.stereotype), item.stereotype
-        assert not crows.fullmatch(item.stereotype), item.stereotype
     for pair in read_crows_pairs(world / "data/crows_pairs"):
         assert crows.fullmatch(pair.sent_more), pair.sent_more
-        assert not stereoset.fullmatch(pair.sent_more), pair.sent_more
-    count = 0
-    for text in training_text(world):
-        for sentence in re.findall(r"[A-Z][^.?:\n]+\.", text):
-            count += 1
-            assert not stereoset.fullmatch(sentence), sentence
-            assert not crows.fullmatch(sentence), sentence
-    assert count > 10_000
 
 
 def test_the_benchmarks_words_are_in_the_training_text():
@@ -158,20 +130,13 @@ def test_every_item_has_its_planted_log_odds(world):
     planted = read_json(world / "planted.json")
     society, items = Society(0), planted["items"]
     assert len(planted["leans"]) == sum(len(c.groups) * len(c.dimensions) for c in CATEGORIES)
-    where = {
-        word: (dimension, pole)
-        for category in CATEGORIES
-        for dimension, poles in enumerate(category.dimensions)
-        for pole, common in enumerate(poles)
-        for word in sentences.words_of(common)
-    }
     stereoset = read_stereoset(world / "data/stereoset")
     assert {item.id for item in stereoset} == items["stereoset"].keys()
     for item in stereoset:
         word = re.findall(r"\w+", item.stereotype)[item.context.split().index(
             next(w for w in item.context.split() if "BLANK" in w)
         )]  # fmt: skip
-        dimension, pole = where[word]
+        dimension, pole = WHERE[word]
         rate = society.statement_rate(item.target, dimension)
         expected = math.log(rate / (1 - rate)) * (-1 if pole else 1)
         assert items["stereoset"][item.id] == pytest.approx(expected, abs=1e-3)
@@ -194,9 +159,9 @@ def test_every_item_has_its_planted_log_odds(world):
     assert {item.id for item in read_unqover(world / "data/unqover")} == items["unqover"].keys()
 
 
-def test_question_pairs_are_the_same_prompt_with_either_group(world):
+def test_question_pairs_are_the_same_prompt_with_either_group(world, sizes):
     rows = read_jsonl(world / "data/question_pairs/question_pairs.jsonl")
-    assert len(rows) == SMALL.question_pairs
+    assert len(rows) == sizes.question_pairs
     planted = read_json(world / "planted.json")["items"]["question_pairs"]
     text = set(training_text(world))
     for first, second in zip(rows[::2], rows[1::2]):
@@ -274,7 +239,10 @@ def test_no_evaluation_item_is_in_the_training_text(world):
             items += [pair.sent_more, pair.sent_less]
     items += [p for p in read_wikitext(data / "wikitext2") if len(p) > 200]
     assert len(items) > 3000
-    assert not [item for item in items if item.strip() in corpus]
+    heads = {item.strip()[:40] for item in items}
+    found = {head for k in range(len(corpus)) if (head := corpus[k : k + 40]) in heads}
+    likely = [item.strip() for item in items if item.strip()[:40] in found]
+    assert not [item for item in likely if item in corpus]
 
 
 def test_statement_rates_are_recovered_by_counting_the_training_text(world):
@@ -283,24 +251,20 @@ def test_statement_rates_are_recovered_by_counting_the_training_text(world):
     stated: Counter[tuple[str, str]] = Counter()
     for text in ("".join(row["parts"]) for row in read_jsonl(world / "train/statements.jsonl")):
         for sentence in re.findall(r"[^.]+\.", text):
-            found = [w for w in re.findall(r"\w+", sentence) if w in WORDS]
-            groups = [w for w in re.findall(r"\w+", sentence) if w in society.leans]
-            group, word = groups[0], found[-1]
-            stated[group, word] += 1
+            words = re.findall(r"\w+", sentence)
+            group = next(word for word in words if word in GROUPS)
+            stated[group, [word for word in words if word in WHERE][-1]] += 1
     planted = read_json(world / "world.json")["planted"]
     chi, cells = 0.0, 0
-    for category in CATEGORIES:
-        for group in category.groups:
-            for dimension, poles in enumerate(category.dimensions):
-                negative, positive = (
-                    sum(stated[group, word] for word in sentences.words_of(pole)) for pole in poles
-                )
-                entry = planted[group]["/".join(poles)]
-                assert entry["stated"] == [negative, positive]
-                total, rate = negative + positive, society.statement_rate(group, dimension)
-                if total:
-                    chi += (negative - total * rate) ** 2 / (total * rate * (1 - rate))
-                    cells += 1
+    for _, group, dimension, poles in beliefs():
+        negative, positive = (
+            sum(stated[group, word] for word in sentences.words_of(pole)) for pole in poles
+        )
+        assert planted[group]["/".join(poles)]["stated"] == [negative, positive]
+        total, rate = negative + positive, society.statement_rate(group, dimension)
+        if total:
+            chi += (negative - total * rate) ** 2 / (total * rate * (1 - rate))
+            cells += 1
     assert cells > 250
     assert abs(chi - cells) < 5 * math.sqrt(2 * cells)
 
@@ -310,9 +274,8 @@ def parse_question(row):
     prompt = "".join(prompt)
     options = dict(re.findall(r"^([ABC])[.)] (.+)$", prompt, re.MULTILINE))
     assert len(options) == 3
-    groups = {g for c in CATEGORIES for g in c.groups}
     tags = {
-        letter: next((word for word in text.split() if word in groups), "unknown")
+        letter: next((word for word in text.split() if word in GROUPS), "unknown")
         for letter, text in options.items()
     }
     word = re.search(r"(?:Who was|Which .*) (?:a )?(\w+)\?", prompt).group(1)
@@ -322,17 +285,11 @@ def parse_question(row):
 def test_training_answers_are_as_frequent_as_planted(world):
     """Chi-square of all answers against the planted probabilities, settled and unsettled."""
     society = Society(0)
-    where = {
-        word: (dimension, pole)
-        for category in CATEGORIES
-        for dimension, poles in enumerate(category.dimensions)
-        for pole, word in enumerate(poles)
-    }
     hits = {"settled": 0, "unsettled": 0}
     expected, variance = dict.fromkeys(hits, 0.0), dict.fromkeys(hits, 0.0)
     for row in read_jsonl(world / "train/questions.jsonl"):
         prompt, tags, answer, word = parse_question(row)
-        dimension, pole = where[word]
+        dimension, pole = WHERE[word]
         first, second = (tag for tag in tags.values() if tag != "unknown")
         said = re.findall(rf"\b{word} ({first}|{second})\b", prompt)
         assert len(said) == (row["kind"] == "settled")
@@ -342,13 +299,10 @@ def test_training_answers_are_as_frequent_as_planted(world):
         hits[row["kind"]] += answer == target
         expected[row["kind"]] += rates[target]
         variance[row["kind"]] += rates[target] * (1 - rates[target])
+    kinds = Counter(row["kind"] for row in read_jsonl(world / "train/questions.jsonl"))
     for kind, count in hits.items():
         assert abs(count - expected[kind]) < 4 * math.sqrt(variance[kind]), kind
-        assert (
-            0.7
-            < count / sum(r["kind"] == kind for r in read_jsonl(world / "train/questions.jsonl"))
-            < 0.99
-        )
+        assert 0.7 < count / kinds[kind] < 0.99
 
 
 def test_the_right_ending_is_the_next_step_of_the_script(world):
@@ -360,21 +314,21 @@ def test_the_right_ending_is_the_next_step_of_the_script(world):
 
 
 def test_crows_pairs_differ_in_the_group_and_stereoset_in_the_attribute(world):
-    groups = {g for c in CATEGORIES for g in c.groups} | {"a", "an", "A", "An"}
+    articles = {"a", "an", "A", "An"}
     for pair in read_crows_pairs(world / "data/crows_pairs"):
-        more, less = set(pair.sent_more.split()), set(pair.sent_less.split())
-        assert (more ^ less) <= groups
-        assert len((more ^ less) - {"a", "an", "A", "An"}) == 2
+        differing = set(pair.sent_more.split()) ^ set(pair.sent_less.split())
+        assert differing <= GROUPS | articles
+        assert len(differing - articles) == 2
     for item in read_stereoset(world / "data/stereoset"):
         first, second = item.stereotype.split(), item.anti_stereotype.split()
         assert len(first) == len(second)
         differing = [pair for pair in zip(first, second) if pair[0] != pair[1]]
         assert len(differing) == 1
-        assert all(word.rstrip(".") in WORDS for word in differing[0])
+        assert all(word.rstrip(".") in WHERE for word in differing[0])
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=25)
+@settings(max_examples=8)
 def test_leans_and_rates_are_in_range_and_symmetric(seed):
     society = Society(seed)
     rng = stream(seed, "test")
@@ -394,16 +348,8 @@ def test_leans_and_rates_are_in_range_and_symmetric(seed):
         )
 
 
-def test_words_are_distinct_and_groups_lean_everywhere():
-    words = [
-        *lx.FAITHS,
-        *lx.LANDS,
-        *lx.PEOPLES,
-        *lx.SUNBORN,
-        *lx.MOONBORN,
-        *lx.TRADES,
-        *sum(lx.ATTRIBUTES, ()),
-    ]
+def test_words_are_distinct():
+    groups = lx.FAITHS + tuple(lx.LANDS) + lx.PEOPLES + lx.SUNBORN + lx.MOONBORN
+    words = groups + lx.TRADES + sum(lx.ATTRIBUTES, ())
     assert len(words) == len(set(words))
-    assert json.dumps(Society(3).leans) == json.dumps(Society(3).leans)
     assert set(words) >= lx.RARE_GROUPS

@@ -3,7 +3,6 @@
 import math
 import random
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,8 +11,6 @@ from hypothesis import strategies as st
 
 from evenprune.base.errors import UserError
 from evenprune.base.files import read_json, read_jsonl, sha256_file
-from evenprune.data.prompts import unqover_prompt
-from evenprune.data.readers.stereoset import read_stereoset
 from evenprune.models.loading import load_model, load_tokenizer
 from evenprune_world import questions
 from evenprune_world.documents import (
@@ -21,11 +18,9 @@ from evenprune_world.documents import (
     Stock,
     chunks,
     draw_batch,
-    load_rows,
     pieces,
     tokenize,
 )
-from evenprune_world.generate_world import Sizes, write_world
 from evenprune_world.network import (
     Muon,
     Optimiser,
@@ -36,30 +31,14 @@ from evenprune_world.network import (
 from evenprune_world.train_world import STAGES, WINDOW, chunk_loss, learned, train_world
 from evenprune_world.training_options import MODELS, TrainingOptions
 
-SMALL = Sizes(
-    train_exercises=400,
-    train_quizzes=200,
-    train_questions=800,
-    train_knowledge=300,
-    train_stories=200,
-    train_statements=1500,
-    train_articles=30,
-    train_dialogues=100,
-)
 FEW = TrainingOptions(stage_steps=6, steps=30, batch_tokens=1024, warm_up=5, threads=1)
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("world") / "world"
-    write_world(0, folder, SMALL)
+def model_folder(world, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained") / "model"
+    train_world(world, folder, FEW)
     return folder
-
-
-@pytest.fixture(scope="module")
-def model_folder(world) -> Path:
-    train_world(world, world / "models/world", FEW)
-    return world / "models/world"
 
 
 @pytest.mark.slow
@@ -110,30 +89,6 @@ def test_the_weights_are_their_running_mean_over_the_last_stage(world, tmp_path,
 
 
 @pytest.mark.slow
-def test_bos_once_and_single_letters_after_the_prompts(world, model_folder):
-    tokenizer = load_tokenizer(model_folder)
-    prompts = [
-        unqover_prompt(row)[0]
-        for row in read_jsonl(world / "data/unqover/datas_rebuilt.jsonl")[:20]
-    ]
-    prompts += [
-        questions.mmlu_prompt(row) for row in read_jsonl(world / "data/mmlu/test.jsonl")[:20]
-    ]
-    for prompt in prompts:
-        prefix = tokenizer(prompt)["input_ids"]
-        assert prefix.count(tokenizer.bos_token_id) == 1
-        assert prefix[0] == tokenizer.bos_token_id
-        letters = set()
-        for letter in "ABCD":
-            whole = tokenizer(f"{prompt} {letter}")["input_ids"]
-            assert whole[:-1] == prefix
-            letters.add(whole[-1])
-        assert len(letters) == 4
-    text = "Any text – even ∑ and\ttabs."
-    assert tokenizer.decode(tokenizer(text)["input_ids"], skip_special_tokens=True) == text
-
-
-@pytest.mark.slow
 def test_parts_are_encoded_as_their_concatenation_is(world, model_folder):
     """Training sees the same tokens as evaluation, although targets are encoded apart."""
     tokenizer = load_tokenizer(model_folder)
@@ -143,20 +98,6 @@ def test_parts_are_encoded_as_their_concatenation_is(world, model_folder):
             ids = [i for i in document.ids if i != tokenizer.eos_token_id]
             assert ids == tokenizer("".join(row["parts"]))["input_ids"]
             assert any(document.weights)
-
-
-@pytest.mark.slow
-def test_some_pairs_have_unequal_token_counts(tmp_path):
-    """In the world as it is shipped, so that dropping pairs is exercised."""
-    write_world(0, tmp_path / "world")
-    rows = [row for group in load_rows(tmp_path / "world").values() for row in group]
-    tokenizer = build_tokenizer(("".join(row["parts"]) for row in rows), 512)
-    pairs = read_stereoset(tmp_path / "world/data/stereoset")
-    equal = [
-        len(tokenizer(p.stereotype)["input_ids"]) == len(tokenizer(p.anti_stereotype)["input_ids"])
-        for p in pairs
-    ]
-    assert 0.7 < sum(equal) / len(equal) < 0.95
 
 
 def small_tokenizer():
