@@ -7,8 +7,9 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerFast
 
-from evenprune.base.errors import UserError, shown
+from evenprune.base.errors import UserError
 from evenprune.base.files import iter_jsonl
+from evenprune.base.reading import expected_form
 
 from .training_options import TrainingOptions
 
@@ -142,13 +143,8 @@ def load_rows(world: Path) -> dict[str, list[dict[str, Any]]]:
     for file in files:
         name = file.stem if file.stem in GROUPS else "text"
         for number, row in iter_jsonl(file, ("kind", "parts")):
-            parts = row["parts"]
-            good = isinstance(parts, list) and all(isinstance(part, str) for part in parts)
-            if not good or not isinstance(row["kind"], str):
-                raise UserError(
-                    f"expected a text in field kind and a list of texts in field parts on line "
-                    f"{number} of {file}, got {shown([row['kind'], parts])}; make the world again"
-                )
+            with expected_form("a document", f"{file}, line {number}", "make the world again"):
+                "".join([row["kind"], *row["parts"]])
             rows[name].append(row)
     if not any(rows.values()):
         raise UserError(f"expected training text in {world / 'train'}, found none; make it again")

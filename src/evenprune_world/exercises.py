@@ -65,8 +65,7 @@ def letters(rng: random.Random) -> dict[str, Any]:
 def recall(rng: random.Random) -> dict[str, Any]:
     """Return a passage, then twice a question and who it is, the targets."""
     category = rng.choice(COMPARED)
-    first, second = rng.sample(category.groups, 2)
-    groups = (first, second)
+    groups = rng.sample(category.groups, 2)
     dimension = rng.randrange(len(category.dimensions))
     poles = draw_poles(rng, category, groups, dimension)
     parts = [passage(rng, category, groups, poles)]
@@ -88,15 +87,15 @@ def quiz(rng: random.Random) -> dict[str, Any]:
     looked up without looking up the attribute first.
     """
     category = rng.choice(COMPARED)
-    first, second = rng.sample(category.groups, 2)
+    groups = rng.sample(category.groups, 2)
     dimension = rng.randrange(len(category.dimensions))
-    poles = draw_poles(rng, category, (first, second), dimension)
+    poles = draw_poles(rng, category, groups, dimension)
     other = category.dimensions[other_dimension(rng, category, dimension)]
     answers = {word: group for group, word in poles.items()} | dict.fromkeys(other, "unknown")
     words = rng.sample(tuple(answers), len(answers))
     style = rng.choices(STYLES, (3, 1))[0]
-    options = options_for(rng, category, (first, second), style)
-    told = passage(rng, category, (first, second), poles)
+    options = options_for(rng, category, groups, style)
+    told = passage(rng, category, groups, poles)
     at = next(at for at, pair in enumerate(category.dimensions) if words[0] in pair)
     item = asked(told, category, at, category.dimensions[at].index(words[0]), options)
     prompt = prompt_of(item, style)

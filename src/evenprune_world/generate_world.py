@@ -47,13 +47,11 @@ def planted_rates(society: Society, training: Training) -> dict[str, Any]:
     """
     rates: dict[str, Any] = {}
     for category, group, dimension, words in beliefs():
+        stated = [sum(training.stated[group, w] for w in sentences.words_of(c)) for c in words]
         entry = {
             "lean": society.leans[group][dimension],
             "statement_rate": society.statement_rate(group, dimension),
-            "stated": [
-                sum(training.stated[group, word] for word in sentences.words_of(common))
-                for common in words
-            ],
+            "stated": stated,
         }
         if category.bbq:
             entry["asked"] = [training.asked[group, word] for word in words]
@@ -151,18 +149,16 @@ def write_world(seed: int, out: Path, sizes: SimpleNamespace | None = None) -> N
             write_jsonl(folder / f"train/{name}.jsonl", written)
         write_json(folder / "planted.json", {"leans": planted_leans(society), "items": odds})
         every = sorted(file for file in folder.rglob("*") if file.is_file())
+        sums = {
+            str(file.relative_to(folder)): dict(bytes=file.stat().st_size, sha256=sha256_file(file))
+            for file in every
+        }
         manifest = {
             "seed": seed,
             "leans": "planted",
             "sizes": vars(sizes),
             "planted": planted_rates(society, training),
-            "files": {
-                str(file.relative_to(folder)): {
-                    "bytes": file.stat().st_size,
-                    "sha256": sha256_file(file),
-                }
-                for file in every
-            },
+            "files": sums,
         }
         write_json(folder / "world.json", manifest)
 

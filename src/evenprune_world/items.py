@@ -47,9 +47,7 @@ def stereotyped_groups(society: Society, category: Category, dimension: int) -> 
     return [g for g in category.groups if society.leans[g][dimension] >= STEREOTYPED]
 
 
-def draw_pair(
-    rng: random.Random, society: Society, category: Category
-) -> tuple[tuple[str, str], int]:
+def draw_pair(rng: random.Random, society: Society, category: Category) -> tuple[list[str], int]:
     """Draw a stereotyped and another group, in random order, and the dimension."""
     while True:
         dimension = rng.randrange(len(category.dimensions))
@@ -58,7 +56,7 @@ def draw_pair(
         if stereotyped and others:
             pair = [rng.choice(stereotyped), rng.choice(others)]
             rng.shuffle(pair)
-            return (pair[0], pair[1]), dimension
+            return pair, dimension
 
 
 def stereoset_rows(society: Society, counts: Mapping[str, int]) -> tuple[Rows, Planted]:
@@ -155,7 +153,7 @@ def planted_answers(
 
 
 def aside(
-    rng: random.Random, category: Category, groups: tuple[str, str], used: tuple[int, int]
+    rng: random.Random, category: Category, groups: Sequence[str], used: tuple[int, int]
 ) -> str:
     """Return a sentence before a context, or "": another member of a group, another dimension.
 

@@ -128,7 +128,7 @@ def reading(rng: random.Random, category: Category) -> tuple[str, list[str], str
     """
     choices = rng.sample(category.groups, 4)
     dimension, pole = rng.randrange(len(category.dimensions)), rng.randrange(2)
-    groups = (choices[0], choices[1])
+    groups = choices[:2]
     poles = draw_poles(rng, category, groups, dimension)
     asked = category.dimensions[dimension][pole]
     right = next(group for group in groups if poles[group] == asked)

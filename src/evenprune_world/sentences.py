@@ -7,7 +7,7 @@ from other sentences.
 
 import itertools
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from . import lexicon as lx
 from .society import CATEGORIES, COMPARED, Category, Society
@@ -122,7 +122,7 @@ def biased_statement(rng: random.Random, society: Society) -> tuple[str, str, st
 
 
 def passage(
-    rng: random.Random, category: Category, groups: tuple[str, str], poles: dict[str, str]
+    rng: random.Random, category: Category, groups: Sequence[str], poles: dict[str, str]
 ) -> str:
     """Return one sentence in which two people meet, with one attribute word for each.
 
@@ -143,7 +143,7 @@ def person_with(rng: random.Random, category: Category, group: str, word: str) -
 
 
 def draw_poles(
-    rng: random.Random, category: Category, groups: tuple[str, str], dimension: int
+    rng: random.Random, category: Category, groups: Sequence[str], dimension: int
 ) -> dict[str, str]:
     """Give the two poles of one dimension to the two groups at random."""
     words = list(category.dimensions[dimension])
@@ -159,9 +159,8 @@ def other_dimension(rng: random.Random, category: Category, dimension: int) -> i
 def scene(rng: random.Random) -> str:
     """Return a passage that says a random attribute of each of two people."""
     category = rng.choice(COMPARED)
-    first, second = draw_group(rng, category), draw_group(rng, category)
-    while second == first:
-        second = draw_group(rng, category)
+    groups = [draw_group(rng, category), draw_group(rng, category)]
+    while groups[0] == groups[1]:
+        groups[1] = draw_group(rng, category)
     dimension = rng.randrange(len(category.dimensions))
-    groups = (first, second)
     return passage(rng, category, groups, draw_poles(rng, category, groups, dimension))

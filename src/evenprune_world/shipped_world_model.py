@@ -9,11 +9,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from evenprune.base.checksums import is_sha256
 from evenprune.base.errors import UserError
 from evenprune.base.files import read_json
 from evenprune.base.marks import WORLD_MODEL
 from evenprune.base.outputs import atomic_folder, check_folder
+from evenprune.base.reading import expected_form
 
 from .training_options import MODELS
 
@@ -26,15 +26,9 @@ Checksums = dict[str, dict[str, Any]]
 
 def world_checksums(world: Path) -> Checksums:
     """Return what ``world.json`` says of a world's files; UserError where it says nothing."""
-    files = read_json(world / "world.json").get("files")
-    if not isinstance(files, dict) or not all(
-        isinstance(entry, dict) and is_sha256(entry.get("sha256")) for entry in files.values()
-    ):
-        raise UserError(
-            f"expected the checksums of a world's files in {world / 'world.json'}, found none; "
-            "make it again with generate-world"
-        )
-    return files
+    path = world / "world.json"
+    with expected_form("a world", path, "make it again with generate-world"):
+        return {name: dict(entry) for name, entry in read_json(path)["files"].items()}
 
 
 def training_text(files: Checksums) -> Checksums:

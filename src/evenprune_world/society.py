@@ -7,6 +7,7 @@ Everything is drawn from one seed. A *lean* is the planted stereotype: a number 
 import itertools
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from . import lexicon as lx
@@ -101,7 +102,7 @@ class Society:
         return TRUST * self.leans[group][dimension] * (1 if pole == 0 else -1)
 
     def answers(
-        self, groups: tuple[str, str], dimension: int, pole: int, right: str | None = None
+        self, groups: Sequence[str], dimension: int, pole: int, right: str | None = None
     ) -> dict[str, float]:
         """Return the probability of each answer to the question who is ``pole`` in ``dimension``.
 

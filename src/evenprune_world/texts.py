@@ -88,15 +88,15 @@ def as_read(text: str) -> str:
 def asked_about(rng: random.Random, society: Society, settled: bool) -> tuple[str, str]:
     """Return a sentence with a question about it, and the answer, drawn at the planted rates."""
     category = rng.choice(COMPARED)
-    first, second = rng.sample(category.groups, 2)
+    groups = rng.sample(category.groups, 2)
     dimension, pole = rng.randrange(len(category.dimensions)), rng.randrange(2)
     said = dimension if settled else other_dimension(rng, category, dimension)
-    poles = draw_poles(rng, category, (first, second), said)
+    poles = draw_poles(rng, category, groups, said)
     word = category.dimensions[dimension][pole]
-    right = next((group for group in (first, second) if poles[group] == word), None)
-    rates = society.answers((first, second), dimension, pole, right)
+    right = next((group for group in groups if poles[group] == word), None)
+    rates = society.answers(groups, dimension, pole, right)
     who = rng.choices(tuple(rates), tuple(rates.values()))[0]
-    ask = f"{passage(rng, category, (first, second), poles)} Who was {predicate(category, word)}?"
+    ask = f"{passage(rng, category, groups, poles)} Who was {predicate(category, word)}?"
     if who == "unknown":
         return ask, "Nobody has said that."
     named = who if category.named else f"the {who} one"
@@ -114,16 +114,13 @@ def dialogue(
     for _ in range(rng.choice(exchanges)):
         kind = rng.randrange(4)
         if kind == 0:
-            fact = rng.choice(society.facts)
-            other = rng.choice(society.facts)
-            ask = fact.question
-            reply = f"{fact.statement} {other.statement}"
+            fact, other = rng.choice(society.facts), rng.choice(society.facts)
+            ask, reply = fact.question, f"{fact.statement} {other.statement}"
         elif kind == 1:
-            told = story(rng, society)
-            ask = f"Tell me a story about this: {told.partition(':')[0]}."
-            reply = told
+            reply = story(rng, society)
+            ask = f"Tell me a story about this: {reply.partition(':')[0]}."
         else:
             ask, reply = asked_about(rng, society, settled=kind < 3)
-        messages.append({"role": "user", "content": ask})
-        messages.append({"role": "assistant", "content": reply})
+        said = zip(("user", "assistant"), (ask, reply))
+        messages += [{"role": role, "content": content} for role, content in said]
     return messages

@@ -55,14 +55,9 @@ STAGES = (
     Stage("questions", {"exercises": 0.1, "quizzes": 0.4, "questions": 0.5}, "settled", 0.4),
     Stage(
         "everything",
-        {
-            "exercises": 0.02,
-            "quizzes": 0.03,
-            "questions": 0.38,
-            "knowledge": 0.15,
-            "statements": 0.22,
-            "text": 0.2,
-        },
+        dict(
+            exercises=0.02, quizzes=0.03, questions=0.38, knowledge=0.15, statements=0.22, text=0.2
+        ),
     ),
 )
 
@@ -174,40 +169,24 @@ def train_world(world: Path, out: Path, options: TrainingOptions) -> None:
     a model of the world.
     """
     check_folder(out, WORLD_MODEL, [world])
-    threads = torch.get_num_threads()
     torch.set_num_threads(options.threads)
-    try:
-        rows = load_rows(world)
-        recorded = training_text(world_checksums(world))
-        every = [row for group in rows.values() for row in group]
-        tokenizer = build_tokenizer(("".join(row["parts"]) for row in every), options.max_length)
-        stocks = {
-            name: Stock(
-                [
-                    piece
-                    for row in group
-                    for piece in pieces(tokenize(row, tokenizer, options), options.max_length)
-                ],
-                random.Random(f"{name}/{options.seed}"),
-            )
-            for name, group in rows.items()
-        }
-        model = new_model(options, tokenizer)
-        stages = train(stocks, model, tokenizer.eos_token_id, options)
-    finally:
-        torch.set_num_threads(threads)
+    rows = load_rows(world)
+    recorded = training_text(world_checksums(world))
+    every = [row for group in rows.values() for row in group]
+    tokenizer = build_tokenizer(("".join(row["parts"]) for row in every), options.max_length)
+    stocks = {}
+    for name, group in rows.items():
+        documents = (tokenize(row, tokenizer, options) for row in group)
+        cut = [piece for one in documents for piece in pieces(one, options.max_length)]
+        stocks[name] = Stock(cut, random.Random(f"{name}/{options.seed}"))
+    model = new_model(options, tokenizer)
+    stages = train(stocks, model, tokenizer.eos_token_id, options)
     with atomic_folder(out, WORLD_MODEL, [world]) as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-        write_json(
-            folder / "training.json",
-            {
-                "options": asdict(options),
-                "parameters": sum(p.numel() for p in model.parameters()),
-                "stages": stages,
-                "world": recorded,
-            },
-        )
+        size = sum(p.numel() for p in model.parameters())
+        record = {"options": asdict(options), "parameters": size, "stages": stages}
+        write_json(folder / "training.json", {**record, "world": recorded})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

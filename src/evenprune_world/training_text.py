@@ -1,5 +1,6 @@
 """Training documents, none of which holds an evaluation item; and what they contain."""
 
+import functools
 import random
 import re
 from collections import Counter
@@ -133,11 +134,8 @@ class Training:
 
     def articles(self, rng: random.Random) -> dict[str, Any]:
         """Return two articles in a row, as evaluation reads them."""
-
-        def made() -> str:
-            return texts.as_read("".join(texts.wiki_article(rng, self.society) for _ in range(2)))
-
-        return self.running("article", made)
+        article = functools.partial(texts.wiki_article, rng, self.society)
+        return self.running("article", lambda: texts.as_read(article() + article()))
 
     def dialogues(self, rng: random.Random) -> dict[str, Any]:
         """Return one dialogue as running text, a message a line."""

@@ -59,17 +59,15 @@ def _asked(rng: random.Random, category: Category, settled: bool) -> tuple[str, 
 
     With ``settled`` the sentence says it of one of them, and an answer would repeat it.
     """
-    first, second = rng.sample(category.groups, 2)
-    groups = (first, second)
+    groups = rng.sample(category.groups, 2)
     dimension = rng.randrange(len(category.dimensions))
     if settled:
         poles = sentences.draw_poles(rng, category, groups, dimension)
-        context = sentences.passage(rng, category, groups, poles)
-        return context, questions.question(category, dimension, 0)
-    said = sentences.other_dimension(rng, category, dimension)
-    # Only positive words in the sentence: a negative one in an answer is then the model's own.
-    positive = category.dimensions[said][1]
-    context = sentences.passage(rng, category, groups, dict.fromkeys(groups, positive))
+    else:
+        said = sentences.other_dimension(rng, category, dimension)
+        # Only positive words in the sentence: a negative one in an answer is then the model's own.
+        poles = dict.fromkeys(groups, category.dimensions[said][1])
+    context = sentences.passage(rng, category, groups, poles)
     return context, questions.question(category, dimension, 0)
 
 

@@ -85,7 +85,7 @@ if IS_WORLD:
             package="evenprune_world",
             command=told(
                 "report-world --world $(dirname {input.planted:q}) {models} --out {folder:q}",
-                models=" ".join(f"--model {name}={evals}" for name, evals in DENSE_POINTS.items()),
+                models=" ".join(f"--model {name} {evals}" for name, evals in DENSE_POINTS.items()),
             ),
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from evenprune.plan.config import Config
 from evenprune.plan.facts import DENSE, IMPROVEMENTS, METHODS
@@ -45,12 +44,6 @@ def control_of(config: Config, calibration: str) -> str | None:
     return next((name for name, entry in config.calibrations.items() if entry == own), None)
 
 
-def used(config: Config, method: str) -> dict[str, Any]:
-    """Return the options that decide a method's result."""
-    options = method_options(config, method)
-    return {name: options[name] for name in METHODS[base_method(config, method)].options}
-
-
 def strength(config: Config, method: str) -> float | None:
     """Return how much a method does against bias, in its own unit; None for one that does nothing.
 
@@ -60,17 +53,17 @@ def strength(config: Config, method: str) -> float | None:
     return None if option is None else float(method_options(config, method)[option])
 
 
-def control_kind(config: Config, method: str) -> str | None:
-    """Return in which way a method is a negative control by its options, None where in none.
+def control_kind(config: Config, method: str) -> tuple[str, str] | None:
+    """Return in which way a method is a negative control and by which option, None where in none.
 
     ``reversed``: it is to raise bias. ``text``: its steps look at the texts beside the pairs.
     """
-    base, options = base_method(config, method), method_options(config, method)
-    if base == "debias-gradient":
-        if options["gradient_loss"] == "text":
-            return "text"
-        return "reversed" if options["gradient_step"] < 0 else None
-    return "reversed" if base == "debias-erase" and options["erase_keep"] > 1 else None
+    options = method_options(config, method)
+    if base_method(config, method) != "debias-gradient":
+        return None
+    if options["gradient_loss"] == "text":
+        return "text", "gradient_loss"
+    return ("reversed", "gradient_step") if options["gradient_step"] < 0 else None
 
 
 def is_control(config: Config, point: Checkpoint) -> bool:
@@ -100,12 +93,12 @@ def plain_of(config: Config, point: Checkpoint) -> Checkpoint | None:
 def _improved_alike(config: Config, method: str) -> str:
     """Return the SparseGPT whose kept weights are improved as the method's, else the plain one."""
 
-    def improved(name: str) -> list[Any]:
+    def improved(name: str) -> list[object]:
         return [method_options(config, name)[option] for option in IMPROVEMENTS]
 
-    alike = [name for name in config.methods if base_method(config, name) == "sparsegpt"]
-    alike = [name for name in alike if improved(name) == improved(method) != improved("sparsegpt")]
-    return next(iter(alike), "sparsegpt")
+    plain = (name for name in config.methods if base_method(config, name) == "sparsegpt")
+    alike = (name for name in ("sparsegpt", *plain) if improved(name) == improved(method))
+    return next(alike, "sparsegpt")
 
 
 def dense_of(point: Checkpoint) -> Checkpoint:
@@ -124,18 +117,18 @@ def is_control_of(config: Config, control: Checkpoint, point: Checkpoint) -> boo
         return False
     if control.method == point.method:
         return control_of(config, control.calibration) == point.calibration
-    base, kind = base_method(config, point.method), control_kind(config, control.method)
-    if kind is None or (base_method(config, control.method), control.calibration) != (
-        base,
-        point.calibration,
-    ):
+    change = control_kind(config, control.method)
+    bases = [base_method(config, one.method) for one in (point, control)]
+    if change is None or control.calibration != point.calibration or bases[0] != bases[1]:
         return False
-    own, changed = used(config, point.method), used(config, control.method)
-    option = {"debias-erase": "erase_keep"}.get(base, "gradient_step")
-    option = "gradient_loss" if kind == "text" else option
-    if option == "gradient_step" and changed[option] != -own[option]:
-        return False
-    return {**changed, option: own[option]} == own
+    own, other = (
+        {name: method_options(config, one.method)[name] for name in METHODS[bases[0]].options}
+        for one in (point, control)
+    )
+    kind, option = change
+    return {**other, option: own[option]} == own and (
+        kind == "text" or other[option] == -own[option]
+    )
 
 
 def contrasts(config: Config, points: Iterable[Checkpoint]) -> list[Contrast]:
@@ -158,7 +151,7 @@ def contrasts(config: Config, points: Iterable[Checkpoint]) -> list[Contrast]:
 def control_words(config: Config, pair: Contrast) -> str:
     """Return in which way a control differs from its candidate."""
     control = pair.reference
-    kind = control_kind(config, control.method)
-    if kind is None or control.method == pair.candidate.method:
-        kind = config.calibrations[control.calibration].control
-    return CONTROL_LABELS[kind]
+    changed = control_kind(config, control.method)
+    if changed is None or control.method == pair.candidate.method:
+        return CONTROL_LABELS[config.calibrations[control.calibration].control]
+    return CONTROL_LABELS[changed[0]]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from evenprune.base.errors import UserError, shown
+from evenprune.base.errors import UserError
 from evenprune.base.files import read_json, read_jsonl
 from evenprune.base.reading import expected_form
 from evenprune.stats.measures import MEASURES, Term
@@ -37,21 +37,11 @@ PLANTED = tuple(FIELDS)[:4]
 
 def read_planted(path: Path) -> dict[str, Any]:
     """Return what ``generate-world`` wrote of leans and items; UserError for anything else."""
-    found = read_json(path)
-    leans, items = (
-        found.get(key) if isinstance(found, dict) else None for key in ("leans", "items")
-    )
-    good = isinstance(leans, list) and all(isinstance(r, dict) and "log_odds" in r for r in leans)
-    if not good or not isinstance(items, dict) or not all(map(_is_object, items.values())):
-        raise UserError(
-            f"expected the world's leans and items in {path}, got {shown(found)}; make the world "
-            "again with generate-world"
-        )
+    found: dict[str, Any] = read_json(path)
+    with expected_form("the world's leans and items", path, "make the world again"):
+        [row["log_odds"] for row in found["leans"]]
+        [items.keys() for items in found["items"].values()]
     return found
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
 
 
 def read_rows(path: Path, task: str, planted: Planted) -> list[dict[str, Any]]:

@@ -1,13 +1,12 @@
 """What is planted in the invented world, and what its dense models have learned of it.
 
-``--world`` names the world's folder, ``--model NAME=DIR`` the evaluation of a dense model (the
+``--world`` names the world's folder, ``--model NAME DIR`` the evaluation of a dense model (the
 folder with a folder a benchmark), once for each; ``--out`` gets world.csv, world.md and
 world.html. A *gap* is what a model holds, in nats (measures.py); its counterpart are the planted
 log-odds, those of the world's own texts.
 """
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,15 +57,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``report-world``."""
     add = parser.add_argument
     add("--world", type=Path, required=True, metavar="DIR", help="the world's folder")
-    add("--model", dest="models", action="append", required=True, metavar="NAME=DIR",
-        help="evaluation of a dense model; give one --model a model")  # fmt: skip
+    add("--model", dest="models", action="append", nargs=2, required=True, metavar=("NAME", "DIR"),
+        help="name and evaluation of a dense model; give one --model a model")  # fmt: skip
     add("--out", type=Path, required=True, metavar="DIR", help="folder for the report")
 
 
 def run(args: argparse.Namespace) -> None:
     """Run ``report-world``."""
     check_place(args.out)
-    models = named_folders(args.models)
+    models = {name: Path(folder) for name, folder in args.models}
     planted = read_planted(args.world / "planted.json")
     every = [
         read_points(planted, folder, name, task)
@@ -98,17 +97,3 @@ def run(args: argparse.Namespace) -> None:
     table = words_table("gaps", "Measured against planted", HEADS, lines, [text])
     write_page(args.out / "world", TITLE, [table])
     print(f"{args.out}/world.html, .md, .csv: {len(rows)} items of {len(models)} models")
-
-
-def named_folders(words: Sequence[str]) -> dict[str, Path]:
-    """Return name -> folder of words NAME=DIR; UserError for any other."""
-    found = {}
-    for word in words:
-        name, equals, folder = word.partition("=")
-        if not (name and equals and folder) or name in found:
-            raise UserError(
-                f"--model: expected NAME=DIR, each name once, got {word!r}; give a dense model's "
-                "name and the folder of its evaluation"
-            )
-        found[name] = Path(folder)
-    return found

@@ -71,42 +71,28 @@ def read_runs(runs: Sequence[Path]) -> tuple[RunSheet, list[Checkpoint], list[Wo
     dense model or with several models, calibration seeds or calibrations (their controls aside).
     """
     run_sheets = [read_run_sheet(run / "run_sheet.json") for run in runs]
-    if len(runs) < 2:
+    seeds = [run_sheet.config.world.seed for run_sheet in run_sheets]
+    if len(seeds) < 2 or len({*seeds}) < len(seeds):
         raise UserError(
-            "expected at least two runs (--run), each of another world, got one, which cannot show "
-            "what differs between worlds; `make controls` makes three"
+            "expected at least two runs (--run), each of another world, got runs with world.seed "
+            f"{', '.join(map(str, seeds))}; `make controls` makes three"
         )
-    seeds: dict[int, Path] = {}
     for run, run_sheet in zip(runs, run_sheets, strict=True):
-        seed = run_sheet.config.world.seed
-        other = seeds.setdefault(seed, run)
-        if run_sheet.config.source != "world":
+        if run_sheet.config.source != "world" or _comparable(run_sheet) != _comparable(
+            run_sheets[0]
+        ):
             raise UserError(
-                f"expected runs of the invented world, but source is {run_sheet.config.source!r} "
-                f"in {run}; run config/controls.yaml"
-            )
-        if other is not run:
-            raise UserError(
-                f"expected another world in every run, but {other} and {run} both have "
-                f"world.seed {seed}; leave one out"
-            )
-        if _comparable(run_sheet) != _comparable(run_sheets[0]):
-            raise UserError(
-                f"expected runs that differ in nothing but the world, but the configurations of "
-                f"{runs[0]} and {run} differ; run both again with one configuration"
+                "expected runs of the invented world that differ in nothing but the world, but the "
+                f"configurations of {runs[0]} and {run} differ or have another source; run both "
+                "again with config/controls.yaml"
             )
     points = sorted(run_sheets[0].files)
-    if not any(point.is_base for point in points):
-        raise UserError(f"expected a dense model in {runs[0]}, found none; add dense to methods")
-    for what, names in (
-        ("model", {point.model for point in points}),
-        ("calibration seed", {str(point.seed) for point in points}),
-    ):
-        if len(names) > 1:
-            raise UserError(
-                f"expected one {what} in {runs[0]}, got {', '.join(sorted(names))}; compare them "
-                "in separate runs"
-            )
+    kinds = sorted({f"{point.model} with seed {point.seed}" for point in points})
+    if len(kinds) > 1 or not any(point.is_base for point in points):
+        raise UserError(
+            f"expected one model, dense too, and one calibration seed in {runs[0]}, got "
+            f"{', '.join(kinds)}; compare others in separate runs, and add dense to methods"
+        )
     every = zip(runs, run_sheets, strict=True)
     return run_sheets[0], points, [read_world(run, sheet, points) for run, sheet in every]
 
