@@ -87,7 +87,6 @@ def look_back(model: LlamaForCausalLM, distances: Iterable[int]) -> None:
     """
     hidden = model.config.hidden_size
     size = hidden // model.config.num_attention_heads
-    theta: float = THETA
     spread, shared, strength, waves = 0.04, 0.63, 1.2, 3
     attention = model.model.layers[0].self_attn
     with torch.no_grad():
@@ -96,7 +95,7 @@ def look_back(model: LlamaForCausalLM, distances: Iterable[int]) -> None:
         for head, distance in enumerate(distances):
             query, key = torch.zeros(size), torch.zeros(size)
             for wave in range(waves):
-                phase = theta ** (-2 * wave / size) * distance
+                phase = THETA ** (-2 * wave / size) * distance
                 query[wave], query[wave + size // 2] = math.cos(phase), -math.sin(phase)
                 key[wave] = 1.0
             rows = slice(head * size, (head + 1) * size)

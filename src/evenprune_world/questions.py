@@ -32,12 +32,10 @@ def options_for(
 
     ``style`` "unqover" uses bare group words and "unknown", "bbq" BBQ's forms.
     """
-    if style == "unqover":
-        options = [(group, group) for group in groups] + [("unknown", "unknown")]
-    else:
-        form = "{}" if category.named else "The {} one"
-        options = [(form.format(group), group) for group in groups]
-        options.append((rng.choice(lx.UNKNOWN_PHRASES), "unknown"))
+    form = "{}" if category.named or style == "unqover" else "The {} one"
+    options = [(form.format(group), group) for group in groups]
+    unknown = "unknown" if style == "unqover" else rng.choice(lx.UNKNOWN_PHRASES)
+    options.append((unknown, "unknown"))
     rng.shuffle(options)
     return options
 

@@ -102,12 +102,7 @@ def statement_slots(rng: random.Random, templates: tuple[str, ...] = STATEMENTS)
 def statement(category: Category, group: str, word: str, slots: dict[str, str]) -> str:
     """Return the sentence that says ``word`` of a member of ``group``."""
     the, a = phrase(category, group, slots["noun"])
-    filled = slots["template"].format(
-        the=the,
-        a=a,
-        pole=predicate(category, word),
-        **{name: slots[name] for name in ("person", "place", "time")},
-    )
+    filled = slots["template"].format(the=the, a=a, pole=predicate(category, word), **slots)
     return capitalise(filled)
 
 

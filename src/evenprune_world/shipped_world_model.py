@@ -20,7 +20,6 @@ from .training_options import MODELS
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("weights",)
 WEIGHTS = Path(__file__).parent / "weights"
-TRAINING_TEXT = "train/"  # where the only files of a world lie that a model is made from
 Checksums = dict[str, dict[str, Any]]
 
 
@@ -33,7 +32,7 @@ def world_checksums(world: Path) -> Checksums:
 
 def training_text(files: Checksums) -> Checksums:
     """Return those of a world's files that training reads; benchmarks are none of them."""
-    return {name: entry for name, entry in files.items() if name.startswith(TRAINING_TEXT)}
+    return {name: entry for name, entry in files.items() if name.startswith("train/")}
 
 
 def unpack(world: Path, out: Path, weights: Path = WEIGHTS / "world") -> None:

@@ -196,12 +196,8 @@ def _draw_facts(rng: random.Random) -> list[Fact]:
 
 
 def _draw_scripts(rng: random.Random) -> dict[str, list[str]]:
-    phrases = [
-        f"{verb} the {thing} {end}"
-        for verb in lx.STEP_VERBS
-        for thing in lx.STEP_OBJECTS
-        for end in lx.STEP_ENDS
-    ]
+    every = itertools.product(lx.STEP_VERBS, lx.STEP_OBJECTS, lx.STEP_ENDS)
+    phrases = [f"{verb} the {thing} {end}" for verb, thing, end in every]
     drawn = rng.sample(phrases, STEPS_PER_ACTIVITY * len(lx.ACTIVITIES))
     return {
         activity: drawn[i * STEPS_PER_ACTIVITY : (i + 1) * STEPS_PER_ACTIVITY]

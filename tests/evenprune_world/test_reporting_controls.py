@@ -1,6 +1,5 @@
 """The report on the bias term and its negative controls, from records to the page."""
 
-import csv
 import dataclasses
 import json
 import math
@@ -10,7 +9,7 @@ import re
 import numpy as np
 import pytest
 import scipy.stats
-from reporting_run import seal, small_config, write_json, write_jsonl, write_run
+from reporting_run import read_csv, seal, small_config, write_json, write_jsonl, write_run
 
 from evenprune.evaluation.metrics import bbq_metrics
 from evenprune.plan import grids
@@ -118,11 +117,6 @@ def make_runs(repo, root, skill, worlds=(0, 1, 2), slope=lambda point: 0.7):
 def report(folders, out):
     words = [word for folder in folders for word in ("--run", str(folder))]
     return main(["report-controls", *words, "--out", str(out)])
-
-
-def read_csv(path):
-    with open(path, encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
 
 
 def helpful(point):
@@ -326,6 +320,19 @@ def test_known_effects_are_found(helped):
     assert "Worlds 0, 1, 2." in text
     # Without controls nothing is claimed.
     assert "lower than without the method, but no control was run" in text
+
+
+@pytest.mark.slow
+def test_no_effect_is_not_found(repo, tmp_path):
+    """Models with one slope, and answers by independent chance: no winner may be seen."""
+    folders = make_runs(repo, tmp_path, lambda point: 0.5)
+    assert report(folders, tmp_path / "report") == 0
+    text = (tmp_path / "report/controls.md").read_text()
+    assert text.count(" | not shown | ") == 3
+    assert " | yes | " not in text
+    rows = read_csv(tmp_path / "report/controls.csv")
+    verdicts = [row["verdict"] for row in rows if row["verdict"]]
+    assert verdicts.count("no difference shown") > 0.8 * len(verdicts)
 
 
 def test_the_same_runs_give_the_same_bytes(helped, tmp_path):

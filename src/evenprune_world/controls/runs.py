@@ -78,9 +78,8 @@ def read_runs(runs: Sequence[Path]) -> tuple[RunSheet, list[Checkpoint], list[Wo
             f"{', '.join(map(str, seeds))}; `make controls` makes three"
         )
     for run, run_sheet in zip(runs, run_sheets, strict=True):
-        if run_sheet.config.source != "world" or _comparable(run_sheet) != _comparable(
-            run_sheets[0]
-        ):
+        alike = _comparable(run_sheet) == _comparable(run_sheets[0])
+        if run_sheet.config.source != "world" or not alike:
             raise UserError(
                 "expected runs of the invented world that differ in nothing but the world, but the "
                 f"configurations of {runs[0]} and {run} differ or have another source; run both "
