@@ -32,12 +32,7 @@ from ..models.weights import Entry
 from .assemble import assemble, shared_counts
 from .base_model import BaseModel, assembled
 from .calibration_text import Text
-from .forward import (
-    Batches,
-    advance,
-    input_groups,
-    record_inputs,
-)
+from .forward import Batches, advance, input_groups, record_inputs
 from .masks import regime_of
 from .methods import FACTS, find, module_of
 from .options import Options
@@ -117,42 +112,39 @@ class PruningRun:
         self.regime = regime_of(options.regime)
         self.method = find(options.method)
         self.shards = base.shard_names()
+        last = len(self.shards)
+        names = [f"model-{k + 1:05d}-of-{last:05d}.safetensors" for k in range(last)]
+        self.files = [place.model / name for name in names]
         self.packing: str | None = None
         self.probe: Probe | None = None
         self.groups: dict[tuple[str, ...], list[list[str]]] = {}
         self.watch = Stopwatch(base.device)
         self.sums = BlockSums(base, self.method, options, text, self.watch)
 
-    def shard_file(self, shard: int) -> Path:
-        """Return where a shard of the result lies."""
-        return self.place.model / f"model-{shard + 1:05d}-of-{len(self.shards):05d}.safetensors"
-
     def finish(
         self, base_files: dict[str, str], source: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
         """Make whatever shards are missing, then the files beside them; return the manifest."""
         start = time.monotonic()
-        count = len(self.base.blocks)
-        names = [self.shard_file(shard).name for shard in range(count + 1)]
-        records: list[Any] = [self.place.record(name) for name in names]
-        done = next((k for k, record in enumerate(records) if record is None), count + 1)
-        if done > 0:
-            print(f"continuing: {done} of {count + 1} shards are finished", file=sys.stderr)
-        if done == 0:
+        records: list[Any] = [self.place.record(file.name) for file in self.files]
+        count = len(records)
+        done = next((k for k, record in enumerate(records) if record is None), count)
+        if done:
+            print(f"continuing: {done} of {count} shards are finished", file=sys.stderr)
+        else:
             outside = {name: self.base.stored[name] for name in self.shards[0]}
-            facts = write_tensors(self.shard_file(0), outside)
+            facts = write_tensors(self.files[0], outside)
             records[0] = {"tensors": facts, "layers": [], "pruned": []}
-            self.place.finish(self.shard_file(0).name, records[0])
+            self.place.finish(self.files[0].name, records[0])
             done = 1
         folder = self.place.folder / "prepared"
         prepared = self.method.prepare(self.base, self.text, self.options, folder)
-        if done <= count:
+        if done < count:
             self._prune_blocks(records, done, start)
-        shards = [self.shard_file(shard) for shard in range(count + 1)]
         seconds = time.monotonic() - start
         known = {"files": base_files, **(source or {})}
         return assemble(
-            shards, records, self.base, known, self.options, self.text, seconds, prepared
+            self.files, records, self.base, known, self.options, self.text, seconds, prepared
         )
 
     def _prune_blocks(self, records: list[Any], done: int, start: float) -> None:
@@ -167,7 +159,7 @@ class PruningRun:
             release_memory()  # of the blocks before
             if index < done - 1:
                 if calibration:  # an earlier process has pruned it
-                    self.base.load_block(index, self.shard_file(index + 1))
+                    self.base.load_block(index, self.files[index + 1])
                     name = self.base.block_name(index)
                     advance(self.base.blocks[index], index, name, calibration)
                     self.base.unload_block(index)
@@ -176,7 +168,7 @@ class PruningRun:
             record["seconds"] = time.monotonic() - began
             record["phases"] = self.watch.take()
             records[index + 1] = record
-            self.place.finish(self.shard_file(index + 1).name, record)
+            self.place.finish(self.files[index + 1].name, record)
             self._report(index, count, record, start, index + 2 - done)
 
     def _report(self, index: int, count: int, record: dict, start: float, made: int) -> None:
@@ -305,17 +297,14 @@ class PruningRun:
         }
         tensors.update(assembled(slots, {one: weight.cpu() for one, weight in weights.items()}))
         base.unload_block(index)
-        facts = write_tensors(self.shard_file(index + 1), tensors)
-        rows = []
+        facts = write_tensors(self.files[index + 1], tensors)
+        rows, linears = [], find_linears(base.blocks[index])
         for one, report in reports.items():
-            shape = rows_of(find_linears(base.blocks[index])[one], weights[one]).shape
+            shape = rows_of(linears[one], weights[one]).shape
             whole = slots[one].number is None
             zeros = facts[slots[one].stored]["zeros"] if whole else int((weights[one] == 0).sum())
-            rows.append(
-                {"module": f"{name}.{one}", "rows": shape[0], "columns": shape[1], "zeros": zeros}
-                | {"sparsity": zeros / shape.numel()}
-                | report
-            )
+            about = {"module": f"{name}.{one}", "rows": shape[0], "columns": shape[1]}
+            rows.append(about | {"zeros": zeros, "sparsity": zeros / shape.numel()} | report)
         return {
             "tensors": facts,
             "layers": rows,

@@ -7,6 +7,7 @@ of the layer. For ``down_proj`` the expert is then run on all of them: the hidde
 expert are none of its own, so that its sums would say nothing.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -66,9 +67,7 @@ def joined(parts: Sequence[tuple[Tensor, Plan]]) -> tuple[Tensor, Plan]:
     """Return rows and plan of several batches as one."""
     if len(parts) == 1:
         return parts[0]
-    starts = [0]
-    for rows, _ in parts:
-        starts.append(starts[-1] + len(rows))
+    starts = itertools.accumulate((len(rows) for rows, _ in parts), initial=0)
     moved: dict[str, list[Tensor]] = {name: [] for name in Plan.__dataclass_fields__}
     for start, (_, plan) in zip(starts, parts, strict=False):
         for name, values in moved.items():
@@ -126,44 +125,28 @@ class ExpertSums:
         """
         for number, expert in enumerate(self.experts.members()):
             tokens = count_tokens(self.batches, number)
-            first = list(self._ups(number, expert, tokens))
-            last = self._down(number, expert, tokens)
+            first = list(self._of(number, expert, expert.ups, tokens))
+            last = self._of(number, expert, [DOWN], tokens)
             behind = list(last) if self.options.sequential == "block" else last
             yield from first
             yield from behind
 
-    def _ups(
-        self, number: int, expert: Expert, tokens: int
+    def _of(
+        self, number: int, expert: Expert, names: Sequence[str], tokens: int
     ) -> Iterator[tuple[list[str], list[Tensor], Facts]]:
-        """Yield the groups of the matrices that take the tokens."""
-        shared = tokens < _width(expert, expert.ups[0])
-        for part, kinds in self._parts(number, expert.ups):
-            if shared:
-                key = repr(kinds)
-                if key not in self.layer:
-                    self.layer[key] = self._sums(part[0], kinds, self._all())
-                sums = [one.clone() for one in self.layer[key]]  # a method may change its sums
-            else:
-                sums = self._sums(part[0], kinds, routed_rows(self.batches, number))
+        """Yield the groups of an expert's linears of one input: those before it, or ``DOWN``."""
+        shared, inner = tokens < _width(expert, names[0]), names[0] == DOWN
+        for part in self.method.parts(self.options, [f"{self.name}.{number}.{n}" for n in names]):
+            kinds = self.method.statistics(self.options, part)
+            key, kept = repr(kinds), self.layer if shared and not inner else {}
+            if key not in kept:
+                rows = self._all() if shared else routed_rows(self.batches, number)
+                if inner:
+                    rows = ((expert.inner(inputs), plan) for inputs, plan in rows)
+                kept[key] = self._sums(part[0], kinds, rows)
+            # A method may change its sums.
+            sums = [one.clone() for one in kept[key]] if shared else kept[key]
             yield part, sums, Facts(tokens, shared)
-
-    def _down(
-        self, number: int, expert: Expert, tokens: int
-    ) -> Iterator[tuple[list[str], list[Tensor], Facts]]:
-        """Yield the group of the matrix behind them."""
-        shared = tokens < _width(expert, DOWN)
-        for part, kinds in self._parts(number, [DOWN]):
-            rows = self._all() if shared else routed_rows(self.batches, number)
-            inner = ((expert.inner(inputs), plan) for inputs, plan in rows)
-            yield part, self._sums(part[0], kinds, inner), Facts(tokens, shared)
-
-    def _parts(
-        self, number: int, names: Sequence[str]
-    ) -> Iterator[tuple[list[str], tuple[Statistic, ...]]]:
-        """Yield linears of one input in parts of one metric, with what is summed for each."""
-        full = [f"{self.name}.{number}.{one}" for one in names]
-        for part in self.method.parts(self.options, full):
-            yield part, self.method.statistics(self.options, part)
 
     def _all(self) -> Iterator[tuple[Tensor, Plan]]:
         """Yield all tokens and their plans."""
