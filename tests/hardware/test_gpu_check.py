@@ -100,8 +100,8 @@ def test_what_a_gpu_runs_on_a_fake_one(tmp_path, monkeypatch):
     }
     for name, value in stand_ins.items():
         monkeypatch.setattr(torch.cuda, name, value)
-    with fake_gpu() as record:
-        fake_triton.install(monkeypatch, record)
+    with fake_gpu():
+        fake_triton.install(monkeypatch)
         report = gpu_check.check(DEVICE, "tiny", tmp_path)
     assert report["system"]["capability"] == "9.0"
     assert report["pruning"]["implementation"] == "triton"

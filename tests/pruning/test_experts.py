@@ -3,30 +3,22 @@
 import csv
 import json
 import re
-from collections import defaultdict
 
-import expert_reference
-import numpy as np
 import pytest
-import reference
 import torch
 from pruning_models import WORDS, random_pairs, save_model
-from registry_sweep import load_exact, stored_tensors
+from registry_sweep import mask_agreement, stored_tensors
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.pytorch_utils import Conv1D
 
 from evenprune.base.errors import UserError
 from evenprune.data.calibration import tokenize_pairs
-from evenprune.models.experts import Experts, experts_of
-from evenprune.pruning import engine
-from evenprune.pruning.base_model import BaseModel
+from evenprune.models.experts import Experts
 from evenprune.pruning.calibration_text import Text
 from evenprune.pruning.check import check_model
 from evenprune.pruning.compare_masks import compare_models
 from evenprune.pruning.engine import prune_model
 from evenprune.pruning.hessian import Differences, Gram, Plan, SquareNorms
-from evenprune.pruning.masks import REGIMES
 from evenprune.pruning.options import Options
 from evenprune.pruning.routed import Routed, count_tokens, routed_rows
 
@@ -56,49 +48,6 @@ def layers_of(out):
         return list(csv.DictReader(file))
 
 
-def whole_agreement(folder, out, text, method, regime, bias=0.0, sequential="block"):
-    """Return {matrix: (share of equal mask entries, tokens, shared)} of all matrices, each block
-    behind the engine's own pruned ones; tokens and shared are None for plain linears."""
-    model, result = (load_exact(path) for path in (folder, out))
-    pairs = [pair.matches for pair in text.pairs.pairs]
-    sentences = [ids for pair in text.pairs.pairs for ids in (pair.ids0, pair.ids1)]
-    sentences += [ids for _, ids in text.texts]
-    count = 2 * len(pairs)
-    steps = defaultdict(list)
-    for row in layers_of(out):
-        number = int(re.search(r"\.layers\.(\d+)\.", row["module"])[1])
-        # Module by module: the matrices of one input after the other.
-        expert = re.search(r"\.experts\.\d+\.", row["module"])
-        late = expert and row["module"].endswith("down_proj") and sequential == "module"
-        steps[number, bool(late)].append(row["module"])
-    found = {}
-    for _, names in sorted(steps.items()):
-        experts = expert_reference.agreement(
-            model, result, names, sentences, pairs, method, regime, bias
-        )
-        plain = [name for name in names if name not in experts]
-        inputs = reference.linear_inputs(model, lambda ids: model(ids, use_cache=False), sentences)
-        for name in plain:
-            x = inputs[name]
-            both = list(zip(x[0:count:2], x[1:count:2], strict=True))
-            h = reference.hessian(both, x[count:], pairs, [bias] * len(pairs))
-            dense, pruned = (
-                (one.weight.T if isinstance(one, Conv1D) else one.weight).detach().numpy()
-                for one in (model.get_submodule(name), result.get_submodule(name))
-            )
-            expected = reference.prune(dense, h, method, regime)
-            found[name] = (float(np.mean((expected == 0) == (pruned == 0))), None, None)
-        found |= experts
-        with torch.no_grad():
-            for name in names:
-                if name in experts:
-                    expert_reference.copy_matrix(model, result, name)
-                else:
-                    weight = result.get_submodule(name).weight
-                    model.get_submodule(name).weight.copy_(weight)
-    return found
-
-
 CASES = [
     *(("mixtral", method, "2of4") for method in ("magnitude", "wanda", "sparsegpt")),
     ("mixtral", "debias-sparsegpt", "u50"),
@@ -115,12 +64,12 @@ def test_experts_agree_with_the_reference(case, tmp_path, method, regime):
     options = Options(method, regime, bias_weight=3.0, alignment="suffix")
     prune_model(folder, options, Text() if method == "magnitude" else text, tmp_path / "out")
     rows = {row["module"]: row for row in layers_of(tmp_path / "out")}
-    found = whole_agreement(folder, tmp_path / "out", text, method, regime, bias)
+    found = mask_agreement(folder, tmp_path / "out", text, method, regime, bias)
     assert set(found) == set(rows)
     assert min(share for share, _, _ in found.values()) >= 0.999
     if (folder.parent.name.startswith("mixtral"), method) == (True, "debias-sparsegpt"):
         # Another pair term would be seen.
-        other = whole_agreement(folder, tmp_path / "out", text, "sparsegpt", regime)
+        other = mask_agreement(folder, tmp_path / "out", text, "sparsegpt", regime)
         assert min(share for name, (share, *_) in other.items() if ".experts." in name) < 0.99
     if method == "magnitude":
         assert "tokens" not in next(iter(rows.values()))
@@ -140,7 +89,7 @@ def test_packings_give_the_same_sums(mixtral, tmp_path):
         manifest = prune_model(folder, options, text, tmp_path / packing)
         assert manifest["options"]["packing"] == packing
         tables.append({row["module"]: row["tokens"] for row in layers_of(tmp_path / packing)})
-    found = whole_agreement(folder, tmp_path / packing, text, "debias-sparsegpt", "u50", 1.0)
+    found = mask_agreement(folder, tmp_path / packing, text, "debias-sparsegpt", "u50", 1.0)
     assert min(share for share, _, _ in found.values()) >= 0.999
     assert tables[0] == tables[1]
 
@@ -150,7 +99,7 @@ def test_module_by_module(mixtral, tmp_path):
     folder, text = mixtral
     options = Options("sparsegpt", "u50", alignment="suffix", sequential="module")
     prune_model(folder, options, text, tmp_path / "out")
-    found = whole_agreement(folder, tmp_path / "out", text, "sparsegpt", "u50", sequential="module")
+    found = mask_agreement(folder, tmp_path / "out", text, "sparsegpt", "u50", sequential="module")
     downs = [s for n, (s, *_) in found.items() if re.search(r"experts\.\d+\.down", n)]
     assert min(downs) >= 0.999
 
@@ -170,7 +119,7 @@ def test_experts_with_few_tokens_take_those_of_the_layer(tmp_path, capsys):
         f"Of {len(rows)} matrices of experts {shared} had"
         in (tmp_path / "out" / "README.md").read_text()
     )
-    found = whole_agreement(folder, tmp_path / "out", text, "sparsegpt", "u50")
+    found = mask_agreement(folder, tmp_path / "out", text, "sparsegpt", "u50")
     assert min(share for share, _, _ in found.values()) >= 0.999
 
 
@@ -214,25 +163,6 @@ def test_the_result_is_a_checkpoint_like_its_base(case, tmp_path):
             assert (value == 0).float().mean() == 0.5, name
 
 
-def test_a_killed_run_ends_with_the_same_bytes(mixtral, tmp_path, monkeypatch):
-    folder, text = mixtral
-    options = Options("debias-sparsegpt", "2of4", alignment="suffix")
-    prune_model(folder, options, text, tmp_path / "whole")
-    written = engine.PruningRun._write_block
-
-    def dies(self, index, *arguments):
-        if index == 1:
-            raise KeyboardInterrupt
-        return written(self, index, *arguments)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(engine.PruningRun, "_write_block", dies)
-        prune_model(folder, options, text, tmp_path / "out")
-    prune_model(folder, options, text, tmp_path / "out")
-    for file in sorted((tmp_path / "whole").glob("*.safetensors")):
-        assert file.read_bytes() == (tmp_path / "out" / file.name).read_bytes(), file.name
-
-
 def test_other_methods(mixtral, tmp_path):
     folder, text = mixtral
     options = Options("debias-erase", "2of4", alignment="suffix", erase_modules=("down_proj",))
@@ -270,22 +200,6 @@ def with_order(experts, members, monkeypatch, arguments):
         return LIBRARY(experts, *arguments)
 
 
-def test_experts_give_what_the_library_gives(case):
-    """In float64, of the whole model, to rounding."""
-    folder, _ = case
-    base = BaseModel(folder, REGIMES["2of4"], "cpu")
-    base.forward_dtype = torch.float64
-    base.load_outside(torch.arange(40))
-    model = load_exact(folder)
-    for index in range(len(base.blocks)):
-        base.load_block(index)
-        assert experts_of(base.blocks[index])
-    ids = torch.arange(4, 34).reshape(2, 15)
-    ours = base.model.base_model(ids, use_cache=False).last_hidden_state
-    library = model.base_model(ids, use_cache=False).last_hidden_state
-    assert (ours - library).abs().max() <= 1e-10 * library.abs().max()
-
-
 def test_quantised_experts_are_refused(tmp_path):
     folder, text = made(tmp_path / "base", "gpt_oss")
     file = folder / "model.safetensors"
@@ -308,45 +222,32 @@ def plan_of(tokens, seed=0):
 
 
 def test_rows_of_an_expert():
-    """Gathered over batches, they give the sum of each batch's tokens, matches among them only."""
+    """Gathered over batches, they are each batch's tokens, with the matches among them only."""
     torch.manual_seed(0)
     batches = [
         Routed(torch.randn(size, 5), torch.randint(0, 3, (size, 2)), plan_of(size, size))
         for size in (30, 700, 900, 4)
     ]
-    for number in range(4):
-        whole, parts = Gram(5, "cpu"), Gram(5, "cpu")
-        count = 0
-        for batch in batches:
-            chosen = (batch.index == number).any(dim=1).nonzero().flatten()
-            plan, kept = batch.plan, set(chosen.tolist())
-            matched = [
-                (kept_index(chosen, i), kept_index(chosen, j), b)
-                for i, j, b in zip(
-                    plan.first.tolist(), plan.second.tolist(), plan.bias.tolist(), strict=True
-                )
-                if i in kept and j in kept
-            ]
-            first, second, bias = zip(*matched, strict=True) if matched else ((), (), ())
-            expected = Plan(
-                plan.weights[chosen], torch.tensor(first, dtype=torch.int64),
-                torch.tensor(second, dtype=torch.int64), torch.tensor(bias),
-            )  # fmt: skip
-            whole.add(batch.hidden[chosen], expected)
-            count += len(chosen)
-        sizes = []
-        for rows, plan in routed_rows(batches, number):
-            parts.add(rows, plan)
-            sizes.append(len(rows))
-            assert len(plan.plus) == len(plan.minus) == len(plan.category)
-        assert torch.allclose(whole.result(), parts.result(), atol=1e-4)
-        assert sum(sizes) == count == count_tokens(batches, number)
-        assert all(size >= 1024 for size in sizes[:-1])
-    assert count == 0
 
+    def tokens_and_matches(rows, plan, kept):
+        both = kept[plan.first] & kept[plan.second]
+        first, second = rows[plan.first[both]], rows[plan.second[both]]
+        return rows[kept], first, second, plan.bias[both]
 
-def kept_index(chosen, token):
-    return int((chosen == token).nonzero())
+    for number in range(3):
+        found = list(routed_rows(batches, number))
+        ours = [tokens_and_matches(*one, torch.ones(len(one[0])).bool()) for one in found]
+        chosen = [(batch.index == number).any(dim=1) for batch in batches]
+        theirs = [
+            tokens_and_matches(batch.hidden, batch.plan, kept)
+            for batch, kept in zip(batches, chosen, strict=True)
+        ]
+        for one, two in zip(zip(*ours, strict=True), zip(*theirs, strict=True), strict=True):
+            assert torch.equal(torch.cat(one), torch.cat(two))
+        assert count_tokens(batches, number) == sum(len(rows) for rows, _ in found)
+        assert all(len(rows) >= 1024 for rows, _ in found[:-1])
+        assert all(len(p.plus) == len(p.minus) == len(p.category) for _, p in found)
+    assert list(routed_rows(batches, 3)) == []
 
 
 @pytest.mark.parametrize("kind", [Gram, SquareNorms, Differences])

@@ -181,7 +181,7 @@ def on_gpu(model, text, options, folder, monkeypatch):
     """Return the manifest of a run on the fake GPU, and what was asked of it."""
     monkeypatch.setenv(solver.COLUMN_LOOP, "triton")
     with fake_gpu() as record:
-        fake_triton.install(monkeypatch, record)
+        fake_triton.install(monkeypatch)
         return prune_model(model, options, text, folder / "gpu", DEVICE), record
 
 

@@ -195,24 +195,3 @@ def test_the_variable_chooses_the_loop(monkeypatch, capsys):
     with pytest.raises(UserError, match="must be plain or triton"):
         solver.column_loop(cpu)
     solver._say_plain.cache_clear()
-
-
-@runs_kernel
-def test_a_kernel_that_fails_stops_the_run(monkeypatch):
-    """No way back to the plain loop behind the user's back."""
-    from evenprune.pruning import kernel
-
-    class Broken:
-        def __getitem__(self, grid):
-            raise RuntimeError("cannot compile")
-
-    monkeypatch.setattr(kernel, "_columns", Broken())
-    monkeypatch.setenv(solver.COLUMN_LOOP, "triton")
-    with pytest.raises(RuntimeError, match="cannot compile"):
-        find("sparsegpt").prune(
-            [matrix(6, 3, 8)],
-            [hessian(7, 8)],
-            REGIMES["2of4"],
-            Options("sparsegpt", "2of4"),
-            ["layer"],
-        )

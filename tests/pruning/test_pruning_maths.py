@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenprune.base.errors import UserError
-from evenprune.data.calibration import TokenPair, common_prefix
-from evenprune.pruning.factor import NotPositiveDefinite, inverse_factor, invert_lower
+from evenprune.data.calibration import TokenPair
+from evenprune.pruning.factor import NotPositiveDefinite, inverse_factor
 from evenprune.pruning.hessian import Differences, Gram, Plan, SquareNorms
 from evenprune.pruning.masks import (
     REGIMES,
@@ -185,14 +185,6 @@ def test_kept_weights_that_round_to_zero_leave_no_negative_zero():
 # --- factor ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("width", [128, 129, 300, 515])
-def test_triangular_inverse_by_halves(width):
-    lower = torch.linalg.cholesky(hessian(1, width).double())
-    inverse = invert_lower(lower.clone())
-    assert torch.equal(inverse, inverse.tril())
-    torch.testing.assert_close(inverse @ lower, torch.eye(width).double())
-
-
 @quick
 @given(seeds, st.integers(1, 30))
 def test_factor_inverts_the_damped_hessian(seed, width):
@@ -313,15 +305,3 @@ def test_gram_spans_several_panels():
     result = total.result()
     torch.testing.assert_close(result, x.T @ x, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(result, result.T)
-
-
-def test_a_prefix_is_packed_once():
-    pair = TokenPair("p", "c", (1, 2, 3, 4), (1, 2, 5, 6), tuple((k, k) for k in range(4)))
-    assert common_prefix(pair.ids0, pair.ids1) == 2
-    (batch,) = pack_pairs([pair], [1.0], True)
-    assert batch.parts[0].ids.tolist() == [[1, 2, 3, 4, 5, 6]]
-    assert batch.parts[0].positions.tolist() == [[0, 1, 2, 3, 2, 3]]
-    assert batch.parts[0].visible[0, 4].tolist() == [True, True, False, False, True, False]
-    assert batch.plan.weights.tolist() == [2, 2, 1, 1, 1, 1]
-    assert batch.plan.first.tolist() == [2, 3]
-    assert batch.plan.second.tolist() == [4, 5]

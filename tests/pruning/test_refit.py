@@ -67,15 +67,6 @@ def test_no_step_raises_the_loss(seed, steps):
     assert (two <= one * (1 + 1e-9)).all()
 
 
-@quick
-@given(seeds)
-def test_float32_agrees_with_float64(seed):
-    weight, goal, h, kept = problem(seed)
-    exact = losses(refit(weight, goal, h, kept, 10), goal, h)
-    single = refit(weight.float(), goal.float(), h.float(), kept, 10)
-    np.testing.assert_allclose(losses(single.double(), goal, h), exact, rtol=2e-2)
-
-
 def test_a_row_that_is_done_or_empty_stays_as_it_is():
     weight, goal, h, kept = problem(1)
     best = refit(weight, goal, h, kept, 100)

@@ -4,16 +4,18 @@ import json
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
+import reference
 import torch
 from pruning_models import random_pairs, save_model
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from registry_sweep import load_exact
+from transformers import AutoTokenizer
 
 from evenprune.base.errors import UserError
 from evenprune.data.calibration import tokenize_pairs
 from evenprune.models.architecture import rows_of
 from evenprune.models.tensors import read_tensor
-from evenprune.pruning import shift as module
 from evenprune.pruning.base_model import BaseModel
 from evenprune.pruning.masks import REGIMES
 from evenprune.pruning.options import Options
@@ -37,14 +39,6 @@ def text_of(folder, count=12):
     """Return pairs of unequal token counts."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     return tokenize_pairs(random_pairs(count, seed=3, equal=False), tokenizer, "suffix").pairs
-
-
-def naive_model(folder):
-    """Return the model in float64, all at once."""
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64)
-    if getattr(model.config, "attn_logit_softcapping", None):
-        model.set_attn_implementation("eager")
-    return model.eval()
 
 
 def log_p(model, ids):
@@ -87,7 +81,7 @@ def test_streamed_gradients_equal_those_of_the_whole_model(name, tmp_path):
     base = BaseModel(folder, REGIMES["2of4"], "cpu")
     (tmp_path / "kept").mkdir()
     value, found = streamed(base, pairs, tmp_path / "kept")
-    model = naive_model(folder)
+    model = load_exact(folder)
     expected = naive_loss(model, pairs)
     assert value == pytest.approx(expected.item(), rel=1e-4)
     expected.backward()
@@ -108,7 +102,7 @@ def test_a_head_of_its_own_under_a_config_that_ties_is_the_one_that_counts(tmp_p
     pairs = text_of(folder)
     (tmp_path / "kept").mkdir()
     value, _ = streamed(BaseModel(folder, REGIMES["2of4"], "cpu"), pairs, tmp_path / "kept")
-    assert value == pytest.approx(naive_loss(naive_model(folder), pairs).item(), rel=1e-4)
+    assert value == pytest.approx(naive_loss(load_exact(folder), pairs).item(), rel=1e-4)
 
 
 @pytest.mark.parametrize("loss", ["sentence", "token", "augmentation"])
@@ -140,21 +134,12 @@ def weights_of(base):
 
 def naive_inputs(folder, pairs):
     """Return the inputs (t, d) of each linear in float64 for all sentences and texts."""
-    model = naive_model(folder)
-    inputs = {}
-
-    def hook(name):
-        def add(_module, args):
-            inputs.setdefault(name, []).append(args[0].reshape(-1, args[0].shape[-1]))
-
-        return add
-
-    for full in BaseModel(folder, REGIMES["2of4"], "cpu").linears():
-        model.get_submodule(full).register_forward_pre_hook(hook(full))
-    with torch.no_grad():
-        for ids in [i for p in pairs for i in (p.ids0, p.ids1)] + [i for _, i in TEXTS]:
-            model(torch.tensor([ids]), use_cache=False)
-    return {name: torch.cat(parts) for name, parts in inputs.items()}
+    model = load_exact(folder)
+    sentences = [ids for pair in pairs for ids in (pair.ids0, pair.ids1)]
+    sentences += [ids for _, ids in TEXTS]
+    found = reference.linear_inputs(model, lambda ids: model(ids, use_cache=False), sentences)
+    names = BaseModel(folder, REGIMES["2of4"], "cpu").linears()
+    return {name: torch.from_numpy(np.concatenate(found[name], axis=1).T) for name in names}
 
 
 def one_step(folder, pairs, kept):
@@ -230,40 +215,6 @@ def test_a_step_too_long_to_help_is_halved_until_it_does(tmp_path, capsys):
         assert torch.equal(weight, expected[name]), name
 
 
-@pytest.mark.slow
-def test_a_killed_run_continues_with_the_same_bytes(tmp_path, monkeypatch):
-    folder = save_model(tmp_path / "model")
-    pairs = text_of(folder)
-    given = {"steps": 2, "step": 0.002, "holdout": 0.0}
-
-    def run(place):
-        base = BaseModel(folder, REGIMES["2of4"], "cpu")
-        return shift(base, pairs, TEXTS, place, **given).run(), weights_of(base)
-
-    record, expected = run(tmp_path / "whole")
-    original, calls = module.write_tensors, []
-
-    def die(path, tensors):
-        calls.append(path)
-        if len(calls) == number:
-            raise KeyboardInterrupt
-        return original(path, tensors)
-
-    for number in (1, 2, 4, 5, 9, 13):
-        calls.clear()
-        place = tmp_path / f"killed-{number}"
-        with monkeypatch.context() as patch:
-            patch.setattr(module, "write_tensors", die)
-            try:
-                run(place)
-                assert len(calls) < number
-            except KeyboardInterrupt:
-                pass
-        again, weights = run(place)
-        assert again == record
-        assert all(torch.equal(expected[name], value) for name, value in weights.items())
-
-
 def test_bfloat16_weights_keep_their_dtype(tmp_path):
     folder = save_model(tmp_path / "model", dtype=torch.bfloat16)
     base = BaseModel(folder, REGIMES["2of4"], "cpu")
@@ -316,7 +267,7 @@ def test_steps_on_text_learn_the_texts_and_look_at_no_pair(tmp_path):
     record = run("one", text_of(folder))
     steps = record["steps"]
     assert record["steps_kept"] == 2
-    expected = math.log(perplexity(naive_model(folder), [ids for _, ids in TEXTS]))
+    expected = math.log(perplexity(load_exact(folder), [ids for _, ids in TEXTS]))
     assert steps[0]["before"]["used"] == pytest.approx(expected, rel=1e-4)
     assert steps[1]["after"]["used"] < steps[1]["before"]["used"] < steps[0]["before"]["used"]
     assert record["pairs_held_out"] == 0

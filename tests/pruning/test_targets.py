@@ -40,23 +40,10 @@ def erase(weight, h, d, name="layer", **options):
     return ERASE.target([weight.float()], sums, given, [name])
 
 
-@pytest.mark.parametrize(("strength", "keep"), [(1.0, 0.0), (8.0, 0.5), (3.0, 1.0), (2.0, 2.0)])
-def test_the_target_is_the_minimum_of_what_the_method_wants(strength, keep):
-    """Against the normal equations of the objective itself, solved in float64 by stacking."""
-    w, x, delta, h, d = sample()
-    target = erase(w, h, d, erase_strength=strength, erase_keep=keep)
-    ridge = 0.01 * (h + strength * d).diagonal().mean()
-    blocks = [(x, w @ x), (strength**0.5 * delta, strength**0.5 * keep * (w @ delta))]
-    blocks.append((ridge**0.5 * torch.eye(len(h)), ridge**0.5 * w))
-    inputs, outputs = (torch.cat(part, dim=1) for part in zip(*blocks, strict=True))
-    best = torch.linalg.lstsq(inputs.T, outputs.T).solution.T
-    torch.testing.assert_close(target.weights[0].double(), best, atol=1e-4, rtol=1e-4)
-
-
-def test_the_objective_is_the_distance_from_the_target_in_the_metric():
+@pytest.mark.parametrize(("strength", "keep"), [(2.5, 0.3), (8.0, 0.0), (2.0, 2.0)])
+def test_the_objective_is_the_distance_from_the_target_in_the_metric(strength, keep):
     """``‖(W-Ŵ)X‖² + λ‖(Ŵ-γW)Δ‖² + δ‖Ŵ-W‖²`` and the quadratic differ by a constant."""
     w, x, delta, h, d = sample(1)
-    strength, keep = 2.5, 0.3
     target = erase(w, h, d, erase_strength=strength, erase_keep=keep)
     damped = target.metric.damped().double()
     ridge = (damped - h - strength * d).diagonal().mean()
@@ -80,12 +67,6 @@ def test_keeping_the_whole_difference_is_the_papers_term():
     assert torch.equal(target.weights[0], w.float())
     assert target.shifts == [None]
     torch.testing.assert_close(target.metric.gram.double(), h + 3.0 * d, rtol=1e-5, atol=1e-4)
-    options = Options("debias-erase", "u50", erase_modules=("layer",), erase_strength=3.0,
-                      erase_keep=1.0)  # fmt: skip
-    sums = [h.float(), d.float()]
-    ((ours, _),) = ERASE.prune([w.float()], sums, REGIMES["u50"], options, ["layer"])
-    expected = reference.prune(w.numpy(), (h + 3.0 * d).numpy(), "sparsegpt", "u50")
-    np.testing.assert_allclose(ours.numpy(), expected, atol=1e-3)
 
 
 @pytest.mark.parametrize("solver", ["sparsegpt", "wanda", "magnitude"])
@@ -144,33 +125,6 @@ def test_positions_of_differences():
     assert differing(pair, "full") == differing(pair, "suffix") == [(2, 3), (3, 4)]
     same = token_pair((1, 2), (1, 2), [(0, 0), (1, 1)])
     assert differing(same, "full") == differing(same, "suffix") == []
-
-
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("positions", ["full", "suffix"])
-def test_differences_are_summed_beside_a_plain_gram(shared, positions):
-    """Both packings, against a sum over the tokens one by one; the Gram is SparseGPT's."""
-    pairs = [
-        token_pair((1, 2, 3, 4), (1, 9, 3, 4), [(k, k) for k in range(4)]),
-        token_pair((5, 6, 7, 8), (5, 6, 9, 8), [(k, k) for k in range(4)]),
-    ]
-
-    batches = pack_pairs(pairs, [0.0] * 2, shared, differences=positions)
-    plain = pack_pairs(pairs, [0.0] * 2, shared)
-    d, h, h_plain = Differences(6, "cpu"), Gram(6, "cpu"), Gram(6, "cpu")
-    for batch, other in zip(batches, plain, strict=True):
-        inputs = reference.inputs_of(batch, 6)
-        d.add(inputs, batch.plan)
-        h.add(inputs, batch.plan)
-        h_plain.add(inputs, other.plan)
-    assert torch.equal(h.result(), h_plain.result())
-    expected = torch.zeros(6, 6)
-    for pair in pairs:
-        for t0, t1 in differing(pair, positions):
-            first, second = pair.ids0[: t0 + 1], pair.ids1[: t1 + 1]
-            delta = reference.vector_of(first, 6) - reference.vector_of(second, 6)
-            expected += torch.outer(delta, delta)
-    torch.testing.assert_close(d.result(), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -355,6 +309,9 @@ def test_a_rank_of_all_directions_is_the_whole_difference(case, tmp_path, regime
         ({"erase_rank": "-1"}, ("--erase-rank", "got -1", "from 0")),
         ({"method": "sparsegpt", "regime": "dense"}, ("takes no weights away", "debias-erase")),
         ({"refit_steps": "-1"}, ("--refit-steps",)),
+        ({"bias_weight": "-1"}, ("--bias-weight",)),
+        ({"damping": "nan"}, ("--damping",)),
+        ({"block_size": "6"}, ("divisible by 4",)),
         ({**GRADIENT, "gradient_step": "0"}, ("--gradient-step", "not 0")),
         ({**GRADIENT, "gradient_step": "nan"}, ("--gradient-step",)),
         ({**GRADIENT, "gradient_steps": "0"}, ("--gradient-steps", "from 1")),

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import torch
+from reporting_run import write_jsonl
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -82,11 +83,6 @@ def save_model(folder: Path, seed: int = 0) -> Path:
     tiny_llama(len(tokenizer), seed=seed).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
-
-
-def write_jsonl(path: Path, rows: list[dict]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def unqover_rows(count: int = 12) -> list[dict]:

@@ -4,10 +4,7 @@ Within ``fake_gpu()`` the device ``cuda:0`` exists. For every operation torch's 
 decides, from metadata alone, whether its operands may be together, as a real GPU would. The values
 that a program then reads back (``.item()``, ``.cpu()``, ``nonzero``) come from a shadow of each
 tensor in the CPU's memory, so that whole steps run to their end and their results can be compared.
-Every operation and every wait is noted, with the function of this package that asked for it.
-
-A count is of operators that reach the device. Most are one kernel; those of libraries (a Cholesky,
-a selection) may be several, so a count is a lower bound of launches and exact for our own code.
+Every wait is noted, with the function of this package that asked for it.
 """
 
 import contextlib
@@ -33,12 +30,6 @@ import evenprune
 DEVICE = "cuda:0"
 SOURCES = str(Path(evenprune.__file__).parent)
 ATEN = torch.ops.aten
-# Operators that only reserve memory or hand on what there is: nothing is launched.
-SILENT = {
-    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "detach", "alias",
-    "view", "_unsafe_view", "_reshape_alias", "lift_fresh", "set_", "is_pinned", "resolve_conj",
-    "resolve_neg",
-}  # fmt: skip
 # Kinds of a wait: the host reads what the device computed, or copies pageable memory, which
 # waits for all work before it.
 READ, UPLOAD = "read", "upload"
@@ -134,11 +125,9 @@ class Wait(NamedTuple):
 class Record:
     """What was asked of the device.
 
-    launches: (operator, function) of each operator that reached it; unfakeable: the operators whose
-    result torch's fake-tensor mode cannot tell.
+    unfakeable: the operators whose result torch's fake-tensor mode cannot tell.
     """
 
-    launches: list[tuple[str, str]] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
     unfakeable: set[str] = field(default_factory=set)
 
@@ -157,13 +146,8 @@ class Record:
             if wait.kind == kind and (not within or within in wait.stack)
         )
 
-    def operators(self) -> Counter[str]:
-        """Return how often each operator was launched."""
-        return Counter(name for name, _ in self.launches)
-
     def clear(self) -> None:
         """Forget everything."""
-        self.launches.clear()
         self.waits.clear()
         self.unfakeable.clear()
 
@@ -215,8 +199,6 @@ class FakeGpu(TorchDispatchMode):
             kwargs["device"] = torch.device("cpu")
         shadows = tree_map(_shadow, (args, kwargs))
         result = func(*shadows[0], **shadows[1])
-        if here and name not in SILENT and not func.is_view:
-            self.record.launches.append((name, functions()[0]))
         known = {id(leaf.shadow): leaf for leaf in ours}
 
         def wrapped(value: Any) -> Any:

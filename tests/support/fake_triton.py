@@ -1,4 +1,4 @@
-"""In the place of Triton: the kernel is counted as one launch and computed by the reference.
+"""In the place of Triton: the kernel is computed by the reference.
 
 So the code around a kernel (what is allocated, copied and launched before and behind it) runs as
 it would on a GPU, in an environment that has no Triton. What a kernel computes is tested in
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from fake_gpu import FakeGpuTensor, Record, functions
+from fake_gpu import FakeGpuTensor
 
 from evenprune.pruning import plain_loop
 from evenprune.pruning.masks import Regime
@@ -28,8 +28,8 @@ def columns(block, factor, inverse, mask, error, *sizes, ZEROS, OF, **tile):
 class Kernel:
     """A kernel: ``kernel[grid](...)`` refuses tensors that are not on the device."""
 
-    def __init__(self, function: Any, record: Record) -> None:
-        self.name, self.record = function.__name__, record
+    def __init__(self, function: Any) -> None:
+        self.name = function.__name__
 
     def __getitem__(self, grid: tuple) -> Any:
         def launch(*arguments: Any, **named: Any) -> None:
@@ -37,20 +37,19 @@ class Kernel:
             for value in (*arguments, *named.values()):
                 if isinstance(value, torch.Tensor) and not isinstance(value, FakeGpuTensor):
                     raise ValueError(f"{self.name}: a pointer to the CPU's memory")
-            self.record.launches.append((self.name, functions()[0]))
             given = [getattr(value, "shadow", value) for value in arguments]
             columns(*given, **named)
 
         return launch
 
 
-def install(monkeypatch: pytest.MonkeyPatch, record: Record) -> None:
+def install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ``import triton`` give this, and have our kernels imported anew with it."""
     triton, language = ModuleType("triton"), ModuleType("triton.language")
     triton.__spec__ = language.__spec__ = sys.__spec__  # so that it counts as installed
     runtime = type("runtime", (), {"interpret": False})
     vars(triton).update(
-        jit=lambda function: Kernel(function, record),
+        jit=Kernel,
         language=language,
         cdiv=lambda size, step: -(-size // step),
         next_power_of_2=lambda size: 1 << (size - 1).bit_length(),

@@ -32,6 +32,10 @@ ROPE3 = {
 }
 
 
+GROUPED = SMALL | {"num_key_value_heads": 2}
+PARTIAL = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}
+
+
 @dataclass(frozen=True)
 class Architecture:
     """A config class and its arguments; ``linears`` of one block; ``groups`` that share input."""
@@ -43,114 +47,50 @@ class Architecture:
     tree: bool = True
 
 
+GEMMA = GROUPED | {"head_dim": 16, "sliding_window": 4096}
+CAPS = {"attn_logit_softcapping": 5.0, "final_logit_softcapping": 5.0, "query_pre_attn_scalar": 16}
+GPT2 = {"n_embd": 32, "n_inner": 64, "n_layer": 2, "n_head": 4, "n_positions": 64}
 ARCHITECTURES = {
     # LLaMA-3.1: grouped-query attention, scaled rotary embedding
-    "llama": Architecture(
-        "LlamaConfig", SMALL | {"num_key_value_heads": 2, "rope_parameters": ROPE3}
-    ),
+    "llama": Architecture("LlamaConfig", GROUPED | {"rope_parameters": ROPE3}),
     # Vicuna (Llama-2) and DeepSeek-LLM: no grouped queries, untied head
     "llama2": Architecture("LlamaConfig", SMALL | {"tie_word_embeddings": False}),
     # Qwen2.5: biases in q, k and v, tied head
-    "qwen2": Architecture(
-        "Qwen2Config", SMALL | {"num_key_value_heads": 2, "tie_word_embeddings": True}
-    ),
+    "qwen2": Architecture("Qwen2Config", GROUPED | {"tie_word_embeddings": True}),
     # Qwen3: norms of q and k, a head dimension of its own
-    "qwen3": Architecture("Qwen3Config", SMALL | {"num_key_value_heads": 2, "head_dim": 16}),
-    "mistral": Architecture(
-        "MistralConfig", SMALL | {"num_key_value_heads": 2, "sliding_window": None}
-    ),
+    "qwen3": Architecture("Qwen3Config", GROUPED | {"head_dim": 16}),
+    "mistral": Architecture("MistralConfig", GROUPED | {"sliding_window": None}),
     # Mistral with a window shorter than the sentences: no shared-prefix packing
-    "mistral-window": Architecture(
-        "MistralConfig", SMALL | {"num_key_value_heads": 2, "sliding_window": 4}, tree=False
-    ),
+    "mistral-window": Architecture("MistralConfig", GROUPED | {"sliding_window": 4}, tree=False),
     # Phi-4-mini: fused q/k/v and gate/up, partial rotary embedding, tied head
     "phi3": Architecture(
         "Phi3Config",
-        SMALL
-        | {
-            "num_key_value_heads": 2,
-            "tie_word_embeddings": True,
-            "rope_parameters": {
-                "rope_type": "default",
-                "rope_theta": 10000.0,
-                "partial_rotary_factor": 0.5,
-            },
-        },
+        GROUPED | {"tie_word_embeddings": True, "rope_parameters": PARTIAL},
         linears=4,
     ),
     # Gemma-2: soft caps, windows in every other block, four norms, scaled embeddings, tied head
-    "gemma2": Architecture(
-        "Gemma2Config",
-        SMALL
-        | {
-            "num_key_value_heads": 2,
-            "head_dim": 16,
-            "sliding_window": 4096,
-            "attn_logit_softcapping": 5.0,
-            "final_logit_softcapping": 5.0,
-            "query_pre_attn_scalar": 16,
-        },
-    ),
-    "gemma2-window": Architecture(
-        "Gemma2Config",
-        SMALL | {"num_key_value_heads": 2, "head_dim": 16, "sliding_window": 4},
-        tree=False,
-    ),
+    "gemma2": Architecture("Gemma2Config", GEMMA | CAPS),
+    "gemma2-window": Architecture("Gemma2Config", GEMMA | {"sliding_window": 4}, tree=False),
     # Aya: attention and MLP in parallel behind one norm, norms of q and k, tied head
-    "cohere": Architecture(
-        "CohereConfig", SMALL | {"num_key_value_heads": 2, "use_qk_norm": True}, groups=3
-    ),
-    "gpt2": Architecture(
-        "GPT2Config",
-        COMMON | {"n_embd": 32, "n_inner": 64, "n_layer": 2, "n_head": 4, "n_positions": 64},
-        linears=4,
-    ),
+    "cohere": Architecture("CohereConfig", GROUPED | {"use_qk_norm": True}, groups=3),
+    "gpt2": Architecture("GPT2Config", COMMON | GPT2, linears=4),
     "gpt_neox": Architecture("GPTNeoXConfig", SMALL | {"use_parallel_residual": True}, linears=4),
-    "opt": Architecture(
-        "OPTConfig",
-        COMMON
-        | {
-            "hidden_size": 32,
-            "ffn_dim": 64,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "max_position_embeddings": 64,
-            "word_embed_proj_dim": 16,
-        },
-        linears=6,
-    ),
+    "opt": Architecture("OPTConfig", SMALL | {"ffn_dim": 64, "word_embed_proj_dim": 16}, linears=6),
 }
-
 
 # Experts in 3-D parameters: on disk one by one, with gate and up apart (mixtral, qwen2_moe), or
 # all in one tensor, transposed (gpt_oss).
+FOUR = GROUPED | {"num_local_experts": 4, "num_experts_per_tok": 2}
+EIGHT = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 48}
+PLAIN = {"rope_type": "default", "rope_theta": 10000.0}
 EXPERTS = {
-    "mixtral": Architecture(
-        "MixtralConfig",
-        SMALL | {"num_key_value_heads": 2, "num_local_experts": 4, "num_experts_per_tok": 2},
-    ),
+    "mixtral": Architecture("MixtralConfig", FOUR),
     "qwen2_moe": Architecture(
-        "Qwen2MoeConfig",
-        SMALL
-        | {
-            "num_key_value_heads": 2,
-            "num_experts": 8,
-            "num_experts_per_tok": 2,
-            "moe_intermediate_size": 48,
-            "shared_expert_intermediate_size": 64,
-        },
+        "Qwen2MoeConfig", GROUPED | EIGHT | {"shared_expert_intermediate_size": 64}
     ),
     "gpt_oss": Architecture(
         "GptOssConfig",
-        SMALL
-        | {
-            "num_key_value_heads": 2,
-            "head_dim": 8,
-            "num_local_experts": 4,
-            "num_experts_per_tok": 2,
-            "layer_types": ["full_attention"] * 2,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
-        },
+        FOUR | {"head_dim": 8, "layer_types": ["full_attention"] * 2, "rope_parameters": PLAIN},
     ),
 }
 

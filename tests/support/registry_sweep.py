@@ -72,9 +72,8 @@ def sweep_type(
 
 def compare(kind: str, dense: Path, out: Path, **options) -> Row:
     """Prune a folder and compare the result with the reference."""
-    pairs = token_pairs()
     chosen = {"method": "sparsegpt", "regime": REGIME} | options
-    text = Text(TokenizedPairs(pairs, 0, {}))
+    text = Text(TokenizedPairs(token_pairs(), 0, {}))
     try:
         manifest = prune_model(dense, Options(**chosen), text, out, "cpu")
     except UserError as error:
@@ -90,8 +89,8 @@ def compare(kind: str, dense: Path, out: Path, **options) -> Row:
     pruned = {name for name, facts in manifest["tensors"].items() if facts.get("pruned")}
     for name in before.keys() - pruned:
         assert torch.equal(before[name], after[name]), name
-    agreement = mask_agreement(dense, out, pairs, **chosen)
-    return Row(kind, "pruned", "", len(agreement), min(agreement.values()))
+    agreement = mask_agreement(dense, out, text, **chosen)
+    return Row(kind, "pruned", "", len(agreement), min(share for share, *_ in agreement.values()))
 
 
 def stored_tensors(folder: Path) -> dict[str, torch.Tensor]:
@@ -106,41 +105,56 @@ def stored_tensors(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def mask_agreement(
-    dense: Path, out: Path, pairs: list[TokenPair], regime: str, sequential: str = "block", **_
-) -> dict[str, float]:
-    """Return for each pruned matrix the share of its zeros and others that the reference has."""
-    with open(out / "layers.csv", newline="") as file:
-        modules = [row["module"] for row in csv.DictReader(file)]
-    blocks = defaultdict(list)
-    for name in modules:
-        blocks[int(re.search(r"\.(\d+)\.", name).group(1))].append(name)
+    dense: Path,
+    out: Path,
+    text: Text,
+    method: str = "sparsegpt",
+    regime: str = REGIME,
+    bias: float = 0.0,
+    sequential: str = "block",
+) -> dict[str, tuple]:
+    """Return {matrix: (share of equal mask entries, tokens, shared)} of all pruned matrices.
+
+    Each block is behind the engine's own pruned ones; module by module, so is ``down_proj`` of an
+    expert behind its others. tokens and shared are None for plain linears.
+    """
     model, result = (load_exact(path) for path in (dense, out))
-    agreement = {}
-    steps = [names for _, names in sorted(blocks.items())]
-    if sequential == "module":
-        steps = [[name] for names in steps for name in names]
-    for names in steps:
-        sentences = [ids for pair in pairs for ids in (pair.ids0, pair.ids1)]
+    pairs = [pair.matches for pair in text.kept]
+    sentences = [ids for pair in text.kept for ids in (pair.ids0, pair.ids1)]
+    count = len(sentences)
+    sentences += [ids for _, ids in text.texts]
+    steps = defaultdict(list)
+    with open(out / "layers.csv", newline="") as file:
+        for row in csv.DictReader(file):
+            name = row["module"]
+            number = int(re.search(r"\.(\d+)\.", name)[1])
+            late = sequential == "module" and re.search(r"\.experts\.\d+\.down_proj$", name)
+            steps[number, bool(late)].append(name)
+    found = {}
+    for _, names in sorted(steps.items()):
         experts = expert_reference.agreement(
-            model, result, names, sentences, [], "sparsegpt", regime
+            model, result, names, sentences, pairs, method, regime, bias
         )
-        agreement |= {name: share for name, (share, *_) in experts.items()}
-        plain = [name for name in names if name not in experts]
-        hessians = _hessians(model, plain, pairs)
-        for name in plain:
-            linear, target = model.get_submodule(name), result.get_submodule(name)
-            dense_w, pruned_w = (
+        inputs = reference.linear_inputs(model, lambda ids: model(ids, use_cache=False), sentences)
+        for name in [name for name in names if name not in experts]:
+            x = inputs[name]
+            both = list(zip(x[0:count:2], x[1:count:2], strict=True))
+            h = reference.hessian(both, x[count:], pairs, [bias] * len(pairs))
+            weight, pruned = (
                 (one.weight.T if isinstance(one, Conv1D) else one.weight).detach().double().numpy()
-                for one in (linear, target)
+                for one in (model.get_submodule(name), result.get_submodule(name))
             )
-            expected = reference.prune(dense_w, hessians[name], "sparsegpt", regime)
-            agreement[name] = float(np.mean((expected == 0) == (pruned_w == 0)))
+            expected = reference.prune(weight, h, method, regime)
+            found[name] = (float(np.mean((expected == 0) == (pruned == 0))), None, None)
+        found |= experts
         with torch.no_grad():
-            for name in plain:
-                model.get_submodule(name).weight.copy_(result.get_submodule(name).weight)
-        for name in experts:
-            expert_reference.copy_matrix(model, result, name)
-    return agreement
+            for name in names:
+                if name in experts:
+                    expert_reference.copy_matrix(model, result, name)
+                else:
+                    weight = result.get_submodule(name).weight
+                    model.get_submodule(name).weight.copy_(weight)
+    return found
 
 
 def load_exact(folder: Path):
@@ -157,27 +171,6 @@ def load_exact(folder: Path):
             continue
         return model
     raise AssertionError(f"{folder} does not run in float64 or float32")
-
-
-def _hessians(model, names: list[str], pairs: list[TokenPair]) -> dict[str, np.ndarray]:
-    """Return the sum of XXᵀ over all sentences for each of some linears of a model."""
-    sums = dict.fromkeys(names, 0.0)
-
-    def hook(name):
-        def add(_module, args):
-            rows = args[0].reshape(-1, args[0].shape[-1]).double().numpy()
-            sums[name] = sums[name] + rows.T @ rows
-
-        return add
-
-    handles = [model.get_submodule(n).register_forward_pre_hook(hook(n)) for n in names]
-    with torch.no_grad():
-        for pair in pairs:
-            for ids in (pair.ids0, pair.ids1):
-                model(torch.tensor([list(ids)]), use_cache=False)
-    for handle in handles:
-        handle.remove()
-    return sums
 
 
 HEAD = """# Which architectures are pruned

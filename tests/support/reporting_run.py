@@ -94,14 +94,17 @@ def small_config(repo: Path, results: Path, name: str = "world.yaml", **changes)
 
 def _mean(values: list[float]) -> dict:
     value = sum(values) / len(values)
-    spread = (value * (1 - value) / len(values)) ** 0.5
-    return {"value": value, "n": len(values), "stderr": spread}
+    return _figure(value, len(values), (value * (1 - value) / len(values)) ** 0.5)
+
+
+def _figure(value: float | None, n: int, stderr: float | None = 0.01) -> dict:
+    return {"value": value, "n": n, "stderr": stderr}
 
 
 def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int = ITEMS) -> None:
     """Write metrics.json and items.jsonl of one benchmark with about the given accuracy."""
     if task == "perplexity":
-        metrics = {"ppl": {"value": 20 / skill, "n": 1000, "stderr": 0.1}}
+        metrics = {"ppl": _figure(20 / skill, 1000, 0.1)}
         write_jsonl(folder / "items.jsonl", [{"item_id": "0", "nll": 1.0, "n_tokens": 10}])
         head = {"benchmark": folder.name, "task": task, "headline": "ppl"}
         write_json(folder / "metrics.json", {**head, "metrics": metrics, "categories": {}})
@@ -135,11 +138,9 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
             metrics[f"acc_{short}"] = _mean(
                 [float(row["correct"]) for row in rows if row["condition"] == word]
             )
-        metrics |= {
-            "unk_rate_dis": {"value": 0.1, "n": items // 2, "stderr": 0.01},
-            "s_amb": {"value": 0.05, "n": items // 2, "stderr": 0.01},
-            "s_dis": {"value": None, "n": 0, "stderr": None},
-        }
+        half = items // 2
+        metrics |= {"unk_rate_dis": _figure(0.1, half), "s_amb": _figure(0.05, half)}
+        metrics["s_dis"] = _figure(None, 0, None)
         for row in rows:
             row |= {"biased_idx": None, "unknown_idx": 2}
     if task == "crows_pairs":
@@ -155,10 +156,7 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
         for row in rows:
             row["correct"], row["unrelated_logprob"] = not row["correct"], -3.0
     if task == "unqover":
-        metrics |= {
-            f"{kind}_{part}": {"value": value, "n": items, "stderr": 0.01}
-            for kind, part, value in UNCERTAINTY
-        }
+        metrics |= {f"{kind}_{part}": _figure(value, items) for kind, part, value in UNCERTAINTY}
     if task in JUDGED:
         metric = "unsafe_rate"
         for row in rows:
@@ -166,10 +164,8 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
             row["judgements"] = [{"form": "paper", "says_unsafe": row["unsafe"]}]
         total = _mean([float(row["unsafe"]) for row in rows])
         metrics = {"unsafe_rate": total, "says_unsafe_paper": total}
-        metrics |= {
-            f"{name}_rate": {"value": 0.05, "n": items, "stderr": 0.01}
-            for name in ("unparsed", "refusal", "empty")
-        }
+        rates = ("unparsed", "refusal", "empty")
+        metrics |= {f"{name}_rate": _figure(0.05, items) for name in rates}
     write_json(
         folder / "metrics.json",
         {
@@ -186,12 +182,9 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
 
 def serving_part(skill: float, digests: dict) -> dict:
     """Return what efficiency.json says of one checkpoint."""
-    metrics = {
-        "decode_tok_per_s": {"value": 100 / skill, "n": 5, "stderr": None},
-        "j_per_token": {"value": 0.4 * skill, "n": 5, "stderr": None},
-        "kg_co2e_per_mtok": {"value": 0.004 * skill, "n": 5, "stderr": None},
-        "cpus_used": {"value": 1.9, "n": 5, "stderr": None},
-    }
+    values = {"decode_tok_per_s": 100 / skill, "j_per_token": 0.4 * skill}
+    values |= {"kg_co2e_per_mtok": 0.004 * skill, "cpus_used": 1.9}
+    metrics = {name: _figure(value, 5, None) for name, value in values.items()}
     return {
         **digests,
         "metrics": metrics,
