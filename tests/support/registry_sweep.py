@@ -60,22 +60,21 @@ def token_pairs(count: int = 10, seed: int = 0) -> list[TokenPair]:
 
 
 def sweep_type(
-    kind: str, folder: Path, layers: int = LAYERS, dtype: torch.dtype = torch.float32, **options
+    kind: str, folder: Path, layers: int = LAYERS, dtype: torch.dtype = torch.float32
 ) -> Row:
     """Save, prune and compare one type; AssertionError where the result is wrong."""
     try:
         save_random(folder / "dense", kind, layers, dtype)
     except NotSmall as error:
         return Row(kind, "not small", str(error))
-    return compare(kind, folder / "dense", folder / "pruned", **options)
+    return compare(kind, folder / "dense", folder / "pruned")
 
 
-def compare(kind: str, dense: Path, out: Path, **options) -> Row:
+def compare(kind: str, dense: Path, out: Path) -> Row:
     """Prune a folder and compare the result with the reference."""
-    chosen = {"method": "sparsegpt", "regime": REGIME} | options
     text = Text(TokenizedPairs(token_pairs(), 0, {}))
     try:
-        manifest = prune_model(dense, Options(**chosen), text, out, "cpu")
+        manifest = prune_model(dense, Options("sparsegpt", REGIME), text, out, "cpu")
     except UserError as error:
         refusal = str(error).replace(str(dense), "DIR")
     else:
@@ -89,7 +88,7 @@ def compare(kind: str, dense: Path, out: Path, **options) -> Row:
     pruned = {name for name, facts in manifest["tensors"].items() if facts.get("pruned")}
     for name in before.keys() - pruned:
         assert torch.equal(before[name], after[name]), name
-    agreement = mask_agreement(dense, out, text, **chosen)
+    agreement = mask_agreement(dense, out, text)
     return Row(kind, "pruned", "", len(agreement), min(share for share, *_ in agreement.values()))
 
 
