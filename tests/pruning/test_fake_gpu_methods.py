@@ -77,7 +77,8 @@ class Case:
     """A prune step and the functions that wait in its block loop.
 
     sums: of all groups, what is summed; groups: those with sums; factors: those that are
-    factorised; shifted: matrices with a target of their own. text: ``pairs`` or ``texts``.
+    factorised; shifted: matrices with a target of their own. text: ``pairs`` or ``texts``. uploads:
+    functions that copy to the device, beside what loads a block.
     """
 
     options: Options
@@ -91,6 +92,7 @@ class Case:
     model: str = "llama"
     dtype: torch.dtype = torch.float32
     counted: bool = True
+    uploads: tuple = ()
 
     def check(self, found: dict, expected: dict) -> None:
         """Compare counted waits with those of a table."""
@@ -202,10 +204,10 @@ def test_a_method_runs_and_waits_as_listed(name, models, tmp_path, monkeypatch):
     assert theirs["options"]["packing"] == pairs
     one.check(record.reads(IN_BLOCKS), one.waits)
     one.check(record.reads(IN_STEPS), one.steps)
-    # Each of a block's nine parameters is copied once, and nothing else.
-    uploads = record.uploads(IN_BLOCKS)
-    assert set(uploads) == {"pruning.base_model.BaseModel._convert"}
-    assert not one.counted or sum(uploads.values()) == BLOCKS * 9
+    # Each of a block's nine parameters is copied once.
+    uploads, load = record.uploads(IN_BLOCKS), "pruning.base_model.BaseModel._convert"
+    assert set(uploads) == {load, *(f"pruning.{name}" for name in one.uploads)}
+    assert not one.counted or uploads[load] == BLOCKS * 9
 
 
 def test_every_method_is_tried():
