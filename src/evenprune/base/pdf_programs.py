@@ -5,7 +5,8 @@ import shutil
 LATEX = ("latexmk", "pdflatex")
 PACKAGES = (
     "a LaTeX (Debian: latexmk texlive-latex-base texlive-latex-recommended texlive-latex-extra; "
-    "Fedora: latexmk texlive-scheme-medium texlive-arydshln texlive-needspace)"
+    "Fedora: latexmk texlive-scheme-medium texlive-arydshln texlive-ltablex texlive-makecell "
+    "texlive-needspace)"
 )
 
 

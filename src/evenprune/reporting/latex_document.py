@@ -12,9 +12,9 @@ from pathlib import Path
 
 from ..base.errors import UserError
 from .document import SUBTITLE, Document, Piece
-from .latex_table import PAGE, PREAMBLE, escape_latex
+from .latex_table import PREAMBLE, escape_latex
 
-TALL = 0.48 * PAGE  # points; a figure above it has a page of its own
+TALL = 336  # points, of a page's 700; a figure above it has a page of its own
 SECONDS = 300  # a document that takes longer hangs
 
 
