@@ -78,7 +78,8 @@ def ratio_cells(run: Run, group: Group, batch: str = "", printed: bool = True) -
     if ends:
         text += f" [{', '.join(map(column.show, ends))}]"
     theirs = _printed_ratio(run, group) if printed else None
-    return {column.key: Cell(found.value, text, theirs, ends=ends), words.key: said}
+    source = "/".join(filter(None, ("serving", f"{SPEED.metric}_ratio", batch)))
+    return {column.key: Cell(found.value, text, theirs, ends=ends, source=source), words.key: said}
 
 
 def paired_value(
@@ -98,12 +99,11 @@ def paired_value(
 
 
 def paired_cell(run: Run, group: Group, field: Field) -> Cell:
-    """Return the cell of ``paired_value``; only what was measured names its source."""
+    """Return the cell of ``paired_value``."""
     column, own = field.column, run.results.of(group, field.quantity)
     value = paired_value(run.sheet, run.results, group, field.quantity)
-    printed, measured = (own.printed, own.value) if own else (None, None)
-    source = "/".join(filter(None, field.quantity)) if value == measured else ""
-    return Cell(value, column.show(value), printed, source=source)
+    source = "" if own is None else "/".join(filter(None, field.quantity))
+    return Cell(value, column.show(value), own.printed if own else None, source=source)
 
 
 def _printed_ratio(run: Run, group: Group) -> float | None:

@@ -1,17 +1,16 @@
 """Say where one number of a table comes from, and check it on the way.
 
 The cell is MODEL/METHOD/REGIME/CALIBRATION/BENCHMARK[/METRIC[/CATEGORY]], in the names of the
-configuration. Its value is read again from results.csv and from the file of every seed, whose
-checksums are compared, and computed again from the records of the items where the metric is a
-function of them; then it is found in the table. A number that is not the same everywhere is an
+configuration. It is found in the table, which is made again from results.csv. The value of every
+seed is read again from its file, whose checksums are compared, and computed again from the records
+of the items where the metric is a function of them. A number that is not the same everywhere is an
 error.
 """
 
 import argparse
 import json
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +19,14 @@ from ..base.pages import fill
 from ..base.reading import iter_csv, read_json
 from ..plan.config import TABLES
 from ..plan.grids import Checkpoint
-from ..plan.run_sheet import RunSheet, read_run_sheet
-from ..stats import inference
-from ..stats.measures import ITEM_SCORES, MEASURES, is_rate
+from ..plan.run_sheet import read_run_sheet
 from . import dto, mask_diffs
-from .estimates import checkpoint_sums
 from .explain_origin import commands, files_of, method_of, rebased, recompute, sources_of
 from .fields import Run
 from .make_table import build_table
-from .measurements import PAIRED, RATIO, ratio_to_dense, ratio_values, read_part
-from .render import Cell, Column, Table
-from .results import POINT, Group, Measured, Quantity, Results, Significance, groups
+from .measurements import ratio_values, read_part
+from .render import Cell, Column, Table, interval
+from .results import POINT, Group, Quantity, Results, Significance, groups
 from .significance import METHOD
 
 # Part of this module's code, see codedigest.py.
@@ -41,7 +37,6 @@ FORM = "MODEL/METHOD/REGIME/CALIBRATION/BENCHMARK[/METRIC[/CATEGORY]]"
 DERIVED = {"dto": "dto", "serving": "decode_tok_per_s", "masks": "pattern_disagreement"}
 
 EXACT, RECOMPUTED = 1e-9, 1e-6  # relative; records are rounded
-NORMAL = 1.959964
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,26 +58,22 @@ def explain(folder: Path, table: str, cell: str) -> dict[str, Any]:
     files = (folder / "results.csv", folder / "significance.csv")
     run = Run(sheet, Results(files[0]), Significance(files[1]))
     group, quantity = parse(run, cell)
-    measured = run.results.of(group, quantity)
-    if measured is None:  # parse has found it
-        raise AssertionError(cell)
-    paired = _paired(sheet, group, quantity)
-    if paired is not None:  # with several seeds the geometric mean, as tables have it
-        measured = replace(measured, value=paired.value, n=paired.n)
-    column, seen = find(build_table(table, sheet, *files), group, quantity, measured.value)
+    column, seen = find(build_table(table, sheet, *files), group, quantity)
     _check_printed_table(folder, table, group, column.key, column.plain(seen.value))
-    point = group.checkpoints()[0]
+    seeds = [_seed(run, one, quantity) for one in group.checkpoints()]
+    point, ends = group.checkpoints()[0], interval(column, seen)
     return {
         "table": table,
         "column": column.key,
         "shown": seen.display,
         "cell": "/".join(part for part in (*group.key, *quantity) if part),
-        "value": measured.value,
-        "n": measured.n,
-        "interval": interval(run, group, quantity, measured),
-        "printed": measured.printed,
-        "in_calibration": measured.in_calibration,
-        "seeds": [_seed(run, one, quantity) for one in group.checkpoints()],
+        "value": seen.value,
+        "paired": quantity.benchmark == "serving" and seen.value not in [s["value"] for s in seeds],
+        "n": seeds[0]["n"] if len(seeds) == 1 else None,
+        "interval": ends and {"low": ends[0], "high": ends[1], "level": 0.95},
+        "printed": seen.printed,
+        "in_calibration": seen.in_calibration,
+        "seeds": seeds,
         "method": method_of(sheet, point),
         "sources": sources_of(sheet, folder, point, quantity),
         "tests": _tests(files[1], group, quantity),
@@ -108,9 +99,8 @@ def _check_printed_table(folder: Path, table: str, group: Group, key: str, text:
 def near(word: str, known: Iterable[str]) -> str:
     """Return what a wrong word may have meant, as the end of a sentence."""
     names = list(dict.fromkeys(known))
-    if found := nearest(word, names, 3):
-        return found.removeprefix("; ")
-    return f"there are {', '.join(names[:12])}" + (", …" if len(names) > 12 else "")
+    listed = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+    return nearest(word, names, 3).removeprefix("; ") or f"there are {listed or 'none'}"
 
 
 def parse(run: Run, text: str) -> tuple[Group, Quantity]:
@@ -121,117 +111,49 @@ def parse(run: Run, text: str) -> tuple[Group, Quantity]:
     words = text.split("/", 6)
     if len(words) < 5 or not all(words):
         raise UserError(f"expected a cell as {FORM}, got {shown(text)}")
-    point = (words[0], words[1], words[2], words[3])
-    slug = words[4]
     known = {one.key: one for one in groups(sorted(run.sheet.files))}
-    if point not in known:
-        for index, (kind, word) in enumerate(zip(POINT, point, strict=True)):
-            fitting = [key[index] for key in known if key[:index] == point[:index]]
-            if word not in fitting:
-                before = "/".join(point[:index])
-                where = f" of {before}" if before else ""
-                raise UserError(
-                    f"this run has no {kind} {shown(word)}{where}; {near(word, fitting)}"
-                )
-    benchmarks = run.sheet.config.benchmarks
-    if slug not in benchmarks and slug not in DERIVED:
-        raise UserError(
-            f"this run has no benchmark {shown(slug)}; {near(slug, [*benchmarks, *DERIVED])}"
-        )
-    default = DERIVED[slug] if slug in DERIVED else run.sheet.headline(slug)
-    metric = words[5] if len(words) > 5 else default
-    category = words[6] if len(words) > 6 else ""
-    group, quantity = known[point], Quantity(slug, metric, category)
+    usual = {one: run.sheet.headline(one) for one in run.sheet.config.benchmarks} | DERIVED
+    for index, (kind, word) in enumerate(zip((*POINT, "benchmark"), words, strict=False)):
+        before = tuple(words[:index])
+        fitting = [key[index] for key in known if key[:index] == before] if index < 4 else usual
+        if word not in fitting:
+            where = f" of {'/'.join(before)}" if index in (1, 2, 3) else ""
+            raise UserError(f"this run has no {kind} {shown(word)}{where}; {near(word, fitting)}")
+    group = {"/".join(key): one for key, one in known.items()}["/".join(words[:4])]
+    quantity = Quantity(*words[4:]) if len(words) > 5 else Quantity(words[4], usual[words[4]])
     if run.results.of(group, quantity) is None:
-        have = run.results.names(group.checkpoints()[0], slug)
-        if not have:
-            raise UserError(f"{'/'.join(point)} has no values of {slug} in this run")
-        wanted = f"{metric}/{category}" if category else metric
+        have = run.results.names(group.checkpoints()[0], words[4])
+        wanted = "/".join(filter(None, quantity[1:]))
         raise UserError(f"{'/'.join(words[:5])} has no {shown(wanted)}; {near(wanted, have)}")
     return group, quantity
 
 
-def find(table: Table, group: Group, quantity: Quantity, value: float) -> tuple[Column, Cell]:
-    """Return the column and cell of a table that shows a value.
+def find(table: Table, group: Group, quantity: Quantity) -> tuple[Column, Cell]:
+    """Return the column and cell of a table that shows a quantity of a grid point.
 
-    Raises UserError where the table has no such row, or no column of the quantity.
+    Raises UserError where the table has no such row, or no cell of the quantity.
     """
-    keyed = [row for row in table.rows if all(name in row.identity for name in POINT)]
+    name = "/".join(filter(None, quantity))
+    keyed = [
+        (tuple(row.identity[part] for part in POINT), row)
+        for row in table.rows
+        if all(part in row.identity for part in POINT)
+    ]
     if not keyed:
         raise UserError(
             f"the table {table.slug} has no cells of one checkpoint; name a table of values"
         )
-    rows = [row for row in keyed if tuple(row.identity[name] for name in POINT) == group.key]
+    rows = [row for key, row in keyed if key == group.key]
     if not rows:
-        have = ["/".join(row.identity[name] for name in POINT) for row in keyed]
-        wanted = "/".join(group.key)
+        wanted, have = "/".join(group.key), ["/".join(key) for key, _ in keyed]
         raise UserError(f"the table {table.slug} has no row {wanted}; {near(wanted, have)}")
-    columns = _columns(table, quantity)
     for row in rows:
-        for column in columns:
+        for column in table.columns:
             cell = row.cells.get(column.key)
-            if cell is not None and cell.value is not None and abs(cell.value - value) < 1e-12:
+            if cell is not None and cell.source == name:
                 return column, cell
-    have = [column.key for column in table.columns]
-    name = "/".join(part for part in quantity if part)
-    raise UserError(f"the table {table.slug} does not show {name}; its columns are {_list(have)}")
-
-
-def _columns(table: Table, quantity: Quantity) -> Sequence[Column]:
-    """Return the columns whose key can stand for a quantity, the most exact one first."""
-    slug, metric, category = quantity
-    keys = [f"{slug}_{metric}", metric, slug, f"{slug}_{category}"]
-    found = [column for key in keys for column in table.columns if column.key == key]
-    return found + [one for one in table.columns if category and one.key.startswith(f"{metric}_")]
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
-
-
-def interval(
-    run: Run, group: Group, quantity: Quantity, measured: Measured
-) -> dict[str, Any] | None:
-    """Return the 95 % interval of a value, None where its spread is not known.
-
-    ``kind``: wilson (a share of items without clusters, of one seed), t over clusters (a distance
-    to the optimum), t over rounds (a ratio of throughput or energy), or normal: the standard error
-    of results.csv, with several seeds together with that over seeds, within the metric's bounds.
-    """
-    entry = run.sheet.config.benchmarks.get(quantity.benchmark)
-    key = (entry.task if entry else quantity.benchmark, quantity.metric)
-    paired = _paired(run.sheet, group, quantity)
-    sums = checkpoint_sums(run.sheet, group.checkpoints()[0], quantity) if entry else []
-    share = key in ITEM_SCORES and not (sums and sums[0].clusters)
-    if measured.n and (share or is_rate(*key)):
-        found = inference.wilson(round(measured.value * measured.n), measured.n)
-        kind, low, high = "wilson", found.low, found.high
-    elif paired is not None:
-        if paired.low is None or paired.high is None:
-            return None
-        kind, low, high = "t over rounds", paired.low, paired.high
-    elif measured.error is None:
-        return None
-    else:
-        bounds = MEASURES[key].bounds if key in MEASURES else (-math.inf, math.inf)
-        half = NORMAL * measured.error
-        kind, low, high = "normal", measured.value - half, measured.value + half
-        ends = [
-            run.results.of(group, quantity._replace(metric=f"{quantity.metric}_{end}"))
-            for end in ("low", "high")
-        ]
-        if measured.sd is None and ends[0] and ends[1]:
-            kind, low, high = "t over clusters", ends[0].value, ends[1].value
-        low, high = max(low, bounds[0]), min(high, bounds[1])
-    return {"low": low, "high": high, "level": 0.95, "kind": kind}
-
-
-def _paired(run_sheet: RunSheet, group: Group, quantity: Quantity) -> inference.PairedRatio | None:
-    """Return the paired ratio to the dense model that a quantity is, None for any other one."""
-    metric = quantity.metric.removesuffix(RATIO)
-    if quantity.benchmark != "serving" or metric not in PAIRED or metric == quantity.metric:
-        return None
-    return ratio_to_dense(run_sheet, group, metric, quantity.category)
+    shows = ", ".join(dict.fromkeys(cell.source for cell in rows[0].cells.values() if cell.source))
+    raise UserError(f"the table {table.slug} does not show {name}; it shows {shows or 'words'}")
 
 
 def _seed(run: Run, point: Checkpoint, quantity: Quantity) -> dict[str, Any]:
@@ -248,8 +170,7 @@ def _seed(run: Run, point: Checkpoint, quantity: Quantity) -> dict[str, Any]:
         stored = _stored(read_part(found["measurement"], point), quantity)
         _compare(stored, value.value, EXACT, quantity, found["measurement"])
     again = _again(run, point, quantity, found)
-    if again is not None:
-        _compare(again, value.value, RECOMPUTED, quantity, found.get("items", "the items"))
+    _compare(again, value.value, RECOMPUTED, quantity, found.get("items", "the items"))
     return found | {"recomputed": again}
 
 
@@ -260,18 +181,15 @@ def _again(run: Run, point: Checkpoint, quantity: Quantity, files: dict[str, Any
         task = run.sheet.config.benchmarks[slug].task
         return recompute(Path(files["items"]), task, metric, category)
     if slug == dto.SLUG:
-        for one in dto.definitions(run.sheet):
-            if one.name == metric:
-                return dto.distance_sums(run.sheet, point, one).value
-    if slug == "serving":
-        for name, place, ratio in ratio_values(run.sheet, point):
-            if (name, place) == (metric, category):
-                return ratio["value"]
-    if slug == mask_diffs.SLUG:
-        for name, place, measured in mask_diffs.mask_values(Path(files["masks"])):
-            if (name, place) == (metric, category):
-                return float(measured["value"])
-    return None
+        distances = dto.definitions(run.sheet)
+        own = (one for one in distances if one.name == metric)
+        return next((dto.distance_sums(run.sheet, point, one).value for one in own), None)
+    parts = (
+        mask_diffs.mask_values(Path(files["masks"]))
+        if slug == mask_diffs.SLUG
+        else ratio_values(run.sheet, point)
+    )
+    return next((one["value"] for *place, one in parts if place == [metric, category]), None)
 
 
 def _stored(content: dict[str, Any], quantity: Quantity) -> float | None:
@@ -309,13 +227,12 @@ def _tests(path: Path, group: Group, quantity: Quantity) -> list[dict[str, str]]
     return sorted(found, key=lambda row: row.get("against") != METHOD)
 
 
-def as_text(found: dict[str, Any]) -> str:
-    """Return what ``explain`` found, as lines for people."""
-    return fill(TEMPLATE, found)
-
-
 def run(args: argparse.Namespace) -> None:
     """Run ``explain``."""
     found = explain(args.results, args.table, args.cell)
-    text = json.dumps(found, indent=1, ensure_ascii=False) + "\n" if args.json else as_text(found)
+    text = (
+        json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+        if args.json
+        else fill(TEMPLATE, found)
+    )
     print(text, end="")

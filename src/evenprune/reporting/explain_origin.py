@@ -1,6 +1,5 @@
 """Where a number comes from: files with their checksums, sources with revisions, its records."""
 
-import importlib
 import shlex
 from pathlib import Path
 from typing import Any
@@ -141,24 +140,13 @@ def commands(sheet: RunSheet, folder: Path, group: Group, benchmark: str, table:
     return [f"snakemake --cores all --force {shlex.quote(name)}" for name in made]
 
 
-# Of each task the module in evaluation/ and its function of records, imported when needed: most
-# of them load torch.
-FUNCTIONS = {
-    "unqover": ("metrics", "unqover_metrics"),
-    "bbq": ("metrics", "bbq_metrics"),
-    "crows_pairs": ("crows_pairs", "crows_metrics"),
-    "stereoset": ("stereoset", "stereoset_metrics"),
-    "realtoxicityprompts": ("safety", "safety_metrics"),
-    "harmbench": ("safety", "safety_metrics"),
-}
 WINDOWS = ("gptq2048", "gptq2048+bos", "documents")
 
 
 def recompute(path: Path, task: str, metric: str, category: str = "") -> float | None:
     """Return a metric from ``items.jsonl``, None where it is no function of these records alone.
 
-    What has no measure comes from the task's own function of records. Raises UserError
-    for records of another form.
+    Raises UserError for records of another form.
     """
     records = [row for row in read_records(path) if category in ("", row.get("category"))]
     if not records:
@@ -168,11 +156,5 @@ def recompute(path: Path, task: str, metric: str, category: str = "") -> float |
         if metric != "ppl" or records[0].get("category", WINDOWS[0]) not in WINDOWS:
             return None
     with expected_form(f"records that {metric} can be computed from", path, "evaluate again"):
-        if (task, metric) in MEASURES:
-            return MEASURES[task, metric].value(records)
-        if task not in FUNCTIONS:
-            return None
-        module, name = FUNCTIONS[task]
-        function = getattr(importlib.import_module(f"evenprune.evaluation.{module}"), name)
-        found = function(records).get(metric)
-        return None if found is None else found["value"]
+        measure = MEASURES.get((task, metric))
+        return None if measure is None else measure.value(records)
