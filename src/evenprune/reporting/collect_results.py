@@ -23,7 +23,6 @@ import numpy as np
 import pandas as pd
 
 from ..base.checksums import again, read_sealed
-from ..base.errors import UserError
 from ..base.files import read_json
 from ..base.outputs import check_file, check_header
 from ..base.progress import Progress
@@ -32,7 +31,7 @@ from ..plan.finished import METRICS
 from ..plan.grids import Checkpoint, benchmarks_of, in_calibration
 from ..plan.run_sheet import RunSheet, read_run_sheet
 from ..stats import inference
-from ..stats.inference import Estimate
+from ..stats.inference import Estimate, Interval
 from ..stats.measures import is_rate
 from ..stats.paired import jackknife
 from ..stats.records import read_records
@@ -65,16 +64,11 @@ def _row(
     return {**asdict(point), **named, **numbers}
 
 
-def task_rows(point: Checkpoint, benchmark: str, path: Path) -> Iterator[TableRow]:
-    """Yield the rows of one ``metrics.json``."""
-    return metric_rows(point, benchmark, read_json(path), path)
-
-
 def metric_rows(
     point: Checkpoint, benchmark: str, content: Any, path: Path | str
 ) -> Iterator[TableRow]:
     """Yield the rows of a checkpoint's metrics, which are of ``path``: totals, then categories."""
-    try:
+    with expected_form("metrics as {name: {value, n, stderr}}", path, "evaluate again"):
         for name, measured in content["metrics"].items():
             yield _row(point, benchmark, name, "", measured)
         for category, metrics in content.get("categories", {}).items():
@@ -85,11 +79,14 @@ def metric_rows(
         total = facts.get("items_in_split", facts.get("items_in_data"))
         if total is not None:
             yield _row(point, benchmark, "items_total", "", {"value": total})
-    except (KeyError, TypeError, AttributeError):
-        raise UserError(
-            f"expected metrics as {{name: {{value, n, stderr}}}} in {path}, got another form; "
-            "evaluate this checkpoint again"
-        ) from None
+
+
+def _ends(
+    point: Checkpoint, benchmark: str, metric: str, found: Interval | None, n: int
+) -> Iterator[TableRow]:
+    """Yield the ends of an interval, as ``<metric>_low`` and ``<metric>_high``."""
+    for end, bound in asdict(found).items() if found else ():
+        yield _row(point, benchmark, f"{metric}_{end}", "", {"value": bound, "n": n})
 
 
 def clustered(run_sheet: RunSheet, point: Checkpoint, rows: list[TableRow]) -> list[TableRow]:
@@ -121,11 +118,8 @@ def dto_rows(run_sheet: RunSheet, point: Checkpoint, rows: list[TableRow]) -> It
         estimate = found.estimate(lambda only: only) if found else Estimate(value)
         measured = {"value": value, "n": estimate.n, "stderr": estimate.stderr}
         yield _row(point, dto.SLUG, definition.name, "", measured)
-        interval = estimate.interval(0.0, 1.0)
-        if interval is not None:
-            for end, bound in (("low", interval.low), ("high", interval.high)):
-                measured = {"value": bound, "n": estimate.n}
-                yield _row(point, dto.SLUG, f"{definition.name}_{end}", "", measured)
+        ends = estimate.interval(0.0, 1.0)
+        yield from _ends(point, dto.SLUG, definition.name, ends, estimate.n)
 
 
 def rate_rows(run_sheet: RunSheet, point: Checkpoint, rows: list[TableRow]) -> Iterator[TableRow]:
@@ -139,16 +133,14 @@ def rate_rows(run_sheet: RunSheet, point: Checkpoint, rows: list[TableRow]) -> I
             continue
         if row["value"] is not None and row["n"]:
             found = inference.wilson(round(row["value"] * row["n"]), row["n"])
-            for end, bound in (("low", found.low), ("high", found.high)):
-                measured = {"value": bound, "n": row["n"]}
-                yield _row(point, row["benchmark"], f"{row['metric']}_{end}", "", measured)
+            yield from _ends(point, row["benchmark"], row["metric"], found, row["n"])
 
 
 def calibration_rows(point: Checkpoint, path: Path) -> Iterator[TableRow]:
     """Yield the counts of one calibration set for one model; they belong to no method or regime."""
     manifest = read_sealed(path, f"build it again: run {again(path)}")
     owner = Checkpoint(point.model, "", "", point.calibration, point.seed)
-    try:
+    with expected_form("the counts pairs, texts and tokens", path, f"run {again(path)}"):
         pairs = manifest["pairs"]
         for category, counts in {"": pairs, **pairs["categories"]}.items():
             for name in ("total", "kept", "dropped"):
@@ -157,11 +149,6 @@ def calibration_rows(point: Checkpoint, path: Path) -> Iterator[TableRow]:
         yield _row(owner, "calibration", "tokens_pairs", "", {"value": manifest["tokens"]["pairs"]})
         yield _row(owner, "calibration", "tokens_texts", "", {"value": manifest["tokens"]["texts"]})
         yield _row(owner, "calibration", "texts_kept", "", {"value": manifest["texts"]["kept"]})
-    except (KeyError, TypeError):
-        raise UserError(
-            f"expected the counts pairs, texts and tokens in {path}, got another form; build the "
-            "calibration set again"
-        ) from None
 
 
 def checkpoint_rows(run_sheet: RunSheet, point: Checkpoint) -> list[TableRow]:
@@ -170,7 +157,8 @@ def checkpoint_rows(run_sheet: RunSheet, point: Checkpoint) -> list[TableRow]:
     rows = [
         row
         for slug in benchmarks_of(run_sheet.config, point)
-        for row in task_rows(point, slug, run_sheet.result_folder(point, slug) / METRICS)
+        for path in [run_sheet.result_folder(point, slug) / METRICS]
+        for row in metric_rows(point, slug, read_json(path), path)
     ]
     rows = clustered(run_sheet, point, rows)
     rows += [*rate_rows(run_sheet, point, rows), *dto_rows(run_sheet, point, rows)]

@@ -4,6 +4,7 @@ Every evaluation, check and serving measurement names the digest of the base mod
 ``identity.py``), every check those of the calibration texts; here they are compared.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,32 +23,18 @@ def read_check(path: Path | str) -> dict[str, Any]:
     return read_sealed(path, f"check the checkpoint again: run {again(path)}")
 
 
-def _bases(run_sheet: RunSheet, point: Checkpoint) -> dict[str, str | None]:
-    """Return the base model's digest that each file about a checkpoint names."""
-    files = run_sheet.files[point]
-    own = "files_sha256" if point.is_base else "base_sha256"
-    evals = Path(str(files["evals"]))
-    found = {str(evals / SUMMARY): read_summary(evals).get(own)}
+def _digests(sheet: RunSheet, point: Checkpoint) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield each file about a checkpoint with what it says, and how to make it again."""
+    files, evals = sheet.files[point], Path(str(sheet.files[point]["evals"]))
     if files["check"]:
-        found[files["check"]] = read_check(files["check"]).get("base_sha256")
+        yield files["check"], read_check(files["check"]), f"run {again(files['check'])}"
+    yield str(evals / SUMMARY), read_summary(evals), remedy(evals)
     if files["serving"]:
-        found[files["serving"]] = read_part(files["serving"], point).get(own)
-    return found
+        yield files["serving"], read_part(files["serving"], point), redo(files["serving"])
 
 
-def _check_checkpoint(point: Checkpoint, files: dict[str, str | None]) -> None:
-    """Compare evaluation, serving and calibration of a pruned checkpoint with its check."""
-    path = str(files["check"])
-    check = read_check(path)
-    evals = Path(str(files["evals"]))
-    if read_summary(evals).get("model_sha256") != check.get("model_sha256"):
-        raise UserError(f"{evals / SUMMARY} is of other weights than {path}; {remedy(evals)}")
-    serving = files["serving"]
-    if serving and read_part(serving, point).get("model_sha256") != check.get("model_sha256"):
-        raise UserError(f"{serving} is of other weights than {path}; {redo(serving)}")
-    manifest = files["calibration_manifest"]
-    if not manifest:
-        return
+def _check_calibration(check: dict[str, Any], path: str, manifest: str) -> None:
+    """Raise UserError where a checkpoint was pruned with other texts than its calibration's."""
     made = read_sealed(manifest, f"build it again: run {again(manifest)}").get("files", {})
     used = check.get("calibration", {})
     for name in ("pairs", "texts"):
@@ -66,11 +53,13 @@ def check_one_base(run_sheet: RunSheet) -> None:
     Also where a pruned checkpoint was evaluated, measured or calibrated as another one.
     """
     progress = Progress(len(run_sheet.files), "base models")
-    first: dict[str, tuple[str, str | None]] = {}
+    bases: dict[str, tuple[str, str | None]] = {}
     for point in sorted(run_sheet.files, key=lambda point: not point.is_base):
-        files = run_sheet.files[point]
-        for path, base in _bases(run_sheet, point).items():
-            known, expected = first.setdefault(point.model, (path, base))
+        found = list(_digests(run_sheet, point))
+        first, about, _ = found[0]
+        for path, says, mend in found:
+            base = says.get("files_sha256" if point.is_base else "base_sha256")
+            known, expected = bases.setdefault(point.model, (path, base))
             if base != expected or base is None:
                 raise UserError(
                     f"expected one base model behind all checkpoints of {point.model}, but {known} "
@@ -78,6 +67,8 @@ def check_one_base(run_sheet: RunSheet) -> None:
                     "run `snakemake --cores all --forcerun fetch_model` with this run's "
                     "configuration"
                 )
-        if files["check"]:
-            _check_checkpoint(point, files)
+            if not point.is_base and says.get("model_sha256") != about.get("model_sha256"):
+                raise UserError(f"{path} is of other weights than {first}; {mend}")
+        if manifest := run_sheet.files[point]["calibration_manifest"]:
+            _check_calibration(about, first, manifest)
         progress.update()

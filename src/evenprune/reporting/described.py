@@ -16,17 +16,11 @@ from .fields import Field, Run, all_fields, benchmark_field, category_order, dto
 from .labels import CATEGORY_LABELS, TASK_GROUPS, TASK_LABELS, benchmark_label, column_order
 from .notes import provenance_notes
 from .render import Column, Rule, Table, TableRow
-from .results import Group, Quantity, groups
+from .results import Group, Quantity, experiment_of, groups
 
 EACH = {"judged": JUDGED, "options": [name for name, facts in FACTS.items() if facts.compared]}
 WIDEST = ("regimes", "main", "*")
 OURS = "debias-sparsegpt"
-
-
-def experiment_of(run_sheet: RunSheet, names: Sequence[str]) -> str:
-    """Return the first of the named experiments that a run has; ``*`` is any of them."""
-    found = [name for name in names if name in run_sheet.experiments]
-    return next(iter([*found, *(run_sheet.experiments if "*" in names else ()), names[0]]))
 
 
 def points_of(run: Run, slug: str) -> list[Checkpoint]:

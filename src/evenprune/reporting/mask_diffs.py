@@ -18,7 +18,7 @@ from ..base.errors import UserError
 from ..base.reading import expected_form, iter_csv
 from ..plan.facts import REGIMES
 from ..plan.run_sheet import RunSheet
-from .results import Group, Quantity, Results, groups
+from .results import Group, Quantity, Results, experiment_of, groups
 
 SLUG = "masks"
 DISAGREEMENT, PATTERN = "disagreement", "pattern_disagreement"
@@ -54,18 +54,12 @@ def mask_values(path: Path) -> Iterator[Value]:
     for line, row in iter_csv(path, MASK_COLUMNS, what="compared masks", remedy=remedy):
         with expected_form("numbers of compare-masks", f"line {line} of {path}", remedy):
             weights = int(row["rows"]) * int(row["columns"])
-            if abs(4 * int(row["groups"]) - weights) > 4 * int(row["rows"]):
-                raise ValueError(f"{row['groups']} groups of four among {weights} weights")
-            zeros = int(row["zeros_reference"]), int(row["zeros"])
-            both, pruned = int(row["zeros_both"]), sum(zeros)
+            both, pruned = int(row["zeros_both"]), int(row["zeros_reference"]) + int(row["zeros"])
             counts = {
                 DISAGREEMENT: (int(row["different_weights"]), weights),
                 PATTERN: (int(row["different_groups"]), int(row["groups"])),
                 JACCARD: (both, pruned - both),
             }
-            parts = {both, *zeros, *(part for part, _ in counts.values()), int(row["groups"])}
-            if min(parts) < 0 or max(parts) > weights or both > min(zeros):
-                raise ValueError(f"counts beyond those of {weights} weights")
             values = {name: float(row[name]) for name in counts}
             value = float(row[FROBENIUS]) if row[FROBENIUS] else None
         category = f"{row['layer']}.{row['kind']}"
@@ -112,19 +106,12 @@ def ranked(values: Mapping[str, float]) -> list[str]:
     return sorted(values, key=place)
 
 
-def experiment_of(run_sheet: RunSheet) -> str:
-    """Return the experiment whose masks are shown: ``masks``, else ``main``, else the first."""
-    return next(
-        one for one in ("masks", "main", *run_sheet.experiments) if one in run_sheet.experiments
-    )
-
-
 def compared(run_sheet: RunSheet, asked_by: str) -> list[Group]:
     """Return the grid points of Debias-SparseGPT and its variants whose masks are shown.
 
     Raises UserError where the experiment has none with a SparseGPT counterpart in the run.
     """
-    name = experiment_of(run_sheet)
+    name = experiment_of(run_sheet, ("masks", "main", "*"))
     points = [
         point
         for point in run_sheet.experiment(name, asked_by)

@@ -16,7 +16,7 @@ from ..base.reading import expected_form
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
 from ..stats import inference
-from .results import Group
+from .results import Group, dense_group, groups
 
 # Figures whose ratios to the dense model results.csv has.
 PAIRED = ("decode_tok_per_s", "j_per_token")
@@ -78,7 +78,9 @@ def log_ratios(
     return [mean_log(found, names) - mean_log(found, base) for _, found in sorted(rounds.items())]
 
 
-def log_ratios_between(run_sheet: RunSheet, ours: Group, base: Group, metric: str) -> list[float]:
+def log_ratios_between(
+    run_sheet: RunSheet, ours: Group, base: Group, metric: str, batch: str = ""
+) -> list[float]:
     """Return ln(ours / base) of a figure of one model in every round; with several seeds of means.
 
     Empty where one of the two was not measured, or not in the same job as the other.
@@ -94,7 +96,7 @@ def log_ratios_between(run_sheet: RunSheet, ours: Group, base: Group, metric: st
     if not all(name in content["checkpoints"] for part in names for name in part):
         return []
     with expected_form("figures of every round", path, remedy(path)):
-        return log_ratios(content, names[0], metric, base=names[1])
+        return log_ratios(content, names[0], metric, batch, names[1])
 
 
 def ratio_to_dense(
@@ -105,20 +107,11 @@ def ratio_to_dense(
     With several seeds the geometric mean over them in each round. None for the dense model itself,
     and where nothing, or no dense model, was measured in the same job.
     """
-    path = run_sheet.files[group.checkpoints()[0]]["serving"]
-    if path is None:
+    dense = dense_group(run_sheet, group.model)
+    if group.is_base or dense is None:
         return None
-    content = read_measurement(path)
-    return _ratio(content, path, group, metric, batch, run_sheet.config.serving.margin)
-
-
-def _ratio(
-    content: dict[str, Any], path: str, group: Group, metric: str, batch: str, margin: float
-) -> inference.PairedRatio | None:
-    names = [point.key for point in group.checkpoints()]
-    with expected_form("figures of every round", path, remedy(path)):
-        logs = [] if group.is_base else log_ratios(content, names, metric, batch)
-    return inference.paired_ratio(logs, margin) if logs else None
+    logs = log_ratios_between(run_sheet, group, dense, metric, batch)
+    return inference.paired_ratio(logs, run_sheet.config.serving.margin) if logs else None
 
 
 def ratio_values(
@@ -132,13 +125,12 @@ def ratio_values(
     path = run_sheet.files[point]["serving"]
     if path is None:
         return
-    group = Group(point.model, point.method, point.regime, point.calibration, (point.seed,))
-    content, margin = read_measurement(path), run_sheet.config.serving.margin
+    (group,) = groups([point])
     with expected_form("batch sizes", path, remedy(path)):
-        batches = [f"batch {size}" for size in content["spec"]["batch_sizes"]]
+        batches = [f"batch {size}" for size in read_measurement(path)["spec"]["batch_sizes"]]
     for metric in PAIRED:
         for category in ("", *batches):
-            ratio = _ratio(content, path, group, metric, category, margin)
+            ratio = ratio_to_dense(run_sheet, group, metric, category)
             if ratio is None:
                 continue
             log = {"value": math.log(ratio.value), "n": ratio.n, "stderr": ratio.log_stderr}

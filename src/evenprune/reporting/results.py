@@ -204,6 +204,12 @@ class Significance:
         return row["diff"], row["p"]
 
 
+def experiment_of(run_sheet: RunSheet, names: Sequence[str]) -> str:
+    """Return the first of the named experiments that a run has; ``*`` is any of them."""
+    found = [name for name in names if name in run_sheet.experiments]
+    return next(iter([*found, *(run_sheet.experiments if "*" in names else ()), names[0]]))
+
+
 def dense_group(run_sheet: RunSheet, model: str) -> Group | None:
     """Return the dense grid point of a model if the run has it, else None."""
     point = Checkpoint(model, "dense", "dense", "none", 0)
