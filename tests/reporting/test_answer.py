@@ -10,7 +10,7 @@ from reporting_run import make_table, prepare
 
 from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.reporting.bottom_line import bottom_line
-from evenprune.reporting.fields import Run
+from evenprune.reporting.cells import Run
 from evenprune.reporting.results import Results, Significance
 from evenprune.reporting.tables import answer
 

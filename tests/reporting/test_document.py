@@ -22,9 +22,9 @@ from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.plan.shown import FIGURES, SHOWN, TABLES, drawn_by
 from evenprune.reporting import document as documents
 from evenprune.reporting.bottom_line import HEADS, bottom_line
+from evenprune.reporting.cells import Field, Run, all_fields, fitted
 from evenprune.reporting.claims import verdict
 from evenprune.reporting.explain import find, parse
-from evenprune.reporting.fields import Field, Run, all_fields, fitted
 from evenprune.reporting.latex_document import first_error, latex_text, typeset
 from evenprune.reporting.latex_table import SIGNS, to_latex
 from evenprune.reporting.make_page import read_document

@@ -6,8 +6,7 @@ import pytest
 from reporting_run import collect, make_table, read_csv, small_config, write_run
 
 from evenprune.plan.grids import Checkpoint, in_calibration
-from evenprune.reporting.cells import difference, embolden
-from evenprune.reporting.fields import Field
+from evenprune.reporting.cells import Field, difference, embolden
 from evenprune.reporting.latex_table import to_latex
 from evenprune.reporting.render import Cell, Column, Table, TableRow, csv_form
 from evenprune.reporting.results import Quantity

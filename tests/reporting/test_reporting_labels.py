@@ -12,7 +12,7 @@ from evenprune.plan.run_sheet import RunSheet
 from evenprune.plan.shown import SHOWN, drawn_by
 from evenprune.plan.tasks import FACTS, LM_EVAL, TASKS
 from evenprune.reporting import labels
-from evenprune.reporting.fields import all_fields
+from evenprune.reporting.cells import all_fields
 from evenprune.reporting.plots import axis_label
 from evenprune.reporting.render import ARROWS, GROUPS
 from evenprune.reporting.results import Quantity

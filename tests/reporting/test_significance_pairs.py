@@ -13,7 +13,7 @@ from evenprune.plan.run_sheet import RunSheet, read_run_sheet
 from evenprune.plan.sections import MethodVariant
 from evenprune.plan.tasks import JUDGED
 from evenprune.reporting import significance
-from evenprune.reporting.fields import Run
+from evenprune.reporting.cells import Run
 from evenprune.reporting.render import Cell, Column, interval
 from evenprune.reporting.results import Group, Quantity, Results, Significance
 

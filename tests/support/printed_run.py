@@ -19,7 +19,7 @@ from evenprune.plan.grids import (
 from evenprune.plan.run_sheet import RunSheet
 from evenprune.plan.tasks import FACTS
 from evenprune.reporting import mask_diffs
-from evenprune.reporting.fields import Run
+from evenprune.reporting.cells import Run
 from evenprune.reporting.printed import DIFFERENCE, printed_rows, scaled
 from evenprune.reporting.results import Group, Measured, Quantity, Results, Significance
 

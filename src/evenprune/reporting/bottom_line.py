@@ -6,9 +6,9 @@ it is what pruning did to each model.
 
 from collections.abc import Sequence
 
+from .cells import Run
 from .claims import verdict
 from .claims.verdict import Finding
-from .fields import Run
 from .tables import answer
 
 # Verdicts in the order of the page, with their heads.

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..plan.shown import FIGURES
-from .fields import Run
+from .cells import Run
 from .labels import benchmark_label, column_order
 from .render import Table
 from .results import Quantity

@@ -1,14 +1,119 @@
-"""Cells of tables: values with their printed counterparts, daggers and bold."""
+"""Columns of tables and figures with the quantity that each shows, and their cells.
 
-import dataclasses
-from collections.abc import Sequence
+A cell has its value, the printed counterpart, a dagger and bold.
+"""
 
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ..base.errors import UserError
 from ..plan.run_sheet import RunSheet
-from ..stats.directions import LEVEL, better
+from ..plan.tasks import FACTS, JUDGED
+from ..stats.directions import LEVEL, better, direction
 from ..stats.measures import is_rate
-from .fields import DTO, Field, Run
-from .render import Cell, Column, TableRow
-from .results import ALPHA, Group, Quantity, Results
+from .labels import (
+    CATEGORY_LABELS,
+    DTO_LABEL,
+    TASK_DIGITS,
+    TASK_GROUPS,
+    benchmark_label,
+    column_order,
+)
+from .render import Cell, Column, Rule, TableRow
+from .results import ALPHA, Group, Quantity, Results, Significance
+
+DTO = Quantity("dto", "dto")
+NOISE = 1e-9
+OURS = "debias-sparsegpt"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column and the quantity it shows: its ``value``, ``stderr`` or ``n``."""
+
+    column: Column
+    quantity: Quantity
+    of: str = "value"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a table is made from."""
+
+    sheet: RunSheet
+    results: Results
+    significance: Significance
+
+    def dagger_test(self, group: Group, quantity: Quantity) -> tuple[float, float] | None:
+        """Return (difference to SparseGPT, p) of the test that the paper's dagger stands for.
+
+        Debias-SparseGPT's only; None for other methods and where nothing was tested.
+        """
+        if self.sheet.base_method(group.method) != OURS:
+            return None
+        return self.significance.of(group, quantity.benchmark, quantity.metric)
+
+
+def benchmark_field(run_sheet: RunSheet, slug: str) -> Field:
+    """Return the column of a benchmark's headline metric."""
+    task, metric = run_sheet.config.benchmarks[slug].task, run_sheet.headline(slug)
+    label = benchmark_label(run_sheet, slug)
+    if metric != FACTS[task].headline:
+        label += f" {metric}"
+    scale = 1.0 if task in TASK_DIGITS or metric == "likelihood_diff" else 100.0
+    digits = TASK_DIGITS.get(task, 2)
+    column = Column(slug, label, TASK_GROUPS[task], direction(task, metric), scale, digits)
+    return Field(column, Quantity(slug, metric))
+
+
+def dto_field() -> Field:
+    """Return the column of the distance to the optimum."""
+    return Field(Column("dto", DTO_LABEL, "dto", direction("dto", "dto"), digits=3), DTO)
+
+
+def has_dto(run_sheet: RunSheet) -> bool:
+    """Return whether the run has the two benchmarks that DTO needs."""
+    return bool(run_sheet.primary("mmlu") and run_sheet.primary("unqover"))
+
+
+def all_fields(run_sheet: RunSheet) -> list[Field]:
+    """Return a column for every benchmark but those with a table of their own, then DTO.
+
+    Raises UserError where all of the run's have one.
+    """
+    apart = ("stereoset", *JUDGED)
+    shown = [slug for slug, entry in column_order(run_sheet).items() if entry.task not in apart]
+    if not shown:
+        raise UserError(
+            "this table or figure shows the benchmarks that have no table of their own, and this "
+            f"configuration has none of these, only {', '.join(run_sheet.config.benchmarks)}; add "
+            "one (such as mmlu), or leave it out and ask for the tables stereoset, safety"
+        )
+    fields = [benchmark_field(run_sheet, slug) for slug in shown]
+    return fields + ([dto_field()] if has_dto(run_sheet) else [])
+
+
+def fitted(run: Run, shown: Sequence[Group], field: Field) -> Field:
+    """Return a field with as many decimals as leave its largest value two significant digits.
+
+    One number of decimals for the whole column: what is far smaller than its largest value is
+    near zero in it. Both ours and the paper's values count. What is 0 but for the rounding of
+    floating point (below ``NOISE``) stays 0.
+    """
+    found = [run.results.of(group, field.quantity) for group in shown]
+    values = [one for each in found if each for one in (each.value, each.printed) if one]
+    largest = max((abs(value * field.column.scale) for value in values), default=0.0)
+    if field.column.digits < 3 or not NOISE < largest < 10.0 ** (1 - field.column.digits):
+        return field
+    digits = 1 - math.floor(math.log10(largest))
+    return replace(field, column=replace(field.column, digits=digits))
+
+
+def category_order(names: Iterable[str]) -> list[str]:
+    """Return UnQover's categories in the paper's order, others after them."""
+    place = {name: index for index, name in enumerate(CATEGORY_LABELS)}
+    return sorted(names, key=lambda name: (place.get(name, len(place)), name))
 
 
 def rate_ends(
@@ -112,8 +217,8 @@ def embolden(rows: list[TableRow], fields: Sequence[Field], positions: Sequence[
         best = min(ranks.values())
         for position in (position for position, value in ranks.items() if value == best):
             cells = dict(rows[position].cells)
-            cells[key] = dataclasses.replace(cells[key], bold=True)
-            rows[position] = dataclasses.replace(rows[position], cells=cells)
+            cells[key] = replace(cells[key], bold=True)
+            rows[position] = replace(rows[position], cells=cells)
 
 
 # What is bold, by the word of tables.yaml: the best value of a block's column, or as in the paper
@@ -131,10 +236,10 @@ def mark(
     """Mark values of a block (rows at ``positions``) bold, in place, by a word of ``BOLD``."""
     for position in positions if kind != "best" else ():
         cells = {
-            key: dataclasses.replace(cell, bold=cell.bold or cell.dagger)
+            key: replace(cell, bold=cell.bold or cell.dagger)
             for key, cell in rows[position].cells.items()
         }
-        rows[position] = dataclasses.replace(rows[position], cells=cells)
+        rows[position] = replace(rows[position], cells=cells)
     if kind != "tested":
         embolden(rows, [f for f in fields if kind == "best" or f.quantity == DTO], positions)
 
@@ -154,3 +259,11 @@ def difference(column: Column, above: Cell, below: Cell) -> Cell:
         printed = above.printed - below.printed
     known = above.in_calibration or below.in_calibration
     return Cell(value, column.show(value, signed=True), printed, in_calibration=known)
+
+
+def checkpoint_row(run: Run, group: Group, fields: Sequence[Field], labels: tuple[str, ...],
+                   rule: Rule = "", marks: bool = True) -> TableRow:  # fmt: skip
+    """Return the row of a grid point; the label of Debias-SparseGPT is bold."""
+    cells = make_cells(run, group, fields, marks)
+    ours = run.sheet.base_method(group.method) == OURS
+    return TableRow(labels, cells, identity(group), rule=rule, strong=ours)

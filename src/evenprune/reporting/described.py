@@ -11,16 +11,22 @@ from ..plan.run_sheet import RunSheet, has_paper_form
 from ..plan.shown import TABLES
 from ..plan.tasks import FACTS, JUDGED
 from ..stats.directions import direction
-from .cells import identity, make_cells
-from .fields import Field, Run, all_fields, benchmark_field, category_order, dto_field, has_dto
+from .cells import (
+    Field,
+    Run,
+    all_fields,
+    benchmark_field,
+    category_order,
+    dto_field,
+    has_dto,
+)
 from .labels import CATEGORY_LABELS, TASK_GROUPS, TASK_LABELS, benchmark_label, column_order
 from .notes import provenance_notes
-from .render import Column, Rule, Table, TableRow
+from .render import Column, Table, TableRow
 from .results import Group, Quantity, experiment_of, groups
 
 EACH = {"judged": JUDGED, "options": [name for name, facts in FACTS.items() if facts.compared]}
 WIDEST = ("regimes", "main", "*")
-OURS = "debias-sparsegpt"
 
 
 def points_of(run: Run, slug: str) -> list[Checkpoint]:
@@ -162,14 +168,6 @@ def blocks(found: Iterable[Group], *names: str) -> list[tuple[tuple[str, ...], l
     for group in found:
         parts.setdefault(tuple(getattr(group, name) for name in names), []).append(group)
     return list(parts.items())
-
-
-def checkpoint_row(run: Run, group: Group, fields: Sequence[Field], labels: tuple[str, ...],
-                   rule: Rule = "", marks: bool = True) -> TableRow:  # fmt: skip
-    """Return the row of a grid point; the label of Debias-SparseGPT is bold."""
-    cells = make_cells(run, group, fields, marks)
-    ours = run.sheet.base_method(group.method) == OURS
-    return TableRow(labels, cells, identity(group), rule=rule, strong=ours)
 
 
 def kept(slug: str, sheet: RunSheet, points: Sequence[Checkpoint]) -> list[Group]:

@@ -12,7 +12,7 @@ from ..plan.run_sheet import RunSheet
 from ..plan.shown import SHOWN
 from .bottom_line import bottom_line
 from .captions import figure_caption, item_counts, seeds_words
-from .fields import Run
+from .cells import Run
 from .labels import (
     REGIME_LABELS,
     benchmark_label,

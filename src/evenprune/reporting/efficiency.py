@@ -8,7 +8,7 @@ from ..base.reading import expected_form
 from ..plan.run_sheet import RunSheet
 from ..stats.directions import direction
 from ..stats.inference import PairedRatio
-from .fields import Field, Run
+from .cells import Field, Run
 from .measurements import ratio_to_dense, read_part
 from .render import Cell, Column
 from .results import Group, Quantity, Results, dense_group

@@ -21,8 +21,8 @@ from ..plan.config import TABLES
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import read_run_sheet
 from . import dto, mask_diffs
+from .cells import Run
 from .explain_origin import commands, files_of, method_of, rebased, recompute, sources_of
-from .fields import Run
 from .make_table import build_table
 from .measurements import ratio_values, read_part
 from .render import Cell, Column, Table, interval

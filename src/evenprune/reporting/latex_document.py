@@ -5,16 +5,14 @@ equal tables and figures give equal bytes.
 """
 
 import os
-import re
 import subprocess
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..base.errors import UserError
 from .document import SUBTITLE, Document, Piece
 from .latex_table import PREAMBLE, escape_latex
 
-TALL = 336  # points, of a page's 700; a figure above it has a page of its own
 SECONDS = 300  # a document that takes longer hangs
 
 
@@ -23,17 +21,11 @@ def _paragraphs(lines: Iterable[tuple[str, str]]) -> list[str]:
     return [rf"\textbf{{{escape_latex(head)}.}} {escape_latex(text)}\par" for head, text in lines]
 
 
-def figure_height(pdf: bytes) -> float:
-    """Return the height of a figure in points, 0 where its PDF does not say it plainly."""
-    found = re.search(rb"/MediaBox \[ ?0 0 [\d.]+ ([\d.]+) ?\]", pdf)
-    return float(found[1]) if found else 0.0
-
-
-def _piece(piece: Piece, tall: Collection[str]) -> list[str]:
+def _piece(piece: Piece) -> list[str]:
     if piece.kind == "table":
         return [rf"\input{{tables/{piece.slug}.tex}}"]
     return [
-        rf"\begin{{figure}}[{'p' if piece.slug in tall else 'H'}]\centering",
+        r"\begin{figure}[!htb]\centering",
         r"\includegraphics[max width=\linewidth,max height=0.86\textheight]"
         rf"{{figures/{piece.slug}.pdf}}",
         rf"\caption{{{escape_latex(piece.caption)}}}\label{{fig:{piece.slug}}}",
@@ -41,16 +33,8 @@ def _piece(piece: Piece, tall: Collection[str]) -> list[str]:
     ]
 
 
-def command_text(command: str) -> str:
-    """Return a command in typewriter letters that may break behind blanks and slashes."""
-    return rf"\texttt{{{escape_latex(command)}}}"
-
-
-def latex_text(content: Document, tall: Collection[str] = ()) -> str:
-    """Return the LaTeX that inputs ``tables/SLUG.tex`` and ``figures/SLUG.pdf``.
-
-    ``tall``: the figures that are higher than half a page.
-    """
+def latex_text(content: Document) -> str:
+    """Return the LaTeX that inputs ``tables/SLUG.tex`` and ``figures/SLUG.pdf``."""
     parts = [
         r"\documentclass[a4paper,10pt]{article}",
         PREAMBLE,
@@ -66,12 +50,12 @@ def latex_text(content: Document, tall: Collection[str] = ()) -> str:
         r"\endgroup",
     ]
     for piece in content.pieces:
-        parts += _piece(piece, tall)
+        parts += _piece(piece)
     if content.again:
         parts += [r"\Needspace{15\baselineskip}\subsection*{How to rerun one cell}"]
         parts.append(r"\begingroup\small")
         for sentence, command in content.again:
-            parts.append(rf"{escape_latex(sentence)}\\ {command_text(command)}\par")
+            parts.append(rf"{escape_latex(sentence)}\\ \texttt{{{escape_latex(command)}}}\par")
         parts.append(r"\endgroup")
     return "\n".join([*parts, r"\end{document}"]) + "\n"
 

@@ -20,8 +20,8 @@ from ..base.outputs import check_file
 from ..base.pages import fill
 from ..plan.run_sheet import RunSheet, read_run_sheet
 from ..plan.shown import FIGURES, TABLES
+from .cells import Run
 from .document import SUBTITLE, Document, document
-from .fields import Run
 from .html_table import STYLE, figures_of
 from .page_items import read_items
 from .results import Results, Significance

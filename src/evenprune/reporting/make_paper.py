@@ -11,7 +11,7 @@ from ..base.outputs import check_file
 from ..base.pdf_programs import PACKAGES, latex_available
 from ..plan.run_sheet import RunSheet, read_run_sheet
 from .document import Document
-from .latex_document import TALL, figure_height, latex_text, typeset
+from .latex_document import latex_text, typeset
 from .make_page import add_inputs, inputs, read_document, require
 
 
@@ -32,11 +32,7 @@ def by_latex(
         (folder / kind).mkdir()
         for slug in slugs:
             shutil.copy(source / f"{slug}.{suffix}", folder / kind)
-    heights = {
-        slug: figure_height((figures / f"{slug}.pdf").read_bytes()) for slug in sheet.config.figures
-    }
-    tall = [slug for slug, height in heights.items() if height > TALL]
-    (folder / "paper.tex").write_text(latex_text(content, tall), encoding="utf-8")
+    (folder / "paper.tex").write_text(latex_text(content), encoding="utf-8")
     return typeset(folder)
 
 

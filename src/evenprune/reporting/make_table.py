@@ -19,7 +19,7 @@ from ..plan.run_sheet import RunSheet, read_run_sheet
 from ..plan.shown import TABLES, drawn_by
 from .beside import companion
 from .captions import with_sizes
-from .fields import Run
+from .cells import Run
 from .html_table import to_html, to_page
 from .latex_table import to_latex
 from .notes import weights_notes

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
-from .cells import BOLD
-from .fields import DTO, Field, Run
+from .cells import BOLD, DTO, Field, Run
 from .labels import (
     GROUP_WORDS,
     REGIME_LABELS,

@@ -7,8 +7,7 @@ from ..plan.run_sheet import RunSheet
 from ..plan.tasks import FACTS
 from ..stats.directions import direction
 from . import mask_diffs
-from .cells import rate_ends
-from .fields import DTO, benchmark_field, dto_field
+from .cells import DTO, benchmark_field, dto_field, rate_ends
 from .labels import CATEGORY_LABELS, benchmark_label
 from .printed import printed_value
 from .render import Cell, Column

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from ..base.errors import UserError
 from ..base.files import atomic_path, write_csv
 from ..plan.run_sheet import RunSheet
-from .fields import Field
+from .cells import Field
 from .labels import COLORS, MARKERS
 from .render import ARROWS, Z95, bounds
 from .results import Group, Measured

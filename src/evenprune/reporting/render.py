@@ -135,7 +135,6 @@ def units(columns: Sequence[Column]) -> list[list[Column]]:
 # Ours beside the paper's
 
 Z95 = 1.959964  # half width of a 95 % normal interval in standard errors
-BESIDE = ("diff", "low", "high", "covered")
 
 
 def difference(cell: Cell) -> float | None:
@@ -180,6 +179,23 @@ def covered(column: Column, cell: Cell) -> bool | None:
 # CSV and Markdown
 
 
+def _numbers(column: Column, cell: Cell) -> dict[str, str]:
+    """Return what the CSV says of a cell, by the end of the column's name."""
+    low, high = interval(column, cell) or (None, None)
+    inside = covered(column, cell)
+    return {
+        "": column.plain(cell.value),
+        "_printed": column.plain(cell.printed),
+        "_diff": column.plain(difference(cell)),
+        "_low": column.plain(low),
+        "_high": column.plain(high),
+        "_covered": "" if inside is None else str(int(inside)),
+        "_sd": column.plain(cell.sd),
+        "_dagger": "1" * cell.dagger,
+        "_in_calibration": "1" * cell.in_calibration,
+    }
+
+
 def csv_form(table: Table) -> tuple[list[str], list[dict[str, str]]]:
     """Return (header, rows): identity columns, then per column ours, the paper's and marks.
 
@@ -191,50 +207,30 @@ def csv_form(table: Table) -> tuple[list[str], list[dict[str, str]]]:
     value lies in it. Columns with intervals of their own have their ends in every table.
     """
     data = [row for row in table.rows if row.kind != "heading"]
-    identity = list(dict.fromkeys(name for row in data for name in row.identity))
-    seeds = any(cell.sd is not None for row in data for cell in row.cells.values())
-    tested = any(cell.dagger for row in data for cell in row.cells.values())
-    known = any(cell.in_calibration for row in data for cell in row.cells.values())
-    beside = any(cell.printed is not None for row in data for cell in row.cells.values())
+    cells = [cell for row in data for cell in row.cells.values()]
     own = {key for row in data for key, cell in row.cells.items() if cell.ends is not None}
-    header = list(identity)
+    beside = any(cell.printed is not None for cell in cells)
+    shown = {
+        **{"": True, "_printed": True},
+        **dict.fromkeys(("_diff", "_low", "_high", "_covered"), beside),
+        "_sd": any(cell.sd is not None for cell in cells),
+        "_dagger": any(cell.dagger for cell in cells),
+        "_in_calibration": any(cell.in_calibration for cell in cells),
+    }
+    header = list(dict.fromkeys(name for row in data for name in row.identity))
+    lines = [dict(row.identity) for row in data]
     for column in table.columns:
+        ends = [end for end, known in shown.items() if known]
         if column.text:
-            header.append(column.key)
-            continue
-        header += [column.key, f"{column.key}_printed"]
-        names = BESIDE if beside else ("low", "high") if column.key in own else ()
-        header += [f"{column.key}_{name}" for name in names]
-        header += [f"{column.key}_sd"] if seeds else []
-        header += [f"{column.key}_dagger"] if tested else []
-        header += [f"{column.key}_in_calibration"] if known else []
-    lines = []
-    for row in data:
-        line = dict.fromkeys(header, "") | dict(row.identity)
-        for column in table.columns:
-            cell = row.cells.get(column.key)
-            if cell is None:
-                continue
-            if column.text:
-                line[column.key] = cell.display
-                continue
-            line[column.key] = column.plain(cell.value)
-            line[f"{column.key}_printed"] = column.plain(cell.printed)
-            if beside or column.key in own:
-                for name, value in zip(("low", "high"), interval(column, cell) or (None, None)):
-                    line[f"{column.key}_{name}"] = column.plain(value)
-            if beside:
-                line[f"{column.key}_diff"] = column.plain(difference(cell))
-                inside = covered(column, cell)
-                line[f"{column.key}_covered"] = "" if inside is None else str(int(inside))
-            if seeds:
-                line[f"{column.key}_sd"] = column.plain(cell.sd)
-            if tested:
-                line[f"{column.key}_dagger"] = "1" if cell.dagger else ""
-            if known:
-                line[f"{column.key}_in_calibration"] = "1" if cell.in_calibration else ""
-        lines.append(line)
-    return header, lines
+            ends = [""]
+        elif column.key in own and not beside:
+            ends[2:2] = ["_low", "_high"]
+        header += [column.key + end for end in ends]
+        for row, line in zip(data, lines, strict=True):
+            if cell := row.cells.get(column.key):
+                found = {"": cell.display} if column.text else _numbers(column, cell)
+                line |= {column.key + end: found[end] for end in ends}
+    return header, [dict.fromkeys(header, "") | line for line in lines]
 
 
 def escape_markdown(text: str) -> str:

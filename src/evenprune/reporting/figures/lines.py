@@ -9,8 +9,8 @@ from ...base.errors import UserError
 from ...plan.facts import REGIMES
 from ...plan.run_sheet import RunSheet
 from ...plan.shown import FIGURES
+from ..cells import Field, all_fields, benchmark_field, category_order
 from ..estimates import Estimates
-from ..fields import Field, all_fields, benchmark_field, category_order
 from ..labels import (
     CATEGORY_LABELS,
     COLORS,

@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ...plan.run_sheet import RunSheet
+from ..cells import category_order
 from ..estimates import Estimates
-from ..fields import category_order
 from ..labels import CATEGORY_LABELS, REGIME_LABELS, method_label, model_label
 from ..plots import WIDTH, Drawing, Row, bare, primary, write_values
 from ..results import Group, Measured, Quantity, Results, dense_group, experiment_of, groups

@@ -7,8 +7,8 @@ from ...plan.grids import Checkpoint
 from ...plan.run_sheet import RunSheet
 from ...stats import directions
 from ...stats.directions import FAIRER, NOT_TESTED, gain, judge
-from ..described import OURS, WIDEST, fields_of, points_of
-from ..fields import Field, Run
+from ..cells import OURS, Field, Run
+from ..described import WIDEST, fields_of, points_of
 from ..labels import REGIME_LABELS, TASK_GROUPS, calibration_label, method_label, model_label
 from ..render import Table
 from ..results import POINT, Group, dense_group, experiment_of, groups

@@ -7,9 +7,8 @@ from ...base.errors import UserError
 from ...plan.run_sheet import RunSheet
 from ...plan.tasks import FACTS
 from ..beside import agreement, show_difference, show_interval, signs
-from ..cells import identity
+from ..cells import Run, identity
 from ..described import fields_of, made
-from ..fields import Run
 from ..labels import (
     REGIME_LABELS,
     TASK_LABELS,

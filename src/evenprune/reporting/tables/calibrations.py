@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from ...plan.shown import TABLES
-from ..cells import difference, embolden, identity
-from ..described import blocks, checkpoint_row, fields_of, made, points_of
-from ..fields import Field, Run
+from ..cells import Field, Run, checkpoint_row, difference, embolden, identity
+from ..described import blocks, fields_of, made, points_of
 from ..labels import REGIME_LABELS, calibration_label, method_label, model_label
 from ..notes import notes, regimes_phrase
 from ..render import Rule, Table, TableRow

@@ -1,8 +1,8 @@
 """The paper's claims with printed and measured evidence and a verdict on each."""
 
+from ..cells import Run
 from ..claims import verdict
 from ..described import made
-from ..fields import Run
 from ..render import Table, TableRow
 
 

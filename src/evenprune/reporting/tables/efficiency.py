@@ -6,8 +6,8 @@ from dataclasses import replace
 from ...base.errors import UserError
 from ...plan.shown import TABLES
 from ...stats.directions import direction
-from ..cells import embolden, identity
-from ..described import blocks, checkpoint_row, fields_of, made
+from ..cells import DTO, Field, Run, checkpoint_row, embolden, fitted, identity
+from ..described import blocks, fields_of, made
 from ..efficiency import (
     SPEED,
     disturbance_notes,
@@ -17,7 +17,6 @@ from ..efficiency import (
     serving_notes,
     serving_stack,
 )
-from ..fields import DTO, Field, Run, fitted
 from ..labels import REGIME_LABELS, calibration_label, method_label, model_label
 from ..notes import notes
 from ..render import Column, Rule, Table, TableRow

@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 
 from ...stats import inference
 from .. import mask_diffs
-from ..cells import embolden, identity, make_cells
+from ..cells import Field, Run, embolden, identity, make_cells
 from ..claims.numbers import PrintedNumbers
 from ..described import fields_of, made
-from ..fields import Field, Run
 from ..labels import REGIME_LABELS, pair_label
 from ..notes import provenance_notes
 from ..render import Table, TableRow

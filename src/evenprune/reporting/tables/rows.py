@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from ...plan.shown import TABLES
-from ..cells import mark
-from ..described import blocks, checkpoint_row, fields_of, kept, made, points_of
-from ..fields import Run, fitted
+from ..cells import Run, checkpoint_row, fitted, mark
+from ..described import blocks, fields_of, kept, made, points_of
 from ..labels import REGIME_LABELS, calibration_label, judge_label, method_label, model_label
 from ..notes import contents, notes, regimes_phrase
 from ..render import Rule, Table, TableRow

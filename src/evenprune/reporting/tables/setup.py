@@ -5,8 +5,8 @@ from dataclasses import replace
 from ...plan.facts import METHODS
 from ...plan.grids import needed_datasets
 from ...plan.shown import TABLES
+from ..cells import Run, category_order
 from ..described import fields_of, made, refused
-from ..fields import Run, category_order
 from ..labels import CATEGORY_LABELS, METHOD_LABELS, TASK_LABELS, calibration_label, model_label
 from ..notes import provenance_notes
 from ..printed import printed_rows
