@@ -4,7 +4,6 @@ import importlib
 import itertools
 import re
 import shlex
-import subprocess
 from argparse import Namespace
 from dataclasses import replace
 from html import unescape
@@ -15,17 +14,16 @@ from reporting_run import (
     document_options,
 )
 
-from evenprune.base.errors import UserError
 from evenprune.base.pdf_programs import latex_available
 from evenprune.cli import main
 from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.plan.shown import FIGURES, SHOWN, TABLES, drawn_by
 from evenprune.reporting import document as documents
 from evenprune.reporting.bottom_line import HEADS, bottom_line
-from evenprune.reporting.cells import Field, Run, all_fields, fitted
+from evenprune.reporting.cells import Field, Run, fitted
 from evenprune.reporting.claims import verdict
 from evenprune.reporting.explain import find, parse
-from evenprune.reporting.latex_document import first_error, latex_text, typeset
+from evenprune.reporting.latex_document import latex_text, typeset
 from evenprune.reporting.latex_table import SIGNS, to_latex
 from evenprune.reporting.make_page import read_document
 from evenprune.reporting.make_paper import by_latex
@@ -111,11 +109,6 @@ def test_without_any_program_one_sentence_says_what_to_install(root, tmp_path, m
     message = capsys.readouterr().err
     assert all(word in message for word in ("Debian", "Fedora", "latexmk"))
     assert not (tmp_path / "none.pdf").exists()
-
-
-def test_latex_names_its_first_error():
-    log = "This is pdfTeX\n! Missing $ inserted.\n<inserted text>\nl.12 a_\n"
-    assert first_error(log) == "! Missing $ inserted. l.12 a_"
 
 
 def test_each_cell_of_the_page_names_a_command_that_finds_it(root, run):
@@ -247,14 +240,6 @@ def test_p_values_are_not_written_out_below_their_limit():
     assert texts == [*["p < 0.001"] * 3, "p = 0.001", "p = 0.012", "p = 0.50", "p = 1.00"]
 
 
-def test_a_run_of_stereoset_alone_says_what_its_tables_lack(run):
-    config = run.sheet.config
-    only = {"stereoset": config.benchmarks["stereoset"]}
-    sheet = replace(run.sheet, config=config.model_copy(update={"benchmarks": only}))
-    with pytest.raises(UserError, match="only stereoset; add one"):
-        all_fields(sheet)
-
-
 @needs_latex
 def test_no_table_is_wider_than_the_text_and_latex_knows_each_sign(tmp_path):
     tables = []
@@ -273,15 +258,3 @@ def test_no_table_is_wider_than_the_text_and_latex_knows_each_sign(tmp_path):
     (tmp_path / "paper.tex").write_text(text)
     typeset(tmp_path)
     assert overfull(tmp_path) <= OVERFULL
-
-
-@needs_latex
-@needs_poppler
-def test_the_measure_sees_an_empty_page(tmp_path):
-    """The measurement itself: a document with a page of one line and small letters."""
-    pages = r"\pagestyle{empty}\begin{document}One line.\newpage {\tiny small}\end{document}"
-    text = r"\documentclass[a4paper]{article}" + pages
-    (tmp_path / "paper.tex").write_text(text)
-    subprocess.run(["pdflatex", "-interaction=batchmode", "paper.tex"], cwd=tmp_path, check=True)
-    assert max(pdf_pages.filled(tmp_path / "paper.pdf")) < 0.2
-    assert min(pdf_pages.letters(tmp_path / "paper.pdf")) < 6

@@ -184,13 +184,6 @@ def test_questions_of_your_own_may_have_different_numbers_of_options(tmp_path):
     (whole, _) = read("texts").values()
     assert fill_pattern(*prompt_of("multiple_choice", "texts")[:1], whole[0]) == "Who?"
     assert prompt_of("multiple_choice", "texts")[1] is None
-    records = [
-        {"item_id": name, "category": "own", "option_logprobs": scores, "pred": 0, "gold": 0}
-        for name, scores in zip(asked, ([-1.0, -2.0], [-1.0, -2.0, -3.0]), strict=True)
-    ]
-    found = joined({"task": "multiple_choice", "benchmark": "q"}, asked, [(DENSE, records)])
-    assert found["answers"][0]["logprobs"] == [[-1, -2], [-1, -2, -3]]
-    assert [len(item[3]) for item in found["items"]] == [2, 3]
 
 
 # The limit

@@ -14,7 +14,7 @@ from item_run import HOSTILE, ITEMS, TASKS, write_item_run
 from reporting_run import collect, document_options, make_figure, make_table
 
 from evenprune.cli import main
-from evenprune.reporting.html_table import figures_of, full_labels, to_html, to_page
+from evenprune.reporting.html_table import full_labels, to_html
 from evenprune.reporting.render import Cell, Column, Table, TableRow
 
 needs_chromium = pytest.mark.skipif(chromium_path() is None, reason="no Chromium")
@@ -190,17 +190,6 @@ def test_a_command_that_is_copied_runs_nothing_from_a_name():
     assert "'m/dense/dense/none/x/acc/$(touch gone) " in command
     assert "<script>" not in text
     assert "\x1b" not in text
-
-
-def test_a_table_is_a_page_of_its_own_and_a_piece_of_another():
-    figure = to_html(table(TableRow(("<b>", "d"), {})), "t")
-    whole = to_page([figure, figure], "A & B")
-    assert whole.startswith("<!doctype html>")
-    assert "<title>A &amp; B</title>" in whole
-    assert figures_of(whole).count("<figure") == 2
-    assert figures_of(whole).startswith('<figure class="table"')
-    assert figures_of(whole).endswith("</figure>")
-    assert "&lt;b&gt;" in whole
 
 
 # In a browser

@@ -66,11 +66,6 @@ def test_another_protocol_has_no_printed_value(config, slug, metric, update, wor
     assert any(words in one for one in deviations(run.sheet.config, slug, LLAMA.model))
 
 
-def test_the_metric_that_a_user_prefers_is_not_taken_for_the_paper_s(config):
-    run = changed(config, "hellaswag", headline="acc_norm")
-    assert printed.printed_value(run.sheet, LLAMA, "hellaswag", "acc_norm") is None
-
-
 def test_a_chat_template_of_the_model_counts(config):
     models = dict(config.models)
     models[LLAMA.model] = models[LLAMA.model].model_copy(update={"chat_template": True})

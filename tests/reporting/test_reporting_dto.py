@@ -1,8 +1,5 @@
 """Distances to the optimum with their intervals."""
 
-import math
-
-import closed_forms
 import numpy as np
 import pytest
 from reporting_run import read_csv
@@ -29,39 +26,6 @@ def scores(values, clusters=None, prefix="i"):
 
 def flips(generator, n, p):
     return (generator.random(n) < p).astype(float)
-
-
-@pytest.mark.parametrize("definition", [PLAIN, CHANCE])
-def test_the_distance_is_that_of_stats(definition):
-    for mmlu, unqover in ((0.6317, 0.3010), (0.2, 0.2), (1.0, 1.0), (0.0, 0.0)):
-        parts = [
-            closed_forms.above_chance(value, part.chance) if part.chance else value
-            for value, part in zip((mmlu, unqover), definition.parts)
-        ]
-        found = float(definition.distance(np.array([mmlu, unqover])))
-        assert found == pytest.approx(closed_forms.dto(*parts))
-
-
-def test_pairing_takes_out_what_both_checkpoints_share():
-    generator = np.random.default_rng(1)
-    base = [scores(flips(generator, 400, 0.5)), scores(flips(generator, 400, 0.5), prefix="u")]
-    ours = [
-        scores(np.where(np.arange(400) < 20, 1.0, one.parts[:, 0, 0]), prefix=one.ids[0][0])
-        for one in base
-    ]
-    whole = [PLAIN.joined(one) for one in (ours, base)]
-    single = [jackknife(one).estimate(lambda only: only).stderr for one in whole]
-    assert jackknife(*whole).estimate().stderr < 0.5 * math.hypot(*single)
-
-
-def test_clusters_widen():
-    values, clusters = np.repeat([0.0, 1.0], 100), tuple(str(k // 20) for k in range(200))
-    items = scores(values, prefix="m")
-    errors = [
-        jackknife(PLAIN.joined([items, one])).estimate(lambda only: only).stderr
-        for one in (scores(values), scores(values, clusters))
-    ]
-    assert errors[1] > 2 * errors[0]
 
 
 def test_both_parts_of_bbq_share_their_clusters():
@@ -106,26 +70,3 @@ def test_every_distance_has_its_interval(world):
             assert low < float(row["value"]) < high
             width = 2 * 1.96 * float(row["stderr"])
             assert high - low == pytest.approx(width, rel=0.2)
-
-
-def test_paired_differences_of_distances(world):
-    root, _ = world
-    tests = {
-        (row["regime"], row["calibration"], row["metric"]): row
-        for row in read_csv(root / "significance.csv")
-        if (row["benchmark"], row["model"]) == ("dto", "world")
-        and row["method"] == "debias-sparsegpt"
-    }
-    assert len(tests) == 5 * 3
-    values = {
-        (row["method"], row["metric"]): float(row["value"])
-        for row in read_csv(root / "results.csv")
-        if (row["benchmark"], row["regime"], row["calibration"]) == ("dto", "2of4", "ss")
-    }
-    for name in ("dto", "dto_chance", "dto_bbq"):
-        row = tests["2of4", "ss", name]
-        expected = values["debias-sparsegpt", name] - values["sparsegpt", name]
-        assert float(row["diff"]) == pytest.approx(expected)
-        assert float(row["low"]) < expected < float(row["high"])
-        assert row["p"]
-        assert row["p_holm"] == ""
