@@ -10,18 +10,14 @@ from .render import Table
 from .results import Quantity
 
 
-def item_counts(run: Run, slugs: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Return the fewest and most items (of a perplexity: tokens) of each benchmark's headline."""
+def item_counts(run: Run, slugs: Iterable[str]) -> dict[str, str]:
+    """Return the number of items (of a perplexity: tokens) of each benchmark's headline."""
     found = {}
     for slug in slugs:
         quantity = Quantity(slug, run.sheet.headline(slug))
-        counts = {
-            measured.n
-            for point in run.sheet.files
-            if (measured := run.results.one(point, quantity)) is not None and measured.n
-        }
-        if counts:
-            found[slug] = (min(counts), max(counts))
+        measured = [run.results.one(point, quantity) for point in run.sheet.files]
+        if counts := sorted({one.n for one in measured if one is not None and one.n}):
+            found[slug] = " to ".join(f"{n:,}" for n in dict.fromkeys((counts[0], counts[-1])))
     return found
 
 
@@ -36,8 +32,7 @@ def sizes(run: Run, slugs: Iterable[str], seeds: Iterable[int]) -> str:
     named = set(slugs)
     wanted = [slug for slug in column_order(run.sheet) if slug in named]
     grouped: dict[str, list[str]] = {}
-    for slug, (fewest, most) in item_counts(run, wanted).items():
-        number = f"{most:,}" if fewest == most else f"{fewest:,} to {most:,}"
+    for slug, number in item_counts(run, wanted).items():
         number += " tokens" * (run.sheet.config.benchmarks[slug].task == "perplexity")
         grouped.setdefault(number, []).append(benchmark_label(run.sheet, slug))
     parts = [f"{number} ({', '.join(labels)})" for number, labels in grouped.items()]

@@ -109,9 +109,7 @@ def benchmarks(run: Run) -> str:
     for slug, entry in column_order(sheet).items():
         words = []
         if slug in counts:
-            fewest, most = counts[slug]
-            number = f"{most:,}" if fewest == most else f"{fewest:,} to {most:,}"
-            words.append(f"{number} {'tokens' if entry.task == 'perplexity' else 'items'}")
+            words.append(f"{counts[slug]} {'tokens' if entry.task == 'perplexity' else 'items'}")
         if entry.limit is not None:
             words.append(f"sampled with seed {entry.seed}")
         words += protocol_words(entry)

@@ -122,7 +122,8 @@ def parse(run: Run, text: str) -> tuple[Group, Quantity]:
     group = {"/".join(key): one for key, one in known.items()}["/".join(words[:4])]
     quantity = Quantity(*words[4:]) if len(words) > 5 else Quantity(words[4], usual[words[4]])
     if run.results.of(group, quantity) is None:
-        have = run.results.names(group.checkpoints()[0], words[4])
+        here = run.results.quantities(group.checkpoints()[0])
+        have = ["/".join(filter(None, one[1:])) for one in here if one.benchmark == words[4]]
         wanted = "/".join(filter(None, quantity[1:]))
         raise UserError(f"{'/'.join(words[:5])} has no {shown(wanted)}; {near(wanted, have)}")
     return group, quantity

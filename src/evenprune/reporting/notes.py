@@ -90,18 +90,12 @@ def limit_notes(run: Run, benchmarks: Iterable[str], shown: Sequence[Group]) -> 
             continue
         label = benchmark_label(run.sheet, slug)
         quantity = Quantity(slug, run.sheet.headline(slug))
-        counts = {
-            measured.n
-            for group in shown
-            for point in group.checkpoints()
-            if (measured := run.results.one(point, quantity)) is not None and measured.n
-        }
-        total = {
-            int(measured.value)
-            for group in shown
-            for point in group.checkpoints()
-            if (measured := run.results.one(point, Quantity(slug, "items_total"))) is not None
-        }
+        points = [point for group in shown for point in group.checkpoints()]
+        scored, all_items = (
+            [one for point in points if (one := run.results.one(point, wanted)) is not None]
+            for wanted in (quantity, Quantity(slug, "items_total"))
+        )
+        counts, total = {one.n for one in scored if one.n}, {int(one.value) for one in all_items}
         words = []
         if entry.limit is not None:
             # A perplexity counts tokens, everything else items.

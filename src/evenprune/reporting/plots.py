@@ -106,10 +106,27 @@ def write_values(axis: Any, texts: Sequence[Sequence[str]], dark: Sequence[Seque
             axis.text(x, y, text, ha="center", va="center", color=color, fontsize=SMALL)
 
 
-def bare(axis: Any) -> None:
-    """Take the marks and the frame from a heat map."""
-    axis.tick_params(length=0)
-    axis.spines[:].set_visible(False)
+def heat_maps(
+    panels: Sequence[tuple[str, Sequence[Sequence[float]]]], across: int, height: float,
+    bar: str, sharex: bool = False, **look: Any,
+) -> tuple[Figure, list[Any]]:  # fmt: skip
+    """Return a heat map a panel of (title, values), with the axes; all share one colour bar.
+
+    ``height``: inches of a panel.
+    """
+    down = math.ceil(len(panels) / across)
+    figure = Figure(figsize=(WIDTH, down * height))
+    axes = list(figure.subplots(down, across, squeeze=False, sharex=sharex).ravel())
+    for spare in axes[len(panels) :]:
+        spare.set_visible(False)
+    for axis, (title, values) in zip(axes, panels, strict=False):
+        image = axis.imshow(values, aspect="auto", **look)
+        axis.set_title(title)
+        axis.tick_params(length=0)
+        axis.spines[:].set_visible(False)
+    axes = axes[: len(panels)]
+    figure.colorbar(image, ax=axes, label=bar, pad=0.02)
+    return figure, axes
 
 
 def plot_line(axis: Any, points: Sequence[tuple[float, float, float]], method: str, label: str,

@@ -68,6 +68,11 @@ class Group:
         return dict(zip(POINT, self.key, strict=True))
 
     @property
+    def seed(self) -> str:
+        """What significance.csv calls its seed: of several their mean."""
+        return str(self.seeds[0]) if len(self.seeds) == 1 else MEAN
+
+    @property
     def key(self) -> tuple[str, str, str, str]:
         """Everything but the seeds."""
         return self.model, self.method, self.regime, self.calibration
@@ -149,14 +154,6 @@ class Results:
         """Return the categories that results.csv has for a metric, in its order."""
         return self._categories.get((benchmark, metric), [])
 
-    def names(self, point: Checkpoint, benchmark: str) -> list[str]:
-        """Return what a checkpoint has of a benchmark: ``metric`` or ``metric/category``."""
-        return [
-            f"{found.metric}/{found.category}" if found.category else found.metric
-            for one, found in self._values
-            if one == point and found.benchmark == benchmark
-        ]
-
     def quantities(self, point: Checkpoint) -> list[Quantity]:
         """Return what a checkpoint has numbers of, in the order of results.csv."""
         return [quantity for one, quantity in self._values if one == point]
@@ -180,6 +177,7 @@ class Significance:
         key = ["model", "method", "regime", "calibration", "seed", "benchmark", "metric"]
         values = ["n", "units", "changed", "diff", "stderr", "low", "high", "p", "p_holm"]
         tests = read_frame(path, [*key, *values, "against"])
+        self._tests: dict[tuple[str, ...], dict[str, Any]]
         self._tests, self._dense = (
             tests[tests["against"] == name]
             .drop_duplicates(key, keep="last")
@@ -192,13 +190,11 @@ class Significance:
         self, group: Group, benchmark: str, metric: str
     ) -> dict[str, float | None] | None:
         """Return the test of the difference to the dense model, None where nothing was tested."""
-        seed = str(group.seeds[0]) if len(group.seeds) == 1 else MEAN
-        return self._dense.get((*group.key, seed, benchmark, metric))
+        return self._dense.get((*group.key, group.seed, benchmark, metric))
 
     def of(self, group: Group, benchmark: str, metric: str) -> tuple[float, float] | None:
         """Return (difference to sparsegpt, p) of a grid point, None where nothing was tested."""
-        seed = str(group.seeds[0]) if len(group.seeds) == 1 else MEAN
-        row = self._tests.get((*group.key, seed, benchmark, metric))
+        row = self._tests.get((*group.key, group.seed, benchmark, metric))
         if row is None or row["diff"] is None or row["p"] is None:
             return None
         return row["diff"], row["p"]

@@ -3,12 +3,10 @@
 import math
 import textwrap
 
-from matplotlib.figure import Figure
-
 from ...plan.run_sheet import RunSheet
 from .. import mask_diffs
 from ..labels import pair_label
-from ..plots import ANNOTATED, WIDTH, Drawing, Row, bare, write_values
+from ..plots import ANNOTATED, Drawing, Row, heat_maps, write_values
 from ..results import Quantity, Results
 
 
@@ -42,27 +40,22 @@ def draw(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
                     "pattern_disagreement_printed": "" if printed is None else f"{printed:.4f}",
                 }
             )
-    across = min(2, len(panels))
-    lines = math.ceil(len(panels) / across)
-    deepest = max(len(shares) for _, shares in panels)
+    across, deepest = min(2, len(panels)), max(len(shares) for _, shares in panels)
     annotated = deepest <= ANNOTATED
-    figure = Figure(figsize=(WIDTH, lines * (1.0 + (0.2 if annotated else 0.12) * deepest)))
-    axes = figure.subplots(lines, across, squeeze=False).ravel()
-    for spare in axes[len(panels) :]:
-        spare.set_visible(False)
     highest = max(100 * float(row["pattern_disagreement"]) for row in rows) or 1.0
-    for axis, group, (kinds, shares) in zip(axes, shown, panels, strict=False):
-        image = axis.imshow(shares, vmin=0, vmax=highest, aspect="auto")
+    titles = [textwrap.fill(pair_label(run_sheet, group), 80 // across) for group in shown]
+    figure, axes = heat_maps(
+        [(title, shares) for title, (_, shares) in zip(titles, panels, strict=True)], across,
+        1.0 + (0.2 if annotated else 0.12) * deepest, "differing groups of four (%)",
+        vmin=0, vmax=highest,
+    )  # fmt: skip
+    for axis, (kinds, shares) in zip(axes, panels, strict=True):
         short = [kind.rpartition(".")[2] for kind in kinds]
         names_shown = short if len(set(short)) == len(short) else kinds
         axis.set_xticks(range(len(kinds)), names_shown, rotation=30 if across > 1 else 0)
         axis.set_yticks(range(0, len(shares), 1 if annotated else 4))
         axis.set_ylabel("decoder layer")
-        axis.set_title(textwrap.fill(pair_label(run_sheet, group), 80 // across))
-        bare(axis)
         if annotated:
             texts = [["" if math.isnan(x) else f"{x:.1f}" for x in line] for line in shares]
             write_values(axis, texts, [[x > 0.6 * highest for x in line] for line in shares])
-    label = "differing groups of four (%)"
-    figure.colorbar(image, ax=list(axes[: len(panels)]), label=label, pad=0.02)
     return Drawing(figure, rows)

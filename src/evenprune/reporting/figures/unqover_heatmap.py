@@ -9,7 +9,7 @@ from ...plan.run_sheet import RunSheet
 from ..cells import category_order
 from ..estimates import Estimates
 from ..labels import CATEGORY_LABELS, REGIME_LABELS, method_label, model_label
-from ..plots import WIDTH, Drawing, Row, bare, primary, write_values
+from ..plots import Drawing, Row, heat_maps, primary, write_values
 from ..results import Group, Measured, Quantity, Results, dense_group, experiment_of, groups
 
 SHOWN = ("sparsegpt", "debias-sparsegpt")
@@ -84,27 +84,19 @@ def _text(after: Measured | None, before: Measured | None) -> str:
 
 def _panels(names: list[str], panels: dict[str, Panel]) -> Figure:
     """Return a panel a model: accuracy and difference written, the difference as colour."""
-    across = min(ACROSS, len(panels))
-    down = math.ceil(len(panels) / across)
-    tallest = max(len(lines) for lines, _ in panels.values())
-    figure = Figure(figsize=(WIDTH, down * (0.8 + 0.36 * tallest)))
-    axes = figure.subplots(down, across, squeeze=False, sharex=True).ravel()
-    for spare in axes[len(panels) :]:
-        spare.set_visible(False)
-    seen = np.abs(np.concatenate([np.ravel(change) for _, change in panels.values()]))
+    changes = [change for _, change in panels.values()]
+    seen = np.abs(np.concatenate([np.ravel(change) for change in changes]))
     widest = max(1.0, float(np.nanmax(seen)) if not np.isnan(seen).all() else 1.0)
-    for place, (axis, (title, (lines, change))) in enumerate(
-        zip(axes, panels.items(), strict=False)
-    ):
-        first = place % across == 0
+    across, tallest = min(ACROSS, len(panels)), max(len(lines) for lines, _ in panels.values())
+    figure, axes = heat_maps(
+        list(zip(panels, changes, strict=True)), across, 0.8 + 0.36 * tallest,
+        "change from dense (points)", sharex=True, vmin=-widest, vmax=widest, cmap="PuOr",
+    )  # fmt: skip
+    for place, (axis, (lines, change)) in enumerate(zip(axes, panels.values(), strict=True)):
         axis.set_facecolor("0.92")
-        image = axis.imshow(change, vmin=-widest, vmax=widest, cmap="PuOr", aspect="auto")
-        axis.set_title(title)
         axis.set_xticks(range(len(names)), names, rotation=30 if across > 1 else 0)
-        axis.set_yticks(range(len(lines)), list(lines) if first else [""] * len(lines))
-        dense = next(iter(lines.values()))
+        axis.set_yticks(range(len(lines)), [""] * len(lines) if place % across else list(lines))
+        dense, *_ = lines.values()
         texts = [[_text(*pair) for pair in zip(one, dense, strict=True)] for one in lines.values()]
-        write_values(axis, texts, [[abs(x) > 0.6 * widest for x in one] for one in change])
-        bare(axis)
-    figure.colorbar(image, ax=list(axes), label="change from dense (points)", pad=0.02)
+        write_values(axis, texts, [[abs(x) > 0.6 * widest for x in line] for line in change])
     return figure
