@@ -119,15 +119,14 @@ def serving_stack(run: Run, group: Group) -> dict[str, str]:
     Seeds measured in different ways are all named. Empty where there are no files, as of printed
     numbers.
     """
-    found: dict[str, dict[str, None]] = {"backend": {}, "kernel": {}, "energy": {}}
-    paths = measurements(run, group)
-    for path, content in paths.items():
+    found = []
+    for path, content in measurements(run, group).items():
         with expected_form("the backend and the energy source", path, "measure it again"):
             backend, device = content["backend"], content["spec"]["device"]
-            found["backend"][f"{backend['name']} {backend['version']} on {device}"] = None
-            found["kernel"][backend["kernel"]] = None
-            found["energy"][content["energy"]["source"]] = None
-    return {name: "; ".join(values) for name, values in found.items()} if paths else {}
+            name = f"{backend['name']} {backend['version']} on {device}"
+            found.append((name, backend["kernel"], content["energy"]["source"]))
+    said = ["; ".join(dict.fromkeys(values)) for values in zip(*found, strict=True)]
+    return dict(zip(("backend", "kernel", "energy"), said, strict=False))
 
 
 def disturbance_notes(run: Run, shown: Sequence[Group]) -> list[str]:

@@ -55,9 +55,8 @@ def files_of(sheet: RunSheet, point: Checkpoint, quantity: Quantity) -> dict[str
     if benchmark in sheet.config.benchmarks:
         folder = sheet.result_folder(point, benchmark)
         result = read_result(folder)
-        found["items"] = str(folder / ITEMS)
-        found["items_sha256"] = result["records"]["sha256"]
-        found["metrics"] = str(folder / METRICS)
+        found |= {"items": str(folder / ITEMS), "items_sha256": result["records"]["sha256"]}
+        found |= {"metrics": str(folder / METRICS)}
         found["checkpoint_digest"] = result.get("model_sha256")
     elif benchmark == dto.SLUG:
         for slug in parts_of(sheet, quantity):
@@ -87,9 +86,8 @@ def method_of(sheet: RunSheet, point: Checkpoint) -> dict[str, Any]:
         raise UserError(f"expected {path}, found none; prune again: run {again(path.parent)}")
     manifest = read_sealed(path, f"prune again: run {again(path.parent)}")
     with expected_form("method and options", path, "prune again"):
-        found["options"] = {
-            name: value for name, value in manifest["options"].items() if value is not None
-        }
+        options = manifest["options"].items()
+        found["options"] = {name: value for name, value in options if value is not None}
         found["manifest sha256"] = sha256_cached(path)
     return found
 
@@ -113,30 +111,20 @@ def sources_of(
         path = folder / "sources" / kind / f"{name}.json"
         record = read_json(path)
         with expected_form("the record of a source", path, f"fetch again: run {again(path)}"):
-            found.append(
-                {
-                    "use": use,
-                    "name": name,
-                    "origin": record["origin"],
-                    "revision": record["revision"],
-                    "files": {one: facts["sha256"] for one, facts in record["files"].items()},
-                    "record": str(path),
-                }
-            )
+            about = {"origin": record["origin"], "revision": record["revision"]}
+            files = {one: facts["sha256"] for one, facts in record["files"].items()}
+        found.append({"use": use, "name": name, **about, "files": files, "record": str(path)})
     return found
 
 
 def commands(sheet: RunSheet, folder: Path, group: Group, benchmark: str, table: str) -> list[str]:
     """Return the commands that make a number again, with the --configfile of the run."""
     paths = Paths(sheet.config)
-    files = [
-        {
-            "serving": paths.efficiency(point.model),
-            "masks": "" if point.is_base else paths.masks(point),
-        }.get(benchmark, f"{paths.evaluation(point)}/summary.json")
-        for point in group.checkpoints()
-    ]
-    made = [name for name in dict.fromkeys([*files, f"{folder}/tables/{table}.csv"]) if name]
+    files = []
+    for point in group.checkpoints():
+        own = {"serving": paths.efficiency(point.model), "masks": paths.masks(point)}
+        files.append(own.get(benchmark, f"{paths.evaluation(point)}/summary.json"))
+    made = dict.fromkeys([*files, f"{folder}/tables/{table}.csv"])
     return [f"snakemake --cores all --force {shlex.quote(name)}" for name in made]
 
 

@@ -31,41 +31,41 @@ FIELDS = {
 }
 
 
-def _items(task: str, folder: Path, split: str, spec: dict[str, Any]) -> Iterable[Any]:
-    """Return the data's items of a split, as their reader gives them."""
-    if task == "unqover" and split in ("generated", "balanced"):
-        from ..evaluation.protocol import Protocol
-        from ..evaluation.unqover import select_items
+def _questions(folder: Path, split: str, spec: dict[str, Any]) -> Iterable[Any]:
+    """Return UnQover's items of a split; limit and seed choose among those that are generated."""
+    if split not in ("generated", "balanced"):
+        return read_unqover(folder, split)
+    from ..evaluation.protocol import Protocol
+    from ..evaluation.unqover import select_items
 
-        asked = Protocol("unqover", limit=spec.get("limit"), seed=spec.get("seed", 0))
-        return [item for item, _ in select_items(folder, split, asked)[0]]
-    whole: dict[str, Callable[[Path], Iterable[Any]]] = {
-        **{"bbq": read_bbq, "stereoset": read_stereoset, "hellaswag": read_hellaswag},
-        "multiple_choice": read_own_questions,
-    }
-    if task in whole:
-        return whole[task](folder)
-    parts: dict[str, Callable[[Path, str], Iterable[Any]]] = {
-        **{"unqover": read_unqover, "crows_pairs": read_crows_pairs, "mmlu": read_mmlu}
-    }
-    return parts[task](folder, split)
+    asked = Protocol("unqover", limit=spec.get("limit"), seed=spec.get("seed", 0))
+    return [item for item, _ in select_items(folder, split, asked)[0]]
 
 
-def _text(task: str, item: Any, style: Any) -> ItemText:
-    if task in ("unqover", "bbq"):
-        return (item.context, item.question), item.answers
-    if task == "crows_pairs":
-        return (), (item.sent_more, item.sent_less)
-    if task == "stereoset":
-        return (), (item.stereotype, item.anti_stereotype, item.unrelated)
-    if task == "hellaswag":
-        return (item.query,), item.choices
-    if task == "mmlu":
-        return (item.category.replace("_", " "), item.query.strip()), item.choices
-    # As it was asked, with its lettered options: their number is each question's own.
+def _own(item: Any, spec: dict[str, Any]) -> ItemText:
+    """Return a question as it was asked, with lettered options: their number is its own."""
     from ..evaluation.multiple_choice import as_choice
 
-    return (as_choice(item, style).query,), item.options
+    return (as_choice(item, spec.get("style")).query,), item.options
+
+
+# Task -> its items in a folder, of a split and options; then the texts of one of them.
+READERS: dict[str, Callable[[Path, str, dict[str, Any]], Iterable[Any]]] = {
+    "unqover": _questions,
+    "bbq": lambda folder, *_: read_bbq(folder),
+    "crows_pairs": lambda folder, split, _: read_crows_pairs(folder, split),
+    "stereoset": lambda folder, *_: read_stereoset(folder),
+    "hellaswag": lambda folder, *_: read_hellaswag(folder),
+    "mmlu": lambda folder, split, _: read_mmlu(folder, split),
+    "multiple_choice": lambda folder, *_: read_own_questions(folder),
+}
+TEXTS: dict[str, Callable[[Any], ItemText]] = {
+    **dict.fromkeys(("unqover", "bbq"), lambda one: ((one.context, one.question), one.answers)),
+    "crows_pairs": lambda one: ((), (one.sent_more, one.sent_less)),
+    "stereoset": lambda one: ((), (one.stereotype, one.anti_stereotype, one.unrelated)),
+    "hellaswag": lambda one: ((one.query,), one.choices),
+    "mmlu": lambda one: ((one.category.replace("_", " "), one.query.strip()), one.choices),
+}
 
 
 def read_texts(task: str, folder: Path, split: str, spec: dict[str, Any]) -> dict[str, ItemText]:
@@ -75,8 +75,8 @@ def read_texts(task: str, folder: Path, split: str, spec: dict[str, Any]) -> dic
     generated, its style is how questions of your own are asked. Raises UserError for data that are
     not of the task's form.
     """
-    found = _items(task, folder, split, spec)
-    return {item.id: _text(task, item, spec.get("style")) for item in found}
+    found = READERS[task](folder, split, spec)
+    return {item.id: TEXTS[task](item) if task in TEXTS else _own(item, spec) for item in found}
 
 
 # A pattern's parts: text, or the number of one of the item's fields, options behind them.
@@ -99,11 +99,8 @@ def _signs(count: int) -> list[str]:
 
 def _pattern(text: str) -> Pattern:
     parts = re.split(f"([{chr(FIRST)}-{chr(FIRST + 15)}])", text)
-    return [
-        ord(part) - FIRST if len(part) == 1 and FIRST <= ord(part) < FIRST + 16 else part
-        for part in parts
-        if part
-    ]
+    # Every second part is one of those characters.
+    return [ord(part) - FIRST if k % 2 else part for k, part in enumerate(parts) if part]
 
 
 def prompt_of(task: str, style: str | None) -> tuple[Pattern | None, list[str] | None]:

@@ -179,7 +179,7 @@ def covered(column: Column, cell: Cell) -> bool | None:
 # CSV and Markdown
 
 
-def _numbers(column: Column, cell: Cell) -> dict[str, str]:
+def numbers_of(column: Column, cell: Cell) -> dict[str, str]:
     """Return what the CSV says of a cell, by the end of the column's name."""
     low, high = interval(column, cell) or (None, None)
     inside = covered(column, cell)
@@ -228,7 +228,7 @@ def csv_form(table: Table) -> tuple[list[str], list[dict[str, str]]]:
         header += [column.key + end for end in ends]
         for row, line in zip(data, lines, strict=True):
             if cell := row.cells.get(column.key):
-                found = {"": cell.display} if column.text else _numbers(column, cell)
+                found = {"": cell.display} if column.text else numbers_of(column, cell)
                 line |= {column.key + end: found[end] for end in ends}
     return header, [dict.fromkeys(header, "") | line for line in lines]
 

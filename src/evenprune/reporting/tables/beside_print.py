@@ -20,7 +20,7 @@ from ..labels import (
 from ..notes import provenance_notes
 from ..paired import Pair, pairs, require_pairs
 from ..printed import printed_values
-from ..render import Cell, Column, Rule, Table, TableRow, covered, interval
+from ..render import Cell, Column, Rule, Table, TableRow, numbers_of
 from ..results import Quantity, dense_group
 
 NEAR = 1.0  # a distance that counts as the printed number
@@ -35,7 +35,7 @@ def numbers(run: Run, slug: str) -> Table:
     rows: list[TableRow] = []
     previous = None
     for pair in found:
-        group = (pair.group.model, pair.group.method, pair.group.regime, pair.group.calibration)
+        group = pair.group.key
         labels = _labels(run, pair) if group != previous else ("", "")
         rule: Rule = "dashed" if group != previous and rows else ""
         cells = _cells(pair.column, pair.cell)
@@ -69,15 +69,14 @@ def _cells(column: Column, cell: Cell) -> dict[str, Cell]:
 
 def _identity(pair: Pair) -> dict[str, str]:
     """Return a row of the CSV: the numbers in the units of the tables."""
-    column, cell = pair.column, pair.cell
-    ends, inside = interval(column, cell) or (None, None), covered(column, cell)
+    said = numbers_of(pair.column, pair.cell)
     return {
         "tables": pair.tables,
         **identity(pair.group),
         **pair.quantity._asdict(),
-        "ci_low": column.plain(ends[0]),
-        "ci_high": column.plain(ends[1]),
-        "covered": "" if inside is None else str(int(inside)),
+        "ci_low": said["_low"],
+        "ci_high": said["_high"],
+        "covered": said["_covered"],
     }
 
 
@@ -97,10 +96,10 @@ def distances(run: Run, slug: str, models: list[str]) -> dict[str, float]:
         ours = run.results.of(group, Quantity(slug, run.sheet.headline(slug)))
         if ours is None:
             continue
+        change = ours.value - printed[0]
         if entry.task == "perplexity":
-            found[model] = 100 * abs(math.log(ours.value / printed[0]))
-        else:
-            found[model] = 100 * abs(ours.value - printed[0])
+            change = math.log(ours.value / printed[0])
+        found[model] = 100 * abs(change)
     return found
 
 
@@ -148,6 +147,5 @@ def _words(sheet: RunSheet, name: str) -> str:
     words = protocol_words(entry)
     if sheet.headline(name) != FACTS[entry.task].headline:
         words.append(sheet.headline(name))
-    if entry.limit:
-        words.append(f"{entry.limit} items")
+    words += [f"{entry.limit} items"] if entry.limit else []
     return ", ".join(words) or "as the task is by default"
