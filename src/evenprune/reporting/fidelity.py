@@ -22,7 +22,6 @@ from statsmodels.stats.inter_rater import cohens_kappa, to_table
 from ..base.errors import UserError
 from ..base.progress import Progress
 from ..base.reading import expected_form
-from ..plan.benchmark_keys import Benchmark
 from ..plan.grids import Checkpoint, benchmarks_of
 from ..plan.run_sheet import RunSheet
 from ..plan.tasks import FACTS
@@ -68,11 +67,6 @@ def read_answers(path: Path) -> Answers:
     for line, one in zip(table, scores, strict=True):
         line[: len(one)] = one
     return Answers(tuple(ids), np.array(chosen), np.array(right, bool), softmax(table, 1))
-
-
-def has_answers(entry: Benchmark) -> bool:
-    """Return whether a benchmark's items are answered by choosing an option."""
-    return entry.task in WITH_OPTIONS
 
 
 def _mean(values: NDArray) -> dict[str, Any]:
@@ -141,7 +135,7 @@ def fidelity(pruned: Answers, dense: Answers) -> dict[str, dict[str, Any]]:
 def fidelity_values(run_sheet: RunSheet) -> Iterator[tuple[Checkpoint, str, str, dict[str, Any]]]:
     """Yield (checkpoint, benchmark, metric, value) of all pruned models that have a dense one.
 
-    Benchmarks without options (``has_answers``) have no fidelity, nor those that one of the two
+    Benchmarks without options have no fidelity, nor those that one of the two
     does not have.
     """
     own = {point: benchmarks_of(run_sheet.config, point) for point in run_sheet.files}
@@ -150,7 +144,7 @@ def fidelity_values(run_sheet: RunSheet) -> Iterator[tuple[Checkpoint, str, str,
         dense = Checkpoint(point.model, "dense", "dense", "none", 0)
         if point != dense and dense in run_sheet.files:
             for slug, entry in own[point].items():
-                if slug in own[dense] and has_answers(entry):
+                if slug in own[dense] and entry.task in WITH_OPTIONS:
                     work.setdefault((dense, slug), []).append(point)
     progress = Progress(sum(map(len, work.values())), "fidelity to dense")
     for (dense, slug), points in work.items():

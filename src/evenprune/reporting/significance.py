@@ -29,7 +29,6 @@ import numpy as np
 import pandas as pd
 
 from ..base.progress import Progress
-from ..plan.benchmark_keys import Benchmark
 from ..plan.facts import DENSE, METHODS, NO_CALIBRATION, is_calibrated
 from ..plan.grids import Checkpoint, benchmarks_of, in_calibration, method_options
 from ..plan.run_sheet import RunSheet, has_paper_form
@@ -50,8 +49,7 @@ METHOD = "method"  # in the column against; the other one is DENSE
 # Compared with the same pruning without the debiasing.
 DEBIASING = ("debias-sparsegpt", "debias-erase", "debias-gradient")
 MEAN = "mean"  # in the column seed: scores averaged over the calibration seeds
-BBQ_PARTS = ("acc_all", "acc_amb", "acc_dis")
-STEREOSET_PARTS = ("lms", "ss")
+PARTS = {"bbq": ("acc_all", "acc_amb", "acc_dis"), "stereoset": ("lms", "ss")}
 
 
 class Question(NamedTuple):
@@ -134,20 +132,18 @@ def counterpart(run_sheet: RunSheet, point: Checkpoint) -> Checkpoint | None:
     return None
 
 
-def metrics_of(run_sheet: RunSheet, slug: str, entry: Benchmark) -> list[str]:
-    """Return a benchmark's metrics to compare: its headline, its parts, the paper's unsafe."""
-    names = [run_sheet.headline(slug)]
-    names += {"bbq": BBQ_PARTS, "stereoset": STEREOSET_PARTS}.get(entry.task, ())
-    names += ["says_unsafe_paper"] if has_paper_form(entry) else []
-    return list(dict.fromkeys(names))
-
-
 def questions(run_sheet: RunSheet, against: str) -> list[Question]:
-    """Return what is compared of two checkpoints; with the dense model headlines only."""
+    """Return what is compared of two checkpoints: headlines, their parts, the paper's unsafe.
+
+    With the dense model headlines only.
+    """
     found = []
     for slug, entry in run_sheet.benchmarks().items():
-        names = metrics_of(run_sheet, slug, entry)
-        for name in names[:1] if against == DENSE else names:
+        names = [run_sheet.headline(slug)]
+        if against == METHOD:
+            names += PARTS.get(entry.task, ())
+            names += ["says_unsafe_paper"] if has_paper_form(entry) else []
+        for name in dict.fromkeys(names):
             if (entry.task, name) in ITEM_SCORES:
                 part = dto.Component(slug, name)
                 found.append(Question(slug, name, entry.task, (part,), lambda parts: parts[0]))
@@ -170,13 +166,22 @@ def tests(run_sheet: RunSheet) -> pd.DataFrame:
     """
     # A dense model is the other half of many pairs, and comes again and again.
     read = functools.lru_cache(maxsize=64)(functools.partial(dto.part_sums, run_sheet))
-    own = {point: clean_benchmarks(run_sheet, point) for point in run_sheet.files}
+    own = {
+        point: {
+            slug
+            for slug in benchmarks_of(run_sheet.config, point)
+            if not in_calibration(run_sheet.config, point, slug)
+        }
+        for point in run_sheet.files
+    }
     asked = {against: pairs(run_sheet, against) for against in (METHOD, DENSE)}
     progress = Progress(sum(map(len, asked.values())), "paired tests")
     rows: list[dict[str, Any]] = []
     for against, found in asked.items():
         wanted = questions(run_sheet, against)
-        for _, grouped in itertools.groupby(found, key=lambda pair: _grid_point(pair[0])):
+        for _, grouped in itertools.groupby(
+            found, key=lambda pair: dataclasses.astuple(pair[0])[:4]
+        ):
             members = list(grouped)
             point, base = members[0]
             head = {**dataclasses.asdict(point), "baseline": base.method, "against": against}
@@ -209,16 +214,3 @@ def tests(run_sheet: RunSheet) -> pd.DataFrame:
             ends = [row.diff - half, row.diff + half]
             frame.loc[row.Index, ["family_low", "family_high"]] = ends
     return frame
-
-
-def clean_benchmarks(run_sheet: RunSheet, point: Checkpoint) -> set[str]:
-    """Return a checkpoint's benchmarks whose data are not in its calibration pairs."""
-    return {
-        slug
-        for slug in benchmarks_of(run_sheet.config, point)
-        if not in_calibration(run_sheet.config, point, slug)
-    }
-
-
-def _grid_point(point: Checkpoint) -> tuple[str, str, str, str]:
-    return point.model, point.method, point.regime, point.calibration

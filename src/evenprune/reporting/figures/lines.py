@@ -9,7 +9,7 @@ from ...base.errors import UserError
 from ...plan.facts import REGIMES
 from ...plan.run_sheet import RunSheet
 from ...plan.shown import FIGURES
-from ..cells import Field, all_fields, benchmark_field, category_order
+from ..cells import Field, all_fields, benchmark_field, category_order, dto_field, has_dto
 from ..estimates import Estimates
 from ..labels import (
     CATEGORY_LABELS,
@@ -118,7 +118,6 @@ def regimes(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
     results.require(points)
     pruned = [group for group in groups(points) if not group.is_base]
     order = list(dict.fromkeys(group.regime for group in pruned))
-    lines = list(dict.fromkeys((g.method, g.calibration) for g in pruned))
 
     def panel(axis: Any, model: str, field: Field) -> list[Row]:
         rows, dense, scale = [], dense_group(run_sheet, model), field.column.scale
@@ -130,12 +129,12 @@ def regimes(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
 
         def value(group: Group) -> tuple[float, float] | None:
             found = results.of(group, field.quantity)
-            return None if found is None else _bar(0, field, found)[1:]
+            if found is None:
+                return None
+            rows.append(line_rows(field, group, found, group.regime))
+            return _bar(0, field, found)[1:]
 
         _over_regimes(axis, run_sheet, pruned, order, model, value)
-        for line in lines:
-            mine = [g for g in pruned if (g.model, g.method, g.calibration) == (model, *line)]
-            rows += [line_rows(field, g, m, g.regime) for g, m in _seen(results, field, mine)]
         return rows
 
     models = list(dict.fromkeys(point.model for point in points))
@@ -205,7 +204,7 @@ def calib_size(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
     several = len({regime for _, regime in lines}) > 1
     names = [run_sheet.primary(task) for task in ("perplexity", "mmlu", "unqover")]
     fields = [benchmark_field(run_sheet, name) for name in names if name is not None]
-    fields += [field for field in all_fields(run_sheet) if field.column.key == "dto"]
+    fields += [dto_field()] if has_dto(run_sheet) else []
     texts = {group: run_sheet.config.calibrations[group.calibration].n_texts for group in pruned}
     sizes = sorted(set(texts.values()))
 
