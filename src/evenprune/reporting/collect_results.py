@@ -82,7 +82,7 @@ def metric_rows(
 
 
 def _ends(
-    point: Checkpoint, benchmark: str, metric: str, found: Interval | None, n: int
+    point: Checkpoint, benchmark: str, metric: str, found: Interval | None, n: int | None
 ) -> Iterator[TableRow]:
     """Yield the ends of an interval, as ``<metric>_low`` and ``<metric>_high``."""
     for end, bound in asdict(found).items() if found else ():
