@@ -197,13 +197,6 @@ def test_models_have_the_printed_facts_under_their_kind(config, paper):
     tuned = [row.labels[2] for row in rows]
     assert tuned == sorted(tuned, reverse=True, key="×✓".index)
     assert [row.rule for row in rows] == [""] * 7 + ["full", ""]
-    sections = {
-        row["model"]: row["section"] for row in paper["tables"][PAPER_TABLES["more_models"]]["rows"]
-    }
-    for name, section in sections.items():
-        hub = paper["model_aliases"][name]
-        entry = next(one for one in config.models.values() if one.hub == hub)
-        assert section == ("Instruction-tuned" if entry.instruction_tuned else "Base") + " Models"
 
 
 def body(source, label):

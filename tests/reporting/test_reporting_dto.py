@@ -9,9 +9,6 @@ from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import jackknife, sums_of
 
 PLAIN = dto.Definition("dto", (dto.Component("mmlu", "acc"), dto.Component("unqover", "acc")))
-CHANCE = dto.Definition(
-    "dto_chance", (dto.Component("mmlu", "acc", 0.25), dto.Component("unqover", "acc", 1 / 3))
-)
 BBQ = dto.Definition("dto_bbq", (dto.Component("bbq", "acc_dis"), dto.Component("bbq", "acc_amb")))
 
 

@@ -63,14 +63,10 @@ def test_every_headline_has_a_direction(task):
     ("task", "metric", "worse", "good"),
     [
         ("perplexity", "ppl_paper", 12.0, 11.0),
-        ("mmlu", "acc_norm", 0.4, 0.5),
         ("crows_pairs", "pct_stereotype", 0.3, 0.6),
-        ("crows_pairs", "pct_stereotype_shared", 0.7, 0.6),
         ("stereoset", "ss_norm", 0.7, 0.4),
-        ("stereoset", "lms", 0.8, 0.9),
         ("bbq", "s_amb", -0.2, 0.1),
         ("bbq", "unk_rate_dis", 0.2, 0.1),
-        ("harmbench", "says_unsafe_paper", 0.2, 0.1),
         ("dto", "dto", 0.4, 0.3),
     ],
 )

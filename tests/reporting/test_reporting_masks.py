@@ -33,7 +33,6 @@ from evenprune.reporting.claims.verdict import (
 from evenprune.stats.inference import Estimate
 
 NAMES = ("disagreement", "pattern_disagreement", "jaccard", "relative_frobenius")
-HALF = 5e-5  # of the last printed digit
 
 
 def prepare(repo, root, name="world.yaml", **experiments):

@@ -361,9 +361,3 @@ def prepare(repo, root, name="world.yaml", items=ITEMS, **changes):
     write_run(config, items)
     assert collect(root) == 0
     return root, config
-
-
-def cells_of(path):
-    """Return the rows of a table's CSV by what names them."""
-    names = ("model", "method", "regime", "calibration")
-    return {tuple(row[name] for name in names): row for row in read_csv(path)}
