@@ -46,7 +46,7 @@ def _own(item: Any, spec: dict[str, Any]) -> ItemText:
     """Return a question as it was asked, with lettered options: their number is its own."""
     from ..evaluation.multiple_choice import as_choice
 
-    return (as_choice(item, spec.get("style")).query,), item.options
+    return (as_choice(item, spec["style"]).query,), item.options
 
 
 # Task -> its items in a folder, of a split and options; then the texts of one of them.
