@@ -27,6 +27,7 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 from evenprune import cli
 from evenprune.base.errors import UserError
 from evenprune.base.files import sha256_file
+from evenprune.data.sources import fingerprint, resolve_model
 from evenprune.models.gguf import convert_gguf, stored_as
 from evenprune.models.gguf_header import read_header
 from evenprune.models.loading import check_model_folder, load_model, load_tokenizer
@@ -288,6 +289,18 @@ def test_an_earlier_conversion_is_replaced_also_by_one_with_further_files(tiny, 
     convert_gguf(tiny, out, facts={"package": "tiny==1"}, beside={"LICENSE": "Apache\n"})
     assert (out / "LICENSE").read_text() == "Apache\n"
     assert contents(out).keys() == contents(folder).keys() | {"LICENSE"}
+
+
+def test_a_file_of_ones_own_is_converted_once_into_the_cache(tiny, folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("EVENPRUNE_CACHE", str(tmp_path))
+    entry = {"path": str(tiny)}
+    record = resolve_model("m", entry, mirror=None, lock_path=tmp_path / "none")
+    assert record["origin"] == "own"
+    weights = "model.safetensors"
+    assert record["files"][weights]["sha256"] == sha256_file(folder / weights)
+    monkeypatch.delattr("evenprune.data.packages.convert_gguf")
+    assert resolve_model("m", entry, mirror=None, lock_path=tmp_path / "none") == record
+    assert fingerprint("models", "m", entry, None, "none")
 
 
 def test_a_folder_of_the_users_is_left_alone(tiny, tmp_path):

@@ -136,10 +136,10 @@ def source_files(
 ) -> list[str]:
     """Return the files of a folder that belong to the source, as sorted relative paths.
 
-    All visible files of a data set, or the single file that it is; of a model those that loading
-    it reads.
+    All visible files of a data set, or the single file that a source is; of a model those that
+    loading it reads.
     """
-    if kind == "data" and folder.is_file():
+    if folder.is_file():
         return [folder.name]
     names = sorted(
         str(path.relative_to(folder))
