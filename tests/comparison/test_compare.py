@@ -213,6 +213,9 @@ def test_a_broken_model_is_worse_and_the_gate_says_so(tmp_path, capsys):
         status, _, _, errors = compared(capsys, tmp_path, dense, broken, "--fail-if", gate)
         assert status == 3
         assert errors.count("failed: ") == lines
+        found = json.loads((tmp_path / "out/comparison.json").read_text())
+        assert (found["margin"], found["fail_if"]) == (0.01, [gate])
+        assert errors == "".join(f"failed: {line}\n" for line in found["failed"])
     # The other way round it is better, and no gate closes.
     both = ["--fail-if", "worse", "--fail-if", "less-fair"]
     status, rows, _, errors = compared(capsys, tmp_path, broken, dense, *both)

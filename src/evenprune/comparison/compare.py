@@ -98,13 +98,16 @@ def run(args: argparse.Namespace) -> int:
         _block(sides[0], side, found[sides[0].name], found[side.name], args.margin, missing)
         for side in sides[1:]
     ]
-    whole = Comparison(args.dense, blocks, args.margin)
+    failed = _broken(args.fail_if, blocks)
+    whole = Comparison(args.dense, blocks, args.margin, args.fail_if, failed)
     print(to_text(whole, terminal_width()))
     if args.out:
         write_json(args.out / JSON, as_dict(whole))
         write_text(args.out / HTML, to_html(whole))
         print(f"wrote {args.out / JSON} and {HTML}")
-    return _status(args.fail_if, blocks)
+    for line in failed:
+        print(f"failed: {line}", file=sys.stderr)
+    return FAILED if failed else 0
 
 
 def _check_out(args: argparse.Namespace) -> None:
@@ -146,8 +149,8 @@ def _block(
     return Block(pruned.name, rows, list(dict.fromkeys([*block_notes(rows), *notes])), evidence)
 
 
-def _status(asked: Sequence[str], blocks: Sequence[Block]) -> int:
-    """Return the exit status, and say on standard error why it is not 0."""
+def _broken(asked: Sequence[str], blocks: Sequence[Block]) -> list[str]:
+    """Return a line for each row that ``--fail-if`` names, and each kind that had no test."""
     wrong = [
         f"{block.pruned}: {row.benchmark} {row.metric} is {row.verdict}"
         for name in asked
@@ -161,6 +164,4 @@ def _status(asked: Sequence[str], blocks: Sequence[Block]) -> int:
         for block in blocks
         if not any(row.kind == KIND_OF[name] and row.p is not None for row in block.rows)
     ]
-    for line in (*wrong, *idle):
-        print(f"failed: {line}", file=sys.stderr)
-    return FAILED if wrong or idle else 0
+    return [*wrong, *idle]

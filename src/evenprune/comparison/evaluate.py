@@ -107,4 +107,4 @@ def metrics_text(result: dict[str, Any]) -> str:
     lines.sort(key=lambda line: (line[0] != result["headline"], line[0]))
     heads = ("metric", "value", "stderr", "n", "good", "chance")
     text = aligned(heads, lines, (0, 4))
-    return text + (f"\n{rest} more in {METRICS}, of which no value is the better one" * bool(rest))
+    return text + (f"\n{rest} further diagnostics in {METRICS}" * bool(rest))

@@ -52,6 +52,8 @@ class Comparison:
     dense: str
     blocks: Sequence[Block]
     margin: float
+    fail_if: Sequence[str] = ()
+    failed: Sequence[str] = ()  # one line for each limit that is broken, or could not be tested
 
     def notes(self) -> list[str]:
         """Return what the tables mean, in words."""
