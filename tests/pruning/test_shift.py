@@ -278,5 +278,5 @@ def test_steps_on_text_learn_the_texts_and_look_at_no_pair(tmp_path):
 def test_steps_on_text_need_texts(tmp_path):
     folder = save_model(tmp_path / "model")
     base = BaseModel(folder, REGIMES["2of4"], "cpu")
-    with pytest.raises(UserError, match="texts beside the pairs for --gradient-loss text"):
+    with pytest.raises(UserError, match="texts as well as pairs for --gradient-loss text"):
         shift(base, text_of(folder), [], tmp_path / "shift", loss="text")

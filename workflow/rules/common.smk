@@ -74,7 +74,7 @@ RUN = plainly(load_run)(
 )
 PATHS, CONFIG = RUN.paths, RUN.paths.config
 if RUN.absent and workflow.is_main_process:
-    missing = f"{len(RUN.absent)} sources are not here yet:"
+    missing = f"{len(RUN.absent)} sources are missing:"
     print(missing, *RUN.absent, sep="\n  ", file=sys.stderr)
 # Threads of a measurement that nothing is to disturb: all that --cores gives. On a cluster there is
 # no such number where jobs are submitted, and where they run it is not theirs; the job asks for a

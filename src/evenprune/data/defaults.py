@@ -1,5 +1,5 @@
 """What commands take where no data are given: the models of the catalogue by name, the benchmarks
-and the calibration of the default configuration. What is not here yet is fetched."""
+and the calibration of the default configuration. What is missing is fetched."""
 
 import argparse
 import sys

@@ -154,7 +154,7 @@ def run_benchmark(
     """Evaluate one benchmark, write items.jsonl and metrics.json to ``out``, return the latter.
 
     Equal inputs give equal bytes. Before all items are scored, finished batches are in
-    ``out``/partial.jsonl: the same call after a kill goes on behind them. ``ending`` is called with
+    ``out``/partial.jsonl: after a kill the same call resumes there. ``ending`` is called with
     the number of items before metrics.json is there.
     """
     slug, spec = wanted.slug, wanted.spec

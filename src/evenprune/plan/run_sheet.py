@@ -23,7 +23,7 @@ from .tasks import FACTS, PAPER_DATASETS
 if TYPE_CHECKING:
     from .paths import Paths
 
-# What lies or runs where on this machine, and what else changes no table.
+# Places on this machine, and other keys that change no table.
 LOCAL = {*("mirror", "lock", "device", "threads", "pdf", "keep", "check_disk")}
 # What decides how numbers are shown, and where; and words of the entries.
 SHOWN = ("title", "tables", "figures", "controls", "results")

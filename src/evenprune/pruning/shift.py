@@ -94,7 +94,7 @@ class Shift:
         self.text = Sentences(base, pairs, texts, scored=learns_text)
         if learns_text and not texts:
             raise UserError(
-                "expected texts beside the pairs for --gradient-loss text, got none; give --texts"
+                "expected texts as well as pairs for --gradient-loss text, got none; give --texts"
             )
         names = [pair.id for pair in pairs]
         self.held = held_out(names, share if self.validated else 0.0, options.seed)

@@ -23,7 +23,7 @@ DERIVED: dict[str, Direction] = {
 
 
 def direction(task: str, metric: str) -> Direction:
-    """Return which values of a metric are good; "" where no value is the better one.
+    """Return which values of a metric are good; "" if neither high nor low is good.
 
     ``task`` is the benchmark's task, or what results.csv calls a derived row.
     """
@@ -54,7 +54,7 @@ def chance(task: str, metric: str) -> float | None:
 
 
 def gain(task: str, metric: str, candidate: Any, baseline: Any) -> Any:
-    """Return how much better ``candidate`` is; 0 where no value is the better one.
+    """Return how much better ``candidate`` is; 0 if neither high nor low is good.
 
     Both are numbers or arrays. Shares of stereotypes are compared by their distance from one half,
     bias scores from zero.
