@@ -1,4 +1,8 @@
-"""README.md's commands as they stand, in a fresh copy: run, planned, or not run for a reason."""
+"""The commands of README.md as they stand, in a fresh copy: run, planned, or not run for a reason.
+
+Those of the other pages are accepted by the program's parsers, and planned where they are
+Snakemake's: the paths of somebody who prunes a model, reproduces the paper, or reviews it.
+"""
 
 import csv
 import re
@@ -7,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from page_commands import START, called, commands, fresh_copy
+
+from evenprune.cli import parsers
 
 # What takes long is planned (`-n`) instead: all names in it must be right, nothing is computed.
 PLANNED = {
@@ -43,6 +49,29 @@ NOT_RUN = {
 }
 
 
+PAGES = Path(__file__).parents[1] / "docs"
+# What the other pages have of Snakemake, besides README's commands.
+ELSEWHERE = [
+    "snakemake --cores all --configfile config/smollm2.yaml config/smollm2-hub.yaml --config "
+    "mirror=PATH",
+    "snakemake --cores all serving --configfile config/real-small.yaml --config mirror=PATH",
+    "snakemake -n",
+]
+# Of a finished run, or of a configuration that the reader writes.
+NOT_PLANNED = [
+    "snakemake --summary",
+    "snakemake finished --report report.html",
+    "snakemake -n --configfile my.yaml",
+    "snakemake --cores all --configfile my.yaml",
+]
+
+
+def of_other_pages():
+    """Return the commands of all pages in docs/, with lines that go on joined."""
+    texts = [page.read_text().replace("\\\n", " ") for page in sorted(PAGES.glob("*.md"))]
+    return list(dict.fromkeys(line for text in texts for line in commands(text)))
+
+
 def all_commands():
     return commands((Path(__file__).parents[1] / "README.md").read_text())
 
@@ -58,6 +87,24 @@ def test_the_lists_name_commands_of_the_page_only():
     assert sorted((set(PLANNED) | set(NOT_RUN)) - set(page)) == []
     assert not set(PLANNED) & set(NOT_RUN)
     assert [line for line in page if not START.match(line)] == []
+
+
+def test_every_command_of_every_page_is_accepted(repo):
+    taken, targets = parsers(), re.findall(r"^([\w-]+):", (repo / "Makefile").read_text(), re.M)
+    count = 0
+    for line in of_other_pages():
+        program, *words = shlex.split(line)
+        if program == "evenprune":
+            taken[words[0]].parse_args(words[1:])
+            count += 1
+        elif program == "make":
+            assert set(words) <= set(targets), line
+    assert count >= 18
+
+
+def test_every_snakemake_command_of_other_pages_is_planned_or_has_a_reason():
+    lines = {line for line in of_other_pages() if line.startswith("snakemake")}
+    assert lines - set(all_commands()) == {*ELSEWHERE, *NOT_PLANNED}
 
 
 def test_the_first_screen_is_short_and_has_both_pictures(repo):
@@ -78,7 +125,7 @@ def test_the_numbers_of_the_tour_are_those_of_its_run(repo):
 
 @pytest.mark.slow
 @pytest.mark.workflow
-@pytest.mark.parametrize("command", PLANNED)
+@pytest.mark.parametrize("command", [*PLANNED, *ELSEWHERE])
 def test_what_takes_long_is_planned(copy, command):
     words = shlex.split(command)
     words.insert(1, "-n")
