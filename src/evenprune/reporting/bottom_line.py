@@ -46,21 +46,8 @@ def bottom_line(run: Run) -> list[tuple[str, str]]:
     lines = [("Bottom line", f"{counted(found)} {where}")]
     for name, head in HEADS.items():
         mine = [one for one in found if one.verdict == name]
-        if name == verdict.NOT_TESTED:
-            lines += [(head, _topics(mine))] if mine else []
-            continue
         # The verdict stands before each claim: nobody takes a refuted one for a result.
         for one in mine:
             reason = f" ({one.reason})" if one.reason else ""
             lines.append((head, f"Claim: {one.claim.text}{reason}"))
     return lines
-
-
-def _topics(found: Sequence[Finding]) -> str:
-    """Return claims that were not tested, with what the run lacks for them."""
-    by_reason: dict[str, list[str]] = {}
-    for one in found:
-        by_reason.setdefault(one.reason or "no comparison", []).append(one.claim.text.rstrip("."))
-    return " ".join(
-        f"Claims: {'; '.join(texts)} (not tested: {reason})." for reason, texts in by_reason.items()
-    )
