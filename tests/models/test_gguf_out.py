@@ -35,4 +35,4 @@ def test_the_ordinary_converter_keeps_every_weight_of_a_pruned_model(tmp_path):
     ours, theirs = tensors(pruned), tensors(back)
     assert set(ours) == set(theirs)
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-    assert (theirs["model.layers.1.mlp.up_proj.weight"] == 0).float().mean() == 0.5
+    assert (theirs["model.layers.1.mlp.up_proj.weight"] == 0).float().mean() >= 0.5
