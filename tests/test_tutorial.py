@@ -38,6 +38,9 @@ def test_the_tutorial_runs_as_it_stands(repo, tmp_path):
     catalogue.write_text(yaml.safe_dump(entries, sort_keys=False))
     lines = [line.replace("--limit 200", "--limit 20") for line in page(repo)]
     said = {line: called(shlex.split(line), folder) for line in lines}
+    pruning = [text for line, text in said.items() if line.startswith("evenprune prune ")]
+    assert len(pruning) == 2
+    assert all("\nnext: evenprune compare " in text for text in pruning)
     for name in ("sparsegpt", "debias"):
         manifest = json.loads((folder / f"pruned/{name}/manifest.json").read_text())
         assert manifest["base"]["weights"] == "4-bit weights (Q4_1), de-quantised"

@@ -199,8 +199,11 @@ def checked(folder, base):
     return json.loads(report.read_text())
 
 
-def test_nothing_to_erase_is_sparsegpt_bit_for_bit(case, tmp_path):
+def test_nothing_to_erase_is_sparsegpt_bit_for_bit(case, tmp_path, capsys):
     assert run(*case, tmp_path / "erase", erase_strength=0) == 0
+    said = capsys.readouterr().out
+    assert f"wrote {tmp_path / 'erase'}: 50.00% zeros" in said
+    assert f"next: evenprune compare {case[0]} {tmp_path / 'erase'} " in said
     assert run(*case, tmp_path / "plain", method="sparsegpt") == 0
     assert shards(tmp_path / "erase") == shards(tmp_path / "plain")
 

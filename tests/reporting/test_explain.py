@@ -159,6 +159,12 @@ def test_a_wrong_cell_is_one_sentence_with_the_nearest(run, capsys, table, cell,
     assert error.count("\n") == 1
 
 
+def test_outside_of_a_run_one_sentence_says_so(tmp_path, capsys):
+    words = ("--cell", "m/dense/mmlu", "--results", str(tmp_path))
+    assert main(["explain", "main", *words]) == 2
+    assert "found no run here; name its folder with --results" in capsys.readouterr().err
+
+
 def test_a_number_that_differs_somewhere_is_an_error(repo, tmp_path):
     written(small_config(repo, tmp_path), 16, ["main"])
     explain(tmp_path, "main", UNQOVER)

@@ -5,6 +5,7 @@ with manifest.json, provenance.json and layers.csv. A killed run continues when 
 """
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
@@ -94,7 +95,10 @@ def run(args: argparse.Namespace) -> None:
     limit_threads()
     source = base_source(record, args.model)
     with claim_device(pick_device(args.device)) as device:
-        prune_model(args.model, options, text, args.out, device, args.work, source)
+        manifest = prune_model(args.model, options, text, args.out, device, args.work, source)
+    print(f"wrote {args.out}: {manifest['sparsity']:.2%} zeros; its README.md is the model card")
+    both = shlex.join([str(args.model), str(args.out)])
+    print(f"next: evenprune compare {both} --benchmark crows_pairs --limit 200")
 
 
 def base_source(record: Path, folder: Path) -> dict[str, str]:

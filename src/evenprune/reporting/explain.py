@@ -54,6 +54,11 @@ def explain(folder: Path, table: str, cell: str) -> dict[str, Any]:
     Raises UserError for a cell that is not there, with the nearest names, and for a number that
     is not the same in all files that have it.
     """
+    if not (folder / "run_sheet.json").exists():
+        raise UserError(
+            f"expected a run's results in {folder}, found no run here; name its folder with "
+            "--results, or make one: snakemake --cores all"
+        )
     sheet = rebased(read_run_sheet(folder / "run_sheet.json"), folder)
     files = (folder / "results.csv", folder / "significance.csv")
     run = Run(sheet, Results(files[0]), Significance(files[1]))
