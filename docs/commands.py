@@ -13,7 +13,7 @@ PAGE = Path(__file__).resolve().parent / "reference" / "commands.md"
 HEAD = """\
 # Commands
 
-Made from the program's parsers by `make docs`; `--help` behind a command says the same. Those of
+Made from the program's parsers by `make docs`; `--help` after a command says the same. Those of
 `python -m evenprune.steps` are steps of the workflow, called by its rules, and can be called alone.
 Exit status: 0, or 2 and one sentence on stderr for bad input, 130 after Ctrl-C.
 """

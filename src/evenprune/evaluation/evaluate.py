@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         type=Path,
-        help="folder with the canonical files, or a file of your own; of lm_eval a folder of YAML "
-        "tasks, if any; default: the data of the default configuration, fetched if need be",
+        help="folder with the canonical files, or your own file; for lm_eval a folder of YAML "
+        "tasks; default: the data of the default configuration, fetched if missing",
     )
     parser.add_argument("--out", type=Path, required=True, help="folder for the two files")
     add_protocol_arguments(parser)

@@ -1,6 +1,6 @@
 """Check on a GPU what was written without one: does it run, agree with the CPU, how fast is it?
 
-Prunes a random model of a real shape (made on the spot, nothing is fetched), compares masks with
+Prunes a random model of a real shape (nothing is downloaded), compares its masks with
 the CPU's, and times each phase and the column loops. Writes gpu-check.json and gpu-check.md into
 --out: send both back.
 Ten minutes or less; about 9 GB of disk below --work.
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="cpu tries the program itself, with --size tiny (default: cuda)")  # fmt: skip
     add("--size", choices=SIZES, default="1b",
         help="1b: the shape of a Llama of 1.2 billion parameters; tiny: seconds")  # fmt: skip
-    add("--work", type=Path, metavar="DIR", help="where models lie meanwhile (default: TMPDIR)")
+    add("--work", type=Path, metavar="DIR", help="folder for temporary models (default: TMPDIR)")
 
 
 def check_device(device: str, size: str) -> None:

@@ -26,14 +26,14 @@ class Asked(Section):
     )
     trust_tasks: bool = Field(
         False,
-        description="`lm_eval`: load tasks out of a folder of YAML files, whose templates and "
-        "functions can run any code; read them first",
+        description="`lm_eval`: load tasks from a folder of YAML files. Their templates and "
+        "functions can run any code, so read them first",
     )
     limit: int | None = Field(
         None, ge=1, description="number of items, a seeded sample, stated in the tables; null: all"
     )
     seed: int = Field(
-        0, ge=0, description="seed of that sample: another one shows what the draw does"
+        0, ge=0, description="seed of that sample; another seed shows how much the sample matters"
     )
     style: str | None = Field(
         None,
@@ -51,39 +51,39 @@ class Asked(Section):
     bos: Bos | None = Field(
         None,
         description="BOS token before a text: `auto` (as the tokenizer does), `always` (exactly "
-        "one), `never`, where a tokenizer does not as the model was trained; null: as the model "
-        "says, else `auto`",
+        "one) or `never`, if the model was trained otherwise than its tokenizer does; null: the "
+        "model's, else `auto`",
     )
     chat_template: bool | Literal["auto"] | None = Field(
         None,
-        description="prompts as a user turn of the tokenizer's chat template; `auto`: where the "
-        "tokenizer has one; null: as the model says",
+        description="send prompts as a user turn of the tokenizer's chat template; `auto`: if "
+        "the tokenizer has one; null: the model's",
     )
     backend: Literal["transformers", "vllm"] = Field(
         "transformers",
-        description="what computes; `vllm`: in the environment of `serving.python` (see "
-        "`docs/evaluation.md`)",
+        description="the library that runs the model; `vllm` runs in the environment of "
+        "`serving.python` (see `docs/evaluation.md`)",
     )
     batch_size: int = Field(
         32,
         ge=1,
-        description="part of the protocol, scores move with it in half precision; smaller where "
-        "memory is short",
+        description="items scored together; use fewer if memory is short. In half precision it "
+        "changes scores slightly",
     )
     headline: str | None = Field(
-        None, description="metric that goes to the tables, one that the task has; null: the task's"
+        None, description="the task's metric that the tables show; null: the task's default"
     )
     judge: Slug | None = Field(
         None,
-        description="judged tasks: name of a guard model under `models`, of a command its folder "
-        "(Llama Guard 3 or one that answers alike); null: a word list stands in, and the tables "
-        "say so",
+        description="judged tasks: the guard model, by its name under `models` or, for a command, "
+        "its folder (Llama Guard 3 or one that answers in its form); null: a word list, and the "
+        "tables say so",
     )
     judge_forms: list[JudgeForm] | None = Field(
         None,
         min_length=1,
-        description="judged tasks: what the guard is shown, `pr` (prompt and response) or `paper` "
-        "(response alone); the first makes the headline; null: `[pr]`",
+        description="judged tasks: what the guard sees, `pr` (prompt and response) or `paper` "
+        "(response only); the first gives the headline; null: `[pr]`",
     )
     lexicon: Lexicon | None = Field(
         None, description="judged tasks: word list without a guard model; null: `english`"
@@ -93,8 +93,8 @@ class Asked(Section):
     )
     store_generations: bool | None = Field(
         None,
-        description="judged tasks: keep the answers' text in `items.jsonl`, to read what was "
-        "judged; it can be harmful; null: false",
+        description="judged tasks: keep the answers' texts in `items.jsonl`; they can be harmful; "
+        "null: false",
     )
 
 
@@ -103,12 +103,11 @@ class Benchmark(Asked):
 
     dataset: Named | None = Field(
         None,
-        description="name of a data set of the task's form (one under a name of your own may have "
-        "any), or a file or folder of your own; required but for `lm_eval`, where it is a folder "
-        "of YAML tasks",
+        description="name of a data set in the task's form, or your own file or folder; required, "
+        "except for `lm_eval`, where it is a folder of YAML tasks",
     )
     experiments: list[Slug] = Field(
         [],
-        description="only the checkpoints of these experiments; one benchmark at least is for "
-        "all; `[]`: all checkpoints",
+        description="evaluate only the checkpoints of these experiments; `[]`: all checkpoints "
+        "(at least one benchmark must have all)",
     )

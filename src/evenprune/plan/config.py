@@ -87,7 +87,7 @@ class Config(Section):
     pruning: Pruning = Field(Pruning(), description="options of all methods")
     methods: dict[Slug, MethodVariant] = Field(
         {},
-        description="further methods: a built-in one with other options, under a name of its own",
+        description="further methods: a built-in one with other options, under its own name",
     )
     benchmarks: dict[Slug, Benchmark] = Field(
         min_length=1, description="evaluations of every checkpoint"

@@ -24,7 +24,7 @@ class Pruning(Section):
     block_size: int = Field(
         128,
         ge=1,
-        description="columns a block of the column loop, a multiple of 4 for `1of4` and `2of4`; "
+        description="columns per block of the column loop, a multiple of 4 for `1of4` and `2of4`; "
         "other code has other blocks",
     )
     damping: float = Field(
@@ -36,8 +36,7 @@ class Pruning(Section):
     alignment: Literal["equal-length", "pad", "suffix"] = Field(
         "equal-length",
         description="pairs of unequal token counts: `equal-length` drops and counts them, `pad` "
-        "pads as the authors' code, `suffix` matches the tokens behind the difference from the "
-        "right",
+        "pads as the authors' code does, `suffix` also matches the tokens after the difference",
     )
     bias_weight: float = Field(
         1.0, ge=0, le=MOST, description="weight b of the bias term; 0 gives sparsegpt"
@@ -50,8 +49,8 @@ class Pruning(Section):
     )
     sequential: Literal["block", "module"] = Field(
         "block",
-        description="statistics once a `block`, or again after each `module` group, as GPTQ's "
-        "`true_sequential` has them",
+        description="collect statistics once per `block`, or again after each `module` group, as "
+        "GPTQ's `true_sequential` does",
     )
     refit_steps: int = Field(
         0,
@@ -62,8 +61,8 @@ class Pruning(Section):
     )
     solver: Literal[SOLVERS] = Field(  # type: ignore[valid-type]
         SOLVERS[0],
-        description="what prunes the target of a method that shifts the weights, "
-        "to tell the shift from the pruning",
+        description="how to prune after a method has shifted the weights; other solvers tell the "
+        "effect of the shift from that of pruning",
     )
     erase_strength: float = Field(
         1.0,
@@ -81,19 +80,19 @@ class Pruning(Section):
     erase_modules: list[Module] = Field(
         ["o_proj", "down_proj"],
         min_length=1,
-        description="`debias-erase`: linear layers that are changed, by the ends of their names, "
-        "which another architecture calls otherwise",
+        description="`debias-erase`: linear layers to change, by the ends of their names; other "
+        "architectures have other names",
     )
     erase_positions: Literal["full", "suffix"] = Field(
         "full",
-        description="`debias-erase`: `full` (all matched tokens) or `suffix` (those behind the "
-        "words that differ, to spare those words)",
+        description="`debias-erase`: `full` (all matched tokens) or `suffix` (only those after "
+        "the words that differ)",
     )
     erase_rank: int = Field(
         0,
         ge=0,
-        description="`debias-erase`: how many leading directions of the differences of each bias "
-        "type count, the rest is left alone, to change the model less; 0: all",
+        description="`debias-erase`: use only so many leading directions of each bias type's "
+        "differences, to change the model less; 0: all",
     )
     gradient_steps: int = Field(
         3,
@@ -112,7 +111,7 @@ class Pruning(Section):
         "sentence",
         description="`debias-gradient`: gaps between the log-probabilities of whole sentences "
         "(`sentence`) or of their means over tokens (`token`), the loss of both sentences as text "
-        "(`augmentation`), or that of the texts beside the pairs (`text`, a control)",
+        "(`augmentation`), or that of the other texts (`text`, a control)",
     )
     gradient_holdout: float = Field(
         0.2,

@@ -1,7 +1,7 @@
 """Compare the masks of two pruned checkpoints of one base model, matrix by matrix.
 
-Writes a CSV with a row a matrix: the share of weights pruned in only one of the two, the share of
-aligned groups of four inputs with any such weight, the Jaccard index of the pruned weights and
+Writes a CSV with one row per matrix: the share of weights pruned in only one of the two, the share
+of aligned groups of four inputs with any such weight, the Jaccard index of the pruned weights and
 the relative Frobenius difference (paper, "Analysis of Learned Sparsity Patterns"), and the
 counts behind them. The reference is SparseGPT's checkpoint in the paper.
 """
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--model", type=Path, required=True, metavar="DIR", help="pruned model")
     add("--reference", type=Path, required=True, metavar="DIR", help="pruned model to compare with")
-    add("--out", type=Path, required=True, metavar="FILE.csv", help="one row a matrix")
+    add("--out", type=Path, required=True, metavar="FILE.csv", help="one row per matrix")
     add_trust_argument(parser)
 
 
