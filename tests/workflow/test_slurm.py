@@ -108,10 +108,11 @@ def test_a_job_killed_for_its_memory_comes_back_with_more(repo, tmp_path, with_s
     assert "Exceeded job memory limit" in "".join(file.read_text() for file in logs.rglob("*.log"))
 
 
-def test_gpus_are_given_and_a_job_of_two_is_one_task(tmp_path, with_slurm):
+@pytest.mark.parametrize("asked", ["--gpus=2", "--gres=gpu:2"])
+def test_gpus_are_given_and_a_job_of_two_is_one_task(tmp_path, with_slurm, asked):
     told = tmp_path / "told"
     asks = f"echo $CUDA_VISIBLE_DEVICES $SLURM_NTASKS >> {told}"
-    sbatch = ["sbatch", "--wait", "--mem", "50", "--cpus-per-task=1", "--gpus=2", "--wrap", asks]
+    sbatch = ["sbatch", "--wait", "--mem", "50", "--cpus-per-task=1", asked, "--wrap", asks]
     done, jobs = with_slurm(*sbatch, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert told.read_text().split() == ["0,1"]
