@@ -441,7 +441,7 @@ def test_interrupted_is_one_line_and_leaves_nothing(tmp_path, monkeypatch, capsy
     monkeypatch.setattr(shipped_world_model, "unpack", stopped)
     argv = ["shipped-world-model", f"--world={tmp_path}/w", f"--out={tmp_path}/out"]
     assert cli.entry(argv, COMMANDS) == 130
-    assert capsys.readouterr().err == "interrupted; run the same command again to go on\n"
+    assert capsys.readouterr().err == "interrupted; run the same command again to resume\n"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -459,7 +459,7 @@ def test_ctrl_c_ends_the_process_with_one_line():
         [sys.executable, "-c", code], capture_output=True, timeout=60, check=False
     )
     assert done.returncode == 130
-    assert done.stderr == b"interrupted; run the same command again to go on\n"
+    assert done.stderr == b"interrupted; run the same command again to resume\n"
 
 
 def test_a_terminal_that_takes_ascii_only():

@@ -98,7 +98,7 @@ def entry(argv: Sequence[str] | None = None, commands: Commands = PEOPLE) -> int
         sys.stdout.flush()
         return status
     except KeyboardInterrupt:
-        print("interrupted; run the same command again to go on", file=sys.stderr)
+        print("interrupted; run the same command again to resume", file=sys.stderr)
         return 130
     except OSError as error:
         gone = isinstance(error, BrokenPipeError) and any(map(_reader_gone, STREAMS))

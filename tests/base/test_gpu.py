@@ -77,7 +77,7 @@ def test_several_are_claimed_together_or_not_at_all(holder, tmp_path):
 def test_more_gpus_than_there_are_is_one_sentence(monkeypatch, tmp_path):
     monkeypatch.setattr(gpu, "visible_gpus", lambda: ["one"])
     monkeypatch.setattr(gpu, "lock_folder", lambda: tmp_path)
-    with pytest.raises(UserError, match=r"on 2 GPUs .* sees 1; run with `--resources gpu=2`"):
+    with pytest.raises(UserError, match=r"needs 2 GPUs .* sees 1; run with `--resources gpu=2`"):
         claim_devices("cuda", 2).__enter__()
     with claim_devices("cuda", 1) as devices:
         assert devices == ["cuda:0"]

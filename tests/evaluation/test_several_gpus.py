@@ -93,7 +93,7 @@ def test_an_evaluation_claims_its_gpus_and_gives_them_back(two_gpus, monkeypatch
         loader.load(Protocol("unqover"))
         assert loaded[-1] == ("cuda", ["cuda:0", "cuda:1"])
     three = Loader(tmp_path, "cuda", None, gpus=3)
-    with three, pytest.raises(UserError, match="is to lie on 3 GPUs"):
+    with three, pytest.raises(UserError, match="needs 3 GPUs"):
         three.load(Protocol("unqover"))
 
 

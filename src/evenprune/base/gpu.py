@@ -111,7 +111,7 @@ def claim_devices(device: str, count: int) -> Iterator[list[str]]:
     names = visible_gpus()
     if len(names) < count:
         raise UserError(
-            f"the model is to lie on {count} GPUs (models.<name>.gpus, --gpus), but this job sees "
+            f"the model needs {count} GPUs (models.<name>.gpus, --gpus), but this job sees "
             f"{len(names)}; run with `--resources gpu={count}` on a machine that has as many, or "
             "ask the cluster for nodes with them"
         )

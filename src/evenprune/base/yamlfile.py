@@ -27,7 +27,7 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
     """
     if id(node) in sizes:
         if not sizes[id(node)]:
-            raise ValueError("an alias stands within what it names")
+            raise ValueError("an alias is inside of what it names")
         return sizes[id(node)]
     sizes[id(node)] = 0  # not known yet
     parts = node.value if isinstance(node, yaml.CollectionNode) else []
@@ -53,7 +53,7 @@ class _Strict(yaml.SafeLoader):
                 line = key_node.start_mark.line + 1
                 if isinstance(key, Hashable) and key in seen:
                     raise UserError(
-                        f"the key {key!r} on line {line} of {self.name} stands already on line "
+                        f"the key {key!r} on line {line} of {self.name} is already on line "
                         f"{seen[key]} of the same mapping; keep one of the two"
                     )
                 if isinstance(key, Hashable):

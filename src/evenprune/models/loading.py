@@ -363,7 +363,7 @@ def limit_threads() -> int:
     if not (first.isascii() and first.isdigit() and len(first) < 5):
         raise UserError(
             f"expected OMP_NUM_THREADS to be a number of threads from 1 to 9999, got "
-            f"{shown(given)}; set it anew or unset it"
+            f"{shown(given)}; correct or unset it"
         )
     threads = int(first)
     if threads:

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", type=Path, required=True, metavar="DIR", help="folder of the pruned model")
     add_flags(parser, Options)
     add("--device", choices=("cpu", "cuda"), help="default: cuda where there is a GPU")
-    add("--work", type=Path, metavar="DIR", help="where unfinished results lie, kept when killed")
+    add("--work", type=Path, metavar="DIR", help="for unfinished results, kept if killed")
     add_trust_argument(parser)
 
 

@@ -35,7 +35,7 @@ from .reverse import Pass, Sentences, bias_loss, block_gradients, text_loss
 from .target import InputMetric
 
 HALVINGS = 5
-AGAIN = "run the command again, which begins anew"
+AGAIN = "run the command again; it starts from the beginning"
 Texts = Sequence[tuple[str, Sequence[int]]]
 
 
