@@ -88,6 +88,26 @@ def test_the_device_of_the_configuration_decides_not_this_machine(changes, gpus,
     assert Paths(config).served_ready(DENSE) == "out/sources/models/m.json"
 
 
+@pytest.mark.parametrize(
+    ("selector", "count", "gpu", "gres"),
+    [
+        (None, 2, 2, None),
+        ("gpus", 1, 1, None),
+        ("gres", 2, 0, "gpu:2"),
+        ("gres:a100", 1, 0, "gpu:a100:1"),
+        ("gres", 0, 0, None),
+    ],
+)
+def test_gpus_are_asked_for_as_the_cluster_wants(selector, count, gpu, gres):
+    assert jobs.gpus_asked_by(selector, count) == {"gpu": gpu, "gres": gres}
+
+
+@pytest.mark.parametrize("selector", ["gres:", "gpu", "gres:a100:2", "gres:a 100"])
+def test_a_gpu_selector_of_another_form_is_refused(selector):
+    with pytest.raises(UserError, match="gpu_selector"):
+        jobs.gpus_asked_by(selector, 1)
+
+
 def another(field):
     """Return a good value of a pruning option that is not its default."""
     kind = field.annotation

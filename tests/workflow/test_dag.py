@@ -151,6 +151,19 @@ def test_slurm_profile_parses_and_dry_runs(clone):
     assert "mem_mb=16000" in done.stdout
 
 
+def test_gpus_are_asked_for_by_gres_where_the_site_says_so(clone):
+    site = clone / "profiles/site/config.yaml"
+    site.write_text(site.read_text().replace("gpu_selector: gpus", "gpu_selector: gres:a100"))
+    profiles = ("--workflow-profile", "profiles/slurm", "--profile", "profiles/site")
+    (clone / "two.yaml").write_text("device: cuda\nmodels: {world: {gpus: 2}}\n")
+    words = ("--until", "evaluate_checkpoint", *WORLD, "two.yaml")
+    done = snakemake(clone, "-n", *profiles, *words)
+    site.write_text(site.read_text().replace("gpu_selector: gres:a100", "gpu_selector: gpus"))
+    assert done.returncode == 0, done.stdout
+    asked = set(re.findall(r"gpu=(\d+), gres=([\w:]+)", done.stdout))
+    assert asked == {("0", "gpu:a100:1"), ("0", "gpu:a100:2")}
+
+
 def test_the_slurm_profile_is_not_held_to_one_gpu():
     """As --profile it would be: a workflow profile, profiles/default, wins key by key."""
     from snakemake.cli import get_argument_parser

@@ -144,6 +144,21 @@ def gpus(wildcards):
     return jobs.gpus_for(CONFIG, wildcards.model)
 
 
+def one_gpu(wildcards):
+    """GPUs of a job that loads one block at a time."""
+    return jobs.gpus_per_job(CONFIG)
+
+
+# How profiles/site asks for GPUs, see jobs.gpus_asked_by.
+SELECTOR = (workflow.resource_settings.default_resources or {}).get("gpu_selector")
+SELECTOR = getattr(SELECTOR, "raw", SELECTOR)  # the text of profiles/site
+
+
+def asked(count, option):
+    """The resource `gpu` or `gres` of a job on ``count(wildcards)`` GPUs."""
+    return lambda wildcards: plainly(jobs.gpus_asked_by)(SELECTOR, count(wildcards))[option]
+
+
 def in_report(path, about, **labels):
     """A file of Snakemake's own report, with the words of workflow/report."""
     category = about.capitalize()

@@ -26,7 +26,8 @@ use rule step as evaluate_checkpoint with:
     priority: 1
     threads: CONFIG.threads
     resources:
-        gpu=gpus,
+        gpu=asked(gpus, "gpu"),
+        gres=asked(gpus, "gres"),
         mem_mb=grows(jobs.evaluation_memory_mb(CONFIG)),
         runtime=grows(720),
     params:

@@ -18,7 +18,8 @@ use rule step as prune_model with:
         "<results>/logs/prune_model/<point>.tsv"
     threads: CONFIG.threads
     resources:
-        gpu=jobs.gpus_per_job(CONFIG),
+        gpu=asked(one_gpu, "gpu"),
+        gres=asked(one_gpu, "gres"),
         mem_mb=grows(16000),
         runtime=grows(120),
     params:

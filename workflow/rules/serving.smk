@@ -39,7 +39,8 @@ use rule step as benchmark_serving with:
         "../envs/vllm.yml"
     threads: UNDISTURBED
     resources:
-        gpu=gpus,
+        gpu=asked(gpus, "gpu"),
+        gres=asked(gpus, "gres"),
         mem_mb=lambda wildcards, attempt: attempt * jobs.serving_memory_mb(PATHS, wildcards.model),
         runtime=lambda wildcards, attempt: attempt * jobs.serving_minutes(PATHS, wildcards.model),
     params:

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
+from ..base.errors import UserError, shown
 from ..base.files import canonical_json
 from . import grids
 from .calibration_keys import Calibration
@@ -58,6 +59,23 @@ def gpus_per_job(config: Config) -> int:
 def gpus_for(config: Config, model: str) -> int:
     """Return how many GPUs an evaluation or serving job of a model asks for."""
     return gpus_per_job(config) * config.models[model].gpus
+
+
+def gpus_asked_by(selector: object, count: int) -> dict[str, int | str | None]:
+    """Return the resources ``gpu`` and ``gres`` of a job on ``count`` GPUs.
+
+    ``selector``, `gpu_selector` of profiles/site: `gpus` or None for --gpus=N, `gres` for
+    --gres=gpu:N, `gres:KIND` for --gres=gpu:KIND:N. Raises UserError for anything else.
+    """
+    found = re.fullmatch(r"gpus|gres(:\w[\w.]*)?", str(selector or "gpus"))
+    if not found:
+        raise UserError(
+            f"expected gpus, gres or gres:KIND at gpu_selector, got {shown(selector)}; correct "
+            "default-resources in profiles/site/config.yaml"
+        )
+    if found[0] == "gpus":
+        return {"gpu": count, "gres": None}
+    return {"gpu": 0, "gres": f"gpu{found[1] or ''}:{count}" if count else None}
 
 
 def mirror(config: Config) -> str | list[str] | None:
