@@ -177,14 +177,14 @@ HEAD = """# Which architectures are pruned
 We made a random model of {layers} layers for every type of causal language model in transformers
 {version}, and pruned it with SparseGPT ({regime}) on {pairs} pairs of random tokens. We compared
 the masks with a float64 run of the unmodified model, one sentence at a time. In every pruned type
-at least {agreement:.2%} of the mask entries of each matrix agree. What is not pruned stays the
-same byte for byte, and the result loads in transformers.
+at least {agreement:.2%} of the mask entries of each matrix agree. Everything else stays
+byte for byte the same, and the result loads in transformers.
 
-A type is refused for what its code does with a few tokens, or for its parameters. Each expert is
-pruned with the tokens that are routed to it. Routers, the gates of shared experts and depthwise
-convolutions stay dense. Real models are larger than these: one may be pruned although a small
-parameter of its type is the reason for a refusal below. `--method magnitude` needs no calibration
-text, so it also prunes types whose code uses a weight without calling its layer.
+`prune` tries a model on a few tokens and looks at its parameters, then prunes or refuses it. Real
+models are larger than these, so one may be pruned although its type is refused here. Each expert is
+pruned with its own tokens. Routers, the gates of shared experts and depthwise
+convolutions stay dense. `--method magnitude` needs no calibration text, so it also prunes types
+whose code uses a weight without calling its layer.
 
 | outcome | why | types |
 | --- | --- | --- |
