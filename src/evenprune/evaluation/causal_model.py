@@ -111,7 +111,7 @@ class CausalModel:
         return found
 
     def chats(self, prompts: Sequence[str]) -> list[str]:
-        """Return each prompt as a user turn with the head of an answer turn behind it.
+        """Return each prompt as a user turn with the head of an answer turn after it.
 
         Raises UserError if the tokenizer has no chat template, or one that fails or gives two
         different prompts the same text.

@@ -27,7 +27,7 @@ STOP_TAIL = 8
 
 @dataclass(frozen=True)
 class Completion:
-    """What a model wrote behind one prompt.
+    """What a model wrote after one prompt.
 
     ``text`` without special tokens and without the stop text; ``n_tokens`` of the prompt as
     seen by the model, ``truncated`` if it was cut at the left; ``n_new_tokens`` generated tokens,

@@ -157,7 +157,7 @@ class GuardJudge:
         return str(shown)
 
     def _word_tokens(self, text: str, lead: str) -> tuple[int, int] | None:
-        """Return the first tokens of "safe" and "unsafe" behind ``text + lead``.
+        """Return the first tokens of "safe" and "unsafe" after ``text + lead``.
 
         None where the tokenizer merges them with what stands before or gives both the same.
         Found once for every white space that the guard puts before its answer.

@@ -62,7 +62,7 @@ class OptionScores:
 
 
 def make_plan(prompt: Sequence[int], encodings: Rows) -> ScoringPlan:
-    """Return the plan for a prompt's tokens and those of the prompt with each option behind it.
+    """Return the plan for a prompt's tokens and those of the prompt with each option after it.
 
     Raises UserError if two options have the same tokens or nothing stands before them.
     """

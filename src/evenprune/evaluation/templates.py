@@ -27,7 +27,7 @@ def template_errors(whose: str) -> Iterator[None]:
 
 
 def user_turns(tokenizer: Any, contents: Sequence[str]) -> list[str]:
-    """Return each content as a user turn with the head of an answer turn behind it, as text.
+    """Return each content as a user turn with the head of an answer turn after it, as text.
 
     Raises UserError for a tokenizer without a template, and for a template that fails or drops
     what is asked: two long probes that differ in few words must look different.

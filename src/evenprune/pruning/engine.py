@@ -148,7 +148,7 @@ class PruningRun:
         )
 
     def _prune_blocks(self, records: list[Any], done: int, start: float) -> None:
-        """Prune the blocks behind the ``done`` finished shards; put their records in ``records``.
+        """Prune the blocks after the ``done`` finished shards; put their records in ``records``.
 
         start: when the run began, for its estimate of the time that is left.
         """

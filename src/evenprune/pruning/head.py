@@ -1,4 +1,4 @@
-"""The model's own head behind the decoder blocks: log-probabilities of sentences, and gradients.
+"""The model's own head after the decoder blocks: log-probabilities of sentences, and gradients.
 
 The blocks run one at a time; what follows them (final norm, scaling, soft-capping, the output
 embeddings) is the model's own code, which is run with the blocks' output put in its place.
@@ -31,7 +31,7 @@ def logits_of(
 
 
 def log_probabilities(logits: Tensor, ids: Tensor) -> Tensor:
-    """Return the log-probability (r,) of each row of ``ids`` (r, l) behind its first token.
+    """Return the log-probability (r,) of each row of ``ids`` (r, l) after its first token.
 
     logits: (r, l, v). In nats, float32.
     """

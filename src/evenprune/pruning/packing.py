@@ -93,7 +93,7 @@ def pack_pairs(
 
 
 def differing(pair: TokenPair, positions: str | None) -> list[tuple[int, int]]:
-    """Return the matches of a pair behind its common prefix that ``positions`` lets through."""
+    """Return the matches of a pair after its common prefix that ``positions`` lets through."""
     if positions is None:
         return []
     prefix = common_prefix(pair.ids0, pair.ids1)
@@ -177,7 +177,7 @@ def _shared_rows(pairs: Sequence[TokenPair], tokens: int) -> list[list[list[int]
 
 
 class _Tree:
-    """One row: the tokens of some pairs, each behind what it follows in its sentences."""
+    """One row: the tokens of some pairs, each after what it follows in its sentences."""
 
     def __init__(self) -> None:
         self.ids: list[int] = []

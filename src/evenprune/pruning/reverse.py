@@ -39,7 +39,7 @@ class Rows:
 @dataclass
 class Pass:
     """A forward pass: the log-probabilities (pairs, 2) float64 of the sentences, those of the
-    scored texts (k,), and the streams behind the last block."""
+    scored texts (k,), and the streams after the last block."""
 
     scores: Tensor
     texts: Tensor

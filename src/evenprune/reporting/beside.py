@@ -41,7 +41,7 @@ def agreement(pairs: Iterable[tuple[Column, Cell]]) -> Agreement:
 
 
 def signs(found: Agreement) -> str:
-    """Return what the signs behind differences mean, of those that occur."""
+    """Return what the signs after differences mean, of those that occur."""
     words = []
     if found.inside:
         words.append(

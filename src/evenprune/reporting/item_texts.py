@@ -90,7 +90,7 @@ HARNESS = {
     **{"hellaswag": ("{}", 1), "mmlu": (MMLU, 6)},
     "multiple_choice": ("{}", 1),
 }
-LETTERED = {"mmlu": [" A", " B", " C", " D"]}  # what is scored behind a prompt, where not options
+LETTERED = {"mmlu": [" A", " B", " C", " D"]}  # what is scored after a prompt, where not options
 
 
 def _signs(count: int) -> list[str]:
@@ -104,7 +104,7 @@ def _pattern(text: str) -> Pattern:
 
 
 def prompt_of(task: str, style: str | None) -> tuple[Pattern | None, list[str] | None]:
-    """Return a task's prompt and what is scored behind it.
+    """Return a task's prompt and what is scored after it.
 
     No prompt where whole sentences are scored; None for the latter where it is each option behind a
     blank. An item with fewer options than these has the first ones.
