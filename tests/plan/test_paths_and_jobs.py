@@ -6,6 +6,7 @@ from typing import Literal, get_args, get_origin
 
 import pytest
 
+from evenprune.base.errors import UserError
 from evenprune.base.yamlfile import read_yaml
 from evenprune.plan import grids, jobs
 from evenprune.plan.config import load_config, validate_config
