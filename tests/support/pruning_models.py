@@ -141,7 +141,10 @@ def save_model(
 
 
 def random_pairs(count: int, seed: int = 0, low: int = 3, high: int = 8, equal: bool = True):
-    """Return rows of random sentences that share a prefix and often a suffix."""
+    """Return rows of random sentences that share a prefix and often a suffix.
+
+    Their counterfactuals begin with another word.
+    """
     rng = random.Random(seed)
     rows = []
     for number in range(count):
@@ -149,12 +152,15 @@ def random_pairs(count: int, seed: int = 0, low: int = 3, high: int = 8, equal: 
         start = rng.randint(0, len(words) - 1)
         span = rng.randint(1, min(2, len(words) - start))
         other = rng.choices(WORDS, k=span if equal else rng.randint(1, 3))
+        sides = [" ".join(words), " ".join(words[:start] + other + words[start + span :])]
         rows.append(
             {
                 "id": f"pair-{number}",
                 "category": "even" if number % 2 == 0 else "odd",
-                "stereotype": " ".join(words),
-                "anti_stereotype": " ".join(words[:start] + other + words[start + span :]),
+                "stereotype": sides[0],
+                "anti_stereotype": sides[1],
+                "target": WORDS[number % 6],
+                "counterfactuals": [[f"{word} {side}" for side in sides] for word in "xy"],
             }
         )
     return rows

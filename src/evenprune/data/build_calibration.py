@@ -28,6 +28,7 @@ from ..plan.flags import add_flags
 from ..plan.pair_sources import PAIR_SOURCES, TEXT_SOURCES
 from ..plan.pruning_keys import Pruning
 from .calibration import counted, pair_notes, tokenize_pairs, tokenize_texts
+from .counterfactuals import add_counterfactuals, exchanged
 from .parts import split_ref
 from .readers.crows_pairs import read_crows_pairs
 from .readers.own_rows import read_pairs, read_texts
@@ -58,7 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--texts-source", default=TEXT_SOURCES[0], metavar="NAME",
         help=f"data set of the texts: {TEXT_SOURCES[0]}, or another name for your own")  # fmt: skip
     add("--texts-data", metavar="DATA", help="folder, file or record of it")
-    add_flags(parser, Calibration, "n_texts", "max_tokens", "pair_tokens", "control")
+    add_flags(parser, Calibration, "n_texts", "max_tokens", "pair_tokens", "control",
+              "counterfactuals")  # fmt: skip
     add_flags(parser, Pruning, "alignment")
     add("--model", required=True, help="model folder or record, for its tokenizer")
     add("--seed", type=int, default=0, help="seed of the texts' order and of the control")
@@ -87,6 +89,22 @@ def read_source_pairs(source: str, folder: Path) -> list[dict[str, str]]:
         return read_pairs(folder)
     names = ("id", "category", "stereotype", "anti_stereotype")
     return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def with_counterfactuals(
+    pairs: list[dict[str, Any]], source: str, folder: Path, count: int, control: str, seed: int
+) -> list[dict[str, Any]]:
+    """Return the pairs of a data set with ``count`` counterfactuals each, under a control those of
+    another pair. Raises UserError for a data set that does not name the pairs' groups."""
+    if source != "stereoset":
+        raise UserError(
+            f"expected counterfactuals: 0 for pairs of {printable(source)}, got {count}: only "
+            "stereoset names the group that a pair is about; pairs of your own may bring the "
+            "fields target and counterfactuals themselves"
+        )
+    targets = {item.id: item.target for item in read_stereoset(folder)}
+    found = add_counterfactuals(pairs, targets, count, seed)
+    return found if control == "none" else exchanged(found, seed)
 
 
 def select_categories(pairs: list[dict[str, str]], wanted: Sequence[str]) -> list[dict[str, str]]:
@@ -279,6 +297,15 @@ def run(args: argparse.Namespace) -> None:
         if args.pair_tokens is not None:
             for pair, side in itertools.product(pairs, ("stereotype", "anti_stereotype")):
                 pair[side] = truncate_text(pair[side], tokenizer, args.pair_tokens, "--pair-tokens")
+        if args.counterfactuals:
+            pairs = with_counterfactuals(
+                pairs,
+                name,
+                source_folder(path),
+                args.counterfactuals,
+                args.control,
+                args.seed,
+            )
         parts[name] = choose_pairs(pairs, tokenizer, args.alignment, args.control, args.seed)
         for note in parts[name].notes:
             print(printable(note), file=sys.stderr)
@@ -325,6 +352,7 @@ def run(args: argparse.Namespace) -> None:
             "max_tokens": args.max_tokens if args.texts_data else None,
             **({"pair_tokens": args.pair_tokens} if args.pair_tokens is not None else {}),
             "control": args.control,
+            **({"counterfactuals": args.counterfactuals} if args.counterfactuals else {}),
         },
     }
     with atomic_folder(args.out, CALIBRATION, inputs) as folder:

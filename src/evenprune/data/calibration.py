@@ -37,7 +37,8 @@ class TokenPair:
     """One pair as token ids, special tokens included.
 
     ``matches`` holds the pairs of positions (into ``ids0``, into ``ids1``) whose activations
-    are subtracted, strictly increasing in both.
+    are subtracted, strictly increasing in both. ``counterfactuals`` are both sentences about other
+    groups, ``target`` is the group of the pair itself; only the loss ``association`` uses them.
     """
 
     id: str
@@ -45,6 +46,8 @@ class TokenPair:
     ids0: tuple[int, ...]
     ids1: tuple[int, ...]
     matches: tuple[tuple[int, int], ...]
+    target: str = ""
+    counterfactuals: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -198,7 +201,19 @@ def tokenize_pairs(
     kept = []
     for pair, ids0, ids1 in zip(pairs, stereotypes, antis, strict=True):
         if aligned := align(ids0, ids1, alignment, pad_id):
-            kept.append(TokenPair(pair["id"], pair["category"], *aligned))
+            others = [
+                tokenize_texts(both, tokenizer, max_tokens)
+                for both in pair.get("counterfactuals", ())
+            ]
+            kept.append(
+                TokenPair(
+                    pair["id"],
+                    pair["category"],
+                    *aligned,
+                    target=pair.get("target", ""),
+                    counterfactuals=tuple((one, two) for one, two in others),
+                )
+            )
     if not kept:
         raise UserError(
             f"expected pairs of equal token count, but the sentences of all {len(pairs)} pairs "

@@ -87,6 +87,7 @@ def default_calibration(model: Path, name: str | None, alignment: str, seed: int
         "n_texts": entry.n_texts,
         "max_tokens": entry.max_tokens,
         "pair_tokens": entry.pair_tokens,
+        "counterfactuals": entry.counterfactuals,
         "alignment": entry.alignment or alignment,
         "control": entry.control,
         "seed": seed,

@@ -49,3 +49,10 @@ class Calibration(Section):
         "`shuffled-pairs` (the anti-stereotype of another pair), `random-delta` (another "
         "stereotype)",
     )
+    counterfactuals: int = Field(
+        0,
+        ge=0,
+        le=100,
+        description="`debias-lora`: how many other groups of its bias type each StereoSet pair is "
+        "written about too, the word for the group replaced; no other method reads them",
+    )

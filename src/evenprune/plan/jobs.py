@@ -153,6 +153,7 @@ def calibration_options(paths: Paths, calibration: str) -> dict[str, Any]:
         "pair_tokens": entry.pair_tokens or "",
         "alignment": grids.alignment(paths.config, calibration),
         "control": entry.control,
+        "counterfactuals": entry.counterfactuals or "",
     }
 
 

@@ -46,9 +46,13 @@ class Text:
         }
 
     def token_digest(self) -> str:
-        """Return a digest of the token ids, their order, their matches and their categories."""
+        """Return a digest of the token ids, their order, their matches and their categories.
+
+        Counterfactuals count where there are any.
+        """
         rows = [
             [list(p.ids0), list(p.ids1), [list(m) for m in p.matches], p.category]
+            + ([p.target, p.counterfactuals] if p.counterfactuals else [])
             for p in self.kept
         ]
         return digest([rows, [list(ids) for _, ids in self.texts]])

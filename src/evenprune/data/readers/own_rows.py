@@ -4,7 +4,7 @@ A pair is a stereotype and its opposite: two sentences, or one open question fol
 and by the other answer. What they begin with alike counts for neither.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,17 @@ class OwnText:
 
 @dataclass(frozen=True)
 class OwnPair:
-    """One pair; ``stereotype`` is the text that a prejudiced model finds likelier."""
+    """One pair; ``stereotype`` is the text that a prejudiced model finds likelier.
+
+    ``counterfactuals`` are the same two texts about other groups than ``target``.
+    """
 
     id: Identifier
     category: Text
     stereotype: Text
     anti_stereotype: Text
+    target: str = ""
+    counterfactuals: list[tuple[Text, Text]] = field(default_factory=list)
 
 
 def read_pairs(place: Path | str) -> list[dict[str, str]]:
@@ -53,7 +58,8 @@ def _read(kind: type[Item], place: Path | str) -> list[dict[str, Any]]:
     rows = (
         row for path in paths for row in read_items(kind, path, iter_table, _complete, left_out)
     )
-    return [asdict(row) for row in collect(rows, place)]  # type: ignore[call-overload]
+    found = [asdict(row) for row in collect(rows, place)]  # type: ignore[call-overload]
+    return [{name: value for name, value in row.items() if value} for row in found]
 
 
 def _complete(row: dict[str, Any], _number: int, line: int) -> dict[str, Any]:

@@ -1,0 +1,68 @@
+"""The sentences of a pair about other groups, the word for the group replaced."""
+
+import random
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def about(sentence: str, target: str, other: str) -> str | None:
+    """Return a sentence with each ``target`` replaced by ``other``; None where it has none.
+
+    Whole words count, in any case; the replacement begins with a capital where the word did.
+    """
+    pattern = re.compile(rf"(?<!\w){re.escape(target)}(?!\w)", re.IGNORECASE)
+
+    def replaced(match: re.Match[str]) -> str:
+        return (other[0].upper() if match[0][0].isupper() else other[0]) + other[1:]
+
+    found, count = pattern.subn(replaced, sentence)
+    return found if count else None
+
+
+def add_counterfactuals(
+    pairs: Sequence[Mapping[str, Any]], targets: Mapping[str, str], count: int, seed: int
+) -> list[dict[str, Any]]:
+    """Return the pairs with ``target`` and up to ``count`` ``counterfactuals`` each.
+
+    targets: the word for the group of each pair, by id. The other groups are a seeded sample of
+    those that pairs of the same bias type are about. A pair with a sentence that does not name its
+    group has none.
+    """
+    groups: dict[str, dict[str, str]] = defaultdict(dict)
+    for pair in pairs:
+        target = targets[pair["id"]]
+        groups[pair["category"]].setdefault(target.casefold(), target)
+    found = []
+    for pair in pairs:
+        target, known = targets[pair["id"]], groups[pair["category"]]
+        others = [known[name] for name in sorted(known) if name != target.casefold()]
+        drawn = random.Random(f"counterfactuals {seed} {pair['id']}").sample(
+            others, min(count, len(others))
+        )
+        sentences = [
+            tuple(about(pair[side], target, other) for side in ("stereotype", "anti_stereotype"))
+            for other in drawn
+        ]
+        kept = [list(both) for both in sentences if None not in both]
+        found.append({**pair, "target": target, "counterfactuals": kept})
+    return found
+
+
+def exchanged(pairs: Sequence[Mapping[str, Any]], seed: int) -> list[dict[str, Any]]:
+    """Return the pairs with the counterfactuals of another pair of the same bias type: a control.
+
+    Within a bias type they form one seeded cycle, so that none keeps its own.
+    """
+    places: dict[str, list[int]] = defaultdict(list)
+    for number, pair in enumerate(pairs):
+        if pair["counterfactuals"]:
+            places[pair["category"]].append(number)
+    found = [dict(pair) for pair in pairs]
+    for category in sorted(places):
+        cycle = places[category]
+        random.Random(f"exchanged {seed} {category}").shuffle(cycle)
+        for number, other in zip(cycle, cycle[1:] + cycle[:1], strict=True):
+            found[number]["counterfactuals"] = pairs[other]["counterfactuals"]
+    return found
