@@ -27,6 +27,7 @@ _ACTIVATIONS = ("alignment", "sequential")
 _HESSIAN = (*_ACTIVATIONS, "block_size", "damping")
 _SHIFTING = (*_HESSIAN, *IMPROVEMENTS, "solver")
 _GRADIENT = ("gradient_steps", "gradient_step", "gradient_loss", "gradient_holdout")
+_LORA = ("lora_steps", "lora_rate", "lora_scale")
 _ERASE = ("erase_strength", "erase_keep", "erase_modules", "erase_positions", "erase_rank")
 
 METHODS = {
@@ -39,6 +40,7 @@ METHODS = {
     ),
     "debias-erase": MethodFacts(options=(*_SHIFTING, *_ERASE), shifts=True),
     "debias-gradient": MethodFacts(options=(*_SHIFTING, *_GRADIENT), shifts=True),
+    "debias-lora": MethodFacts(options=(*_SHIFTING, *_LORA), shifts=True),
 }
 PRUNING_METHODS = tuple(name for name, method in METHODS.items() if method.prunes)
 SOLVERS = ("sparsegpt", "wanda", "magnitude")

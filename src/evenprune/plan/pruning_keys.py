@@ -121,3 +121,19 @@ class Pruning(Section):
         "their loss is halved up to five times; if that fails, it is undone and the method stops. "
         "Use more for few pairs; 0 keeps every step",
     )
+    lora_steps: int = Field(
+        14,
+        ge=1,
+        le=10_000,
+        description="`debias-lora`: steps of training, each on 12 contexts; each costs time",
+    )
+    lora_rate: float = Field(
+        7e-3, gt=0, le=1, description="`debias-lora`: learning rate of AdamW at its highest"
+    )
+    lora_scale: float = Field(
+        1.0,
+        ge=-10,
+        le=10,
+        description="`debias-lora`: what the trained change is multiplied by before it is added "
+        "to the weights; less removes less bias, negative raises it (a control)",
+    )
