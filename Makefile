@@ -76,7 +76,7 @@ lint: $(STAMP)
 	PATH="$(abspath $(BIN)):$$PATH" snakemake --lint --configfile config/paper.yaml
 
 docs: $(STAMP)
-	$(BIN)/python -m evenprune.steps describe-config --out config
+	$(BIN)/python docs/configuration.py
 	PATH="$(abspath $(BIN)):$$PATH" python docs/stages.py
 	$(BIN)/python docs/commands.py
 	$(BIN)/python docs/errata.py

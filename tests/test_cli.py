@@ -338,10 +338,10 @@ def test_every_bad_file_is_one_sentence(command, file, ground, capsys):
 
 def test_every_command_that_reads_files_is_tried():
     tried = {command.split()[0] for command, _ in CASES}
-    # Elsewhere: tests/plan/test_describe_config.py, tests/evenprune_world/test_report_world.py,
+    # Elsewhere: tests/evenprune_world/test_report_world.py,
     # tests/hardware/test_gpu_check.py, tests/comparison/test_compare.py
     others = {
-        "generate-world", "evaluate-checkpoint", "describe-config", "report-world", "gpu-check",
+        "generate-world", "evaluate-checkpoint", "report-world", "gpu-check",
         "plan", "compare", "completion", "say-results",
     }  # fmt: skip
     assert set(COMMANDS) - tried == others

@@ -58,7 +58,7 @@ _ROOMS = {
     "pruning": ("prune", "check", "compare-masks"),
     "comparison": ("evaluate", "compare"),
     "serving": ("export-sparse24", "benchmark-serving"),
-    "plan": ("plan", "describe-config", "say-results"),
+    "plan": ("plan", "say-results"),
     "data": ("prefetch", "fetch-dataset", "fetch-model", "build-calibration"),
     "reporting": (
         *("explain", "collect-results", "make-table", "make-figure"),
@@ -79,8 +79,8 @@ COMMANDS: Commands = {
 PEOPLE: Commands = {
     name: COMMANDS[name] for name in re.findall(r"^ {6}evenprune (\S+)", OVERVIEW, re.MULTILINE)
 }
-# What only looks, or writes about the program itself.
-NO_STEPS = ("describe-config", "plan", "completion", "say-results")
+# What only looks.
+NO_STEPS = ("plan", "completion", "say-results")
 
 
 def entry(argv: Sequence[str] | None = None, commands: Commands = PEOPLE) -> int:

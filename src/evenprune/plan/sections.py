@@ -1,7 +1,7 @@
 """The smaller sections of a configuration; every key is said once, here or in ``*_keys.py``.
 
 The tables of ``config/README.md``, ``config/schema.json`` and the commands' flags are made from
-these (``plan/describe_config.py``, ``plan/flags.py``).
+these (``docs/configuration.py``, ``plan/flags.py``).
 """
 
 import re

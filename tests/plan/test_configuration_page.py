@@ -1,16 +1,19 @@
-import json
+import importlib.util
+from pathlib import Path
 
 import jsonschema
 import pytest
 
-from evenprune.base.errors import UserError
 from evenprune.base.yamlfile import read_yaml
-from evenprune.cli import main
-from evenprune.plan.describe_config import (
-    described,
-    schema,
-    sections,
+
+SPEC = importlib.util.spec_from_file_location(
+    "configuration", Path(__file__).parents[2] / "docs/configuration.py"
 )
+configuration = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(configuration)
+described, schema, sections = (
+    configuration.described, configuration.schema, configuration.sections
+)  # fmt: skip
 
 CONFIGS = ("catalogue", "config", "controls", "paper", "real-small", "world")
 
@@ -47,34 +50,3 @@ def test_editors_are_told_the_schema_and_the_files_fit_it(repo, name):
 def test_the_schema_marks_what_the_configuration_refuses(given, key):
     with pytest.raises(jsonschema.ValidationError, match=key):
         jsonschema.validate(given, schema())
-
-
-def test_the_command_writes_both_and_keeps_the_rest_of_the_page(tmp_path):
-    page = tmp_path / "README.md"
-    page.write_text("before\n<!-- keys of World -->\nold\n<!-- end of keys -->\nafter\n")
-    assert main(["describe-config", "--out", str(tmp_path)]) == 0
-    text = page.read_text()
-    assert text.startswith("before\n<!-- keys of World -->\n| key |")
-    assert text.endswith("<!-- end of keys -->\nafter\n")
-    assert "old" not in text
-    assert "| `retrain` |" in text
-    assert json.loads((tmp_path / "schema.json").read_text())["title"] == "Config"
-
-
-@pytest.mark.parametrize(
-    ("page", "message"),
-    [
-        ("nothing\n", "expected markers"),
-        ("<!-- keys of Word -->\n<!-- end of keys -->\n", "expected one of Config, .* of Word"),
-    ],
-)
-def test_a_page_without_our_markers_is_refused(page, message):
-    with pytest.raises(UserError, match=message):
-        described(page)
-
-
-def test_the_help_of_a_command_says_what_the_page_says(capsys):
-    with pytest.raises(SystemExit):
-        main(["prune", "--help"])
-    text = " ".join(capsys.readouterr().out.split())
-    assert "weight b of the bias term; 0 gives sparsegpt (default: 1.0)" in text

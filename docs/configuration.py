@@ -1,10 +1,10 @@
 """Write the tables of config/README.md and config/schema.json from the configuration's models.
 
 A table stands between ``<!-- keys of SECTION -->`` and ``<!-- end of keys -->``, where SECTION is
-the name of a model. The rest of the page stays as it is.
+the name of a model. The rest of the page stays as it is. `python docs/configuration.py` writes both
+files again.
 """
 
-import argparse
 import json
 import re
 from pathlib import Path
@@ -16,55 +16,27 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
-from ..base.errors import UserError
-from ..base.files import write_text
-from ..base.outputs import check_file
-from ..base.reading import read_text
-from .config import Config
+from evenprune.plan.config import Config
 
+CONFIG = Path(__file__).resolve().parents[1] / "config"
 README, SCHEMA = "README.md", "schema.json"
 _BLOCK = re.compile(r"<!-- keys of (\w+) -->\n.*?<!-- end of keys -->", re.DOTALL)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's options."""
-    parser.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="folder with README.md, as config"
-    )
-
-
-def run(args: argparse.Namespace) -> None:
-    """Write both files."""
-    check_file(args.out / SCHEMA, [args.out / README])
-    for name, text in described(read_text(args.out / README), str(args.out / README)).items():
-        write_text(args.out / name, text)
-        print(args.out / name)
-
-
-def described(page: str, origin: str = README) -> dict[str, str]:
-    """Return file name -> text of both files, given the page as it is.
-
-    Raises UserError for a page with a marker of no section, or without any marker.
-    """
+def described(page: str) -> dict[str, str]:
+    """Return file name -> text of both files, given the page as it is; KeyError for a marker of
+    no section."""
     known = sections()
 
     def block(found: re.Match[str]) -> str:
         name = found[1]
-        if name not in known:
-            raise UserError(
-                f"expected one of {', '.join(known)} in the marker 'keys of {name}' of {origin}; "
-                "correct the marker"
-            )
         lines = (f"<!-- keys of {name} -->", *table(known[name]), "<!-- end of keys -->")
         return "\n".join(lines)
 
-    text, count = _BLOCK.subn(block, page)
-    if not count:
-        raise UserError(
-            f"expected markers '<!-- keys of Config -->' and '<!-- end of keys -->' in {origin}, "
-            "found none; give the project's config folder"
-        )
-    return {README: text, SCHEMA: json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"}
+    return {
+        README: _BLOCK.sub(block, page),
+        SCHEMA: json.dumps(schema(), indent=1, ensure_ascii=False) + "\n",
+    }
 
 
 def sections() -> dict[str, type[BaseModel]]:
@@ -142,3 +114,9 @@ def default(field: FieldInfo) -> str:
     if isinstance(field.default, str):
         return f"`{field.default}`" if field.default else ""
     return f"`{json.dumps(field.default)}`"
+
+
+if __name__ == "__main__":
+    for file, text in described((CONFIG / README).read_text(encoding="utf-8")).items():
+        (CONFIG / file).write_text(text, encoding="utf-8")
+        print(f"config/{file}")
