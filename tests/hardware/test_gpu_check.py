@@ -8,7 +8,7 @@ import torch
 from fake_gpu import DEVICE, fake_gpu
 
 from evenprune.cli import main
-from evenprune.hardware import column_loops, gpu_check, trial
+from evenprune.hardware import gpu_check
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +33,6 @@ def test_the_report_has_every_part(tiny):
     assert sum(parts) == pytest.approx(phases["all"], rel=1e-6)
     assert len(report["pruning"]["blocks"]) == 3
     assert report["pruning"]["peak_device_bytes"] is None
-    for row in report["column_loops"]:
-        assert row["forms"]["plain"]["equal_to_cpu"] == 1
-        assert "reason" in row["forms"]["triton"]
 
 
 def test_the_page_says_that_nothing_is_claimed(tiny):
@@ -65,29 +62,6 @@ def test_without_a_gpu_it_says_so(tmp_path, capsys, monkeypatch):
     assert "did not make" in capsys.readouterr().err
 
 
-def test_a_form_with_other_masks_is_seen(monkeypatch):
-    """Positive control of the shares of equal masks."""
-    real = column_loops.prune_columns
-
-    def other(weight, *arguments):
-        loss = real(weight, *arguments)
-        weight[:, ::2] = 1.0
-        return loss
-
-    decoder = trial.TRIALS["tiny"].decoder
-    assert all(
-        row["forms"]["plain"]["equal_to_cpu"] == 1
-        for row in column_loops.column_loops(decoder, "cpu")
-    )
-    calls = iter(range(10_000))  # every fifth call is the reference's
-    monkeypatch.setattr(
-        column_loops, "prune_columns",
-        lambda *given: (other if next(calls) % 5 else real)(*given),
-    )  # fmt: skip
-    for row in column_loops.column_loops(decoder, "cpu"):
-        assert row["forms"]["plain"]["equal_to_cpu"] == pytest.approx(0.75, abs=0.01)
-
-
 @pytest.mark.slow
 def test_what_a_gpu_runs_on_a_fake_one(tmp_path, monkeypatch):
     """All steps on the device that is not there."""
@@ -107,9 +81,6 @@ def test_what_a_gpu_runs_on_a_fake_one(tmp_path, monkeypatch):
     assert report["pruning"]["implementation"] == "triton"
     assert report["pruning"]["peak_device_bytes"] == 12_000_000
     assert all(row["disagreement"] == 0 for row in report["masks"])
-    for row in report["column_loops"]:
-        for form in ("plain", "triton"):
-            assert row["forms"][form]["equal_to_cpu"] == 1
     page = gpu_check.page(report)
     assert "0.01 GB allocated" in page
     assert "None of its times" not in page

@@ -46,7 +46,6 @@ FACTOR = {"factor.inverse_factor": "factors"}
 SPARSEGPT = SUMS | FACTOR | {"methods.sparsegpt.SparseGPT.solve": "groups"}
 IMPROVE = {"refit.improve": MATRICES}
 SHIFT = {"shifting.relative_change": "shifted"}
-LEADING = {"hessian.LeadingDifferences.add": None, "hessian.LeadingDifferences.result": 2 * 4}
 EXPERTS = {
     "models.experts.Experts.forward": None,
     "models.experts.Experts.by_library": None,
@@ -126,9 +125,6 @@ CASES = {
         "debias-sparsegpt", "2of4", SPARSEGPT, {"dtype": torch.bfloat16}
     ),
     "debias-erase": case("debias-erase", "2of4", SPARSEGPT | SHIFT, ERASE),
-    "debias-erase-rank": case(
-        "debias-erase", "2of4", SPARSEGPT | SHIFT | LEADING, ERASE, erase_rank=1
-    ),
     "debias-erase-wanda": case(
         "debias-erase", "u50", WANDA | FACTOR | SHIFT | IMPROVE, ERASE | {"factors": 4},
         solver="wanda", packing="sentences", refit_steps=1,

@@ -1,6 +1,5 @@
 """Targets and metrics: every linear preference shifts the weights, then any solver prunes them."""
 
-import csv
 import json
 import shutil
 
@@ -13,11 +12,11 @@ from safetensors.torch import load_file, save_file
 
 from evenprune.cli import main
 from evenprune.data.calibration import TokenPair
-from evenprune.pruning.hessian import Differences, Gram, LeadingDifferences, Plan
+from evenprune.pruning.hessian import Differences, Gram
 from evenprune.pruning.masks import REGIMES
 from evenprune.pruning.methods import find
 from evenprune.pruning.options import Options
-from evenprune.pruning.packing import differing, pack_pairs
+from evenprune.pruning.packing import differing
 from evenprune.pruning.shifting import relative_change
 from evenprune.pruning.target import InputMetric
 
@@ -100,11 +99,6 @@ def test_modules_are_taken_apart_by_their_names():
     assert ERASE.parts(options, ["a.xv_proj"]) == [["a.xv_proj"]]
     assert ERASE.statistics(options, ["a.v_proj"]) == (Gram, Differences)
     assert ERASE.statistics(options, ["a.q_proj"]) == (Gram,)
-    few = options.model_copy(update={"erase_rank": 2})
-    assert ERASE.statistics(few, ["a.q_proj"]) == (Gram,)
-    leading = ERASE.statistics(few, ["a.v_proj"])[1](5, "cpu")
-    assert isinstance(leading, LeadingDifferences)
-    assert leading.rank == 2
     nothing = Options("debias-erase", "dense", erase_modules=("v_proj",))
     assert ERASE.statistics(nothing, ["a.q_proj"]) == ()
 
@@ -118,55 +112,11 @@ def token_pair(ids0, ids1, matches):
 
 def test_positions_of_differences():
     pair = token_pair((1, 2, 3, 4, 5), (1, 9, 3, 4, 5), [(k, k) for k in range(5)])
-    assert differing(pair, None) == []
-    assert differing(pair, "full") == [(k, k) for k in range(1, 5)]
-    assert differing(pair, "suffix") == [(k, k) for k in range(2, 5)]
+    assert differing(pair) == [(k, k) for k in range(1, 5)]
     pair = token_pair((1, 2, 3, 7), (1, 9, 8, 3, 7), [(0, 0), (2, 3), (3, 4)])
-    assert differing(pair, "full") == differing(pair, "suffix") == [(2, 3), (3, 4)]
+    assert differing(pair) == [(2, 3), (3, 4)]
     same = token_pair((1, 2), (1, 2), [(0, 0), (1, 1)])
-    assert differing(same, "full") == differing(same, "suffix") == []
-
-
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("rank", [1, 3, 100])
-def test_leading_directions_of_each_category(shared, rank):
-    """Against eigenvectors of sums in float64, in batches; some categories have more than 2d Δ."""
-    rng = torch.Generator().manual_seed(rank)
-    pairs = []
-    for number in range(40):
-        ids = torch.randint(1, 50, (2, 6), generator=rng)
-        ids[:, 0] = 7
-        name = "many" if number < 30 else "few" if number < 38 else f"alone {number}"
-        matches = [(k, k) for k in range(6)]
-        pairs.append(TokenPair(f"p{number}", name, *map(tuple, ids.tolist()), tuple(matches)))
-
-    leading = LeadingDifferences(10, "cpu", rank)
-    batches = pack_pairs(pairs, [0.0] * 40, shared, tokens=60, differences="full")
-    assert len(batches) > 3
-    for batch in batches:
-        leading.add(reference.inputs_of(batch, 10), batch.plan)
-        assert all(len(kept) <= 20 for kept in leading.rows.values())
-    expected = torch.zeros(10, 10, dtype=torch.float64)
-    for category in {pair.category for pair in pairs}:
-        own = torch.zeros(10, 10, dtype=torch.float64)
-        for pair in pairs:
-            if pair.category == category:
-                for t0, t1 in differing(pair, "full"):
-                    first, second = pair.ids0[: t0 + 1], pair.ids1[: t1 + 1]
-                    delta = reference.vector_of(first, 10) - reference.vector_of(second, 10)
-                    own += torch.outer(delta, delta).double()
-        _, vectors = torch.linalg.eigh(own)
-        chosen = vectors[:, -rank:]
-        expected += chosen @ chosen.T @ own @ chosen @ chosen.T
-    torch.testing.assert_close(leading.result().double(), expected, rtol=1e-4, atol=1e-3)
-
-
-def test_differences_that_overflow_are_told():
-    leading = LeadingDifferences(4, "cpu", 1)
-    none, first, second = torch.tensor([]).long(), torch.tensor([0]), torch.tensor([1])
-    plan = Plan(torch.ones(2), none, none, torch.tensor([]), first, second, category=first)
-    leading.add(torch.tensor([[1e30] * 4, [-1e30] * 4]), plan)
-    assert torch.isinf(leading.result()).all()
+    assert differing(same) == []
 
 
 # --- whole models ----------------------------------------------------------------------------
@@ -283,33 +233,13 @@ def test_a_split_input_group_gives_each_part_its_own_metric(case, tmp_path):
     assert (ours[key] - plain[key]).norm() > 0.01 * plain[key].norm()
 
 
-@pytest.mark.parametrize("regime", ["dense", "2of4"])
-def test_a_rank_of_all_directions_is_the_whole_difference(case, tmp_path, regime):
-    """Few directions change the outputs less than all, and as many as there are as much."""
-    base, _ = case
-    found = {}
-    for rank in (0, 1, 1000):
-        given = {"regime": regime, "solver": "magnitude", "erase_modules": "down_proj"}
-        assert run(*case, tmp_path / f"r{rank}", erase_rank=rank, **given) == 0
-        checked(tmp_path / f"r{rank}", base)
-        with open(tmp_path / f"r{rank}" / "layers.csv", newline="") as file:
-            rows = [row for row in csv.DictReader(file) if row["shift"]]
-        found[rank] = [float(row["shift"]) for row in rows]
-        manifest = json.loads((tmp_path / f"r{rank}" / "manifest.json").read_text())
-        assert manifest["options"]["erase_rank"] == rank
-    assert len(found[0]) == 2
-    assert found[0] == pytest.approx(found[1000], rel=1e-3)
-    assert 0 < found[1][0] < 0.9 * found[0][0]
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"erase_modules": "o_proj,c_proj"}, ("--erase-modules", "'c_proj'", "down_proj")),
         ({"erase_modules": "o_proj,"}, ("--erase-modules",)),
-        ({"erase_strength": "-1"}, ("--erase-strength",)),
         ({"erase_keep": "nan"}, ("--erase-keep",)),
-        ({"erase_rank": "-1"}, ("--erase-rank", "got -1", "from 0")),
+        ({"erase_strength": "-1"}, ("--erase-strength", "got -1", "from 0")),
         ({"method": "sparsegpt", "regime": "dense"}, ("takes no weights away", "debias-erase")),
         ({"refit_steps": "-1"}, ("--refit-steps",)),
         ({"bias_weight": "-1"}, ("--bias-weight",)),

@@ -1,4 +1,4 @@
-"""Ratios of throughput to the dense model: their statistics, verdicts, tables and the figure."""
+"""Ratios of throughput to the dense model: their statistics, verdicts and tables."""
 
 import json
 import math
@@ -84,9 +84,7 @@ def test_verdicts_in_words(ratio, said):
 @pytest.fixture(scope="module")
 def run(repo, tmp_path_factory):
     root = tmp_path_factory.mktemp("run")
-    config = small_config(
-        repo, root, tables=["efficiency", "efficiency_details"], figures=["throughput"]
-    )
+    config = small_config(repo, root, tables=["efficiency", "efficiency_details"])
     write_run(config, 4)
     collect(root)
     return root

@@ -322,10 +322,7 @@ def test_command_writes_the_measurement(measured):
     assert set(result["categories"]) == {"batch 1", "batch 2"}
     assert result["metrics"] == result["categories"]["batch 1"]
     assert result["energy"]["source"] in ("measured", "estimated")
-    assert content["roofline"]["sparse24_bytes"] < content["roofline"]["dense_bytes"]
     for metrics in result["categories"].values():
-        gain = metrics["bound_2of4_decode_tok_per_s"]["value"]
-        assert 1 < gain / metrics["bound_decode_tok_per_s"]["value"] <= 2
         for name in ("decode_tok_per_s", "prefill_tok_per_s", "ttft_s", "j_per_token"):
             assert metrics[name]["value"] > 0
             assert metrics[name]["n"] == 2

@@ -78,22 +78,11 @@ def released_2026_hessian(pairs, texts, alpha):
     return total
 
 
-def erase_target(weight, pairs, texts, matches, strength, keep, damping=0.01, leading=None):
-    """Return W* and H' without damping of debias-erase, by explicit sums and inverse.
-
-    leading: the categories of the pairs and how many directions each has; None: all.
-    """
+def erase_target(weight, pairs, texts, matches, strength, keep, damping=0.01):
+    """Return W* and H' without damping of debias-erase, by explicit sums and inverse."""
     h = hessian(pairs, texts, matches, [0.0] * len(pairs))
-    categories, rank = leading or ([""] * len(pairs), len(h))
-    d = np.zeros_like(h)
-    for category in set(categories):
-        own = [k for k, name in enumerate(categories) if name == category]
-        chosen, places = [pairs[k] for k in own], [matches[k] for k in own]
-        part = hessian(chosen, [], places, [0.5] * len(own))
-        part = part - hessian(chosen, [], places, [0.0] * len(own))
-        vectors = np.linalg.eigh(part)[1][:, -rank:]
-        project = vectors @ vectors.T
-        d += project @ part @ project
+    d = hessian(pairs, [], matches, [0.5] * len(pairs))
+    d = d - hessian(pairs, [], matches, [0.0] * len(pairs))
     metric = h + strength * d
     damped = metric + damping * np.mean(np.diag(metric)) * np.eye(len(h))
     return weight - strength * (1 - keep) * weight @ d @ np.linalg.inv(damped), metric

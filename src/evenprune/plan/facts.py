@@ -28,7 +28,7 @@ _HESSIAN = (*_ACTIVATIONS, "block_size", "damping")
 _SHIFTING = (*_HESSIAN, *IMPROVEMENTS, "solver")
 _GRADIENT = ("gradient_steps", "gradient_step", "gradient_loss", "gradient_holdout")
 _LORA = ("lora_steps", "lora_rate", "lora_scale")
-_ERASE = ("erase_strength", "erase_keep", "erase_modules", "erase_positions", "erase_rank")
+_ERASE = ("erase_strength", "erase_keep", "erase_modules")
 
 METHODS = {
     "dense": MethodFacts(prunes=False, calibrated=False),

@@ -83,17 +83,6 @@ class Pruning(Section):
         description="`debias-erase`: linear layers to change, by the ends of their names; other "
         "architectures have other names",
     )
-    erase_positions: Literal["full", "suffix"] = Field(
-        "full",
-        description="`debias-erase`: `full` (all matched tokens) or `suffix` (only those after "
-        "the words that differ)",
-    )
-    erase_rank: int = Field(
-        0,
-        ge=0,
-        description="`debias-erase`: use only so many leading directions of each bias type's "
-        "differences, to change the model less; 0: all",
-    )
     gradient_steps: int = Field(
         3,
         ge=1,

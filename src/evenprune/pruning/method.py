@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,13 @@ from torch import Tensor
 
 from .base_model import BaseModel
 from .calibration_text import Text
-from .hessian import Differences, Gram, LeadingDifferences, SquareNorms
+from .hessian import Differences, Gram, SquareNorms
 from .masks import Regime
 from .options import Options
 from .refit import improve
 from .target import InputMetric, Report, Target, finished, unshifted
 
-Statistic = type[Gram] | type[Differences] | type[SquareNorms] | partial[LeadingDifferences]
+Statistic = type[Gram] | type[Differences] | type[SquareNorms]
 
 
 class Method(ABC):
@@ -64,9 +63,9 @@ class Method(ABC):
         """Return the bias weight of each of ``count`` pairs in file order; 0 is two texts."""
         return [0.0] * count
 
-    def differences(self, options: Options) -> str | None:
-        """Return which matched tokens enter ``D`` (``pack_pairs``); None: there is no D."""
-        return None
+    def differences(self, options: Options) -> bool:
+        """Return whether matched tokens enter a ``D`` of their own (``pack_pairs``)."""
+        return False
 
     def target(
         self,

@@ -11,7 +11,7 @@ pair are in one batch, which has two parts when their lengths differ.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -64,45 +64,27 @@ def pack_pairs(
     bias: Sequence[float],
     shared_prefix: bool,
     tokens: int = TOKENS,
-    differences: str | None = None,
+    differences: bool = False,
 ) -> list[Batch]:
     """Return batches of pairs; ``bias`` holds each pair's bias weight (0 = plain SparseGPT).
 
-    differences: which matched tokens enter the sum of the differences, ``full`` (all) or ``suffix``
-    (those behind the words that differ); None: there is no such sum. Tokens of the common prefix
-    are not in it, as they do not differ. Bias categories are numbered in the order of their names.
+    differences: whether matched tokens enter the sum of the differences. Those of the common
+    prefix do not, as they do not differ.
     """
-    names = sorted({pair.category for pair in pairs})
-    numbers = {name: number for number, name in enumerate(names)}
     entries = [
-        (pair, weight, differing(pair, differences))
+        (pair, weight, differing(pair) if differences else [])
         for pair, weight in zip(pairs, bias, strict=True)
     ]
     group, build = (
         (_shared_rows, _shared_batch) if shared_prefix else (_sentence_rows, _sentence_batch)
     )
-    batches = []
-    for rows in group(pairs, tokens):
-        batch = build([[entries[k] for k in row] for row in rows])
-        category = [
-            numbers[entries[k][0].category] for row in rows for k in row for _ in entries[k][2]
-        ]
-        plan = replace(batch.plan, category=torch.tensor(category, dtype=torch.int64))
-        batches.append(replace(batch, plan=plan))
-    return batches
+    return [build([[entries[k] for k in row] for row in rows]) for rows in group(pairs, tokens)]
 
 
-def differing(pair: TokenPair, positions: str | None) -> list[tuple[int, int]]:
-    """Return the matches of a pair after its common prefix that ``positions`` lets through."""
-    if positions is None:
-        return []
+def differing(pair: TokenPair) -> list[tuple[int, int]]:
+    """Return the matches of a pair after its common prefix."""
     prefix = common_prefix(pair.ids0, pair.ids1)
-    found = [(t0, t1) for t0, t1 in pair.matches if t0 >= prefix and t1 >= prefix]
-    if positions == "suffix":
-        same = common_prefix(pair.ids0[prefix:][::-1], pair.ids1[prefix:][::-1])
-        ends = (len(pair.ids0) - same, len(pair.ids1) - same)
-        found = [(t0, t1) for t0, t1 in found if t0 >= ends[0] and t1 >= ends[1]]
-    return found
+    return [(t0, t1) for t0, t1 in pair.matches if t0 >= prefix and t1 >= prefix]
 
 
 def pack_texts(texts: Sequence[tuple[str, Sequence[int]]], tokens: int = TOKENS) -> list[Batch]:

@@ -59,7 +59,7 @@ def restricted(plan: Plan, chosen: Tensor) -> Plan:
     apart = ((plus >= 0) & (minus >= 0)).nonzero().flatten()
     return Plan(
         plan.weights[chosen], first[both], second[both], plan.bias[both],
-        plus[apart], minus[apart], plan.category[apart],
+        plus[apart], minus[apart],
     )  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """The distances to the optimum of a run, as metrics whose terms are two accuracies.
 
-``dto`` is the paper's, from MMLU and UnQover accuracy; ``dto_chance`` rescales both so that
-chance is 0; ``dto_bbq`` takes BBQ's disambiguated accuracy as performance and the ambiguous
-one as fairness. Two benchmarks have items of their own; BBQ's two parts share items and clusters.
+``dto`` is the paper's, from MMLU and UnQover accuracy; ``dto_bbq`` takes BBQ's disambiguated
+accuracy as performance and the ambiguous one as fairness. Two benchmarks have items of their own;
+BBQ's two parts share items and clusters.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
-from ..plan.tasks import FACTS
 from ..stats.measures import Measure
 from ..stats.paired import Sums, joined, read_sums
 
@@ -22,11 +21,10 @@ SLUG = "dto"  # the benchmark of the derived rows
 
 
 class Component(NamedTuple):
-    """One of the two accuracies, by benchmark and metric, and its level by chance (0: as is)."""
+    """One of the two accuracies, by benchmark and metric."""
 
     benchmark: str
     metric: str
-    chance: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -38,13 +36,7 @@ class Definition:
 
     def distance(self, accuracies: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the distances (...) of accuracies (..., 2)."""
-        columns = [
-            np.maximum(0.0, (accuracies[..., k] - part.chance) / (1 - part.chance))
-            if part.chance
-            else accuracies[..., k]
-            for k, part in enumerate(self.parts)
-        ]
-        return np.sqrt(((1 - columns[0]) ** 2 + (1 - columns[1]) ** 2) / 2)
+        return np.sqrt(((1 - accuracies[..., 0]) ** 2 + (1 - accuracies[..., 1]) ** 2) / 2)
 
     def joined(self, parts: Sequence[Sums]) -> Sums:
         """Return a checkpoint's distance as sums over the items of its two accuracies."""
@@ -57,10 +49,7 @@ def definitions(run_sheet: RunSheet) -> list[Definition]:
     mmlu, unqover, bbq = (run_sheet.primary(task) for task in ("mmlu", "unqover", "bbq"))
     found = []
     if mmlu and unqover:
-        plain = (Component(mmlu, "acc"), Component(unqover, "acc"))
-        floors = (FACTS["mmlu"].chance or 0.0, FACTS["unqover"].chance or 0.0)
-        above = (plain[0]._replace(chance=floors[0]), plain[1]._replace(chance=floors[1]))
-        found += [Definition("dto", plain), Definition("dto_chance", above)]
+        found.append(Definition("dto", (Component(mmlu, "acc"), Component(unqover, "acc"))))
     if bbq:
         found.append(Definition("dto_bbq", (Component(bbq, "acc_dis"), Component(bbq, "acc_amb"))))
     return found

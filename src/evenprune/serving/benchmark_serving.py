@@ -5,10 +5,9 @@ machine slows all alike: ratios within a round mean something where the speeds t
 Checkpoints are loaded together where they fit into memory, else one at a time; the output says
 which. The same stack serves dense and sparse checkpoints. Prompts have one fixed length, every run
 makes a fixed number of new tokens greedily. Per batch size: time to first token, prefill and
-decode tokens/s, J/token, kWh/Mtok and kg CO2e/Mtok, each as median and quartiles over rounds; the
-records of all rounds; and the bounds that the device's bandwidth and arithmetic, measured in the
-same run, set for dense and 2:4 weights. A pruned checkpoint saved as ordinary weights runs on dense
-kernels and the output says so. The file is a measurement: only its fields spec, digest, prompts and
+decode tokens/s, J/token, kWh/Mtok and kg CO2e/Mtok, each as median and quartiles over rounds, and
+the records of all rounds. A pruned checkpoint saved as ordinary weights runs on dense kernels and
+the output says so. The file is a measurement: only its fields spec, digest, prompts and
 the digests of the checkpoints are the same from run to run.
 """
 
@@ -45,7 +44,6 @@ from .interleave import Engines, measure_rounds, orders
 from .measure import Workload
 from .memory import decide
 from .outcome import checkpoint_part, dense_name
-from .roofline import measure_device
 
 # Options that decide the figures as they are given
 SPEC = (
@@ -184,7 +182,6 @@ def run(args: argparse.Namespace) -> None:
     together, why = decide(args.engines, list(folders.values()), device, args.gpus)
     print(f"engines {'together' if together else 'in turn'}: {why}")
     engines, measured = measure(args, job, together)
-    limits = measure_device(folders[names[0]], device, engines.descriptions[names[0]]["dtype"])
     result = {
         "benchmark": "serving",
         "task": "serving",
@@ -202,12 +199,10 @@ def run(args: argparse.Namespace) -> None:
                 measured["energy"],
                 args.batch_sizes,
                 device,
-                limits,
             )
             for name, model in job.models.items()
         },
         "rounds": measured["records"],
-        "roofline": limits,
     }
     write_json(args.out, sealed(result))
     about = {"seconds": time.monotonic() - clock, "load_seconds": engines.load_seconds}

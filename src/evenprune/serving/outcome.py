@@ -1,4 +1,4 @@
-"""The output of a measurement: statistics over rounds, bounds and energy of each checkpoint."""
+"""The output of a measurement: statistics over rounds and energy of each checkpoint."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,6 @@ from ..models.identity import Identity
 from .energy import Reading
 from .interleave import Record
 from .measure import summarize
-from .roofline import bounds
 
 
 def energy_of(
@@ -49,7 +48,6 @@ def checkpoint_part(
     energy: Mapping[str, Any],
     sizes: Sequence[int],
     device: str,
-    limits: dict[str, Any],
 ) -> dict[str, Any]:
     """Return what the output says of one checkpoint: digests, figures, kernel and energy.
 
@@ -58,11 +56,8 @@ def checkpoint_part(
     categories = {}
     for size in sizes:
         rows = [one["figures"] for one in records if one["batch"] == size]
-        least = bounds(limits, size)
         categories[f"batch {size}"] = {
-            **{name: summarize([row[name] for row in rows]) for name in rows[0]},
-            "bound_decode_tok_per_s": summarize([least["dense_bound"]]),
-            "bound_2of4_decode_tok_per_s": summarize([least["2of4_bound"]]),
+            name: summarize([row[name] for row in rows]) for name in rows[0]
         }
     return {
         **model.as_dict(),

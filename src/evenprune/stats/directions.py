@@ -9,7 +9,6 @@ from ..plan.tasks import FACTS, Direction
 # dense model, and what serving measures.
 DERIVED: dict[str, Direction] = {
     "dto": "down",
-    "dto_chance": "down",
     "dto_bbq": "down",
     "flips": "down",
     "kappa": "up",

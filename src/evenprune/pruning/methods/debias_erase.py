@@ -5,19 +5,14 @@ The target minimises ``‖(W - Ŵ)X‖² + λ‖(Ŵ - γW)Δ‖² + δ‖Ŵ - W�
 calibration tokens, ``D = Σ Δ Δᵀ`` over the matched tokens of the pairs and ``H' = H + λD + δI``
 this is ``W* = W - λ(1 - γ) W D H'⁻¹``. γ, the share of the difference to keep, is 1 for the term of
 Debias-SparseGPT (λ = 2b) and 0 for the idea of Fair-GPTQ; above 1 the difference grows.
-
-With ``erase_rank`` k the Δ of a pair is projected first, on the span of the k leading directions of
-its bias category: the eigenvectors of ``Σ Δ Δᵀ`` over that category's pairs, at this layer's input.
-So what the pairs of a category share is erased, and what is a pair's own left alone.
 """
 
 from collections.abc import Sequence
-from functools import partial
 
 from torch import Tensor
 
 from ...base.errors import UserError
-from ..hessian import Differences, Gram, LeadingDifferences
+from ..hessian import Differences, Gram
 from ..method import Statistic
 from ..options import Options
 from ..shifting import Shifting, relative_change
@@ -40,8 +35,7 @@ class DebiasErase(Shifting):
     def statistics(self, options: Options, modules: Sequence[str]) -> tuple[Statistic, ...]:
         """Return H, with D for modules to change; nothing for those that stay as they are."""
         if self._chosen(options, modules[0]):
-            rank = options.erase_rank
-            return (Gram, partial(LeadingDifferences, rank=rank) if rank else Differences)
+            return (Gram, Differences)
         return () if options.regime == "dense" else (Gram,)
 
     def check(self, options: Options, modules: Sequence[str]) -> None:
@@ -54,9 +48,9 @@ class DebiasErase(Shifting):
                     f"blocks, got {suffix!r}; they are called {', '.join(ends)}"
                 )
 
-    def differences(self, options: Options) -> str | None:
-        """Return which matched tokens are in D."""
-        return options.erase_positions if options.erase_strength else None
+    def differences(self, options: Options) -> bool:
+        """Return whether there is a D: not where it weighs nothing."""
+        return options.erase_strength > 0
 
     def target(
         self,

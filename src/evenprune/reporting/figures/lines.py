@@ -9,7 +9,7 @@ from ...base.errors import UserError
 from ...plan.facts import REGIMES
 from ...plan.run_sheet import RunSheet
 from ...plan.shown import FIGURES
-from ..cells import Field, all_fields, benchmark_field, category_order, dto_field, has_dto
+from ..cells import Field, all_fields, benchmark_field, category_order
 from ..estimates import Estimates
 from ..labels import (
     CATEGORY_LABELS,
@@ -193,41 +193,6 @@ def changes(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
     for axis in drawing.figure.axes:
         axis.set_ylim(min(ends), max(ends))
     return drawing
-
-
-def calib_size(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
-    """Return every quantity over the number of texts in the calibration, a line a method."""
-    points = run_sheet.experiment(slug, f"the figure {slug}")
-    results.require(points)
-    pruned = [group for group in groups(points) if group.calibration != "none"]
-    lines = list(dict.fromkeys((g.method, g.regime) for g in pruned))
-    several = len({regime for _, regime in lines}) > 1
-    names = [run_sheet.primary(task) for task in ("perplexity", "mmlu", "unqover")]
-    fields = [benchmark_field(run_sheet, name) for name in names if name is not None]
-    fields += [dto_field()] if has_dto(run_sheet) else []
-    texts = {group: run_sheet.config.calibrations[group.calibration].n_texts for group in pruned}
-    sizes = sorted(set(texts.values()))
-
-    def panel(axis: Any, model: str, field: Field) -> list[Row]:
-        rows = []
-        for method, regime in lines:
-            mine = [g for g in pruned if (g.model, g.method, g.regime) == (model, method, regime)]
-            seen = _seen(results, field, sorted(mine, key=lambda group: texts[group]))
-            label = method_label(run_sheet, method)
-            label += f" {REGIME_LABELS[regime]}" if several else ""
-            if seen:
-                found = [_bar(texts[group], field, one) for group, one in seen]
-                plot_line(axis, found, run_sheet.base_method(method), label)
-            rows += [line_rows(field, group, one, str(texts[group])) for group, one in seen]
-        axis.set_xscale("symlog", base=2, linthresh=1)
-        return rows
-
-    def finish(axis: Any) -> None:
-        axis.set_xticks(sizes, [str(size) for size in sizes])
-        axis.minorticks_off()
-
-    models = list(dict.fromkeys(point.model for point in points))
-    return _panels(run_sheet, models, fields, "UltraChat texts", panel, finish)
 
 
 def frontier(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
