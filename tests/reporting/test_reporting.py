@@ -246,18 +246,16 @@ def test_the_efficiency_table_names_stack_and_source(world):
         assert (row["backend"], row["kernel"]) == ("transformers 5.0 on cpu", "dense kernel")
         assert row["energy"] == "estimated"
         assert row["dto"]
-        assert row["j_per_token_net"] == ""  # an estimate has no idle power to subtract
 
 
 @pytest.mark.slow
-def test_speed_on_one_kernel_is_no_merit_and_noise_is_named(repo, tmp_path):
+def test_speed_on_one_kernel_is_no_merit(repo, tmp_path):
     config = small_config(repo, tmp_path, tables=["efficiency_details"])
     write_run(config)
     served = sorted((tmp_path / "serving").rglob("efficiency.json"))
     assert collect(tmp_path) == 0
     assert make_table(tmp_path, "efficiency_details") == 0
     quiet = (tmp_path / "tables/efficiency_details.md").read_text()
-    assert "Other work slowed" not in quiet
 
     def bold(text, labels):
         """The columns with a bold value, by their place behind the labels."""
@@ -270,14 +268,12 @@ def test_speed_on_one_kernel_is_no_merit_and_noise_is_named(repo, tmp_path):
     for path in served:
         content = json.loads(path.read_text())
         for name, part in content["checkpoints"].items():
-            part["metrics"]["cpus_used"]["value"] = 0.4 if "debias" in name else 1.8
             if "debias" in name:
                 part["backend"]["kernel"] = "2:4 kernel (test)"
         write_sealed(path, content)
     assert collect(tmp_path) == 0
     assert make_table(tmp_path, "efficiency_details") == 0
     busy = (tmp_path / "tables/efficiency_details.md").read_text()
-    assert "their threads had 20% to 90% of the CPU time" in busy
     assert bold(busy, 1) > {1}
     assert "transformers 5.0 on cpu, 2:4 kernel (test)" in busy
 

@@ -1,12 +1,9 @@
-"""The masks of a run: results.csv, the table, the figure, the claim, and the paper's own rows."""
+"""The masks of a run: results.csv, the table, the claim, and the paper's own rows."""
 
 import numpy as np
 import pytest
 from reporting_run import (
-    LAYERS,
-    MODULES,
     collect,
-    make_figure,
     make_table,
     read_csv,
     small_config,
@@ -164,40 +161,24 @@ def test_the_table_lists_the_largest(world):
     assert "invented world" in plain
 
 
-def test_the_figure_shows_every_matrix(world):
-    root, _ = world
-    rows = read_csv(root / "figures/masks.csv")
-    source = read_csv(root / "pruned/world/debias-sparsegpt/2of4/ss-uc256/s0/masks.csv")
-    expected = {
-        (row["layer"], row["kind"]): f"{float(row['pattern_disagreement']):.6f}" for row in source
-    }
-    assert {(r["layer"], r["module"]): r["pattern_disagreement"] for r in rows} == expected
-    assert [row["module"].rpartition(".")[2] for row in rows[:7]] == [
-        "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj",
-    ]  # fmt: skip
-
-
 def test_several_grid_points_and_two_seeds(repo, tmp_path):
     grid = {"methods": ["sparsegpt", "debias-sparsegpt"], "regimes": ["u50", "2of4"]}
     root = prepare(repo, tmp_path, masks={**grid, "seeds": [0, 1]})
     assert make_table(root, "masks") == 0
-    assert make_figure(root, "masks") == 0
     rows = read_csv(root / "tables/masks.csv")
     assert [row["regime"] for row in rows] == ["u50"] * 20 + ["2of4"] * 20
     assert {row["seeds"] for row in rows} == {"0 1"}
     text = (root / "tables/masks.md").read_text().replace("\\", "")
     assert "*World-Llama, 50%, StereoSet + UltraChat (256)*" in text
     assert "0.5000, 0.9375 and 0.3333 at 50%; 0.5000, 0.8333 and 0.3333 at 2:4" in text
-    assert len(read_csv(root / "figures/masks.csv")) == 2 * LAYERS * len(MODULES)
 
 
 def test_nothing_to_compare_is_one_sentence(repo, tmp_path, capsys):
     root = prepare(repo, tmp_path, main={"methods": ["debias-sparsegpt"], "regimes": ["2of4"]})
-    for kind, make in (("table", make_table), ("figure", make_figure)):
-        assert make(root, "masks", "out") == 2
-        message = capsys.readouterr().err
-        assert f"the {kind} masks compares masks" in message
-        assert "'main'" in message
+    assert make_table(root, "masks", "out") == 2
+    message = capsys.readouterr().err
+    assert "the table masks compares masks" in message
+    assert "'main'" in message
     assert not (root / "out").exists()
 
 

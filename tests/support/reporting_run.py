@@ -183,7 +183,7 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
 def serving_part(skill: float, digests: dict) -> dict:
     """Return what efficiency.json says of one checkpoint."""
     values = {"decode_tok_per_s": 100 / skill, "j_per_token": 0.4 * skill}
-    values |= {"kg_co2e_per_mtok": 0.004 * skill, "cpus_used": 1.9}
+    values |= {"kg_co2e_per_mtok": 0.004 * skill}
     metrics = {name: _figure(value, 5, None) for name, value in values.items()}
     return {
         **digests,

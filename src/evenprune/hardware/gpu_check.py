@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
-from ..base.progress import format_seconds
 
 if TYPE_CHECKING:
     from .trial import Trial
@@ -30,8 +29,7 @@ TEMPLATE = Path(__file__).with_name(DATA_FILES[0])
 NAMES = ("gpu-check.json", "gpu-check.md")
 SIZES = ("1b", "tiny")
 DISK = {"1b": 9 << 30, "tiny": 64 << 20}  # bytes: models and what is pruned of them
-# Shares of the seconds of a run of the larger size, for the estimate of the time left.
-STEPS = {"compared masks": 0.54, "timed run": 0.46}
+STEPS = ("compared masks", "timed run")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,8 +103,7 @@ def check(device: str, size: str, work: Path) -> dict[str, Any]:
 
     def step(name: str, call: Callable[[], Any]) -> Any:
         start = time.monotonic()
-        print(f"gpu-check {len(seconds) + 1}/{len(STEPS)}: {name}{_left(seconds)}",
-              file=sys.stderr, flush=True)  # fmt: skip
+        print(f"gpu-check {len(seconds) + 1}/{len(STEPS)}: {name}", file=sys.stderr, flush=True)
         found = call()
         seconds[name] = time.monotonic() - start
         return found
@@ -122,14 +119,6 @@ def check(device: str, size: str, work: Path) -> dict[str, Any]:
         "pruning": timed,
         "seconds": seconds | {"all": time.monotonic() - began},
     }
-
-
-def _left(seconds: dict[str, float]) -> str:
-    """Return the estimate of the time left, from the steps that are done."""
-    share = sum(STEPS[name] for name in seconds)
-    if not share:
-        return ""
-    return f", eta {format_seconds(sum(seconds.values()) / share * (1 - share))}"
 
 
 def system(device: str) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """How throughput was measured, and the sentences on it that the tables of efficiency share."""
 
-import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,8 +12,6 @@ from .measurements import ratio_to_dense, read_part
 from .render import Cell, Column
 from .results import Group, Quantity, Results, dense_group
 
-# Share of its threads' time that a measurement on the CPU has on a quiet machine.
-UNDISTURBED = 0.85
 ENERGY = (
     ": assumed power times the measured seconds, so it says nothing that the speed does not.",
     ": read from a counter (NVML or RAPL).",
@@ -127,29 +124,6 @@ def serving_stack(run: Run, group: Group) -> dict[str, str]:
             found.append((name, backend["kernel"], content["energy"]["source"]))
     said = ["; ".join(dict.fromkeys(values)) for values in zip(*found, strict=True)]
     return dict(zip(("backend", "kernel", "energy"), said, strict=False))
-
-
-def disturbance_notes(run: Run, shown: Sequence[Group]) -> list[str]:
-    """Return a warning where other work on the machine slowed a measurement on the CPU.
-
-    The process then had less CPU time than its threads could use. Ratios are paired by round and
-    stand all the same.
-    """
-    shares = []
-    for group in shown:
-        used = run.results.of(group, Quantity("serving", "cpus_used"))
-        paths = measurements(run, group)
-        if used is not None and paths:
-            path, content = next(iter(paths.items()))
-            with expected_form("the threads of a measurement", path, "measure it again"):
-                shares.append(used.value / operator.index(content["system"]["threads"]))
-    if not shares or min(shares) >= UNDISTURBED:
-        return []
-    return [
-        f"Other work slowed these runs: their threads had {min(shares):.0%} to {max(shares):.0%} "
-        "of the CPU time they could use, so speeds are the machine's as much as the models'; the "
-        "ratios, taken within rounds, are not."
-    ]
 
 
 def serving_notes(run_sheet: RunSheet, stacks: Sequence[Mapping[str, str]]) -> list[str]:

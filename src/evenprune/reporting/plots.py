@@ -31,7 +31,6 @@ METADATA: dict[str, Mapping[str, Any]] = {
 }
 WIDTH = 5.5  # inches, the text width of most papers
 SMALL = 7  # points, of texts inside of panels
-ANNOTATED = 12  # layers up to which a heat map of masks also shows its numbers
 Row = dict[str, Any]
 
 

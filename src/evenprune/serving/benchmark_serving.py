@@ -147,13 +147,12 @@ def measure(args: argparse.Namespace, job: Job, together: bool) -> tuple[Engines
         for name in names if together else ():
             engines.get(name)
         meter = EnergyMeter(spec["device"], args.carbon_intensity, args.gpus)
-        idle = meter.idle_watts()
         wanted = orders(names, args.rounds, args.seed)
         records = measure_rounds(
-            engines, meter, job.prompts, args.batch_sizes, wanted, workload, idle,
+            engines, meter, job.prompts, args.batch_sizes, wanted, workload,
             progress.update,
         )  # fmt: skip
-        return engines, {"records": records, "energy": {"idle": idle, "version": meter.version}}
+        return engines, {"records": records, "version": meter.version}
     finally:
         if meter is not None:
             meter.close()
@@ -196,7 +195,7 @@ def run(args: argparse.Namespace) -> None:
                 model,
                 [one for one in measured["records"] if one["checkpoint"] == name],
                 engines.descriptions[name],
-                measured["energy"],
+                measured["version"],
                 args.batch_sizes,
                 device,
             )

@@ -8,7 +8,7 @@ GPU, RAPL for a CPU) or a model was used (``estimated``: CPU load times assumed 
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..base.gpu import numbers
@@ -23,16 +23,12 @@ ASSUMED_WATTS = {"cpu": 42.5, "gpu": 300.0}
 
 @dataclass(frozen=True)
 class Reading:
-    """Energy of one region: joules per component, seconds, and how each was obtained.
-
-    ``cpu_seconds`` is the CPU time of this process, all threads, None where it was not taken.
-    """
+    """Energy of one region: joules per component, seconds, and how each was obtained."""
 
     seconds: float
     joules: dict[str, float]
     sources: dict[str, str] = field(default_factory=dict)  # component -> measured | estimated
     methods: dict[str, str] = field(default_factory=dict)  # component -> one phrase
-    cpu_seconds: float | None = None
 
     def scope(self, device: str) -> tuple[str, ...]:
         """Return the components of the headline figure for ``device`` ("cpu" or "cuda").
@@ -128,25 +124,15 @@ class EnergyMeter:
         """Run ``region`` once and return its energy, measured or estimated."""
         name = f"region-{time.monotonic_ns()}"
         self.tracker.start_task(name)
-        start, cpu_start = time.perf_counter(), time.process_time()
+        start = time.perf_counter()
         region()
-        seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
+        seconds = time.perf_counter() - start
         data = self.tracker.stop_task(name)
         joules = {
             component: getattr(data, f"{component}_energy", 0.0) * JOULES_PER_KWH
             for component in COMPONENTS
         }
-        reading = complete(seconds, joules, self.cpu_mode(), self.device, self.gpus)
-        return replace(reading, cpu_seconds=cpu_seconds)
-
-    def idle_watts(self, seconds: float = 2.0) -> float | None:
-        """Return the idle power in watts of the headline scope, None where it is only modelled."""
-        probe = self.measure(lambda: time.sleep(0.1))
-        scope = probe.scope(self.device)
-        if probe.source(scope) != "measured":
-            return None
-        reading = self.measure(lambda: time.sleep(seconds))
-        return reading.total(scope) / reading.seconds
+        return complete(seconds, joules, self.cpu_mode(), self.device, self.gpus)
 
     def close(self) -> None:
         """Stop the tracker's threads."""

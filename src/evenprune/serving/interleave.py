@@ -75,7 +75,6 @@ def measure_rounds(
     sizes: Sequence[int],
     wanted: Sequence[Sequence[str]],
     workload: Workload,
-    idle_watts: float | None,
     step: Callable[[], None] = lambda: None,
 ) -> list[Record]:
     """Measure rounds; return a record for each measurement.
@@ -107,7 +106,7 @@ def measure_rounds(
         for place, (name, size) in enumerate(slots(order, sizes, engines.together)):
             engine = ready(name)
             measured = measure_once(
-                engine.generate, meter, prompts[:size], workload, calls[name, size], idle_watts
+                engine.generate, meter, prompts[:size], workload, calls[name, size]
             )
             about = {"round": number, "place": place, "checkpoint": name, "batch": size}
             records.append(about | measured)

@@ -60,16 +60,13 @@ def figures(
     generate: tuple[Reading, int],
     device: str,
     intensity: float,
-    idle_watts: float | None,
 ) -> dict[str, float]:
     """Turn one measurement into figures.
 
     ``prefill`` and ``generate`` are (energy reading, calls in it) of generating one token
     and ``new_tokens`` tokens for ``batch`` prompts of ``prompt_tokens`` tokens. Energy per
     token is that of the whole generation divided by the new tokens, as in Optimum-Benchmark;
-    decode is generation minus prefill. Idle-subtracted figures only with ``idle_watts``.
-    ``cpus_used`` is the CPU time that a second of the run took on the CPU: less than its threads
-    means that other work on the machine slowed it. Raises NoisyError when the decode took no
+    decode is generation minus prefill. Raises NoisyError when the decode took no
     measurable time.
     """
     first, whole = (reading.seconds / calls for reading, calls in (prefill, generate))
@@ -81,10 +78,8 @@ def figures(
         )
     scope = generate[0].scope(device)
     joules = generate[0].total(scope) / generate[1]
-    prefill_joules = prefill[0].total(scope) / prefill[1]
-    kwh = 1e6 / JOULES_PER_KWH  # a million tokens of a joule each
     per_token = joules / (batch * new_tokens)
-    out = {
+    return {
         "ttft_s": first,
         "prefill_tok_per_s": batch * prompt_tokens / first,
         # As Optimum-Benchmark defines it: the first new token belongs to the prefill.
@@ -92,20 +87,8 @@ def figures(
         "tok_per_s": batch * new_tokens / whole,
         "power_w": generate[0].total(scope) / generate[0].seconds,
         "j_per_token": per_token,
-        "kwh_per_mtok": per_token * kwh,
-        "kg_co2e_per_mtok": per_token * kwh * intensity,
-        "prefill_j_per_token": prefill_joules / (batch * prompt_tokens),
-        "decode_j_per_token": (joules - prefill_joules) / (batch * (new_tokens - 1)),
-        "machine_j_per_token": generate[0].total() / generate[1] / (batch * new_tokens),
+        "kg_co2e_per_mtok": per_token * 1e6 / JOULES_PER_KWH * intensity,
     }
-    if device == "cpu" and generate[0].cpu_seconds is not None:
-        out["cpus_used"] = generate[0].cpu_seconds / generate[0].seconds
-    if idle_watts is not None:
-        net = max(joules - idle_watts * whole, 0.0) / (batch * new_tokens)
-        out["j_per_token_net"] = net
-        out["kwh_per_mtok_net"] = net * kwh
-        out["kg_co2e_per_mtok_net"] = net * kwh * intensity
-    return out
 
 
 def _repeat(
@@ -141,7 +124,6 @@ def measure_once(
     prompts: Prompts,
     workload: Workload,
     calls: tuple[int, int],
-    idle_watts: float | None,
 ) -> dict[str, Any]:
     """Measure one batch once, a prefill and then a generation; return the record.
 
@@ -156,7 +138,7 @@ def measure_once(
         try:
             found = figures(
                 len(prompts), len(prompts[0]), new, prefill, whole, meter.device,
-                workload.intensity, idle_watts,
+                workload.intensity,
             )  # fmt: skip
         except NoisyError as error:
             if attempt == ATTEMPTS:

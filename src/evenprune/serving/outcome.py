@@ -9,9 +9,7 @@ from .interleave import Record
 from .measure import summarize
 
 
-def energy_of(
-    record: Record, device: str, idle: float | None, version: str | None
-) -> dict[str, Any]:
+def energy_of(record: Record, device: str, version: str | None) -> dict[str, Any]:
     """Return what the energy of a record is made of, and how it was read."""
     fields = {name: value for name, value in record["generate"].items() if name != "calls"}
     reading = Reading(**fields)
@@ -27,7 +25,6 @@ def energy_of(
             }
             for name, joules in reading.joules.items()
         },
-        "idle_watts": idle,
         "tracker": {"name": "codecarbon offline", "version": version},
     }
 
@@ -45,13 +42,13 @@ def checkpoint_part(
     model: Identity,
     records: Sequence[Record],
     described: Mapping[str, Any],
-    energy: Mapping[str, Any],
+    version: str | None,
     sizes: Sequence[int],
     device: str,
 ) -> dict[str, Any]:
     """Return what the output says of one checkpoint: digests, figures, kernel and energy.
 
-    records: its own; described: of its engine; energy: ``idle_watts`` and the tracker's version.
+    records: its own; described: of its engine; version: the tracker's.
     """
     categories = {}
     for size in sizes:
@@ -65,5 +62,5 @@ def checkpoint_part(
         "metrics": categories[f"batch {sizes[0]}"],
         "categories": categories,
         "backend": described,
-        "energy": energy_of(records[-1], device, **energy),
+        "energy": energy_of(records[-1], device, version),
     }

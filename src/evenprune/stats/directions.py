@@ -16,7 +16,6 @@ DERIVED: dict[str, Direction] = {
     "decode_tok_per_s": "up",
     "decode_tok_per_s_ratio": "up",
     "j_per_token": "down",
-    "j_per_token_net": "down",
     "kg_co2e_per_mtok": "down",
 }
 

@@ -10,7 +10,6 @@ from ..cells import DTO, Field, Run, checkpoint_row, embolden, fitted, identity
 from ..described import blocks, fields_of, made
 from ..efficiency import (
     SPEED,
-    disturbance_notes,
     paired_cell,
     ratio_cells,
     ratio_columns,
@@ -88,8 +87,7 @@ def build(run: Run, slug: str) -> Table:
                 rows[place] = _with_bold(rows[place], fields)
     columns = [*(field.column for field in fields), *(column for column, _ in paired)]
     columns += [column for _, column in paired]
-    notes_made = [*notes(run, fields, shown, rows), *disturbance_notes(run, shown)]
-    notes_made += serving_notes(sheet, known) if known else []
+    notes_made = [*notes(run, fields, shown, rows), *(serving_notes(sheet, known) if known else [])]
     return made(run, slug, rows, columns, notes_made)
 
 
