@@ -153,7 +153,7 @@ def test_improving_the_kept_weights_needs_text_and_what_measures_it():
     assert (told["method"], told["refit_steps"], told["damping"]) == ("magnitude", 5, 0.5)
     assert jobs.prune_flags(Paths(config), point) == (
         "--pairs out/calibration/m/ss/s0/pairs.jsonl --method magnitude --damping 0.5 "
-        "--alignment equal-length --sequential block --refit-steps 5"
+        "--alignment equal-length --refit-steps 5"
     )
     assert jobs.prune_flags(Paths(config), MAGNITUDE) == "--method magnitude --refit-steps 0"
     assert jobs.prune_options(config, MAGNITUDE)["damping"] == 0.01
@@ -171,7 +171,7 @@ def test_the_regime_dense_is_a_checkpoint_of_methods_that_shift():
     assert found.ready(shifted) == "out/pruned/m/debias-erase/dense/ss/s0/check.json"
     assert found.ready(shifted) in found.pruned_files()
     flags = jobs.prune_flags(found, shifted)
-    assert "--erase-modules o_proj,down_proj --erase-positions full" in flags
+    assert "--erase-modules o_proj,down_proj" in flags
 
 
 def test_facts_are_those_of_the_code_that_prunes():

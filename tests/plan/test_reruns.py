@@ -109,7 +109,6 @@ def test_the_results_elsewhere_are_only_in_the_sheet(before, raw):
         ({"bias_scaling": "released-2025"}, ("debias-sparsegpt",)),
         ({"damping": 0.1}, ("sparsegpt", "debias-sparsegpt")),
         ({"block_size": 64}, ("sparsegpt", "debias-sparsegpt")),
-        ({"sequential": "module"}, ("wanda", "sparsegpt", "debias-sparsegpt")),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

@@ -117,10 +117,7 @@ CASES = {
     "wanda-pairs": case("wanda", "u50", WANDA),
     "sparsegpt-texts": case("sparsegpt", "2of4", SPARSEGPT, {"text": "texts"}),
     "debias-sparsegpt": case("debias-sparsegpt", "2of4", SPARSEGPT),
-    "debias-sparsegpt-module": case(
-        "debias-sparsegpt", "1of4", SPARSEGPT | IMPROVE,
-        sequential="module", refit_steps=2,
-    ),
+    "debias-sparsegpt-refit": case("debias-sparsegpt", "1of4", SPARSEGPT | IMPROVE, refit_steps=2),
     "debias-sparsegpt-bfloat16": case(
         "debias-sparsegpt", "2of4", SPARSEGPT, {"dtype": torch.bfloat16}
     ),

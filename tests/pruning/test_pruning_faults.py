@@ -426,23 +426,6 @@ def test_dtype_and_sharding_of_the_base_are_read(dtype, pairs, tmp_path):
     assert json.loads((tmp_path / "check.json").read_text())["sparsity"] >= 0.5
 
 
-def test_sequential_module_takes_statistics_behind_pruned_modules(model, pairs, tmp_path):
-    for mode in ("block", "module"):
-        assert main(arguments(model, pairs, tmp_path / mode, sequential=mode)) == 0
-    block, module = (
-        load_file(tmp_path / mode / "model-00002-of-00004.safetensors")
-        for mode in ("block", "module")
-    )
-    equal = {
-        name.removeprefix("model.layers.0."): torch.equal(block[name], module[name])
-        for name in block
-    }
-    assert equal["self_attn.q_proj.weight"]
-    assert equal["self_attn.v_proj.weight"]
-    for name in ("self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"):
-        assert not equal[f"{name}.weight"]
-
-
 # --- check ----------------------------------------------------------------------------------
 
 

@@ -9,36 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reporting_run import collect, read_csv, small_config, write_jsonl, write_run
 from scipy.spatial.distance import jensenshannon
-from sklearn.metrics import cohen_kappa_score
 
 from evenprune.base.errors import UserError
 from evenprune.base.files import read_jsonl
 from evenprune.reporting import fidelity
-
-ANSWERS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=40)
-
-
-@settings(deadline=None)
-@given(ANSWERS)
-def test_kappa_is_that_of_scikit_learn(pairs):
-    first, second = zip(*pairs)
-    kappa, error = fidelity.cohen_kappa(first, second)
-    if len({*first, *second}) == 1:
-        assert kappa is None
-        assert error is None
-        return
-    assert kappa == pytest.approx(cohen_kappa_score(first, second), abs=1e-12)
-    assert error >= 0
-
-
-def test_kappa_by_hand():
-    # 20 + 15 of 50 agree; yes is said 25 and 30 times.
-    first = [1] * 20 + [0] * 15 + [1] * 5 + [0] * 10
-    second = [1] * 20 + [0] * 15 + [0] * 5 + [1] * 10
-    kappa, error = fidelity.cohen_kappa(first, second)
-    assert kappa == pytest.approx(0.4)
-    assert error == pytest.approx(math.sqrt(0.7 * 0.3 / 50) / 0.5)
-    assert fidelity.cohen_kappa([], []) == (None, None)
 
 
 @settings(deadline=None)
@@ -84,17 +58,12 @@ def test_fidelity_by_hand(tmp_path):
     assert found["flips"] == pytest.approx(4 / 6)
     assert found["flips_to_wrong"] == pytest.approx(2 / 6)
     assert found["flips_to_right"] == pytest.approx(1 / 6)
-    assert found["shift_dense"] == pytest.approx(-1 / 6)
-    assert found["kappa"] == pytest.approx(
-        cohen_kappa_score([0, 1, 0, 0, 1, 1], [0, 1, 2, 1, 0, 2])
-    )
     top = math.exp(2) / (math.exp(2) + 2)
     rest = (1 - top) / 2
     one = jensenshannon([top, rest, rest], [rest, top, rest], base=2) ** 2
     assert found["js_divergence"] == pytest.approx(4 / 6 * one)
     same = fidelity.fidelity(dense, dense)
     assert same["flips"] == {"value": 0.0, "n": 6, "stderr": 0.0}
-    assert same["kappa"]["value"] == 1
     assert same["js_divergence"]["value"] == 0
 
 
@@ -148,7 +117,6 @@ def test_the_table_shows_the_share_of_other_answers(world):
     row = rows["sparsegpt", "u50"]
     flips = 100 * np.mean(np.array(dense) != np.array(pruned))
     assert float(row["bbq_flips"]) == pytest.approx(flips, abs=0.006)
-    assert float(row["bbq_kappa"]) == pytest.approx(cohen_kappa_score(dense, pruned), abs=6e-4)
 
 
 def test_without_a_dense_model_there_is_no_fidelity(repo, tmp_path):

@@ -110,12 +110,10 @@ def mask_agreement(
     method: str = "sparsegpt",
     regime: str = REGIME,
     bias: float = 0.0,
-    sequential: str = "block",
 ) -> dict[str, tuple]:
     """Return {matrix: (share of equal mask entries, tokens, shared)} of all pruned matrices.
 
-    Each block is behind the engine's own pruned ones; module by module, so is ``down_proj`` of an
-    expert behind its others. tokens and shared are None for plain linears.
+    Each block is behind the engine's own pruned ones. tokens and shared are None for plain linears.
     """
     model, result = (load_exact(path) for path in (dense, out))
     pairs = [pair.matches for pair in text.kept]
@@ -126,9 +124,7 @@ def mask_agreement(
     with open(out / "layers.csv", newline="") as file:
         for row in csv.DictReader(file):
             name = row["module"]
-            number = int(re.search(r"\.(\d+)\.", name)[1])
-            late = sequential == "module" and re.search(r"\.experts\.\d+\.down_proj$", name)
-            steps[number, bool(late)].append(name)
+            steps[int(re.search(r"\.(\d+)\.", name)[1])].append(name)
     found = {}
     for _, names in sorted(steps.items()):
         experts = expert_reference.agreement(

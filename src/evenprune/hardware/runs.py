@@ -11,7 +11,7 @@ from ..pruning.compare_masks import compare_models
 from ..pruning.engine import prune_model
 from ..pruning.options import Options
 from ..pruning.solver import column_loop
-from .trial import Trial, packed_tokens, random_text, write_model
+from .trial import Trial, random_text, write_model
 
 OPTIONS = Options("debias-sparsegpt", "2of4")
 DTYPE = torch.bfloat16  # of the run that is timed
@@ -19,7 +19,7 @@ VOCABULARY = 2048  # of the compared models, so that they are small
 
 
 def timed(trial: Trial, device: str, work: Path) -> dict[str, Any]:
-    """Prune the random model; return seconds of each phase, tokens, bytes, memory.
+    """Prune the random model; return seconds of each phase, bytes, memory.
 
     device: ``cpu`` or ``cuda:N``. ``rest`` is what lies outside the blocks' phases: checking and
     probing the model, embeddings, files beside the shards.
@@ -27,7 +27,6 @@ def timed(trial: Trial, device: str, work: Path) -> dict[str, Any]:
     decoder = trial.decoder
     size = write_model(work / "base", decoder, decoder.layers, decoder.vocabulary, DTYPE)
     text = random_text(decoder.vocabulary, trial.pairs, trial.texts, trial.text_tokens)
-    tokens = packed_tokens(text)
     cuda = torch.device(device).type == "cuda"
     if cuda:
         torch.cuda.reset_peak_memory_stats(device)
@@ -40,29 +39,11 @@ def timed(trial: Trial, device: str, work: Path) -> dict[str, Any]:
         "regime": OPTIONS.regime,
         "dtype": str(DTYPE).removeprefix("torch."),
         "weight_bytes": size,
-        "tokens": tokens,
         "phases": {**phases, "rest": rest, "all": record["seconds"]},
         "blocks": [block["seconds"] for block in record["blocks"]],
         "implementation": column_loop(torch.device(device)),
         "peak_device_bytes": torch.cuda.max_memory_allocated(device) if cuda else None,
-        "least_device_bytes": _least_memory(trial, tokens),
     }
-
-
-def _least_memory(trial: Trial, tokens: int) -> int:
-    """Return the bytes of one block, the Hessians of its inputs, one factor, and all activations.
-
-    A block in its stored dtype, H and the factor of the widest input in float32.
-    """
-    decoder = trial.decoder
-    block = sum(rows * width for rows, width in decoder.linears().values())
-    d, wide = decoder.hidden, decoder.intermediate
-    return (
-        block * DTYPE.itemsize
-        + 4 * (3 * d * d + wide * wide)
-        + 4 * wide * wide
-        + tokens * d * DTYPE.itemsize
-    )
 
 
 def compared(trial: Trial, device: str, work: Path) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,15 +114,3 @@ def random_text(vocabulary: int, pairs: int, texts: int, text_tokens: int) -> Te
         for number in range(texts)
     ]
     return Text(TokenizedPairs(found, 0, kept), others)
-
-
-def packed_tokens(text: Text) -> int:
-    """Return how many tokens go through a block, common prefixes counted once."""
-    from ..pruning.packing import Batch, pack_pairs, pack_texts
-
-    assert text.pairs is not None
-    pairs = text.pairs.pairs
-    batches: Sequence[Batch] = [
-        *pack_pairs(pairs, [0.0] * len(pairs), shared_prefix=True), *pack_texts(text.texts)
-    ]  # fmt: skip
-    return sum(part.ids.numel() for batch in batches for part in batch.parts)

@@ -47,11 +47,6 @@ class Pruning(Section):
         "k-th pair weighs k times as much), `released-2026` (all weigh half; sentences are cut at "
         "100 tokens and padded, so that `alignment` must be `pad`)",
     )
-    sequential: Literal["block", "module"] = Field(
-        "block",
-        description="collect statistics once per `block`, or again after each `module` group, as "
-        "GPTQ's `true_sequential` does",
-    )
     refit_steps: int = Field(
         0,
         ge=0,

@@ -244,37 +244,37 @@ class PruningRun:
             weights = base.load_block(index)
         linears = find_linears(block)
         reports: dict[str, dict[str, Any]] = {}
-        for groups in self._passes(index, calibration):
-            with self.watch("forward"):
-                sums_of_pass = self.sums.take(index, calibration, groups)
-            for group, sums, facts in sums_of_pass:
-                with self.watch("solve"):
-                    results = self.method.prune(
-                        [rows_of(linears[one], weights[one]).to(base.device) for one in group],
-                        sums,
-                        self.regime,
-                        self.options,
-                        [f"{name}.{one}" for one in group],
-                    )
-                for one, (pruned, report) in zip(group, results, strict=True):
-                    weights[one] = rows_of(linears[one], pruned).contiguous()
-                    base.set_weight(index, one, weights[one])
-                    reports[one] = asdict(report) | (asdict(facts) if facts else {})
+        groups = self._groups(index, calibration)
+        with self.watch("forward"):
+            taken = self.sums.take(index, calibration, groups)
+        for group, sums, facts in taken:
+            with self.watch("solve"):
+                results = self.method.prune(
+                    [rows_of(linears[one], weights[one]).to(base.device) for one in group],
+                    sums,
+                    self.regime,
+                    self.options,
+                    [f"{name}.{one}" for one in group],
+                )
+            for one, (pruned, report) in zip(group, results, strict=True):
+                weights[one] = rows_of(linears[one], pruned).contiguous()
+                base.set_weight(index, one, weights[one])
+                reports[one] = asdict(report) | (asdict(facts) if facts else {})
         if calibration and index + 1 < len(base.blocks):
             with self.watch("forward"):
                 advance(block, index, name, calibration)
         with self.watch("write"):
             return self._write_block(index, weights, reports)
 
-    def _passes(self, index: int, calibration: Batches | None) -> list[list[list[str]]]:
-        """Return the input groups of a block, split into the passes that take their statistics.
+    def _groups(self, index: int, calibration: Batches | None) -> list[list[str]]:
+        """Return the linears of a block by their input.
 
         Where the method treats linears of one input apart, each part is a group.
         """
         block = self.base.blocks[index]
         names = tuple(find_linears(block))
         if calibration is None:
-            return [[[name] for name in names]]
+            return [[name] for name in names]
         if names not in self.groups:
             self.groups[names] = [
                 part
@@ -283,8 +283,7 @@ class PruningRun:
             ]
             assert self.probe is not None
             check_rows(block, index, self.probe)
-        groups = self.groups[names]
-        return [groups] if self.options.sequential == "block" else [[group] for group in groups]
+        return self.groups[names]
 
     def _write_block(
         self, index: int, weights: dict[str, Tensor], reports: dict[str, dict[str, Any]]

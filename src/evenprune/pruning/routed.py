@@ -118,18 +118,14 @@ class ExpertSums:
 
     @torch.no_grad()
     def groups(self) -> Iterator[tuple[list[str], list[Tensor], Facts]]:
-        """Yield matrices that share their input and metric (names in the block), sums and facts.
-
-        With ``sequential: module`` the sums of ``down_proj`` are taken once the matrices before it
-        have been pruned, which is to be done between two groups.
-        """
+        """Yield matrices that share their input and metric (names in the block), sums and facts."""
         for number, expert in enumerate(self.experts.members()):
             tokens = count_tokens(self.batches, number)
             first = list(self._of(number, expert, expert.ups, tokens))
-            last = self._of(number, expert, [DOWN], tokens)
-            behind = list(last) if self.options.sequential == "block" else last
+            # Taken before the matrices in front of it are pruned, between two groups.
+            last = list(self._of(number, expert, [DOWN], tokens))
             yield from first
-            yield from behind
+            yield from last
 
     def _of(
         self, number: int, expert: Expert, names: Sequence[str], tokens: int

@@ -1,7 +1,7 @@
 """Gather every number of a run into results.csv, and the paired tests into significance.csv.
 
 results.csv is tidy: one value a row, sorted, fractions not percentages. Beside the
-benchmarks' metrics it holds fidelity to the dense model (``flips``, ``kappa``, …, from the
+benchmarks' metrics it holds fidelity to the dense model (``flips`` and others, from the
 item records), derived rows (benchmark ``dto``), throughput and energy (``serving``, with their
 paired ratios to the dense model, see ``measurements.py``), achieved
 sparsity (``check``), differences of the masks to SparseGPT's (``masks``, categories

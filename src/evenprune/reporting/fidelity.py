@@ -6,7 +6,6 @@ order; the distribution over the options is the softmax of their logits, or of t
 log-likelihoods where a benchmark scores whole continuations.
 """
 
-import math
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.special import softmax
-from statsmodels.stats.inter_rater import cohens_kappa, to_table
 
 from ..base.errors import UserError
 from ..base.progress import Progress
@@ -29,9 +27,7 @@ from ..stats.records import read_records
 
 # Options to choose from are what is compared; perplexity and generated answers have none.
 WITH_OPTIONS = tuple(name for name, facts in FACTS.items() if facts.compared)
-METRICS = (
-    "flips", "flips_to_wrong", "flips_to_right", "shift_dense", "kappa", "js_divergence",
-)  # fmt: skip
+METRICS = ("flips", "flips_to_wrong", "flips_to_right", "js_divergence")
 
 
 @dataclass(frozen=True)
@@ -75,26 +71,6 @@ def _mean(values: NDArray) -> dict[str, Any]:
     return {"value": float(values.mean()), "n": n, "stderr": stderr}
 
 
-def cohen_kappa(first: ArrayLike, second: ArrayLike) -> tuple[float | None, float | None]:
-    """Return Cohen's kappa of two answers an item, shape (n,), and its standard error.
-
-    kappa = (p_o - p_e) / (1 - p_e) with p_o the share of equal answers and p_e the share
-    expected of independent ones; the error is Cohen's (1960) large-sample
-    sqrt(p_o (1 - p_o) / n) / (1 - p_e). Both None where p_e is 1 (always one same answer)
-    or there are no items.
-    """
-    a, b = np.asarray(first), np.asarray(second)
-    # All answers one and the same: both shares are 1.
-    if a.size == 0 or ((a == a[0]) & (b == a[0])).all():
-        return None, None
-    counts, _ = to_table(np.column_stack((a, b)))
-    observed = float((a == b).mean())
-    kappa = float(cohens_kappa(counts, return_results=False))
-    # statsmodels has the error of Fleiss, Cohen and Everitt (1969) instead.
-    expected = sum((counts.sum(axis=0) / a.size * (counts.sum(axis=1) / a.size)).tolist())
-    return kappa, math.sqrt(observed * (1 - observed) / a.size) / (1 - expected)
-
-
 def js_divergence(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
     """Return the Jensen-Shannon divergence in bits of the rows of two (n, options) arrays, (n,).
 
@@ -112,22 +88,18 @@ def fidelity(pruned: Answers, dense: Answers) -> dict[str, dict[str, Any]]:
 
     ``flips`` is the share of items whose answer differs from the dense model's,
     ``flips_to_wrong`` and ``flips_to_right`` the shares that turn from correct to wrong and
-    back (between two wrong answers is neither), ``shift_dense`` their balance: the change of
-    the accuracy. ``kappa`` is Cohen's, ``js_divergence`` the mean Jensen-Shannon divergence
-    of the option distributions in bits. Raises UserError when the items differ.
+    back (between two wrong answers is neither), ``js_divergence`` the mean Jensen-Shannon
+    divergence of the option distributions in bits. Raises UserError when the items differ.
     """
     if pruned.ids != dense.ids or pruned.probabilities.shape != dense.probabilities.shape:
         raise UserError(
             f"expected the same items for a pruned model and its dense one, got {len(pruned.ids)} "
             f"and {len(dense.ids)} items that differ; evaluate both again with the same options"
         )
-    kappa, error = cohen_kappa(pruned.chosen, dense.chosen)
     return {
         "flips": _mean((pruned.chosen != dense.chosen).astype(float)),
         "flips_to_wrong": _mean((dense.right & ~pruned.right).astype(float)),
         "flips_to_right": _mean((pruned.right & ~dense.right).astype(float)),
-        "shift_dense": _mean(pruned.right.astype(float) - dense.right.astype(float)),
-        "kappa": {"value": kappa, "n": len(pruned.ids), "stderr": error},
         "js_divergence": _mean(js_divergence(pruned.probabilities, dense.probabilities)),
     }
 

@@ -11,7 +11,6 @@ DERIVED: dict[str, Direction] = {
     "dto": "down",
     "dto_bbq": "down",
     "flips": "down",
-    "kappa": "up",
     "js_divergence": "down",
     "decode_tok_per_s": "up",
     "decode_tok_per_s_ratio": "up",
