@@ -364,7 +364,7 @@ def test_fingerprint_follows_the_lock_and_is_empty_for_nothing(hub, lock, tmp_pa
     assert marks()[1] == data
 
 
-FILES = {"files": ["*"], "columns": ["a"]}
+FILES = {"files": ["*"]}
 
 
 @pytest.mark.parametrize(
@@ -373,8 +373,6 @@ FILES = {"files": ["*"], "columns": ["a"]}
         {"repo": "org/x"},
         {"parts": {"a": {"files": ["x"]}}},
         {"repo": 1, "parts": {"a": 3}},
-        # A part that names its file leads nowhere else.
-        *({"repo": "org/x", "parts": {part: FILES}} for part in ("../x", "a/b", ".x")),
     ],
 )
 def test_broken_hub_entries_are_named(hub):
@@ -382,16 +380,8 @@ def test_broken_hub_entries_are_named(hub):
         dataset_parts("d", {"hub": hub})
 
 
-def test_a_data_set_without_converter_keeps_its_columns(hub, lock, tmp_path):
-    part = {"files": ["data/*.jsonl"], "columns": ["text"], "rows": 3}
-    entry = {"hub": {"repo": "org/stories", "parts": {"validation": part}}}
-    record = stored_stories(hub, lock, tmp_path, "mine", entry)
-    text = (Path(record["folder"]) / "validation.jsonl").read_text()
-    assert text == '{"text":"one"}\n{"text":"two"}\n{"text":"three"}\n'
-    part["columns"] = ["text", "title"]
-    with pytest.raises(UserError, match="expected the columns text, title in org/stories"):
-        prefetch([("data", "mine", entry)], mirror=None, lock_path=lock, hub=hub)
-    del part["columns"]
+def test_a_data_set_without_converter_is_refused(hub, lock):
+    entry = {"hub": {"repo": "org/stories", "parts": {"validation": {"files": ["data/*.jsonl"]}}}}
     with pytest.raises(UserError, match="no converter for this data set"):
         prefetch([("data", "mine", entry)], mirror=None, lock_path=lock, hub=hub)
 
@@ -402,9 +392,6 @@ def test_every_hub_entry_of_the_catalogue_has_a_converter_for_its_parts(repo):
         given = [dataset_parts(name, entry or {})]
         given += [package_parts(name, entry)] if (entry or {}).get("package") else []
         for parts in filter(None, given):
-            if name not in CONVERTERS:
-                assert all(part.file.columns for part in parts), name
-                continue
             # A converter asks for its parts by name: a missing one is a KeyError.
             tables = {part.name: MagicMock(**{"require.return_value": iter(())}) for part in parts}
             CONVERTERS[name](tables)

@@ -271,12 +271,10 @@ def convert(
     Raises UserError for a data set without converter, for columns that are not those expected
     and for another number of rows than the configuration states.
     """
-    columns = {part.name: part.file.columns or () for part in parts}
-    if name not in CONVERTERS and not all(columns.values()):
+    if name not in CONVERTERS:
         raise UserError(
             f"datasets.{name}: no converter for this data set (there are some for "
-            f"{', '.join(CONVERTERS)}); take it from a mirror, or name the columns of each part "
-            "that its reader takes as they are"
+            f"{', '.join(CONVERTERS)}); take it from a mirror, or set the path of a file of yours"
         )
     tables = {
         part.name: read_table(
@@ -289,10 +287,7 @@ def convert(
         ", ".join(table.name for table in tables.values()),
         "pin an older revision in the lock file or take the files from a mirror",
     ):
-        if name in CONVERTERS:
-            files = CONVERTERS[name](tables)
-        else:  # for readers of the hub's own form
-            files = {f"{part}.jsonl": _kept(tables[part], columns[part]) for part in tables}
+        files = CONVERTERS[name](tables)
     for part in parts:
         if part.file.rows not in (None, tables[part.name].count):
             raise UserError(

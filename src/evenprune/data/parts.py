@@ -1,7 +1,6 @@
 """What the configuration says of the files of a source: on the hub, or in a Python package."""
 
 import fnmatch
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,6 @@ from ..base.errors import UserError
 from ..plan.catalogue import FilePart, HubEntry, PackageData
 from ..plan.field_errors import field_errors
 
-_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 Entry = Mapping[str, Any]
 
 
@@ -52,9 +50,6 @@ def _parts(where: str, kind: type[HubEntry] | type[PackageData], given: Any) -> 
     except ValidationError as error:
         raise UserError(f"{where}: {next(field_errors(error, kind))[1]}") from None
     default = source.name if isinstance(source, PackageData) else source.repo
-    for name, part in source.parts.items():
-        if part.columns and not _PART.fullmatch(name):
-            raise UserError(f"{where}.parts: expected a name for a file, got {name!r}")
     return [
         Part(name, *split_ref(getattr(part, "repo", None) or default or ""), part)
         for name, part in source.parts.items()

@@ -68,11 +68,6 @@ class FilePart(Sparse):
     )
     rows: int | None = Field(None, ge=1, description="how many rows there must be; null: any")
     first: int | None = Field(None, ge=1, description="how many rows are taken; null: all")
-    columns: Annotated[list[Pattern], Field(min_length=1)] | None = Field(
-        None,
-        description="which are kept as they are in `PART.jsonl`; only for data sets without a "
-        "converter of their own",
-    )
 
 
 class HubPart(FilePart):

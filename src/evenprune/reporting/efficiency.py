@@ -10,7 +10,7 @@ from ..stats.inference import PairedRatio
 from .cells import Field, Run
 from .measurements import ratio_to_dense, read_part
 from .render import Cell, Column
-from .results import Group, Quantity, Results, dense_group
+from .results import Group, Quantity, dense_group
 
 ENERGY = (
     ": assumed power times the measured seconds, so it says nothing that the speed does not.",
@@ -79,28 +79,20 @@ def ratio_cells(run: Run, group: Group, batch: str = "", printed: bool = True) -
     return {column.key: Cell(found.value, text, theirs, ends=ends, source=source), words.key: said}
 
 
-def paired_value(
-    run_sheet: RunSheet, results: Results, group: Group, quantity: Quantity
-) -> float | None:
+def paired_cell(run: Run, group: Group, field: Field) -> Cell:
     """Return a number of speed or energy: the dense model's times the ratio within rounds.
 
     The median of what was measured, for the dense model and where there is no ratio.
     """
-    own, dense = results.of(group, quantity), dense_group(run_sheet, group.model)
-    base = results.of(dense, quantity) if dense is not None else None
-    metric = PAIRED_AS.get(quantity.metric)
-    if own is None or base is None or metric is None:
-        return None if own is None else own.value
-    ratio = ratio_to_dense(run_sheet, group, metric, quantity.category)
-    return own.value if ratio is None else base.value * ratio.value
-
-
-def paired_cell(run: Run, group: Group, field: Field) -> Cell:
-    """Return the cell of ``paired_value``."""
-    column, own = field.column, run.results.of(group, field.quantity)
-    value = paired_value(run.sheet, run.results, group, field.quantity)
-    source = "" if own is None else "/".join(filter(None, field.quantity))
-    return Cell(value, column.show(value), own.printed if own else None, source=source)
+    column, quantity = field.column, field.quantity
+    own, dense = run.results.of(group, quantity), dense_group(run.sheet, group.model)
+    if own is None:
+        return Cell(None, column.show(None))
+    base = run.results.of(dense, quantity) if dense is not None else None
+    ratio = ratio_to_dense(run.sheet, group, PAIRED_AS[quantity.metric], quantity.category)
+    value = own.value if ratio is None or base is None else base.value * ratio.value
+    source = "/".join(filter(None, quantity))
+    return Cell(value, column.show(value), own.printed, source=source)
 
 
 def _printed_ratio(run: Run, group: Group) -> float | None:

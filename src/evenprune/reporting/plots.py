@@ -97,37 +97,6 @@ def panel_grid(models: Sequence[str], count: int) -> tuple[Figure, list[list[Any
     return figure, [list(axes[:, column]) for column in range(len(models))]
 
 
-def write_values(axis: Any, texts: Sequence[Sequence[str]], dark: Sequence[Sequence[bool]]) -> None:
-    """Write a text into each cell of a heat map, in white on the ``dark`` ones."""
-    for y, line in enumerate(texts):
-        for x, text in enumerate(line):
-            color = "white" if dark[y][x] else "black"
-            axis.text(x, y, text, ha="center", va="center", color=color, fontsize=SMALL)
-
-
-def heat_maps(
-    panels: Sequence[tuple[str, Sequence[Sequence[float]]]], across: int, height: float,
-    bar: str, sharex: bool = False, **look: Any,
-) -> tuple[Figure, list[Any]]:  # fmt: skip
-    """Return a heat map a panel of (title, values), with the axes; all share one colour bar.
-
-    ``height``: inches of a panel.
-    """
-    down = math.ceil(len(panels) / across)
-    figure = Figure(figsize=(WIDTH, down * height))
-    axes = list(figure.subplots(down, across, squeeze=False, sharex=sharex).ravel())
-    for spare in axes[len(panels) :]:
-        spare.set_visible(False)
-    for axis, (title, values) in zip(axes, panels, strict=False):
-        image = axis.imshow(values, aspect="auto", **look)
-        axis.set_title(title)
-        axis.tick_params(length=0)
-        axis.spines[:].set_visible(False)
-    axes = axes[: len(panels)]
-    figure.colorbar(image, ax=axes, label=bar, pad=0.02)
-    return figure, axes
-
-
 def plot_line(axis: Any, points: Sequence[tuple[float, float, float]], method: str, label: str,
               **look: Any) -> None:  # fmt: skip
     """Draw a method's line through (x, y, half width of its bar)."""

@@ -47,7 +47,6 @@ def _panels(
     fields: Sequence[Field],
     x_label: str,
     panel: Callable[[Any, str, Field], list[Row]],
-    finish: Callable[[Any], None] = lambda axis: None,
 ) -> Drawing:
     """Return panels of quantities by model; ``panel`` draws one and returns its rows."""
     figure, axes = panel_grid(models, len(fields))
@@ -57,7 +56,6 @@ def _panels(
             axis = axes[column][place]
             rows += panel(axis, model, field)
             finish_axis(axis, field)
-            finish(axis)
             if len(models) == 1:
                 axis.set_title(axis_label(field))
             elif place == 0:

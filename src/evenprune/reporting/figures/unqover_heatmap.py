@@ -9,7 +9,7 @@ from ...plan.run_sheet import RunSheet
 from ..cells import category_order
 from ..estimates import Estimates
 from ..labels import CATEGORY_LABELS, REGIME_LABELS, method_label, model_label
-from ..plots import Drawing, Row, heat_maps, primary, write_values
+from ..plots import SMALL, WIDTH, Drawing, Row, primary
 from ..results import Group, Measured, Quantity, Results, dense_group, experiment_of, groups
 
 SHOWN = ("sparsegpt", "debias-sparsegpt")
@@ -88,15 +88,26 @@ def _panels(names: list[str], panels: dict[str, Panel]) -> Figure:
     seen = np.abs(np.concatenate([np.ravel(change) for change in changes]))
     widest = max(1.0, float(np.nanmax(seen)) if not np.isnan(seen).all() else 1.0)
     across, tallest = min(ACROSS, len(panels)), max(len(lines) for lines, _ in panels.values())
-    figure, axes = heat_maps(
-        list(zip(panels, changes, strict=True)), across, 0.8 + 0.36 * tallest,
-        "change from dense (points)", sharex=True, vmin=-widest, vmax=widest, cmap="PuOr",
-    )  # fmt: skip
-    for place, (axis, (lines, change)) in enumerate(zip(axes, panels.values(), strict=True)):
+    down = math.ceil(len(panels) / across)
+    figure = Figure(figsize=(WIDTH, down * (0.8 + 0.36 * tallest)))
+    axes = list(figure.subplots(down, across, squeeze=False, sharex=True).ravel())
+    for spare in axes[len(panels) :]:
+        spare.set_visible(False)
+    for place, (title, (lines, change)) in enumerate(panels.items()):
+        axis = axes[place]
+        image = axis.imshow(change, aspect="auto", vmin=-widest, vmax=widest, cmap="PuOr")
+        axis.set_title(title)
+        axis.tick_params(length=0)
+        axis.spines[:].set_visible(False)
         axis.set_facecolor("0.92")
         axis.set_xticks(range(len(names)), names, rotation=30 if across > 1 else 0)
         axis.set_yticks(range(len(lines)), [""] * len(lines) if place % across else list(lines))
         dense, *_ = lines.values()
-        texts = [[_text(*pair) for pair in zip(one, dense, strict=True)] for one in lines.values()]
-        write_values(axis, texts, [[abs(x) > 0.6 * widest for x in line] for line in change])
+        for y, shown in enumerate(lines.values()):
+            for x, pair in enumerate(zip(shown, dense, strict=True)):
+                color = "white" if abs(change[y][x]) > 0.6 * widest else "black"
+                axis.text(x, y, _text(*pair), ha="center", va="center", color=color,
+                          fontsize=SMALL)  # fmt: skip
+    bar = "change from dense (points)"
+    figure.colorbar(image, ax=axes[: len(panels)], label=bar, pad=0.02)
     return figure
