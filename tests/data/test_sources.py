@@ -364,9 +364,6 @@ def test_fingerprint_follows_the_lock_and_is_empty_for_nothing(hub, lock, tmp_pa
     assert marks()[1] == data
 
 
-FILES = {"files": ["*"]}
-
-
 @pytest.mark.parametrize(
     "hub",
     [
