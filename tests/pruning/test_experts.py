@@ -207,7 +207,7 @@ def plan_of(tokens, seed=0):
     half = tokens // 3
     return Plan(
         torch.ones(tokens), order[:half], order[half : 2 * half], torch.rand(half),
-        order[:half], order[half : 2 * half], torch.arange(half) % 2,
+        order[:half], order[half : 2 * half],
     )  # fmt: skip
 
 
