@@ -299,7 +299,6 @@ def interrupt(monkeypatch, argv, shard):
         {"method": "magnitude", "refit-steps": 5},
         {"method": "debias-erase", "regime": "dense"},
         {"method": "debias-gradient", "regime": "dense", "gradient-step": 0.001},
-        {"method": "debias-erase", "erase-rank": 2, "regime": "u50"},
     ],
     ids=lambda options: "-".join(map(str, options.values())),
 )

@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,14 +125,14 @@ def system(device: str) -> dict[str, Any]:
     import torch
 
     from .. import __version__
+    from ..base.codedigest import package_versions
 
     cuda = torch.device(device).type == "cuda"
     found: dict[str, Any] = {
         "device": "cpu",
         "evenprune": __version__,
         "torch": torch.__version__,
-        "triton": _version("triton"),
-        "transformers": _version("transformers"),
+        **package_versions("triton", "transformers"),
         "platform": platform.platform(),
         "threads": torch.get_num_threads(),
     }
@@ -146,13 +145,6 @@ def system(device: str) -> dict[str, Any]:
             "cuda": torch.version.cuda,
         }
     return found
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def page(report: dict[str, Any]) -> str:

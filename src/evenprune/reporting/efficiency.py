@@ -1,7 +1,6 @@
 """How throughput was measured, and the sentences on it that the tables of efficiency share."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ..base.reading import expected_form
 from ..plan.run_sheet import RunSheet
@@ -23,12 +22,6 @@ SPEED = Quantity("serving", "decode_tok_per_s")
 PAIRED_AS = {SPEED.metric: SPEED.metric, "j_per_token": "j_per_token",
              "kg_co2e_per_mtok": "j_per_token"}  # fmt: skip
 RATIO_HEAD = "Speed / dense [95 %]"
-
-
-def measurements(run: Run, group: Group) -> dict[str, dict[str, Any]]:
-    """Return what was measured of each checkpoint of a grid point; nothing of printed numbers."""
-    found = {point: run.sheet.files[point]["serving"] for point in group.checkpoints()}
-    return {path: read_part(path, point) for point, path in found.items() if path}
 
 
 def verdict(ratio: PairedRatio | None, margin: float) -> str:
@@ -109,7 +102,11 @@ def serving_stack(run: Run, group: Group) -> dict[str, str]:
     numbers.
     """
     found = []
-    for path, content in measurements(run, group).items():
+    for point in group.checkpoints():
+        path = run.sheet.files[point]["serving"]
+        if path is None:
+            continue
+        content = read_part(path, point)
         with expected_form("the backend and the energy source", path, "measure it again"):
             backend, device = content["backend"], content["spec"]["device"]
             name = f"{backend['name']} {backend['version']} on {device}"
