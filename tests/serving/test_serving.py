@@ -245,7 +245,7 @@ class Meter:
 def once(*durations):
     workload = measure.Workload(10, 1, 0.0, 0.033)
     generate = lambda prompts, tokens: None  # noqa: E731
-    return measure.measure_once(generate, Meter(*durations), [[1, 2]], workload, (1, 1), None)
+    return measure.measure_once(generate, Meter(*durations), [[1, 2]], workload, (1, 1))
 
 
 def test_spoilt_timings_are_measured_again(capsys):
