@@ -179,7 +179,7 @@ def test_code_reruns_its_stage(before, raw, package):
     for file, rules in (
         ("pruning/solver.py", {"prune_model", "check_pruned"}),
         ("reporting/tables/masks.py", {"make_table"}),
-        ("reporting/figures/masks.py", {"make_figure"}),
+        ("reporting/figures/dto.py", {"make_figure"}),
     ):
         found = edited(before, raw, package, file, "\n\ndef ", "\n\nX = 1\n\ndef ")
         assert set(found) == rules
@@ -236,7 +236,7 @@ def test_a_caption_is_made_again_where_it_stands(before, raw, package, monkeypat
     changed = {"caption": "x", "section": "y", "shows": "z"}
     monkeypatch.setitem(shown.TABLES, "bbq", shown.TABLES["bbq"] | changed)
     # Figures carry none: captions stand under them in the document alone.
-    monkeypatch.setitem(shown.FIGURES, "masks", shown.FIGURES["masks"] | changed)
+    monkeypatch.setitem(shown.FIGURES, "dto", shown.FIGURES["dto"] | changed)
     assert again(before["paper"], planned(raw["paper"])) == {"make_table": 1}
     found = edited(
         before, raw, package, "reporting/tables.yaml", "BBQ by condition", "By condition"

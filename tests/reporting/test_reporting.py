@@ -355,7 +355,6 @@ def test_errors_name_what_is_wrong(repo, tmp_path, capsys):
 
     fails(make_table(root, "calib_size"), "calib_size", "main, regimes, regimes_one, ultrachat")
     assert not (root / "tables").exists()
-    fails(make_figure(root, "frontier"), "experiments.frontier")
     metrics = root / "evals/world/wanda/1of4/ss/s0/mmlu/metrics.json"
     good = metrics.read_text()
     (root / "results.csv").unlink()
@@ -463,9 +462,9 @@ def test_lines_stand_about_their_tick_and_join_only_regimes_of_one_scale(world, 
 def test_a_name_of_a_model_is_no_formula(repo, tmp_path):
     """A label with dollar signs is drawn as it stands, in place of an error of mathtext."""
     models = {"world": {"label": "M $^$ & co"}}
-    write_run(small_config(repo, tmp_path, models=models, figures=["masks"]), 4)
+    write_run(small_config(repo, tmp_path, models=models, figures=["unqover_heatmap"]), 4)
     assert collect(tmp_path) == 0
-    assert make_figure(tmp_path, "masks") == 0
+    assert make_figure(tmp_path, "unqover_heatmap") == 0
 
 
 @needs_latex
