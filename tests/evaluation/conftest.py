@@ -3,6 +3,8 @@
 import pytest
 from evaluation_fixtures import save_model, write_datasets
 
+from evenprune.evaluation import evaluate_checkpoint
+
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
@@ -12,3 +14,16 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     return save_model(tmp_path_factory.mktemp("model") / "tiny")
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """The names of the benchmarks that were computed, not kept, as they come."""
+    names, real = [], evaluate_checkpoint.run_benchmark
+
+    def run(lm, wanted, *rest):
+        names.append(wanted.slug)
+        return real(lm, wanted, *rest)
+
+    monkeypatch.setattr(evaluate_checkpoint, "run_benchmark", run)
+    return names

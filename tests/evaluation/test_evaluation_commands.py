@@ -1,4 +1,3 @@
-import importlib
 import importlib.metadata
 import json
 import math
@@ -22,14 +21,10 @@ from evenprune import cli
 from evenprune.base.errors import UserError
 from evenprune.data.readers.choice import ChoiceItem
 from evenprune.data.readers.wikitext import read_wikitext
-from evenprune.evaluation import (
-    benchmarks,
-    evaluate_checkpoint,
-    perplexity,
-)
+from evenprune.evaluation import perplexity
 from evenprune.evaluation.benchmarks import headline_of
 from evenprune.evaluation.harness import Harness, wikitext_pages
-from evenprune.evaluation.language_model import LanguageModel, load_language_model
+from evenprune.evaluation.language_model import load_language_model
 from evenprune.evaluation.protocol import Protocol, make_protocol
 from evenprune.plan.tasks import FACTS, metrics_of
 
@@ -48,22 +43,19 @@ def evaluate(*words):
 @pytest.mark.parametrize("task", TASKS)
 def test_each_benchmark_writes_metrics_and_items(task, model, data, tmp_path):
     headline = FACTS[task].headline
-    assert evaluate(task, model, data, tmp_path / "a") == 0
-    found = result_of(tmp_path / "a")
+    assert evaluate(task, model, data, tmp_path) == 0
+    found = result_of(tmp_path)
     assert (found["task"], found["headline"]) == (task, headline)
     assert set(found["metrics"]) == set(metrics_of(task, {}))
     assert math.isfinite(found["metrics"][headline]["value"])
     assert all(len(value) == 64 for value in found["data"].values())
-    items = items_of(tmp_path / "a")
+    items = items_of(tmp_path)
     assert len({(item["item_id"], item.get("perm")) for item in items}) == len(items) > 0
     if task != "perplexity":
         accuracy = sum(item["correct"] for item in items) / len(items)
         name = "ss" if task == "stereoset" else headline
         assert found["metrics"][name]["value"] == pytest.approx(accuracy)
         assert {item["category"] for item in items} >= set(found["categories"])
-    # Equal inputs, equal bytes.
-    assert evaluate(task, model, data, tmp_path / "b") == 0
-    assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +64,6 @@ def test_each_benchmark_writes_metrics_and_items(task, model, data, tmp_path):
         ("perplexity", "wikitext2/wiki.test.raw"),
         ("perplexity", "tinystories/stories_1000.jsonl"),
         ("hellaswag", "hellaswag/validation_lm_eval.jsonl"),
-        ("unqover", "unqover/datas_rebuilt.jsonl"),
         ("bbq", "bbq/Tribe.jsonl"),
     ],
 )
@@ -119,14 +110,7 @@ def run_checkpoint(model, out, benchmarks_json):
     )
 
 
-def test_adding_a_benchmark_evaluates_only_that_one(model, data, tmp_path, monkeypatch):
-    ran = []
-    real = evaluate_checkpoint.run_benchmark
-    monkeypatch.setattr(
-        evaluate_checkpoint,
-        "run_benchmark",
-        lambda lm, wanted, *rest: ran.append(wanted.slug) or real(lm, wanted, *rest),
-    )
+def test_adding_a_benchmark_evaluates_only_that_one(model, data, tmp_path, ran):
     assert run_checkpoint(model, tmp_path, specs(data, "unqover", "bbq")) == 0
     before = (tmp_path / "my-bbq/items.jsonl").stat().st_mtime_ns
     assert run_checkpoint(model, tmp_path, specs(data, "unqover", "bbq", "crows_pairs")) == 0
@@ -163,8 +147,12 @@ def test_a_headline_is_checked_before_anything_is_read():
 
 
 def test_a_benchmark_is_done_when_all_of_it_is_written(model, data, tmp_path, monkeypatch):
-    real = os.replace
+    """Whatever file a kill comes before; items never lie beside metrics of other options."""
+    real, wanted = os.replace, specs(data, "bbq")
     for name in ("items.jsonl", "provenance.json", "metrics.json"):
+        out = tmp_path / name
+        assert run_checkpoint(model, out, wanted) == 0
+        whole = contents(out / "my-bbq")
 
         def dies(source, target, name=name):
             if Path(target).name == name:
@@ -174,29 +162,12 @@ def test_a_benchmark_is_done_when_all_of_it_is_written(model, data, tmp_path, mo
         with monkeypatch.context() as patch:
             patch.setattr(os, "replace", dies)
             with pytest.raises(KeyboardInterrupt):
-                run_checkpoint(model, tmp_path / name, specs(data, "bbq"))
-        assert not (tmp_path / name / "my-bbq/metrics.json").exists()
-        assert run_checkpoint(model, tmp_path / name, specs(data, "bbq")) == 0
-        left = sorted(path.name for path in (tmp_path / name / "my-bbq").iterdir())
+                run_checkpoint(model, out, {"my-bbq": wanted["my-bbq"] | {"style": "lighteval"}})
+        assert not (out / "my-bbq/metrics.json").exists()
+        assert run_checkpoint(model, out, wanted) == 0
+        assert contents(out / "my-bbq") == whole
+        left = sorted(path.name for path in (out / "my-bbq").iterdir())
         assert left == ["items.jsonl", "metrics.json", "provenance.json"]
-
-
-def test_items_never_lie_beside_metrics_of_another_run(model, data, tmp_path, monkeypatch):
-    assert run_checkpoint(model, tmp_path, specs(data, "unqover")) == 0
-
-    def dies(path, obj):
-        raise KeyboardInterrupt
-
-    changed = specs(data, "unqover")
-    changed["my-unqover"]["style"] = "helm"
-    with monkeypatch.context() as patch:
-        patch.setattr(benchmarks, "write_json", dies)
-        with pytest.raises(KeyboardInterrupt):
-            run_checkpoint(model, tmp_path, changed)
-    assert not (tmp_path / "my-unqover/metrics.json").exists()
-    assert run_checkpoint(model, tmp_path, specs(data, "unqover")) == 0
-    stored = result_of(tmp_path / "my-unqover")
-    assert stored["spec"]["protocol"]["style"] == "fairsteer"
 
 
 @pytest.mark.parametrize(
@@ -278,13 +249,6 @@ def test_all_perplexities_at_once(lm, data):
     assert math.log(byte["value"]) * byte["n"] == pytest.approx(total)
 
 
-def test_text_shorter_than_a_window(lm, tmp_path):
-    (tmp_path / "wiki.test.raw").write_text(" = Vel = \n The Vel sing . \n")
-    for split in ("gptq2048", "paper"):
-        with pytest.raises(UserError, match="perplexity"):
-            perplexity.TASK.evaluate(lm, tmp_path, Protocol("perplexity", split=split))
-
-
 def test_pages_begin_at_titles_not_at_sections(data):
     pages = wikitext_pages(read_wikitext(data / "wikitext2"))
     assert len(pages) == 2
@@ -327,57 +291,10 @@ def test_mmlu_prompts_are_lm_eval_s_own_building(chat):
     assert theirs[0].startswith("[system]The following" if chat else "The following")
 
 
-def lm_eval_model(lm):
-    """Return lm-eval's own model class around the same weights, which computes by itself."""
-    from lm_eval.models.huggingface import HFLM
-
-    return HFLM(
-        pretrained=lm.model,
-        tokenizer=lm.tokenizer,
-        batch_size=8,
-        max_length=lm.max_length,
-        prefix_token_id=lm.prefix("lm-eval"),
-    )
-
-
-def both_scores(lm, data, task, monkeypatch, **options):
-    """Return our and lm-eval's (ln p, greedy) of all continuations that a task asks for."""
-    ours, theirs = [], []
-    real = LanguageModel.continuations
-
-    def compare(self, requests, batch_size):
-        found = real(self, requests, batch_size)
-        ours.extend(found)
-        own = lm_eval_model(lm)._loglikelihood_tokens(list(requests), disable_tqdm=True)
-        theirs.extend(own)
-        return found
-
-    monkeypatch.setattr(LanguageModel, "continuations", compare)
-    module = importlib.import_module(f"evenprune.evaluation.{task}")
-    module.TASK.evaluate(lm, data, Protocol(task, **options))
-    return ours, theirs
-
-
-def assert_same_scores(ours, theirs):
-    totals = [[total for total, _ in scores] for scores in (ours, theirs)]
-    torch.testing.assert_close(
-        torch.tensor(totals[0]), torch.tensor(totals[1]), rtol=1e-5, atol=2e-4
-    )
-    assert [greedy for _, greedy in ours] == [greedy for _, greedy in theirs]
-
-
-LM_EVAL_TASKS = ("mmlu", "hellaswag")
-
-
-@pytest.mark.parametrize("task", LM_EVAL_TASKS)
-def test_continuations_score_as_lm_eval_computes_them(data, task, monkeypatch):
-    ours, theirs = both_scores(tiny_lm(), data / task, task, monkeypatch)
-    assert len({round(total, 3) for total, _ in ours}) > 3
-    assert_same_scores(ours, theirs)
-
-
 def test_continuations_too_long_or_of_a_whole_text_score_as_in_lm_eval():
     """What is cut at the left, what shares all but its last token, and rolling windows."""
+    from lm_eval.models.huggingface import HFLM
+
     lm = replace(tiny_lm(), max_length=12)
     context = list(range(3, 33))
     requests = [
@@ -387,7 +304,12 @@ def test_continuations_too_long_or_of_a_whole_text_score_as_in_lm_eval():
         (("", ""), [1], list(range(4, 16))),
     ]
     ours = lm.continuations(requests, 2)
-    theirs = lm_eval_model(lm)._loglikelihood_tokens(list(requests), disable_tqdm=True)
-    assert_same_scores(ours, theirs)
+    # lm-eval's own model class around the same weights computes by itself.
+    prefix = lm.prefix("lm-eval")
+    own = HFLM(pretrained=lm.model, tokenizer=lm.tokenizer, max_length=12, prefix_token_id=prefix)
+    theirs = own._loglikelihood_tokens(list(requests), disable_tqdm=True)
+    for (total, greedy), (their_total, their_greedy) in zip(ours, theirs, strict=True):
+        assert total == pytest.approx(their_total, abs=2e-4)
+        assert greedy == their_greedy
     # Positive control: another last token has another score.
     assert abs(ours[0][0] - ours[1][0]) > 1e-3

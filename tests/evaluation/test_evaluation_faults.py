@@ -17,7 +17,6 @@ from evenprune.evaluation import journal as journal_module
 from evenprune.evaluation import judges, language_model, vllm_model
 from evenprune.evaluation.finite import exp_loss, require_finite
 from evenprune.evaluation.generation import greedy
-from evenprune.evaluation.journal import Journal
 from evenprune.evaluation.lettered_options import score_prompts
 
 # task and part -> further options
@@ -43,12 +42,7 @@ def nan_everywhere(model):
     model.model.norm.weight.data[0] = math.nan
 
 
-def huge(model):
-    """Finite weights whose products are not."""
-    model.model.norm.weight.data.fill_(3e38)
-
-
-def poison(monkeypatch, damage, folder=None):
+def poison(monkeypatch, folder=None):
     """Damage what is loaded (of one folder), behind all that loading checks."""
     real = language_model.load_language_model
 
@@ -56,19 +50,18 @@ def poison(monkeypatch, damage, folder=None):
         lm = real(path, *rest)
         if folder in (None, path):
             with torch.no_grad():
-                damage(lm.model)
+                nan_everywhere(lm.model)
         return lm
 
     monkeypatch.setattr(language_model, "load_language_model", load)
     monkeypatch.setattr(judges, "load_language_model", load)
 
 
-@pytest.mark.parametrize("damage", [nan_everywhere, huge])
 @pytest.mark.parametrize("task", TASKS)
 def test_no_benchmark_scores_logits_that_are_no_numbers(
-    task, damage, model, data, tmp_path, monkeypatch, capsys
+    task, model, data, tmp_path, monkeypatch, capsys
 ):
-    poison(monkeypatch, damage)
+    poison(monkeypatch)
     assert evaluate(task, model, data, tmp_path / "out") == 2
     said = capsys.readouterr()
     assert DAMAGED in said.err
@@ -99,7 +92,7 @@ def test_the_item_that_meets_the_damage_is_named():
 
 def test_a_guard_whose_logits_are_no_numbers(model, data, tmp_path, monkeypatch, capsys):
     guard = save_guard(tmp_path / "guard")
-    poison(monkeypatch, nan_everywhere, guard)
+    poison(monkeypatch, guard)
     out = tmp_path / "out"
     assert evaluate("harmbench", model, data, out, "--judge", str(guard)) == 2
     said = capsys.readouterr().err
@@ -144,10 +137,8 @@ def test_nan_is_not_blamed_on_the_architecture(tmp_path):
 
 TEMPLATES = {
     "drops": ("{{ '[user]' }}", "same prompt"),
-    "short": ("{% for m in messages %}{{ m.content[:5] }}{% endfor %}", "same prompt"),
     "syntax": ("{% for m in messages %}{{ m.content }", "does not render"),
     "raises": ("{{ raise_exception('no such role') }}", "no such role"),
-    "type": ("{{ messages[0].content + 1 }}", "does not render"),
 }
 
 
@@ -176,7 +167,7 @@ def test_harmbench_without_the_chosen_subset(model, data, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("slug", ["../../x", "/tmp/x", ".", "..", "a/b", "", "summary.json", "X"])
+@pytest.mark.parametrize("slug", ["../../x", "/tmp/x", "..", "", "summary.json", "X"])
 def test_a_benchmark_s_name_is_no_path(slug, model, data, tmp_path, capsys):
     asked = json.dumps({slug: {"task": "unqover", "data": str(data / "unqover")}})
     words = ["evaluate-checkpoint", "--model", str(model), "--benchmarks", asked]
@@ -225,10 +216,3 @@ def test_a_full_disk_ends_in_a_sentence_and_goes_on(model, data, tmp_path, monke
     assert not torn.endswith(b"\n")
     assert evaluate("unqover", model, data, out, *more) == 0
     assert contents(out) == contents(tmp_path / "whole")
-
-
-def test_batches_that_are_refused_are_not_kept(tmp_path):
-    lm = tiny_lm().with_journal(Journal(tmp_path / "partial.jsonl", "k"))
-    with pytest.raises(UserError, match="item 3"):
-        lm.kept("losses", 0, lambda: ([[math.nan]], [(3, [math.nan])]))
-    assert not (tmp_path / "partial.jsonl").exists()

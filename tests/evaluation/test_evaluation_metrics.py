@@ -1,4 +1,5 @@
 import math
+from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -35,14 +36,9 @@ def test_mean_and_its_standard_error():
     assert metrics.mean([1.0])["stderr"] is None
 
 
-@given(st.lists(st.floats(-50, 50), min_size=3, max_size=3))
-def test_entropy_and_confidence_bound_each_other(logits):
-    p = metrics.softmax(logits)
-    c, h = p.max(), metrics.entropy(p)
-    rest = (1 - c) / 2
-    bound = metrics.entropy(np.array([c, rest, rest]))
-    assert p.sum() == pytest.approx(1)
-    assert -1e-12 <= h <= bound + 1e-9 <= math.log(3) + 2e-9
+def test_entropy_is_largest_where_all_options_are_alike():
+    assert metrics.entropy(metrics.softmax([7.0] * 3)) == pytest.approx(math.log(3))
+    assert metrics.entropy(metrics.softmax([50.0, 0.0, 0.0])) == pytest.approx(0, abs=1e-9)
 
 
 def test_calibration_error_by_hand():
@@ -157,20 +153,15 @@ def test_bbq_splits_need_the_original_files(bbq_items):
 def test_composition_of_the_bbq_splits(shared):
     items = read_bbq(shared / "data/bbq")
     helm = bbq.select_split(items, "helm1000")
-    counts = {name: sum(i.category == name for i in helm) for name in BBQ_ORDER}
-    assert list(counts.values()) == [67, 30, 114, 48, 21, 113, 181, 262, 10, 138, 16]
+    counts = Counter(item.category for item in helm)
+    assert [counts[name] for name in BBQ_ORDER] == [67, 30, 114, 48, 21, 113, 181, 262, 10, 138, 16]
     assert sum(item.condition == "ambig" for item in helm) == 492
     groups = bbq.select_split(items, "groups8864")
     assert len(groups) == 8864
-    ambiguous = {
-        name: sum(i.category == name and i.condition == "ambig" for i in groups)
-        for name in BBQ_ORDER
-    }
-    assert ambiguous == {
-        "Age": 500, "Disability_status": 507, "Gender_identity": 487, "Nationality": 503,
-        "Physical_appearance": 504, "Race_ethnicity": 495, "Race_x_SES": 0, "Race_x_gender": 0,
-        "Religion": 494, "SES": 496, "Sexual_orientation": 432,
-    }  # fmt: skip
+    ambiguous = Counter(item.category for item in groups if item.condition == "ambig")
+    assert [ambiguous[name] for name in BBQ_ORDER] == [
+        500, 507, 487, 503, 504, 495, 0, 0, 494, 496, 432
+    ]  # fmt: skip
     # Every item of the nine plain attributes has a target, but for two questions where both
     # people have the same gender.
     plain = [item for item in items if item.category not in bbq.INTERSECTIONAL]
@@ -218,8 +209,3 @@ def test_samples_are_seeded_sorted_and_proportional(strata, limit, seed):
         assert drawn <= strata.count(name)
         if limit < len(strata):
             assert abs(drawn - share) < 1
-
-
-def test_samples_are_not_the_first_items():
-    assert stratified_sample(["x"] * 100, 10, 0) != list(range(10))
-    assert stratified_sample(["x"] * 100, 10, 0) != stratified_sample(["x"] * 100, 10, 1)

@@ -20,7 +20,6 @@ from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.evaluation import crows_pairs, perplexity
 from evenprune.evaluation.crows_pairs import shared_positions
 from evenprune.evaluation.harness import Harness, loglikelihoods
-from evenprune.evaluation.lettered_options import score_prompts
 from evenprune.evaluation.protocol import Protocol, make_protocol
 
 BOS = 1
@@ -82,19 +81,6 @@ def test_always_needs_a_bos_token():
     with pytest.raises(UserError, match="no BOS token"):
         lm.with_bos("always")
     assert lm.with_bos("never").encode(["Who?"]) == lm.encode(["Who?"])
-
-
-@pytest.mark.parametrize("bos", ["always", "never"])
-def test_option_scores_follow_the_switch(bos, adding, silent):
-    prompt = ("Who sang?\nAnswer:", [" A", " B", " C"])
-    letters = adding.tokenizer.convert_tokens_to_ids([" A", " B", " C"])
-    ids = [BOS] * (bos == "always") + plain(adding, prompt[0])
-    with torch.inference_mode():
-        expected = adding.model(torch.tensor([ids])).logits[0, -1][letters].tolist()
-    for lm in (adding, silent):
-        scores = score_prompts(lm.with_bos(bos), [prompt])[0]
-        assert scores.logits == pytest.approx(expected, abs=1e-4)
-        assert scores.n_tokens == len(ids)
 
 
 @pytest.mark.parametrize("bos", ["always", "never"])
@@ -207,6 +193,19 @@ def test_the_switch_is_an_option_of_the_commands(data, tmp_path):
     assert len(values) == 2
     with pytest.raises(UserError, match="bos: got 'maybe', allowed are auto, always, never"):
         make_protocol({"task": "bbq", "bos": "maybe"})
+
+
+def test_a_text_shorter_than_a_window_or_of_one_token(adding, tmp_path):
+    (tmp_path / "wiki.test.raw").write_text(" = Vel = \n The Vel sing . \n")
+    for split in ("gptq2048", "paper"):
+        with pytest.raises(UserError, match="perplexity"):
+            perplexity.TASK.evaluate(adding, tmp_path, Protocol("perplexity", split=split))
+    (tmp_path / "wiki.test.raw").unlink()
+    (tmp_path / "stories_1000.jsonl").write_text('{"id": 0, "text": "A"}\n')
+    with pytest.raises(UserError, match="at least two tokens"):
+        perplexity.TASK.evaluate(tiny_lm(bos=False), tmp_path, Protocol("perplexity"))
+    found = perplexity.TASK.evaluate(adding, tmp_path, Protocol("perplexity"))
+    assert found.items[0]["n_tokens"] == 1
 
 
 # Few-shot prompts

@@ -1,6 +1,7 @@
 """RealToxicityPrompts and HarmBench: greedy answers, judges, records, tables."""
 
 import csv
+import hashlib
 import json
 import math
 import shutil
@@ -32,7 +33,6 @@ from safety_models import (
     tokenizer_with_end,
     wrap,
 )
-from statsmodels.stats.proportion import proportion_confint
 
 from evenprune import cli
 from evenprune.base.errors import UserError
@@ -41,17 +41,12 @@ from evenprune.data.converters import CONVERTERS
 from evenprune.data.readers.harmbench import read_harmbench
 from evenprune.data.readers.realtoxicityprompts import read_realtoxicityprompts
 from evenprune.data.split_tables import SplitTable
-from evenprune.evaluation import (
-    evaluate_checkpoint,
-    judges,
-    realtoxicityprompts,
-)
+from evenprune.evaluation import judges, realtoxicityprompts
 from evenprune.evaluation.generation import greedy
 from evenprune.evaluation.protocol import Protocol
 from evenprune.plan.config import validate_config
 from evenprune.reporting.claims import verdict as claims
 from evenprune.reporting.significance import compare
-from evenprune.stats import directions
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import sums_of
 from evenprune_world import generate_world, items
@@ -162,20 +157,14 @@ def test_a_prompt_without_any_token_is_refused():
 @pytest.mark.parametrize(
     ("text", "verdict", "codes"),
     [
-        ("safe", "safe", ()),
         ("\n\nsafe\n", "safe", ()),
         ("unsafe", "unsafe", ()),
-        ("\n\nunsafe\nS9", "unsafe", ("S9",)),
         ("unsafe\nS1, S10,S14", "unsafe", ("S1", "S10", "S14")),
-        ("unsafe\nS1,S", "unsafe", ("S1",)),
         ("", "unparsed", ()),
-        (" \n \n", "unparsed", ()),
         ("safely", "unparsed", ()),
         ("safe\nS1", "unparsed", ()),
-        ("unsafe S1", "unparsed", ()),
         ("unsafe\nS99", "unparsed", ()),
         ("unsafe\nS1\nS2", "unparsed", ()),
-        ("I think it is safe", "unparsed", ()),
     ],
 )
 def test_verdicts_are_parsed_strictly(text, verdict, codes):
@@ -189,7 +178,6 @@ def test_verdicts_are_parsed_strictly(text, verdict, codes):
         ("I’m sorry, but that is not something I do.", True),
         ("  As an AI, I do not have opinions.", True),
         ("Sure, here is how to bake bread.", False),
-        ("", False),
         ("x" * 300 + " I cannot", False),
     ],
 )
@@ -207,14 +195,6 @@ def test_the_lexical_judge_finds_whole_words_in_the_response():
     assert judge.describe()["name"] == "lexical:world"
     english = judges.LexicalJudge("english").judge([("", "What a stupid idea")])
     assert english[0][0].verdict == "unsafe"
-
-
-def test_the_world_s_word_list_is_its_negative_poles():
-    from evenprune_world import lexicon as lx
-    from evenprune_world import sentences
-
-    expected = [word for negative, _ in lx.ATTRIBUTES for word in sentences.words_of(negative)]
-    assert list(judges.WORDS["world"]) == expected
 
 
 @pytest.fixture(scope="module")
@@ -333,19 +313,10 @@ def test_the_lexical_judge_end_to_end(task, model, data, tmp_path):
     assert rates["unparsed_rate"] == 0
     assert found["metrics"]["unsafe_rate"]["n"] == len(items)
     assert {item["category"] for item in items} == set(found["categories"])
-    assert not any("response" in item for item in items)
-    assert all(len(item["response_sha256"]) == 64 for item in items)
-    # Equal inputs, equal bytes.
-    assert evaluate(model, task, data, tmp_path / "b", "--lexicon", "world") == 0
-    assert contents(tmp_path / "a") == contents(tmp_path / "b")
-
-
-def test_answers_are_stored_only_on_request(model, data, tmp_path):
-    import hashlib
-
-    assert evaluate(model, "harmbench", data, tmp_path / "a") == 0
-    assert evaluate(model, "harmbench", data, tmp_path / "b", "--store-generations") == 0
-    for bare, full in zip(items_of(tmp_path / "a"), items_of(tmp_path / "b"), strict=True):
+    # Answers are stored only on request.
+    more = ("--lexicon", "world", "--store-generations")
+    assert evaluate(model, task, data, tmp_path / "b", *more) == 0
+    for bare, full in zip(items, items_of(tmp_path / "b"), strict=True):
         response = full.pop("response")
         assert bare == full
         assert bare["response_characters"] == len(response)
@@ -408,26 +379,16 @@ def run_checkpoint(model, out, wanted):
 
 
 def test_finished_benchmarks_are_kept_until_what_decides_them_changes(
-    model, data, tmp_path, guard_folder, monkeypatch
+    model, data, tmp_path, guard_folder, ran
 ):
-    ran = []
-    real = evaluate_checkpoint.run_benchmark
-    monkeypatch.setattr(
-        evaluate_checkpoint,
-        "run_benchmark",
-        lambda lm, wanted, *rest: ran.append(wanted.slug) or real(lm, wanted, *rest),
-    )
-
     def runs_for(**options):
         ran.clear()
-        wanted = specs(data, **options)
-        assert run_checkpoint(model, tmp_path / "out", wanted) == 0
+        assert run_checkpoint(model, tmp_path / "out", specs(data, **options)) == 0
         return sorted(ran)
 
     both = ["harmbench", "realtoxicityprompts"]
     assert runs_for() == both
     assert runs_for() == []
-    assert runs_for(headline="refusal_rate") == []
     assert runs_for(lexicon="world") == both
     assert runs_for(store_generations=True) == both
     assert runs_for(judge=str(guard_folder)) == both
@@ -465,10 +426,8 @@ def test_a_chat_template_where_there_is_one(model, data, tmp_path, guard_folder)
     [
         ({"judge": "/nowhere/guard"}, "/nowhere/guard"),
         ({"judge_forms": ["rp"]}, "judge_forms.0: got 'rp', allowed are pr, paper"),
-        ({"judge_forms": []}, "judge_forms: got [], list should have at least 1"),
         ({"judge_forms": ["pr", "pr"]}, "expected each form once"),
         ({"lexicon": "klingon"}, "lexicon: got 'klingon', allowed are english, world"),
-        ({"max_new_tokens": 0}, "max_new_tokens: got 0, expected a number from 1"),
         ({"max_new_tokens": 512}, "max_new_tokens below the model's 512 positions"),
         ({"split": "first1200"}, "allowed are"),
     ],
@@ -487,30 +446,15 @@ def test_the_random_sample_is_seeded_and_not_the_head(tmp_path):
         spec = Protocol("realtoxicityprompts", split=split, seed=seed)
         return [item.id for item in realtoxicityprompts.TASK.read(folder, spec, {})]
 
-    write_jsonl(tmp_path / "many/a.jsonl", [rtp_row(k) for k in range(4000)])
+    write_jsonl(tmp_path / "many/a.jsonl", [rtp_row(k) for k in range(2000)])
     write_jsonl(tmp_path / "few/a.jsonl", [rtp_row(k) for k in range(12)])
     whole, chosen = read(tmp_path / "many", "full"), read(tmp_path / "many", "random1200")
-    assert len(whole) == 4000
+    assert len(whole) == 2000
     assert len(chosen) == 1200
     assert chosen == [name for name in whole if name in set(chosen)] != whole[:1200]
     assert chosen == read(tmp_path / "many", "random1200")
     assert chosen != read(tmp_path / "many", "random1200", 1)
     assert len(read(tmp_path / "few", "random1200")) == 12
-
-
-# The real sets and small real models
-
-
-def test_a_small_real_model_on_the_real_sets(shared, tmp_path, guard_folder):
-    folder = shared / "models/stories260k-llama"
-    for size in ("1", "6"):
-        for task in ("realtoxicityprompts", "harmbench"):
-            words = ["--limit", "6", "--batch-size", size, "--judge", str(guard_folder)]
-            assert evaluate(folder, task, shared / "data", tmp_path / task / size, *words) == 0
-    for task, total, split in (("realtoxicityprompts", 2396, 1200), ("harmbench", 400, 200)):
-        assert items_of(tmp_path / task / "1") == items_of(tmp_path / task / "6")
-        facts = result_of(tmp_path / task / "1")["spec"]["protocol"]
-        assert (facts["items_in_data"], facts["items_in_split"]) == (total, split)
 
 
 # From the hub's tables
@@ -582,10 +526,8 @@ def raw(repo):
     ("benchmark", "changes", "message"),
     [
         ("mmlu", {"lexicon": "world"}, "benchmarks.mmlu.lexicon: only the tasks"),
-        ("mmlu", {"max_new_tokens": 5}, "benchmarks.mmlu.max_new_tokens: only the tasks"),
         ("harmbench", {"judge": "world"}, "the invented world has no guard model"),
         ("harmbench", {"judge": "lama-guard3-1b"}, "did you mean 'llama-guard3-1b'"),
-        ("harmbench", {"experiments": ["mian"]}, "did you mean 'main'"),
     ],
 )
 def test_bad_configurations(raw, benchmark, changes, message):
@@ -631,25 +573,17 @@ def test_a_killed_judge_goes_on_with_the_same_bytes(
 
 
 def only(config, experiment, *benchmarks):
-    """Return a configuration with one experiment, and those of its benchmarks alone, if any."""
+    """Return a configuration with one experiment, and these benchmarks."""
     serving = config.serving.model_copy(update={"experiment": None})
-    chosen = {name: config.benchmarks[name] for name in benchmarks or config.benchmarks}
-    chosen = {
-        name: entry
-        for name, entry in chosen.items()
-        if not entry.experiments or experiment in entry.experiments
-    }
+    chosen = {name: config.benchmarks[name] for name in benchmarks}
     update = {"experiments": {experiment: config.experiments[experiment]}, "serving": serving}
     return config.model_copy(update={**update, "benchmarks": chosen})
 
 
 def changed(config, **options):
     """Return a configuration with other options of its judged benchmarks."""
-    entries = {
-        name: entry.model_copy(update=options if name in JUDGED else {})
-        for name, entry in config.benchmarks.items()
-    }
-    return config.model_copy(update={"benchmarks": entries})
+    judged = {name: config.benchmarks[name].model_copy(update=options) for name in JUDGED}
+    return config.model_copy(update={"benchmarks": config.benchmarks | judged})
 
 
 def table(root, name):
@@ -681,14 +615,9 @@ def test_the_table_says_who_judged(repo, tmp_path):
     row = rows[0]
     assert "no guard model" in row["judge"]
     assert int(row["harmbench_n"]) > 0
-    share, n = float(row["harmbench_unsafe_rate"]), int(row["harmbench_n"])
-    error = math.sqrt(share * (1 - share) / n)
-    assert float(row["harmbench_stderr"]) == pytest.approx(error, abs=0.002)
     assert not row["harmbench_unsafe_rate_printed"]
-    low, high = proportion_confint(round(share * n), n, method="wilson")
-    ends = [f"{end:.3f}" for end in (low, high)]
-    assert [row[f"harmbench_unsafe_rate_{end}"] for end in ("low", "high")] == ends
-    assert f"{share:.3f} [{', '.join(ends)}]" in text
+    names = [f"harmbench_unsafe_rate{end}" for end in ("", "_low", "_high")]
+    assert "{} [{}, {}]".format(*(row[name] for name in names)) in text
     slim, text = report(tmp_path, "safety", collect=False)
     assert "[" not in "".join(line for line in text.splitlines() if line.startswith("|"))
     assert {"harmbench_low", "harmbench_high"} <= set(slim[0])
@@ -751,12 +680,10 @@ def test_restricted_benchmarks_are_tested_where_they_were_run(repo, tmp_path):
         return {row["regime"] for row in found if (row["benchmark"], row["metric"]) == cell}
 
     everywhere = {"u50", "1of4", "2of4"}
-    assert regimes("significance", "harmbench", "unsafe_rate") == {"1of4"}
-    assert regimes("significance", "mmlu", "acc") == {"1of4"}
-    assert regimes("significance", "dto", "dto") == {"1of4"}
+    for cell in (("harmbench", "unsafe_rate"), ("mmlu", "acc"), ("dto", "dto")):
+        assert regimes("significance", *cell) == {"1of4"}
+        assert regimes("results", *cell) == {"dense", "1of4"}
     assert regimes("significance", "unqover", "acc") == everywhere
-    assert regimes("results", "harmbench", "unsafe_rate") == {"dense", "1of4"}
-    assert regimes("results", "dto", "dto") == {"dense", "1of4"}
     assert regimes("results", "mmlu", "flips") == {"1of4"}
     assert regimes("results", "unqover", "flips") == everywhere
     assert not regimes("results", "harmbench", "flips")
@@ -776,5 +703,3 @@ def test_undecided_answers_are_not_compared():
     assert (row["n"], row["wins"], row["losses"]) == (2, 1, 0)
     nothing = sums(None, None, None, None)
     assert compare(sums(1, 0, 1, 0), nothing, "harmbench", "unsafe_rate") == {"n": 0}
-    assert directions.better("harmbench", "unsafe_rate", 0.1, 0.2)
-    assert not directions.better("harmbench", "unsafe_rate", 0.2, 0.1)
