@@ -2,7 +2,6 @@ import math
 from collections import Counter
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from evaluation_fixtures import bbq_rows, unqover_rows, write_jsonl
 from hypothesis import given
