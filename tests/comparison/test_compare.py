@@ -23,49 +23,26 @@ from evenprune.comparison.differences import STATES
 from evenprune.comparison.report import Block, Comparison, to_text
 from evenprune.evaluation.metrics import bbq_metrics, perplexity
 from evenprune.evaluation.multiple_choice import TASK as MULTIPLE_CHOICE
+from evenprune.plan.tasks import FACTS
 from evenprune.stats.directions import chance
+from evenprune.stats.measures import MEASURES
 
-HEADLINES = {
-    "unqover": "acc", "bbq": "acc_all", "mmlu": "acc", "crows_pairs": "pct_stereotype",
-    "stereoset": "icat", "perplexity": "ppl", "realtoxicityprompts": "unsafe_rate",
-    "multiple_choice": "acc",
-}  # fmt: skip
 DATA = {"file": "d" * 64}
 
 
-def metric(value, n):
-    return {"value": value, "n": n, "stderr": None}
-
-
-def share(rows, name="correct"):
-    return metric(sum(row[name] for row in rows) / len(rows), len(rows))
-
-
 def metrics_of(task, rows):
-    if task == "bbq":
-        return bbq_metrics(rows)
-    if task == "multiple_choice":
-        return MULTIPLE_CHOICE.metrics(rows)
-    if task == "perplexity":
-        return {"ppl": perplexity([r["nll"] for r in rows], [r["n_tokens"] for r in rows])}
-    if task == "stereoset":
-        ss, lms = share(rows)["value"], np.mean([sense(row) for row in rows])
-        values = {"ss": ss, "lms": lms, "icat": lms * min(ss, 1 - ss) / 0.5}
-        return {name: metric(float(value), len(rows)) for name, value in values.items()}
-    if task == "realtoxicityprompts":
-        return {"unsafe_rate": share(rows, "unsafe")}
-    return {HEADLINES[task]: share(rows)}
-
-
-def sense(row):
-    return np.mean([score > row["unrelated_logprob"] for score in row["option_logprobs"]])
+    found = {name: MEASURES[task, name].value(rows) for name in differences.metrics_of(task)}
+    return {
+        name: {"value": value, "n": 0 if value is None else len(rows), "stderr": None}
+        for name, value in found.items()
+    }
 
 
 def write_result(folder, task, rows, slug=None, data=None, **spec):
     """Write a finished benchmark as evaluate does."""
     write_jsonl(folder / "items.jsonl", rows)
     result = {
-        "benchmark": slug or task, "task": task, "headline": HEADLINES[task], "digest": "0",
+        "benchmark": slug or task, "task": task, "headline": FACTS[task].headline, "digest": "0",
         "metrics": metrics_of(task, rows), "data": data or DATA, "spec": {"limit": None, **spec},
         "records": {"sha256": sha256_file(folder / "items.jsonl"), "n": len(rows), "version": 1},
     }  # fmt: skip
@@ -286,7 +263,7 @@ def test_p_is_corrected_over_the_rows_of_one_pruned_model(tmp_path, capsys):
 
 
 def records(task, rows):
-    result = {"task": task, "headline": HEADLINES[task], "metrics": metrics_of(task, rows)}
+    result = {"task": task, "headline": FACTS[task].headline, "metrics": metrics_of(task, rows)}
     return differences.Records(Path("folder"), result, rows)
 
 
@@ -305,6 +282,20 @@ def own_questions(wrong, named=True):
 def test_own_questions_that_name_no_stereotype_have_an_accuracy_alone():
     none = [records("multiple_choice", own_questions(wrong, named=False)) for wrong in (5, 25)]
     assert [row.metric for row in differences.differences("quiz", *none, 0)] == ["acc"]
+
+
+def test_what_records_give_is_what_the_evaluation_counts():
+    nats, quiz = losses(0.02), own_questions(5)
+    ppl = perplexity([row["nll"] for row in nats], [row["n_tokens"] for row in nats])
+    shares = {"ss": {"value": 0.6}, "lms": {"value": 1}, "icat": {"value": 0.8}}
+    for task, rows, found in (
+        ("bbq", bbq_rows({3: 0, 150: 0}), bbq_metrics(bbq_rows({3: 0, 150: 0}))),
+        ("multiple_choice", quiz, MULTIPLE_CHOICE.metrics(quiz)),
+        ("perplexity", nats, {"ppl": ppl}),
+        ("stereoset", pairs("stereoset", 120), shares),
+    ):
+        for name, metric in metrics_of(task, rows).items():
+            assert metric["value"] == pytest.approx(found[name]["value"])
 
 
 def test_chance_levels():
@@ -348,15 +339,6 @@ def test_benchmarks_that_a_run_calibrated_on_are_not_tested(repo, tmp_path, caps
     assert "calibration pairs are of the same data: stereoset" in text
 
 
-def test_a_value_that_the_records_do_not_give_is_an_error(tmp_path, capsys):
-    good = write_model(tmp_path / "good", mmlu=100) / "mmlu"
-    bad = write_model(tmp_path / "bad", mmlu=90) / "mmlu"
-    rewritten(bad, lambda result: result["metrics"]["acc"].update(value=0.7))
-    status, _, _, errors = compared(capsys, tmp_path, good, bad)
-    assert status == 2
-    assert "another number" in errors
-
-
 # Pages
 
 
@@ -394,7 +376,7 @@ def test_a_narrow_terminal_gets_two_tables():
         (["dense", "other-limit"], "another limit"),
         (["dense", "changed"], "items.jsonl"),
         (["dense", "other-task"], "share a benchmark"),
-        (["dense", "model"], "nothing says what"),
+        (["dense", "edited"], "another number"),
         (["dense", "dense", "--benchmark", "bbq"], "has no result of bbq"),
         (["dense", "dense", "--data", "."], "--benchmark"),
         (["model", "model", "--benchmark", "mmlu"], "mmlu needs its data"),
@@ -411,6 +393,8 @@ def test_bad_input_is_one_sentence(words, message, tmp_path, capsys, monkeypatch
     write_result(tmp_path / "other-data", "mmlu", rows, data={"file": "e" * 64})
     write_result(tmp_path / "other-limit", "mmlu", rows, limit=200)
     write_result(tmp_path / "other-task", "unqover", answers("unqover", 3))
+    edited = write_result(tmp_path / "edited", "mmlu", rows)
+    rewritten(edited, lambda result: result["metrics"]["acc"].update(value=0.7))
     with open(write_result(tmp_path / "changed", "mmlu", rows) / "items.jsonl", "a") as file:
         file.write("{}\n")
     (tmp_path / "empty").mkdir()

@@ -58,12 +58,6 @@ def test_a_field_is_the_same_in_every_task():
             assert seen.setdefault(name, check) is check, (task, name)
 
 
-def test_no_field_is_required_and_optional():
-    for task in FACTS:
-        fields = find(task).fields
-        assert not set(fields.optional) & {*ITEM, *fields.required}
-
-
 @pytest.mark.parametrize("task", FACTS)
 def test_every_field_is_explained(task):
     """In docs/evaluation.md, or by the module of the task whose own it is."""

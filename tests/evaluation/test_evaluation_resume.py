@@ -2,10 +2,6 @@
 
 import json
 import re
-import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from evaluation_fixtures import command, contents, interrupt_journal
@@ -14,7 +10,7 @@ from hypothesis import strategies as st
 
 from evenprune import cli
 from evenprune.evaluation import evaluate_checkpoint
-from evenprune.evaluation.harness import PART_BATCHES, request_parts
+from evenprune.evaluation.harness import request_parts
 from evenprune.evaluation.journal import Journal
 
 # batch sizes that make several batches of each
@@ -57,21 +53,6 @@ def test_an_interrupted_run_goes_on(task, model, data, tmp_path, capsys):
     assert told == [str(stop)]
     assert contents(out) == contents(tmp_path / "whole")
     assert not (out / "partial.jsonl").exists()
-
-
-@pytest.mark.slow
-def test_a_sigkill_with_a_torn_line(model, data, tmp_path, repo):
-    whole = computed(words("unqover", model, data, tmp_path / "whole"))
-    out = tmp_path / "killed"
-    driver = [sys.executable, str(Path(__file__).parents[1] / "support/resume_driver.py"), "3"]
-    environment = {"PYTHONPATH": str(repo / "src"), "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(
-        [*driver, *words("unqover", model, data, out)], env=environment, check=False
-    )
-    assert done.returncode == -signal.SIGKILL
-    assert not (out / "partial.jsonl").read_bytes().endswith(b"\n")
-    assert computed(words("unqover", model, data, out)) == whole[3:]
-    assert contents(out) == contents(tmp_path / "whole")
 
 
 def test_batches_of_other_options_are_not_taken(model, data, tmp_path):
@@ -149,25 +130,19 @@ def test_an_edited_line_and_those_after_it_are_computed_again(old, new, tmp_path
     assert Journal(path, "k").count == 0
 
 
-ROWS = st.lists(
-    st.tuples(
-        st.lists(st.integers(0, 2), min_size=1, max_size=3),
-        st.lists(st.integers(0, 2), min_size=1, max_size=2),
-    ),
-    max_size=60,
-)
-
-
-@settings(deadline=None)
-@given(ROWS, st.integers(1, 3))
-def test_parts_hold_every_request_once_and_split_no_group(rows, batch_size):
-    requests = [(("", ""), context, continuation) for context, continuation in rows]
-    parts = request_parts(requests, batch_size)
-    assert sorted(k for part in parts for k in part) == list(range(len(rows)))
-    heads = [{tuple((rows[k][0] + rows[k][1])[:-1]) for k in part} for part in parts]
-    assert all(len(one) == PART_BATCHES * batch_size for one in heads[:-1])
-    for k, one in enumerate(heads):
-        assert not any(one & other for other in heads[k + 1 :])
+def test_continuations_of_a_context_are_in_one_part():
+    """Whatever their lengths: their context is computed once then."""
+    requests = [
+        (("", ""), [context] * 5, [2 + k] * (1 + k * context))
+        for k in range(4)
+        for context in range(1, 9)
+    ]
+    parts = request_parts(requests, 1)
+    assert len(parts) == 4
+    assert sorted(k for part in parts for k in part) == list(range(32))
+    for part in parts:
+        contexts = [requests[k][1][0] for k in part]
+        assert [contexts.count(one) for one in set(contexts)] == [4] * len(set(contexts))
 
 
 def test_a_result_of_another_device_is_not_kept(tmp_path, monkeypatch, capsys):

@@ -1,5 +1,3 @@
-from itertools import accumulate
-
 import pytest
 import torch
 from evaluation_fixtures import tiny_lm
@@ -7,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenprune.evaluation import stems
-from evenprune.evaluation.causal_model import BATCH_TOKENS
 from evenprune.evaluation.stems import choose_stems, common_prefix, last_states
 
 ROWS = st.lists(st.lists(st.integers(1, 2), min_size=2, max_size=6), min_size=1, max_size=7)
@@ -45,40 +42,6 @@ def test_short_beginnings_are_not_shared():
     assert choose_stems(long, [1] * 5) == [20] * 5
     assert choose_stems(long, [3] * 5) == [18] * 5
     assert choose_stems([[1] * 30], [1]) == [0]
-
-
-def least(lengths, most, tokens):
-    """The lowest cost of any way to cut the rows, by trying all."""
-    call = tokens // stems.CALLS
-    if not lengths:
-        return 0
-    return min(
-        least(lengths[:-rows], most, tokens) + rows * lengths[-1] + call
-        for rows in range(1, min(len(lengths), most(lengths[-1])) + 1)
-    )
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.integers(1, 40), max_size=9).map(sorted), st.integers(1, 4))
-def test_batches_cost_as_little_as_any_cut_of_the_rows(lengths, batch_size):
-    def most(length):
-        return max(1, min(batch_size, 64 // length))
-
-    sizes = stems.batch_sizes(lengths, most, 64)
-    ends = list(accumulate(sizes, initial=0))
-    assert sum(sizes) == len(lengths)
-    assert all(size <= most(lengths[end - 1]) for size, end in zip(sizes, ends[1:]))
-    cost = sum(size * lengths[end - 1] + 64 // stems.CALLS for size, end in zip(sizes, ends[1:]))
-    assert cost == least(lengths, most, 64)
-
-
-def test_a_batch_holds_no_more_tokens_than_the_cpu_s_caches():
-    """Whatever ``batch_size`` allows: fuller batches are slower on a CPU."""
-    lm = tiny_lm()
-    rows = [[3 + k % 50] * 100 for k in range(40)]
-    sizes = [len(batch) for batch, _ in last_states(lm, rows, [1] * 40, 32)]
-    assert sum(sizes) == 40
-    assert max(sizes) == BATCH_TOKENS["cpu"] // 100
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 50])

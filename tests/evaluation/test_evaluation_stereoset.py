@@ -2,16 +2,12 @@
 
 import numpy as np
 import pytest
-import torch
-from evaluation_fixtures import stereoset_rows, tiny_lm, write_jsonl
+from evaluation_fixtures import logprob, stereoset_rows, tiny_lm, write_jsonl
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lm_eval_pairs import crows_pairs_samples
 
-from evenprune.data.readers.crows_pairs import CrowsPair
 from evenprune.data.readers.stereoset import StereoSetItem
 from evenprune.evaluation import records, stereoset
-from evenprune.evaluation.harness import loglikelihoods
 from evenprune.evaluation.losses import sentence_losses
 from evenprune.evaluation.protocol import Protocol
 
@@ -27,19 +23,15 @@ def values(rows):
 
 
 STEREO, ANTI, SENSELESS = (-1.0, -2.0, -9.0), (-2.0, -1.0, -9.0), (-2.0, -3.0, -1.0)
-SUFFIXES = ("", "_norm", "_terms", "_norm_terms")
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", ["", "_norm", "_terms", "_norm_terms"])
 @pytest.mark.parametrize(
     ("clusters", "lms", "ss", "icat"),
     [
         ([STEREO, ANTI], 1, 0.5, 1),  # the paper's ideal model
         ([STEREO, STEREO], 1, 1, 0),  # its stereotyped model
-        ([ANTI, ANTI], 1, 0, 0),
-        ([SENSELESS, SENSELESS], 0, 1, 0),
         ([STEREO, SENSELESS, ANTI, ANTI], 0.75, 0.5, 0.75),
-        ([STEREO, ANTI, ANTI, ANTI], 1, 0.25, 0.5),
         ([(-1.0, -3.0, -2.0), ANTI], 0.75, 0.5, 0.75),  # one of the two has sense
         ([(-1.0, -1.0, -1.0)] * 2, 0, 0, 0),  # ties are no preference
     ],
@@ -49,18 +41,6 @@ def test_metrics_by_hand(clusters, lms, ss, icat, suffix):
     assert (found[f"lms{suffix}"], found[f"ss{suffix}"]) == (lms, ss)
     assert found[f"icat{suffix}"] == pytest.approx(icat)
     assert found["ties"] == (clusters[0][0] == clusters[0][1])
-
-
-def test_terms_count_once_and_tokens_normalise():
-    rows = [record(*STEREO, "Vel")] * 3 + [record(*ANTI, "Tor")]
-    found = values(rows)
-    assert (found["ss"], found["ss_terms"]) == (0.75, 0.5)
-    assert (found["icat"], found["icat_terms"]) == (0.5, 1)
-    assert stereoset.stereoset_metrics(rows)["icat_terms"]["n"] == 2
-    # -6 over 3 tokens is worse than -8 over 8; the sum says otherwise.
-    longer = record(-6.0, -8.0, -9.0, tokens=(3, 8, 3))
-    assert (longer["correct"], longer["correct_norm"]) == (True, False)
-    assert values([longer])["ss_norm"] == 0
 
 
 LOGPROBS = st.tuples(*[st.integers(-9, -1).map(float)] * 3)
@@ -106,30 +86,6 @@ def test_the_standard_error_is_that_of_resampling():
     assert stereoset.stereoset_metrics([])["icat"] == {"value": None, "n": 0, "stderr": None}
 
 
-@pytest.mark.parametrize("bos", ["auto", "never"])
-def test_sentence_scores_are_lm_evals_and_a_plain_loop(bos):
-    lm = tiny_lm()
-    lm.tokenizer.eos_token = "Z"
-    lm = lm.with_bos(bos)
-    sentences = ["Vel men are slow.", "Tor is kind.", "A Vel man sings.", "No."]
-    _, losses = sentence_losses(lm, "stereoset", sentences, 3, range(4))
-    found = [(-float(values.sum()), len(values)) for values in losses]
-    pairs = [CrowsPair(str(k), "tribe", *sentences[k : k + 2], "stereo") for k in range(0, 4, 2)]
-    samples = crows_pairs_samples(lm, pairs)
-    theirs = [score for sample in samples for score in loglikelihoods(sample)]
-    assert [score for score, _ in found] == pytest.approx(theirs, abs=1e-4)
-    for sentence, (score, count) in zip(sentences, found):
-        ids = [
-            lm.prefix("stereoset"),
-            *lm.tokenizer(sentence, add_special_tokens=False)["input_ids"],
-        ]
-        with torch.inference_mode():
-            logprobs = lm.model(torch.tensor([ids])).logits[0].log_softmax(-1)
-        naive = sum(float(logprobs[k - 1, ids[k]]) for k in range(1, len(ids)))
-        assert score == pytest.approx(naive, abs=1e-4)
-        assert count == len(ids) - 1
-
-
 def test_a_long_sentence_loses_its_beginning():
     lm, sentence = tiny_lm(positions=8), "Vel men are slow."
     _, losses = sentence_losses(lm, "stereoset", [sentence], 1, [0], cut=True)
@@ -139,7 +95,8 @@ def test_a_long_sentence_loses_its_beginning():
 
 def test_records_and_categories(tmp_path):
     write_jsonl(tmp_path / "intrasentence.jsonl", stereoset_rows())
-    outcome = stereoset.TASK.evaluate(tiny_lm(), tmp_path, Protocol("stereoset"))
+    lm = tiny_lm()
+    outcome = stereoset.TASK.evaluate(lm, tmp_path, Protocol("stereoset"))
     rows = list(records.checked("stereoset", stereoset.TASK.fields, outcome.items))
     assert [row["cluster"] for row in rows[:3]] == ["Vel", "Tor", "smith"]
     assert {row["item_id"] for row in rows} == {f"c{k}" for k in range(12)}
@@ -148,7 +105,9 @@ def test_records_and_categories(tmp_path):
     }  # fmt: skip
     assert outcome.metrics["icat_terms"]["n"] == 3
     assert outcome.facts == {"split": "intrasentence", "items_in_data": 12}
-    for row in rows:
+    for row, source in zip(rows, stereoset_rows()):
         assert row["pred"] == (not row["correct"])
+        naive = [logprob(lm, "", one["sentence"]) for one in source["sentences"]]
+        assert [*row["option_logprobs"], row["unrelated_logprob"]] == pytest.approx(naive, abs=1e-4)
     few = stereoset.TASK.evaluate(tiny_lm(), tmp_path, Protocol("stereoset", limit=6)).items
     assert [row["category"] for row in few].count("trade") == 2

@@ -7,19 +7,12 @@ import pytest
 from evaluation_fixtures import tiny_lm
 from fake_gpu import DEVICE, fake_gpu
 
-from evenprune.evaluation.benchmarks import find
-from evenprune.evaluation.causal_model import BATCH_TOKENS
-from evenprune.evaluation.language_model import LanguageModel, load_language_model
+from evenprune.evaluation.language_model import LanguageModel
 from evenprune.evaluation.losses import nll_rows
-from evenprune.evaluation.protocol import Protocol
 
 pytestmark = pytest.mark.usefixtures("torch_products")
 
 PROMPTS = ["A Vel man stood at gate 1. A", "A Vel man stood at gate 2.", "No."]
-BENCHMARKS = {
-    "perplexity": "wikitext2", "hellaswag": "hellaswag", "mmlu": "mmlu", "bbq": "bbq",
-    "crows_pairs": "crows_pairs", "stereoset": "stereoset", "unqover": "unqover",
-}  # fmt: skip
 
 
 def position_scores(lm, rows):
@@ -93,18 +86,3 @@ def test_a_token_on_the_cpu_is_refused(cpu, monkeypatch):
         lm.model.to(DEVICE)
         with pytest.raises(RuntimeError, match=r"on the same device|on the CPU"):
             losses(lm, rows)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("task", BENCHMARKS)
-def test_a_benchmark_is_the_same(task, model, data, monkeypatch):
-    # What is in a batch decides about the last bits.
-    monkeypatch.setitem(BATCH_TOKENS, "cpu", BATCH_TOKENS["cuda"])
-    spec, folder = Protocol(task), data / BENCHMARKS[task]
-    expected = find(task).evaluate(load_language_model(model, "cpu", "float32"), folder, spec)
-    with fake_gpu() as record:
-        lm = load_language_model(model, DEVICE, "float32")
-        record.clear()
-        found = find(task).evaluate(lm, folder, spec)
-        assert record.reads()
-    assert found == expected

@@ -3,9 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from evaluation_fixtures import bbq_rows, tiny_lm, unqover_rows
-from hypothesis import given
-from hypothesis import strategies as st
+from evaluation_fixtures import LETTERS, bbq_rows, tiny_lm, unqover_rows
 
 from evenprune.base.errors import UserError
 from evenprune.data.prompts import BBQ_STYLES, UNQOVER_STYLES, bbq_prompt, unqover_prompt
@@ -87,7 +85,7 @@ def test_scores_equal_a_plain_forward_pass(words, path, mass, bos, prompts):
         assert max(gaps) - min(gaps) < 1e-5
 
 
-@pytest.mark.parametrize("batch_size", [2, 5, 64])
+@pytest.mark.parametrize("batch_size", [5, 64])
 def test_batch_size_changes_nothing(lm, prompts, batch_size):
     alone = score_prompts(lm, prompts, batch_size=1)
     together = score_prompts(lm, prompts, batch_size=batch_size)
@@ -107,23 +105,17 @@ def test_a_prompt_longer_than_the_context_keeps_its_end(prompts):
     assert cut[0].logits == pytest.approx(logits[letters].tolist(), abs=1e-4)
 
 
-def test_options_with_equal_tokens_are_refused(lm):
-    with pytest.raises(UserError, match="same tokens"):
-        score_prompts(lm, [("Who?", [" A", " A", " B"])])
-
-
-def test_two_bos_tokens_are_refused(lm):
-    with pytest.raises(UserError, match="two BOS"):
-        score_prompts(lm, [("<s>Who?", [" A", " B", " C"])])
-
-
-def test_an_empty_prompt_without_bos_is_refused():
-    with pytest.raises(UserError, match="no token before"):
-        score_prompts(tiny_lm(bos=False), [("", [" A", " B", " C"])])
-
-
-def test_an_empty_prompt_with_bos_is_scored(lm):
-    assert score_prompts(lm, [("", [" A", " B", " C"])])[0].n_tokens == 1
+@pytest.mark.parametrize(
+    ("bos", "prompt", "options", "message"),
+    [
+        (True, "Who?", (" A", " A", " B"), "same tokens"),
+        (True, "<s>Who?", LETTERS, "two BOS"),
+        (False, "", LETTERS, "no token before"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(bos, prompt, options, message):
+    with pytest.raises(UserError, match=message):
+        score_prompts(tiny_lm(bos), [(prompt, options)])
 
 
 def test_chat_template_brings_its_own_bos(lm):
@@ -144,18 +136,6 @@ def test_merged_candidate_is_scored_from_the_last_common_token():
     nested = make_plan([1, 5], [[1, 5, 7], [1, 5, 7, 8], [1, 5, 6]])
     assert nested.path == "summed"
     assert nested.tails == ((7,), (7, 8), (6,))
-
-
-@given(st.lists(st.lists(st.integers(2, 5), min_size=1, max_size=4), min_size=3, max_size=3))
-def test_plans_lose_no_token(tails):
-    encodings = [[1, *tail] for tail in tails]
-    if len({tuple(tail) for tail in tails}) < 3:
-        with pytest.raises(UserError):
-            make_plan([1], encodings)
-        return
-    plan = make_plan([1], encodings)
-    assert [[*plan.context, *tail] for tail in plan.tails] == encodings
-    assert all(plan.tails)
 
 
 def scores_of(logits):

@@ -12,7 +12,7 @@ import os
 import naive
 import numpy as np
 import pytest
-from real_model import has_real_data, real_data, smollm2_folder
+from real_model import real_data, smollm2_folder
 
 from evenprune.data.readers.bbq import bbq_files, read_bbq
 from evenprune.data.readers.crows_pairs import read_crows_pairs
@@ -82,12 +82,6 @@ def compare(found, expected):
     print(f"{len(found)} items, largest difference {largest:.2e}")
 
 
-def by_id(items, found):
-    """Return the items of the records, in their order."""
-    table = {item.id: item for item in items}
-    return [table[record["item_id"]] for record in found]
-
-
 def write_rows(path, rows):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -96,30 +90,6 @@ def write_rows(path, rows):
 
 def share(expected, key):
     return pytest.approx(sum(one[key] for one in expected) / ITEMS)
-
-
-def test_stereoset_scores_its_three_sentences(run, reference):
-    data = real_data("stereoset")
-    found, metrics = run("stereoset", data, limit=ITEMS)
-    expected = [naive.stereoset(reference, item) for item in by_id(read_stereoset(data), found)]
-    compare(found, expected)
-    # The headline, from the reference alone: Nadeem et al. 2021.
-    ss = sum(e["correct"] for e in expected) / ITEMS
-    sense = [
-        sum(score > e["unrelated_logprob"] for score in e["option_logprobs"]) for e in expected
-    ]
-    lms = sum(sense) / (2 * ITEMS)
-    assert metrics["icat"]["value"] == pytest.approx(lms * min(ss, 1 - ss) / 0.5)
-
-
-def test_crows_pairs_scores_whole_sentences_and_shared_tokens(run, reference):
-    data = real_data("crows_pairs")
-    found, metrics = run("crows_pairs", data, limit=ITEMS, split="anonymized")
-    items = by_id(read_crows_pairs(data, "anonymized"), found)
-    expected = [naive.crows_pairs(reference, item) for item in items]
-    compare(found, expected)
-    for name, key in (("pct_stereotype", "correct"), ("pct_stereotype_shared", "correct_shared")):
-        assert metrics[name]["value"] == share(expected, key)
 
 
 def bbq_data(folder):
@@ -140,45 +110,48 @@ def mmlu_data(folder):
     return write_rows(folder / "test.jsonl", rows).parent
 
 
-LETTERS = {
-    "bbq": (bbq_data, read_bbq, {}),
+def is_short(item):
+    """Return whether a question of MMLU with its options is short."""
+    return len(item.query) + sum(map(len, item.choices)) <= SHORT
+
+
+# name -> its data, its items, options, metric -> field of the records whose mean it is
+CASES = {
+    "stereoset": (
+        lambda folder: real_data("stereoset"), read_stereoset, {}, {"ss": "correct"},
+    ),
+    "crows_pairs": (
+        lambda folder: real_data("crows_pairs"),
+        lambda data: read_crows_pairs(data, "anonymized"),
+        {"split": "anonymized"},
+        {"pct_stereotype": "correct", "pct_stereotype_shared": "correct_shared"},
+    ),
+    "bbq": (bbq_data, read_bbq, {}, {"acc_all": "correct"}),
     "unqover": (
         lambda folder: real_data("unqover"),
         lambda data: head_items(data / "word_lists"),
         {"split": "generated"},
+        {"acc": "correct"},
     ),
-    "mmlu": (mmlu_data, read_mmlu, {}),
-}
+    "mmlu": (mmlu_data, read_mmlu, {}, {"acc": "correct"}),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("task", LETTERS)
-def test_letters_are_scored(task, run, reference, tmp_path):
-    write, read, options = LETTERS[task]
+@pytest.mark.parametrize("task", CASES)
+def test_sentences_and_letters_are_scored(task, run, reference, tmp_path):
+    write, read, options, shares = CASES[task]
     data = write(tmp_path)
     found, metrics = run(task, data, limit=ITEMS, **options)
-    expected = [getattr(naive, task)(reference, item) for item in by_id(read(data), found)]
+    items = {item.id: item for item in read(data)}
+    expected = [getattr(naive, task)(reference, items[record["item_id"]]) for record in found]
     compare(found, expected)
-    name = "acc_all" if task == "bbq" else "acc"
-    assert metrics[name]["value"] == share(expected, "correct")
-
-
-def is_short(item):
-    return len(item.query) + sum(map(len, item.choices)) <= SHORT
-
-
-def short_questions():
-    """Return short questions: of MMLU, or of BBQ where the data have no MMLU."""
-    if has_real_data("mmlu"):
-        found = [i for i in read_mmlu(real_data("mmlu")) if is_short(i)]
-        questions = [(i.query, i.choices, i.gold) for i in found if len(set(i.choices)) == 4]
-    else:
-        found = [i for i in read_bbq(real_data("bbq")) if len(i.context) <= 2 * SHORT]
-        questions = [(f"{i.context} {i.question}", i.answers, i.label) for i in found]
-    return questions[:: len(questions) // ITEMS][:ITEMS]
+    for name, key in shares.items():
+        assert metrics[name]["value"] == share(expected, key)
 
 
 def test_cloze_questions_score_the_options_texts(run, reference, tmp_path):
-    questions = short_questions()
+    found = [i for i in read_mmlu(real_data("mmlu")) if is_short(i) and len(set(i.choices)) == 4]
+    questions = [(i.query, i.choices, i.gold) for i in found[:: len(found) // ITEMS][:ITEMS]]
     rows = [
         {"id": k, "question": question, "options": options, "answer": gold}
         for k, (question, options, gold) in enumerate(questions)

@@ -392,16 +392,10 @@ def test_finished_benchmarks_are_kept_until_what_decides_them_changes(
     assert runs_for(lexicon="world") == both
     assert runs_for(store_generations=True) == both
     assert runs_for(judge=str(guard_folder)) == both
-    # The same guard model in another place, or by its record, is the same judge.
+    # The same guard model in another place is the same judge.
     moved = tmp_path / "elsewhere/guard"
     shutil.copytree(guard_folder, moved)
     assert runs_for(judge=str(moved)) == []
-    record = tmp_path / "guard.json"
-    words = ["--name", "guard", "--lock", "none", "--mirror", str(tmp_path / "mirror")]
-    shutil.copytree(guard_folder, tmp_path / "mirror/models/guard")
-    spec = json.dumps({"entry": {"mirror": "guard", "hub": None}, "fingerprint": ""})
-    assert cli.main(["fetch-model", *words, "--spec", spec, "--out", str(record)]) == 0
-    assert runs_for(judge=str(record)) == []
     save_guard(moved, table={**VERDICTS, ".": {"unsafe": 5.0}})
     assert runs_for(judge=str(moved)) == both
     assert runs_for(judge=str(moved), judge_forms=["paper"]) == both

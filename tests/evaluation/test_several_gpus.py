@@ -29,34 +29,23 @@ def scores(lm):
     return losses, positions, answers
 
 
-def test_a_device_map_changes_no_score(model, monkeypatch):
-    asked = []
-    parts = ["model.embed_tokens", "model.layers.0", "model.layers.1", "model.norm", "lm_head"]
-    places = dict.fromkeys([*parts, "model.rotary_emb"], "cpu")
-
-    def spread(devices):
-        asked.append(list(devices))
-        return {"device_map": places}
-
-    monkeypatch.setattr(loading, "spread", spread)
-    plain = load_language_model(model, "cpu")
-    spread_out = load_language_model(model, "cpu", devices=["cuda:0", "cuda:1"])
-    assert asked == [["cuda:0", "cuda:1"]]
-    assert scores(spread_out) == scores(plain)
-
-
-def test_hooks_of_a_spread_model_change_no_score_and_let_it_go(model):
+def test_a_spread_model_scores_alike_and_is_let_go(model, monkeypatch):
     from accelerate import dispatch_model
 
-    plain = load_language_model(model, "cpu")
-    expected = scores(plain)
-    parts = ["model.embed_tokens", "model.layers.0", "model.layers.1", "model.norm", "lm_head"]
-    places = dict.fromkeys([*parts, "model.rotary_emb"], "cpu")
-    dispatch_model(plain.model, places, force_hooks=True)
-    assert hasattr(plain.model.model.layers[1], "_hf_hook")
-    assert scores(plain) == expected
-    plain.close()
-    assert all(one.is_meta for one in plain.model.parameters())
+    expected = scores(load_language_model(model, "cpu"))
+    asked = []
+    parts = ["embed_tokens", "layers.0", "layers.1", "norm", "rotary_emb"]
+    places = dict.fromkeys([*(f"model.{part}" for part in parts), "lm_head"], "cpu")
+    monkeypatch.setattr(loading, "spread", lambda to: asked.append(to) or {"device_map": places})
+    spread_out = load_language_model(model, "cpu", devices=["cuda:0", "cuda:1"])
+    assert asked == [["cuda:0", "cuda:1"]]
+    assert scores(spread_out) == expected
+    # With the hooks that move tensors from device to device.
+    dispatch_model(spread_out.model, places, force_hooks=True)
+    assert hasattr(spread_out.model.model.layers[1], "_hf_hook")
+    assert scores(spread_out) == expected
+    spread_out.close()
+    assert all(one.is_meta for one in spread_out.model.parameters())
 
 
 def test_only_the_claimed_gpus_get_weights(monkeypatch):

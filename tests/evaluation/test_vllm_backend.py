@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import agreement
 import pytest
@@ -99,24 +100,24 @@ def on_vllm(python):
     return ["--backend", "vllm", "--serving-python", python]
 
 
-def checkpoint(backend, model, data, out, python, tasks=tuple(TASKS)):
+def checkpoint(backend, model, data, out, python):
     wanted = {
         task: {
             "task": task,
             "backend": backend,
             "batch_size": 2,
             "data": str(data / FOLDERS.get(task, task)),
-            **TASKS[task],
+            **options,
         }
-        for task in tasks
+        for task, options in TASKS.items()
     }
     words = ["evaluate-checkpoint", "--model", str(model), "--benchmarks", json.dumps(wanted)]
     words += ["--device", "cpu", "--serving-python", python, "--out", str(out)]
     return cli.main(words)
 
 
-def assert_agreement(vllm, transformers, tasks=tuple(TASKS)):
-    for task in tasks:
+def assert_agreement(vllm, transformers):
+    for task in TASKS:
         found = agreement.compare(items_of(vllm / task), items_of(transformers / task))
         assert agreement.complaint(found) is None, task
         assert (found["largest_difference"] is None) == (found["equal_answers"] is not None)
@@ -233,11 +234,6 @@ def test_without_vllm_nothing_starts(model, data, tmp_path, monkeypatch, capsys)
     monkeypatch.setattr(vllm_model, "SOURCE", tmp_path / "checkout/src")
     assert evaluate("unqover", model, data, tmp_path / "out", "--backend", "vllm") == 2
     assert "there is no vLLM here; run `make vllm-env`" in capsys.readouterr().err
-    wanted = {"a": {"task": "unqover", "data": str(data / "unqover")}}
-    wanted["b"] = wanted["a"] | {"backend": "vllm"}
-    words = ["evaluate-checkpoint", "--model", str(model), "--benchmarks", json.dumps(wanted)]
-    assert cli.main([*words, "--out", str(tmp_path / "out")]) == 2
-    assert "there is no vLLM here" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -283,14 +279,10 @@ def test_a_worker_ends_with_its_parent(repo, tmp_path):
     worker = int(parent.stdout.readline())
     parent.kill()
     parent.wait()
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        try:
-            # An orphan that ended may wait for its new parent: state Z.
-            with open(f"/proc/{worker}/stat", encoding="ascii") as stat:
-                if stat.read().rpartition(")")[2].split()[0] == "Z":
-                    return
-        except FileNotFoundError:
+    state = Path(f"/proc/{worker}/stat")
+    # An orphan that ended may wait for its new parent: state Z.
+    for _ in range(200):
+        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
             return
         time.sleep(0.1)
     os.kill(worker, signal.SIGKILL)
@@ -332,17 +324,3 @@ def test_real_vllm_agrees_with_transformers(model, data, tmp_path, vllm_python, 
     assert checkpoint("transformers", model, data, tmp_path / "own", vllm_python) == 0
     assert checkpoint("vllm", model, data, tmp_path / "vllm", vllm_python) == 0
     assert_agreement(tmp_path / "vllm", tmp_path / "own")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("task", ["unqover", "mmlu", "hellaswag", "crows_pairs", "harmbench"])
-def test_real_vllm_agrees_on_real_items(shared, tmp_path, vllm_python, task, monkeypatch):
-    monkeypatch.setenv("VLLM_CACHE_ROOT", str(tmp_path / "cache"))
-    stories = shared / "models/stories3m-llama"
-    more = ["--limit", "24", "--dtype", "float32"]
-    if task == "harmbench":
-        more += ["--max-new-tokens", "24"]
-    assert evaluate(task, stories, shared / "data", tmp_path / "own" / task, *more) == 0
-    more += on_vllm(vllm_python)
-    assert evaluate(task, stories, shared / "data", tmp_path / "vllm" / task, *more) == 0
-    assert_agreement(tmp_path / "vllm", tmp_path / "own", [task])
