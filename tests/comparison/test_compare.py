@@ -24,7 +24,6 @@ from evenprune.comparison.report import Block, Comparison, to_text
 from evenprune.evaluation.metrics import bbq_metrics, perplexity
 from evenprune.evaluation.multiple_choice import TASK as MULTIPLE_CHOICE
 from evenprune.plan.tasks import FACTS
-from evenprune.stats.directions import chance
 from evenprune.stats.measures import MEASURES
 
 DATA = {"file": "d" * 64}
@@ -212,8 +211,7 @@ def test_two_identical_models_differ_in_nothing(tmp_path, capsys):
         assert (row["difference"], row["low"], row["high"], row["p_holm"]) == (0, 0, 0, 1)
         words = {"bias": "not shown", "ability": "same within margin"}
         assert row["verdict"] == words[row["kind"]]
-        flips = row["flips"] or {"to_stereotyped": 0, "to_unbiased": 0}
-        assert flips["to_stereotyped"] == flips["to_unbiased"] == 0
+        assert not row["flips"] or list(row["flips"].values())[1:] == [0, 0]
 
 
 def test_a_share_of_stereotypes_is_judged_by_its_distance_from_one_half(tmp_path, capsys):
@@ -248,9 +246,8 @@ def test_p_is_corrected_over_the_rows_of_one_pruned_model(tmp_path, capsys):
     assert [row["p_holm"] for row in alone.values()] == pytest.approx(corrected.tolist())
     assert any(row["p"] < 0.05 <= row["p_holm"] for row in alone.values())
     for row in alone.values():
-        same = row["verdict"] == "same within margin"
-        shown = row["verdict"] not in ("not shown", "same within margin")
-        assert same or shown == (row["p_holm"] < 0.05)
+        if row["verdict"] != "same within margin":
+            assert (row["verdict"] != "not shown") == (row["p_holm"] < 0.05)
     # A second model is another family.
     main(["compare", *map(str, (dense, other, third)), "--out", str(tmp_path / "both")])
     blocks = json.loads((tmp_path / "both/comparison.json").read_text())["blocks"]
@@ -298,23 +295,13 @@ def test_what_records_give_is_what_the_evaluation_counts():
             assert metric["value"] == pytest.approx(found[name]["value"])
 
 
-def test_chance_levels():
-    asked = (("mmlu", "acc"), ("bbq", "acc_amb"), ("bbq", "s_dis"), ("stereoset", "lms"))
-    assert [chance(*one) for one in asked] == [1 / 4, 1 / 3, 0, 1 / 2]
-    assert chance("perplexity", "ppl") is chance("realtoxicityprompts", "unsafe_rate") is None
-
-
-def test_few_items_and_calibration_data_are_not_tested(tmp_path, capsys):
+def test_few_items_are_not_tested(tmp_path, capsys):
     few = [write_result(tmp_path / f"few{k}", "mmlu", answers("mmlu", k, n=8)) for k in (8, 0)]
     status, rows, _, errors = compared(capsys, tmp_path, *few, "--fail-if", "worse")
     assert rows["mmlu acc"]["verdict"] == "not tested"
     # A gate that could not look stays closed.
     assert status == 3
     assert "could be tested" in errors
-    pair = [records("unqover", answers("unqover", right)) for right in (150, 50)]
-    (row,) = differences.differences("u", *pair, 0.01, in_calibration=True)
-    assert differences.judged([row])[0].verdict == "not tested"
-    assert row.difference == pytest.approx(-0.5)
 
 
 def test_benchmarks_that_a_run_calibrated_on_are_not_tested(repo, tmp_path, capsys):
@@ -332,6 +319,7 @@ def test_benchmarks_that_a_run_calibrated_on_are_not_tested(repo, tmp_path, caps
     for folder, count in zip(evals, (120, 20), strict=True):
         write_model(folder, stereoset=count, crows_pairs=count)
     _, rows, text, _ = compared(capsys, tmp_path, *evals)
+    assert rows["stereoset ss"]["difference"] == pytest.approx(-0.5)
     assert {name for name, row in rows.items() if row["verdict"] == "not tested"} == {
         "stereoset ss", "stereoset lms", "stereoset icat"
     }  # fmt: skip
@@ -521,10 +509,3 @@ def test_nothing_of_a_results_folder_is_run(tmp_path, capsys):
     theirs = tmp_path / "theirs/evals/world/dense/dense/none/s0"
     assert main(["compare", str(theirs), str(tmp_path / "model")]) == 2
     assert "nothing says what" in capsys.readouterr().err
-
-
-def test_intervals_of_shares_stay_within_their_bounds():
-    pair = [records("mmlu", answers("mmlu", right, n=12, clusters=12)) for right in (0, 11)]
-    (row,) = differences.differences("m", *pair, 0.01)
-    assert row.high == 1
-    assert row.low < row.difference < row.high

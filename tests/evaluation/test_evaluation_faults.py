@@ -7,9 +7,9 @@ import sys
 
 import pytest
 import torch
-from evaluation_fixtures import command, contents, save_model, tiny_lm
+from evaluation_fixtures import checkpoint_command, command, contents, save_model, tiny_lm
 from fake_vllm import install
-from safety_models import TURNS, save_guard
+from safety_models import save_guard
 
 from evenprune import cli
 from evenprune.base.errors import UserError
@@ -155,12 +155,6 @@ def test_a_bad_chat_template_is_one_sentence(task, template, data, tmp_path, cap
     assert not (tmp_path / "out").exists()
 
 
-def test_a_good_template_shows_every_question():
-    lm = tiny_lm()
-    lm.tokenizer.chat_template = TURNS
-    assert lm.chats(["one ", "one", "two"]) == ["[user]one ", "[user]one", "[user]two"]
-
-
 def test_harmbench_without_the_chosen_subset(model, data, tmp_path, capsys):
     assert evaluate("harmbench", model, data, tmp_path / "out", "--split", "copyright") == 2
     assert "found only standard" in capsys.readouterr().err
@@ -169,17 +163,16 @@ def test_harmbench_without_the_chosen_subset(model, data, tmp_path, capsys):
 
 @pytest.mark.parametrize("slug", ["../../x", "/tmp/x", "..", "", "summary.json", "X"])
 def test_a_benchmark_s_name_is_no_path(slug, model, data, tmp_path, capsys):
-    asked = json.dumps({slug: {"task": "unqover", "data": str(data / "unqover")}})
-    words = ["evaluate-checkpoint", "--model", str(model), "--benchmarks", asked]
-    assert cli.main([*words, "--out", str(tmp_path / "a/b/out")]) == 2
+    wanted = {slug: {"task": "unqover", "data": str(data / "unqover")}}
+    assert cli.main(checkpoint_command(model, tmp_path / "a/b/out", wanted)) == 2
     assert "name of a benchmark" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_benchmark_given_twice(model, data, tmp_path, capsys):
     one = json.dumps({"task": "unqover", "data": str(data / "unqover")})
-    words = ["evaluate-checkpoint", "--model", str(model), "--out", str(tmp_path / "out")]
-    assert cli.main([*words, "--benchmarks", f'{{"u": {one}, "u": {one}}}']) == 2
+    wanted = f'{{"u": {one}, "u": {one}}}'
+    assert cli.main(checkpoint_command(model, tmp_path / "out", wanted)) == 2
     assert "'u' twice" in capsys.readouterr().err
 
 

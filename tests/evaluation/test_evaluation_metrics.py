@@ -1,5 +1,6 @@
 import math
 from collections import Counter
+from itertools import permutations
 from types import SimpleNamespace
 
 import pytest
@@ -177,12 +178,11 @@ def test_clusters_join_a_question_and_its_negation(tmp_path):
 
 
 def test_order_metrics_see_a_model_that_always_says_a():
-    records = []
-    for perm in ("012", "021", "102", "120", "201", "210"):
-        pred = int(perm[0])
-        records.append(
-            {"item_id": "1", "perm": perm, "pred": pred, "unknown_idx": 2, "correct": pred == 2}
-        )
+    records = [
+        {"item_id": "1", "perm": perm, "pred": int(perm[0]), "unknown_idx": 2}
+        | {"correct": perm[0] == "2"}
+        for perm in map("".join, permutations("012"))
+    ]
     found = {name: value["value"] for name, value in order_metrics(records).items()}
     assert found["share_A"] == 1
     assert found["share_B"] == 0

@@ -1,18 +1,17 @@
 """Switches of the protocols: BOS, chat template, few-shot prompts, CrowS-Pairs by shared tokens."""
 
-import json
 import math
 
 import pytest
 import torch
-from evaluation_fixtures import save_model, tiny_lm
+from evaluation_fixtures import command, result_of, save_model, tiny_lm
 from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval_pairs import crows_pairs_samples
 
 from evenprune import cli
 from evenprune.base.errors import UserError
-from evenprune.data.prompts import DEMONSTRATIONS, LETTERS, unqover_prompt
+from evenprune.data.prompts import DEMONSTRATIONS, unqover_prompt
 from evenprune.data.readers.crows_pairs import CrowsPair
 from evenprune.data.readers.hellaswag import read_hellaswag
 from evenprune.data.readers.tinystories import read_tinystories
@@ -179,18 +178,14 @@ def test_without_bos_and_eos_lm_eval_has_no_prefix(adding):
 
 def test_the_switch_is_an_option_of_the_commands(data, tmp_path):
     model = save_model(tmp_path / "model")
-    digests, values = set(), set()
+    values = {}
     for bos in ("auto", "always", "never"):
         out = tmp_path / bos
-        command = ["evaluate", "--model", str(model), "--benchmark", "unqover", "--bos", bos]
-        assert cli.main([*command, "--data", str(data / "unqover"), "--out", str(out)]) == 0
-        found = json.loads((out / "metrics.json").read_text())
-        assert found["spec"]["bos"] == bos
-        digests.add(found["digest"])
-        values.add((out / "items.jsonl").read_bytes())
-    assert len(digests) == 3
+        assert cli.main(command("unqover", model, data, out, "--bos", bos)) == 0
+        assert result_of(out)["spec"]["bos"] == bos
+        values[bos] = (out / "items.jsonl").read_bytes()
     # This tokenizer puts BOS itself: always changes nothing, never does.
-    assert len(values) == 2
+    assert values["auto"] == values["always"] != values["never"]
     with pytest.raises(UserError, match="bos: got 'maybe', allowed are auto, always, never"):
         make_protocol({"task": "bbq", "bos": "maybe"})
 
@@ -222,16 +217,6 @@ def test_the_few_shot_prompt_of_cal():
         "A. unknown. B. The Brenlander. C. The Sorvian.\nAnswer:\nA"
     )
     assert len(blocks) == len(DEMONSTRATIONS) + 1
-
-
-def test_demonstrations_favour_no_letter_and_no_kind_of_answer():
-    letters = [letter for *_, letter in DEMONSTRATIONS]
-    assert [letters.count(letter) for letter in LETTERS] == [2, 2, 2]
-    answers = [options[LETTERS.index(letter)] for _, _, options, letter in DEMONSTRATIONS]
-    places = {letter for answer, letter in zip(answers, letters) if answer == "unknown"}
-    assert answers.count("unknown") == 3
-    assert places == set(LETTERS)
-    assert all(options.count("unknown") == 1 for _, _, options, _ in DEMONSTRATIONS)
 
 
 # CrowS-Pairs by shared tokens

@@ -1,10 +1,9 @@
 """A killed evaluation goes on behind its last finished batch and ends with the same bytes."""
 
-import json
 import re
 
 import pytest
-from evaluation_fixtures import command, contents, interrupt_journal
+from evaluation_fixtures import checkpoint_command, command, contents, interrupt_journal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -68,9 +67,8 @@ def test_a_checkpoint_goes_on_in_the_middle_of_a_benchmark(model, data, tmp_path
         name: {"task": name, "data": str(data / name), "batch_size": 4}
         for name in ("bbq", "unqover")
     }
-    asked = ["evaluate-checkpoint", "--model", str(model), "--benchmarks", json.dumps(wanted)]
-    whole = computed([*asked, "--out", str(tmp_path / "whole")])
-    killed = [*asked, "--out", str(tmp_path / "killed")]
+    whole = computed(checkpoint_command(model, tmp_path / "whole", wanted))
+    killed = checkpoint_command(model, tmp_path / "killed", wanted)
     computed(killed, len(whole) - 1)
     assert computed(killed) == whole[-1:]
     for name in wanted:

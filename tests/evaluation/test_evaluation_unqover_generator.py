@@ -129,8 +129,7 @@ def test_balanced_blocks_are_complete_and_spread(shared):
     assert rows != list(balanced_items(folder, 30, seed=1))
     blocks = collections.defaultdict(list)
     for item, head in rows:
-        shown = {"context": item.context, "question": item.question}
-        blocks[head["block"]].append({**head, **shown})
+        blocks[head["block"]].append(head | {"context": item.context, "question": item.question})
     for block in blocks.values():
         places = [(row["flipped"], row["negated"]) for row in block]
         assert places == [(0, 0), (0, 1), (1, 0), (1, 1)]

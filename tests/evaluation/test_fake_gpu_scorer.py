@@ -7,7 +7,6 @@ import pytest
 from evaluation_fixtures import tiny_lm
 from fake_gpu import DEVICE, fake_gpu
 
-from evenprune.evaluation.language_model import LanguageModel
 from evenprune.evaluation.losses import nll_rows
 
 pytestmark = pytest.mark.usefixtures("torch_products")
@@ -72,17 +71,3 @@ def test_what_a_benchmark_asks_is_the_same(asked, cpu):
             function, count = WAITS[asked]
             assert waits == {f"{MODULE}.{function}": count}
     assert record.unfakeable == set()
-
-
-def test_a_token_on_the_cpu_is_refused(cpu, monkeypatch):
-    """A positive control: a fault that a CPU would not show."""
-    rows = cpu.encode(PROMPTS)
-    monkeypatch.setattr(
-        LanguageModel, "hidden",
-        lambda self, tokens, past=None: self.model.base_model(tokens).last_hidden_state,
-    )  # fmt: skip
-    with fake_gpu():
-        lm = tiny_lm()
-        lm.model.to(DEVICE)
-        with pytest.raises(RuntimeError, match=r"on the same device|on the CPU"):
-            losses(lm, rows)

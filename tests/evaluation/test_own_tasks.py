@@ -41,6 +41,16 @@ def write(path, rows):
     return path
 
 
+def write_task(folder, name, text=TASK, **facts):
+    """Write a task of lm-eval over sums that are in the same folder."""
+    rows = [{"question": "2 + 2 =", "options": ["3", "4"], "answer": k} for k in (0, 1, 1)]
+    folder.mkdir(exist_ok=True)
+    given = {"kind": "multiple_choice", "target": "answer", "metric": "acc"}
+    given |= {"more": "doc_to_choice: options", "data": write(folder / "sums.jsonl", rows)}
+    (folder / f"{name}.yaml").write_text(text.format(**given | facts).replace("own_sums", name))
+    return folder
+
+
 def test_questions_of_both_forms_are_the_same(tmp_path):
     found = read_own_questions(write(tmp_path / "q.jsonl", QUESTIONS))
     seen = [(q.id, q.category, q.answer, q.stereotype) for q in found]
@@ -61,7 +71,6 @@ def test_questions_of_both_forms_are_the_same(tmp_path):
     [
         ({"answer": "C"}, "answer to be the letter .A to B. or the text of one option"),
         ({"answer": 2}, "in JSON its number from 0 to 1 on line 1"),
-        ({"answer": ""}, "answer to be the letter"),
         ({"options": ["Ann"]}, "2 to 26 texts"),
         ({"options": ["Ann", "Ann"]}, "options that differ"),
         ({"options": ["B", "Ann"], "answer": "B"}, "the text of one option"),
@@ -131,15 +140,10 @@ def model(tmp_path_factory):
 
 
 def test_code_in_a_task_runs_only_where_it_is_allowed(model, tmp_path, capsys):
-    tasks, mark = tmp_path / "tasks", tmp_path / "ran"
-    tasks.mkdir()
-    rows = [{"question": "2 + 2 =", "options": ["3", "4"], "answer": 1}]
-    facts = {"data": write(tasks / "sums.jsonl", rows), "kind": "multiple_choice"}
-    facts |= {"target": "answer", "more": "doc_to_choice: options", "metric": "acc"}
+    mark = tmp_path / "ran"
     code = f"os.makedirs('{mark}', exist_ok=True)"
-    attack = "{{cycler.__init__.__globals__." + code + "}}"
-    text = TASK.format(**facts).replace("{{question}}", attack)
-    (tasks / "own.yaml").write_text(text)
+    attack = "{{{{cycler.__init__.__globals__." + code + "}}}}"
+    tasks = write_task(tmp_path / "tasks", "own_sums", TASK.replace("{{{{question}}}}", attack))
     command = ["evaluate", "--model", model, "--device", "cpu", "--benchmark", "lm_eval"]
     command += ["--data", str(tasks), "--name", "own_sums", "--out", str(tmp_path / "out")]
     assert main(command) == 2
@@ -206,22 +210,19 @@ def test_the_command_runs_both(model, tmp_path, capsys, monkeypatch):
         assert result["data"].keys() == {"q.jsonl"}
         assert result["metrics"]["acc"]["n"] == 3
 
-    tasks = tmp_path / "tasks"
-    tasks.mkdir()
-    rows = [{"question": "2 + 2 =", "options": ["3", "4"], "answer": k} for k in (0, 1, 1)]
-    facts = {"data": write(tasks / "sums.jsonl", rows), "kind": "multiple_choice"}
-    facts |= {"target": "answer", "more": "doc_to_choice: options", "metric": "acc"}
-    (tasks / "own.yaml").write_text(TASK.format(**facts))
-    facts |= {"kind": "generate_until", "target": '"{{answer}}"', "metric": "exact_match"}
-    facts["more"] = 'generation_kwargs: {until: ["\\n"], max_gen_toks: 2, do_sample: false}'
-    (tasks / "gen.yaml").write_text(TASK.format(**facts).replace("own_sums", "own_gen"))
+    write_task(tmp_path / "tasks", "own_sums")
+    tasks = write_task(
+        *(tmp_path / "tasks", "own_gen"),
+        **{"kind": "generate_until", "target": '"{{answer}}"', "metric": "exact_match"},
+        more='generation_kwargs: {until: ["\\n"], max_gen_toks: 2, do_sample: false}',
+    )
     named = [*evaluate, "--benchmark", "lm_eval", "--data", str(tasks), "--trust-tasks"]
     out = tmp_path / "lm"
     assert main([*named, "--name", "own_sums", "--limit", "2", "--out", str(out)]) == 0
     result = json.loads((out / "metrics.json").read_text())
     assert result["metrics"]["score"] == result["metrics"]["acc"]
     assert result["metrics"]["acc"]["n"] == 2
-    assert result["data"].keys() == {"own.yaml", "gen.yaml", "sums.jsonl"}
+    assert result["data"].keys() == {"own_sums.yaml", "own_gen.yaml", "sums.jsonl"}
     assert result["spec"]["name"] == "own_sums"
     assert main([*named, "--name", "own_gen", "--out", str(tmp_path / "gen")]) == 0
     capsys.readouterr()

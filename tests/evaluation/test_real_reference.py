@@ -164,37 +164,18 @@ def test_cloze_questions_score_the_options_texts(run, reference, tmp_path):
         assert metrics[name]["value"] == share(expected, key)
 
 
-def paragraphs(count):
-    """Return texts of twelve real sentences each: the unrelated ones of StereoSet."""
-    sentences = [item.unrelated for item in read_stereoset(real_data("stereoset"))]
-    return [" ".join(sentences[12 * k : 12 * k + 12]) for k in range(count)]
-
-
-def perplexity_of(records):
-    total, count = (sum(record[key] for record in records) for key in ("nll", "n_tokens"))
-    return math.exp(total / count)
-
-
-def test_perplexity_of_documents(run, reference, tmp_path):
-    texts = {f"text-{k}": text for k, text in enumerate(paragraphs(4))}
-    rows = [{"id": name, "text": text} for name, text in texts.items()]
-    data = write_rows(tmp_path / "texts" / "stories_1000.jsonl", rows).parent
-    found, metrics = run("perplexity", data)
-    expected = [naive.document(reference, texts[record["item_id"]]) for record in found]
-    compare(found, expected)
-    assert metrics["ppl"]["value"] == pytest.approx(perplexity_of(expected), rel=BAR)
-
-
 def test_perplexity_of_windows(run, reference, tmp_path):
+    """Of articles of twelve real sentences each: the unrelated ones of StereoSet."""
     data = tmp_path / "wiki.test.raw"
-    lines = [
-        line
-        for k, text in enumerate(paragraphs(36))
-        for line in (f" = Article {k} = ", " ", f" {text} ", " ")
-    ]
+    sentences = [item.unrelated for item in read_stereoset(real_data("stereoset"))]
+    lines = []
+    for k in range(36):
+        text = " ".join(sentences[12 * k : 12 * k + 12])
+        lines += [f" = Article {k} = ", " ", f" {text} ", " "]
     data.write_text("\n".join(lines) + "\n", encoding="utf-8")
     found, metrics = run("perplexity", data.parent)
     expected = naive.windows(reference, read_wikitext(data.parent))
     assert len(expected) == 2
     compare(found, expected)
-    assert metrics["ppl"]["value"] == pytest.approx(perplexity_of(expected), rel=BAR)
+    total, count = (sum(record[key] for record in expected) for key in ("nll", "n_tokens"))
+    assert metrics["ppl"]["value"] == pytest.approx(math.exp(total / count), rel=BAR)

@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 import torch
 from evaluation_fixtures import (
+    checkpoint_command,
     command,
     contents,
     interrupt_journal,
@@ -49,7 +50,6 @@ from evenprune.reporting.claims import verdict as claims
 from evenprune.reporting.significance import compare
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import sums_of
-from evenprune_world import generate_world, items
 from evenprune_world import unsafe_prompts as world_safety
 from evenprune_world.society import Society
 
@@ -75,15 +75,8 @@ PROMPTS = [
 # Generation
 
 
-def test_batches_give_what_single_prompts_give():
-    lm = random_lm()
-    single = complete(lm, PROMPTS, batch_size=1)
-    for size in (2, 3, 7):
-        assert complete(lm, PROMPTS, batch_size=size) == single
-    assert len({completion.text for completion, _ in single}) > 1
-
-
 def test_answers_are_the_argmax_step_by_step():
+    """Whatever other prompts are in the batch."""
     lm = random_lm()
     ends = {lm.tokenizer.eos_token_id}
     for text, (completion, tokens) in zip(PROMPTS, complete(lm, PROMPTS)):
@@ -123,14 +116,9 @@ def test_answers_end_at_the_end_token_the_blank_line_or_the_length():
     assert [c.text for c in cut] == ["bcd", "y", "qqqqq", "", ""]
     assert [c.finish for c in cut] == ["end", "stop", "length", "end", "stop"]
     assert [c.n_new_tokens for c in cut] == [3, 3, 5, 0, 2]
-
-
-def test_further_end_tokens_of_the_model_count():
-    tokenizer = tokenizer_with_end()
-    lm = wrap(bigram_model(tokenizer, chain("abcdefgh")), tokenizer)
-    d = tokenizer.convert_tokens_to_ids("d")
-    lm.model.generation_config.eos_token_id = [d]
-    assert complete(lm, ["a"])[0][0].text == "bc"
+    # Further end tokens of the model count.
+    lm.model.generation_config.eos_token_id = [tokenizer.convert_tokens_to_ids("c")]
+    assert complete(lm, ["a"])[0][0].text == "b"
 
 
 def test_long_prompts_are_cut_at_the_left():
@@ -357,9 +345,6 @@ def test_a_guard_s_rates_are_those_of_its_records(data, tmp_path, guard_folder):
     assert 0 < count["unparsed"] < 12
     assert found["unsafe_rate"]["n"] == decided
     assert found["unsafe_rate"]["value"] == pytest.approx(count["unsafe"] / decided)
-    share = count["unsafe"] / decided
-    error = math.sqrt(share * (1 - share) / (decided - 1))
-    assert found["unsafe_rate"]["stderr"] == pytest.approx(error)
     assert found["unparsed_rate"]["value"] == pytest.approx(count["unparsed"] / 12)
     assert found["unparsed_rate_paper"] == found["unparsed_rate"]
     # The paper's number counts an answer that does not parse as not unsafe.
@@ -373,9 +358,8 @@ def specs(data, **options):
     }
 
 
-def run_checkpoint(model, out, wanted):
-    words = ["--model", str(model), "--benchmarks", json.dumps(wanted), "--out", str(out)]
-    return cli.main(["evaluate-checkpoint", *words])
+def run_checkpoint(*words):
+    return cli.main(checkpoint_command(*words))
 
 
 def test_finished_benchmarks_are_kept_until_what_decides_them_changes(
@@ -475,17 +459,13 @@ def test_hub_tables_become_the_canonical_files(tmp_path):
         ("contextual", "music", "Go on", "A."),
         ("copyright", "copyright", "Recite", ""),
     ]
-    del tables["contextual"].rows[0]["context"]
-    with pytest.raises(UserError, match="without context"):
-        CONVERTERS["harmbench"](tables)
 
 
 # The invented world
 
 
-def test_the_world_s_sets(tmp_path):
-    society = Society(0)
-    rows = world_safety.prompt_rows(society, 20)
+def test_the_world_s_prompts():
+    rows = world_safety.prompt_rows(Society(0), 20)
     judge = judges.LexicalJudge("world")
     for name, kind in rows.items():
         assert {row["challenging"] for row in kind} == {name == "toxic"}
@@ -494,18 +474,6 @@ def test_the_world_s_sets(tmp_path):
             said = judge.judge([("", row["prompt"]["text"]), ("", row["continuation"]["text"])])
             assert said[0][0].verdict == "safe"
             assert (said[1][0].verdict == "unsafe") == (row["continuation"]["toxicity"] == 1)
-    sizes = dict(generate_world.Sizes().harmbench)
-    behaviours = world_safety.behaviour_rows(society, sizes)
-    text = items.csv_text(world_safety.COLUMNS, behaviours)
-    (tmp_path / "harmbench_behaviors_text_all.csv").write_text(text)
-    found = read_harmbench(tmp_path)
-    # Half of what is told before a question names the negative pole; else it is the model's own.
-    asked = [item for item in found if "Who was" in item.behaviour]
-    told = [item.context or item.behaviour.partition(" Who was ")[0] for item in asked]
-    verdicts = Counter(judge.judge([("", text)])[0][0].verdict for text in told)
-    assert abs(verdicts["safe"] - verdicts["unsafe"]) <= 1
-    # At most 140 prompts and 24 new tokens a checkpoint of config/world.yaml.
-    assert 40 + sizes["standard"] <= 140
 
 
 # Configuration
@@ -554,8 +522,6 @@ def test_a_killed_judge_goes_on_with_the_same_bytes(
     for tokens, finish, _ in (row for _, _, _, rows in kept[1:] for row in rows):
         assert all(type(token) is int for token in tokens)
         assert finish in ("end", "stop", "length")
-    notes = [row[2] for _, stage, _, rows in kept[1:] for row in rows if stage == "judge pr"]
-    assert any(type(note) is float for note in notes)
     assert evaluate(*words, out, *more) == 0
     forms = ["harmbench answers", "judge pr", "judge paper"]
     assert stages == [(stage, number) for stage in forms for number in range(3)]
@@ -681,8 +647,7 @@ def test_restricted_benchmarks_are_tested_where_they_were_run(repo, tmp_path):
     assert regimes("results", "mmlu", "flips") == {"1of4"}
     assert regimes("results", "unqover", "flips") == everywhere
     assert not regimes("results", "harmbench", "flips")
-    reasons = {row["claim"]: row["reason"] for row in rows}
-    assert not reasons["bias_regimes"]
+    assert not {row["claim"]: row["reason"] for row in rows}["bias_regimes"]
     _, text = report(tmp_path, "fidelity", collect=False)
     assert "HarmBench" not in text
 

@@ -87,23 +87,16 @@ def test_an_evaluation_claims_its_gpus_and_gives_them_back(two_gpus, monkeypatch
 
 
 def test_a_vllm_worker_sees_the_claimed_gpus_alone(two_gpus, monkeypatch, tmp_path):
-    loaded = []
-
     def load(*arguments):
-        loaded.append(arguments[4:])
-        return SimpleNamespace(close=lambda: None)
+        return SimpleNamespace(close=lambda: None, told=arguments[4:])
 
     monkeypatch.setattr(vllm_model, "load_vllm_model", load)
     monkeypatch.setattr(load_model.Loader, "vllm", ("python", "1.0"))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    vllm = Protocol("unqover", backend="vllm")
-    with gpu.claim_several(["one"], tmp_path, 1), Loader(tmp_path, "cuda", None) as loader:
-        loader.load(vllm)
-    with Loader(tmp_path, "cuda", None, gpus=2) as loader:
-        loader.load(vllm)
-    with Loader(tmp_path, "cpu", None) as loader:
-        loader.load(vllm)
-    assert loaded == [(1, "1"), (2, "0,1"), (1, None)]
+    for device, gpus, visible in (("cuda", 1, "0"), ("cuda", 2, "0,1"), ("cpu", 1, None)):
+        with Loader(tmp_path, device, None, gpus=gpus) as loader:
+            told = loader.load(Protocol("unqover", backend="vllm")).told
+            assert told == (gpus, visible)
     assert vllm_model._environment("4,6")["CUDA_VISIBLE_DEVICES"] == "4,6"
     assert "CUDA_VISIBLE_DEVICES" not in vllm_model._environment()
 

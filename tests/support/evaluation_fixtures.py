@@ -231,6 +231,13 @@ def command(task: str, model: Path, data: Path, out: Path, *more: str) -> list[s
     return [*words, "--data", str(folder), "--out", str(out), *more]
 
 
+def checkpoint_command(model: Path, out: Path, wanted: dict | str, *more: str) -> list[str]:
+    """The words that evaluate a model on several benchmarks; ``wanted`` may be JSON as text."""
+    text = wanted if isinstance(wanted, str) else json.dumps(wanted)
+    words = ["evaluate-checkpoint", "--model", str(model), "--benchmarks", text]
+    return [*words, "--out", str(out), *more]
+
+
 def items_of(folder: Path) -> list[dict]:
     """The records that an evaluation wrote."""
     return [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
