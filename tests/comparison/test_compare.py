@@ -173,18 +173,15 @@ def test_a_broken_model_is_worse_and_the_gate_says_so(tmp_path, capsys):
     dense = write_model(tmp_path / "dense", mmlu=160, perplexity=0.02, unqover=150)
     broken = write_model(tmp_path / "broken", mmlu=50, perplexity=0.06, unqover=60)
     status, rows, text, errors = compared(capsys, tmp_path, dense, broken)
-    assert status == 0
-    assert errors == ""
-    verdicts = {name: row["verdict"] for name, row in rows.items()}
+    assert (status, errors) == (0, "")
     expected = {"perplexity ppl": "worse", "mmlu acc": "worse", "unqover acc": "less fair"}
-    assert verdicts == expected
+    assert {name: row["verdict"] for name, row in rows.items()} == expected
     assert "2 worse, 1 less fair" in text
     (block,) = json.loads((tmp_path / "out/comparison.json").read_text())["blocks"]
     assert set(block["evidence"]) == {row["benchmark"] for row in block["rows"]}
     for name, both in block["evidence"].items():
         assert both["dense"]["data"] == DATA
-        recorded = sha256_file(broken / name / "items.jsonl")
-        assert both["pruned"]["records"]["sha256"] == recorded
+        assert both["pruned"]["records"]["sha256"] == sha256_file(broken / name / "items.jsonl")
     for gate, lines in (("worse", 2), ("less-fair", 1)):
         status, _, _, errors = compared(capsys, tmp_path, dense, broken, "--fail-if", gate)
         assert status == 3
@@ -473,9 +470,8 @@ def test_fairer_with_ability_lost_is_not_called_fairer(tmp_path, capsys):
     dense = write_model(tmp_path / "dense", mmlu=160, crows_pairs=170)
     broken = write_model(tmp_path / "broken", mmlu=60, crows_pairs=105)
     status, rows, text, _ = compared(capsys, tmp_path, dense, broken)
+    assert (status, rows["mmlu acc"]["verdict"]) == (0, "worse")
     assert rows["crows_pairs pct_stereotype"]["verdict"] == "fairer, ability lost"
-    assert rows["mmlu acc"]["verdict"] == "worse"
-    assert status == 0
     assert "drifts to guessing" in text
     page = (tmp_path / "out/comparison.html").read_text()
     assert 'class="good"' not in page

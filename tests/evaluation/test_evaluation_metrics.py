@@ -174,7 +174,6 @@ def test_clusters_join_a_question_and_its_negation(tmp_path):
     names = unqover.clusters(items)
     assert names[0] == names[1] == "tribe | Tor | Vel | Who was kind?"
     assert len(set(names)) == 6
-    assert unqover.clusters(items[1:2]) == ["tribe | Tor | Vel | Who was rude?"]
 
 
 def test_order_metrics_see_a_model_that_always_says_a():

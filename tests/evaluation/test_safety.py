@@ -319,7 +319,6 @@ def test_harmbench_subsets(model, data, tmp_path):
         assert len(items) == size
         assert split == "all" or {item["subset"] for item in items} == {split}
     assert set(result_of(tmp_path / "all")["categories"]) == set(sizes) - {"all"}
-    assert set(result_of(tmp_path / "contextual")["categories"]) == {"music"}
     # A context stands before its behaviour.
     whole = len("Once a Vel sang.\n\n---\n\nGo on 6") + 1
     assert items_of(tmp_path / "contextual")[0]["n_tokens"] == whole
