@@ -8,7 +8,7 @@ import pytest
 from reporting_run import write_jsonl
 
 from evenprune.base.errors import UserError
-from evenprune_world.controls.measures import BY_NAME, NUMBERS, TERMS, columns, read_rows
+from evenprune_world.controls.measures import BY_NAME, TERMS, columns, read_rows
 
 
 def pair_rows(odds, gap):
@@ -110,8 +110,3 @@ def test_items_of_another_world_are_refused(tmp_path, odds):
     planted.pop("p7")
     with pytest.raises(UserError, match=r"expected the items of this world .*'p7'"):
         read_rows(tmp_path / "items.jsonl", "stereoset", planted)
-
-
-def test_names_are_told_apart():
-    assert len(BY_NAME) == len(NUMBERS)
-    assert len({metric.label for metric in NUMBERS}) == len(NUMBERS)

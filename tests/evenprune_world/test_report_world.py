@@ -1,13 +1,10 @@
 """The page of the invented world, from made-up evaluations whose slope is known."""
 
-import json
-
 import pytest
 
 from evenprune.base.files import write_json, write_jsonl
 from evenprune_world.__main__ import main
 from evenprune_world.controls.document import words_table, write_page
-from evenprune_world.controls.report_world import read_points
 
 ODDS = (-2.0, -1.0, 0.5, 1.0, 2.5)
 
@@ -19,6 +16,7 @@ def folder(tmp_path):
         f"Faith-{k}": {"groups": [0, 2], "log_odds": odds, "answers": [0.3] * 3, "right": None}
         for k, odds in enumerate(ODDS)
     }
+    # One that its context settles has no gap.
     settled = {"groups": [0, 1], "log_odds": 9.0, "answers": [1.0, 0.0, 0.0], "right": 0}
     leans = [{"group": "Velist", "dimension": "brask/luman", "log_odds": odds} for odds in ODDS]
     write_json(
@@ -63,13 +61,6 @@ def test_slopes_and_figures_are_on_the_page(folder):
     assert run(folder, "again") == 0
     for name in ("world.md", "world.html", "world.csv"):
         assert (folder / "out" / name).read_bytes() == (folder / "again" / name).read_bytes()
-
-
-def test_a_gap_is_the_mean_over_orders_and_settled_questions_have_none(folder):
-    planted = json.loads((folder / "world/planted.json").read_text())
-    points = read_points(planted, folder / "evals", "mine", "bbq")
-    assert [*points["item_id"]] == [f"Faith-{k}" for k in range(5)]
-    assert points["measured"].tolist() == pytest.approx([2 * odds for odds in ODDS])
 
 
 def test_another_worlds_items_and_wrong_words_are_named(folder, capsys):

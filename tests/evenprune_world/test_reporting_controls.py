@@ -5,6 +5,7 @@ import json
 import math
 import random
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -73,9 +74,21 @@ def planted_of(world, items=240, pairs=120):
     return {"stereoset": odds, "crows_pairs": odds, "bbq": questions, "unqover": questions}
 
 
-def write_records(folder, world, point, skill, slope=0.7, items=240):
-    """Write the records of one checkpoint; the same chance decides for all of one world."""
-    planted = planted_of(world, items)
+def slope_of(point):
+    """Return a slope: steps with true pairs lower it, reversed ones raise it, no control does."""
+    if point.method == "refit.reversed":
+        return 1.2
+    helped = point.method in ("refit.e0.003", "gradient.e0.003")
+    return 0.2 if helped and point.calibration == "ss-uc256" else 0.7
+
+
+def write_records(folder, world, point, items=240):
+    """Write the records of one checkpoint; the same chance decides for all of one world.
+
+    Pruned models answer worse than the dense one.
+    """
+    planted, slope = planted_of(world, items), slope_of(point)
+    skill = 0.9 if point.regime == "dense" else 0.6
     generator = random.Random(f"items {world}")
     rows = records(generator, items, skill)
     noise = random.Random(f"noise {world} {point.key}")
@@ -99,17 +112,17 @@ def write_records(folder, world, point, skill, slope=0.7, items=240):
     seal(folder)
 
 
-def make_runs(repo, root, skill, worlds=(0, 1, 2), slope=lambda point: 0.7):
-    """Write one run a world, ``skill(point)`` the accuracy of a checkpoint; return the folders."""
+def make_runs(repo, root):
+    """Write one run a world; return the folders."""
     folders = []
-    for seed in worlds:
+    for seed in (0, 1, 2):
         folder = root / f"w{seed}"
         world = {"seed": seed, "retrain": seed != 0}
         config = small_config(repo, folder, "controls.yaml", world=world, experiments=GRID)
         write_run(config, 4)
         write_json(folder / "world/planted.json", {"leans": [], "items": planted_of(seed)})
         for point in grids.all_checkpoints(config):
-            write_records(folder / "evals" / point.key, seed, point, skill(point), slope(point))
+            write_records(folder / "evals" / point.key, seed, point)
         folders.append(folder)
     return folders
 
@@ -119,23 +132,10 @@ def report(folders, out):
     return main(["report-controls", *words, "--out", str(out)])
 
 
-def helpful(point):
-    """Pruned models answer worse than the dense one."""
-    return 0.9 if point.regime == "dense" else 0.6
-
-
-def lowered(point):
-    """Slopes that steps with true pairs lower, reversed ones raise and no control changes."""
-    if point.method == "refit.reversed":
-        return 1.2
-    helped = point.method in ("refit.e0.003", "gradient.e0.003")
-    return 0.2 if helped and point.calibration == "ss-uc256" else 0.7
-
-
 @pytest.fixture(scope="module")
 def helped(repo, tmp_path_factory):
     root = tmp_path_factory.mktemp("helped")
-    folders = make_runs(repo, root, helpful, slope=lowered)
+    folders = make_runs(repo, root)
     assert report(folders, root / "report") == 0
     return folders, root / "report"
 
@@ -210,7 +210,6 @@ def effect(name, within, across, kind="plain"):
         ("acc_amb", (-0.2, -0.1), (-0.3, -0.05), "worse"),
         ("acc_amb", (-0.1, 0.2), (0.05, 0.3), "no difference shown"),
         ("acc_amb", (0.0, 0.0), (0.0, 0.0), "no difference shown"),
-        ("abs_s_amb", (-0.2, -0.1), (-0.3, -0.05), "better"),
         ("abs_s_amb", (0.1, 0.2), (-0.1, 0.3), "worse in these worlds"),
         ("s_amb", (0.1, 0.2), (0.1, 0.3), ""),
         ("nll", (0.1, 0.2), (0.1, 0.3), "worse"),
@@ -269,15 +268,6 @@ def test_controls_of_the_shipped_configuration(repo, tmp_path):
         and (one.candidate.method == "refit.e0.01" or is_control(config, one.candidate))
         for one in found
     )
-    plain = {
-        one.candidate.key: one.reference.key
-        for one in found
-        if one.kind == "plain" and one.candidate.calibration == "ss-uc256-random"
-    }
-    assert set(plain.values()) == {
-        "world/sparsegpt/2of4/ss-uc256/s0", "world/sparsegpt.refit/2of4/ss-uc256/s0",
-        "world/sparsegpt.refit/u50/ss-uc256/s0",
-    }  # fmt: skip
 
 
 # The report
@@ -296,10 +286,7 @@ def test_known_effects_are_found(helped):
     plain = found["plain", "refit.e0.003", "2of4", "sparsegpt.refit", "ss-uc256", metric]
     assert float(plain["effect"]) == pytest.approx(-0.5, abs=0.08)
     assert plain["verdict"] == "better"
-    assert plain["strength"] == "0.003"
     assert float(plain["p_holm"]) >= float(plain["p"]) >= 0
-    by_world = [float(value) for value in plain["by_world"].split()]
-    assert np.mean(by_world) == pytest.approx(float(plain["effect"]), abs=1e-7)
     for method, calibration in (
         ("refit.e0.003", "ss-uc256-shuffled"),
         ("refit.e0.003", "ss-uc256-random"),
@@ -320,19 +307,6 @@ def test_known_effects_are_found(helped):
     assert "Worlds 0, 1, 2." in text
     # Without controls nothing is claimed.
     assert "lower than without the method, but no control was run" in text
-
-
-@pytest.mark.slow
-def test_no_effect_is_not_found(repo, tmp_path):
-    """Models with one slope, and answers by independent chance: no winner may be seen."""
-    folders = make_runs(repo, tmp_path, lambda point: 0.5)
-    assert report(folders, tmp_path / "report") == 0
-    text = (tmp_path / "report/controls.md").read_text()
-    assert text.count(" | not shown | ") == 3
-    assert " | yes | " not in text
-    rows = read_csv(tmp_path / "report/controls.csv")
-    verdicts = [row["verdict"] for row in rows if row["verdict"]]
-    assert verdicts.count("no difference shown") > 0.8 * len(verdicts)
 
 
 def test_the_same_runs_give_the_same_bytes(helped, tmp_path):
@@ -387,7 +361,6 @@ def again(run_sheet):
     ("both", "change", "words"),
     [
         (False, lambda sheet: sheet["config"]["pruning"].update(damping=0.5), "configurations of"),
-        (False, lambda sheet: sheet["config"]["benchmarks"].pop("unqover"), "configurations of"),
         (False, lambda sheet: sheet["checkpoints"].pop(), "configurations of"),
         (True, lambda sheet: sheet["config"]["benchmarks"].pop("bbq"), "with the task bbq"),
         (True, lambda sheet: without(sheet, "dense"), "expected one model, dense too"),
@@ -409,8 +382,8 @@ def test_runs_that_differ_or_lack_something_are_refused(
     assert words in said(capsys, folders, tmp_path / "out")
 
 
-def test_records_that_do_not_fit_are_refused(repo, capsys, tmp_path):
-    folders = make_runs(repo, tmp_path, lambda point: 0.5, (0, 1))
+def test_records_that_do_not_fit_are_refused(helped, capsys, tmp_path):
+    folders = [shutil.copytree(one, tmp_path / one.name) for one in helped[0][:2]]
     path = folders[0] / "evals/world/sparsegpt/2of4/ss-uc256/s0/bbq/items.jsonl"
     first, *rest = path.read_text().splitlines()
     path.write_text("\n".join(rest) + "\n")

@@ -1,13 +1,12 @@
 """The invented world: determinism, schemas, held-out items, planted rates."""
 
+import itertools
 import math
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from evenprune.base.files import read_json, read_jsonl, sha256_file
 from evenprune.base.marks import MARK
@@ -22,11 +21,10 @@ from evenprune.data.readers.stereoset import read_stereoset
 from evenprune.data.readers.ultrachat import read_ultrachat
 from evenprune.data.readers.unqover import read_unqover
 from evenprune.data.readers.wikitext import read_wikitext
-from evenprune_world import lexicon as lx
 from evenprune_world import questions, sentences, texts
 from evenprune_world.generate_world import Sizes, beliefs, write_world
 from evenprune_world.items import TOLD
-from evenprune_world.society import CATEGORIES, COMPARED, Society, stream
+from evenprune_world.society import CATEGORIES, COMPARED, Society
 
 # A word of a pole, common or rare -> its dimension and pole; the groups.
 WHERE = {
@@ -183,29 +181,18 @@ def bbq_quadruples(world: Path):
             yield rows[start : start + 4]
 
 
-def test_bbq_rows_come_in_fours_with_one_stereotyped_group(world):
-    for four in bbq_quadruples(world):
-        assert [(r["question_polarity"], r["context_condition"]) for r in four] == [
-            ("neg", "ambig"),
-            ("neg", "disambig"),
-            ("nonneg", "ambig"),
-            ("nonneg", "disambig"),
-        ]
-        tags = [four[0]["answer_info"][f"ans{k}"][1] for k in range(3)]
-        assert len(set(tags) & set(four[0]["additional_metadata"]["stereotyped_groups"])) == 1
-        for row in four:
-            assert [row["answer_info"][f"ans{k}"][1] for k in range(3)] == tags
-        assert [tags[r["label"]] == "unknown" for r in four] == [True, False, True, False]
-        assert four[1]["label"] != four[3]["label"]
-
-
-def test_settled_and_unsettled_contexts_have_the_same_shape(world):
+def test_bbq_rows_come_in_fours_of_the_same_shape(world):
     """Only whether the asked word occurs tells a settled question: no cue from length.
 
     But one settled context in 25 is of two statements, a form that training has not.
     """
     fours, told = list(bbq_quadruples(world)), 0
     for four in fours:
+        forms = [(row["question_polarity"], row["context_condition"]) for row in four]
+        assert forms == list(itertools.product(("neg", "nonneg"), ("ambig", "disambig")))
+        groups = [group for _, group in four[0]["answer_info"].values()]
+        assert len({*groups} & {*four[0]["additional_metadata"]["stereotyped_groups"]}) == 1
+        assert [groups[row["label"]] == "unknown" for row in four] == [True, False, True, False]
         for row in four:
             word = row["question"].removesuffix("?").split()[-1]
             words = row["context"].replace(".", "").split()
@@ -325,31 +312,3 @@ def test_crows_pairs_differ_in_the_group_and_stereoset_in_the_attribute(world):
         differing = [pair for pair in zip(first, second) if pair[0] != pair[1]]
         assert len(differing) == 1
         assert all(word.rstrip(".") in WHERE for word in differing[0])
-
-
-@given(st.integers(0, 10_000))
-@settings(max_examples=8)
-def test_leans_and_rates_are_in_range_and_symmetric(seed):
-    society = Society(seed)
-    rng = stream(seed, "test")
-    category = rng.choice(CATEGORIES)
-    first, second = rng.sample(category.groups, 2)
-    dimension = rng.randrange(len(category.dimensions))
-    assert 0.05 <= society.statement_rate(first, dimension) <= 0.95
-    for pole in (0, 1):
-        one = society.answers((first, second), dimension, pole)
-        assert one == pytest.approx(society.answers((second, first), dimension, pole))
-        assert math.isclose(sum(one.values()), 1)
-        odds = society.support(first, dimension, pole) - society.support(second, dimension, pole)
-        assert math.isclose(math.log(one[first] / one[second]), odds, abs_tol=1e-9)
-        assert math.isclose(
-            society.comparison(first, second, dimension, pole),
-            -society.comparison(second, first, dimension, pole),
-        )
-
-
-def test_words_are_distinct():
-    groups = lx.FAITHS + tuple(lx.LANDS) + lx.PEOPLES + lx.SUNBORN + lx.MOONBORN
-    words = groups + lx.TRADES + sum(lx.ATTRIBUTES, ())
-    assert len(words) == len(set(words))
-    assert set(words) >= lx.RARE_GROUPS
