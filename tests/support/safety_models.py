@@ -4,11 +4,9 @@ import itertools
 import math
 
 import torch
-from evaluation_fixtures import char_tokenizer, tiny_llama
+from evaluation_fixtures import char_tokenizer, tiny_llama, wrap
 from tokenizers import decoders
 from transformers import LlamaConfig, LlamaForCausalLM
-
-from evenprune.evaluation.language_model import LanguageModel, context_length, logit_transform
 
 WORDS = ("unsafe", "safe", "<e>")
 TURNS = "{% for m in messages %}{{ '[' ~ m.role ~ ']' }}{{ m.content }}{% endfor %}"
@@ -27,12 +25,6 @@ def tokenizer_with_end(bos=True, template=None, words=WORDS):
     tokenizer.add_special_tokens({"eos_token": "<e>"})
     tokenizer.chat_template = template
     return tokenizer
-
-
-def wrap(model, tokenizer):
-    return LanguageModel(
-        model.eval(), tokenizer, context_length(model.config), logit_transform(model.config)
-    )
 
 
 def random_model(tokenizer, positions=512):
