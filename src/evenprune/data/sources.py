@@ -254,10 +254,10 @@ def resolve_model(
     if here:
         return here
     key = entry.get("hub") or ""
-    if key not in lock:
+    names = model_files(lock[key]["files"], entry) if key in lock else []
+    if not names:
         raise missing("models", name, entry, mirror, lock)
     hub = hub or Hub()
-    names = model_files(lock[key]["files"], entry)
     folder = _verified(hub, lock, key, names, lock_path)[0].parent
     weight_files(folder)
     return {
