@@ -68,44 +68,13 @@ def copy_workflow(repo, folder):
 @pytest.fixture(scope="session")
 def tiny_mirror(tmp_path_factory):
     """A mirror made here: the invented world's data and an untrained two-block Llama."""
-    import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+    from evaluation_fixtures import save_model
 
     from evenprune_world.__main__ import main
 
     mirror = tmp_path_factory.mktemp("mirror")
     assert main(["generate-world", "--seed", "7", "--out", str(mirror)]) == 0
-    text = (mirror / "data/wikitext2/wiki.test.raw").read_text().splitlines()
-    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    trainer = trainers.BpeTrainer(
-        vocab_size=400,
-        special_tokens=["<unk>", "<s>", "</s>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-    )
-    tokenizer.train_from_iterator(text, trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A", special_tokens=[("<s>", 1)]
-    )
-    torch.manual_seed(0)
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=400,
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=1,
-            max_position_embeddings=256,
-            bos_token_id=1,
-            eos_token_id=2,
-        )
-    )
-    folder = mirror / "models/tiny-llama"
-    model.save_pretrained(folder)
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
-    ).save_pretrained(folder)
+    save_model(mirror / "models/tiny-llama", positions=4096)
     return mirror
 
 

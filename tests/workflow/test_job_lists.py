@@ -127,16 +127,6 @@ def fresh_checkout(run):
         new.rename(run.checkout / name)
 
 
-def reordered_keys(run):
-    def turned(value):
-        if not isinstance(value, dict):
-            return value
-        return {key: turned(value[key]) for key in reversed(value)}
-
-    run.config = turned(run.config)
-    assert list(run.config) != list(CONFIG)
-
-
 def other_machine(run):
     run.config |= {"threads": 3, "lock": "other.json"}
 
@@ -146,7 +136,6 @@ NOTHING = {
     "touched": touched,
     "moved_clone": lambda run: None,  # a copy is one
     "fresh_checkout": fresh_checkout,
-    "reordered_keys": reordered_keys,
     "other_machine": other_machine,
 }
 
@@ -175,15 +164,12 @@ def wanda_code(run):
     run.edit("pruning/methods/wanda.py", "\n\nclass ", "\n\nX = 1\n\n\nclass ")
 
 
-def option(section, **changes):
-    def change(run):
-        run.config.setdefault(section, {}).update(changes)
-
-    return change
+def bias_weight(run):
+    run.config["pruning"] = {"bias_weight": 2.0}
 
 
-def benchmark(name, **changes):
-    return lambda run: run.config["benchmarks"][name].update(changes)
+def batch_size(run):
+    run.config["benchmarks"]["unqover"]["batch_size"] = 8
 
 
 def label(run):
@@ -202,20 +188,12 @@ def word_list(run):
     path.write_text(path.read_text() + "more\n")
 
 
-EVALUATED = r"evals/"
 # A change, and patterns of the jobs that it makes again.
 AGAIN = {
     "code_of_wanda": (wanda_code, everything_of("wanda")),
-    "bias_weight": (
-        option("pruning", bias_weight=2.0),
-        (*everything_of("debias-sparsegpt"), SHEET),
-    ),
-    "prompt_style": (
-        benchmark("unqover", style="helm"),
-        ("evals/first/", SHEET, RESULTS),
-    ),
+    "bias_weight": (bias_weight, (*everything_of("debias-sparsegpt"), SHEET)),
     # Part of the protocol: sums in float32 move with the shape of a batch.
-    "batch_size": (benchmark("unqover", batch_size=8), ("evals/first/", SHEET, RESULTS)),
+    "batch_size": (batch_size, ("evals/first/", SHEET, RESULTS)),
     "word_list": (word_list, ("evals/second/", RESULTS)),
     "data_of_a_benchmark": (
         byte("data/unqover/data.jsonl"),

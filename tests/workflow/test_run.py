@@ -1,6 +1,5 @@
 """The whole chain on a tiny mirror; what a change makes again is in test_job_lists.py."""
 
-import copy
 import json
 import shutil
 
@@ -100,42 +99,5 @@ def test_a_moved_mirror_is_read_where_it_is_now(finished, write_config, tiny_mir
     finally:
         hidden.rename(tiny_mirror)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    jobs = counts(done.stdout + done.stderr)
-    assert set(jobs) == {
-        "prune_model",
-        "check_pruned",
-        "total",
-    }
+    assert set(counts(done.stdout)) == {"prune_model", "check_pruned", "total"}
     assert before == [(record.read_bytes(), record.stat().st_mtime_ns) for record in records]
-
-
-def test_an_added_benchmark_is_computed_alone(finished, write_config, tiny_mirror):
-    evals = finished / "results/tiny/evals/tiny/sparsegpt/2of4/ss-uc4/s0"
-    old = (evals / "unqover/items.jsonl").stat().st_mtime_ns
-    benchmarks = copy.deepcopy(RUN["benchmarks"])
-    benchmarks["crows_pairs"] = {"task": "crows_pairs", "dataset": "crows_pairs", "limit": 6}
-    changes = {**RUN, "benchmarks": benchmarks}
-    path = write_config(finished, tiny_mirror, **changes)
-    target = "results/tiny/evals/tiny/sparsegpt/2of4/ss-uc4/s0/summary.json"
-    done = snakemake(finished, target, "--cores", "2", "--configfile", path)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert set(counts(done.stdout + done.stderr)) <= {
-        "fetch_dataset",
-        "evaluate_checkpoint",
-        "total",
-    }
-    assert (evals / "crows_pairs/metrics.json").exists()
-    assert (evals / "unqover/items.jsonl").stat().st_mtime_ns == old
-
-
-def test_a_missing_source_is_one_sentence(repo, tmp_path, write_config):
-    folder = copy_workflow(repo, tmp_path)
-    (tmp_path / "empty").mkdir()
-    path = write_config(folder, tmp_path / "empty")
-    target = "results/tiny/sources/data/mmlu.json"
-    done = snakemake(folder, target, "--cores", "1", "--configfile", path)
-    assert done.returncode != 0
-    errors = [line for line in (done.stdout + done.stderr).splitlines() if "error: " in line]
-    assert any("mmlu" in line and "empty" in line for line in errors)
-    assert "Traceback" not in done.stdout + done.stderr
-    assert not (folder / target).exists()
