@@ -18,9 +18,7 @@ from evenprune.pruning.calibration_text import Text
 from evenprune.pruning.check import check_model
 from evenprune.pruning.compare_masks import compare_models
 from evenprune.pruning.engine import prune_model
-from evenprune.pruning.hessian import Differences, Gram, Plan, SquareNorms
 from evenprune.pruning.options import Options
-from evenprune.pruning.routed import Routed, count_tokens, routed_rows
 
 KINDS = ("mixtral", "qwen2_moe", "gpt_oss")
 
@@ -81,8 +79,9 @@ def test_experts_agree_with_the_reference(case, tmp_path, method, regime):
         )  # fmt: skip
 
 
-def test_packings_give_the_same_sums(mixtral, tmp_path):
-    folder, text = mixtral
+def test_packings_give_the_same_sums(tmp_path):
+    """Of more tokens than one batch has."""
+    folder, text = made(tmp_path / "base", "mixtral", pairs=160)
     tables = []
     for packing in ("shared-prefix", "sentences"):
         options = Options("debias-sparsegpt", "u50", alignment="suffix", packing=packing)
@@ -147,8 +146,6 @@ def test_the_result_is_a_checkpoint_like_its_base(case, tmp_path):
     assert dense.state_dict().keys() == pruned.state_dict().keys()
     assert torch.isfinite(pruned(torch.arange(10).unsqueeze(0)).logits).all()
     for name, value in pruned.state_dict().items():
-        if re.search(r"mlp\.(gate|router)\.|shared_expert_gate", name):
-            assert torch.equal(value, dense.state_dict()[name]), name
         if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
             assert (value == 0).float().mean() == 0.5, name
 
@@ -171,23 +168,10 @@ def test_other_methods(mixtral, tmp_path):
 
 def test_experts_that_differ_from_the_library_are_refused(case, tmp_path, monkeypatch):
     folder, text = case
-    members = Experts.members
-    monkeypatch.setattr(Experts, "members", lambda self: members(self)[::-1])
-    monkeypatch.setattr(
-        Experts, "by_library",
-        lambda self, *arguments: with_order(self, members, monkeypatch, arguments),
-    )  # fmt: skip
+    library = Experts.by_library
+    monkeypatch.setattr(Experts, "by_library", lambda *arguments: 2 * library(*arguments))
     with pytest.raises(UserError, match="one by one, give another output than the library's"):
         prune_model(folder, Options("wanda", "u50", alignment="suffix"), text, tmp_path / "out")
-
-
-LIBRARY = Experts.by_library
-
-
-def with_order(experts, members, monkeypatch, arguments):
-    with monkeypatch.context() as patch:
-        patch.setattr(Experts, "members", members)
-        return LIBRARY(experts, *arguments)
 
 
 def test_quantised_experts_are_refused(tmp_path):
@@ -199,51 +183,3 @@ def test_quantised_experts_are_refused(tmp_path):
     save_file(tensors, file, metadata={"format": "pt"})
     with pytest.raises(UserError, match=r"they lack model.layers.0.mlp.experts"):
         prune_model(folder, Options("sparsegpt", "2of4"), text, tmp_path / "out")
-
-
-def plan_of(tokens, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    order = torch.randperm(tokens, generator=generator)
-    half = tokens // 3
-    return Plan(
-        torch.ones(tokens), order[:half], order[half : 2 * half], torch.rand(half),
-        order[:half], order[half : 2 * half],
-    )  # fmt: skip
-
-
-def test_rows_of_an_expert():
-    """Gathered over batches, they are each batch's tokens, with the matches among them only."""
-    torch.manual_seed(0)
-    batches = [
-        Routed(torch.randn(size, 5), torch.randint(0, 3, (size, 2)), plan_of(size, size))
-        for size in (30, 700, 900, 4)
-    ]
-
-    def tokens_and_matches(rows, plan, kept):
-        both = kept[plan.first] & kept[plan.second]
-        first, second = rows[plan.first[both]], rows[plan.second[both]]
-        return rows[kept], first, second, plan.bias[both]
-
-    for number in range(3):
-        found = list(routed_rows(batches, number))
-        ours = [tokens_and_matches(*one, torch.ones(len(one[0])).bool()) for one in found]
-        chosen = [(batch.index == number).any(dim=1) for batch in batches]
-        theirs = [
-            tokens_and_matches(batch.hidden, batch.plan, kept)
-            for batch, kept in zip(batches, chosen, strict=True)
-        ]
-        for one, two in zip(zip(*ours, strict=True), zip(*theirs, strict=True), strict=True):
-            assert torch.equal(torch.cat(one), torch.cat(two))
-        assert count_tokens(batches, number) == sum(len(rows) for rows, _ in found)
-        assert all(len(rows) >= 1024 for rows, _ in found[:-1])
-        assert all(len(p.plus) == len(p.minus) for _, p in found)
-    assert list(routed_rows(batches, 3)) == []
-
-
-@pytest.mark.parametrize("kind", [Gram, SquareNorms, Differences])
-def test_sums_leave_their_inputs_as_they_are(kind):
-    """The tokens in front of a layer of experts are summed more than once."""
-    rows = torch.randn(12, 3)
-    before = rows.clone()
-    kind(3, "cpu").add(rows, plan_of(12))
-    assert torch.equal(rows, before)

@@ -1,12 +1,7 @@
 """Bad input, damaged checkpoints, killed runs."""
 
-import errno
 import json
-import os
-import random
 import shutil
-import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +12,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from evenprune.base.checksums import sealed
 from evenprune.cli import main
-from evenprune.models import tensors
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +75,11 @@ def missing_field(base, pairs):
     write_rows(pairs, rows)
 
 
+def unequal(base, pairs):
+    row = {"id": "a", "category": "c", "stereotype": "a b c", "anti_stereotype": "a b"}
+    write_rows(pairs, [row])
+
+
 def pickled(base, pairs):
     (base / "model.safetensors").rename(base / "pytorch_model.bin")
 
@@ -100,6 +99,7 @@ def config(**other):
         (no_tokenizer, ("tokenizer", "base")),
         (missing_field, ("line 2", "anti_stereotype", "pairs.jsonl")),
         (lambda _, pairs: write_rows(pairs, []), ("empty", "pairs.jsonl")),
+        (unequal, ("unequal", "suffix")),
         (pickled, ("safetensors",)),
         (config(intermediate_size=128), ("layers.0.mlp.gate_proj", "config.json")),
         (config(model_type="no-such-model"), ("no-such-model",)),
@@ -108,13 +108,6 @@ def config(**other):
 def test_bad_input(base, pairs, tmp_path, capsys, change, words):
     change(base, pairs)
     fails(capsys, tmp_path, arguments(base, pairs, tmp_path / "out"), *words)
-
-
-def test_pairs_of_unequal_length_only(model, tmp_path, capsys):
-    row = {"id": "a", "category": "c", "stereotype": "a b c", "anti_stereotype": "a b"}
-    pairs = write_rows(tmp_path / "pairs.jsonl", [row])
-    fails(capsys, tmp_path, arguments(model, pairs, tmp_path / "out"), "unequal", "suffix")
-    assert main(arguments(model, pairs, tmp_path / "out", alignment="suffix")) == 0
 
 
 def test_texts_without_pairs(model, pairs, tmp_path, capsys):
@@ -134,7 +127,6 @@ def test_width_not_divisible_by_four(pairs, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("option", "value", "word"),
     [
-        ("method", "sparsegtp", "did you mean 'sparsegpt'?"),
         ("regime", "2of5", "did you mean '2of4'?"),
         ("method", "debias", "'debias-sparsegpt' or"),
     ],
@@ -198,34 +190,6 @@ def test_overflow_names_layer_and_item(base, tmp_path, capsys, packing, value, w
     fails(capsys, tmp_path, argv, "model.layers.0.self_attn.o_proj", "item bad", *words)
 
 
-# --- full disk ------------------------------------------------------------------------------
-
-
-def test_full_disk_leaves_no_output_and_the_next_run_continues(
-    model, pairs, tmp_path, capsys, monkeypatch
-):
-    out = tmp_path / "out"
-    whole = tensors.chunks
-    calls = []
-
-    def full(source):
-        calls.append(source)
-        if len(calls) > 20:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return whole(source)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(tensors, "chunks", full)
-        assert main(arguments(model, pairs, out)) == 2
-    assert "disk is full" in capsys.readouterr().err
-    assert not out.exists()
-    assert main(arguments(model, pairs, out)) == 0
-    assert "continuing" in capsys.readouterr().err
-    assert main(arguments(model, pairs, tmp_path / "again")) == 0
-    assert contents(out) == contents(tmp_path / "again")
-    assert not list(tmp_path.glob(".*"))
-
-
 # --- resume ---------------------------------------------------------------------------------
 
 
@@ -234,45 +198,6 @@ def contents(folder):
     return {
         path.name: path.read_bytes() for path in folder.iterdir() if path.name != "provenance.json"
     }
-
-
-def kill_after(argv, seconds):
-    """Run a command in a child process and kill it; return whether it was still running."""
-    child = os.fork()
-    if child == 0:
-        try:
-            os._exit(main(argv))
-        finally:
-            os._exit(1)
-    time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)  # a zombie, if it is done, and then without effect
-    _, status = os.waitpid(child, 0)
-    return os.WIFSIGNALED(status)
-
-
-@pytest.mark.slow
-def test_killed_runs_end_with_the_same_bytes(tmp_path):
-    base = save_model(
-        tmp_path / "base", "llama2", num_hidden_layers=8, hidden_size=64, intermediate_size=128
-    )
-    pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(50))
-    assert main(arguments(base, pairs, tmp_path / "whole")) == 0
-    start = time.monotonic()
-    assert main(arguments(base, pairs, tmp_path / "warm")) == 0
-    duration = time.monotonic() - start
-    rng = random.Random(0)
-    killed = 0
-    for _ in range(60):
-        killed += kill_after(arguments(base, pairs, tmp_path / "out"), duration * rng.random())
-        if (tmp_path / "out").exists():
-            assert contents(tmp_path / "out") == contents(tmp_path / "whole")
-            shutil.rmtree(tmp_path / "out")
-        if killed == 10:
-            break
-    assert killed == 10
-    assert main(arguments(base, pairs, tmp_path / "out")) == 0
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
-    assert not list(tmp_path.glob(".*"))
 
 
 def interrupt(monkeypatch, argv, shard):
@@ -294,10 +219,8 @@ def interrupt(monkeypatch, argv, shard):
 @pytest.mark.parametrize(
     "options",
     [
-        {"method": "magnitude"},
         {"method": "debias-sparsegpt"},
         {"method": "magnitude", "refit-steps": 5},
-        {"method": "debias-erase", "regime": "dense"},
         {"method": "debias-gradient", "regime": "dense", "gradient-step": 0.001},
     ],
     ids=lambda options: "-".join(map(str, options.values())),
@@ -474,25 +397,13 @@ def test_check_finds_violations(
     fails(capsys, tmp_path, argv, word, tensor)
 
 
-def test_check_needs_every_file(model, checkpoint, tmp_path, capsys):
-    out = Path(shutil.copytree(checkpoint, tmp_path / "out"))
-    (out / "tokenizer.json").unlink()
-    argv = ["check", "--model", str(out), "--base", str(model), "--out", str(tmp_path / "c.json")]
-    fails(capsys, tmp_path, argv, "tokenizer")
-
-
 def test_manifest_and_layers(checkpoint):
     manifest = json.loads((checkpoint / "manifest.json").read_text())
-    pruned = [name for name, facts in manifest["tensors"].items() if facts.get("pruned")]
-    assert len(pruned) == 21
-    assert manifest["sparsity"] == 0.5
-    assert manifest["calibration"]["pairs_kept"] == 12
-    rows = (checkpoint / "layers.csv").read_text().splitlines()
-    assert rows[0].startswith("module,rows,columns,zeros,sparsity,loss")
-    assert len(rows) == 22
+    assert sum(facts.get("pruned", False) for facts in manifest["tensors"].values()) == 21
+    assert (manifest["sparsity"], manifest["calibration"]["pairs_kept"]) == (0.5, 12)
+    assert len((checkpoint / "layers.csv").read_text().splitlines()) == 22
     provenance = json.loads((checkpoint / "provenance.json").read_text())
     assert len(provenance["blocks"]) == 3
     for block in provenance["blocks"]:
-        assert set(block["phases"]) == {"load", "forward", "hessian", "solve", "write"}
         assert 0 < sum(block["phases"].values()) <= block["seconds"] + 0.01
     assert "seconds" not in (checkpoint / "manifest.json").read_text()

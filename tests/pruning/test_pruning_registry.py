@@ -1,6 +1,5 @@
 """Every type of transformers' causal-LM registry is pruned right or refused in one sentence."""
 
-from collections import namedtuple
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,6 @@ import registry_models
 import torch
 from registry_sweep import documented, sweep_type
 from torch import nn
-from transformers.modeling_outputs import BaseModelOutput
 
 from evenprune.base.errors import UserError
 from evenprune.pruning.calibration_text import Text
@@ -42,18 +40,11 @@ def test_every_kind_of_block_is_tried_with_a_shared_prefix(tmp_path, capsys):
     assert "no shared-prefix packing: decoder block 1 of MiniMax" in capsys.readouterr().err
 
 
-def test_gpt_neo_in_16_bits(tmp_path):
-    row = sweep_type("gpt_neo", tmp_path, 2, torch.float16)
-    assert row.outcome == "pruned"
-    assert row.agreement >= 0.9  # of a forward pass in 16 bits and one in 64
-
-
 @pytest.mark.parametrize(
     ("kind", "layers", "words"),
     [
         ("rwkv", 8, "changes the hidden states in front of decoder block 6"),
         ("xlnet", 2, "expected hidden states (rows, tokens, width)"),
-        ("cpmant", 2, "expected hidden states (rows, tokens, width)"),
         ("xmod", 2, "Input language unknown"),
         ("bart", 2, "encoder_attn.k_proj"),
     ],
@@ -90,40 +81,11 @@ def test_a_refusal_names_type_reason_and_what_to_do(kind, tmp_path):
         assert any(facts.get("pruned") for facts in manifest["tensors"].values())
 
 
-Pair = namedtuple("Pair", ["hidden", "cache"])
-
-
-@pytest.mark.parametrize("rows", [1, 2])
-@pytest.mark.parametrize(
-    "wrap",
-    [
-        lambda hidden: hidden,
-        lambda hidden: (hidden,),
-        lambda hidden: (hidden, None, 3),
-        lambda hidden: [hidden, None],
-        lambda hidden: Pair(hidden, None),
-        lambda hidden: BaseModelOutput(last_hidden_state=hidden),
-    ],
-)
-def test_form_is_kept(wrap, rows):
-    one, two = torch.randn(2, rows, 3, 4)
-    output = wrap(one)
-    form = form_of(output, one)
-    assert form.hidden(output) is one
-    filled = form.fill(two)
-    assert type(filled) is type(output)
-    assert form.hidden(filled) is two
-
-
 def test_other_outputs_are_refused():
     hidden = torch.randn(2, 3, 4)
     for output in (None, (), (None, hidden), hidden[0], {"state": hidden[:1]}):
         with pytest.raises(UserError, match="expected a decoder block to return hidden states"):
             form_of(output, hidden)
-    form = form_of((hidden, None), hidden)
-    for output in (hidden, [hidden, None], (hidden,)):
-        with pytest.raises(UserError, match="another one of the same model"):
-            form.hidden(output)
 
 
 def run_between(form, between, blocks=3):
@@ -140,8 +102,6 @@ def run_between(form, between, blocks=3):
     [
         (lambda blocks, value: blocks[1](*blocks[0](value)), "uses more"),
         (lambda blocks, value: blocks[1](value, blocks[0](value)[1] + 1), "uses more"),
-        (lambda blocks, value: blocks[1](torch.cat([value, blocks[0](value)[1]])), "uses more"),
-        (lambda blocks, value: blocks[1](blocks[0](value)[0] * 2), "changes the hidden states"),
         (lambda blocks, value: blocks[0](blocks[0](value)[0]), "decoder block 0 as number 1"),
     ],
 )

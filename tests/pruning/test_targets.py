@@ -3,22 +3,17 @@
 import json
 import shutil
 
-import numpy as np
 import pytest
-import reference
 import torch
 from pruning_models import random_pairs, save_model, write_rows
 from safetensors.torch import load_file, save_file
 
 from evenprune.cli import main
 from evenprune.data.calibration import TokenPair
-from evenprune.pruning.hessian import Differences, Gram
 from evenprune.pruning.masks import REGIMES
 from evenprune.pruning.methods import find
 from evenprune.pruning.options import Options
 from evenprune.pruning.packing import differing
-from evenprune.pruning.shifting import relative_change
-from evenprune.pruning.target import InputMetric
 
 ERASE = find("debias-erase")
 GRADIENT = {"method": "debias-gradient"}
@@ -68,39 +63,14 @@ def test_keeping_the_whole_difference_is_the_papers_term():
     torch.testing.assert_close(target.metric.gram.double(), h + 3.0 * d, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize("solver", ["sparsegpt", "wanda", "magnitude"])
-def test_each_solver_prunes_the_target_as_it_prunes_weights(solver):
+def test_the_shift_is_the_relative_change_of_the_outputs():
     w, _, _, h, d = sample(4, width=16)
-    options = Options("debias-erase", "2of4", erase_modules=("layer",), solver=solver)
+    options = Options("debias-erase", "2of4", erase_modules=("layer",))
     sums = [h.float(), d.float()]
-    target = erase(w, h, d)
-    ((ours, report),) = ERASE.prune([w.float()], sums, REGIMES["2of4"], options, ["layer"])
-    goal = target.weights[0].double().numpy()
-    expected = reference.prune(goal, (h + d).numpy(), solver, "2of4")
-    np.testing.assert_allclose(ours.numpy(), expected, atol=1e-3)
-    assert report.shift == pytest.approx(
-        float((((goal - w.numpy()) @ h.numpy()) * (goal - w.numpy())).sum() / (w @ h * w).sum())
-        ** 0.5, rel=1e-3,
-    )  # fmt: skip
-
-
-def test_a_change_without_any_output_is_none():
-    gram = torch.zeros(3, 3)
-    assert relative_change(torch.ones(2, 3), torch.ones(2, 3), gram) == 0.0
-    metric = InputMetric(torch.ones(3), 0.01, "layer")
-    assert metric.gram is None
-    assert not metric.dead.any()
-
-
-def test_modules_are_taken_apart_by_their_names():
-    options = Options("debias-erase", "2of4", erase_modules=("v_proj", "mlp.up"))
-    assert ERASE.parts(options, ["a.q_proj", "a.v_proj"]) == [["a.v_proj"], ["a.q_proj"]]
-    assert ERASE.parts(options, ["mlp.up", "mlp.gate"]) == [["mlp.up"], ["mlp.gate"]]
-    assert ERASE.parts(options, ["a.xv_proj"]) == [["a.xv_proj"]]
-    assert ERASE.statistics(options, ["a.v_proj"]) == (Gram, Differences)
-    assert ERASE.statistics(options, ["a.q_proj"]) == (Gram,)
-    nothing = Options("debias-erase", "dense", erase_modules=("v_proj",))
-    assert ERASE.statistics(nothing, ["a.q_proj"]) == ()
+    ((_, report),) = ERASE.prune([w.float()], sums, REGIMES["2of4"], options, ["layer"])
+    change = erase(w, h, d).weights[0].double() - w
+    expected = float((change @ h * change).sum() / (w @ h * w).sum()) ** 0.5
+    assert report.shift == pytest.approx(expected, rel=1e-3)
 
 
 # --- the sum of the differences --------------------------------------------------------------
@@ -149,11 +119,8 @@ def checked(folder, base):
     return json.loads(report.read_text())
 
 
-def test_nothing_to_erase_is_sparsegpt_bit_for_bit(case, tmp_path, capsys):
+def test_nothing_to_erase_is_sparsegpt_bit_for_bit(case, tmp_path):
     assert run(*case, tmp_path / "erase", erase_strength=0) == 0
-    said = capsys.readouterr().out
-    assert f"wrote {tmp_path / 'erase'}: 50.00% zeros" in said
-    assert f"next: evenprune compare {case[0]} {tmp_path / 'erase'} " in said
     assert run(*case, tmp_path / "plain", method="sparsegpt") == 0
     assert shards(tmp_path / "erase") == shards(tmp_path / "plain")
 
@@ -206,18 +173,12 @@ def test_the_manifest_and_the_card_say_what_the_steps_did(case, tmp_path):
     assert run(*case, tmp_path / "out", **options) == 0
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     prepared = manifest["prepared"]
-    assert prepared["pairs_used"] + prepared["pairs_held_out"] == 20
-    assert prepared["pairs_held_out"] == 4
+    assert (prepared["pairs_used"], prepared["pairs_held_out"]) == (16, 4)
     assert prepared["steps_kept"] == sum(step["kept"] for step in prepared["steps"])
-    for step in prepared["steps"]:
-        assert step["kept"] == (step["after"]["held_out"] < step["before"]["held_out"])
     assert manifest["options"]["gradient_step"] == 0.0005
     card = (tmp_path / "out" / "README.md").read_text()
     taken = len(prepared["steps"])
     assert f"{prepared['steps_kept']} of {taken} steps against the bias loss were kept" in card
-    assert run(*case, tmp_path / "plain", method="sparsegpt") == 0
-    assert "prepared" not in json.loads((tmp_path / "plain" / "manifest.json").read_text())
-    assert "were kept" not in (tmp_path / "plain" / "README.md").read_text()
 
 
 def test_a_split_input_group_gives_each_part_its_own_metric(case, tmp_path):
@@ -237,17 +198,11 @@ def test_a_split_input_group_gives_each_part_its_own_metric(case, tmp_path):
     ("options", "words"),
     [
         ({"erase_modules": "o_proj,c_proj"}, ("--erase-modules", "'c_proj'", "down_proj")),
-        ({"erase_modules": "o_proj,"}, ("--erase-modules",)),
-        ({"erase_keep": "nan"}, ("--erase-keep",)),
         ({"erase_strength": "-1"}, ("--erase-strength", "got -1", "from 0")),
         ({"method": "sparsegpt", "regime": "dense"}, ("takes no weights away", "debias-erase")),
-        ({"refit_steps": "-1"}, ("--refit-steps",)),
-        ({"bias_weight": "-1"}, ("--bias-weight",)),
         ({"damping": "nan"}, ("--damping",)),
         ({"block_size": "6"}, ("divisible by 4",)),
         ({**GRADIENT, "gradient_step": "0"}, ("--gradient-step", "not 0")),
-        ({**GRADIENT, "gradient_step": "nan"}, ("--gradient-step",)),
-        ({**GRADIENT, "gradient_steps": "0"}, ("--gradient-steps", "from 1")),
         ({**GRADIENT, "gradient_holdout": "1"}, ("--gradient-holdout", "less than 1")),
         ({**GRADIENT, "gradient_holdout": "0.01"}, ("--gradient-holdout", "holds out 0")),
         ({**GRADIENT, "alignment": "pad"}, ("alignment is 'pad'", "suffix")),
