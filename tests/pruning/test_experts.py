@@ -23,9 +23,9 @@ from evenprune.pruning.options import Options
 KINDS = ("mixtral", "qwen2_moe", "gpt_oss")
 
 
-def made(folder, kind, pairs=40, **arguments):
+def made(folder, kind, pairs=40):
     """Return a model folder and its calibration text: pairs, and a few texts."""
-    save_model(folder, kind, seed=3, **arguments)
+    save_model(folder, kind, seed=3)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     texts = [(f"text-{k}", tokenizer(" ".join(WORDS[k : k + 5]))["input_ids"]) for k in range(4)]
     return folder, Text(tokenize_pairs(random_pairs(pairs, seed=5), tokenizer, "suffix"), texts)
@@ -81,7 +81,7 @@ def test_experts_agree_with_the_reference(case, tmp_path, method, regime):
 
 def test_packings_give_the_same_sums(tmp_path):
     """Of more tokens than one batch has."""
-    folder, text = made(tmp_path / "base", "mixtral", pairs=160)
+    folder, text = made(tmp_path / "base", "mixtral", pairs=70)
     tables = []
     for packing in ("shared-prefix", "sentences"):
         options = Options("debias-sparsegpt", "u50", alignment="suffix", packing=packing)

@@ -137,25 +137,6 @@ def test_equal_scores_go_by_position(monkeypatch, regime):
     assert torch.equal(plain[0][0], kernel[0][0])
 
 
-@runs_kernel
-def test_factor_may_be_stored_by_columns_but_nothing_in_another_dtype():
-    from evenprune.pruning.kernel import prune_block
-
-    block = matrix(4, 16, 33).to(DEVICE)
-    upper = torch.linalg.cholesky(hessian(5, 16).inverse()).T.contiguous().to(DEVICE)
-    inverse = upper.diagonal().reciprocal().unsqueeze(1)
-    mask = torch.zeros_like(block, dtype=torch.bool)
-    results = []
-    for factor in (upper, upper.T.contiguous().T):
-        copy, error = block.clone(), torch.empty_like(block)
-        prune_block(copy, factor, inverse, REGIMES["2of4"], mask, error)
-        results.append(copy)
-    assert torch.equal(*results)
-    for wrong in (block.half(), block.T.contiguous().T):
-        with pytest.raises(ValueError, match="expected float32 tensors"):
-            prune_block(wrong, upper, inverse, REGIMES["2of4"], mask, torch.empty_like(block))
-
-
 @needs_triton
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", ["80", "90"])

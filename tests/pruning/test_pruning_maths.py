@@ -8,18 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenprune.base.errors import UserError
-from evenprune.data.calibration import TokenPair
 from evenprune.pruning.factor import NotPositiveDefinite, inverse_factor
 from evenprune.pruning.hessian import Differences, Gram, Plan, SquareNorms
-from evenprune.pruning.masks import (
-    REGIMES,
-    group_mask,
-    smallest,
-    smallest_per_row,
-)
+from evenprune.pruning.masks import REGIMES, group_mask, smallest, smallest_per_row
 from evenprune.pruning.methods import find
 from evenprune.pruning.options import PRUNING_METHODS, Options
-from evenprune.pruning.packing import pack_pairs
 
 regimes = st.sampled_from(list(REGIMES.values()))
 seeds = st.integers(0, 2**31)
@@ -207,53 +200,6 @@ def test_damping_escalates_then_float64_then_an_error_that_names_the_layer():
         inverse_factor(hopeless, 0.01)
     with pytest.raises(UserError, match="the Hessian of layer is not positive definite"):
         prune("sparsegpt", torch.randn(4, width), hopeless, REGIMES["2of4"])
-
-
-# --- sums -----------------------------------------------------------------------------------
-
-
-def token_pairs(seed, count=6):
-    generator = torch.Generator().manual_seed(seed)
-    pairs = []
-    for number in range(count):
-        length = int(torch.randint(2, 8, (), generator=generator))
-        ids0 = torch.randint(0, 9, (length,), generator=generator).tolist()
-        ids1 = list(ids0)
-        ids1[int(torch.randint(0, length, (), generator=generator))] = 9
-        matches = tuple((k, k) for k in range(length))
-        pairs.append(TokenPair(str(number), "c", tuple(ids0), tuple(ids1), matches))
-    return pairs
-
-
-def sums(batches, kind, width=5):
-    """Feed every token a vector that depends on its whole past, as a causal model would."""
-    total = kind(width, "cpu")
-    for batch in batches:
-        total.add(reference.inputs_of(batch, width), batch.plan)
-    return total.result()
-
-
-@quick
-@given(seeds, st.sampled_from([0.0, 1.0, 50.0]), st.sampled_from([Gram, SquareNorms]))
-def test_both_packings_and_any_batch_order_give_the_same_sums(seed, bias, kind):
-    pairs = token_pairs(seed)
-    shared = sums(pack_pairs(pairs, [bias] * 6, True, tokens=20), kind)
-    plain = sums(pack_pairs(pairs, [bias] * 6, False, tokens=20), kind)
-    reverse = sums(pack_pairs(pairs[::-1], [bias] * 6, True, tokens=9)[::-1], kind)
-    # Relative to the whole matrix: single entries may cancel to almost nothing.
-    assert (shared - plain).norm() <= 1e-5 * plain.norm()
-    assert (shared - reverse).norm() <= 1e-5 * plain.norm()
-
-
-@quick
-@given(seeds, st.floats(0.5, 1000.0))
-def test_equal_sentences_make_the_bias_term_vanish_bit_for_bit(seed, bias):
-    pairs = [
-        TokenPair(pair.id, "c", pair.ids0, pair.ids0, pair.matches) for pair in token_pairs(seed)
-    ]
-    one = sums(pack_pairs(pairs, [bias] * 6, True), Gram)
-    two = sums(pack_pairs(pairs, [0.0] * 6, True), Gram)
-    assert torch.equal(one, two)
 
 
 def test_gram_spans_several_panels():

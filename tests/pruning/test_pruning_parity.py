@@ -4,17 +4,15 @@ The reference sees the same pruned predecessors as the engine saw: block k of it
 blocks 0 … k-1 of the engine's result.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import reference
-import torch
 from pruning_models import WORDS, random_pairs, save_model
-from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.pytorch_utils import Conv1D
+from registry_sweep import behind_pruned, linear_cases, load_exact
+from transformers import AutoTokenizer
 
 from evenprune.data.calibration import tokenize_pairs
+from evenprune.pruning.base_model import BaseModel
 from evenprune.pruning.calibration_text import Text
 from evenprune.pruning.engine import prune_model
 from evenprune.pruning.masks import REGIMES
@@ -33,53 +31,23 @@ def case(request, tmp_path_factory):
     return folder, Text(pairs, texts)
 
 
-def load(folder: Path):
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64)
-    blocks = next(
-        module
-        for module in model.modules()
-        if isinstance(module, torch.nn.ModuleList) and len(module) == 2
-    )
-    return model.eval(), blocks
-
-
-def matrices(block):
-    return {
-        name: (module.weight.T if isinstance(module, Conv1D) else module.weight).detach().numpy()
-        for name, module in block.named_modules()
-        if isinstance(module, torch.nn.Linear | Conv1D)
-    }
-
-
-def reference_blocks(folder, out, text):
-    """Yield for each block (dense W, engine's W, per-linear inputs of pairs, of texts)."""
-    model, blocks = load(folder)
-    _, pruned = load(out)
-    sentences = [ids for pair in text.pairs.pairs for ids in (pair.ids0, pair.ids1)]
-    for index, block in enumerate(blocks):
-        everything = [*sentences, *(ids for _, ids in text.texts)]
-        inputs = reference.linear_inputs(block, model, everything)
-        split = {
-            name: (
-                list(zip(x[0 : len(sentences) : 2], x[1 : len(sentences) : 2], strict=True)),
-                x[len(sentences) :],
-            )
-            for name, x in inputs.items()
-        }
-        yield matrices(block), matrices(pruned[index]), split
-        block.load_state_dict(pruned[index].state_dict())
+def linears(folder, out, text):
+    """Yield (name, W, engine's W, [(X0, X1)] of pairs, [X] of texts) of all pruned matrices."""
+    model, result = load_exact(folder), load_exact(out)
+    for names in behind_pruned(model, result, out):
+        yield from linear_cases(model, result, names, text)
 
 
 def compare(folder, out, text, method, regime, hessian):
-    for dense, engine, inputs in reference_blocks(folder, out, text):
-        assert set(dense) == set(inputs)
-        for name, weight in dense.items():
-            expected = reference.prune(weight, hessian(*inputs[name]), method, regime)
-            got = engine[name]
-            assert ((got == 0) == (expected == 0)).mean() >= 0.999, name
-            distance = np.linalg.norm(got - expected) / np.linalg.norm(expected)
-            assert distance <= 1e-3, name
-            assert not (np.signbit(got) & (got == 0)).any()
+    count = 0
+    for name, dense, got, *inputs in linears(folder, out, text):
+        expected = reference.prune(dense, hessian(*inputs), method, regime)
+        assert ((got == 0) == (expected == 0)).mean() >= 0.999, name
+        distance = np.linalg.norm(got - expected) / np.linalg.norm(expected)
+        assert distance <= 1e-3, name
+        assert not (np.signbit(got) & (got == 0)).any()
+        count += 1
+    assert count == len(list(BaseModel(folder, REGIMES[regime], "cpu").linears()))
 
 
 @pytest.mark.parametrize(
@@ -96,11 +64,10 @@ def test_engine_agrees_with_the_reference(case, tmp_path, method, regime):
     prune_model(folder, Options(method, regime), text, tmp_path / "out")
     matches = [pair.matches for pair in text.pairs.pairs]
     bias = [1.0 if method == "debias-sparsegpt" else 0.0] * len(matches)
-
-    def hessian(pairs, texts):
-        return reference.hessian(pairs, texts, matches, bias)
-
-    compare(folder, tmp_path / "out", text, method, regime, hessian)
+    compare(
+        folder, tmp_path / "out", text, method, regime,
+        lambda pairs, texts: reference.hessian(pairs, texts, matches, bias),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("case", ["llama"], indirect=True)
@@ -142,31 +109,29 @@ def test_the_released_code_of_2026_agrees_with_a_naive_running_mean(tmp_path):
     )
     prune_model(folder, options, text, tmp_path / "out")
 
-    def hessian(pairs, texts):
-        return reference.released_2026_hessian(pairs, texts, 6.0)
+    def against(alpha):
+        compare(
+            folder, tmp_path / "out", text, "debias-sparsegpt", "2of4",
+            lambda pairs, texts: reference.released_2026_hessian(pairs, texts, alpha),
+        )  # fmt: skip
 
-    def without_the_half(pairs, texts):
-        return reference.released_2026_hessian(pairs, texts, 12.0)
-
-    compare(folder, tmp_path / "out", text, "debias-sparsegpt", "2of4", hessian)
-    with pytest.raises(AssertionError):
-        compare(folder, tmp_path / "out", text, "debias-sparsegpt", "2of4", without_the_half)
+    against(6.0)
+    with pytest.raises(AssertionError):  # without the half
+        against(12.0)
 
 
 @pytest.mark.parametrize(
-    ("case", "regime", "solver"),
+    ("case", "last", "regime", "solver"),
     [
-        ("llama", "dense", "sparsegpt"),
-        ("llama", "2of4", "wanda"),
-        ("gpt_neox", "2of4", "sparsegpt"),
-        ("gpt2", "2of4", "sparsegpt"),
+        ("llama", "down_proj", "dense", "sparsegpt"),
+        ("llama", "down_proj", "2of4", "wanda"),
+        ("gpt_neox", "dense_4h_to_h", "2of4", "sparsegpt"),
+        ("gpt2", "c_proj", "2of4", "sparsegpt"),
     ],
     indirect=["case"],
 )
-def test_erase_agrees_with_the_reference(case, tmp_path, regime, solver):
+def test_erase_agrees_with_the_reference(case, tmp_path, last, regime, solver):
     folder, text = case
-    dense = next(iter(reference_blocks(folder, folder, text)))[0]
-    last = list(dense)[-1].rpartition(".")[2]
     options = Options(
         "debias-erase", regime, solver=solver, erase_modules=(last,),
         erase_strength=4.0, erase_keep=0.25,
@@ -174,20 +139,17 @@ def test_erase_agrees_with_the_reference(case, tmp_path, regime, solver):
     prune_model(folder, options, text, tmp_path / "out")
     matches = [pair.matches for pair in text.pairs.pairs]
     changed = 0
-    for dense, engine, inputs in reference_blocks(folder, tmp_path / "out", text):
-        for name, weight in dense.items():
-            pairs, texts = inputs[name]
-            if name.rpartition(".")[2] == last:
-                goal, metric = reference.erase_target(weight, pairs, texts, matches, 4.0, 0.25)
-                assert np.linalg.norm(goal - weight) > 0.01 * np.linalg.norm(weight)
-                changed += 1
-            else:
-                goal, metric = weight, reference.hessian(pairs, texts, matches, [0.0] * 40)
-            if regime != "dense":
-                goal = reference.prune(goal, metric, solver, regime)
-            got = engine[name]
-            assert ((got == 0) == (goal == 0)).mean() >= 0.999, name
-            assert np.linalg.norm(got - goal) <= 1e-3 * np.linalg.norm(goal), name
+    for name, weight, got, pairs, texts in linears(folder, tmp_path / "out", text):
+        if name.rpartition(".")[2] == last:
+            goal, metric = reference.erase_target(weight, pairs, texts, matches, 4.0, 0.25)
+            assert np.linalg.norm(goal - weight) > 0.01 * np.linalg.norm(weight)
+            changed += 1
+        else:
+            goal, metric = weight, reference.hessian(pairs, texts, matches, [0.0] * 40)
+        if regime != "dense":
+            goal = reference.prune(goal, metric, solver, regime)
+        assert ((got == 0) == (goal == 0)).mean() >= 0.999, name
+        assert np.linalg.norm(got - goal) <= 1e-3 * np.linalg.norm(goal), name
     assert changed
 
 
@@ -201,8 +163,7 @@ def test_alignments_agree_with_the_reference(tmp_path, alignment):
     options = Options("debias-sparsegpt", "u50", bias_weight=3.0, alignment=alignment)
     prune_model(folder, options, text, tmp_path / "out")
     matches = [pair.matches for pair in text.pairs.pairs]
-
-    def hessian(pairs, texts):
-        return reference.hessian(pairs, texts, matches, [3.0] * len(matches))
-
-    compare(folder, tmp_path / "out", text, "debias-sparsegpt", "u50", hessian)
+    compare(
+        folder, tmp_path / "out", text, "debias-sparsegpt", "u50",
+        lambda pairs, texts: reference.hessian(pairs, texts, matches, [3.0] * len(matches)),
+    )  # fmt: skip

@@ -67,18 +67,6 @@ def test_no_step_raises_the_loss(seed, steps):
     assert (two <= one * (1 + 1e-9)).all()
 
 
-def test_a_row_that_is_done_or_empty_stays_as_it_is():
-    weight, goal, h, kept = problem(1)
-    best = refit(weight, goal, h, kept, 100)
-    best[0], kept[0] = 0.0, False
-    goal[1], best[1] = torch.where(kept[1], goal[1], 0.0), torch.where(kept[1], goal[1], 0.0)
-    again = refit(best, goal, h, kept, 10)
-    assert torch.isfinite(again).all()
-    assert torch.equal(again[0], best[0])
-    assert torch.equal(again[1], best[1])
-    torch.testing.assert_close(again, best, atol=1e-6, rtol=1e-6)
-
-
 # --- as an option of every method ------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Experts in the naive float64 reference: a loop over tokens, in the library's own modules.
+"""Experts in the naive float64 reference: in the library's own modules.
 
 A matrix is named as in layers.csv, ``LAYER.NUMBER.LINEAR``; LAYER is the library's module with the
 3-D parameters.
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import reference
 import torch
+from transformers.pytorch_utils import Conv1D
 
 LINEARS = "gate_proj|up_proj|gate_up_proj|down_proj"
 
@@ -35,6 +36,14 @@ def matrix(owner, number, linear):
         return whole[:half] if linear == "gate_proj" else whole[half:]
     whole = getattr(owner, linear)[number]
     return whole.T if owner.is_transposed else whole
+
+
+def matrix_of(model, name):
+    """Return W (n, d) of an expert's matrix or of a linear, a view."""
+    if place := place_of(model, name):
+        return matrix(*place)
+    linear = model.get_submodule(name)
+    return linear.weight.T if isinstance(linear, Conv1D) else linear.weight
 
 
 def inner(owner, number, rows):
@@ -76,6 +85,7 @@ def record(model, names, sentences):
     return taken
 
 
+@torch.no_grad()
 def expert_hessian(model, name, taken, pairs, bias):
     """Return (H, tokens, shared) of an expert's matrix.
 
@@ -92,17 +102,12 @@ def expert_hessian(model, name, taken, pairs, bias):
         places = [range(len(tokens)) for tokens in one.experts]
     inputs = []
     for sentence, chosen in zip(one.tokens, places, strict=True):
-        rows = {}
-        for t in chosen:
-            row = sentence[t : t + 1]
-            with torch.no_grad():
-                row = inner(owner, number, row) if linear == "down_proj" else row
-            rows[t] = row[0].double().numpy()
-        inputs.append(rows)
+        rows = sentence[list(chosen)]
+        rows = inner(owner, number, rows) if linear == "down_proj" else rows
+        inputs.append(dict(zip(chosen, rows.double().numpy(), strict=True)))
     total = np.zeros((width, width))
-    for rows in inputs:
-        for x in rows.values():
-            total += np.outer(x, x)
+    for x in (x for rows in inputs for x in rows.values()):
+        total += np.outer(x, x)
     for k, matches in enumerate(pairs):
         first, second = inputs[2 * k], inputs[2 * k + 1]
         for i, j in matches:
@@ -129,9 +134,3 @@ def agreement(model, result, names, sentences, pairs, method, regime, bias=0.0):
         expected = reference.prune(dense, hessian, method, regime)
         found[name] = (float(np.mean((expected == 0) == (pruned == 0))), tokens, shared)
     return dict(found)
-
-
-def copy_matrix(model, result, name):
-    """Give an expert of ``model`` the matrix of ``result``."""
-    with torch.no_grad():
-        matrix(*place_of(model, name)).copy_(matrix(*place_of(result, name)))

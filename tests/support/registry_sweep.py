@@ -22,7 +22,6 @@ import transformers
 from registry_models import TYPES, NotSmall, save_random
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM
-from transformers.pytorch_utils import Conv1D
 
 from evenprune.base.errors import UserError
 from evenprune.data.calibration import TokenizedPairs, TokenPair
@@ -41,7 +40,6 @@ class Row:
     kind: str
     outcome: str
     reason: str = ""
-    matrices: int = 0
     agreement: float = 1.0  # the lowest share of equal mask entries of a matrix
 
 
@@ -67,11 +65,7 @@ def sweep_type(
         save_random(folder / "dense", kind, layers, dtype)
     except NotSmall as error:
         return Row(kind, "not small", str(error))
-    return compare(kind, folder / "dense", folder / "pruned")
-
-
-def compare(kind: str, dense: Path, out: Path) -> Row:
-    """Prune a folder and compare the result with the reference."""
+    dense, out = folder / "dense", folder / "pruned"
     text = Text(TokenizedPairs(token_pairs(), 0, {}))
     try:
         manifest = prune_model(dense, Options("sparsegpt", REGIME), text, out, "cpu")
@@ -89,7 +83,7 @@ def compare(kind: str, dense: Path, out: Path) -> Row:
     for name in before.keys() - pruned:
         assert torch.equal(before[name], after[name]), name
     agreement = mask_agreement(dense, out, text)
-    return Row(kind, "pruned", "", len(agreement), min(share for share, *_ in agreement.values()))
+    return Row(kind, "pruned", "", min(share for share, *_ in agreement.values()))
 
 
 def stored_tensors(folder: Path) -> dict[str, torch.Tensor]:
@@ -117,39 +111,54 @@ def mask_agreement(
     """
     model, result = (load_exact(path) for path in (dense, out))
     pairs = [pair.matches for pair in text.kept]
-    sentences = [ids for pair in text.kept for ids in (pair.ids0, pair.ids1)]
-    count = len(sentences)
-    sentences += [ids for _, ids in text.texts]
+    found = {}
+    for names in behind_pruned(model, result, out):
+        experts = expert_reference.agreement(
+            model, result, names, sentences_of(text), pairs, method, regime, bias
+        )
+        linears = linear_cases(model, result, [name for name in names if name not in experts], text)
+        for name, weight, pruned, both, texts in linears:
+            h = reference.hessian(both, texts, pairs, [bias] * len(pairs))
+            expected = reference.prune(weight, h, method, regime)
+            found[name] = (float(np.mean((expected == 0) == (pruned == 0))), None, None)
+        found |= experts
+    return found
+
+
+def behind_pruned(model, result, out: Path):
+    """Yield the matrices of each step of a result; behind it ``model`` has them pruned."""
     steps = defaultdict(list)
     with open(out / "layers.csv", newline="") as file:
         for row in csv.DictReader(file):
             name = row["module"]
             steps[int(re.search(r"\.(\d+)\.", name)[1])].append(name)
-    found = {}
     for _, names in sorted(steps.items()):
-        experts = expert_reference.agreement(
-            model, result, names, sentences, pairs, method, regime, bias
+        yield names
+        for name in names:
+            with torch.no_grad():
+                expert_reference.matrix_of(model, name).copy_(
+                    expert_reference.matrix_of(result, name)
+                )
+
+
+def sentences_of(text: Text) -> list:
+    """Return the tokens of both sentences of each pair, then those of texts."""
+    pairs = [ids for pair in text.kept for ids in (pair.ids0, pair.ids1)]
+    return [*pairs, *(ids for _, ids in text.texts)]
+
+
+def linear_cases(model, result, names, text: Text):
+    """Yield (name, W, pruned W, [(X0, X1)] of pairs, [X] of texts) of linears of a model."""
+    inputs = reference.linear_inputs(model, lambda ids: model(ids, use_cache=False),
+                                     sentences_of(text))  # fmt: skip
+    count = 2 * len(text.kept)
+    for name in names:
+        x = inputs[name]
+        weight, pruned = (
+            expert_reference.matrix_of(one, name).detach().double().numpy()
+            for one in (model, result)
         )
-        inputs = reference.linear_inputs(model, lambda ids: model(ids, use_cache=False), sentences)
-        for name in [name for name in names if name not in experts]:
-            x = inputs[name]
-            both = list(zip(x[0:count:2], x[1:count:2], strict=True))
-            h = reference.hessian(both, x[count:], pairs, [bias] * len(pairs))
-            weight, pruned = (
-                (one.weight.T if isinstance(one, Conv1D) else one.weight).detach().double().numpy()
-                for one in (model.get_submodule(name), result.get_submodule(name))
-            )
-            expected = reference.prune(weight, h, method, regime)
-            found[name] = (float(np.mean((expected == 0) == (pruned == 0))), None, None)
-        found |= experts
-        with torch.no_grad():
-            for name in names:
-                if name in experts:
-                    expert_reference.copy_matrix(model, result, name)
-                else:
-                    weight = result.get_submodule(name).weight
-                    model.get_submodule(name).weight.copy_(weight)
-    return found
+        yield name, weight, pruned, list(zip(x[0:count:2], x[1:count:2], strict=True)), x[count:]
 
 
 def load_exact(folder: Path):
