@@ -150,9 +150,6 @@ def test_text_longer_than_the_model_takes(model, pairs, tmp_path, capsys):
     fails(capsys, tmp_path, arguments(model, pairs, tmp_path / "out2"), "item long", "at most 64")
 
 
-# --- numbers that are not numbers -----------------------------------------------------------
-
-
 def test_nan_weight_names_the_layer(base, pairs, tmp_path, capsys):
     name = "model.layers.1.self_attn.o_proj.weight"
     rewrite(base, name, lambda weight: weight.index_fill(0, torch.tensor([3]), float("nan")))
@@ -189,9 +186,6 @@ def test_overflow_names_layer_and_item(base, tmp_path, capsys, packing, value, w
     rewrite(base, "model.layers.0.self_attn.v_proj.weight", blow_up)
     argv = arguments(base, pairs, tmp_path / "out", packing=packing)
     fails(capsys, tmp_path, argv, "model.layers.0.self_attn.o_proj", "item bad", *words)
-
-
-# --- resume ---------------------------------------------------------------------------------
 
 
 def contents(folder):
@@ -305,9 +299,6 @@ def test_work_folder_can_be_chosen(model, pairs, tmp_path, monkeypatch, capsys):
     assert main(argv) == 0
     assert "continuing" in capsys.readouterr().err
     assert not list((tmp_path / "work").iterdir())
-
-
-# --- what must be equal ---------------------------------------------------------------------
 
 
 def test_bias_weight_zero_is_sparsegpt_bit_for_bit(model, pairs, tmp_path):
