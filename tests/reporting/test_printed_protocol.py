@@ -50,10 +50,7 @@ def test_the_configuration_of_the_paper_is_the_declared_one(config):
     [
         ("unqover", "acc", {"limit": 100}, "limit 100 in place of None"),
         ("unqover", "acc", {"style": "helm"}, "style helm in place of fairsteer"),
-        ("unqover", "acc", {"split": "sampled"}, "split sampled in place of datas_rebuilt"),
-        ("unqover", "acc", {"chat_template": True}, "chat_template True in place of False"),
         ("unqover", "acc", {"bos": "never"}, "bos never in place of auto"),
-        ("bbq", "acc_all", {"split": "full"}, "split full in place of groups8864"),
         ("wikitext2", "ppl", {"split": "lmeval"}, "split lmeval in place of gptq2048"),
         ("wikitext2", "ppl", {"dataset": "tinystories"}, "dataset tinystories"),
         ("hellaswag", "acc", {"headline": "acc_norm"}, "headline acc_norm in place of acc"),

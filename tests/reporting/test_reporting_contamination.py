@@ -48,17 +48,12 @@ def with_mixed(repo, tmp_path_factory):
     [
         ("none", "stereoset", "", False),
         ("ss", "stereoset", "", True),
-        ("ss", "crows_pairs", "", False),
         ("ss-shuffled", "stereoset", "race", True),
         ("ss.gender", "stereoset", "gender", True),
         ("ss.gender", "stereoset", "race", False),
-        ("cp", "crows_pairs", "", True),
-        ("cp.age", "crows_pairs", "religion", False),
         ("ss-cp", "stereoset", "race", True),
-        ("ss-cp.gender", "crows_pairs", "gender", True),
         ("ss-cp.gender", "stereoset", "race", False),
         ("ss-q", "unqover", "", False),
-        ("ss", "unqover", "", False),
         ("ss", "calibration", "gender", False),
     ],
 )

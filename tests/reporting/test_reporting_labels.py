@@ -2,7 +2,6 @@
 
 import pytest
 from both import COMMANDS
-from reporting_run import small_config
 
 from evenprune.base import codedigest
 from evenprune.base.yamlfile import read_yaml
@@ -12,8 +11,6 @@ from evenprune.plan.run_sheet import RunSheet
 from evenprune.plan.shown import SHOWN, drawn_by
 from evenprune.plan.tasks import FACTS, LM_EVAL, TASKS
 from evenprune.reporting import labels
-from evenprune.reporting.cells import all_fields
-from evenprune.reporting.plots import axis_label
 from evenprune.reporting.render import ARROWS, GROUPS
 from evenprune.stats.directions import better, direction, gain
 
@@ -43,13 +40,6 @@ def test_no_step_that_computes_knows_a_label():
     for entry in SHOWN:
         module = f"evenprune.reporting.{drawn_by(entry)[0]}"
         assert LABELS in codedigest.import_closure(module), module
-
-
-def test_a_perplexity_has_its_own_scale(repo, tmp_path):
-    sheet = RunSheet(small_config(repo, tmp_path), {}, {})
-    field = next(field for field in all_fields(sheet) if field.column.key == "wikitext2")
-    assert field.column.show(7.5) == "7.50"
-    assert axis_label(field) == "PPL ↓"
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -1,6 +1,7 @@
 """Which checkpoints are compared, and over which family p-values and intervals are corrected."""
 
 import dataclasses
+from unittest import mock
 
 import pytest
 from reporting_run import collect, read_csv, small_config, write_run
@@ -13,9 +14,7 @@ from evenprune.plan.run_sheet import RunSheet, read_run_sheet
 from evenprune.plan.sections import MethodVariant
 from evenprune.plan.tasks import JUDGED
 from evenprune.reporting import significance
-from evenprune.reporting.cells import Run
 from evenprune.reporting.render import Cell, Column, interval
-from evenprune.reporting.results import Group, Quantity, Results, Significance
 
 VARIANTS = {
     "sg.refit": MethodVariant(method="sparsegpt", refit_steps=5),
@@ -97,7 +96,8 @@ def test_p_and_interval_are_corrected_over_the_same_family(run):
     clear = 0
     for rows in families.values():
         p_values = [float(row["p"]) for row in rows]
-        expected = multipletests(p_values, method="holm")[1]
+        with mock.patch("gc.collect"):  # statsmodels calls it each time
+            expected = multipletests(p_values, method="holm")[1]
         assert [float(row["p_holm"]) for row in rows] == pytest.approx(expected)
         for row, p in zip(rows, p_values, strict=True):
             diff, units = float(row["diff"]), int(row["units"])
@@ -140,18 +140,6 @@ def test_every_pruned_checkpoint_is_tested_against_its_dense_model(run):
     names = ("model", "method", "regime", "calibration")
     tested = {tuple(row[name] for name in names) for row in rows}
     assert tested == {tuple(getattr(p, n) for n in names) for p in sheet.files if not p.is_base}
-
-
-def test_daggers_stay_with_debias_sparsegpt(run):
-    root, _ = run
-    sheet = read_run_sheet(root / "run_sheet.json")
-    tests = Significance(root / "significance.csv")
-    shown = Run(sheet, Results(root / "results.csv"), tests)
-    quantity = Quantity("unqover", "acc")
-    for method, has in (("debias-sparsegpt", True), ("debias-erase", False)):
-        group = Group("world", method, "1of4", "ss", (0,))
-        assert tests.of(group, *quantity[:2]) is not None
-        assert (shown.dagger_test(group, quantity) is not None) == has
 
 
 # Wilson's intervals
