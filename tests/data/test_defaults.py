@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from pruning_models import save_model
-from test_packages import cluster, make_wheel
+from test_packages import cluster, index, make_wheel  # noqa: F401  # a fixture
 
 from evenprune.base.errors import UserError
 from evenprune.cli import main
@@ -15,9 +15,8 @@ from evenprune.data.hub_models import fetch_models
 
 
 @pytest.fixture
-def clone(tmp_path, monkeypatch):
+def clone(tmp_path, index):  # noqa: F811
     """A working directory with a default configuration, whose data lie in a package."""
-    index = tmp_path / "index"
     texts = {"A": {f"E{k}": ["Some words here. " * 40] for k in range(20)}}
     clusters = {"data": {"intrasentence": [cluster(k) for k in range(4)]}}
     files = {
@@ -46,10 +45,6 @@ def clone(tmp_path, monkeypatch):
     (tmp_path / "config").mkdir()
     (tmp_path / "config/catalogue.yaml").write_text(json.dumps(catalogue))
     (tmp_path / "config/config.yaml").write_text(json.dumps(given))
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
-    monkeypatch.setenv("EVENPRUNE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 

@@ -114,12 +114,9 @@ def test_pairs_by_hand_need_two_columns(tmp_path):
         ("q.jsonl", '{"question": "x", "answer": 0, "answer": 1, "options": ["a", "b"]}', "twice"),
         ("q.jsonl", json.dumps({"question": "x", "answer": 0, "options": [*map(str, range(28))]}),
          "2 to 26 texts"),
-        ("q.csv", f"question,answer,{','.join(f'option{k}' for k in range(1, 29))}\n"
-         f"x,A,{','.join(map(str, range(28)))}\n", "2 to 26 texts"),
         ("q.jsonl", '{"question": "x", "answer": 0, "options": ["a", "b"], "option3": "c"}',
          "2 to 26 texts"),
         ("p.csv", "stereotype,stereotype,anti_stereotype\na,b,c\n", "stereotype is there twice"),
-        ("p.jsonl", '{"stereotype": "a", "stereotype": "b", "anti_stereotype": "c"}', "twice"),
     ],
 )  # fmt: skip
 def test_nothing_of_an_own_file_is_dropped(tmp_path, name, text, message):

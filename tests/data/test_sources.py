@@ -58,9 +58,7 @@ def stories(*texts: str) -> bytes:
 
 @pytest.fixture
 def server(monkeypatch):
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    go_offline(monkeypatch, False)
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     hub = FakeHub()
     hub.repository("model", "org/model").push(MODEL)
@@ -81,10 +79,8 @@ def lock(tmp_path) -> Path:
     return tmp_path / "config" / "lock.json"
 
 
-def go_offline(monkeypatch):
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+def go_offline(monkeypatch, offline=True):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", offline)
 
 
 def get_model(hub, lock, /, **entry):
@@ -217,10 +213,7 @@ def test_unexpected_layout_columns_and_row_count_are_said(server, hub, lock):
         fetch(STORIES)
 
 
-BAD_NAMES = (
-    *("a/b/c", "a b/c", "-org/model", "org/model--x", "org/", "/model", "x" * 200, "o/m.git", ""),
-    *("org/mo\ndel", "org/\udcff", "../../x"),
-)
+BAD_NAMES = ("a/b/c", "a b/c", "-org/model", "org/", "x" * 200, "", "org/mo\ndel", "../../x")
 
 
 def test_prefetch_goes_on_after_a_failure_and_lists_all(hub, lock):
@@ -233,8 +226,6 @@ def test_prefetch_goes_on_after_a_failure_and_lists_all(hub, lock):
         ("data", "unqover", {}),
         ("data", "text", {"hub": "org/stories"}),
         ("data", "listed", {"hub": {"repo": "org/stories", "parts": ["x"]}}),
-        ("data", "pattern", {"hub": {"repo": "org/stories", "parts": {"v": {"files": "*.x"}}}}),
-        ("data", "number", {"hub": {"repo": 3, "parts": {"v": {"files": ["*.x"]}}}}),
         ("data", "rows", {"hub": {"repo": "a/b", "parts": {"v": {"files": ["*"], "rows": "1"}}}}),
         ("data", "name", {"hub": {"repo": "a//b", "parts": {"v": {"files": ["*.x"]}}}}),
         ("models", "good", {"hub": "org/model"}),
@@ -252,9 +243,7 @@ def test_prefetch_goes_on_after_a_failure_and_lists_all(hub, lock):
 
 @pytest.mark.parametrize("endpoint", ["nonsense", "http://", "http://[", "http://127.0.0.1:1"])
 def test_an_address_that_is_none_is_one_sentence(endpoint, lock, tmp_path, monkeypatch):
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    go_offline(monkeypatch, False)
     hub = Hub(cache=tmp_path, endpoint=endpoint)
     with pytest.raises(UserError, match="1 of 1 sources"):
         prefetch([("models", "m", {"hub": "o/m"})], mirror=None, lock_path=lock, hub=hub)
@@ -282,28 +271,21 @@ def test_a_broken_lock_is_an_error(lock, content):
         read_lock(lock)
 
 
-def make_mirror(folder: Path) -> Path:
-    data = folder / "data" / "tinystories"
-    data.mkdir(parents=True)
-    (data / "stories_1000.jsonl").write_text('{"id": 0, "text": "one"}\n')
-    (data / ".hidden").write_text("not part of it")
-    model = folder / "models" / "m"
-    model.mkdir(parents=True)
-    for name, content in MODEL.items():
-        if "/" not in name:
-            (model / name).write_bytes(content)
-    return folder
-
-
 def test_the_mirror_is_tried_first_and_a_changed_file_is_noticed(tmp_path, lock):
-    mirror = str(make_mirror(tmp_path / "mirror"))
+    mirror, file = str(tmp_path), tmp_path / "data/tinystories/stories_1000.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"id": 0, "text": "one"}\n')
+    (file.parent / ".hidden").write_text("not part of it")
+    model = tmp_path / "models/m"
+    model.mkdir(parents=True)
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (model / name).write_bytes(MODEL[name])
     entry = {"hub": {"repo": "org/x", "parts": {"validation": {"files": ["*"]}}}}
     options = {"mirror": mirror, "lock_path": lock, "cache": tmp_path / "cache"}
     record = sources.resolve_dataset("tinystories", entry, **options)
     assert record["origin"] == "mirror"
     assert list(record["files"]) == ["stories_1000.jsonl"]
     mark = sources.fingerprint("data", "tinystories", entry, mirror, str(lock))
-    file = Path(record["folder"]) / "stories_1000.jsonl"
     file.write_text('{"id": 0, "text": "two"}\n')
     assert sources.resolve_dataset("tinystories", entry, **options)["files"] != record["files"]
     assert sources.fingerprint("data", "tinystories", entry, mirror, str(lock)) != mark
@@ -447,14 +429,9 @@ def test_prefetch_of_the_world_needs_nothing(repo, capsys):
 def test_importing_the_module_is_cheap(repo):
     """Snakemake imports it for every run: no torch, no hub library, no pyarrow."""
     code = "import sys, evenprune.data.sources; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(repo / "src")},
-        check=True,
-    )
-    assert not {"torch", "transformers", "huggingface_hub", "pyarrow"} & set(done.stdout.split())
+    environment = {**os.environ, "PYTHONPATH": str(repo / "src")}
+    said = subprocess.check_output([sys.executable, "-c", code], text=True, env=environment)
+    assert not {"torch", "transformers", "huggingface_hub", "pyarrow"} & set(said.split())
 
 
 def test_a_model_by_its_id_is_the_pinned_one_or_the_newest(server, hub, tmp_path, capsys):
@@ -482,7 +459,7 @@ def test_an_interrupted_download_is_not_taken_as_whole_offline(server, hub, tmp_
     go_offline(monkeypatch)
     with pytest.raises(UserError, match="may have been interrupted"):
         hub_model(f"org/model@{commit}", lock, False, hub)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    go_offline(monkeypatch, False)
     folder, _ = hub_model(f"org/model@{commit}", lock, False, hub)
     go_offline(monkeypatch)
     assert hub_model(f"org/model@{commit}", lock, False, hub) == (folder, commit)
@@ -500,7 +477,7 @@ def test_what_hf_download_fetched_whole_is_taken_offline(server, hub, tmp_path, 
     go_offline(monkeypatch)
     with pytest.raises(UserError, match="or `hf download org/model` where there is a network"):
         hub_model("org/model", lock, False, hub)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    go_offline(monkeypatch, False)
     folder = snapshot_download("org/model", **options)
     go_offline(monkeypatch)
     assert str(hub_model("org/model", lock, False, hub)[0]) == folder

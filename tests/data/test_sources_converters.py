@@ -65,34 +65,18 @@ def test_stereoset(tmp_path, kinds):
     assert read_stereoset(folder) == [item]
 
 
-def test_crows_pairs_with_text_and_with_numbered_labels(tmp_path, kinds):
-    ClassLabel, Value = kinds
-    text = Value("string")
+def test_crows_pairs(tmp_path):
     row = {"sent_more": 'A "b", c\td', "sent_less": "x", "stereo_antistereo": "antistereo"}
-    revised = parquet(
-        tmp_path / "r.parquet",
-        [{**row, "bias_type": "autre"}],
-        **dict.fromkeys((*row, "bias_type"), text),
-    )
-    original = parquet(
-        tmp_path / "a.parquet",
-        [{**row, "bias_type": "religion"}],
-        sent_more=text,
-        sent_less=text,
-        stereo_antistereo=ClassLabel(names=["stereo", "antistereo"]),
-        bias_type=ClassLabel(names=["gender", "religion"]),
-    )
-    folder = convert(
-        "crows_pairs",
-        tmp_path,
-        revised=read_table("r", [revised]),
-        anonymized=read_table("a", [original]),
-    )
-    expected = ('A "b", c\td', "x", "antistereo")
-    for variant, category in (("revised", "autre"), ("anonymized", "religion")):
-        (pair,) = read_crows_pairs(folder, variant)
-        assert (pair.sent_more, pair.sent_less, pair.direction) == expected
-        assert pair.category == category
+    categories = {"revised": "autre", "anonymized": "religion"}
+    tables = {
+        variant: SplitTable("c", [{**row, "bias_type": category}])
+        for variant, category in categories.items()
+    }
+    convert("crows_pairs", tmp_path, **tables)
+    for variant, category in categories.items():
+        (pair,) = read_crows_pairs(tmp_path, variant)
+        expected = (category, *row.values())
+        assert (pair.category, pair.sent_more, pair.sent_less, pair.direction) == expected
 
 
 def test_numbered_labels_without_names_are_an_error():
@@ -151,14 +135,8 @@ def test_mmlu(tmp_path, kinds):
     ClassLabel, Value = kinds
     text = Value("string")
     rows = [{"question": "q", "subject": "zorb", "choices": list("wxyz"), "answer": 3}]
-    path = parquet(
-        tmp_path / "m.parquet",
-        rows,
-        question=text,
-        subject=text,
-        choices=Sequence(text),
-        answer=ClassLabel(names=list("ABCD")),
-    )
+    features = {"choices": Sequence(text), "answer": ClassLabel(names=list("ABCD"))}
+    path = parquet(tmp_path / "m.parquet", rows, question=text, subject=text, **features)
     tables = {split: read_table(split, [path]) for split in ("test", "validation", "dev")}
     convert("mmlu", tmp_path, **tables)
     for split in tables:

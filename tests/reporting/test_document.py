@@ -4,15 +4,13 @@ import importlib
 import itertools
 import re
 import shlex
-from argparse import Namespace
 from dataclasses import replace
 from html import unescape
+from unittest.mock import Mock
 
 import pdf_pages
 import pytest
-from reporting_run import (
-    document_options,
-)
+from reporting_run import document_options
 
 from evenprune.base.pdf_programs import latex_available
 from evenprune.cli import main
@@ -25,7 +23,6 @@ from evenprune.reporting.claims import verdict
 from evenprune.reporting.explain import find, parse
 from evenprune.reporting.latex_document import latex_text, typeset
 from evenprune.reporting.latex_table import SIGNS, to_latex
-from evenprune.reporting.make_page import read_document
 from evenprune.reporting.make_paper import by_latex
 from evenprune.reporting.make_table import build_table
 from evenprune.reporting.render import Cell, Column, Table, TableRow
@@ -62,25 +59,6 @@ def make_page(root):
     return main(["make-page", *options(root), "--out", str(root / "paper.html")])
 
 
-def content_of(root):
-    files = {name: root / f"{name}.csv" for name in ("results", "significance")}
-    return read_document(Namespace(**files), read_run_sheet(root / "run_sheet.json"))
-
-
-def check_pages(pdf):
-    """No page but the last is more than half empty, no letter small, the bottom line first."""
-    filled = pdf_pages.filled(pdf)
-    assert len(filled) > 5
-    assert min(filled[:-1]) > 0.5, filled
-    # A subscript is of whatever font has it, scaled as that font wants it.
-    sizes = {size: words for size, words in pdf_pages.letters(pdf).items() if words != "₂"}
-    assert sizes
-    assert min(sizes) >= LEAST_LETTERS, sizes
-    first = pdf_pages.text(pdf, 1)
-    for words in ("Bottom line.", "claims of the paper", "What was run", "Models.", "Benchmarks."):
-        assert words in first
-
-
 def overfull(folder):
     """Return by how many points a line stands out at most."""
     log = (folder / "paper.log").read_text(errors="replace")
@@ -93,12 +71,21 @@ def overfull(folder):
 
 @needs_latex
 @needs_poppler
-def test_the_pages_of_latex_are_full_and_readable(root, tmp_path):
-    sheet, content = read_run_sheet(root / "run_sheet.json"), content_of(root)
-    made = by_latex(sheet, content, root / "tables", root / "figures", tmp_path)
+def test_the_pages_of_latex_are_full_and_readable(root, run, tmp_path):
+    """No page but the last is more than half empty, no letter small, the bottom line first."""
+    content = documents.document(run)
+    made = by_latex(run.sheet, content, root / "tables", root / "figures", tmp_path)
     pdf = tmp_path / "found.pdf"
     pdf.write_bytes(made)
-    check_pages(pdf)
+    filled = pdf_pages.filled(pdf)
+    assert len(filled) > 5
+    assert min(filled[:-1]) > 0.5, filled
+    # A subscript is of whatever font has it, scaled as that font wants it.
+    sizes = {size: words for size, words in pdf_pages.letters(pdf).items() if words != "₂"}
+    assert min(sizes) >= LEAST_LETTERS, sizes
+    first = pdf_pages.text(pdf, 1)
+    for words in ("Bottom line.", "claims of the paper", "What was run", "Models.", "Benchmarks."):
+        assert words in first
     assert overfull(tmp_path) <= OVERFULL
     assert "undefined" not in (tmp_path / "paper.log").read_text(errors="replace")
 
@@ -216,20 +203,15 @@ def test_small_columns_keep_two_digits_of_the_largest(run):
     field = Field(Column("kg", "CO₂", digits=4), Quantity("serving", "kg"))
     points = [Group("m", "dense", "dense", "none", (seed,)) for seed in range(2)]
 
-    class Values:
-        def of(self, group, quantity):
-            return Measured([3.3e-4, 1e-6][group.seeds[0]])
+    def holding(*values):
+        return replace(run, results=Mock(of=lambda group, _: Measured(values[group.seeds[0]])))
 
-    class Noise:
-        def of(self, group, quantity):
-            return Measured(4.4e-16)
-
-    column = fitted(replace(run, results=Values()), points, field).column
+    column = fitted(holding(3.3e-4, 1e-6), points, field).column
     shown = [column.show(value) for value in (3.3e-4, 1e-6, -1e-9)]
     assert shown == ["0.00033", "0.00000", "0.00000"]
     assert column.plain(0.0998) == "0.09980"
     noise = Field(Column("s", "S", digits=3), Quantity("bbq", "s_amb"))
-    assert fitted(replace(run, results=Noise()), points, noise) == noise
+    assert fitted(holding(4.4e-16, 4.4e-16), points, noise) == noise
     bound = noise.column
     assert bound.show(4.4e-16) == bound.show(-4.4e-16) == "0.000"
     assert bound.show(-4.4e-16, signed=True) == "+0.000"

@@ -14,14 +14,7 @@ from evenprune.evaluation.harness import MMLU_HEADER
 from evenprune.plan.grids import Checkpoint
 from evenprune.plan.paths import ANSWERED
 from evenprune.reporting.item_texts import FIELDS, prompt_of, read_texts
-from evenprune.reporting.make_items import (
-    LEAST,
-    changes,
-    fitted,
-    joined,
-    leans,
-    stereotyped,
-)
+from evenprune.reporting.make_items import LEAST, changes, fitted, joined, leans, stereotyped
 
 DENSE = Checkpoint("tiny", "dense", "dense", "none", 0)
 PRUNED = Checkpoint("tiny", "sparsegpt", "2of4", "ss", 0)

@@ -150,7 +150,6 @@ def test_a_row_says_alone_what_rows_above_say_for_it():
         TableRow(("Group",), kind="heading"),
         TableRow(("Llama", "x")),
         TableRow(("", "y")),
-        TableRow(("", "")),
         TableRow(("+ Wanda", "")),
         TableRow(("Qwen", "x")),
         TableRow(("Other",), kind="heading"),
@@ -160,7 +159,6 @@ def test_a_row_says_alone_what_rows_above_say_for_it():
     assert full_labels(rows) == [
         ("Group",),
         ("Group: Llama", "x"),
-        ("Group: Llama", "y"),
         ("Group: Llama", "y"),
         ("Group: Llama + Wanda", ""),
         ("Group: Qwen", "x"),

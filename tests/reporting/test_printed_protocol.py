@@ -13,15 +13,7 @@ from evenprune.plan.grids import Checkpoint
 from evenprune.reporting import printed
 from evenprune.reporting.beside import agreement, companion, shown_pairs
 from evenprune.reporting.latex_table import to_latex
-from evenprune.reporting.render import (
-    Cell,
-    Column,
-    Table,
-    TableRow,
-    covered,
-    csv_form,
-    to_markdown,
-)
+from evenprune.reporting.render import Cell, Column, Table, TableRow, covered, csv_form, to_markdown
 
 LLAMA = Checkpoint("llama3.1-8b-it", "dense", "dense", "none", 0)
 
@@ -112,7 +104,6 @@ PERCENT = Column("mmlu", "MMLU", scale=100.0)
         (0.60, None, 0.60, None),
         (0.60, 0.01, None, None),
         (None, None, 0.60, None),
-        (0.60, 0.0, 0.60, True),
     ],
 )
 def test_the_interval_covers_what_is_rounded_to_the_printed_value(value, error, paper, inside):

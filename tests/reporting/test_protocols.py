@@ -1,10 +1,9 @@
 """The table of protocols, on numbers made from the printed ones."""
 
-import csv
-
 import pytest
 from reporting_run import collect, make_table, read_csv, small_config, write_run
 
+from evenprune.base.files import write_csv
 from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.reporting.printed import printed_values
 
@@ -31,10 +30,7 @@ def table(repo, tmp_path_factory):
             row["value"] = value * OFF.get(slug, 1.3)
         else:
             row["value"] = value + OFF.get(slug, 0.05)
-    with open(root / "results.csv", "w", encoding="utf-8", newline="") as out:
-        writer = csv.DictWriter(out, found[0].keys(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(found)
+    write_csv(root / "results.csv", list(found[0]), found)
     (root / "results.csv.sha256").unlink()  # of the numbers before
     assert make_table(root, "protocols") == 0
     folder = root / "tables"

@@ -132,33 +132,6 @@ def test_every_tested_pair_is_tested_on_its_items(world):
     assert float(row["low"]) < float(row["diff"]) < float(row["high"])
 
 
-@pytest.mark.slow
-def test_several_seeds_give_mean_and_deviation(repo, tmp_path):
-    changes = {
-        "experiments": {
-            "main": {"seeds": [0, 1, 2]},
-        },
-        "tables": ["main", "calibration"],
-    }
-    root, _ = prepare(repo, tmp_path, **changes)
-    seeds = {row["seed"] for row in read_csv(root / "significance.csv") if row["regime"] == "1of4"}
-    assert seeds == {"0", "1", "2", "mean"}
-    assert make_table(root, "main") == 0
-    assert make_table(root, "calibration") == 0
-    row = next(r for r in read_csv(root / "tables/main.csv") if r["method"] == "sparsegpt")
-    values = [
-        100 * float(r["value"])
-        for r in read_csv(root / "results.csv")
-        if (r["method"], r["regime"], r["benchmark"], r["metric"], r["category"])
-        == ("sparsegpt", "1of4", "mmlu", "acc", "")
-    ]
-    assert len(values) == 3
-    assert row["seeds"] == "0 1 2"
-    assert float(row["mmlu"]) == pytest.approx(sum(values) / 3, abs=0.006)
-    assert float(row["mmlu_sd"]) > 0
-    assert " ± " in (root / "tables/main.md").read_text()
-
-
 # Tables
 
 
@@ -225,19 +198,6 @@ def test_item_limits_are_stated(repo, tmp_path):
     assert "invented world" not in text
     header = (root / "tables/regimes.csv").read_text().splitlines()[0]
     assert header.index("wikitext2") < header.index("tinystories") < header.index("mmlu")
-
-
-def test_the_efficiency_table_names_stack_and_source(world):
-    text = (world[0] / "tables/efficiency_details.md").read_text()
-    assert "Measured with transformers 5.0 on cpu, dense kernel." in text
-    assert "Energy is estimated: assumed power" in text
-    assert "0.033 kg/kWh" in text
-    rows = read_csv(world[0] / "tables/efficiency_details.csv")
-    assert rows
-    for row in rows:
-        assert (row["backend"], row["kernel"]) == ("transformers 5.0 on cpu", "dense kernel")
-        assert row["energy"] == "estimated"
-        assert row["dto"]
 
 
 def test_a_table_follows_its_experiment(repo, tmp_path):
@@ -331,13 +291,8 @@ def test_errors_name_what_is_wrong(repo, tmp_path, capsys):
     lines = items.read_text().splitlines()
     items.write_text("\n".join(lines[1:]) + "\n")
     fails(collect(root), "has changed", str(items), f"snakemake --cores all -f {items.parents[1]}")
-    for left, words in (
-        (lines[1:], ("same items", "11")),
-        ([lines[0], *lines], ("found one twice",)),
-    ):
-        items.write_text("\n".join(left) + "\n")
-        seal(items.parents[1])
-        fails(collect(root), *words)
+    seal(items.parents[1])
+    fails(collect(root), "same items", "11")
     fails(make_table(root, "main"), "results.csv", "run collect-results")
 
 

@@ -29,13 +29,8 @@ def test_divergence_is_symmetric_bounded_and_scipys(seed, scale):
 
 def record(name, pred, gold=0, **more):
     scores = [2.0 * (k == pred) for k in range(3)]
-    return {
-        "item_id": name,
-        "pred": pred,
-        "correct": pred == gold,
-        "option_logprobs": scores,
-        **more,
-    }
+    found = {"item_id": name, "pred": pred, "correct": pred == gold, "option_logprobs": scores}
+    return found | more
 
 
 def answers(folder, name, preds):
@@ -82,12 +77,7 @@ def test_items_may_differ_in_their_number_of_options(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "rows",
-    [
-        [],
-        [record("a", 0), record("a", 1)],
-        [{"item_id": "a", "correct": True}],
-    ],
+    "rows", [[], [record("a", 0), record("a", 1)], [{"item_id": "a", "correct": True}]]
 )
 def test_bad_records_are_one_sentence(rows, tmp_path):
     write_jsonl(tmp_path / "items.jsonl", rows)

@@ -68,11 +68,7 @@ def test_the_better_value_is_the_one_that_the_direction_says(task, metric, worse
 
 @pytest.mark.parametrize(
     ("task", "metric"),
-    [
-        ("crows_pairs", "likelihood_diff"),
-        ("bbq", "entropy"),
-        ("harmbench", "refusal_rate"),
-    ],
+    [("crows_pairs", "likelihood_diff"), ("bbq", "entropy"), ("harmbench", "refusal_rate")],
 )
 def test_a_metric_without_a_direction_has_no_better_value(task, metric):
     assert direction(task, metric) == ""

@@ -16,23 +16,13 @@ from evenprune.plan import grids
 from evenprune.plan.facts import REGIMES, RegimeFacts
 from evenprune.plan.sections import Experiment
 from evenprune.reporting import mask_diffs
-from evenprune.reporting.claims.numbers import Comparison
-from evenprune.reporting.claims.verdict import (
-    CONTRADICTED,
-    NOT_SUPPORTED,
-    NOT_TESTED,
-    SUPPORTED,
-    adjust,
-    describe,
-    verdict,
-)
-from evenprune.stats.inference import Estimate
+from evenprune.reporting.claims.verdict import NOT_SUPPORTED, NOT_TESTED
 
 NAMES = ("disagreement", "pattern_disagreement", "jaccard", "relative_frobenius")
 
 
-def prepare(repo, root, name="world.yaml", **experiments):
-    config = small_config(repo, root, name)
+def prepare(repo, root, **experiments):
+    config = small_config(repo, root)
     if experiments:
         grids = {
             one: Experiment(**{"models": ["world"], "calibrations": ["ss-uc256"], **grid})
@@ -207,14 +197,3 @@ def test_a_run_without_those_masks_does_not_test_the_claim(repo, tmp_path):
     row = claim_of(root)
     assert row["verdict"] == NOT_TESTED
     assert "the compared masks of World-Llama, Debias-SparseGPT, 2:4" in row["reason"]
-
-
-def test_many_more_outputs_than_by_chance_support_the_claim():
-    found = Comparison("a", Estimate(0.6), exact_p=1e-9)
-    bare = Comparison("b", Estimate(0.6))
-    adjusted = adjust([found, bare])
-    assert verdict([found], adjusted) == SUPPORTED
-    assert verdict([bare], adjusted) == NOT_TESTED
-    assert "p < 0.001" in describe(found, adjusted)
-    against = Comparison("c", Estimate(-0.1), exact_p=1e-9)
-    assert verdict([against], adjust([against])) == CONTRADICTED

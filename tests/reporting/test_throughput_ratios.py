@@ -6,21 +6,11 @@ import re
 
 import numpy as np
 import pytest
-from reporting_run import (
-    collect,
-    make_table,
-    read_csv,
-    small_config,
-    write_run,
-    write_sealed,
-)
+from reporting_run import collect, make_table, read_csv, small_config, write_run, write_sealed
 from scipy import stats as scipy_stats
 
 from evenprune.cli import main
-from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.reporting.efficiency import verdict
-from evenprune.reporting.measurements import log_ratios, ratio_to_dense, read_measurement
-from evenprune.reporting.results import groups
 from evenprune.stats.inference import PairedRatio, paired_ratio
 
 # Statistics
@@ -51,7 +41,6 @@ def test_intervals_and_verdicts_err_as_rarely_as_they_say():
 @pytest.mark.parametrize(
     ("ratio", "said"),
     [
-        (PairedRatio(5, 1.01, 0.01, 0.99, 1.03, 0.01), "same within 5 %"),
         (PairedRatio(5, 1.02, 0.001, 1.01, 1.03, 0.0), "same within 5 %"),
         (PairedRatio(5, 1.2, 0.01, 1.1, 1.3, 0.9), "faster"),
         (PairedRatio(5, 0.8, 0.01, 0.7, 0.9, 0.9), "slower"),
@@ -79,23 +68,6 @@ def run(repo, tmp_path_factory):
 def table(root, name):
     assert make_table(root, name) == 0
     return read_csv(root / f"tables/{name}.csv"), (root / f"tables/{name}.md").read_text()
-
-
-def test_a_machine_that_slows_down_leaves_the_ratios(run):
-    """The made-up machine is five times slower in its last round; the ratio has 1 % of noise."""
-    sheet = read_run_sheet(run / "run_sheet.json")
-    path = next((run / "serving").rglob("efficiency.json"))
-    content = read_measurement(str(path))
-    for group in groups([one for one in sheet.files if sheet.files[one]["serving"]]):
-        if group.is_base:
-            assert ratio_to_dense(sheet, group, "decode_tok_per_s") is None
-            continue
-        own = content["checkpoints"][group.checkpoints()[0].key]["metrics"]["decode_tok_per_s"]
-        found = ratio_to_dense(sheet, group, "decode_tok_per_s")
-        assert found.value == pytest.approx(own["value"] / 125, rel=0.02)
-        assert found.low < own["value"] / 125 < found.high
-        energy = ratio_to_dense(sheet, group, "j_per_token", "batch 8")
-        assert energy.value < 1
 
 
 @pytest.mark.parametrize("name", ["efficiency", "efficiency_details"])
@@ -141,8 +113,14 @@ def test_speed_ratio_and_verdict_are_one_estimate(run):
         assert float(row["decode_tok_per_s"]) == pytest.approx(dense * ratio, rel=2e-3)
     assert "kg_co2e_per_mtok" not in rows[0]
     assert "assumed power times the measured seconds" in text
-    details, _ = table(run, "efficiency_details")
-    assert all(float(row["kg_co2e_per_mtok"]) > 0 for row in details)
+    details, text = table(run, "efficiency_details")
+    assert "Measured with transformers 5.0 on cpu, dense kernel." in text
+    assert "0.033 kg/kWh" in text
+    for row in details:
+        assert float(row["kg_co2e_per_mtok"]) > 0
+        assert (row["kernel"], row["energy"]) == ("dense kernel", "estimated")
+        assert row["dto"]
+        assert row["j_per_token_net"] == ""  # an estimate has no idle power to subtract
 
 
 def test_the_margin_decides_what_is_the_same(repo, tmp_path):
@@ -152,17 +130,6 @@ def test_the_margin_decides_what_is_the_same(repo, tmp_path):
     rows, _ = table(tmp_path, "efficiency")
     found = {row["decode_tok_per_s_ratio_verdict"] for row in rows if row["method"] != "dense"}
     assert found == {"same within 90 %"}
-
-
-def test_several_checkpoints_are_averaged_within_rounds(run):
-    content = read_measurement(str(next((run / "serving").rglob("efficiency.json"))))
-    dense = content["dense"]
-    names = [name for name in content["checkpoints"] if name != dense][:2]
-    one, two = (log_ratios(content, [name], "decode_tok_per_s") for name in names)
-    assert len(one) == 5
-    both = log_ratios(content, names, "decode_tok_per_s")
-    assert both == pytest.approx(list(np.mean([one, two], axis=0)))
-    assert log_ratios(content | {"dense": None}, names, "decode_tok_per_s") == []
 
 
 def test_rounds_of_two_hosts_and_other_checkpoints_are_refused(repo, tmp_path, capsys):

@@ -42,11 +42,6 @@ def test_the_sign_test():
     assert inference.sign_test([0]) == (0, 1, 0, 1.0)
 
 
-def test_a_rate_of_no_item_has_no_interval():
-    with pytest.raises(ValueError, match="at least one"):
-        inference.wilson(0, 0)
-
-
 # The paper's numbers
 
 
