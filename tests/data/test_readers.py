@@ -97,7 +97,6 @@ def test_missing_field_broken_line_empty_and_missing_file(name, tmp_path):
         ("stereoset", {"sentences": STEREOSET["sentences"][:2]}, "three sentences labelled"),
         ("stereoset", {"context": " "}, "a non-empty text in field context"),
         ("mmlu", {"answer": 4}, "less than or equal to 3 in field answer"),
-        ("mmlu", {"choices": ["a", "b", "c", 4]}, "a valid string in field choices.3"),
         ("hellaswag", {"row": None}, "a number or a text in field row"),
         ("bbq", {"ans2": "  "}, "text in field ans2"),
         ("realtoxicityprompts", {"challenging": "yes"}, "challenging"),

@@ -1,6 +1,7 @@
 """Model folders that are damaged, do not fit together or bring code: refused, never scored."""
 
 import io
+import itertools
 import json
 import math
 import shutil
@@ -328,8 +329,12 @@ def test_an_adapter_is_not_left_out_or_added_in_silence(base):
 # --- folders and files in each other's place ---------------------------------------------------
 
 
-@pytest.mark.parametrize("text", [None, b"", b"[]", b"[" * 100_000, b"\xff"])
-@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
+JSON_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json")
+MALFORMED = itertools.product(JSON_FILES, (b"", b"[]", b"[" * 100_000, b"\xff"))
+FOLDERS = itertools.product(("config.json", "tokenizer.json", "model.safetensors"), (None,))
+
+
+@pytest.mark.parametrize(("name", "text"), [*MALFORMED, *FOLDERS])
 def test_malformed_json_files_and_folders_in_their_place(
     base, stories, tmp_path, capsys, name, text
 ):

@@ -391,7 +391,6 @@ DAMAGED = {
     "no UTF-8": (head(0, 1, key(b"\xff", 0, b"")), "codec can't decode byte 0xff"),
     "key twice": (head(0, 2, key(b"a", 0, b"1") * 2), "the name 'a' occurs twice"),
     "alignment": (head(0, 1, key(b"general.alignment", 4, b"\3\0\0\0")), "alignment is 3"),
-    "type of tensor": (head(1, 0, entry([1], 999)), "999 is not a valid"),
     "rows": (head(1, 0, entry([33, 2], 3)), "is Q4_1 with rows of 33 values"),
     "overlapping": (
         head(5, 0, b"".join(entry([8], name=b"%d" % k) for k in range(5))), "take 160 bytes, it has"
