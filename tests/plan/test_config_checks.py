@@ -40,7 +40,6 @@ CASES = [
     ("world.seed", 3, "the shipped model belongs to the world with seed 0"),
     # what a task knows
     ("benchmarks.unqover.style", "helmet", "got 'helmet', allowed are fairsteer, cal0"),
-    ("datasets.mmlu.hub.parts.test.columns", "question", "got 'question', expected a list"),
     ("benchmarks.mmlu.style", "helm", "the task mmlu has none; leave it out"),
     ("benchmarks.bbq.split", "helm100", "did you mean 'helm1000'?"),
     ("benchmarks.mmlu.orders", 6, "only the tasks unqover and bbq have options to reorder"),

@@ -53,13 +53,13 @@ def naive_loss(model, pairs):
     return sum((log_p(model, p.ids0) - log_p(model, p.ids1)) ** 2 for p in pairs) / len(pairs)
 
 
-def streamed(base, pairs, folder, loss="sentence"):
+def streamed(base, pairs, folder):
     """Return the loss and the gradient of each linear by its full name."""
     base.forward_dtype = torch.float32
     text = Sentences(base, pairs, TEXTS)
     done = text.forward(folder, lambda: None)
     chosen = torch.ones(len(pairs), dtype=torch.bool)
-    value, weights = bias_loss(done.scores, text.lengths, chosen, loss)
+    value, weights = bias_loss(done.scores, chosen)
     gradients = text.output_gradients(done, weights, torch.zeros_like(done.texts))
     found = {}
     for index in reversed(range(len(base.blocks))):
@@ -105,21 +105,14 @@ def test_a_head_of_its_own_under_a_config_that_ties_is_the_one_that_counts(tmp_p
     assert value == pytest.approx(naive_loss(load_exact(folder), pairs).item(), rel=1e-4)
 
 
-@pytest.mark.parametrize("loss", ["sentence", "token", "augmentation"])
-def test_derivative_of_each_loss(loss):
+def test_derivative_of_the_loss():
     generator = torch.Generator().manual_seed(1)
     scores = -5 * torch.rand(7, 2, generator=generator, dtype=torch.float64)
     scores.requires_grad_(True)
-    lengths = torch.randint(2, 9, (7, 2), generator=generator)
     chosen = torch.tensor([True] * 5 + [False] * 2)
-    counts = (lengths - 1).double()
-    if loss == "augmentation":
-        right = -scores[chosen].sum() / counts[chosen].sum()
-    else:
-        part = scores / counts if loss == "token" else scores
-        right = ((part[:, 0] - part[:, 1])[chosen] ** 2).mean()
+    right = ((scores[:, 0] - scores[:, 1])[chosen] ** 2).mean()
     right.backward()
-    value, derivative = bias_loss(scores.detach(), lengths, chosen, loss)
+    value, derivative = bias_loss(scores.detach(), chosen)
     assert value == pytest.approx(right.item())
     torch.testing.assert_close(derivative, scores.grad)
 

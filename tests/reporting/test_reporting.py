@@ -338,7 +338,7 @@ def test_tables_without_their_benchmark_say_so(repo, tmp_path, capsys):
 
 def test_figures_are_the_same_again(world):
     root, _ = world
-    for figure in ("masks", "unqover_heatmap"):
+    for figure in ("regimes", "unqover_heatmap"):
         assert make_figure(root, figure, "again") == 0
         for suffix in ("pdf", "svg", "png", "csv"):
             name = f"{figure}.{suffix}"

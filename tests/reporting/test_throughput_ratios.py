@@ -86,23 +86,20 @@ def test_tables_show_ratio_interval_and_verdict(run, name):
             assert row[f"{key}_verdict"] == "faster"
             assert f"{row[key]} [{row[f'{key}_low']}, {row[f'{key}_high']}]" in text
     assert "two one-sided tests at 5 %" in text
-    assert "Other work slowed" not in text
     # all ran on one dense kernel: what is faster there is bold in no table
     assert not re.search(BOLD_SPEED, text)
 
 
-def test_another_kernel_is_a_merit_and_other_work_is_named(repo, tmp_path):
+def test_another_kernel_is_a_merit(repo, tmp_path):
     write_run(small_config(repo, tmp_path, tables=["efficiency_details"]), 4)
     for path in (tmp_path / "serving").rglob("efficiency.json"):
         content = json.loads(path.read_text())
         for name, part in content["checkpoints"].items():
-            part["metrics"]["cpus_used"]["value"] = 0.4 if "debias" in name else 1.8
             if "debias" in name:
                 part["backend"]["kernel"] = "2:4 kernel (test)"
         write_sealed(path, content)
     collect(tmp_path)
     _, text = table(tmp_path, "efficiency_details")
-    assert "their threads had 20% to 90% of the CPU time" in text
     assert re.search(BOLD_SPEED, text)
     assert "transformers 5.0 on cpu, 2:4 kernel (test)" in text
 
@@ -123,7 +120,6 @@ def test_speed_ratio_and_verdict_are_one_estimate(run):
         assert float(row["kg_co2e_per_mtok"]) > 0
         assert (row["kernel"], row["energy"]) == ("dense kernel", "estimated")
         assert row["dto"]
-        assert row["j_per_token_net"] == ""  # an estimate has no idle power to subtract
 
 
 def test_the_margin_decides_what_is_the_same(repo, tmp_path):

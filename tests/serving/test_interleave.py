@@ -69,7 +69,7 @@ def measured(machine, gains, together=True, rounds=ROUNDS):
     engines = Engines(load, together)
     workload = Workload(20, 1, 1.0, 0.033)
     wanted = orders(list(gains), rounds, 0)
-    records = measure_rounds(engines, machine, [[1, 2]] * 4, [1, 4], wanted, workload, None)
+    records = measure_rounds(engines, machine, [[1, 2]] * 4, [1, 4], wanted, workload)
     engines.close()
     assert not Engine.open_now
     return records, loads

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 import yaml
-from test_reporting_controls import GRID, helpful, make_runs
+from test_reporting_controls import GRID, make_runs
 
 from .conftest import copy_workflow, counts, snakemake
 
@@ -43,7 +43,7 @@ def test_every_world_is_a_whole_run_of_its_own(clone, planned):
     assert done.returncode == 0, done.stderr
     alone = counts(done.stdout)
     # Dense, 2:4, 50 %, nothing pruned, the controls' calibrations, questions and their control.
-    assert alone["evaluate_checkpoint"] == 1 + 12 + 5 + 1 + 3 * 2 + 2 + 4 * 2 + 2
+    assert alone["evaluate_checkpoint"] == 1 + 11 + 5 + 1 + 3 * 2 + 2 + 4 * 2 + 2
     assert alone["build_calibration"] == 5
     del alone["evals"], alone["total"]
     jobs = counts(planned.stdout)
@@ -93,7 +93,7 @@ def test_the_page_is_made_once_and_is_in_the_report(repo, clone, tmp_path):
         grid[name]["calibrations"] = ["ss-uc256-shuffled", "ss-uc256-random"]
     config |= {"experiments": grid, "controls": {"worlds": [0, 1]}}
     (tmp_path / "small.yaml").write_text(yaml.safe_dump(config))
-    make_runs(repo, tmp_path / "results/controls", helpful, (0, 1))
+    make_runs(repo, tmp_path / "results/controls")
     page = "results/controls/report/controls.html"
     allowed = ("--allowed-rules", "report_controls")
     words = ("--cores", "2", "--configfile", "small.yaml", *allowed)

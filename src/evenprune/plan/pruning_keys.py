@@ -91,11 +91,10 @@ class Pruning(Section):
         description="`debias-gradient`: ε, how much a step changes the outputs of the layers, "
         "relatively; negative raises the bias (a control)",
     )
-    gradient_loss: Literal["sentence", "token", "augmentation", "text"] = Field(
+    gradient_loss: Literal["sentence", "text"] = Field(
         "sentence",
-        description="`debias-gradient`: gaps between the log-probabilities of whole sentences "
-        "(`sentence`) or of their means over tokens (`token`), the loss of both sentences as text "
-        "(`augmentation`), or that of the other texts (`text`, a control)",
+        description="`debias-gradient`: gaps between the log-probabilities of the two sentences "
+        "(`sentence`), or the loss of the other texts (`text`, a control)",
     )
     gradient_holdout: float = Field(
         0.2,

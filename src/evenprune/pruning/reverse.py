@@ -85,7 +85,6 @@ class Sentences:
         ]
         used = [ids for _, ids in sentences] + [ids for _, ids in texts]
         self.used = torch.tensor([token for ids in used for token in ids])
-        self.lengths = torch.tensor([[len(pair.ids0), len(pair.ids1)] for pair in pairs])
         self.text_lengths = torch.tensor([len(ids) for _, ids in chosen], dtype=torch.int64)
 
     def forward(self, folder: Path, report: Callable[[], None]) -> Pass:
@@ -188,28 +187,17 @@ def block_gradients(
     return results
 
 
-def bias_loss(scores: Tensor, lengths: Tensor, chosen: Tensor, loss: str) -> tuple[float, Tensor]:
-    """Return a loss of the ``chosen`` pairs and its derivative for all scores (pairs, 2).
+def bias_loss(scores: Tensor, chosen: Tensor) -> tuple[float, Tensor]:
+    """Return the mean of ``(log p(x0) - log p(x1))²`` of the ``chosen`` pairs and its derivative.
 
-    scores: (pairs, 2) float64, log-probabilities of the sentences; lengths: (pairs, 2) tokens;
-    chosen: (pairs,) bool.
-
-    ``sentence``: mean of ``(log p(x0) - log p(x1))²``. ``token``: the same of means over tokens.
-    ``augmentation``: the mean negative log-probability of a token of both, that of training on
-    counterfactual data (Zhao et al. 2018, arXiv 1804.06876).
+    scores: (pairs, 2) float64, log-probabilities of the sentences, as is the derivative; chosen:
+    (pairs,) bool.
     """
-    counts = (lengths - 1).clamp(min=1).double()
-    derivative = torch.zeros_like(scores)
-    if loss == "augmentation":
-        value, derivative[chosen] = text_loss(scores[chosen], counts[chosen])
-        return value, derivative
-    scale = torch.ones_like(scores) if loss == "sentence" else 1.0 / counts
-    gaps = (scores * scale)[:, 0] - (scores * scale)[:, 1]
+    gaps = scores[:, 0] - scores[:, 1]
     number = int(chosen.sum())
-    sides = torch.tensor([1.0, -1.0], dtype=torch.float64)
-    derivative[chosen] = (2.0 / number) * gaps[chosen, None] * scale[chosen] * sides
+    slope = torch.where(chosen, 2.0 / max(number, 1) * gaps, 0.0)
     value = float((gaps[chosen] ** 2).mean()) if number else math.nan
-    return value, derivative
+    return value, torch.stack([slope, -slope], dim=1)
 
 
 def text_loss(scores: Tensor, counts: Tensor) -> tuple[float, Tensor]:

@@ -172,14 +172,12 @@ class Shift:
         used = self._loss(done)[0]
         if not self.held.any():
             return Losses(used, None)
-        loss = self.options.gradient_loss
-        return Losses(used, bias_loss(done.scores, self.text.lengths, self.held, loss)[0])
+        return Losses(used, bias_loss(done.scores, self.held)[0])
 
     def _loss(self, done: Pass) -> tuple[float, Tensor, Tensor]:
         """Return the loss and its derivative for the scores of pairs (n, 2) and of texts (k,)."""
-        loss, lengths = self.options.gradient_loss, self.text.lengths
-        if loss != "text":
-            return *bias_loss(done.scores, lengths, ~self.held, loss), torch.zeros_like(done.texts)
+        if self.options.gradient_loss != "text":
+            return *bias_loss(done.scores, ~self.held), torch.zeros_like(done.texts)
         value, of_texts = text_loss(done.texts, (self.text.text_lengths - 1).clamp(min=1))
         return value, torch.zeros_like(done.scores), of_texts
 
