@@ -92,19 +92,21 @@ def read_source_pairs(source: str, folder: Path) -> list[dict[str, str]]:
 
 
 def with_counterfactuals(
-    pairs: list[dict[str, Any]], source: str, folder: Path, count: int, control: str, seed: int
+    pairs: list[dict[str, Any]], source: str, folder: Path, args: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """Return the pairs of a data set with ``count`` counterfactuals each, under a control those of
-    another pair. Raises UserError for a data set that does not name the pairs' groups."""
+    """Return a data set's pairs with counterfactuals, under a control those of another pair.
+
+    Raises UserError for a data set that does not name the pairs' groups.
+    """
     if source != "stereoset":
         raise UserError(
-            f"expected counterfactuals: 0 for pairs of {printable(source)}, got {count}: only "
-            "stereoset names the group that a pair is about; pairs of your own may bring the "
-            "fields target and counterfactuals themselves"
+            f"expected counterfactuals: 0 for pairs of {printable(source)}, got "
+            f"{args.counterfactuals}; only stereoset names the group that a pair is about; your "
+            "own pairs may bring the fields target and counterfactuals"
         )
     targets = {item.id: item.target for item in read_stereoset(folder)}
-    found = add_counterfactuals(pairs, targets, count, seed)
-    return found if control == "none" else exchanged(found, seed)
+    found = add_counterfactuals(pairs, targets, args.counterfactuals, args.seed)
+    return found if args.control == "none" else exchanged(found, args.seed)
 
 
 def select_categories(pairs: list[dict[str, str]], wanted: Sequence[str]) -> list[dict[str, str]]:
@@ -298,14 +300,7 @@ def run(args: argparse.Namespace) -> None:
             for pair, side in itertools.product(pairs, ("stereotype", "anti_stereotype")):
                 pair[side] = truncate_text(pair[side], tokenizer, args.pair_tokens, "--pair-tokens")
         if args.counterfactuals:
-            pairs = with_counterfactuals(
-                pairs,
-                name,
-                source_folder(path),
-                args.counterfactuals,
-                args.control,
-                args.seed,
-            )
+            pairs = with_counterfactuals(pairs, name, source_folder(path), args)
         parts[name] = choose_pairs(pairs, tokenizer, args.alignment, args.control, args.seed)
         for note in parts[name].notes:
             print(printable(note), file=sys.stderr)

@@ -24,14 +24,12 @@ class Pruning(Section):
     block_size: int = Field(
         128,
         ge=1,
-        description="columns per block of the column loop, a multiple of 4 for `1of4` and `2of4`; "
-        "other code has other blocks",
+        description="columns per block of the column loop, a multiple of 4 for `1of4` and `2of4`",
     )
     damping: float = Field(
         0.01,
         gt=0,
-        description="share of the mean diagonal of H added to the diagonal; more for "
-        "a Hessian that is hard to invert",
+        description="share of the mean diagonal of H that is added to its diagonal",
     )
     alignment: Literal["equal-length", "pad", "suffix"] = Field(
         "equal-length",
@@ -51,8 +49,7 @@ class Pruning(Section):
         0,
         ge=0,
         le=1000,
-        description="steps of conjugate gradients on the kept weights after pruning, any method; "
-        "10 to 20 are enough, 0: none",
+        description="steps of conjugate gradients on the kept weights, any method; 10 to 20 do",
     )
     solver: Literal[SOLVERS] = Field(  # type: ignore[valid-type]
         SOLVERS[0],
@@ -63,20 +60,17 @@ class Pruning(Section):
         1.0,
         ge=0,
         le=MOST,
-        description="`debias-erase`: weight λ of the pairs' differences; a difference counts λ "
-        "times a token's output",
+        description="`debias-erase`: weight λ of a pair's difference, next to a token's output",
     )
     erase_keep: float = Field(
         0.0,
         ge=0,
-        description="`debias-erase`: share γ of the differences to keep, to erase less; above 1 "
-        "they grow",
+        description="`debias-erase`: share γ of the differences to keep; above 1 they grow",
     )
     erase_modules: list[Module] = Field(
         ["o_proj", "down_proj"],
         min_length=1,
-        description="`debias-erase`: linear layers to change, by the ends of their names; other "
-        "architectures have other names",
+        description="`debias-erase`: linear layers to change, by the ends of their names",
     )
     gradient_steps: int = Field(
         3,
@@ -88,8 +82,8 @@ class Pruning(Section):
         0.01,
         ge=-1,
         le=1,
-        description="`debias-gradient`: ε, how much a step changes the outputs of the layers, "
-        "relatively; negative raises the bias (a control)",
+        description="`debias-gradient`: ε, a step's relative change of the layers' outputs; "
+        "negative raises the bias (a control)",
     )
     gradient_loss: Literal["sentence", "text"] = Field(
         "sentence",
@@ -101,15 +95,9 @@ class Pruning(Section):
         ge=0,
         lt=1,
         description="`debias-gradient`: fraction of pairs held out. A step that does not lower "
-        "their loss is halved up to five times; if that fails, it is undone and the method stops. "
-        "Use more for few pairs; 0 keeps every step",
+        "their loss is halved up to five times, then undone; 0 keeps every step",
     )
-    lora_steps: int = Field(
-        14,
-        ge=1,
-        le=10_000,
-        description="`debias-lora`: steps of training, each on 12 contexts; each costs time",
-    )
+    lora_steps: int = Field(14, ge=1, description="`debias-lora`: training steps of 12 contexts")
     lora_rate: float = Field(
         7e-3, gt=0, le=1, description="`debias-lora`: learning rate of AdamW at its highest"
     )
@@ -117,6 +105,5 @@ class Pruning(Section):
         1.0,
         ge=-10,
         le=10,
-        description="`debias-lora`: what the trained change is multiplied by before it is added "
-        "to the weights; less removes less bias, negative raises it (a control)",
+        description="`debias-lora`: factor of the trained change; negative raises bias (a control)",
     )

@@ -274,56 +274,38 @@ def adapt(
 ) -> dict[str, Any]:
     """Change the model by trained adapters, times ``lora_scale``; return what was done.
 
-    What is finished lies in ``folder``; a killed training begins anew and ends with the same
-    bytes. Raises UserError without counterfactuals.
+    The adapters are judged by the groups held out. What is finished lies in ``folder``, a file a
+    block; a killed training begins anew and ends with the same bytes. Raises UserError without
+    counterfactuals.
     """
     folder.mkdir(parents=True, exist_ok=True)
     state = folder / "adapters.json"
     if state.is_file():
         content = read_sealed(state, AGAIN)
-        files = content["files"]
+        record, files = content["record"], content["files"]
         if any(sha256_file(folder / name) != files[name] for name in files):
             raise UserError(f"a file in {folder} has changed since it was written; {AGAIN}")
-        record = content["record"]
     else:
-        record = _trained(base, pairs, texts, options, folder)
+        used, held = split(contexts_of(pairs), options.seed)
+        tuning = Tuning(base, used, texts or [pair.ids0 for pair in pairs], options.seed)
+        judged = held or used[:JUDGED]
+        before = tuning.judge(judged)
+        steps = tuning.train(options.lora_steps, options.lora_rate)
+        after = tuning.judge(judged)
+        kept = after < before
+        of = "groups held out" if held else "the groups"
+        said = "" if kept else "; it does not fall, nothing is changed"
+        print(f"association of {of}: {before:.4g} -> {after:.4g}{said}", file=sys.stderr)
+        if kept:
+            _write(base, tuning.adapters, options.lora_scale, folder)
+        counts = {"contexts": len(used), "contexts_held_out": len(held)}
+        record = {"kept": kept, **counts, "before": before, "after": after, "steps": steps}
         files = {file.name: sha256_file(file) for file in folder.glob("block-*.safetensors")}
         write_json(state, sealed({"record": record, "files": files}))
     if record["kept"]:
         for name in sorted(files):
             base.stored.update(read_header(folder / name))
     return record
-
-
-def _trained(
-    base: BaseModel,
-    pairs: Sequence[TokenPair],
-    texts: Sequence[Ids],
-    options: Options,
-    folder: Path,
-) -> dict[str, Any]:
-    """Train, judge by the groups held out, and write the changed matrices a file a block."""
-    used, held = split(contexts_of(pairs), options.seed)
-    tuning = Tuning(base, used, texts or [pair.ids0 for pair in pairs], options.seed)
-    before = tuning.judge(held or used[:JUDGED])
-    steps = tuning.train(options.lora_steps, options.lora_rate)
-    after = tuning.judge(held or used[:JUDGED])
-    kept = after < before
-    print(
-        f"association of {'groups held out' if held else 'the groups'}: {before:.4g} -> {after:.4g}"
-        + ("" if kept else "; it does not fall, nothing is changed"),
-        file=sys.stderr,
-    )
-    if kept:
-        _write(base, tuning.adapters, options.lora_scale, folder)
-    return {
-        "kept": kept,
-        "contexts": len(used),
-        "contexts_held_out": len(held),
-        "before": before,
-        "after": after,
-        "steps": steps,
-    }
 
 
 def _write(base: BaseModel, adapters: Adapters, scale: float, folder: Path) -> None:

@@ -13,8 +13,6 @@ from .methods import description
 DATA_FILES = ("card.md.j2",)
 TEMPLATE = Path(__file__).with_name(DATA_FILES[0])
 TAGS = ("evenprune", "pruning", "sparsity")
-# Entries of a manifest's options that `prune` has no flag for.
-NO_FLAG = ("dtype",)
 
 
 def regime_text(slug: str) -> str:
@@ -37,7 +35,7 @@ def command(manifest: dict[str, Any]) -> str:
     words += ["--texts", "texts.jsonl"] if text["texts_sha256"] else []
     given = {"method": manifest["method"], "regime": manifest["regime"], **manifest["options"]}
     for name, value in sorted(given.items()):
-        if value is not None and name not in NO_FLAG:
+        if value is not None:
             shown = ",".join(value) if isinstance(value, list | tuple) else str(value)
             words += [f"--{name.replace('_', '-')}", shown]
     return shlex.join([*words, "--out", "DIR"])

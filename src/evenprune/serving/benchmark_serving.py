@@ -136,8 +136,8 @@ def measure(args: argparse.Namespace, job: Job, together: bool) -> tuple[Engines
     def load(name: str) -> Backend:
         return load_backend(
             spec["backend"], job.folders[name], args.device, spec["dtypes"][name],
-            max(args.batch_sizes), spec["prompt_tokens"] + args.new_tokens, args.seed, args.gpus,
-            len(job.folders) if together else 1,
+            max(args.batch_sizes), spec["prompt_tokens"] + args.new_tokens, args.seed,
+            gpus=args.gpus, engines=len(job.folders) if together else 1,
         )  # fmt: skip
 
     engines, meter = Engines(load, together), None
