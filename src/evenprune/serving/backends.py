@@ -260,15 +260,12 @@ Backend = TransformersBackend | VllmBackend
 
 
 def load_backend(
-    backend: str, folder: Path | str, device: str | None, dtype: str, *sizes: int, gpus: int = 1,
-    engines: int = 1,
+    backend: str, folder: Path | str, device: str | None, dtype: str, max_batch: int,
+    max_tokens: int, seed: int, gpus: int = 1, engines: int = 1,
 ) -> Backend:  # fmt: skip
-    """Load a checkpoint into the chosen backend; ``engines`` are to be in memory at once.
-
-    sizes: for vLLM, the largest batch, the most tokens of a text, and the seed.
-    """
+    """Load a checkpoint into the chosen backend; ``engines`` are to be in memory at once."""
     if choose(backend) == "vllm":
-        return VllmBackend(folder, device, dtype, *sizes, gpus=gpus, engines=engines)
+        return VllmBackend(folder, device, dtype, max_batch, max_tokens, seed, gpus, engines)
     return TransformersBackend(folder, device, dtype, gpus)
 
 
