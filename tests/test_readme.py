@@ -55,6 +55,7 @@ ELSEWHERE = [
     "snakemake --cores all --configfile config/smollm2.yaml config/smollm2-hub.yaml --config "
     "mirror=PATH",
     "snakemake --cores all serving --configfile config/real-small.yaml --config mirror=PATH",
+    "snakemake --cores all --configfile config/bias.yaml",
     "snakemake -n",
 ]
 # Of a finished run, or of a configuration that the reader writes.
@@ -164,3 +165,20 @@ def test_the_numbers_of_the_faq_are_those_of_its_run(repo):
     shown = [re.findall(r"(?<=\| )\d+\.\d\d(?= \|)", line) for line in page.splitlines()]
     assert [line for line in shown if line] == expected
     assert len(page.split()) <= 900
+
+
+def test_the_numbers_of_the_page_on_bias_are_those_of_its_run(repo):
+    """docs/bias.csv has the run's results.csv and significance.csv, in points."""
+    with open(repo / "docs/bias.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    names = ("ss", "pct_stereotype_shared", "pct_stereotype", "lms")
+    expected = []
+    for row in rows:
+        cells = [row["ppl"]]
+        for name in names:
+            ends = [row[f"{name}_low"], row[f"{name}_high"]]
+            cells.append(row[name] + (f" [{', '.join(ends)}]" if ends[0] else ""))
+        expected.append(cells)
+    page = (repo / "docs/bias.md").read_text().replace("−", "-")
+    table = page.partition("| --- | ---: |")[2].partition("\n\n")[0].splitlines()[1:]
+    assert [[cell.strip() for cell in line.split("|")[2:-1]] for line in table] == expected

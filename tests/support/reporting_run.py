@@ -149,7 +149,7 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
         total = {**total, "value": 1 - total["value"] / 2}
         metrics = {"pct_stereotype": total, "likelihood_diff": {"value": 3.2, "n": items}}
         for row in rows:
-            row["correct"] = not row["correct"]
+            row["correct"] = row["correct_shared"] = not row["correct"]
     if task == "stereoset":
         for row in rows:
             row["unrelated_logprob"] = -3.0

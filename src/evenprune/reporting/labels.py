@@ -13,7 +13,7 @@ from ..plan.tasks import FACTS, JUDGED, OWN_TASKS
 from .results import Group
 
 # Of parts of names that are not just written with a capital.
-_WORDS = {"sparsegpt": "SparseGPT"}
+_WORDS = {"sparsegpt": "SparseGPT", "lora": "LoRA"}
 METHOD_LABELS = {
     name: "-".join(_WORDS.get(part, part.capitalize()) for part in name.split("-"))
     for name in METHODS

@@ -47,9 +47,13 @@ COLUMNS = (
 )  # fmt: skip
 METHOD = "method"  # in the column against; the other one is DENSE
 # Compared with the same pruning without the debiasing.
-DEBIASING = ("debias-sparsegpt", "debias-erase", "debias-gradient")
+DEBIASING = tuple(name for name in METHODS if name.startswith("debias-"))
 MEAN = "mean"  # in the column seed: scores averaged over the calibration seeds
-PARTS = {"bbq": ("acc_all", "acc_amb", "acc_dis"), "stereoset": ("lms", "ss")}
+PARTS = {
+    "bbq": ("acc_all", "acc_amb", "acc_dis"),
+    "stereoset": ("lms", "ss"),
+    "crows_pairs": ("pct_stereotype", "pct_stereotype_shared"),
+}
 
 
 class Question(NamedTuple):
