@@ -99,7 +99,7 @@ def record(task: str, method: str, k: int) -> dict:
     }
     if k == 7:  # near ties
         found["option_logprobs"] = [-1.0 - 0.05 * (j != pred) for j in range(WIDTH[task])]
-    found["correct"] = pred == found["gold"]
+    found["correct"] = found["correct_shared"] = pred == found["gold"]
     if task in ("unqover", "bbq"):
         found |= {"perm": "012", "unknown_idx": 2}
     if task == "bbq":
