@@ -14,11 +14,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from evenprune.base.errors import UserError
 from evenprune.data.calibration import tokenize_pairs
 from evenprune.models.experts import Experts
-from evenprune.pruning.calibration_text import Text
 from evenprune.pruning.check import check_model
 from evenprune.pruning.compare_masks import compare_models
 from evenprune.pruning.engine import prune_model
 from evenprune.pruning.options import Options
+from evenprune.pruning.packing import Text
 
 KINDS = ("mixtral", "qwen2_moe", "gpt_oss")
 

@@ -17,10 +17,10 @@ from evenprune.data.calibration import tokenize_pairs, tokenize_texts
 from evenprune.data.readers.own_rows import read_pairs
 from evenprune.models.loading import load_tokenizer
 from evenprune.pruning import solver
-from evenprune.pruning.calibration_text import Text
 from evenprune.pruning.engine import prune_model
 from evenprune.pruning.hessian import Plan
 from evenprune.pruning.options import PRUNING_METHODS, Options
+from evenprune.pruning.packing import Text
 
 pytestmark = pytest.mark.usefixtures("torch_products")
 

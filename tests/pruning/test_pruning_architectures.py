@@ -11,8 +11,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from evenprune.cli import main
 from evenprune.data.calibration import tokenize_pairs
-from evenprune.pruning.calibration_text import Text
 from evenprune.pruning.check import check_model
+from evenprune.pruning.packing import Text
 
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)

@@ -13,10 +13,10 @@ from transformers import AutoTokenizer
 
 from evenprune.data.calibration import tokenize_pairs
 from evenprune.pruning.base_model import BaseModel
-from evenprune.pruning.calibration_text import Text
 from evenprune.pruning.engine import prune_model
 from evenprune.pruning.masks import REGIMES
 from evenprune.pruning.options import Options
+from evenprune.pruning.packing import Text
 
 TEXTS = [f"{WORDS[k]} {WORDS[k + 1]} {WORDS[2 * k]} x y" for k in range(6)]
 

@@ -9,10 +9,10 @@ from registry_sweep import documented, sweep_type
 from torch import nn
 
 from evenprune.base.errors import UserError
-from evenprune.pruning.calibration_text import Text
 from evenprune.pruning.engine import prune_model
 from evenprune.pruning.forward import Stream
 from evenprune.pruning.options import Options
+from evenprune.pruning.packing import Text
 from evenprune.pruning.probe import Probe, check_rows
 from evenprune.pruning.standin import Form, StandIn, Stop, Tape, check_independent, form_of
 

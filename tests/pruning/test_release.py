@@ -14,9 +14,9 @@ from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
 from evenprune.data.calibration import tokenize_pairs
-from evenprune.pruning.calibration_text import Text
 from evenprune.pruning.engine import prune_model
 from evenprune.pruning.options import Options
+from evenprune.pruning.packing import Text
 
 pytestmark = pytest.mark.slow
 PAIRS, BLOCKS, LINEARS = 12, 2, 7

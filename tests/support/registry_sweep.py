@@ -25,9 +25,9 @@ from transformers import AutoModelForCausalLM
 
 from evenprune.base.errors import UserError
 from evenprune.data.calibration import TokenizedPairs, TokenPair
-from evenprune.pruning.calibration_text import Text
 from evenprune.pruning.engine import prune_model
 from evenprune.pruning.options import Options
+from evenprune.pruning.packing import Text
 
 LAYERS = 4
 REGIME = "u50"

@@ -11,7 +11,7 @@ from ..base.files import write_json
 from ..base.progress import Progress
 from ..data.calibration import TokenizedPairs, TokenPair, align
 from ..models.tensors import write_tensors
-from ..pruning.calibration_text import Text
+from ..pruning.packing import Text
 from ..serving.shapes import Decoder
 
 POSITIONS = 2048

@@ -10,9 +10,9 @@ from ..base.files import digest, disk_errors, sha256_file, write_csv, write_json
 from ..models.identity import files_digest
 from ..models.trust import trust_record
 from .base_model import BaseModel
-from .calibration_text import Text
 from .card import model_card
 from .options import Options
+from .packing import Text
 from .provenance import provenance
 
 LAYER_COLUMNS = [

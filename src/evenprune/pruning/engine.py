@@ -31,12 +31,11 @@ from ..models.tensors import Stack, write_tensors
 from ..models.weights import Entry
 from .assemble import assemble, shared_counts
 from .base_model import BaseModel, assembled
-from .calibration_text import Text
 from .forward import Batches, advance, input_groups, record_inputs
 from .masks import regime_of
 from .methods import FACTS, find, module_of
 from .options import Options
-from .packing import Batch, batch_tokens, pack_pairs, pack_texts
+from .packing import Batch, Text, batch_tokens, pack_pairs, pack_texts
 from .probe import Probe, check_rows, probe_blocks
 from .provenance import Stopwatch
 from .shared_prefix import shared_prefix_objection

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from .base_model import BaseModel
-from .calibration_text import Text
 from .hessian import Differences, Gram, SquareNorms
 from .masks import Regime
 from .options import Options
+from .packing import Text
 from .refit import improve
 from .target import InputMetric, Report, Target, finished, unshifted
 

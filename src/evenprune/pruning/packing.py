@@ -1,4 +1,4 @@
-"""Batches of calibration sentences: thousands of tokens a call, common beginnings once.
+"""The calibration text of a run, and its batches: thousands of tokens, common beginnings once.
 
 ``shared-prefix``: a row is a tree of the sentences of some pairs. In a causal model a beginning has
 the same activations in all sentences that share it, those of a pair or, in neighbours of the sorted
@@ -10,14 +10,16 @@ pair are in one batch, which has two parts when their lengths differ.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..data.calibration import TokenPair, common_prefix
+from ..base.files import digest
+from ..data.calibration import TokenizedPairs, TokenPair, common_prefix
 from .hessian import Plan
 
 TOKENS = 1024  # a batch
@@ -26,6 +28,65 @@ ROW = 64  # tokens of a row of several pairs; attention over more costs what sha
 SPREAD = 16  # the longest row of a batch has at most a 16th more tokens than its shortest
 
 Entry = tuple[TokenPair, float, list[tuple[int, int]]]  # a pair, its bias weight, its differences
+
+
+@dataclass(frozen=True)
+class Text:
+    """Tokenised calibration text and the digests of the files it came from.
+
+    texts: (id, token ids) of the unpaired ones; datasets: the hub repositories that all of it is
+    from, as far as they are known.
+    """
+
+    pairs: TokenizedPairs | None = None
+    texts: Sequence[tuple[str, Sequence[int]]] = ()
+    pairs_sha256: str | None = None
+    texts_sha256: str | None = None
+    datasets: tuple[str, ...] = ()
+
+    @property
+    def kept(self) -> Sequence[TokenPair]:
+        """The pairs, none where there are none."""
+        return self.pairs.pairs if self.pairs else ()
+
+    def summary(self) -> dict[str, Any]:
+        """Return the entry ``calibration`` of the manifest."""
+        return {
+            "pairs_sha256": self.pairs_sha256,
+            "texts_sha256": self.texts_sha256,
+            **({"datasets": list(self.datasets)} if self.datasets else {}),
+            "pairs_kept": len(self.kept),
+            "pairs_dropped": self.pairs.dropped if self.pairs else 0,
+            "categories": self.pairs.counts if self.pairs else {},
+            "tokens": {
+                "pairs": sum(len(pair.ids0) + len(pair.ids1) for pair in self.kept),
+                "texts": sum(len(ids) for _, ids in self.texts),
+            },
+        }
+
+    def token_digest(self) -> str:
+        """Return a digest of the token ids, their order, their matches and their categories.
+
+        Counterfactuals count where there are any.
+        """
+        rows = [
+            [list(p.ids0), list(p.ids1), [list(m) for m in p.matches], p.category]
+            + ([p.target, p.counterfactuals] if p.counterfactuals else [])
+            for p in self.kept
+        ]
+        return digest([rows, [list(ids) for _, ids in self.texts]])
+
+    def lengths(self) -> Iterator[tuple[str, int]]:
+        """Yield the id of every item and the number of tokens of its longest sequence."""
+        for pair in self.kept:
+            yield pair.id, max(len(pair.ids0), len(pair.ids1))
+        for name, ids in self.texts:
+            yield name, len(ids)
+
+    def token_ids(self) -> Tensor:
+        """Return all token ids in one tensor."""
+        ids = [k for pair in self.kept for k in (*pair.ids0, *pair.ids1)]
+        return torch.tensor(ids + [k for _, text in self.texts for k in text])
 
 
 @dataclass(frozen=True)

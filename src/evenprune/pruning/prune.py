@@ -45,8 +45,8 @@ def run(args: argparse.Namespace) -> None:
     from ..models.architecture import max_positions
     from ..models.identity import identify
     from ..models.loading import limit_threads, load_tokenizer, pick_device
-    from .calibration_text import Text
     from .engine import prune_model
+    from .packing import Text
     from .workspace import check_work
 
     options = given(Options, args)

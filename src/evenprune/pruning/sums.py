@@ -8,11 +8,11 @@ from torch import Tensor
 from ..base.errors import UserError
 from ..models.experts import experts_of
 from .base_model import BaseModel
-from .calibration_text import Text
 from .forward import Batches, Stream, check_finite, collect
 from .hessian import Plan
 from .method import Method
 from .options import Options
+from .packing import Text
 from .provenance import Stopwatch
 from .routed import ExpertSums, Facts, Routed, is_finite
 

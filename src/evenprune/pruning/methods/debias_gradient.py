@@ -12,10 +12,10 @@ from typing import Any
 
 from ...base.errors import UserError
 from ..base_model import BaseModel
-from ..calibration_text import Text
 from ..hessian import Gram
 from ..method import Statistic
 from ..options import Options
+from ..packing import Text
 from ..shift import Shift
 from ..shifting import Shifting
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from ..adapters import adapt
 from ..base_model import BaseModel
-from ..calibration_text import Text
 from ..hessian import Gram
 from ..method import Statistic
 from ..options import Options
+from ..packing import Text
 from ..shifting import Shifting
 
 
