@@ -1,7 +1,10 @@
 """SmolLM2 and StereoSet in float32: against sentence by sentence, and against a float64 loop."""
 
+import os
+
 import numpy as np
 import pytest
+import reference
 import torch
 from real_model import real_data, smollm2_folder
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -9,9 +12,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from evenprune.data.calibration import tokenize_pairs
 from evenprune.data.readers.stereoset import read_stereoset
 from evenprune.pruning.base_model import BaseModel
+from evenprune.pruning.engine import prune_model
 from evenprune.pruning.forward import advance, record_inputs
 from evenprune.pruning.masks import regime_of
-from evenprune.pruning.packing import pack_pairs
+from evenprune.pruning.options import Options
+from evenprune.pruning.packing import Text, pack_pairs
 from evenprune.pruning.standin import Form
 
 LAST = 29  # the number of the last block
@@ -80,3 +85,33 @@ def test_packed_rows_have_the_activations_of_single_sentences():
     assert max(worst) <= 1e-4
     # Without the positions of the tree the same comparison fails.
     assert sum(part.ids.numel() for part in parts) < 0.8 * len(ids)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("EVENPRUNE_REAL" not in os.environ, reason="minutes; set EVENPRUNE_REAL=1")
+def test_masks_of_the_last_block_are_those_of_a_float64_loop(tmp_path):
+    """Behind the 29 blocks that the engine has pruned; Debias-SparseGPT, 2:4."""
+    model = AutoModelForCausalLM.from_pretrained(smollm2_folder(), dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(smollm2_folder())
+    for one in (model, tokenizer):
+        one.save_pretrained(tmp_path / "base")
+    pairs = real_pairs(tmp_path / "base", 100)
+    options = Options("debias-sparsegpt", "2of4", alignment="suffix")
+    prune_model(tmp_path / "base", options, Text(pairs), tmp_path / "out")
+    pruned = AutoModelForCausalLM.from_pretrained(tmp_path / "out", dtype=torch.float64).eval()
+    block = pruned.model.layers[LAST]
+    masks = {name: (one == 0).numpy() for name, one in block.state_dict().items() if one.ndim == 2}
+    block.load_state_dict(model.model.layers[LAST].state_dict())
+    sentences = [ids for pair in pairs.pairs for ids in (pair.ids0, pair.ids1)]
+    inputs = reference.linear_inputs(block, lambda ids: pruned(ids, use_cache=False), sentences)
+    matches = [pair.matches for pair in pairs.pairs]
+    equal = {}
+    for name, x in inputs.items():
+        both = list(zip(x[0::2], x[1::2], strict=True))
+        h = reference.hessian(both, [], matches, [1.0] * len(both))
+        weight = block.get_submodule(name).weight.detach().numpy()
+        expected = reference.prune(weight, h, "debias-sparsegpt", "2of4") == 0
+        equal[name] = float(np.mean(expected == masks[f"{name}.weight"]))
+    print({name: round(share, 5) for name, share in equal.items()})
+    assert len(equal) == 7
+    assert min(equal.values()) >= 0.999
