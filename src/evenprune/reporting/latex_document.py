@@ -25,7 +25,7 @@ def _piece(piece: Piece) -> list[str]:
     if piece.kind == "table":
         return [rf"\input{{tables/{piece.slug}.tex}}"]
     return [
-        r"\begin{figure}[!htb]\centering",
+        r"\begin{figure}[H]\centering",
         r"\includegraphics[max width=\linewidth,max height=0.86\textheight]"
         rf"{{figures/{piece.slug}.pdf}}",
         rf"\caption{{{escape_latex(piece.caption)}}}\label{{fig:{piece.slug}}}",
