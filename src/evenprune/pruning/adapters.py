@@ -287,10 +287,7 @@ def adapt(
             raise UserError(f"a file in {folder} has changed since it was written; {AGAIN}")
     else:
         if not texts:
-            print(
-                "note: no texts, so drift is measured on the stereotypes; give --texts",
-                file=sys.stderr,
-            )
+            print("note: without --texts, drift is measured on stereotypes", file=sys.stderr)
         used, held = split(contexts_of(pairs), options.seed)
         tuning = Tuning(base, used, texts or [pair.ids0 for pair in pairs], options.seed)
         judged = held or used[:JUDGED]
