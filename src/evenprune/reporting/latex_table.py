@@ -107,10 +107,10 @@ def _rows(table: Table, columns: Sequence[Column]) -> list[str]:
         elif row.rule == "dashed" and not (before and before.kind == "heading"):
             lines.append(rf"\cdashlinelr{{1-{width}}}")
         if row.kind == "heading":
-            # Empty cells, not a \multicolumn, keep the colours of the columns; the text has no
-            # width, so that it does not widen the labels' column.
-            text = escape_latex(" ".join(row.labels))
-            lines.append(rf"\leavevmode\rlap{{\textit{{{text}}}}}" + " &" * (width - 1) + r" \\*")
+            # Over all columns, whose colours would hide its end; without a width of its own, so
+            # that it widens none.
+            text = rf"\leavevmode\rlap{{\textit{{{escape_latex(' '.join(row.labels))}}}}}"
+            lines.append(rf"\multicolumn{{{width}}}{{l}}{{{text}}} \\*")
             continue
         labels = [escape_latex(label) for label in row.labels]
         if row.strong and labels[row.strong_at]:
