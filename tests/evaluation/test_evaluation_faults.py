@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import shutil
 import sys
 
 import pytest
@@ -133,6 +134,14 @@ def test_nan_is_not_blamed_on_the_architecture(tmp_path):
     nan_everywhere(lm.model)
     with pytest.raises(UserError, match=DAMAGED):
         language_model._check_head(lm, tmp_path)
+
+
+def test_a_bos_token_without_an_embedding(model, data, tmp_path, capsys):
+    broken = shutil.copytree(model, tmp_path / "broken")
+    (broken / "tokenizer_config.json").write_text(json.dumps({"bos_token": "unheard of"}))
+    assert evaluate("stereoset", broken, data, tmp_path / "out") == 2
+    assert "has no embedding" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 TEMPLATES = {

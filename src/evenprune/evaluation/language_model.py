@@ -288,8 +288,10 @@ def load_language_model(
     model = load_model(
         folder, pick_device(device), dtype if dtype == "auto" else getattr(torch, dtype), devices
     )
-    lm = LanguageModel(
-        model, tokenizer, context_length(model.config), logit_transform(model.config)
-    )
+    config = model.config
+    lm = LanguageModel(model, tokenizer, context_length(config), logit_transform(config))
+    used = max(tokenizer.bos_token_id or 0, tokenizer.eos_token_id or 0)
+    if used >= model.get_input_embeddings().num_embeddings:
+        raise UserError(f"BOS or EOS of {folder} has no embedding: copy the base model's tokenizer")
     _check_head(lm, folder)
     return lm
