@@ -128,8 +128,9 @@ class LanguageModel(CausalModel):
             shared = self.hidden(rows[:, 8:], past)
         except (AttributeError, NotImplementedError, TypeError):
             return False
-        tolerance = 1e-3 if self.dtype == "float32" else 0.05
-        return bool(torch.allclose(whole.float(), shared.float(), rtol=tolerance, atol=tolerance))
+        # Of all numbers together: single ones round coarsely in 16 bits (SmolLM2: 0.012 in all).
+        tolerance = 1e-3 if self.dtype == "float32" else 0.03
+        return bool((whole - shared).float().norm() <= tolerance * whole.float().norm())
 
     def logits(self, hidden: torch.Tensor, ids: torch.Tensor | None = None) -> torch.Tensor:
         """Return logits in float32 of hidden states (..., hidden), of all tokens or of ``ids``.
