@@ -292,7 +292,7 @@ def load_language_model(
     config = model.config
     lm = LanguageModel(model, tokenizer, context_length(config), logit_transform(config))
     used = max(tokenizer.bos_token_id or 0, tokenizer.eos_token_id or 0)
-    if used >= model.get_input_embeddings().num_embeddings:
+    if used >= lm.head.weight.shape[0]:
         raise UserError(f"BOS or EOS of {folder} has no embedding: copy the base model's tokenizer")
     _check_head(lm, folder)
     return lm
