@@ -101,9 +101,9 @@ def main() -> None:
     """Parse the command line; run ours, then lm-eval with each batch size, task by task."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--data", type=Path)
+    parser.add_argument("--data", type=Path, help="folder with the data sets")
     parser.add_argument("--tasks", nargs="+", choices=list(COUNTS), default=list(COUNTS))
-    parser.add_argument("--count", type=int, help="items; by default as many as in docs")
+    parser.add_argument("--count", type=int, help="items; by default 500, 1,508, 570, 1,000")
     parser.add_argument("--peer-batches", type=int, nargs="*", default=[1, 8, 32, 64])
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--out", type=Path)

