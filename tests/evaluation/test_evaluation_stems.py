@@ -2,6 +2,7 @@ import pytest
 import torch
 from evaluation_fixtures import tiny_lm
 
+from evenprune.base.onednn import Packed, pack
 from evenprune.evaluation.stems import choose_stems, last_states
 
 
@@ -22,7 +23,7 @@ def test_states_on_stems_equal_states_of_whole_rows(batch_size):
     rows = []
     for k in range(20):
         tail = torch.randint(2, 60, (2 + k % 5,), generator=generator).tolist()
-        rows.append([*heads[k % 3], *tail] if k % 4 else tail)
+        rows.append([*heads[k % 3][k % 3 :], *tail] if k % 4 else tail)
     counts = [1 + k % 2 for k in range(20)]
     assert lm.shares_prefixes
     assert sum(n > 0 for n in choose_stems(rows, counts)) == 15
@@ -44,8 +45,8 @@ def test_rounding_is_no_reason_to_share_nothing(noise, shared, monkeypatch):
     lm.model.bfloat16().base_model.norm.weight.data *= 50
     real = type(lm).hidden
 
-    def hidden(self, tokens, past=None):
-        found = real(self, tokens, past)
+    def hidden(self, tokens, past=None, *more):
+        found = real(self, tokens, past, *more)
         drawn = torch.randn(found.shape, generator=torch.Generator().manual_seed(0))
         return found if past is None else found + noise * found.float().std() * drawn
 
@@ -53,7 +54,32 @@ def test_rounding_is_no_reason_to_share_nothing(noise, shared, monkeypatch):
     assert lm.shares_prefixes is shared
 
 
-def test_a_model_without_plain_caches_is_computed_without_sharing():
+def test_rows_longer_than_a_window_are_computed_whole():
+    lm = tiny_lm()
+    rows = [[*range(2, 22), k] for k in range(2, 6)]
+    counts = [len(batch) for batch, _ in last_states(lm, rows, [1] * 4, 2)]
+    assert counts == [4]  # four tails in one row
+    lm.model.config.sliding_window = 20
+    assert [len(batch) for batch, _ in last_states(lm, rows, [1] * 4, 2)] == [2, 2]
+
+
+def test_packed_weights_give_the_same_bytes():
+    plain, packed = tiny_lm(), tiny_lm()
+    for lm in (plain, packed):
+        lm.model.bfloat16()
+    tokens = torch.arange(2, 42).reshape(2, 20)
+    before = plain.token_nll(tokens)
+    pack(packed.model, packed.head)
+    block = packed.model.base_model.layers[0].mlp.down_proj
+    if type(block) is not Packed:
+        pytest.skip("oneDNN has no bfloat16 products on this processor")
+    assert block.weight.device.type == "meta"
+    assert packed.head.weight.device.type == "cpu"
+    assert torch.equal(packed.token_nll(tokens), before)
+    packed.close()
+
+
+def test_a_model_without_plain_caches_is_computed_without_sharing(capsys):
     lm = tiny_lm()
     rows = [[*range(2, 22), k] for k in range(2, 6)]
     expected = [s() for _, s in last_states(lm, rows, [1] * 4, 8)]
@@ -72,5 +98,6 @@ def test_a_model_without_plain_caches_is_computed_without_sharing():
     other = tiny_lm()
     other.model.base_model.forward = forward
     assert not other.shares_prefixes
+    assert "cannot share common beginnings" in capsys.readouterr().err
     for (_, states), known in zip(last_states(other, rows, [1] * 4, 8), expected):
         torch.testing.assert_close(states(), known, rtol=1e-4, atol=1e-4)

@@ -1,13 +1,16 @@
-"""Float32 matrix products on a CPU by oneDNN, where it is the faster of torch's two libraries.
+"""Matrix products on a CPU by oneDNN, where it is faster than what torch does by itself.
 
 torch multiplies float32 matrices on a CPU with MKL, which runs AVX2 code on processors that are not
 Intel's, also where these have AVX-512. oneDNN, which torch brings too but takes for float32 in
 compiled code only, is about twice as fast there (docs/benchmarks.md). Elsewhere all is torch's own.
+
+bfloat16 products are oneDNN's already, but it brings the weights into its own order in each call.
 """
 
 import functools
 import os
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -131,6 +134,11 @@ def subtract_product(total: Tensor, left: Tensor, right: Tensor) -> None:
         total[rows] -= linear(left[rows], turned)
 
 
+def is_linear(module: nn.Module) -> bool:
+    """Return whether this is torch's own linear layer, or ours."""
+    return type(module) in (nn.Linear, Linear)
+
+
 class Linear(nn.Linear):
     """``nn.Linear`` with the products of this module."""
 
@@ -143,5 +151,35 @@ def speed_up(model: nn.Module) -> None:
     """Let all of a model's linear layers take the products of this module; hooks stay."""
     if is_faster():
         for module in model.modules():
-            if type(module) is nn.Linear:
+            if is_linear(module):
                 module.__class__ = Linear
+
+
+class Packed(nn.Linear):
+    """``nn.Linear`` for inference, its weight kept in oneDNN's own order."""
+
+    packed: Tensor | None
+
+    def forward(self, input: Tensor) -> Tensor:  # torch's name
+        """Return ``input @ weight.T + bias``."""
+        return torch.ops.mkldnn._linear_pointwise(input, self.packed, self.bias, "none", [], "")
+
+    def _apply(self, *arguments: Any, **options: Any) -> Any:
+        self.packed = None  # on its way to device meta
+        return super()._apply(*arguments, **options)
+
+
+def pack(model: nn.Module, keep: nn.Module) -> None:
+    """Keep the bfloat16 weights of a model on a CPU in oneDNN's order only, ``keep``'s in both."""
+    ops: Any = torch.ops.mkldnn
+    there = torch.backends.mkldnn.is_available() and ops._is_mkldnn_bf16_supported()
+    if not there or os.environ.get(ONEDNN) == "0":
+        return
+    for module in model.modules():
+        kind = (module.weight.dtype, module.weight.device.type) if is_linear(module) else ()
+        if kind == (torch.bfloat16, "cpu"):
+            weight = module.weight.detach()
+            module.__class__ = Packed
+            module.packed = ops._reorder_linear_weight(weight, None)
+            if module is not keep:
+                module.weight = nn.Parameter(weight.to("meta"), requires_grad=False)

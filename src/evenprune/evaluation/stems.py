@@ -2,14 +2,14 @@
 
 Benchmark prompts repeat their beginnings: an instruction, a context with many questions, a
 question in several option orders. Rows are therefore cut into a *stem* shared with other rows
-and the rest. Each stem goes through the model once; its keys and values are handed to all rows
-that begin with it.
+and the rest, its *tail*. Each stem goes through the model once. Tails of one stem stand in one row
+on top of its keys and values, each of its tokens seeing the stem and its own tail.
 """
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
-from itertools import pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from .causal_model import BATCH_TOKENS, Rows
 MIN_STEM = 8
 # Calling the model takes about as long as this part of a full batch.
 CALLS = 16
+# Tokens of the tails in one row; with more, what they do not see of each other costs too much.
+TAILS = 256
 
 
 def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
@@ -113,21 +115,45 @@ def select_rows(cache: Any, index: torch.Tensor) -> Any:
     return chosen
 
 
-def _batches(
-    rows: Rows, stems: Sequence[int], batch_size: int
-) -> Iterator[tuple[list[list[int]], list[int], list[int]]]:
-    """Yield (stems, rows, index of each row's stem): a handful of equally long stems at a time."""
-    groups: dict[int, dict[tuple[int, ...], list[int]]] = {}
+def _handfuls(
+    lm: Any, rows: Rows, stems: Sequence[int], batch_size: int
+) -> Iterator[tuple[list[list[int]], list[tuple[int, list[int]]]]]:
+    """Yield a handful of stems of similar length, and (number of its stem, rows) of each row of
+    tails; rows without a stem come first, each by itself."""
+    groups: dict[tuple[int, ...], list[int]] = {}
     for k, length in enumerate(stems):
-        groups.setdefault(length, {}).setdefault(tuple(rows[k][:length]), []).append(k)
-    for length in sorted(groups):
-        found = list(groups[length].items())
-        for start in range(0, len(found), batch_size):
-            part = found[start : start + batch_size]
-            members = [(k, number) for number, (_, ks) in enumerate(part) for k in ks]
-            members.sort(key=lambda member: (len(rows[member[0]]), member[0]))
-            heads = [list(stem) for stem, _ in part] if length else []
-            yield heads, [k for k, _ in members], [number for _, number in members]
+        groups.setdefault(tuple(rows[k][:length]), []).append(k)
+    if whole := groups.pop((), None):
+        yield [], [(0, [k]) for k in sorted(whole, key=lambda k: (len(rows[k]), k))]
+    found = sorted(groups, key=lambda stem: (len(stem), stem))
+    while found:
+        count = lm.rows_at_once(len(found[0]), batch_size)
+        part, found = found[:count], found[count:]
+        packed: list[tuple[int, list[int]]] = []
+        for number, stem in enumerate(part):
+            free = 0
+            for k in sorted(groups[stem], key=lambda k: (len(rows[k]), k)):
+                free -= len(rows[k]) - len(stem)
+                if free < 0:
+                    packed.append((number, []))
+                    free = TAILS - (len(rows[k]) - len(stem))
+                packed[-1][1].append(k)
+        yield [list(stem) for stem in part], packed
+
+
+def tree(lengths: Sequence[Sequence[int]], before: Sequence[int], width: int) -> Any:
+    """Return which keys each token sees, bool (rows, l, width + l), and its position (rows, l).
+
+    Row i has tails of ``lengths[i]`` tokens, on a stem whose ``before[i]`` tokens stand in
+    ``width`` places. What fills a row up sees only itself and its like.
+    """
+    tails = [[number for number, n in enumerate(row) for _ in range(n)] for row in lengths]
+    size = max(map(len, tails))
+    tail = torch.tensor([[*row, *[-1] * (size - len(row))] for row in tails])
+    own = (tail[:, :, None] == tail[:, None, :]).tril()
+    stem = torch.tensor(before)[:, None, None]
+    seen = (torch.arange(width) < stem).expand(-1, size, -1)
+    return torch.cat([seen, own], 2), stem[:, 0] + own.sum(2) - 1
 
 
 def batch_sizes(lengths: Sequence[int], most: Callable[[int], int], tokens: int) -> list[int]:
@@ -163,28 +189,32 @@ def last_states(
     other: (sum of the batch's counts, hidden). Rows are at least ``counts[i]`` tokens long and
     come once. Nothing is computed for a batch whose function is not called.
     """
-    stems = choose_stems(rows, counts) if lm.shares_prefixes else [0] * len(rows)
+    shares = lm.shares_prefixes and max(map(len, rows), default=0) <= lm.window
+    stems = choose_stems(rows, counts) if shares else [0] * len(rows)
     fitting = partial(lm.rows_at_once, batch_size=batch_size)
-    for heads, members, owners in _batches(rows, stems, batch_size):
-        cut = len(heads[0]) if heads else 0
-        held = cache(partial(lm.prefix_cache, torch.tensor(heads)))
+    for heads, packed in _handfuls(lm, rows, stems, batch_size):
+        held = cache(partial(lm.prefix_cache, right_padded(heads) if heads else None))
 
         @torch.inference_mode()
-        def states(batch: list[int], owner_of: list[int], cut: int, cache: Any) -> torch.Tensor:
-            tokens = right_padded([rows[k][cut:] for k in batch])
-            past = None
-            if cut:
-                chosen = torch.tensor(owner_of, device=cache_device(cache()))
-                past = select_rows(cache(), chosen)
+        def states(batch: list[tuple[int, list[int]]], cache: Any) -> torch.Tensor:
+            tails = [[rows[k][stems[k] :] for k in members] for _, members in batch]
+            tokens = right_padded([list(chain.from_iterable(parts)) for parts in tails])
+            lengths = [[len(tail) for tail in parts] for parts in tails]
+            if stems[batch[0][1][0]]:
+                chosen = torch.tensor([number for number, _ in batch], device=cache_device(cache()))
+                before = [stems[members[0]] for _, members in batch]
+                found = lm.hidden(tokens, select_rows(cache(), chosen), lengths, before)
+            else:
+                found = lm.hidden(tokens)
             pieces = []
-            for found, k in zip(lm.hidden(tokens, past), batch):
-                end = len(rows[k]) - cut
-                pieces.append(found[end - counts[k] : end])
+            for row, (_, members), ends in zip(found, batch, map(accumulate, lengths)):
+                pieces += [row[end - counts[k] : end] for k, end in zip(members, ends)]
             return torch.cat(pieces)
 
         start = 0
-        lengths = [len(rows[k]) - cut for k in members]
-        for count in batch_sizes(lengths, fitting, BATCH_TOKENS[lm.device_type]):
-            part = slice(start, start + count)
-            yield members[part], partial(states, members[part], owners[part], cut, held)
+        sizes = [sum(len(rows[k]) - stems[k] for k in members) for _, members in packed]
+        order = sorted(range(len(packed)), key=sizes.__getitem__)
+        for count in batch_sizes(sorted(sizes), fitting, BATCH_TOKENS[lm.device_type]):
+            batch = [packed[k] for k in order[start : start + count]]
+            yield [k for _, members in batch for k in members], partial(states, batch, held)
             start += count
