@@ -153,7 +153,7 @@ def test_improving_the_kept_weights_needs_text_and_what_measures_it():
     assert (told["method"], told["refit_steps"], told["damping"]) == ("magnitude", 5, 0.5)
     assert jobs.prune_flags(Paths(config), point) == (
         "--pairs out/calibration/m/ss/s0/pairs.jsonl --method magnitude --damping 0.5 "
-        "--alignment equal-length --refit-steps 5"
+        "--alignment equal-length --compute-dtype auto --refit-steps 5"
     )
     assert jobs.prune_flags(Paths(config), MAGNITUDE) == "--method magnitude --refit-steps 0"
     assert jobs.prune_options(config, MAGNITUDE)["damping"] == 0.01

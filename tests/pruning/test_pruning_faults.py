@@ -10,6 +10,7 @@ from pruning_models import random_pairs, save_model, write_rows
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from evenprune.base import onednn
 from evenprune.base.checksums import sealed
 from evenprune.cli import main
 from evenprune.pruning import engine, shift
@@ -322,6 +323,18 @@ def test_dtype_and_sharding_of_the_base_are_read(dtype, pairs, tmp_path):
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
     assert loaded.dtype == dtype
     assert json.loads((tmp_path / "check.json").read_text())["sparsity"] >= 0.5
+
+
+@pytest.mark.parametrize(
+    ("asked", "native", "taken"),
+    [("auto", True, "bfloat16"), ("auto", False, "float32"), ("float32", True, "float32")],
+)
+def test_the_forward_passes_take_the_fast_dtype(asked, native, taken, pairs, tmp_path, monkeypatch):
+    monkeypatch.setattr(onednn, "has_bfloat16", lambda: native)
+    base = save_model(tmp_path / "base", dtype=torch.bfloat16)
+    assert main(arguments(base, pairs, tmp_path / "out", **{"compute-dtype": asked})) == 0
+    assert json.loads((tmp_path / "out/provenance.json").read_text())["compute_dtype"] == taken
+    assert AutoModelForCausalLM.from_pretrained(tmp_path / "out").dtype == torch.bfloat16
 
 
 # --- check ----------------------------------------------------------------------------------

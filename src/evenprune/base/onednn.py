@@ -169,15 +169,27 @@ class Packed(nn.Linear):
         return super()._apply(*arguments, **options)
 
 
+@functools.cache
+def has_bfloat16() -> bool:
+    """Return whether oneDNN is there and the processor multiplies bfloat16 by itself.
+
+    Of processors other than x86-64 that is believed.
+    """
+    known = torch.cpu.get_capabilities()
+    native = known.get("avx512_bf16") or known.get("amx_bf16")
+    return torch.backends.mkldnn.is_available() and bool(
+        native or known.get("architecture") != "x86_64"
+    )
+
+
 def pack(model: nn.Module, keep: nn.Module) -> None:
     """Keep the bfloat16 weights of a model on a CPU in oneDNN's order only, ``keep``'s in both."""
-    ops: Any = torch.ops.mkldnn
-    there = torch.backends.mkldnn.is_available() and ops._is_mkldnn_bf16_supported()
-    if not there or os.environ.get(ONEDNN) == "0":
+    if not has_bfloat16() or os.environ.get(ONEDNN) == "0":
         return
-    for module in model.modules():
-        kind = (module.weight.dtype, module.weight.device.type) if is_linear(module) else ()
-        if kind == (torch.bfloat16, "cpu"):
+    ops: Any = torch.ops.mkldnn
+    linears: list[Any] = [module for module in model.modules() if is_linear(module)]
+    for module in linears:
+        if (module.weight.dtype, module.weight.device.type) == (torch.bfloat16, "cpu"):
             weight = module.weight.detach()
             module.__class__ = Packed
             module.packed = ops._reorder_linear_weight(weight, None)

@@ -23,7 +23,8 @@ class MethodFacts:
 
 # Of every method: what is done with its kept weights afterwards.
 IMPROVEMENTS = ("refit_steps",)
-_HESSIAN = ("alignment", "block_size", "damping")
+_TEXT = ("alignment", "compute_dtype")
+_HESSIAN = (*_TEXT, "block_size", "damping")
 _SHIFTING = (*_HESSIAN, *IMPROVEMENTS, "solver")
 _GRADIENT = ("gradient_steps", "gradient_step", "gradient_loss", "gradient_holdout")
 _LORA = ("lora_steps", "lora_rate", "lora_scale")
@@ -32,7 +33,7 @@ _ERASE = ("erase_strength", "erase_keep", "erase_modules")
 METHODS = {
     "dense": MethodFacts(prunes=False, calibrated=False),
     "magnitude": MethodFacts(calibrated=False, options=IMPROVEMENTS),
-    "wanda": MethodFacts(options=("alignment", *IMPROVEMENTS)),
+    "wanda": MethodFacts(options=(*_TEXT, *IMPROVEMENTS)),
     "sparsegpt": MethodFacts(options=(*_HESSIAN, *IMPROVEMENTS)),
     "debias-sparsegpt": MethodFacts(
         options=(*_HESSIAN, *IMPROVEMENTS, "bias_weight", "bias_scaling")
@@ -62,7 +63,7 @@ def used_options(method: str, options: Mapping[str, Any]) -> set[str]:
     """Return the keys of the section ``pruning`` that decide a method's result."""
     facts = METHODS[method]
     measured = facts.prunes and improves(options)
-    return {*facts.options, *(("alignment", "damping") if measured else ())}
+    return {*facts.options, *((*_TEXT, "damping") if measured else ())}
 
 
 @dataclass(frozen=True)

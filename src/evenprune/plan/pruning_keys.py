@@ -36,6 +36,11 @@ class Pruning(Section):
         description="pairs of unequal token counts: `equal-length` drops and counts them, `pad` "
         "pads as the authors' code does, `suffix` also matches the tokens after the difference",
     )
+    compute_dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto",
+        description="dtype of the forward passes; `auto`: the checkpoint's, or float32 where the "
+        "processor is slow in it. Sums, factors and the column loop are float32 in any case",
+    )
     bias_weight: float = Field(
         1.0, ge=0, le=MOST, description="weight b of the bias term; 0 gives sparsegpt"
     )

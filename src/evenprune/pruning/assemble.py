@@ -83,7 +83,7 @@ def assemble(
     files["README.md"] = sha256_file(folder / "README.md")
     manifest = sealed(manifest)
     write_json(folder / "manifest.json", manifest)
-    write_json(folder / "provenance.json", provenance(base.device, records, seconds))
+    write_json(folder / "provenance.json", provenance(base, records, seconds))
     return manifest
 
 

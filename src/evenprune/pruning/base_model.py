@@ -68,10 +68,13 @@ class BaseModel:
     cannot be applied to.
     """
 
-    def __init__(self, folder: Path, regime: Regime, device: str) -> None:
+    def __init__(
+        self, folder: Path, regime: Regime, device: str, compute_dtype: str = "auto"
+    ) -> None:
         self.folder = folder
         self.device = device
-        self.forward_dtype: torch.dtype | None = None  # other than ``compute_dtype`` by itself
+        # Other than what is best here.
+        self.forward_dtype: torch.dtype | None = getattr(torch, compute_dtype, None)
         check_model_folder(folder)
         self.stored = read_folder(folder)
         self.model = load_skeleton(folder, self.stored)
@@ -142,6 +145,8 @@ class BaseModel:
         if self.forward_dtype is not None:
             return self.forward_dtype
         slow = self.dtype == torch.float64 or (self.dtype == torch.float16 and self.device == "cpu")
+        if self.dtype == torch.bfloat16 and self.device == "cpu":
+            slow = not onednn.has_bfloat16()
         return torch.float32 if slow else self.dtype
 
     def shard_names(self) -> list[list[str]]:

@@ -69,7 +69,7 @@ def prune_model(
     tame_heap()
     torch.set_float32_matmul_precision("highest")  # no TF32 in Hessians and factors
     with unsupported_named(folder, OTHER_TYPE):
-        base = BaseModel(folder, regime_of(options.regime), device)
+        base = BaseModel(folder, regime_of(options.regime), device, options.compute_dtype)
     method = find(options.method)
     method.check(options, list(base.linears()))
     if not method.experts and any(map(experts_of, base.blocks)):
@@ -86,6 +86,7 @@ def prune_model(
             "text": text.token_digest(),
             "summary": text.summary(),
             "device": torch.device(device).type,
+            "compute_dtype": str(base.compute_dtype),
             "implementation": method.implementation(torch.device(device), options),
             "regime": asdict(regime_of(options.regime)),
             "code": [code_digest(name, FACTS) for name in (module_of(options.method), __name__)],

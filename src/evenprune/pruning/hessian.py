@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..base.onednn import add_gram
 
-PANEL = 256  # columns of H computed by one product; only the upper triangle of panels is
+PANEL = 128  # columns of H computed by one product; only the upper triangle of panels is
 
 
 def _no_tokens() -> Tensor:

@@ -13,6 +13,7 @@ import transformers
 
 from .. import __version__
 from ..base.provenance import machine
+from .base_model import BaseModel
 
 
 class Stopwatch:
@@ -60,12 +61,13 @@ class Stopwatch:
         return {phase: round(value, 4) for phase, value in seconds.items()}
 
 
-def provenance(device: str, records: list[dict], seconds: float) -> dict[str, Any]:
+def provenance(base: BaseModel, records: list[dict], seconds: float) -> dict[str, Any]:
     """Return the entry for provenance.json. ``seconds`` is the wall time of this process."""
     return {
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "platform": platform.platform(),
-        **machine(device),
+        **machine(base.device),
+        "compute_dtype": str(base.compute_dtype).removeprefix("torch."),
         "seconds": round(seconds, 3),
         "blocks": [
             {"seconds": round(record["seconds"], 3), "phases": record["phases"]}

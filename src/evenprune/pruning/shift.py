@@ -112,7 +112,7 @@ class Shift:
     def run(self) -> dict[str, Any]:
         """Take the steps; return what was done, for the manifest."""
         base = self.base
-        base.forward_dtype = torch.float32
+        asked, base.forward_dtype = base.forward_dtype, torch.float32
         self.folder.mkdir(parents=True, exist_ok=True)
         records: list[dict[str, Any]] = []
         current: Pass | None = None
@@ -137,7 +137,7 @@ class Shift:
                   file=sys.stderr)  # fmt: skip
         else:
             base.stored.update(self._rounded(kept))
-        base.forward_dtype = None
+        base.forward_dtype = asked
         return {
             "steps_kept": kept,
             "pairs_used": int((~self.held).sum()),
