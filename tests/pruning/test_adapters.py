@@ -1,4 +1,6 @@
-"""Adapters against the association loss: the loss, merging, held-out groups, resuming."""
+"""Adapters against a bias loss: the losses, merging, held-out groups, resuming."""
+
+import math
 
 import pytest
 import torch
@@ -30,30 +32,47 @@ def adapted(base, pairs, folder, **given):
     return adapt(base, pairs, TEXTS, options, folder)
 
 
-def naive_gap(model, one, two):
-    """Return log p of one sentence less that of another, in float64, all tokens."""
-
-    def log_p(ids):
-        logits = model(torch.tensor([ids]), use_cache=False).logits[0, :-1]
-        return torch.log_softmax(logits, -1).gather(1, torch.tensor(ids[1:])[:, None]).sum()
-
-    return (log_p(one) - log_p(two)).item()
+def log_p(model, ids, start=1):
+    """Return log p of a sentence's tokens from ``start`` on, in float64."""
+    logits = model(torch.tensor([ids]), use_cache=False).logits[0, :-1]
+    chosen = torch.log_softmax(logits, -1).gather(1, torch.tensor(ids[1:])[:, None])
+    return chosen[start - 1 :].sum().item()
 
 
+def behind_the_group(model, own, other):
+    """Return log p of the last tokens that two sentences share, given one less given the other."""
+    shared = 0
+    while own[-1 - shared] == other[-1 - shared] and shared < min(len(own), len(other)) - 1:
+        shared += 1
+    return log_p(model, own, len(own) - shared) - log_p(model, other, len(other) - shared)
+
+
+def naive(loss, model, own, other):
+    """Return the loss of one context from single sentences."""
+    if loss == "association":
+        gaps = [log_p(model, one) - log_p(model, two) for one, two in (own, other)]
+        return 0.5 * (gaps[0] - gaps[1]) ** 2
+    apart = [behind_the_group(model, *both) for both in zip(own, other)]
+    if loss == "shared":
+        return 0.5 * sum(x**2 for x in apart)
+    return module.PREFERRED * math.log1p(math.exp(apart[0]))
+
+
+@pytest.mark.parametrize("loss", ["association", "shared", "preference"])
 @pytest.mark.parametrize("name", ["llama", "gemma2", "cohere", "gpt2"])
-def test_the_loss_is_that_of_single_sentences_in_float64(name, tmp_path):
+def test_the_loss_is_that_of_single_sentences_in_float64(name, loss, tmp_path):
     base, pairs = made(tmp_path / "model", name)
     contexts = contexts_of(pairs)
-    tuning = Tuning(base, contexts, TEXTS, 0)
+    options = Options("debias-lora", "2of4", lora_loss=loss)
+    tuning = Tuning(base, contexts, TEXTS, options)
     model = AutoModelForCausalLM.from_pretrained(base.folder, dtype=torch.float64).eval()
     model.set_attn_implementation("eager")
     others = [1 + k % 2 for k in range(len(contexts))]
     right = 0.0
     for context, other in zip(contexts, others, strict=True):
-        own, swapped = (naive_gap(model, *context.pairs[k]) for k in (0, other))
-        right += 0.5 * (own - swapped) ** 2 / len(contexts)
+        right += naive(loss, model, context.pairs[0], context.pairs[other]) / len(contexts)
     with torch.no_grad():
-        assert float(tuning.association(contexts, others)) == pytest.approx(right, rel=1e-3)
+        assert float(tuning.bias(contexts, others)) == pytest.approx(right, rel=1e-3)
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
@@ -68,7 +87,7 @@ def test_training_lowers_the_loss_and_what_is_written_is_what_was_trained(
     assert record["after"] < record["before"]
     assert len(record["steps"]) == 20
     used = contexts_of(pairs)
-    tuning = Tuning(base, used, TEXTS, 0)
+    tuning = Tuning(base, used, TEXTS, Options("debias-lora", "2of4"))
     tuning.train(20, 0.01)
     trained = tuning.judge(used)
     tuning.adapters.on = False

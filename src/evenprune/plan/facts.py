@@ -27,7 +27,7 @@ _TEXT = ("alignment", "compute_dtype")
 _HESSIAN = (*_TEXT, "block_size", "damping")
 _SHIFTING = (*_HESSIAN, *IMPROVEMENTS, "solver")
 _GRADIENT = ("gradient_steps", "gradient_step", "gradient_loss", "gradient_holdout")
-_LORA = ("lora_steps", "lora_rate", "lora_scale")
+_LORA = ("lora_loss", "lora_steps", "lora_rate", "lora_scale")
 _ERASE = ("erase_strength", "erase_keep", "erase_modules")
 
 METHODS = {

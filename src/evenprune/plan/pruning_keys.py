@@ -102,6 +102,11 @@ class Pruning(Section):
         description="`debias-gradient`: fraction of pairs held out. A step that does not lower "
         "their loss is halved up to five times, then undone; 0 keeps every step",
     )
+    lora_loss: Literal["association", "shared", "preference"] = Field(
+        "association",
+        description="`debias-lora`: what is the same for every group: how far a word goes with it, "
+        "or the probability of what stands behind it; `preference`: of stereotypes, one-sided",
+    )
     lora_steps: int = Field(14, ge=1, description="`debias-lora`: training steps of 12 contexts")
     lora_rate: float = Field(
         7e-3, gt=0, le=1, description="`debias-lora`: learning rate of AdamW at its highest"

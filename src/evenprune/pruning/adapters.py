@@ -7,7 +7,10 @@ for every group, so it cancels in the difference of two gaps. The loss of a step
     mean over contexts of ½ (gap of the own group - gap of another group)²
     + KEEP · KL(base model ‖ changed model) at positions of the texts (else of the stereotypes),
 
-the first term an unbiased estimate of the variance over groups. A and B are the adapters of LoRA
+the first term an unbiased estimate of the variance over groups. Two other losses look at the tokens
+behind the group's word, d = log p(these | own group) - log p(these | another group): ``shared`` is
+the sum of ½ d² of both sentences, ``preference`` PREFERRED · log(1 + exp d) of the stereotype.
+A and B are the adapters of LoRA
 (Hu et al. 2021, arXiv 2106.09685), trained by AdamW. Some groups are held out: where the loss of
 their contexts does not fall, nothing is changed.
 """
@@ -45,6 +48,7 @@ TEXTS = 1  # a step
 TEXT_TOKENS = 128  # of a text at most
 POSITIONS = 256  # of the texts, a step
 KEEP = 40.0
+PREFERRED = 4.0
 WARM_UP = 3  # steps
 CLIP = 5.0  # longest gradient
 HELD_OUT = 0.2  # share of the groups
@@ -129,9 +133,10 @@ class Tuning:
     """A model with adapters, what they are trained on, and the loss."""
 
     def __init__(
-        self, base: BaseModel, contexts: Sequence[Context], texts: Sequence[Ids], seed: int
+        self, base: BaseModel, contexts: Sequence[Context], texts: Sequence[Ids], options: Options
     ) -> None:
-        self.generator = torch.Generator().manual_seed(seed)
+        self.generator = torch.Generator().manual_seed(options.seed)
+        self.loss = options.lora_loss
         self.contexts = contexts
         self.texts = [text[:TEXT_TOKENS] for text in texts if len(text) > 1]
         attention = base.model.config._attn_implementation  # eager where scores are soft-capped
@@ -182,28 +187,35 @@ class Tuning:
         ids = torch.zeros(len(row), 1, dtype=torch.int64, device=hidden.device)
         return logits_of(self.model, self.blocks, hidden[:, None], ids, self.form)[:, 0].float()
 
-    def gaps(self, pairs: Sequence[tuple[Ids, Ids]]) -> Tensor:
-        """Return ``log p(x0) - log p(x1)`` (pairs,) of sentences behind their common beginning."""
-        rows = [ids for pair in pairs for ids in pair]
-        starts = [max(1, common_prefix(*pair)) for pair in pairs for _ in pair]
+    def scores(self, rows: Sequence[Ids], starts: Sequence[int]) -> Tensor:
+        """Return log p (rows,) of each row's tokens from a start of at least 1 on."""
         where = [(r, t) for r, ids in enumerate(rows) for t in range(starts[r], len(ids))]
         row, place = torch.tensor(where, device=self.model.device).T
         wanted = torch.tensor([rows[r][t] for r, t in where], device=row.device)
         losses = nn.functional.cross_entropy(
             self._logits(rows, row, place - 1), wanted, reduction="none"
         )
-        scores = torch.zeros(len(rows), device=row.device).index_add(0, row, -losses)
-        return scores[::2] - scores[1::2]
+        return torch.zeros(len(rows), device=row.device).index_add(0, row, -losses)
 
-    def association(self, contexts: Sequence[Context], others: Sequence[int]) -> Tensor:
-        """Return the mean over contexts of ½ (own gap - gap of the group of that number)²."""
-        chosen = [
-            pair
-            for context, other in zip(contexts, others, strict=True)
-            for pair in (context.pairs[0], context.pairs[other])
-        ]
-        gaps = self.gaps(chosen)
-        return 0.5 * ((gaps[::2] - gaps[1::2]) ** 2).mean()
+    def bias(self, contexts: Sequence[Context], others: Sequence[int]) -> Tensor:
+        """Return the mean loss of contexts, each with the other group of that number."""
+        rows: list[Ids] = []  # a context's stereotype and anti-stereotype, then the other group's
+        starts = []
+        for context, other in zip(contexts, others, strict=True):
+            own, foreign = context.pairs[0], context.pairs[other]
+            rows += [*own, *foreign]
+            if self.loss == "association":
+                starts += [max(1, common_prefix(*pair)) for pair in (own, foreign) for _ in pair]
+            else:
+                both = [common_prefix(a[:0:-1], b[:0:-1]) for a, b in zip(own, foreign)]
+                starts += [len(ids) - n for pair in (own, foreign) for ids, n in zip(pair, both)]
+        own_scores, other_scores = self.scores(rows, starts).reshape(-1, 2, 2).unbind(1)
+        stereotype, anti = (own_scores - other_scores).T
+        if self.loss == "association":
+            return 0.5 * ((stereotype - anti) ** 2).mean()
+        if self.loss == "shared":
+            return 0.5 * (stereotype**2 + anti**2).mean()
+        return PREFERRED * nn.functional.softplus(stereotype).mean()
 
     @torch.no_grad()
     def judge(self, contexts: Sequence[Context]) -> float:
@@ -211,7 +223,7 @@ class Tuning:
         total = 0.0
         for start in range(0, len(contexts), CONTEXTS):
             part = contexts[start : start + CONTEXTS]
-            total += float(self.association(part, [1] * len(part))) * len(part)
+            total += float(self.bias(part, [1] * len(part))) * len(part)
         return total / len(contexts)
 
     def drift(self) -> Tensor:
@@ -252,7 +264,7 @@ class Tuning:
         for _ in range(steps):
             contexts = self._next()
             others = [1 + self._below(len(one.pairs) - 1) for one in contexts]
-            loss = self.association(contexts, others)
+            loss = self.bias(contexts, others)
             loss.backward()
             drift = self.drift()
             (KEEP * drift).backward()
@@ -260,7 +272,7 @@ class Tuning:
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            records.append({"association": loss.item(), "drift": drift.item()})
+            records.append({"bias": loss.item(), "drift": drift.item()})
             progress.update()
         return records
 
@@ -289,7 +301,7 @@ def adapt(
         if not texts:
             print("note: without --texts, drift is measured on stereotypes", file=sys.stderr)
         used, held = split(contexts_of(pairs), options.seed)
-        tuning = Tuning(base, used, texts or [pair.ids0 for pair in pairs], options.seed)
+        tuning = Tuning(base, used, texts or [pair.ids0 for pair in pairs], options)
         judged = held or used[:JUDGED]
         before = tuning.judge(judged)
         steps = tuning.train(options.lora_steps, options.lora_rate)
@@ -297,7 +309,9 @@ def adapt(
         kept = after < before
         of = "groups held out" if held else "the groups"
         said = "" if kept else "; it does not fall, nothing is changed"
-        print(f"association of {of}: {before:.4g} -> {after:.4g}{said}", file=sys.stderr)
+        print(
+            f"{options.lora_loss} loss of {of}: {before:.4g} -> {after:.4g}{said}", file=sys.stderr
+        )
         if kept:
             _write(base, tuning.adapters, options.lora_scale, folder)
         counts = {"contexts": len(used), "contexts_held_out": len(held)}

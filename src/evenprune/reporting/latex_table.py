@@ -127,11 +127,31 @@ def _labels(table: Table) -> str:
     return "".join(f"Y{{{one:.3f}}}" for one in shares) or "L" * len(table.heads)
 
 
+def _algorithm(table: Table) -> str:
+    """Return numbered steps as a float of their own kind, as papers print an algorithm."""
+    named = [(_bold(row.labels[1]) if row.strong else escape_latex(row.labels[1]), row)
+             for row in table.rows]  # fmt: skip
+    return (
+        "\n".join(
+            [
+                "% Needs preamble.tex of evenprune.reporting.",
+                rf"\begin{{algorithm}}[H]\caption{{{escape_latex(table.caption)}}}",
+                rf"\label{{alg:{table.slug}}}\small\begin{{enumerate}}\itemsep0pt",
+                *(rf"\item {name}: {escape_latex(row.labels[2])}" for name, row in named),
+                r"\end{enumerate}\end{algorithm}",
+            ]
+        )
+        + "\n"
+    )
+
+
 def to_latex(table: Table) -> str:
     """Return a table with caption and notes; it breaks across pages only where it is high.
 
     Needs the packages and column types of ``preamble.tex``.
     """
+    if table.slug == "algorithm":
+        return _algorithm(table)
     shared, count = units(table.columns), math.ceil(len(table.columns) / MOST) or 1
     parts = [
         [column for k in chunk for column in shared[k]]
