@@ -1,6 +1,7 @@
 """Benchmarks of the pruning engine, run by hand: speed next to llm-compressor, and memory.
 
     python benchmarks/bench_pruning.py speed --pairs pairs.jsonl --peer .venv-peer/bin/python
+    python benchmarks/bench_pruning.py speed --pairs pairs.jsonl --model DIR --count 1227 --peer …
     python benchmarks/bench_pruning.py memory --pairs pairs.jsonl
     python benchmarks/bench_pruning.py memory --pairs pairs.jsonl --method debias-gradient
 
@@ -24,6 +25,7 @@ import tempfile
 from pathlib import Path
 
 import torch
+from transformers import AutoTokenizer
 
 from pruning_cases import (
     INTERMEDIATE,
@@ -62,10 +64,15 @@ def child(python: str, script: str, *arguments: str, threads: int) -> dict:
 
 def prepare(work: Path, args: argparse.Namespace, dtype: torch.dtype) -> list:
     """Write model, tokenizer and calibration text; return held-out pairs."""
-    make_model(work / "base", args.hidden, args.layers, dtype)
-    rows = [json.loads(line) for line in args.pairs.read_text().splitlines()]
-    sentences = [row[name] for row in rows for name in ("stereotype", "anti_stereotype")]
-    pairs = equal_pairs(args.pairs, make_tokenizer(work / "base", sentences))
+    if getattr(args, "model", None):
+        (work / "base").symlink_to(args.model.resolve())
+        tokenizer = AutoTokenizer.from_pretrained(args.model)
+    else:
+        make_model(work / "base", args.hidden, args.layers, dtype)
+        rows = [json.loads(line) for line in args.pairs.read_text().splitlines()]
+        sentences = [row[name] for row in rows for name in ("stereotype", "anti_stereotype")]
+        tokenizer = make_tokenizer(work / "base", sentences)
+    pairs = equal_pairs(args.pairs, tokenizer)
     random.Random(0).shuffle(pairs)
     chosen, held_out = pairs[: args.count], pairs[args.count : args.count + 200]
     with open(work / "pairs.jsonl", "w", encoding="utf-8") as out:
@@ -178,6 +185,9 @@ def main() -> None:
         command.add_argument("--layers", type=int, default=8)
         command.add_argument("--count", type=int, default=count, help="pairs")
         if name == "speed":
+            command.add_argument(
+                "--model", type=Path, help="a real model, in place of a random one"
+            )
             command.add_argument("--runs", type=int, default=len(RUNS), help="the first of ours")
             command.add_argument("--peer", help="python of the environment with llm-compressor")
             command.add_argument("--peer-batches", type=int, nargs="*", default=[1, 16, 64])
