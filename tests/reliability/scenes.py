@@ -99,7 +99,7 @@ def evaluation(made):
     shown = {"model folders": ("in/base/*",), "own files": ("in/data/stereoset/*",)}
     argv = [*words, "stereoset", "--data", "../in/data/stereoset"]
     yield Scene("evaluate stereoset", root, argv, ("out",), shown)
-    argv = [*words, "unqover", "--data", "../in/data/unqover", "--batch-size", "2"]
+    argv = [*words, "stereoset", "--data", "../in/data/stereoset", "--batch-size", "2"]
     left = made / "journal"
     shutil.copytree(root, left)
     _interrupted(left, argv, Journal, "put", 3)
