@@ -1,7 +1,7 @@
 """Benchmarks of the pruning engine, run by hand: speed next to llm-compressor, and memory.
 
     python benchmarks/bench_pruning.py speed --pairs pairs.jsonl --peer .venv-peer/bin/python
-    python benchmarks/bench_pruning.py speed --pairs pairs.jsonl --model DIR --count 1227 --peer …
+    python benchmarks/bench_pruning.py speed --pairs pairs.jsonl --model DIR --count 1427 --peer …
     python benchmarks/bench_pruning.py memory --pairs pairs.jsonl
     python benchmarks/bench_pruning.py memory --pairs pairs.jsonl --method debias-gradient
 
@@ -89,11 +89,13 @@ def speed(args: argparse.Namespace) -> None:
         work = Path(name)
         held_out = prepare(work, args, torch.float32)
         sentences = [ids for row in held_out for ids in row["ids"]]
-        dense = last_hidden_states(work / "base", sentences)
+        dense = last_hidden_states(work / "base", sentences) if sentences else None
 
         def finish(row: dict, out: Path) -> None:
-            change = last_hidden_states(out, sentences) - dense
-            emit(args, row | {"held_out_error": float(change.norm() / dense.norm())})
+            if dense is not None:
+                change = last_hidden_states(out, sentences) - dense
+                row["held_out_error"] = float(change.norm() / dense.norm())
+            emit(args, row)
             shutil.rmtree(out)
 
         for method, packing in RUNS[: args.runs]:

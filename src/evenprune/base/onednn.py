@@ -169,22 +169,19 @@ class Packed(nn.Linear):
         return super()._apply(*arguments, **options)
 
 
-@functools.cache
 def has_bfloat16() -> bool:
-    """Return whether oneDNN is there and the processor multiplies bfloat16 by itself.
-
-    Of processors other than x86-64 that is believed.
-    """
+    """Return whether the processor multiplies bfloat16 by itself; true of all that are not x86."""
     known = torch.cpu.get_capabilities()
-    native = known.get("avx512_bf16") or known.get("amx_bf16")
-    return torch.backends.mkldnn.is_available() and bool(
-        native or known.get("architecture") != "x86_64"
-    )
+    return known.get("architecture") != "x86_64" or bool(known.get("avx512_bf16"))
 
 
 def pack(model: nn.Module, keep: nn.Module) -> None:
-    """Keep the bfloat16 weights of a model on a CPU in oneDNN's order only, ``keep``'s in both."""
-    if not has_bfloat16() or os.environ.get(ONEDNN) == "0":
+    """Keep the bfloat16 weights of a model on a CPU in oneDNN's order only, ``keep``'s in both.
+
+    Nothing is done with ``EVENPRUNE_ONEDNN=0``, nor where it was not tried.
+    """
+    tried = torch.backends.mkldnn.is_available() and torch.cpu.get_capabilities().get("avx512_bf16")
+    if not tried or os.environ.get(ONEDNN) == "0":
         return
     ops: Any = torch.ops.mkldnn
     linears: list[Any] = [module for module in model.modules() if is_linear(module)]

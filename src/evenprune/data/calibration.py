@@ -38,7 +38,7 @@ class TokenPair:
 
     ``matches`` holds the pairs of positions (into ``ids0``, into ``ids1``) whose activations
     are subtracted, strictly increasing in both. ``counterfactuals`` are both sentences about other
-    groups, ``target`` is the group of the pair itself; only the loss ``association`` uses them.
+    groups, ``target`` is the group of the pair itself; only ``debias-lora`` uses them.
     """
 
     id: str

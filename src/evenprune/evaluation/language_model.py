@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from ..base import onednn
 from ..base.errors import UserError
-from ..models.loading import keep_heap, limit_threads, load_model, load_tokenizer, pick_device
+from ..models.loading import limit_threads, load_model, load_tokenizer, pick_device
 from .causal_model import (
     Answer,
     Asked,
@@ -93,9 +93,10 @@ class LanguageModel(CausalModel):
 
     @property
     def window(self) -> float:
-        """To how many tokens a block looks back; infinity for all."""
+        """To how many tokens a block looks back at most; infinity for all."""
         text = self.model.config.get_text_config()
-        return getattr(text, "sliding_window", None) or float("inf")
+        named = (getattr(text, key, None) for key in ("sliding_window", "attention_chunk_size"))
+        return min((size for size in named if size), default=float("inf"))
 
     def hidden(
         self,
@@ -327,7 +328,6 @@ def load_language_model(
     understood.
     """
     limit_threads()
-    keep_heap()
     tokenizer = load_tokenizer(folder)
     model = load_model(
         folder, pick_device(device), dtype if dtype == "auto" else getattr(torch, dtype), devices

@@ -189,8 +189,9 @@ def last_states(
     other: (sum of the batch's counts, hidden). Rows are at least ``counts[i]`` tokens long and
     come once. Nothing is computed for a batch whose function is not called.
     """
-    shares = lm.shares_prefixes and max(map(len, rows), default=0) <= lm.window
-    stems = choose_stems(rows, counts) if shares else [0] * len(rows)
+    stems = choose_stems(rows, counts) if lm.shares_prefixes else [0] * len(rows)
+    # The tree mask stands in the place of a window's own.
+    stems = [stem if len(row) <= lm.window else 0 for stem, row in zip(stems, rows)]
     fitting = partial(lm.rows_at_once, batch_size=batch_size)
     for heads, packed in _handfuls(lm, rows, stems, batch_size):
         held = cache(partial(lm.prefix_cache, right_padded(heads) if heads else None))

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # mallopt's numbers of parameters, from malloc.h
-KEPT = 1 << 30  # bytes of freed memory that are kept at most, and of a tensor that is
+M_MMAP_THRESHOLD = -3  # mallopt's number of that parameter, from malloc.h
 HEAP_TENSOR = 16 << 20  # bytes; larger tensors are mapped by themselves and leave no holes
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 ADAPTER = "adapter_config.json"
@@ -338,17 +337,6 @@ def tame_heap() -> None:
     """
     if glibc := _glibc():
         glibc.mallopt(M_MMAP_THRESHOLD, HEAP_TENSOR)
-
-
-def keep_heap() -> None:
-    """Let freed memory be used again rather than given back, where the C library is glibc.
-
-    Otherwise each large result of a model's operation is fresh memory, whose pages the system
-    has to clear: a quarter of a forward pass on two processors we measured.
-    """
-    if glibc := _glibc():
-        glibc.mallopt(M_MMAP_THRESHOLD, KEPT)
-        glibc.mallopt(M_TRIM_THRESHOLD, KEPT)
 
 
 def release_memory() -> None:

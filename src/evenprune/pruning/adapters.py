@@ -1,4 +1,4 @@
-"""Low-rank changes ``ΔW = B A`` of the last blocks, trained against an association loss.
+"""Low-rank changes ``ΔW = B A`` of the last blocks, trained against a bias loss.
 
 A context is one pair of sentences about its own group and the same pair about other groups. Its gap
 for a group is ``log p(x0) - log p(x1)``; how common the words of the two sentences are is the same
@@ -10,9 +10,9 @@ for every group, so it cancels in the difference of two gaps. The loss of a step
 the first term an unbiased estimate of the variance over groups. Two other losses look at the tokens
 behind the group's word, d = log p(these | own group) - log p(these | another group): ``shared`` is
 the sum of ½ d² of both sentences, ``preference`` PREFERRED · log(1 + exp d) of the stereotype.
-A and B are the adapters of LoRA
-(Hu et al. 2021, arXiv 2106.09685), trained by AdamW. Some groups are held out: where the loss of
-their contexts does not fall, nothing is changed.
+
+A and B are the adapters of LoRA (Hu et al. 2021, arXiv 2106.09685), trained by AdamW. Some groups
+are held out: where the loss of their contexts does not fall, nothing is changed.
 """
 
 import contextlib

@@ -27,6 +27,7 @@ LATEX_ARROWS = {
     "": "",
 }
 MANY, MOST = 5, 8  # columns from which letters are smaller, and of a part
+NEEDS = "% Needs preamble.tex of evenprune.reporting."
 WHOLE = 25  # rows of a table that no page may end in
 _ESCAPES = {
     "\\": r"\textbackslash{}",
@@ -129,20 +130,14 @@ def _labels(table: Table) -> str:
 
 def _algorithm(table: Table) -> str:
     """Return numbered steps as a float of their own kind, as papers print an algorithm."""
-    named = [(_bold(row.labels[1]) if row.strong else escape_latex(row.labels[1]), row)
-             for row in table.rows]  # fmt: skip
-    return (
-        "\n".join(
-            [
-                "% Needs preamble.tex of evenprune.reporting.",
-                rf"\begin{{algorithm}}[H]\caption{{{escape_latex(table.caption)}}}",
-                rf"\label{{alg:{table.slug}}}\small\begin{{enumerate}}\itemsep0pt",
-                *(rf"\item {name}: {escape_latex(row.labels[2])}" for name, row in named),
-                r"\end{enumerate}\end{algorithm}",
-            ]
-        )
-        + "\n"
-    )
+    steps = [
+        rf"\item {_bold(name) if row.strong else escape_latex(name)}: {escape_latex(what)}"
+        for row in table.rows
+        for _, name, what in [row.labels]
+    ]
+    head = rf"\begin{{algorithm}}[H]\caption{{{escape_latex(table.caption)}}}"
+    label = rf"\label{{alg:{table.slug}}}\small\begin{{enumerate}}\itemsep0pt"
+    return "\n".join([NEEDS, head, label, *steps, r"\end{enumerate}\end{algorithm}"]) + "\n"
 
 
 def to_latex(table: Table) -> str:
@@ -159,7 +154,7 @@ def to_latex(table: Table) -> str:
     ]
     rows = len(parts) * len(table.rows)
     body = [
-        "% Needs preamble.tex of evenprune.reporting.",
+        NEEDS,
         rf"\Needspace{{{rows + 8 if rows < WHOLE else 10}\baselineskip}}",
         r"\begingroup\tablesize" + ("small" if len(parts[0]) > MANY else "normal"),
     ]
