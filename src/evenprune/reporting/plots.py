@@ -97,6 +97,9 @@ def panel_grid(models: Sequence[str], count: int) -> tuple[Figure, list[list[Any
     return figure, [list(axes[:, column]) for column in range(len(models))]
 
 
+LONG = 22  # letters of a label of which no four stand side by side
+
+
 def plot_line(axis: Any, points: Sequence[tuple[float, float, float]], method: str, label: str,
               **look: Any) -> None:  # fmt: skip
     """Draw a method's line through (x, y, half width of its bar)."""
@@ -117,14 +120,15 @@ def finish_axis(axis: Any, field: Field) -> None:
 
 
 def add_legend(figure: Figure, axes: Iterable[Iterable[Any]], columns: int = 4) -> None:
-    """Put one legend over all panels, each label once."""
+    """Put one legend over all panels, each label once; the figure grows with its lines."""
     found: dict[str, Any] = {}
     for axis in (axis for line in axes for axis in line):
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    figure.legend(
-        found.values(), found.keys(), loc="outside upper center", ncols=min(columns, len(found))
-    )
+    columns = min(columns, 3 if max(map(len, found), default=0) > LONG else columns, len(found))
+    if columns:
+        figure.set_figheight(figure.get_figheight() + 0.16 * max(0, -(-len(found) // columns) - 2))
+    figure.legend(found.values(), found.keys(), loc="outside upper center", ncols=columns or 1)
 
 
 def save(drawing: Drawing, prefix: str) -> None:

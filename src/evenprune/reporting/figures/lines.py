@@ -207,11 +207,14 @@ def frontier(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
         primary(run_sheet, slug, *BIAS)
     over = benchmark_field(run_sheet, cost)
     pruned = [group for group in groups(points) if not group.is_base]
-    # One line: a method's variants of one regime and calibration.
-    lines: dict[tuple[str, str, str, str], list[Group]] = {}
+    # One line: a method's variants of one regime and calibration that differ in numbers.
+    lines: dict[tuple[str, str, str, str, str], list[Group]] = {}
     for group in pruned:
-        key = (group.model, run_sheet.base_method(group.method), group.regime, group.calibration)
+        words = ", ".join(v for v in _own(run_sheet, group).values() if isinstance(v, str))
+        base = run_sheet.base_method(group.method)
+        key = (group.model, base, group.regime, group.calibration, words)
         lines.setdefault(key, []).append(group)
+    looks = dict(zip(sorted({key[4] for key in lines}), ("-", "--", ":", "-.")))
     several = len({key[2] for key in lines}) > 1
     calibrations = {key[3] for key in lines} - {"none"}
 
@@ -219,10 +222,10 @@ def frontier(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
         rows, dense = [], dense_group(run_sheet, model)
         mine = {key: members for key, members in lines.items() if key[0] == model}
         if dense is not None:
-            mine = {(model, "dense", "dense", "none"): [dense], **mine}
+            mine = {(model, "dense", "dense", "none", ""): [dense], **mine}
         if field.column.direction == "half":
             axis.axhline(50, color="0.2", linewidth=0.7)
-        for (_, base, regime, calibration), members in mine.items():
+        for (_, base, regime, calibration, words), members in mine.items():
             costs = {one: seen.value for one, seen in _seen(results, over, members)}
             seen = {one: y for one, y in _seen(results, field, members) if one in costs}
             found = [(_bar(costs[group], field, y), group) for group, y in seen.items()]
@@ -232,9 +235,13 @@ def frontier(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
                 label += f" {REGIME_LABELS[regime]}"
             if calibration != "none" and len(calibrations) > 1:
                 label += f", {calibration_label(run_sheet, calibration)}"
+            label += f", {words}" if words else ""
             if found:
                 found.sort(key=lambda one: one[0])
-                plot_line(axis, [point for point, _ in found], base, label, linewidth=0.8)
+                look = looks.get(words, "-")
+                plot_line(
+                    axis, [point for point, _ in found], base, label, linewidth=0.8, linestyle=look
+                )
             for (x, y, _), group in found:
                 text = _strength(run_sheet, group, members)
                 axis.annotate(text, (x, y), xytext=(-3, 3), textcoords="offset points",
@@ -246,17 +253,17 @@ def frontier(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
     return _panels(run_sheet, models, fields, f"{over.column.head} ↓", panel)
 
 
+def _own(run_sheet: RunSheet, group: Group) -> dict[str, Any]:
+    """Return the options that a variant sets by itself."""
+    variant = run_sheet.config.methods.get(group.method)
+    return variant.model_dump(exclude_none=True, exclude={"method", "label"}) if variant else {}
+
+
 def _strength(run_sheet: RunSheet, group: Group, members: Sequence[Group]) -> str:
-    """Return the values of the options in which the variants of a method differ."""
-    methods = run_sheet.config.methods
-    own = {
-        one.method: methods[one.method].model_dump(exclude_none=True, exclude={"method", "label"})
-        for one in members
-        if one.method in methods
-    }
+    """Return the values of the options, other than words, in which variants differ."""
+    own = {one.method: _own(run_sheet, one) for one in members}
     usual = run_sheet.config.pruning.model_dump()
-    values = [
-        own.get(group.method, {}).get(name, usual[name])
-        for name in dict.fromkeys(key for found in own.values() for key in found)
-    ]
-    return ", ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in values)
+    names = dict.fromkeys(key for found in own.values() for key in found)
+    values = [own[group.method].get(name, usual[name]) for name in names]
+    shown = [one for one in values if not isinstance(one, str)]
+    return ", ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in shown)
