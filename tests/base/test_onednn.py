@@ -70,6 +70,32 @@ def test_products_in_place(size, monkeypatch):
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("tokens", [512, 70])
+def test_sums_of_numbers_of_bfloat16_are_exact_also_where_they_are_rounded(tokens):
+    rows = random(tokens, 500).bfloat16().float()
+    total, setting = torch.zeros(500, 500), torch.backends.mkldnn.matmul
+    before = setting.fp32_precision
+    for _ in range(2):
+        onednn.add_gram(total, rows, 128, rounded=True)
+    assert setting.fp32_precision == before
+    close(total.triu(), 2 * (rows.double().T @ rows.double()).triu())
+
+
+@torch.no_grad()
+def test_sums_are_rounded_only_where_asked_for():
+    rows = random(512, 500)
+    exact, rounded = torch.zeros(500, 500), torch.zeros(500, 500)
+    onednn.add_gram(exact, rows, 128)
+    onednn.add_gram(rounded, rows, 128, rounded=True)
+    expected = (rows.double().T @ rows.double()).triu()
+    close(exact.triu(), expected)
+    error = (rounded.triu() - expected).norm() / expected.norm()
+    # Of products of two numbers rounded by up to 2^-9, which average out.
+    assert error < 2e-3
+    assert (error > 1e-5) == onednn.has_tiles()
+
+
+@torch.no_grad()
 def test_other_dtypes_are_torch_s_own():
     x, weight = random(64, 24).bfloat16(), random(40, 24).bfloat16()
     assert torch.equal(onednn.linear(x, weight), nn.functional.linear(x, weight))

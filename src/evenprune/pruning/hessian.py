@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ..base.onednn import add_gram
+from ..base.onednn import add_gram, missing
 
 PANEL = 128  # columns of H computed by one product; only the upper triangle of panels is
 
@@ -43,19 +43,22 @@ class Plan:
         return Plan(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
 
 
-def columns(inputs: Tensor, plan: Plan) -> Tensor:
+def columns(inputs: Tensor, plan: Plan, out: Tensor | None = None) -> Tensor:
     """Return Y (t, d) float32 with ``Yᵀ Y`` the batch's contribution to the Hessian.
 
     inputs: (t, d), one row a token, any floating dtype. Matches of bias weight 0 stay plain
     tokens; with none left this is the Hessian of SparseGPT, bit for bit. A matched token has
-    weight 1.
+    weight 1. ``out``: (t, d) float32, in whose place Y is computed.
     """
-    scaled = inputs.float() * plan.weights.sqrt().unsqueeze(1)
+    out = inputs.to(torch.float32, copy=True) if out is None else out.copy_(inputs)
+    scale = plan.weights.sqrt()
     if len(plan.first):
-        one, two = inputs[plan.first].float(), inputs[plan.second].float()
-        scaled[plan.first] = (one + two).mul_(0.5**0.5)
-        scaled[plan.second] = (one - two).mul_((0.5 + 2 * plan.bias).sqrt().unsqueeze(1))
-    return scaled
+        one, two = out.index_select(0, plan.first), out.index_select(0, plan.second)
+        out.index_copy_(0, plan.first, one + two)
+        out.index_copy_(0, plan.second, one.sub_(two))
+        scale[plan.first] = 0.5**0.5
+        scale[plan.second] = (0.5 + 2 * plan.bias).sqrt()
+    return out.mul_(scale.unsqueeze(1))
 
 
 class Gram:
@@ -63,14 +66,31 @@ class Gram:
 
     def __init__(self, width: int, device: str) -> None:
         self.sum = torch.zeros(width, width, dtype=torch.float32, device=device)
+        self._rows = self.sum[:0]
 
     def rows(self, inputs: Tensor, plan: Plan) -> Tensor:
-        """Return Y (t, d) float32 of one batch of inputs (t, d)."""
-        return columns(inputs, plan)
+        """Return Y (t, d) float32 of one batch of inputs (t, d), maybe with rows of zeros behind.
+
+        On a CPU the next call writes over it: fresh memory takes longer than what is done in it.
+        """
+        if not inputs.is_cpu:
+            return columns(inputs, plan)
+        count = len(inputs)
+        filled = count + missing(count)
+        if len(self._rows) < filled:
+            self._rows = torch.empty(filled, inputs.shape[1])
+        self._rows[count:filled].zero_()
+        columns(inputs, plan, self._rows[:count])
+        return self._rows[:filled]
 
     def add(self, inputs: Tensor, plan: Plan) -> None:
-        """Add one batch of inputs (t, d)."""
-        add_gram(self.sum, self.rows(inputs, plan), PANEL)
+        """Add one batch of inputs (t, d).
+
+        Where they come in bfloat16 the product may round Y to it: unbiased, and less than what
+        the inputs were rounded by before.
+        """
+        rounded = inputs.dtype == torch.bfloat16
+        add_gram(self.sum, self.rows(inputs, plan), PANEL, rounded)
 
     def result(self) -> Tensor:
         """Return the symmetric matrix; call once, after the last batch."""
