@@ -168,7 +168,7 @@ def test_the_numbers_of_the_faq_are_those_of_its_run(repo):
 
 
 def test_the_numbers_of_the_page_on_bias_are_those_of_its_run(repo):
-    """docs/bias.csv has the run's results.csv and significance.csv, in points."""
+    """docs/bias.csv has the runs' results.csv and significance.csv, in points."""
     with open(repo / "docs/bias.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     names = ("ss", "pct_stereotype_shared", "pct_stereotype", "lms")
@@ -180,5 +180,6 @@ def test_the_numbers_of_the_page_on_bias_are_those_of_its_run(repo):
             cells.append(row[name] + (f" [{', '.join(ends)}]" if ends[0] else ""))
         expected.append(cells)
     page = (repo / "docs/bias.md").read_text().replace("−", "-")
-    table = page.partition("| --- | ---: |")[2].partition("\n\n")[0].splitlines()[1:]
-    assert [[cell.strip() for cell in line.split("|")[2:-1]] for line in table] == expected
+    tables = [part.partition("\n\n")[0] for part in page.split("| --- | ---: |")[1:]]
+    lines = [line for table in tables for line in table.splitlines()[1:]]
+    assert [[cell.strip() for cell in line.split("|")[2:-1]] for line in lines] == expected
