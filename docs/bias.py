@@ -30,6 +30,8 @@ FRONTIER = {
     "preference": "lora.pref",
     "preference × 2": "lora.pref.x2",
     "control: association × −1": "lora.x-1",
+    "control: shared tokens × −1": "lora.shared.x-1",
+    "control: preference × −1": "lora.pref.x-1",
 }
 
 ALL = (0, 1, 2)
