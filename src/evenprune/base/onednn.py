@@ -23,8 +23,8 @@ FEWEST_ROWS = 16
 FEWEST_PRODUCTS = 1 << 21
 COPIED = 512  # rows or columns of a matrix that are copied at once
 ROUNDED_PANEL = 384  # columns of a panel of products rounded to bfloat16
-# Rows of a product that weights are packed for. Without a number oneDNN puts them into another order
-# for each that comes, which it keeps: 2 GB after an evaluation.
+# Rows of a product that weights are packed for. Without a number oneDNN brings them into another
+# order for each that comes, and keeps it: 2 GB after an evaluation.
 PACKED_ROWS = 1024
 WIDEST = 1024  # columns of a panel's product: products of few widths need little code
 
