@@ -56,6 +56,7 @@ ELSEWHERE = [
     "mirror=PATH",
     "snakemake --cores all serving --configfile config/real-small.yaml --config mirror=PATH",
     "snakemake --cores all --configfile config/bias.yaml",
+    "snakemake --cores all --configfile config/smollm2.yaml",
     "snakemake -n",
 ]
 # Of a finished run, or of a configuration that the reader writes.
