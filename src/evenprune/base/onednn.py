@@ -197,7 +197,7 @@ def has_tiles() -> bool:
     return bool(known) and torch.backends.mkldnn.is_available() and os.environ.get(ONEDNN) != "0"
 
 
-def pack(model: nn.Module, keep: nn.Module | None = None) -> None:
+def pack(model: nn.Module, keep: nn.Module) -> None:
     """Keep the bfloat16 weights of a model on a CPU in oneDNN's order only, ``keep``'s in both.
 
     Nothing is done with ``EVENPRUNE_ONEDNN=0``, nor where it was not tried.

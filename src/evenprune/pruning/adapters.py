@@ -26,7 +26,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..base import onednn
 from ..base.checksums import read_sealed, sealed
 from ..base.errors import UserError
 from ..base.files import digest, sha256_file, write_json
@@ -155,7 +154,6 @@ class Tuning:
             if index >= first
         }
         self.adapters = Adapters(linears, self.generator)
-        onednn.pack(self.blocks[:first])  # through these no gradient goes
         self.form = form_of(*self._last(self._filled([(0, 1)])))
         self.queue: list[int] = []
 
