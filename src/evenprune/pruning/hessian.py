@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ..base.onednn import add_gram, missing
+from ..base.onednn import add_gram, missing, rounds
 
 PANEL = 128  # columns of H computed by one product; only the upper triangle of panels is
 
@@ -76,7 +76,7 @@ class Gram:
         if not inputs.is_cpu:
             return columns(inputs, plan)
         count = len(inputs)
-        filled = count + missing(count)
+        filled = count + (missing(count) if rounds(inputs) else 0)
         if len(self._rows) < filled:
             self._rows = torch.empty(filled, inputs.shape[1])
         self._rows[count:filled].zero_()
@@ -89,8 +89,7 @@ class Gram:
         Where they come in bfloat16 the product may round Y to it: unbiased, and less than what
         the inputs were rounded by before.
         """
-        rounded = inputs.dtype == torch.bfloat16
-        add_gram(self.sum, self.rows(inputs, plan), PANEL, rounded)
+        add_gram(self.sum, self.rows(inputs, plan), PANEL, rounds(inputs))
 
     def result(self) -> Tensor:
         """Return the symmetric matrix; call once, after the last batch."""
