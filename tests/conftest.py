@@ -1,15 +1,22 @@
 """Fixtures shared by all tests."""
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from tqdm import tqdm
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+# tqdm's own lock is one for all processes forked from this one: a child killed while it holds it
+# would stop all others for ever.
+tqdm.set_lock(threading.RLock())
+os.register_at_fork(after_in_child=lambda: tqdm.set_lock(threading.RLock()))
 
 REPO = Path(__file__).resolve().parents[1]
 
