@@ -20,7 +20,9 @@ from ..base.outputs import check_file
 from ..base.pages import fill
 from ..plan.run_sheet import RunSheet, read_run_sheet
 from ..plan.shown import FIGURES, TABLES
+from .bottom_line import HEADS
 from .cells import Run
+from .claims.verdict import NOT_TESTED
 from .document import SUBTITLE, Document, document
 from .html_table import STYLE, figures_of
 from .page_items import read_items
@@ -121,6 +123,7 @@ def page_text(
         "subtitle": SUBTITLE,
         # Without the paper's claims the bottom line is the answer again.
         "claims": content.bottom if any(one.slug == "claims" for one in content.pieces) else (),
+        "not_tested": HEADS[NOT_TESTED],
         "first": found.pop("", []),
         "sections": dict(sorted(found.items(), key=lambda one: one[0] not in OPEN)),
         "open": OPEN,

@@ -144,7 +144,7 @@ class RunNumbers:
             return None
         measured = self._results.of(group, quantity)
         if measured is None:
-            self.missing[f"{quantity.benchmark} {quantity.metric} of {self._name(point)}"] = None
+            self.missing[f"{name_label(name)} of {self._name(point)}"] = None
             return None
         if measured.in_calibration:
             label = TASK_LABELS[name.partition("/")[0].partition(":")[0]]

@@ -11,8 +11,8 @@ def build(run: Run, slug: str) -> Table:
     rows: list[TableRow] = []
     for finding in verdict.findings(run.sheet, run.results):
         claim, found = finding.claim, finding.verdict
-        shown = found + (f": {finding.reason}" if finding.reason else "")
         printed, ours = verdict.printed_evidence(finding), verdict.our_evidence(finding)
+        measured = ". ".join(one for one in (ours.strip("–"), finding.reason) if one)
         supporting, opposing = finding.counts()
         identity = {
             "claim": claim.slug,
@@ -29,6 +29,6 @@ def build(run: Run, slug: str) -> Table:
             "reason": finding.reason,
         }
         said = f"“{claim.wording}” ({claim.place}). Tested: {claim.text}"
-        labels = (said, printed, ours, shown)
+        labels = (said, printed, measured, found)
         rows.append(TableRow(labels, identity=identity, rule="dashed" if rows else ""))
     return made(run, slug, rows)
