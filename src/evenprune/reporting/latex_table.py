@@ -28,7 +28,7 @@ LATEX_ARROWS = {
 }
 MANY, MOST = 5, 8  # columns from which letters are smaller, and of a part
 NEEDS = "% Needs preamble.tex of evenprune.reporting."
-WHOLE = 25  # rows of a table that no page may end in
+WHOLE = 25  # lines of a table that no page may end in
 _ESCAPES = {
     "\\": r"\textbackslash{}",
     "/": r"/\allowbreak{}",
@@ -152,7 +152,7 @@ def to_latex(table: Table) -> str:
         [column for k in chunk for column in shared[k]]
         for chunk in np.array_split(np.arange(len(shared)), min(count, len(shared)) or 1)
     ]
-    rows = len(parts) * len(table.rows)
+    rows = len(parts) * len(table.rows) * (2 if table.widths else 1)  # running text is higher
     body = [
         NEEDS,
         rf"\Needspace{{{rows + 8 if rows < WHOLE else 10}\baselineskip}}",
