@@ -1,25 +1,34 @@
-"""The numbers of bias.md: bias.csv, and the tables, printed.
+"""The numbers of bias.md: bias.csv, the tables of the page and its picture.
 
-From runs of config/bias.yaml and config/smollm2.yaml:
+From the results of config/bias.yaml and config/smollm2.yaml; rows of a run that is not named stay:
 
 python docs/bias.py results/bias results/smollm2
 """
 
+import re
+import shutil
 import sys
 from pathlib import Path
 
 import pandas as pd
 
 FOLDER = Path(__file__).parent
-CALIBRATION = "ss-b64-cf4"
-BENCHMARKS = {
+ROWS, PAGE = FOLDER / "bias.csv", FOLDER / "bias.md"
+REGIMES = {"50 %": "u50", "2:4": "2of4"}
+MEASURES = {  # metric: its benchmark
     "ss": "stereoset",
     "pct_stereotype_shared": "crows_pairs",
     "pct_stereotype": "crows_pairs",
     "lms": "stereoset",
 }
+HEAD = """\
+| | perplexity | StereoSet SS | CrowS-Pairs, shared tokens | CrowS-Pairs, whole | LMS |
+| --- | ---: | ---: | ---: | ---: | ---: |
+"""
+ALL = (0, 1, 2)
 SEEDS = {"Debias-SparseGPT, b = 1": "debias-sparsegpt", "Debias-LoRA, association": "debias-lora"}
 FRONTIER = {
+    "SparseGPT": "sparsegpt",
     "Debias-SparseGPT, b = 16": "debias.b16",
     "Debias-Erase, λ = 1": "erase.l1",
     "Debias-Erase, λ = 4": "erase.l4",
@@ -33,103 +42,126 @@ FRONTIER = {
     "control: shared tokens × −1": "lora.shared.x-1",
     "control: preference × −1": "lora.pref.x-1",
 }
-
-ALL = (0, 1, 2)
+STRENGTHS = {
+    "SparseGPT": "sparsegpt",
+    "Debias-SparseGPT, b = 0.5": "debias.b0.5",
+    "Debias-SparseGPT, b = 16": "debias.b16",
+}
 ALONE = {
     "magnitude": "magnitude",
     "Wanda": "wanda",
     "SparseGPT": "sparsegpt",
     "Debias-SparseGPT, b = 1": "debias-sparsegpt",
 }
-GRID = (
-    ("SparseGPT, 256 texts", "sparsegpt", "ss-b256", ALL),
-    ("Debias-SparseGPT, b = 1, 256 texts", "debias-sparsegpt", "ss-b256", ALL),
-    ("SparseGPT, 256 texts", "sparsegpt", "ss-b256", (0,)),
-    ("Debias-SparseGPT, b = 0.5, 256 texts", "debias.b0.5", "ss-b256", (0,)),
-    ("Debias-SparseGPT, b = 1, 256 texts", "debias-sparsegpt", "ss-b256", (0,)),
-    ("Debias-SparseGPT, b = 16, 256 texts", "debias.b16", "ss-b256", (0,)),
-)
 
 
-def row(found, paired, method, regime, calibration=CALIBRATION, seeds=(0,), base="sparsegpt"):
-    """Return a row of bias.csv; differences from ``base`` where the run has paired ones."""
-    at = {"method": method, "regime": regime, "calibration": calibration}
-    mine = found[(found[list(at)] == pd.Series(at)).all(axis=1) & found.seed.isin(seeds)]
-    result = at | {"seeds": " ".join(map(str, seeds))}
+class Found:
+    """The values of a run over all categories, and its paired differences."""
 
-    def mean(benchmark, metric):
-        values = mine[(mine.benchmark == benchmark) & (mine.metric == metric)].value
-        assert len(values) == len(seeds), (at, metric)
-        return values.mean()
+    def __init__(self, results: Path) -> None:
+        values = pd.read_csv(results / "results.csv")
+        self.values = values[values.category.isna()]
+        self.paired = pd.read_csv(results / "significance.csv", dtype={"seed": str})
 
-    result["ppl"] = f"{mean('prose', 'ppl'):.1f}"
-    at |= {"seed": "mean" if len(seeds) > 1 else str(seeds[0]), "baseline": base}
-    for metric, benchmark in BENCHMARKS.items():
-        one = paired[(paired[list(at)] == pd.Series(at)).all(axis=1)]
-        one = one[(one.benchmark == benchmark) & (one.metric == metric)]
-        result[metric] = f"{100 * mean(benchmark, metric):.1f}"
-        for end in ("low", "high"):
-            there = method != base and len(one)
-            result[f"{metric}_{end}"] = f"{100 * one[end].iloc[0]:+.1f}" if there else ""
-    return result
+    def row(self, method, regime, calibration, seeds=(0,)) -> dict[str, str]:
+        """Return a row of bias.csv; differences from SparseGPT where the run has paired ones."""
+        at = {"method": method, "regime": regime, "calibration": calibration}
+        mine = self.values[(self.values[list(at)] == pd.Series(at)).all(axis=1)]
+        mine = mine[mine.seed.isin(seeds)]
+        result = at | {"seeds": " ".join(map(str, seeds))}
 
+        def mean(benchmark, metric):
+            values = mine[(mine.benchmark == benchmark) & (mine.metric == metric)].value
+            assert len(values) == len(seeds), (at, metric)
+            return values.mean()
 
-def lowering(results: Path) -> dict[str, dict]:
-    """Return the rows of config/bias.yaml by label: what lowers bias."""
-    found, paired = read(results)
-    rows = {"dense": row(found, paired, "dense", "dense", "none")}
-    for name, regime in (("50 %", "u50"), ("2:4", "2of4")):
-        rows[f"SparseGPT, {name}"] = row(found, paired, "sparsegpt", regime, seeds=ALL)
-        for label, method in SEEDS.items():
-            rows[f"{label}, {name}"] = row(found, paired, method, regime, seeds=ALL)
-        for label, method in {"SparseGPT": "sparsegpt", **FRONTIER}.items():
-            rows[f"{label}, {name}, seed 0"] = row(found, paired, method, regime)
-        label = f"control: foreign counterfactuals, {name}, seed 0"
-        rows[label] = row(found, paired, "debias-lora", regime, f"{CALIBRATION}-shuffled")
-    return rows
+        result["ppl"] = f"{mean('prose', 'ppl'):.1f}"
+        at |= {"seed": "mean" if len(seeds) > 1 else str(seeds[0]), "baseline": "sparsegpt"}
+        for metric, benchmark in MEASURES.items():
+            one = self.paired[(self.paired[list(at)] == pd.Series(at)).all(axis=1)]
+            one = one[(one.benchmark == benchmark) & (one.metric == metric)]
+            result[metric] = f"{100 * mean(benchmark, metric):.1f}"
+            for end in ("low", "high"):
+                there = method != "sparsegpt" and len(one)
+                result[f"{metric}_{end}"] = f"{100 * one[end].iloc[0]:+.1f}" if there else ""
+        return result
 
 
-def paper(results: Path) -> dict[str, dict]:
-    """Return the rows of config/smollm2.yaml by label: the paper's experiments."""
-    found, paired = read(results)
-    rows = {"dense": row(found, paired, "dense", "dense", "none")}
-    for name, regime in (("50 %", "u50"), ("2:4", "2of4")):
-        for label, method, calibration, seeds in GRID:
-            label = f"{label}, {name}" + ("" if len(seeds) > 1 else ", seed 0")
-            rows[label] = row(found, paired, method, regime, calibration, seeds)
+def lowering(found: Found) -> dict[str, dict[str, dict]]:
+    """Return the tables of config/bias.yaml: what lowers bias."""
+    of, tables = "ss-b64-cf4", {}
+    for name, regime in REGIMES.items():
+        rows = tables[f"lowers {name}"] = {"dense": found.row("dense", "dense", "none")}
+        for label, method in {"SparseGPT": "sparsegpt", **SEEDS}.items():
+            rows[f"{label}, three seeds"] = found.row(method, regime, of, ALL)
+        rows |= {label: found.row(method, regime, of) for label, method in FRONTIER.items()}
+        label = "control: foreign counterfactuals"
+        rows[label] = found.row("debias-lora", regime, f"{of}-shuffled")
+    return tables
+
+
+def paper(found: Found) -> dict[str, dict[str, dict]]:
+    """Return the tables of config/smollm2.yaml: the paper's experiments."""
+    of, tables = "ss-b256", {}
+    for name, regime in REGIMES.items():
+        rows = tables[f"256 texts {name}"] = {"dense": found.row("dense", "dense", "none")}
+        for label in ("SparseGPT", "Debias-SparseGPT, b = 1"):
+            rows[f"{label}, three seeds"] = found.row(ALONE[label], regime, of, ALL)
+        rows |= {label: found.row(method, regime, of) for label, method in STRENGTHS.items()}
     for label, kind in (("shuffled partners", "shuffled"), ("random differences", "random")):
-        calibration = f"ss-b256-{kind}"
-        label = f"control: {label}, 256 texts, 2:4, seed 0"
-        rows[label] = row(found, paired, "debias-sparsegpt", "2of4", calibration)
-    for name, regime in (("25 %", "u25"), ("50 %", "u50"), ("1:4", "1of4"), ("2:4", "2of4")):
-        for label, method in ALONE.items():
-            calibration = "none" if method == "magnitude" else "ss"
-            label = f"{label}, pairs alone, {name}, seed 0"
-            rows[label] = row(found, paired, method, regime, calibration)
-    return rows
+        rows[f"control: {label}"] = found.row("debias-sparsegpt", "2of4", f"{of}-{kind}")
+    tables["pairs alone"] = {
+        f"{label}, {name}": found.row(method, regime, "none" if method == "magnitude" else "ss")
+        for name, regime in {"25 %": "u25", "50 %": "u50", "1:4": "1of4", "2:4": "2of4"}.items()
+        for label, method in ALONE.items()
+    }
+    return tables
 
 
-def read(results: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the values of a run over all categories, and its paired differences."""
-    found = pd.read_csv(results / "results.csv")
-    paired = pd.read_csv(results / "significance.csv", dtype={"seed": str})
-    return found[found.category.isna()], paired
+RUNS = {"bias": lowering, "smollm2": paper}  # by the name of the results folder
 
 
-def main(bias: Path, grid: Path) -> None:
-    """Write bias.csv and print the two tables."""
-    tables = {"config/bias.yaml": lowering(bias), "config/smollm2.yaml": paper(grid)}
-    lines = [{"run": name} | one for name, rows in tables.items() for one in rows.values()]
-    pd.DataFrame(lines).to_csv(FOLDER / "bias.csv", index=False, lineterminator="\n")
-    for rows in tables.values():
-        for label, one in rows.items():
-            cells = [one["ppl"]]
-            for metric in BENCHMARKS:
-                low, high = one[f"{metric}_low"], one[f"{metric}_high"]
-                cells.append(one[metric] + (f" [{low}, {high}]" if low else ""))
-            print(f"| {' | '.join([label, *(cell.replace('-', '−') for cell in cells)])} |")
-        print()
+def filled(page: str, rows: pd.DataFrame) -> str:
+    """Return the page with its tables anew, each below a comment with its name."""
+
+    def line(one) -> str:
+        numbers = [one.ppl]
+        for metric in MEASURES:
+            low, high = one[f"{metric}_low"], one[f"{metric}_high"]
+            # No line ends within an interval.
+            numbers.append(one[metric] + (f" [{low},\u00a0{high}]" if low else ""))
+        cells = [one.label, *(number.replace("-", "−") for number in numbers)]
+        return f"| {' | '.join(cells)} |\n"
+
+    for name, part in rows.groupby("table", sort=False):
+        place = rf"(?<=<!-- {re.escape(name)} -->\n\n)(\|.*\n)*"
+        table = HEAD + "".join(line(one) for _, one in part.iterrows())
+        page, count = re.subn(place, lambda _, table=table: table, page)
+        assert count == 1, name
+    return page
+
+
+def read_rows() -> pd.DataFrame:
+    """Return bias.csv, all as text."""
+    return pd.read_csv(ROWS, dtype=str, keep_default_na=False)
+
+
+def main(folders: list[Path]) -> None:
+    """Write bias.csv, the tables of bias.md and the picture."""
+    rows = read_rows()
+    for folder in folders:
+        new = [
+            {"run": folder.name, "table": table, "label": label, **row}
+            for table, labelled in RUNS[folder.name](Found(folder)).items()
+            for label, row in labelled.items()
+        ]
+        rows = pd.concat([rows[rows.run != folder.name], pd.DataFrame(new)])
+        if folder.name == "bias":
+            shutil.copy(folder / "figures/frontier.svg", FOLDER / "pictures/bias.svg")
+    rows = rows.sort_values("run", kind="stable")
+    rows.to_csv(ROWS, index=False, lineterminator="\n")
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), rows), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    main(list(map(Path, sys.argv[1:])))

@@ -5,6 +5,7 @@ Snakemake's: the paths of somebody who prunes a model, reproduces the paper, or 
 """
 
 import csv
+import importlib
 import re
 import shlex
 from pathlib import Path
@@ -168,19 +169,12 @@ def test_the_numbers_of_the_faq_are_those_of_its_run(repo):
     assert len(page.split()) <= 900
 
 
-def test_the_numbers_of_the_page_on_bias_are_those_of_its_run(repo):
+def test_the_numbers_of_the_page_on_bias_are_those_of_its_run(repo, monkeypatch):
     """docs/bias.csv has the runs' results.csv and significance.csv, in points."""
-    with open(repo / "docs/bias.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    names = ("ss", "pct_stereotype_shared", "pct_stereotype", "lms")
-    expected = []
-    for row in rows:
-        cells = [row["ppl"]]
-        for name in names:
-            ends = [row[f"{name}_low"], row[f"{name}_high"]]
-            cells.append(row[name] + (f" [{', '.join(ends)}]" if ends[0] else ""))
-        expected.append(cells)
-    page = (repo / "docs/bias.md").read_text().replace("−", "-")
-    tables = [part.partition("\n\n")[0] for part in page.split("| --- | ---: |")[1:]]
-    lines = [line for table in tables for line in table.splitlines()[1:]]
-    assert [[cell.strip() for cell in line.split("|")[2:-1]] for line in lines] == expected
+    monkeypatch.syspath_prepend(repo / "docs")
+    bias = importlib.import_module("bias")
+    rows, page = bias.read_rows(), bias.PAGE.read_text(encoding="utf-8")
+    assert bias.filled(page, rows) == page
+    assert page.count("\n| --- | ---: |") == rows.table.nunique()
+    changed = rows.assign(ppl="1.0")
+    assert bias.filled(page, changed).count("| 1.0 |") == len(rows)
