@@ -105,7 +105,7 @@ class Pruning(Section):
     lora_loss: Literal["association", "shared", "preference"] = Field(
         "association",
         description="`debias-lora`: what is the same for every group: how far a word goes with it, "
-        "or the probability of what stands behind it; `preference`: of stereotypes, one-sided",
+        "or the probability of the words after it; `preference`: of stereotypes, one-sided",
     )
     lora_steps: int = Field(14, ge=1, description="`debias-lora`: training steps of 12 contexts")
     lora_rate: float = Field(
