@@ -56,8 +56,6 @@ ELSEWHERE = [
     "snakemake --cores all --configfile config/smollm2.yaml config/smollm2-hub.yaml --config "
     "mirror=PATH",
     "snakemake --cores all serving --configfile config/real-small.yaml --config mirror=PATH",
-    "snakemake --cores all --configfile config/bias.yaml",
-    "snakemake --cores all --configfile config/smollm2.yaml",
     "snakemake -n",
 ]
 # Of a finished run, or of a configuration that the reader writes.
@@ -140,7 +138,7 @@ def test_what_takes_long_is_planned(copy, command):
 
 @pytest.mark.slow
 @pytest.mark.workflow
-@pytest.mark.parametrize("target", ["demo", "world", "controls"])
+@pytest.mark.parametrize("target", ["demo", "world", "controls", "bias"])
 def test_what_make_calls_is_a_command_that_snakemake_takes(copy, target):
     lines = called(["make", "-n", target], copy).splitlines()
     words = next(line.split(" snakemake ")[1] for line in lines if " snakemake " in line)
