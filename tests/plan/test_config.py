@@ -18,7 +18,7 @@ def load(repo, given):
 
 
 SHIPPED = (
-    "config", "controls", "paper", "paper-extended", "protocols", "real-methods", "real-small",
+    "bias", "config", "controls", "paper", "paper-extended", "protocols", "real-small", "smollm2",
     "world",
 )  # fmt: skip
 
