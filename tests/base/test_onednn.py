@@ -78,7 +78,7 @@ def test_sums_of_numbers_of_bfloat16_are_exact_also_where_they_are_rounded(token
     for _ in range(2):
         onednn.add_gram(total, rows, 128, rounded=onednn.has_tiles())
     assert setting.fp32_precision == before
-    # Of some hundred numbers added up in float32; a number rounded once more is 1e-3 off.
+    # Some hundred numbers are added up in float32.
     close(total.triu(), 2 * (rows.double().T @ rows.double()).triu(), 5e-6)
 
 
