@@ -121,9 +121,10 @@ def main(argv: Sequence[str] | None = None, commands: Commands = COMMANDS) -> in
     traceback.
     """
     try:
-        # transformers loads scikit-learn, pandas and SciPy for one option of assisted generation
-        # that no step uses: more than a quarter of what a step takes to start.
-        with hidden("sklearn"):
+        # transformers loads scikit-learn and pandas for one option of assisted generation, and
+        # SciPy for the losses of object detection; no step uses them. More than a quarter of what
+        # a step takes to start.
+        with hidden("sklearn", "scipy"):
             return _run(list(sys.argv[1:] if argv is None else argv), commands)
     except UserError as error:
         print(f"{_in_red('error:')} {error}", file=sys.stderr)

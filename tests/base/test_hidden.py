@@ -16,7 +16,8 @@ def test_a_command_does_without_scikit_learn_and_a_library_that_needs_it_gets_it
         "from evenprune.base.hidden import unhide\n"
         "def step(argv, commands):\n"
         "    from transformers import AutoModelForCausalLM\n"
-        "    print('sklearn.base' in sys.modules, 'pandas' in sys.modules)\n"
+        "    print(*(name in sys.modules for name in ('sklearn.base', 'pandas', 'scipy.stats')))\n"
+        "    import evenprune.reporting.fidelity\n"
         "    unhide('sklearn')\n"
         "    from lm_eval.api.metrics import f1_score\n"
         "    print(f1_score([(1, 1), (0, 0)]))\n"
@@ -25,7 +26,7 @@ def test_a_command_does_without_scikit_learn_and_a_library_that_needs_it_gets_it
         "cli.main([])\n"
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
-    assert done.stdout.split() == ["False", "False", "1.0"], done.stderr
+    assert done.stdout.split() == ["False", "False", "False", "1.0"], done.stderr
 
 
 def test_what_was_imported_before_is_neither_hidden_nor_dropped(monkeypatch):

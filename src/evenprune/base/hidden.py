@@ -6,18 +6,19 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def hidden(package: str) -> Iterator[None]:
-    """Let a package that was not imported before seem not installed, until ``unhide``."""
-    if package not in sys.modules:
+def hidden(*packages: str) -> Iterator[None]:
+    """Let packages that were not imported before seem not installed, until ``unhide``."""
+    for package in packages:
         # What Python itself takes for "there is no such module".
-        sys.modules[package] = None  # type: ignore[assignment]
+        sys.modules.setdefault(package, None)  # type: ignore[arg-type]
     try:
         yield
     finally:
-        unhide(package)
+        unhide(*packages)
 
 
-def unhide(package: str) -> None:
-    """End the hiding of a package, for a library that needs it."""
-    if package in sys.modules and sys.modules[package] is None:
-        del sys.modules[package]
+def unhide(*packages: str) -> None:
+    """End the hiding of packages, for code that needs them."""
+    for package in packages:
+        if sys.modules.get(package, sys) is None:
+            del sys.modules[package]

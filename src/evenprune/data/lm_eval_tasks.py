@@ -21,7 +21,7 @@ def load_tasks(name: str, folder: Path | None) -> dict[str, Any]:
     ``folder`` has YAML tasks beside lm-eval's own, and comes first. Raises UserError for a name
     that is in neither, and for a task whose files or data cannot be read.
     """
-    unhide("sklearn")
+    unhide("sklearn", "scipy")
     from lm_eval.tasks import TaskManager
     from lm_eval.tasks._yaml_loader import load_yaml
 

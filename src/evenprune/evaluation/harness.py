@@ -77,7 +77,7 @@ def request_parts(requests: Sequence[tuple], batch_size: int) -> list[list[int]]
 
 def _model_class() -> type:
     """Return lm-eval's model class with our progress lines, our BOS switch and our journal."""
-    unhide("sklearn")
+    unhide("sklearn", "scipy")
     from lm_eval.models.huggingface import HFLM
 
     class QuietModel(HFLM):

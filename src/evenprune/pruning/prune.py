@@ -8,11 +8,15 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..models.trust import add_trust_argument
 from ..plan.facts import METHODS, PRUNING_METHODS
 from ..plan.flags import add_flags, given
 from .options import RELEASED_TOKENS, Options
+
+if TYPE_CHECKING:
+    from .packing import Text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,19 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Check the options, read and tokenise the text, prune."""
-    from ..base.checksums import check_calibration_file, source_folder
-    from ..base.errors import UserError
+    from ..base.checksums import source_folder
     from ..base.gpu import claim_device
     from ..base.marks import PRUNED
     from ..base.outputs import check_folder
-    from ..data.calibration import pair_notes, tokenize_pairs, tokenize_texts
-    from ..data.defaults import default_calibration
-    from ..data.readers.own_rows import read_pairs, read_texts
-    from ..models.architecture import max_positions
     from ..models.identity import identify
-    from ..models.loading import limit_threads, load_tokenizer, pick_device
+    from ..models.loading import limit_threads, pick_device
     from .engine import prune_model
-    from .packing import Text
     from .workspace import check_work
 
     options = given(Options, args)
@@ -57,41 +55,7 @@ def run(args: argparse.Namespace) -> None:
     check_folder(args.out, PRUNED, inputs)
     check_work(args.work, args.out, inputs)
     identify(args.model)
-    tokenizer = load_tokenizer(args.model)
-    text = Text()
-    if not options.calibrated:
-        if args.pairs or args.texts:
-            print(f"{args.method} uses no text: --pairs and --texts are ignored", file=sys.stderr)
-    else:
-        if args.pairs is None:
-            if args.texts:
-                raise UserError("expected --pairs FILE with --texts; give it")
-            named = (args.calibration, args.alignment, args.seed)
-            args.pairs, args.texts = default_calibration(args.model, *named)
-        elif args.calibration:
-            raise UserError("expected --calibration or --pairs, got both; leave one of them out")
-        cut = RELEASED_TOKENS if options.cuts_pairs else None
-        read = read_pairs(args.pairs)
-        pairs = tokenize_pairs(read, tokenizer, args.alignment, cut)
-        for note in pair_notes(read, pairs, "--alignment"):
-            print(note, file=sys.stderr)
-        print(f"calibration: {len(pairs.pairs)} pairs, {pairs.dropped} dropped", file=sys.stderr)
-        texts = []
-        if args.texts:
-            rows = read_texts(args.texts)
-            ids = tokenize_texts([row["text"] for row in rows], tokenizer)
-            limit = max_positions(args.model)
-            long = sum(len(tokens) > limit for tokens in ids)
-            if long:
-                print(f"{long} texts cut to the model's {limit} positions", file=sys.stderr)
-            texts = [(row["id"], tokens[:limit]) for row, tokens in zip(rows, ids, strict=True)]
-        text = Text(
-            pairs,
-            texts,
-            check_calibration_file(args.pairs),
-            check_calibration_file(args.texts) if args.texts else None,
-            hub_datasets([path for path in (args.pairs, args.texts) if path]),
-        )
+    text = calibration_text(args, options)
     limit_threads()
     source = base_source(record, args.model)
     with claim_device(pick_device(args.device)) as device:
@@ -99,6 +63,53 @@ def run(args: argparse.Namespace) -> None:
     print(f"wrote {args.out}: {manifest['sparsity']:.2%} zeros; its README.md is the model card")
     both = shlex.join([str(args.model), str(args.out)])
     print(f"next: evenprune compare {both} --benchmark crows_pairs --limit 200")
+
+
+def calibration_text(args: argparse.Namespace, options: Options) -> "Text":
+    """Read and tokenise the calibration text that ``args`` name; the tokenizer is freed here."""
+    from ..base.checksums import check_calibration_file
+    from ..base.errors import UserError
+    from ..data.calibration import pair_notes, tokenize_pairs, tokenize_texts
+    from ..data.defaults import default_calibration
+    from ..data.readers.own_rows import read_pairs, read_texts
+    from ..models.architecture import max_positions
+    from ..models.loading import load_tokenizer
+    from .packing import Text
+
+    tokenizer = load_tokenizer(args.model)
+    if not options.calibrated:
+        if args.pairs or args.texts:
+            print(f"{args.method} uses no text: --pairs and --texts are ignored", file=sys.stderr)
+        return Text()
+    if args.pairs is None:
+        if args.texts:
+            raise UserError("expected --pairs FILE with --texts; give it")
+        named = (args.calibration, args.alignment, args.seed)
+        args.pairs, args.texts = default_calibration(args.model, *named)
+    elif args.calibration:
+        raise UserError("expected --calibration or --pairs, got both; leave one of them out")
+    cut = RELEASED_TOKENS if options.cuts_pairs else None
+    read = read_pairs(args.pairs)
+    pairs = tokenize_pairs(read, tokenizer, args.alignment, cut)
+    for note in pair_notes(read, pairs, "--alignment"):
+        print(note, file=sys.stderr)
+    print(f"calibration: {len(pairs.pairs)} pairs, {pairs.dropped} dropped", file=sys.stderr)
+    texts = []
+    if args.texts:
+        rows = read_texts(args.texts)
+        ids = tokenize_texts([row["text"] for row in rows], tokenizer)
+        limit = max_positions(args.model)
+        long = sum(len(tokens) > limit for tokens in ids)
+        if long:
+            print(f"{long} texts cut to the model's {limit} positions", file=sys.stderr)
+        texts = [(row["id"], tokens[:limit]) for row, tokens in zip(rows, ids, strict=True)]
+    return Text(
+        pairs,
+        texts,
+        check_calibration_file(args.pairs),
+        check_calibration_file(args.texts) if args.texts else None,
+        hub_datasets([path for path in (args.pairs, args.texts) if path]),
+    )
 
 
 def base_source(record: Path, folder: Path) -> dict[str, str]:
