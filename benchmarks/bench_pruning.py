@@ -2,6 +2,7 @@
 
     python benchmarks/bench_pruning.py speed --pairs pairs.jsonl --peer .venv-peer/bin/python
     python benchmarks/bench_pruning.py speed --pairs pairs.jsonl --model DIR --count 1427 --peer …
+    python benchmarks/bench_pruning.py speed … --texts texts.jsonl --prose wiki.test.raw
     python benchmarks/bench_pruning.py memory --pairs pairs.jsonl
     python benchmarks/bench_pruning.py memory --pairs pairs.jsonl --method debias-gradient
 
@@ -25,7 +26,8 @@ import tempfile
 from pathlib import Path
 
 import torch
-from transformers import AutoTokenizer
+from torch.utils.benchmark import Timer
+from transformers import AutoConfig, AutoTokenizer
 
 from pruning_cases import (
     INTERMEDIATE,
@@ -34,6 +36,7 @@ from pruning_cases import (
     make_model,
     make_tokenizer,
     measured,
+    perplexity,
 )
 
 HERE = Path(__file__).resolve().parent
@@ -78,7 +81,51 @@ def prepare(work: Path, args: argparse.Namespace, dtype: torch.dtype) -> list:
     with open(work / "pairs.jsonl", "w", encoding="utf-8") as out:
         for row in chosen:
             out.write(json.dumps({name: row[name] for name in FIELDS}) + "\n")
+    texts = getattr(args, "texts", None)
+    (work / "texts.jsonl").write_text(texts.read_text() if texts else "")
     return held_out
+
+
+def floor(folder: Path, pairs: Path, texts: Path, threads: int) -> dict[str, float]:
+    """Return the seconds of the products that SparseGPT cannot do without, at this CPU's rates.
+
+    Each block runs twice, in bfloat16, over the tokens (a pair's common prefix once). The upper
+    triangle of each Hessian comes in float32 (with AMX in bfloat16), its factor and the updates of
+    the weights in float32. Attention, reading and writing are left out.
+    """
+    from evenprune.base import onednn
+    from evenprune.data.calibration import common_prefix
+
+    torch.set_num_threads(threads)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokens = 0
+    for row in map(json.loads, pairs.read_text().splitlines()):
+        a, b = tokenizer([row["stereotype"], row["anti_stereotype"]])["input_ids"]
+        tokens += len(a) + len(b) - common_prefix(a, b)
+    for row in map(json.loads, texts.read_text().splitlines()):
+        tokens += len(tokenizer(row["text"])["input_ids"])
+    config = AutoConfig.from_pretrained(folder)
+    h, wide = config.hidden_size, config.intermediate_size
+    kv = h * config.num_key_value_heads // config.num_attention_heads
+    inputs = {h: [h + 2 * kv, h, 2 * wide], wide: [h]}  # widths of the outputs of each input
+    pairs_of = [(width, out) for width, outs in inputs.items() for out in outs]
+    forward = sum(2 * 2 * tokens * width * out for width, out in pairs_of)
+    hessian = sum(tokens * width**2 for width, _ in pairs_of)
+    solve = sum(width**3 + out * width**2 for width, out in pairs_of)
+    rate = {}
+    for dtype in (torch.bfloat16, torch.float32):
+        x, w = torch.randn(1024, wide).to(dtype), torch.randn(h, wide).to(dtype)
+        known = {"linear": onednn.linear, "x": x, "w": w}
+        timer = Timer("linear(x, w)", globals=known, num_threads=threads)
+        rate[dtype] = 2 * x.numel() * h / timer.blocked_autorange(min_run_time=2).median
+    gram = torch.bfloat16 if onednn.has_tiles() else torch.float32
+    seconds = forward / rate[torch.bfloat16] + hessian / rate[gram] + solve / rate[torch.float32]
+    return {
+        "tokens": tokens,
+        "bfloat16_gflops": rate[torch.bfloat16] / 1e9,
+        "float32_gflops": rate[torch.float32] / 1e9,
+        "seconds": config.num_hidden_layers * seconds,
+    }
 
 
 def speed(args: argparse.Namespace) -> None:
@@ -95,22 +142,31 @@ def speed(args: argparse.Namespace) -> None:
             if dense is not None:
                 change = last_hidden_states(out, sentences) - dense
                 row["held_out_error"] = float(change.norm() / dense.norm())
+            if args.prose:
+                row["perplexity"] = perplexity(out, args.prose)
             emit(args, row)
             shutil.rmtree(out)
 
+        emit(
+            args,
+            {
+                "run": "floor",
+                **floor(work / "base", work / "pairs.jsonl", work / "texts.jsonl", threads),
+            },
+        )
         for method, packing in RUNS[: args.runs]:
             out = work / "ours"
             row = child(
                 sys.executable, "bench_pruning.py", "one", "--model", str(work / "base"),
                 "--pairs", str(work / "pairs.jsonl"), "--result", str(out), "--method", method,
-                "--packing", packing, threads=threads,
+                "--packing", packing, "--texts", str(work / "texts.jsonl"), threads=threads,
             )  # fmt: skip
             finish({"run": f"ours {method} {packing}", **row}, out)
         for batch in args.peer_batches if args.peer else ():
             out = work / "peer"
             row = child(
                 args.peer, "peer_llmcompressor.py", str(work / "base"), str(work / "pairs.jsonl"),
-                str(out), str(batch), threads=threads,
+                str(work / "texts.jsonl"), str(out), str(batch), threads=threads,
             )  # fmt: skip
             finish({"run": f"llm-compressor sparsegpt batch {batch}", **row}, out)
 
@@ -128,6 +184,8 @@ def one(args: argparse.Namespace) -> None:
         "--method", args.method, "--regime", "2of4", "--packing", args.packing,
         "--device", "cpu",
     ]  # fmt: skip
+    if args.texts and args.texts.stat().st_size:
+        command += ["--texts", str(args.texts)]
     if args.method == "debias-gradient":
         command += ["--gradient-steps", "1"]
     row = measured(lambda: entry(command))
@@ -190,6 +248,8 @@ def main() -> None:
             command.add_argument(
                 "--model", type=Path, help="a real model, in place of a random one"
             )
+            command.add_argument("--texts", type=Path, help="further text for both sides")
+            command.add_argument("--prose", type=Path, help="text to take the perplexity of")
             command.add_argument("--runs", type=int, default=len(RUNS), help="the first of ours")
             command.add_argument("--peer", help="python of the environment with llm-compressor")
             command.add_argument("--peer-batches", type=int, nargs="*", default=[1, 16, 64])
@@ -203,6 +263,7 @@ def main() -> None:
     command.add_argument("--result", type=Path, required=True)
     command.add_argument("--method", default="debias-sparsegpt")
     command.add_argument("--packing", default="shared-prefix")
+    command.add_argument("--texts", type=Path)
     args = parser.parse_args()
     args.function(args)
 

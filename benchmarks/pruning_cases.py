@@ -11,7 +11,12 @@ from typing import Any
 
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
-from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedTokenizerFast
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    LlamaConfig,
+    PreTrainedTokenizerFast,
+)
 
 VOCABULARY = 32000
 INTERMEDIATE = {256: 704, 512: 1408, 1024: 2816, 2048: 5632}
@@ -67,6 +72,16 @@ def last_hidden_states(folder: Path, sentences: Sequence[Sequence[int]]) -> torc
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     states = [model.model(torch.tensor([list(ids)])).last_hidden_state[0] for ids in sentences]
     return torch.cat(states)
+
+
+@torch.no_grad()
+def perplexity(folder: Path, prose: Path, length: int = 1024, count: int = 40) -> float:
+    """Return a model's perplexity on the first ``count`` windows of a text, in float32."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    ids = AutoTokenizer.from_pretrained(folder)(prose.read_text())["input_ids"]
+    windows = torch.tensor(ids[: length * count]).reshape(count, 1, length)
+    losses = [model(window, labels=window).loss.double() for window in windows]
+    return float(torch.stack(losses).mean().exp())
 
 
 def peak_mb() -> float:
