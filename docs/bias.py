@@ -32,15 +32,15 @@ FRONTIER = {
     "Debias-SparseGPT, b = 16": "debias.b16",
     "Debias-Erase, λ = 1": "erase.l1",
     "Debias-Erase, λ = 4": "erase.l4",
-    "association": "debias-lora",
-    "association × 2": "lora.x2",
-    "shared tokens": "lora.shared",
-    "shared tokens × 2": "lora.shared.x2",
-    "preference": "lora.pref",
-    "preference × 2": "lora.pref.x2",
-    "control: association × −1": "lora.x-1",
-    "control: shared tokens × −1": "lora.shared.x-1",
-    "control: preference × −1": "lora.pref.x-1",
+    "Debias-LoRA, association": "debias-lora",
+    "Debias-LoRA, association × 2": "lora.x2",
+    "Debias-LoRA, shared": "lora.shared",
+    "Debias-LoRA, shared × 2": "lora.shared.x2",
+    "Debias-LoRA, preference": "lora.pref",
+    "Debias-LoRA, preference × 2": "lora.pref.x2",
+    "control: Debias-LoRA, association × −1": "lora.x-1",
+    "control: Debias-LoRA, shared × −1": "lora.shared.x-1",
+    "control: Debias-LoRA, preference × −1": "lora.pref.x-1",
 }
 STRENGTHS = {
     "SparseGPT": "sparsegpt",
@@ -95,7 +95,7 @@ def lowering(found: Found) -> dict[str, dict[str, dict]]:
         for label, method in {"SparseGPT": "sparsegpt", **SEEDS}.items():
             rows[f"{label}, three seeds"] = found.row(method, regime, of, ALL)
         rows |= {label: found.row(method, regime, of) for label, method in FRONTIER.items()}
-        label = "control: foreign counterfactuals"
+        label = "control: Debias-LoRA, foreign counterfactuals"
         rows[label] = found.row("debias-lora", regime, f"{of}-shuffled")
     return tables
 
