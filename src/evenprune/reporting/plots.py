@@ -87,7 +87,7 @@ def panel_grid(models: Sequence[str], count: int) -> tuple[Figure, list[list[Any
     if len(models) == 1:
         across = count if count <= 4 else 3
         lines = math.ceil(count / across)
-        figure = Figure(figsize=(WIDTH, 1.4 * lines + 0.4))
+        figure = Figure(figsize=(WIDTH, (1.4 if count > 2 else 2.2) * lines + 0.4))
         axes = figure.subplots(lines, across, squeeze=False).ravel()
         for spare in axes[count:]:
             spare.set_visible(False)
@@ -111,12 +111,19 @@ def plot_line(axis: Any, points: Sequence[tuple[float, float, float]], method: s
 def finish_axis(axis: Any, field: Field) -> None:
     """Set grid and scale; perplexity is logarithmic where it spans a factor of 4."""
     axis.grid(axis="y")
-    low, high = axis.dataLim.intervaly
-    if field.column.group == "perplexity" and low > 0 and high / low > 4:
-        axis.set_yscale("log")
-        axis.yaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5)))
-        axis.yaxis.set_major_formatter(mpl.ticker.FormatStrFormatter("%g"))
-        axis.yaxis.set_minor_locator(mpl.ticker.NullLocator())
+    if field.column.group == "perplexity":
+        scale_perplexity(axis, "y")
+
+
+def scale_perplexity(axis: Any, direction: str) -> None:
+    """Make the x or y axis logarithmic where its values span a factor of 4."""
+    low, high = getattr(axis.dataLim, f"interval{direction}")
+    if low > 0 and high / low > 4:
+        axis.set(**{f"{direction}scale": "log"})
+        ticks = getattr(axis, f"{direction}axis")
+        ticks.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5)))
+        ticks.set_major_formatter(mpl.ticker.FormatStrFormatter("%g"))
+        ticks.set_minor_locator(mpl.ticker.NullLocator())
 
 
 def add_legend(figure: Figure, axes: Iterable[Iterable[Any]], columns: int = 4) -> None:

@@ -32,11 +32,13 @@ from ..plots import (
     panel_grid,
     plot_line,
     primary,
+    scale_perplexity,
 )
 from ..render import Column
 from ..results import Group, Measured, Results, dense_group, groups
 
 BIAS = ("stereoset", "crows_pairs", "unqover", "bbq")
+FILLS = ("full", "none", "left", "bottom")  # of the markers, by regime
 STEP, MOST = 0.12, 0.7  # between lines, and all of them together; regimes are 1 apart
 Points = list[tuple[float, float, float]]
 
@@ -215,7 +217,7 @@ def frontier(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
         key = (group.model, base, group.regime, group.calibration, words)
         lines.setdefault(key, []).append(group)
     looks = dict(zip(sorted({key[4] for key in lines}), ("-", "--", ":", "-.")))
-    several = len({key[2] for key in lines}) > 1
+    fills = dict(zip([r for r in REGIME_LABELS if r in {key[2] for key in lines}], FILLS))
     calibrations = {key[3] for key in lines} - {"none"}
 
     def panel(axis: Any, model: str, field: Field) -> list[Row]:
@@ -231,21 +233,21 @@ def frontier(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
             found = [(_bar(costs[group], field, y), group) for group, y in seen.items()]
             rows += [line_rows(field, g, seen[g], f"{point[0]:.4f}") for point, g in found]
             label = METHOD_LABELS[base]
-            if base != "dense" and several:
+            if base != "dense" and len(fills) > 1:
                 label += f" {REGIME_LABELS[regime]}"
             if calibration != "none" and len(calibrations) > 1:
                 label += f", {calibration_label(run_sheet, calibration)}"
             label += f", {words}" if words else ""
             if found:
                 found.sort(key=lambda one: one[0])
-                look = looks.get(words, "-")
-                plot_line(
-                    axis, [point for point, _ in found], base, label, linewidth=0.8, linestyle=look
-                )
+                look = {"linestyle": looks.get(words, "-"), "fillstyle": fills.get(regime, "full")}
+                line = [point for point, _ in found]
+                plot_line(axis, line, base, label, linewidth=0.8, **look)
             for (x, y, _), group in found:
                 text = _strength(run_sheet, group, members)
                 axis.annotate(text, (x, y), xytext=(-3, 3), textcoords="offset points",
                               ha="right", fontsize=SMALL, color=COLORS[base])  # fmt: skip
+        scale_perplexity(axis, "x")
         return rows
 
     models = list(dict.fromkeys(group.model for group in pruned))
