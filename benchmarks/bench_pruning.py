@@ -4,7 +4,6 @@
     python benchmarks/bench_pruning.py speed --pairs pairs.jsonl --model DIR --count 1427 --peer …
     python benchmarks/bench_pruning.py speed … --texts texts.jsonl --prose wiki.test.raw
     python benchmarks/bench_pruning.py memory --pairs pairs.jsonl
-    python benchmarks/bench_pruning.py memory --pairs pairs.jsonl --method debias-gradient
 
 ``pairs.jsonl`` are StereoSet's pairs in the form that ``prune`` reads (build-calibration
 writes it). `evenprune gpu-check` measures on a GPU. The peer needs an environment of its own:
@@ -186,8 +185,6 @@ def one(args: argparse.Namespace) -> None:
     ]  # fmt: skip
     if args.texts and args.texts.stat().st_size:
         command += ["--texts", str(args.texts)]
-    if args.method == "debias-gradient":
-        command += ["--gradient-steps", "1"]
     row = measured(lambda: entry(command))
     provenance = json.loads((args.result / "provenance.json").read_text())
     print(json.dumps(row | {"blocks": provenance["blocks"]}))

@@ -27,16 +27,14 @@ def part(regime, *methods):
     return {"methods": [*methods], "regimes": [regime]}
 
 
-REFITTED = ("refit.e0.003", "refit.reversed", "refit.text")
-FEW = {"calibrations": ["ss-uc256"]}
+OF = "ss-uc256-cf4"
 GRID = {
-    "pruned": part("2of4", "dense", "sparsegpt", "sparsegpt.refit", "debias-sparsegpt", *REFITTED),
+    "pruned": part("2of4", "dense", "sparsegpt", "debias-sparsegpt"),
     "unstructured": part("2of4", "sparsegpt"),
-    "unpruned": part("dense", "gradient.e0.003"),
-    "controls": part("2of4", "refit.e0.003"),
-    "controls_u50": part("2of4", "refit.e0.003"),
-    "questions": part("2of4", "sparsegpt") | FEW,
-    "questions_controls": part("2of4", "sparsegpt") | FEW,
+    "counterfactuals": part("2of4", "sparsegpt", "debias-lora", "lora.reversed"),
+    "unpruned": part("dense", "debias-lora"),
+    "controls": part("2of4", "sparsegpt"),
+    "foreign": part("2of4", "debias-lora"),
 }
 
 
@@ -75,11 +73,10 @@ def planted_of(world, items=240, pairs=120):
 
 
 def slope_of(point):
-    """Return a slope: steps with true pairs lower it, reversed ones raise it, no control does."""
-    if point.method == "refit.reversed":
+    """Return a slope: adapters of true pairs lower it, reversed ones raise it, no control does."""
+    if point.method == "lora.reversed":
         return 1.2
-    helped = point.method in ("refit.e0.003", "gradient.e0.003")
-    return 0.2 if helped and point.calibration == "ss-uc256" else 0.7
+    return 0.2 if (point.method, point.calibration) == ("debias-lora", OF) else 0.7
 
 
 def write_records(folder, world, point, items=240):
@@ -245,27 +242,22 @@ def test_holm_adjusts_a_kind_and_its_measures_of_bias_alone():
 
 def test_controls_of_the_shipped_configuration(repo, tmp_path):
     config = small_config(repo, tmp_path, "controls.yaml")
-    names = ("ss-uc256-shuffled", "ss-uc256-random", "ss-uc256", "none")
-    assert [control_of(config, name) for name in names] == ["ss-uc256", "ss-uc256", None, None]
+    names = ("ss-uc256-shuffled", "ss-uc256-random", f"{OF}-shuffled", "ss-uc256", "none")
+    controlled = ["ss-uc256", "ss-uc256", OF, None, None]
+    assert [control_of(config, name) for name in names] == controlled
     points = grids.all_checkpoints(config)
     found = contrasts(config, points)
     against = {
         (one.reference.method, one.reference.calibration)
         for one in found
         if one.kind == "control"
-        and (one.candidate.method, one.candidate.regime) == ("refit.e0.003", "2of4")
-        and one.candidate.calibration == "ss-uc256"
+        and (one.candidate.method, one.candidate.regime) == ("debias-lora", "2of4")
     }
-    assert against == {
-        ("refit.reversed", "ss-uc256"),
-        ("refit.text", "ss-uc256"),
-        ("refit.e0.003", "ss-uc256-shuffled"),
-        ("refit.e0.003", "ss-uc256-random"),
-    }
+    assert against == {("lora.reversed", OF), ("debias-lora", f"{OF}-shuffled")}
     # Another strength has no control of its own, a control none at all.
     assert not any(
         one.kind == "control"
-        and (one.candidate.method == "refit.e0.01" or is_control(config, one.candidate))
+        and (one.candidate.method == "lora.x2" or is_control(config, one.candidate))
         for one in found
     )
 
@@ -277,31 +269,27 @@ def test_known_effects_are_found(helped):
     _, out = helped
     rows = read_csv(out / "controls.csv")
     key = ("contrast", "method", "regime", "reference_method", "reference_calibration", "metric")
-    chosen = [row for row in rows if row["calibration"] == "ss-uc256"]
+    chosen = [row for row in rows if row["calibration"] in ("ss-uc256", OF)]
+    chosen = [row for row in chosen if (row["method"], row["calibration"]) != ("sparsegpt", OF)]
     found = {tuple(row[name] for name in key): row for row in chosen}
     assert len(found) == len(chosen)
     dense = found["dense", "sparsegpt", "2of4", "dense", "none", "mmlu"]
     assert float(dense["effect"]) == pytest.approx(-0.3, abs=0.1)
     metric = "abs_slope_crows_pairs"
-    plain = found["plain", "refit.e0.003", "2of4", "sparsegpt.refit", "ss-uc256", metric]
+    plain = found["plain", "debias-lora", "2of4", "sparsegpt", OF, metric]
     assert float(plain["effect"]) == pytest.approx(-0.5, abs=0.08)
     assert plain["verdict"] == "better"
     assert float(plain["p_holm"]) >= float(plain["p"]) >= 0
-    for method, calibration in (
-        ("refit.e0.003", "ss-uc256-shuffled"),
-        ("refit.e0.003", "ss-uc256-random"),
-        ("refit.text", "ss-uc256"),
-        ("refit.reversed", "ss-uc256"),
-    ):
-        one = found["control", "refit.e0.003", "2of4", method, calibration, metric]
+    for method, calibration in (("debias-lora", f"{OF}-shuffled"), ("lora.reversed", OF)):
+        one = found["control", "debias-lora", "2of4", method, calibration, metric]
         assert one["verdict"] == "better", (method, calibration)
-    reverse = found["plain", "refit.reversed", "2of4", "sparsegpt.refit", "ss-uc256", metric]
+    reverse = found["plain", "lora.reversed", "2of4", "sparsegpt", OF, metric]
     assert reverse["verdict"] == "worse"
     nothing = found["plain", "debias-sparsegpt", "2of4", "sparsegpt", "ss-uc256", metric]
     assert nothing["verdict"] == "no difference shown"
     text = (out / "controls.md").read_text()
-    place = "| 2:4 | Debias-Gradient, ε = 0.003, refitted | StereoSet + UltraChat (256) |"
-    assert f"{place} yes | lower than without the method and than 4 controls |" in text
+    place = "| 2:4 | Debias-LoRA | StereoSet + UltraChat (256) |"
+    assert f"{place} yes | lower than without the method and than 2 controls |" in text
     place = "| 2:4 | Debias-SparseGPT | StereoSet + UltraChat (256) |"
     assert f"{place} not shown | not lower than without the method |" in text
     assert "Worlds 0, 1, 2." in text

@@ -161,8 +161,8 @@ def test_other_methods(mixtral, tmp_path):
     prune_model(folder, improved, text, tmp_path / "refit")
     for row in layers_of(tmp_path / "refit"):
         assert float(row["loss_after"]) <= float(row["loss_before"])
-    options = Options("debias-gradient", "2of4", alignment="suffix")
-    with pytest.raises(UserError, match="debias-gradient does not know the experts"):
+    options = Options("debias-lora", "2of4", alignment="suffix")
+    with pytest.raises(UserError, match="debias-lora does not know the experts"):
         prune_model(folder, options, text, tmp_path / "no")
 
 

@@ -5,7 +5,7 @@ Its tensors may not meet tensors of the CPU, and every wait of the host is noted
 are computed there.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import fake_triton
 import pytest
@@ -24,7 +24,7 @@ from evenprune.pruning.packing import Text
 
 pytestmark = pytest.mark.usefixtures("torch_products")
 
-IN_BLOCKS, IN_STEPS = "pruning.engine.PruningRun._prune_block", "pruning.shift.Shift.run"
+IN_BLOCKS = "pruning.engine.PruningRun._prune_block"
 # Two blocks of a Llama: seven matrices in four groups each.
 BLOCKS, GROUPS, MATRICES = 2, 2 * 4, 2 * 7
 # Function -> how often it waits while the blocks are pruned; a word is a number of the case, None
@@ -54,21 +54,6 @@ EXPERTS = {
     "routed.routed_rows": None,
     "routed.restricted": None,
 }
-# The same in one step of debias-gradient: a pass before it and a pass after it.
-STEPS = {
-    "forward.advance": 2 * BLOCKS,
-    "target.InputMetric.dead_columns": GROUPS,
-    "factor.inverse_factor": GROUPS,
-    "reverse.block_gradients": MATRICES,
-    "shift.Shift._solve": MATRICES,
-    "shift.Shift._directions": MATRICES,
-    "models.loading.all_finite": None,
-    "forward.record_calls": None,
-    "head.Head.scores": None,
-    "head.logits_of": None,
-    "reverse.Sentences.forward": None,
-    "standin._same": None,
-}
 
 
 @dataclass
@@ -83,7 +68,6 @@ class Case:
     options: Options
     waits: dict
     text: str = "pairs"
-    steps: dict = field(default_factory=dict)
     sums: int = GROUPS
     groups: int = GROUPS
     factors: int = GROUPS
@@ -108,7 +92,6 @@ def case(method: str, regime: str, waits: dict, facts: dict | None = None, **opt
 
 
 ERASE = {"sums": 12, "shifted": 4}  # the differences of two groups and two matrices a block
-GRADIENT = {"gradient_steps": 1}
 CASES = {
     "magnitude": case("magnitude", "u50", WRITE | MAGNITUDE),
     "magnitude-refit": case(
@@ -130,11 +113,6 @@ CASES = {
         "debias-erase", "dense", SUMS | FACTOR | SHIFT,
         {"sums": 8, "groups": 4, "factors": 4, "shifted": 4},
     ),
-    "debias-gradient": case("debias-gradient", "2of4", SPARSEGPT, {"steps": STEPS}, **GRADIENT),
-    "debias-gradient-dense": case(
-        "debias-gradient", "dense", TEXT, {"steps": STEPS},
-        **GRADIENT, gradient_loss="text",
-    ),
     "mixtral": case(
         "debias-sparsegpt", "2of4", SPARSEGPT | EXPERTS, {"model": "mixtral", "counted": False}
     ),
@@ -143,7 +121,7 @@ CASES = {
         {"model": "gpt_oss", "counted": False, "text": "texts"},
     ),
 }  # fmt: skip
-SLOW = {"debias-gradient", "debias-gradient-dense", "mixtral", "gpt_oss"}
+SLOW = {"mixtral", "gpt_oss"}
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +174,6 @@ def test_a_method_runs_and_waits_as_listed(name, models, tmp_path, monkeypatch):
     pairs = one.options.packing if one.text == "pairs" and one.options.calibrated else None
     assert theirs["options"]["packing"] == pairs
     one.check(record.reads(IN_BLOCKS), one.waits)
-    one.check(record.reads(IN_STEPS), one.steps)
     # Each of a block's nine parameters is copied once.
     uploads, load = record.uploads(IN_BLOCKS), "pruning.base_model.BaseModel._convert"
     assert set(uploads) == {load, *(f"pruning.{name}" for name in one.uploads)}

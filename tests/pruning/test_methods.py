@@ -49,7 +49,6 @@ def test_a_method_keeps_to_its_own_code(name):
     base = {
         "debias-sparsegpt": {"sparsegpt"},
         "debias-erase": {"magnitude", "wanda", "sparsegpt"},  # its solvers
-        "debias-gradient": {"magnitude", "wanda", "sparsegpt"},
         "debias-lora": {"magnitude", "wanda", "sparsegpt"},
     }.get(name, set())
     assert others == {methods.module_of(one) for one in (*base, name)}

@@ -47,7 +47,7 @@ BASES = [
 
 
 def test_each_method_has_its_counterpart(config):
-    debiased = ["debias-sparsegpt", "debias-erase", "debias-gradient", "gradient.e0.003", "ds.b2"]
+    debiased = ["debias-sparsegpt", "debias-erase", "debias-lora", "lora.x2", "ds.b2"]
     found = baselines(config, *BASES, *map(point, [*debiased, *VARIANTS]))
     assert {name: found[name].method for name in debiased} == dict.fromkeys(debiased, "sparsegpt")
     assert found["ds.refit"] == point("sg.refit")
@@ -88,7 +88,7 @@ def test_p_and_interval_are_corrected_over_the_same_family(run):
             base = config.methods[row["method"]].method if row["method"] in config.methods else None
             key = (row["against"], base or row["method"], row["seed"])
             families.setdefault(key, []).append(row)
-    debiasing = {"debias-sparsegpt", "debias-erase", "debias-gradient"}
+    debiasing = {"debias-sparsegpt", "debias-erase", "debias-lora"}
     pruned = debiasing | {"magnitude", "wanda", "sparsegpt"}
     for against, methods in (("method", debiasing), ("dense", pruned)):
         assert {name for one, name, _ in families if one == against} == methods

@@ -26,7 +26,6 @@ IMPROVEMENTS = ("refit_steps",)
 _TEXT = ("alignment", "compute_dtype")
 _HESSIAN = (*_TEXT, "block_size", "damping")
 _SHIFTING = (*_HESSIAN, *IMPROVEMENTS, "solver")
-_GRADIENT = ("gradient_steps", "gradient_step", "gradient_loss", "gradient_holdout")
 _LORA = ("lora_loss", "lora_steps", "lora_rate", "lora_scale")
 _ERASE = ("erase_strength", "erase_keep", "erase_modules")
 
@@ -39,7 +38,6 @@ METHODS = {
         options=(*_HESSIAN, *IMPROVEMENTS, "bias_weight", "bias_scaling")
     ),
     "debias-erase": MethodFacts(options=(*_SHIFTING, *_ERASE), shifts=True),
-    "debias-gradient": MethodFacts(options=(*_SHIFTING, *_GRADIENT), shifts=True),
     "debias-lora": MethodFacts(options=(*_SHIFTING, *_LORA), shifts=True),
 }
 PRUNING_METHODS = tuple(name for name, method in METHODS.items() if method.prunes)

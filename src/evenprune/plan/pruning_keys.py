@@ -1,8 +1,8 @@
 """The section ``pruning``: the options of all methods, their bounds, the flags of ``prune``."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from .facts import BIAS_SCALINGS, SOLVERS
 from .section import Module, Section
@@ -10,12 +10,6 @@ from .section import Module, Section
 # Far above what float32 (24 bits) tells apart beside the plain term, far below its overflow: the
 # Hessian is summed in float32.
 MOST = 1e12
-
-
-def _not_zero(size: float) -> float:
-    if size == 0:
-        raise ValueError("expected a number from -1 to 1 that is not 0")
-    return size
 
 
 class Pruning(Section):
@@ -76,31 +70,6 @@ class Pruning(Section):
         ["o_proj", "down_proj"],
         min_length=1,
         description="`debias-erase`: linear layers to change, by the ends of their names",
-    )
-    gradient_steps: int = Field(
-        3,
-        ge=1,
-        le=100,
-        description="`debias-gradient`: steps against the bias loss, at most; each costs time",
-    )
-    gradient_step: Annotated[float, AfterValidator(_not_zero)] = Field(
-        0.01,
-        ge=-1,
-        le=1,
-        description="`debias-gradient`: ε, a step's relative change of the layers' outputs; "
-        "negative raises the bias (a control)",
-    )
-    gradient_loss: Literal["sentence", "text"] = Field(
-        "sentence",
-        description="`debias-gradient`: gaps between the log-probabilities of the two sentences "
-        "(`sentence`), or the loss of the other texts (`text`, a control)",
-    )
-    gradient_holdout: float = Field(
-        0.2,
-        ge=0,
-        lt=1,
-        description="`debias-gradient`: fraction of pairs held out. A step that does not lower "
-        "their loss is halved up to five times, then undone; 0 keeps every step",
     )
     lora_loss: Literal["association", "shared", "preference"] = Field(
         "association",

@@ -36,9 +36,8 @@ from ..models.loading import load_model
 from ..models.tensors import read_tensor, write_tensors
 from ..models.weights import read_header
 from .base_model import BaseModel
-from .head import logits_of
 from .options import Options
-from .standin import Stop, form_of
+from .standin import Stop, form_of, replaced
 
 RANK = 8
 ADAPTED = 1 / 3  # share of the blocks, the last ones: the gradient ends before them
@@ -183,10 +182,21 @@ class Tuning:
         return found[0], found[1]
 
     def _logits(self, rows: Sequence[Ids], row: Tensor, place: Tensor) -> Tensor:
-        """Return the logits (p, v) float32 at p positions: their rows, and places in these."""
-        hidden = self.form.hidden(self._last(self._filled(rows))[0])[row, place]
+        """Return the logits (p, v) float32 at p positions: their rows, and places in these.
+
+        What follows the blocks (final norm, scaling, soft-capping, the output embeddings) is the
+        model's own code, run with the blocks' output put in its place.
+        """
+        hidden = self.form.hidden(self._last(self._filled(rows))[0])[row, place][:, None]
         ids = torch.zeros(len(row), 1, dtype=torch.int64, device=hidden.device)
-        return logits_of(self.model, self.blocks, hidden[:, None], ids, self.form)[:, 0].float()
+
+        def take(index: int, args: tuple, kwargs: dict) -> Any:
+            if index == len(self.blocks) - 1:
+                return self.form.fill(hidden)
+            return self.form.fill(args[0] if args else kwargs["hidden_states"])
+
+        with replaced(self.blocks, take):
+            return self.model(input_ids=ids, use_cache=False).logits[:, 0].float()
 
     def scores(self, rows: Sequence[Ids], starts: Sequence[int]) -> Tensor:
         """Return log p (rows,) of each row's tokens from a start of at least 1 on."""

@@ -256,46 +256,8 @@ class BaseModel:
         return table
 
     def unload_outside(self) -> None:
-        """Free what ``load_outside`` or ``load_head`` loaded."""
+        """Free what ``load_outside`` loaded."""
         unload(self.model)
-
-    def load_head(self, used: Tensor) -> None:
-        """Load all that the model needs outside its blocks for logits.
-
-        Output embeddings that are tied to the input's are loaded whole, once. Raises UserError
-        where the checkpoint holds none.
-        """
-        self.load_outside(used)
-        inside = f"{self.prefix}."
-        output = self.model.get_output_embeddings()
-        for name, parameter in list(self.model.named_parameters()):
-            if name.startswith(inside) or parameter is output.weight:
-                continue
-            entry = self.entry(name)
-            set_parameter(self.model, name, self._convert(read_tensor(entry)))
-        table = self._convert(read_tensor(self._output_entry(output.weight)))
-        output.weight = nn.Parameter(table, requires_grad=False)
-        if self.model.config.get_text_config().tie_word_embeddings:
-            self.model.get_input_embeddings().weight = output.weight
-
-    def _output_entry(self, weight: Any) -> Entry:
-        """Return the stored output embeddings, which older checkpoints name in other ways."""
-        if self.model.config.get_text_config().tie_word_embeddings:
-            weight = self.model.get_input_embeddings().weight
-        shape = tuple(weight.shape)
-        names = [name for name, one in self.model.named_parameters() if one is weight]
-        if names and is_stored(self.model, names[0], self.stored):
-            return self.stored[self.stored_name(names[0])]
-        others = [
-            entry for name, entry in self.stored.items()
-            if not name.startswith(f"{self.prefix}.") and entry.shape == shape
-        ]  # fmt: skip
-        if len(others) != 1:
-            raise UserError(
-                f"expected the output embeddings {shape} of {type(self.model).__name__} among the "
-                f"weights in {self.folder}, found {len(others)} such tensors; fetch the model again"
-            )
-        return others[0]
 
     def base_files(self) -> dict[str, str]:
         """Return the SHA-256 of each carried file and each weight file, by name."""

@@ -11,14 +11,13 @@ from evenprune.plan.grids import Checkpoint, base_method, method_options
 STRENGTH = {
     "debias-sparsegpt": "bias_weight",
     "debias-erase": "erase_strength",
-    "debias-gradient": "gradient_step",
+    "debias-lora": "lora_scale",
 }
 KINDS = ("dense", "plain", "control")
 CONTROL_LABELS = {
     "shuffled-pairs": "shuffled partners",
     "random-delta": "random partners",
     "reversed": "reversed sign",
-    "text": "steps on text alone",
 }
 
 
@@ -27,8 +26,7 @@ class Contrast:
     """A candidate, what it is compared with, and why: one of ``KINDS``.
 
     ``plain`` is SparseGPT of the same regime and calibration, in the regime ``dense`` the dense
-    model; a ``control`` is the same method on a negative control's pairs, with steps of the other
-    sign, or with the loss of text alone.
+    model; a ``control`` is the same method on a negative control's pairs, or of the other sign.
     """
 
     kind: str
@@ -47,31 +45,21 @@ def control_of(config: Config, calibration: str) -> str | None:
 def strength(config: Config, method: str) -> float | None:
     """Return how much a method does against bias, in its own unit; None for one that does nothing.
 
-    That is b of debias-sparsegpt, λ of debias-erase and the step ε of debias-gradient.
+    That is b of debias-sparsegpt, λ of debias-erase and the scale of debias-lora's adapters.
     """
     option = STRENGTH.get(base_method(config, method))
     return None if option is None else float(method_options(config, method)[option])
 
 
-def control_kind(config: Config, method: str) -> tuple[str, str] | None:
-    """Return in which way a method is a negative control and by which option, None where in none.
-
-    ``reversed``: it is to raise bias. ``text``: its steps look at the texts beside the pairs.
-    """
-    options = method_options(config, method)
-    if base_method(config, method) != "debias-gradient":
-        return None
-    if options["gradient_loss"] == "text":
-        return "text", "gradient_loss"
-    return ("reversed", "gradient_step") if options["gradient_step"] < 0 else None
+def is_reversed(config: Config, method: str) -> bool:
+    """Return whether a method is a negative control that is to raise bias."""
+    amount = strength(config, method)
+    return amount is not None and amount < 0
 
 
 def is_control(config: Config, point: Checkpoint) -> bool:
     """Return whether a checkpoint is a negative control, by its calibration or its method."""
-    return (
-        control_kind(config, point.method) is not None
-        or control_of(config, point.calibration) is not None
-    )
+    return is_reversed(config, point.method) or control_of(config, point.calibration) is not None
 
 
 def plain_of(config: Config, point: Checkpoint) -> Checkpoint | None:
@@ -110,25 +98,22 @@ def is_control_of(config: Config, control: Checkpoint, point: Checkpoint) -> boo
     """Return whether a checkpoint is the other one's negative control; nothing controls a control.
 
     It is the same method on a negative control's calibration, or on the same calibration a method
-    that differs in nothing but what makes it a control.
+    that differs in nothing but the sign of its strength.
     """
     places = {(one.model, one.regime, one.seed) for one in (control, point)}
     if len(places) > 1 or strength(config, point.method) is None or is_control(config, point):
         return False
     if control.method == point.method:
         return control_of(config, control.calibration) == point.calibration
-    change = control_kind(config, control.method)
-    bases = [base_method(config, one.method) for one in (point, control)]
-    if change is None or control.calibration != point.calibration or bases[0] != bases[1]:
+    base = base_method(config, point.method)
+    if control.calibration != point.calibration or base_method(config, control.method) != base:
         return False
     own, other = (
-        {name: method_options(config, one.method)[name] for name in METHODS[bases[0]].options}
+        {name: method_options(config, one.method)[name] for name in METHODS[base].options}
         for one in (point, control)
     )
-    kind, option = change
-    return {**other, option: own[option]} == own and (
-        kind == "text" or other[option] == -own[option]
-    )
+    option = STRENGTH[base]
+    return is_reversed(config, control.method) and {**other, option: -other[option]} == own
 
 
 def contrasts(config: Config, points: Iterable[Checkpoint]) -> list[Contrast]:
@@ -151,7 +136,6 @@ def contrasts(config: Config, points: Iterable[Checkpoint]) -> list[Contrast]:
 def control_words(config: Config, pair: Contrast) -> str:
     """Return in which way a control differs from its candidate."""
     control = pair.reference
-    changed = control_kind(config, control.method)
-    if changed is None or control.method == pair.candidate.method:
+    if control.method == pair.candidate.method:
         return CONTROL_LABELS[config.calibrations[control.calibration].control]
-    return CONTROL_LABELS[changed[0]]
+    return CONTROL_LABELS["reversed"]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ...base.errors import UserError
 from ..adapters import adapt
 from ..base_model import BaseModel
 from ..hessian import Gram
@@ -26,6 +27,14 @@ class DebiasLora(Shifting):
     def statistics(self, options: Options, modules: Sequence[str]) -> tuple[Statistic, ...]:
         """Return H for the solver; nothing where nothing is pruned."""
         return () if options.regime == "dense" else (Gram,)
+
+    def check(self, options: Options, modules: Sequence[str]) -> None:
+        """Raise UserError for padded pairs, whose padding would count as text."""
+        if options.alignment == "pad":
+            raise UserError(
+                "debias-lora compares the probabilities of sentences as they are, but alignment "
+                "is 'pad'; choose 'suffix', which keeps every pair, or 'equal-length'"
+            )
 
     def prepare(
         self, base: BaseModel, text: Text, options: Options, folder: Path
