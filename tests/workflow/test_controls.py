@@ -42,8 +42,8 @@ def test_every_world_is_a_whole_run_of_its_own(clone, planned):
     done = snakemake(clone, "-n", "--cores", "2", *CONFIG, "w1.yaml", "--", *targets)
     assert done.returncode == 0, done.stderr
     alone = counts(done.stdout)
-    # Dense, 2:4, 50 %, nothing pruned, the controls' calibrations, questions and their control.
-    assert alone["evaluate_checkpoint"] == 1 + 11 + 5 + 1 + 3 * 2 + 2 + 4 * 2 + 2
+    # Dense, 2:4, 50 %, counterfactuals, nothing pruned, two controls of partners, foreign ones.
+    assert alone["evaluate_checkpoint"] == 1 + 5 + 2 + 4 * 2 + 1 + 2 * 2 + 2
     assert alone["build_calibration"] == 5
     del alone["evals"], alone["total"]
     jobs = counts(planned.stdout)
@@ -86,11 +86,7 @@ def test_the_page_is_made_once_and_is_in_the_report(repo, clone, tmp_path):
     """From made-up results, as if the worlds' runs were done."""
     shutil.copytree(clone, tmp_path, dirs_exist_ok=True)
     config = yaml.safe_load((tmp_path / "config/controls.yaml").read_text())
-    grid = {
-        name: {"models": ["world"], "calibrations": ["ss-uc256"], **GRID[name]} for name in GRID
-    }
-    for name in ("controls", "controls_u50"):
-        grid[name]["calibrations"] = ["ss-uc256-shuffled", "ss-uc256-random"]
+    grid = {name: config["experiments"][name] | part for name, part in GRID.items()}
     config |= {"experiments": grid, "controls": {"worlds": [0, 1]}}
     (tmp_path / "small.yaml").write_text(yaml.safe_dump(config))
     make_runs(repo, tmp_path / "results/controls")
