@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from evenprune.base.hidden import hidden, unhide
+from evenprune.models.trust import trusting_folders
 
 
 @pytest.mark.slow
@@ -37,3 +38,12 @@ def test_what_was_imported_before_is_neither_hidden_nor_dropped(monkeypatch):
         unhide("a_package")
         assert sys.modules["a_package"] is module
     assert sys.modules["a_package"] is module
+
+
+def test_a_model_whose_own_code_is_trusted_may_import_what_is_hidden(monkeypatch, tmp_path):
+    monkeypatch.delitem(sys.modules, "sklearn", raising=False)
+    with hidden("sklearn"):
+        with trusting_folders([]):
+            assert sys.modules["sklearn"] is None
+        with trusting_folders([tmp_path]):
+            assert sys.modules.get("sklearn", "there") is not None

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..base.checksums import source_folder
 from ..base.files import sha256_file
+from ..base.hidden import unhide
 
 FLAG = "trust_remote_code"
 _FOLDERS: ContextVar[frozenset[Path]] = ContextVar("trusted folders", default=frozenset())
@@ -42,7 +43,10 @@ def trusting(args: argparse.Namespace) -> Iterator[None]:
 @contextlib.contextmanager
 def trusting_folders(folders: Iterable[Path]) -> Iterator[None]:
     """Trust these folders, and no others, within the context."""
-    token = _FOLDERS.set(frozenset(folder.resolve() for folder in folders))
+    trusted = frozenset(folder.resolve() for folder in folders)
+    if trusted:
+        unhide("sklearn", "scipy")  # their code may import what ours does without
+    token = _FOLDERS.set(trusted)
     try:
         yield
     finally:
