@@ -25,12 +25,12 @@ def clone(repo, tmp_path_factory):
 PLANNED = {
     "config": {
         "fetch_dataset": 8, "fetch_model": 1, "build_calibration": 1, "prune_model": 6,
-        "check_pruned": 6, "compare_masks": 2, "evaluate_checkpoint": 7,
+        "compare_masks": 2, "evaluate_checkpoint": 7,
         "make_table": 9, "make_figure": 1,
     },
     "world": {
         "generate_world": 1, "fetch_dataset": 10, "world_model": 2, "fetch_model": 2,
-        "build_calibration": 4, "prune_model": 24, "check_pruned": 24,
+        "build_calibration": 4, "prune_model": 24,
         "compare_masks": 6, "evaluate_checkpoint": 26, "benchmark_serving": 1, "make_table": 23,
         "make_figure": 6, "report_world": 1,
     },

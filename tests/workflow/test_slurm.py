@@ -86,11 +86,10 @@ def test_a_job_killed_for_its_memory_comes_back_with_more(repo, tmp_path, with_s
     output = done.stdout + done.stderr
     assert done.returncode == 0, output[-4000:]
     assert (folder / TARGET).is_file()
-    # Pruning more than once, and the check with the evaluation behind it.
+    # Pruning more than once, and the evaluation.
     submitted = re.findall(r"SLURM jobid (\d+) \(log: \S*/(?:rule|group)_([a-z_]+)/", output)
     rules = [rule for _, rule in submitted]
-    together = "evaluation_check_pruned_evaluate_checkpoint"
-    assert set(rules) == {"prune_model", together}
+    assert set(rules) == {"prune_model", "evaluate_checkpoint"}
     assert [job["JobId"] for job in jobs] == [number for number, _ in submitted]
     assert "localrule fetch_model" in output
     pruned = [job for job, rule in zip(jobs, rules, strict=True) if rule == "prune_model"]

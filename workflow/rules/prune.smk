@@ -1,4 +1,4 @@
-"""Pruning, the check that gates evaluation, and the comparison of masks.
+"""Pruning, with the check of what it wrote, and the comparison of masks.
 
 REQUIRED INPUTS: sources/models/{model}.json, calibration/{model}/{calibration}/s{seed}/.
 OUTPUTS: pruned/<point>/{model/, check.json, masks.csv}.
@@ -6,12 +6,13 @@ OUTPUTS: pruned/<point>/{model/, check.json, masks.csv}.
 
 
 use rule step as prune_model with:
-    """Prune {wildcards.model} with {wildcards.method} to {wildcards.regime}."""
+    """Prune {wildcards.model} with {wildcards.method} to {wildcards.regime}, and check the result."""
     input:
         model="<results>/sources/models/{model}.json",
         calibration=of_point(jobs.pruned_with, PATHS),
     output:
-        kept(directory("<results>/pruned/<point>/model")),
+        model=kept(directory("<results>/pruned/<point>/model")),
+        check="<results>/pruned/<point>/check.json",
     log:
         "<results>/logs/prune_model/<point>.log",
     benchmark:
@@ -26,26 +27,11 @@ use rule step as prune_model with:
         depends=depends("prune_model", "{method}/{regime}/{calibration}"),
         command=told(
             "prune --model {input.model:q} {flags} --regime {wildcards.regime} {trust}"
-            " --seed {wildcards.seed} --device {device} --work {work:q} --out {output:q}",
+            " --seed {wildcards.seed} --device {device} --work {work:q} --out {output.model:q}"
+            " --check {output.check:q}",
             flags=of_point(jobs.prune_flags, PATHS),
             work=f"{CONFIG.results}/.partial",
         ),
-
-
-use rule step as check_pruned with:
-    """Verify pattern, finite values, absence of -0.0 and the untouched tensors."""
-    input:
-        model="<results>/pruned/<point>/model",
-        base="<results>/sources/models/{model}.json",
-    output:
-        "<results>/pruned/<point>/check.json",
-    log:
-        "<results>/logs/check_pruned/<point>.log",
-    # Finish a checkpoint before the next one is begun.
-    priority: 1
-    params:
-        depends=depends("check_pruned", "{method}/{regime}"),
-        command=told("check --model {input.model:q} --base {input.base:q} {trust} --out {output:q}"),
 
 
 use rule step as compare_masks with:

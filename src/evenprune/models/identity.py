@@ -111,7 +111,7 @@ def _check_report(folder: Path, manifest: Mapping[str, Any] | None) -> None:
     if manifest is None or content["manifest_sha256"] != sha256_cached(folder / MANIFEST):
         raise UserError(
             f"{folder / MANIFEST} is not the one that {report} is of: the checkpoint was changed "
-            f"after its check; check it again: run {again(report)}, or `check` as before"
+            f"after its check; check it again with `evenprune check … --out {report}`"
         )
 
 

@@ -123,25 +123,24 @@ def _pruning(paths: Paths) -> Dependencies:
             found["prune_model", prune_job(point)] = [
                 jobs.prune_options(paths.config, point),
                 paths.config.device,
-                method_code("pruning.prune", paths.config, point),
+                method_code(paths.config, point),
                 package_versions("torch", "transformers"),
             ]
-            checked = f"{point.method}/{point.regime}"
-            found["check_pruned", checked] = method_code("pruning.check", paths.config, point)
     return found
 
 
-def method_code(step: str, config: Config, point: Checkpoint) -> list[Any]:
-    """Return the digests of a step and of the checkpoint's method, and the facts of both.
+def method_code(config: Config, point: Checkpoint) -> list[Any]:
+    """Return the digests of `prune` and of the checkpoint's method, and the facts of both.
 
     The facts stand in one module with those of all others, so that they count as values: a new
-    method or regime makes nothing again.
+    method or regime makes nothing again. Nor does another check: it changes no weight.
     """
     method = grids.base_method(config, point.method)
     module = f"{PACKAGE}.pruning.methods.{method.replace('-', '_')}"
-    modules = (f"{PACKAGE}.{step}", module)
+    modules = (f"{PACKAGE}.pruning.prune", module)
     facts = [*astuple(METHODS[method]), *astuple(regime_facts(point.regime))]
-    return [*(code_digest(name, GIVEN) for name in modules), facts]
+    given = (*GIVEN, f"{PACKAGE}.pruning.check")
+    return [*(code_digest(name, given) for name in modules), facts]
 
 
 def _evaluation(paths: Paths) -> Dependencies:

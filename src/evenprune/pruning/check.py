@@ -30,14 +30,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Check and write the report; UserError on the first violation."""
-    from ..base.checksums import sealed, source_folder
-    from ..base.files import write_json
-    from ..base.outputs import check_file, check_ours
+    from ..base.checksums import source_folder
 
     base = source_folder(args.base)
-    check_file(args.out, [args.model, args.base, base])
-    check_ours(args.out, ("model_sha256", "matrices"))
-    write_json(args.out, sealed(check_model(args.model, base)))
+    check_report(args.out, [args.model, args.base, base])
+    write_report(args.out, args.model, base)
+
+
+def check_report(path: Path, inputs: list[Path | None], name: str = "--out") -> None:
+    """Raise UserError where a report may not be written: what is there is not ours."""
+    from ..base.outputs import check_file, check_ours
+
+    check_file(path, inputs, name)
+    check_ours(path, ("model_sha256", "matrices"), name)
+
+
+def write_report(path: Path, folder: Path, base: Path) -> None:
+    """Check a checkpoint and write what was found; UserError on the first violation."""
+    from ..base.checksums import sealed
+    from ..base.files import write_json
+
+    write_json(path, sealed(check_model(folder, base)))
 
 
 def check_model(folder: Path, base: Path) -> dict[str, Any]:

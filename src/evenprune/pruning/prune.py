@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--texts", type=Path, metavar="FILE", help="further calibration texts, JSON lines or CSV")
     add("--out", type=Path, required=True, metavar="DIR", help="folder of the pruned model")
     add_flags(parser, Options)
+    add("--check", type=Path, metavar="FILE", help="check the result too; the report (JSON)")
     add("--device", choices=("cpu", "cuda"), help="default: cuda where there is a GPU")
     add("--work", type=Path, metavar="DIR", help="for unfinished results, kept if killed")
     add_trust_argument(parser)
@@ -44,6 +45,7 @@ def run(args: argparse.Namespace) -> None:
     from ..base.outputs import check_folder
     from ..models.identity import identify
     from ..models.loading import limit_threads, pick_device
+    from .check import check_report, write_report
     from .engine import prune_model
     from .workspace import check_work
 
@@ -54,12 +56,16 @@ def run(args: argparse.Namespace) -> None:
     inputs = [args.model, record, args.pairs, args.texts]
     check_folder(args.out, PRUNED, inputs)
     check_work(args.work, args.out, inputs)
+    if args.check:
+        check_report(args.check, [*inputs, args.out], "--check")
     identify(args.model)
     text = calibration_text(args, options)
     limit_threads()
     source = base_source(record, args.model)
     with claim_device(pick_device(args.device)) as device:
         manifest = prune_model(args.model, options, text, args.out, device, args.work, source)
+    if args.check:
+        write_report(args.check, args.out, args.model)
     print(f"wrote {args.out}: {manifest['sparsity']:.2%} zeros; its README.md is the model card")
     both = shlex.join([str(args.model), str(args.out)])
     print(f"next: evenprune compare {both} --benchmark crows_pairs --limit 200")
