@@ -59,7 +59,9 @@ def test_times_are_measured_or_scaled_or_a_floor_or_unknown(tmp_path):
     flops = jobs["pruned/qwen3-8b/sparsegpt/1of4/ss/s0/model"].flops
     assert flops == pytest.approx(2 * 8e9 * 2106 * 24)
     world, small = (f"pruned/{m}/sparsegpt/1of4/ss/s0/model" for m in ("world", "world-small"))
-    jobs = {job.out: job for job in plan.long_jobs(run(tmp_path))}
+    main = run(tmp_path).config.experiments["main"]
+    both = main.model_copy(update={"models": ["world", "world-small"]})
+    jobs = {job.out: job for job in plan.long_jobs(run(tmp_path, experiments={"main": both}))}
 
     def measured(*runs, gpu=False):
         return plan.measured_seconds(jobs.values(), runs or [tmp_path], gpu)

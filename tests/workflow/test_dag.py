@@ -29,10 +29,9 @@ PLANNED = {
         "make_table": 9, "make_figure": 1,
     },
     "world": {
-        "generate_world": 1, "fetch_dataset": 10, "world_model": 2, "fetch_model": 2,
-        "build_calibration": 4, "prune_model": 24,
-        "compare_masks": 6, "evaluate_checkpoint": 26, "benchmark_serving": 1, "make_table": 23,
-        "make_figure": 6, "report_world": 1,
+        "generate_world": 1, "fetch_dataset": 10, "world_model": 1, "fetch_model": 1,
+        "build_calibration": 3, "prune_model": 16, "compare_masks": 5, "evaluate_checkpoint": 17,
+        "benchmark_serving": 1, "make_table": 23, "make_figure": 6, "report_world": 1,
     },
 }  # fmt: skip
 ONCE = ("write_run_sheet", "list_checkpoints", "collect_results", "make_items", "make_page")
@@ -106,7 +105,9 @@ def test_a_run_that_does_not_fit_the_disk_stops_before_its_first_job(clone):
 def test_every_job_is_told_its_flags_and_gpus(clone):
     """A model on two GPUs is pruned on one and evaluated on both."""
     options = {"pruning": {"damping": 0.5, "bias_weight": 3.0}, "device": "cuda"}
-    (clone / "options.yaml").write_text(json.dumps({**options, "models": {"world": {"gpus": 2}}}))
+    options |= {"models": {"world": {"gpus": 2}}}
+    options |= {"experiments": {"main": {"models": ["world", "world-small"]}}}
+    (clone / "options.yaml").write_text(json.dumps(options))
     words = ("--until", "evaluate_checkpoint", *WORLD, "options.yaml", "--resources", "gpu=4")
     done = snakemake(clone, "-n", "-p", "--cores", "1", *words)
     assert done.returncode == 0, done.stdout
