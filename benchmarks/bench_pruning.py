@@ -142,7 +142,7 @@ def speed(args: argparse.Namespace) -> None:
                 change = last_hidden_states(out, sentences) - dense
                 row["held_out_error"] = float(change.norm() / dense.norm())
             if args.prose:
-                row["perplexity"] = perplexity(out, args.prose)
+                row["perplexity"] = perplexity(out, work / "base", args.prose)
             emit(args, row)
             shutil.rmtree(out)
 

@@ -75,10 +75,13 @@ def last_hidden_states(folder: Path, sentences: Sequence[Sequence[int]]) -> torc
 
 
 @torch.no_grad()
-def perplexity(folder: Path, prose: Path, length: int = 1024, count: int = 40) -> float:
-    """Return a model's perplexity on the first ``count`` windows of a text, in float32."""
+def perplexity(folder: Path, base: Path, prose: Path, length: int = 1024, count: int = 40) -> float:
+    """Return a model's perplexity on the first ``count`` windows of a text, in float32.
+
+    The tokenizer is the base model's: the peer writes none.
+    """
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    ids = AutoTokenizer.from_pretrained(folder)(prose.read_text())["input_ids"]
+    ids = AutoTokenizer.from_pretrained(base)(prose.read_text())["input_ids"]
     windows = torch.tensor(ids[: length * count]).reshape(count, 1, length)
     losses = [model(window, labels=window).loss.double() for window in windows]
     return float(torch.stack(losses).mean().exp())
