@@ -206,9 +206,20 @@ def test_two_identical_models_differ_in_nothing(tmp_path, capsys):
     assert (status, errors) == (0, "")
     for row in rows.values():
         assert (row["difference"], row["low"], row["high"], row["p_holm"]) == (0, 0, 0, 1)
-        words = {"bias": "not shown", "ability": "same within margin"}
-        assert row["verdict"] == words[row["kind"]]
+        # 200 equal answers do not prove that fewer than 1 % change; the perplexity's are equal.
+        same = row["metric"] == "ppl"
+        assert row["verdict"] == ("same within margin" if same else "not shown")
         assert not row["flips"] or list(row["flips"].values())[1:] == [0, 0]
+
+
+@pytest.mark.parametrize(("count", "verdict"), [(298, "not shown"), (299, "same within margin")])
+def test_equal_answers_need_enough_items_to_prove_a_margin(tmp_path, capsys, count, verdict):
+    """(1 - 0.01)^n falls below 5 % at n = 299."""
+    dense = tmp_path / "dense"
+    write_result(dense / "mmlu", "mmlu", answers("mmlu", 150, n=count, clusters=count))
+    shutil.copytree(dense, tmp_path / "same")
+    _, rows, _, _ = compared(capsys, tmp_path, dense, tmp_path / "same")
+    assert [row["verdict"] for row in rows.values()] == [verdict]
 
 
 def test_a_share_of_stereotypes_is_judged_by_its_distance_from_one_half(tmp_path, capsys):

@@ -71,7 +71,8 @@ class Comparison:
             f"“{LOST}” where an ability is worse. Ability metrics are the "
             f"same within the margin where the 90 % interval lies within ±{self.margin:g}, a "
             f"perplexity's within a factor of {1 + self.margin:g} (not corrected), else better, "
-            "worse or not shown. Not shown is no proof of no difference.",
+            "worse or not shown; where no answer changed, it needs 3 / margin items. "
+            "Not shown is no proof of no difference.",
         ]
         tasks = dict.fromkeys(row.task for row in rows if row.flips)
         if tasks:
