@@ -368,3 +368,17 @@ def test_manifest_and_layers(checkpoint):
     for block in provenance["blocks"]:
         assert 0 < sum(block["phases"].values()) <= block["seconds"] + 0.01
     assert "seconds" not in (checkpoint / "manifest.json").read_text()
+
+
+def test_prune_checks_its_result_where_asked(base, pairs, tmp_path, capsys):
+    out, report = tmp_path / "out", tmp_path / "report.json"
+    inside = arguments(base, pairs, out, check=out / "report.json")
+    fails(capsys, tmp_path, inside, "--check", "report.json")
+    report.write_text("[1]")
+    fails(capsys, tmp_path, arguments(base, pairs, out, check=report), "--check", "report.json")
+    assert report.read_text() == "[1]"
+    report.unlink()
+    assert main(arguments(base, pairs, out, check=report)) == 0
+    alone = tmp_path / "alone.json"
+    assert main(["check", "--model", str(out), "--base", str(base), "--out", str(alone)]) == 0
+    assert alone.read_bytes() == report.read_bytes()

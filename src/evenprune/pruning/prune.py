@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Check the options, read and tokenise the text, prune."""
     from ..base.checksums import source_folder
+    from ..base.errors import UserError
     from ..base.gpu import claim_device
     from ..base.marks import PRUNED
     from ..base.outputs import check_folder
@@ -57,7 +58,12 @@ def run(args: argparse.Namespace) -> None:
     check_folder(args.out, PRUNED, inputs)
     check_work(args.work, args.out, inputs)
     if args.check:
-        check_report(args.check, [*inputs, args.out], "--check")
+        check_report(args.check, inputs, "--check")
+        if args.out.resolve() in args.check.resolve().parents:
+            raise UserError(
+                f"--check {args.check} is in --out {args.out}, which the model has for itself; "
+                "choose another place"
+            )
     identify(args.model)
     text = calibration_text(args, options)
     limit_threads()
