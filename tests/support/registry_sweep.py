@@ -179,15 +179,15 @@ def load_exact(folder: Path):
 
 HEAD = """# Which architectures are pruned
 
-We made a random model of {layers} layers for every type of causal language model in transformers
-{version}, and pruned it with SparseGPT ({regime}) on {pairs} pairs of random tokens. We compared
-the masks with a float64 run of the unmodified model, one sentence at a time. In every pruned type
-at least {agreement:.2%} of the mask entries of each matrix agree. Everything else stays
+We made a random model of {layers} layers for nearly every type of causal language model in
+transformers {version}, and pruned it with SparseGPT ({regime}) on {pairs} pairs of random tokens.
+Code written apart pruned the same models in float64, by transformers' own forward passes. In every
+pruned type at least {agreement:.2%} of the mask entries of each matrix agree. Everything else stays
 byte for byte the same, and the result loads in transformers.
 
-`prune` tries a model on a few tokens and looks at its parameters, then prunes or refuses it. Real
-models are larger than these, so one may be pruned although its type is refused here. Each expert is
-pruned with its own tokens. Routers, the gates of shared experts and depthwise
+`prune` tries a model on a few tokens and looks at its parameters, then prunes or refuses it. A
+matrix is too large if the block has a linear layer no larger; a real, wider model may pass. Each
+expert is pruned with its own tokens. Routers, the gates of shared experts and depthwise
 convolutions stay dense. `--method magnitude` needs no calibration text, so it also prunes types
 whose code uses a weight without calling its layer.
 
