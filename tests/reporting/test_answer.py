@@ -18,7 +18,8 @@ from evenprune.reporting.tables import answer
 @pytest.fixture(scope="module")
 def run(repo, tmp_path_factory):
     """A made-up run: magnitude answers far worse than the dense model, and less fairly."""
-    root, _ = prepare(repo, tmp_path_factory.mktemp("answer"))
+    grids = {"regimes": {"methods": ["dense", "magnitude", "sparsegpt", "debias-sparsegpt"]}}
+    root, _ = prepare(repo, tmp_path_factory.mktemp("answer"), experiments=grids)
     (root / "significance.csv.sha256").unlink()  # a test below changes that file
     return root
 
