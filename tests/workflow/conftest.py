@@ -158,6 +158,7 @@ while [ $# -gt 0 ]; do
             : > "$2/$name"
           done ;;
       esac ;;
+    --check) : > "$2" ;;
     --out-prefix) for form in tex csv md html pdf svg png; do : > "$2.$form"; done ;;
   esac
   shift
