@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from evenprune.base import onednn
 from evenprune.base.checksums import sealed
 from evenprune.cli import main
-from evenprune.pruning import engine
+from evenprune.pruning import check, engine
 
 
 @pytest.fixture(scope="module")
@@ -370,7 +371,7 @@ def test_manifest_and_layers(checkpoint):
     assert "seconds" not in (checkpoint / "manifest.json").read_text()
 
 
-def test_prune_checks_its_result_where_asked(base, pairs, tmp_path, capsys):
+def test_prune_checks_its_result_where_asked(base, pairs, tmp_path, capsys, monkeypatch):
     out, report = tmp_path / "out", tmp_path / "report.json"
     inside = arguments(base, pairs, out, check=out / "report.json")
     fails(capsys, tmp_path, inside, "--check", "report.json")
@@ -378,7 +379,16 @@ def test_prune_checks_its_result_where_asked(base, pairs, tmp_path, capsys):
     fails(capsys, tmp_path, arguments(base, pairs, out, check=report), "--check", "report.json")
     assert report.read_text() == "[1]"
     report.unlink()
+    # Killed while it checks: no block is pruned again.
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(check, "check_model", Mock(side_effect=KeyboardInterrupt))
+        main(arguments(base, pairs, out, check=report))
+    assert not out.exists()
+    capsys.readouterr()
     assert main(arguments(base, pairs, out, check=report)) == 0
+    said = capsys.readouterr().err
+    assert "continuing: 4 of 4 shards are finished" in said
+    assert "block 3/3" not in said
     alone = tmp_path / "alone.json"
     assert main(["check", "--model", str(out), "--base", str(base), "--out", str(alone)]) == 0
     assert alone.read_bytes() == report.read_bytes()

@@ -30,11 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Check and write the report; UserError on the first violation."""
-    from ..base.checksums import source_folder
+    from ..base.checksums import sealed, source_folder
+    from ..base.files import write_json
 
     base = source_folder(args.base)
     check_report(args.out, [args.model, args.base, base])
-    write_report(args.out, args.model, base)
+    write_json(args.out, sealed(check_model(args.model, base)))
 
 
 def check_report(path: Path, inputs: list[Path | None], name: str = "--out") -> None:
@@ -43,14 +44,6 @@ def check_report(path: Path, inputs: list[Path | None], name: str = "--out") -> 
 
     check_file(path, inputs, name)
     check_ours(path, ("model_sha256", "matrices"), name)
-
-
-def write_report(path: Path, folder: Path, base: Path) -> None:
-    """Check a checkpoint and write what was found; UserError on the first violation."""
-    from ..base.checksums import sealed
-    from ..base.files import write_json
-
-    write_json(path, sealed(check_model(folder, base)))
 
 
 def check_model(folder: Path, base: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ bytes.
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -56,11 +56,13 @@ def prune_model(
     device: str = "cpu",
     work: Path | None = None,
     source: Mapping[str, str] | None = None,
+    inspect: Callable[[Path], None] | None = None,
 ) -> dict[str, Any]:
     """Prune the model in ``folder`` into the folder ``out`` and return its manifest.
 
     ``work`` holds the result in the making, by default a hidden folder beside ``out``. ``source``
-    is the base model's ``hub`` repository and ``revision``, where they are known. Raises
+    is the base model's ``hub`` repository and ``revision``, where they are known. ``inspect`` gets
+    the finished folder before it is moved to ``out``; where it raises, ``work`` keeps it. Raises
     UserError for anything wrong with the input, and where ``out`` holds anything but a pruned
     model of ours; ``out`` is then untouched.
     """
@@ -97,6 +99,8 @@ def prune_model(
     with workspace(root, key, own_root=work is None) as place:
         with unsupported_named(folder, f"{NO_TEXT}, or {OTHER_TYPE}"):
             PruningRun(base, options, text, place).finish(files, source)
+        if inspect:
+            inspect(place.model)
         place.publish(out, [folder])
     return read_json(out / MANIFEST)
 

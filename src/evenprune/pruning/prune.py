@@ -8,7 +8,7 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..models.trust import add_trust_argument
 from ..plan.facts import METHODS, PRUNING_METHODS
@@ -39,14 +39,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Check the options, read and tokenise the text, prune."""
-    from ..base.checksums import source_folder
+    from ..base.checksums import sealed, source_folder
     from ..base.errors import UserError
+    from ..base.files import write_json
     from ..base.gpu import claim_device
     from ..base.marks import PRUNED
     from ..base.outputs import check_folder
     from ..models.identity import identify
     from ..models.loading import limit_threads, pick_device
-    from .check import check_report, write_report
+    from .check import check_model, check_report
     from .engine import prune_model
     from .workspace import check_work
 
@@ -68,10 +69,18 @@ def run(args: argparse.Namespace) -> None:
     text = calibration_text(args, options)
     limit_threads()
     source = base_source(record, args.model)
+    report: dict[str, Any] = {}
+
+    def inspect(folder: Path) -> None:
+        if args.check:
+            report.update(check_model(folder, args.model))
+
     with claim_device(pick_device(args.device)) as device:
-        manifest = prune_model(args.model, options, text, args.out, device, args.work, source)
+        manifest = prune_model(
+            args.model, options, text, args.out, device, args.work, source, inspect
+        )
     if args.check:
-        write_report(args.check, args.out, args.model)
+        write_json(args.check, sealed(report))
     print(f"wrote {args.out}: {manifest['sparsity']:.2%} zeros; its README.md is the model card")
     both = shlex.join([str(args.model), str(args.out)])
     print(f"next: evenprune compare {both} --benchmark crows_pairs --limit 200")
