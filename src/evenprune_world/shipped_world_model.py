@@ -1,6 +1,6 @@
-"""The world's models as shipped: what ``train-world`` made of the world with seed 0.
+"""The world's model as shipped: what ``train-world`` made of the world with seed 0.
 
-``training.json`` beside a model's weights is its record; the training text that it lists must be
+``training.json`` beside its weights is its record; the training text that it lists must be
 that of the world at hand.
 """
 
@@ -14,8 +14,6 @@ from evenprune.base.files import read_json
 from evenprune.base.marks import WORLD_MODEL
 from evenprune.base.outputs import atomic_folder, check_folder
 from evenprune.base.reading import expected_form
-
-from .training_options import MODELS
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("weights",)
@@ -35,7 +33,7 @@ def training_text(files: Checksums) -> Checksums:
     return {name: entry for name, entry in files.items() if name.startswith("train/")}
 
 
-def unpack(world: Path, out: Path, weights: Path = WEIGHTS / "world") -> None:
+def unpack(world: Path, out: Path, weights: Path = WEIGHTS) -> None:
     """Copy the shipped model in ``weights`` to ``out``.
 
     Raises UserError if it was trained on other text than this world's, and where ``out`` holds
@@ -60,10 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument("--world", type=Path, required=True, metavar="DIR", help="world folder")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="model folder")
-    parser.add_argument("--name", choices=MODELS, default="world", help="%(default)s by default")
 
 
 def run(args: argparse.Namespace) -> None:
     """Copy the shipped model."""
-    unpack(args.world, args.out, WEIGHTS / args.name)
+    unpack(args.world, args.out)
     print(f"copied the shipped model of this world to {args.out}")

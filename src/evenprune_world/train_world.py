@@ -28,7 +28,7 @@ from evenprune.base.progress import Progress
 from .documents import Document, Stock, chunks, draw_batch, load_rows, pieces, tokenize
 from .network import Optimiser, build_tokenizer, new_model
 from .shipped_world_model import training_text, world_checksums
-from .training_options import MODELS, TrainingOptions
+from .training_options import TrainingOptions
 
 
 @dataclass(frozen=True)
@@ -195,12 +195,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--world", type=Path, required=True, metavar="DIR", help="world folder")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="model folder")
     parser.add_argument("--seed", type=int, default=0, help="of initial weights and batch order")
-    parser.add_argument("--name", choices=MODELS, default="world", help="%(default)s by default")
     parser.add_argument("--steps", type=int, default=defaults.steps, help="%(default)s by default")
 
 
 def run(args: argparse.Namespace) -> None:
     """Train the model."""
-    options = TrainingOptions(seed=args.seed, steps=args.steps, **MODELS[args.name])
-    train_world(args.world, args.out, options)
+    train_world(args.world, args.out, TrainingOptions(seed=args.seed, steps=args.steps))
     print(f"wrote the world's model to {args.out}")

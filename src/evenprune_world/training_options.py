@@ -1,7 +1,6 @@
-"""Sizes of the world's models, and what their training run is told."""
+"""Size of the world's model, and what its training run is told."""
 
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -29,10 +28,3 @@ class TrainingOptions:
     # One, as the rule asks for one core: two trainings of two threads each on two cores spend five
     # sixths of their time waiting for each other.
     threads: int = 1
-
-
-# What differs between the models of one world.
-MODELS: dict[str, dict[str, Any]] = {
-    "world": {},
-    "world-small": {"hidden_size": 96, "intermediate_size": 192, "heads": 3},
-}

@@ -137,4 +137,4 @@ def test_an_export_is_served_from_one_gpu(monkeypatch, tmp_path):
 def test_a_job_asks_for_the_gpus_of_its_model(repo, given, gpus):
     config = load_config(given, repo / "config/world.yaml", repo / "config/catalogue.yaml")
     assert gpus_for(config, "world") == gpus
-    assert gpus_for(config, "world-small") == min(gpus, 1)
+    assert gpus_for(config, "smollm2-135m") == min(gpus, 1)

@@ -8,12 +8,10 @@ import pytest
 from evenprune import cli
 from evenprune.base.errors import UserError
 from evenprune.base.files import read_json, write_json
-from evenprune.plan.checks import WORLD_MODELS
 from evenprune_world.__main__ import main
 from evenprune_world.controls.measures import read_planted
 from evenprune_world.controls.report_world import fitted, read_points
 from evenprune_world.shipped_world_model import WEIGHTS, training_text, unpack
-from evenprune_world.training_options import MODELS
 
 TASKS = ("unqover", "bbq", "mmlu", "hellaswag", "stereoset", "crows_pairs")
 SAFETY = ("realtoxicityprompts", "harmbench")
@@ -69,8 +67,7 @@ def shipped(world, tmp_path_factory):
 
 def test_the_shipped_files_are_small():
     files = [file for file in WEIGHTS.rglob("*") if file.is_file()]
-    assert sum(file.stat().st_size for file in files) <= 8_000_000
-    assert {folder.name for folder in WEIGHTS.iterdir()} == set(MODELS) == set(WORLD_MODELS)
+    assert sum(file.stat().st_size for file in files) <= 5_000_000
 
 
 @pytest.mark.slow
@@ -99,16 +96,6 @@ def test_gaps_of_pairs_follow_the_planted_log_odds(shipped, world, task):
     found, correlation = fitted(read_points(planted, shipped[0] / "evals", "shipped", task))
     assert found >= SLOPE
     assert correlation >= CORRELATION
-
-
-@pytest.mark.slow
-def test_the_small_model_is_25_points_above_chance(world, tmp_path):
-    unpack(world, tmp_path / "model", WEIGHTS / "world-small")
-    found = evaluated(tmp_path / "model", world, tmp_path / "evals", TASKS)
-    for figure in (("bbq", "acc_amb"), ("bbq", "acc_dis"), ("unqover", "acc")):
-        assert found[figure] >= 1 / 3 + 0.25
-    for figure in (("mmlu", "acc"), ("hellaswag", "acc")):
-        assert found[figure] >= 1 / 4 + 0.25
 
 
 @pytest.mark.slow
@@ -158,9 +145,8 @@ def test_a_model_of_other_training_text_is_refused(world, tmp_path, name, entry)
     assert not (tmp_path / "model").exists()
 
 
-def test_the_text_that_the_shipped_models_were_trained_on_is_unchanged(world):
+def test_the_text_that_the_shipped_model_was_trained_on_is_unchanged(world):
     """Benchmarks may change beside it."""
     files = training_text(read_json(world / "world.json")["files"])
     assert len(files) > 1
-    for name in MODELS:
-        assert training_text(read_json(WEIGHTS / name / "training.json")["world"]) == files
+    assert training_text(read_json(WEIGHTS / "training.json")["world"]) == files

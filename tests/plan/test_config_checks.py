@@ -35,7 +35,7 @@ CASES = [
     ("methods.dense", {"method": "wanda"}, "reserved for the built-in method"),
     ("benchmarks.dto", {"task": "mmlu", "dataset": "mmlu"}, "is reserved for"),
     ("benchmarks/summary.json", {"task": "mmlu", "dataset": "mmlu"}, "reserved for the file"),
-    ("models.mine", {"label": "x", "world": True}, "the world's models are called 'world'"),
+    ("models.mine", {"label": "x", "world": True}, "the world's model is called 'world'"),
     ("models.world.mirror", "other", "the workflow makes the world's model itself"),
     ("world.seed", 3, "the shipped model belongs to the world with seed 0"),
     # what a task knows

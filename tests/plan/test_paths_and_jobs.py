@@ -43,7 +43,7 @@ RAW = {
             "calibrations": ["uc"],
         },
     },
-    "tables": ["main", "efficiency"],
+    "tables": ["main", "efficiency", "masks"],
     "figures": ["regimes"],
     "serving": {"experiment": "one"},
 }

@@ -58,9 +58,9 @@ def test_times_are_measured_or_scaled_or_a_floor_or_unknown(tmp_path):
     # 2 x 8e9 parameters x 2,106 pairs of 24 tokens
     flops = jobs["pruned/qwen3-8b/sparsegpt/1of4/ss/s0/model"].flops
     assert flops == pytest.approx(2 * 8e9 * 2106 * 24)
-    world, small = (f"pruned/{m}/sparsegpt/1of4/ss/s0/model" for m in ("world", "world-small"))
+    world, small = (f"pruned/{m}/sparsegpt/1of4/ss/s0/model" for m in ("world", "smollm2-135m"))
     grids = run(tmp_path).config.experiments
-    both = grids["main"].model_copy(update={"models": ["world", "world-small"]})
+    both = grids["main"].model_copy(update={"models": ["world", "smollm2-135m"]})
     paths = run(tmp_path, experiments={**grids, "main": both})
     jobs = {job.out: job for job in plan.long_jobs(paths)}
 

@@ -27,8 +27,8 @@ def package(repo, tmp_path_factory):
     # Small stand-ins for the shipped weights.
     ignored = shutil.ignore_patterns("weights", "__pycache__")
     shutil.copytree(repo / "src", root, ignore=ignored, dirs_exist_ok=True)
-    (root / "evenprune_world/weights/world").mkdir(parents=True)
-    (root / "evenprune_world/weights/world/training.json").write_text("{}")
+    (root / "evenprune_world/weights").mkdir(parents=True)
+    (root / "evenprune_world/weights/training.json").write_text("{}")
     patch = pytest.MonkeyPatch()
     patch.setattr(codedigest, "ROOT", root)
     parsed_again()

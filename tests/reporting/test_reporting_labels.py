@@ -78,10 +78,10 @@ def test_a_metric_without_a_direction_has_no_better_value(task, metric):
 def test_what_only_one_model_needs_is_said(repo):
     raw = read_yaml(repo / "config/world.yaml")
     own = {"perplexity": {"split": "gptq2048+bos"}, "mmlu": {"bos": "never", "chat_template": True}}
-    raw["models"] = {"world": {"protocol": own}, "world-small": {"bos": "always"}}
+    raw["models"] = {"world": {"protocol": own}, "smollm2-135m": {"bos": "always"}}
     sheet = RunSheet(load_config(raw, "c", repo / "config/catalogue.yaml"), {}, {})
     assert labels.own_protocol(sheet, "world") == (
         "perplexity split gptq2048+bos; mmlu bos never, chat_template True"
     )
-    assert labels.own_protocol(sheet, "world-small") == "BOS always"
+    assert labels.own_protocol(sheet, "smollm2-135m") == "BOS always"
     assert labels.own_protocol(sheet, "stories3m") == ""

@@ -99,6 +99,10 @@ def test_which_checkpoints_are_compared(repo, tmp_path):
             },
         },
     )  # fmt: skip
+    masked = {"world/debias-sparsegpt/2of4/ss-uc256/s0": "world/sparsegpt/2of4/ss-uc256/s0"}
+    assert {a.key: b.key for a, b in grids.mask_references(config).items()} == masked
+    others = {name: grid for name, grid in config.experiments.items() if name != "masks"}
+    config = config.model_copy(update={"experiments": others})
     found = {
         ours.key: theirs.key
         for ours, theirs in grids.mask_references(config).items()
@@ -111,6 +115,7 @@ def test_which_checkpoints_are_compared(repo, tmp_path):
         head.format("debias.b64", 3): head.format("sparsegpt", 3),
         head.format("sparsegpt", 3): head.format("sparsegpt", 0),
     }
+    assert not grids.mask_references(config.model_copy(update={"tables": ["main"]}))
 
 
 # A run

@@ -85,9 +85,6 @@ def small_config(repo: Path, results: Path, name: str = "world.yaml", **changes)
     from evenprune.base.yamlfile import merge, read_yaml
 
     given = read_yaml(repo / "config" / name)
-    for experiment in given["experiments"].values():
-        if "world" in experiment["models"]:
-            experiment["models"] = ["world"]  # one model is enough for tables
     given = merge(given, changes)
     config = load_config(given, repo / "config/world.yaml", repo / "config/catalogue.yaml")
     return config.model_copy(update={"results": str(results)})

@@ -95,7 +95,7 @@ TINY = {
         }
     },
     "serving": {"experiment": "main", "batch_sizes": [1], "new_tokens": 16, "rounds": 2},
-    "tables": ["main", "calibration", "efficiency"],
+    "tables": ["main", "calibration", "efficiency", "masks"],
     "figures": ["unqover_heatmap"],
 }
 

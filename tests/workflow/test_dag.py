@@ -25,12 +25,12 @@ def clone(repo, tmp_path_factory):
 PLANNED = {
     "config": {
         "fetch_dataset": 8, "fetch_model": 1, "build_calibration": 1, "prune_model": 6,
-        "compare_masks": 2, "evaluate_checkpoint": 7,
+        "evaluate_checkpoint": 7,
         "make_table": 9, "make_figure": 1,
     },
     "world": {
         "generate_world": 1, "fetch_dataset": 10, "world_model": 1, "fetch_model": 1,
-        "build_calibration": 3, "prune_model": 16, "compare_masks": 5, "evaluate_checkpoint": 17,
+        "build_calibration": 3, "prune_model": 16, "compare_masks": 1, "evaluate_checkpoint": 17,
         "benchmark_serving": 1, "make_table": 23, "make_figure": 6, "report_world": 1,
     },
 }  # fmt: skip
@@ -76,8 +76,7 @@ def test_dry_run_of_the_paper_lists_its_67_checkpoints(clone):
     jobs = counts(output)
     assert jobs["prune_model"] == 58
     assert jobs["evaluate_checkpoint"] == 67
-    # 1:4 of nine models, three further regimes of three, 2:4 with added texts of one.
-    assert jobs["compare_masks"] == 9 + 3 * 3 + 1
+    assert jobs["compare_masks"] == 1  # that of the experiment masks
     # Nine models and the guard model of the safety benchmarks.
     assert jobs["fetch_model"] == 10
     assert jobs["make_table"] == 26
@@ -105,10 +104,11 @@ def test_a_run_that_does_not_fit_the_disk_stops_before_its_first_job(clone):
 def test_every_job_is_told_its_flags_and_gpus(clone):
     """A model on two GPUs is pruned on one and evaluated on both."""
     options = {"pruning": {"damping": 0.5, "bias_weight": 3.0}, "device": "cuda"}
-    options |= {"models": {"world": {"gpus": 2}}}
-    options |= {"experiments": {"main": {"models": ["world", "world-small"]}}}
+    options |= {"models": {"smollm2-135m": {"gpus": 2}}}
+    options |= {"experiments": {"regimes": {"models": ["smollm2-135m", "stories260k"]}}}
     (clone / "options.yaml").write_text(json.dumps(options))
-    words = ("--until", "evaluate_checkpoint", *WORLD, "options.yaml", "--resources", "gpu=4")
+    words = ("--until", "evaluate_checkpoint", "--configfile", "config/config.yaml", "options.yaml")
+    words = (*words, "--resources", "gpu=4")
     done = snakemake(clone, "-n", "-p", "--cores", "1", *words)
     assert done.returncode == 0, done.stdout
     lines = [line for line in done.stdout.splitlines() if "evenprune.steps prune " in line]
@@ -126,10 +126,10 @@ def test_every_job_is_told_its_flags_and_gpus(clone):
             model = re.search(r"model=([\w-]+)", job)[1]
             seen.add((name, model, gpus and int(gpus[1]), "--gpus 2 " in job))
     assert seen == {
-        ("prune_model", "world", 1, False),
-        ("prune_model", "world-small", 1, False),
-        ("evaluate_checkpoint", "world", 2, True),
-        ("evaluate_checkpoint", "world-small", 1, False),
+        ("prune_model", "stories260k", 1, False),
+        ("prune_model", "smollm2-135m", 1, False),
+        ("evaluate_checkpoint", "smollm2-135m", 2, True),
+        ("evaluate_checkpoint", "stories260k", 1, False),
     }
 
 

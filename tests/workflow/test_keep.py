@@ -14,7 +14,7 @@ KEEP = {
     **{name: value for name, value in TINY.items() if name not in ("serving", "figures")},
     "keep": "evals",
     "pdf": False,
-    "tables": ["main"],
+    "tables": ["main", "masks"],
 }
 SPARSE, DEBIAS = (
     f"results/tiny/pruned/tiny/{method}/2of4/ss-uc4/s0"

@@ -42,12 +42,12 @@ use rule step as world_model with:
     # A training takes longer than anything else: begun last, it would run alone.
     priority: 3
     params:
-        depends=depends("world_model", "{model}"),
+        depends=depends("world_model"),
         package="evenprune_world",
-        # train-world --seed N --name MODEL, or shipped-world-model --name MODEL
+        # train-world --seed N, or shipped-world-model
         command=told(
             "{made} --world $(dirname {input.world:q}) --out {output:q}",
-            made=lambda wildcards: jobs.world_command(CONFIG, wildcards.model),
+            made=jobs.world_command(CONFIG),
         ),
 
 

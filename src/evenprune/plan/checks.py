@@ -32,7 +32,7 @@ RESERVED = {
     },
 }
 SHIPPED = Path(__file__).parents[2] / "evenprune_world" / "weights"
-WORLD_MODELS = ("world", "world-small")  # names of the models that the workflow makes
+WORLD_MODEL = "world"  # name of the model that the workflow makes
 
 Faults = Iterator[tuple[str, str]]
 
@@ -78,19 +78,18 @@ def reserved_names(raw: Mapping[str, Any]) -> list[str]:
 
 
 def shipped_seed() -> int:
-    """Return the seed of the world that the shipped models were trained on."""
-    record = SHIPPED / WORLD_MODELS[0] / "training.json"
+    """Return the seed of the world that the shipped model was trained on."""
+    record = SHIPPED / "training.json"
     return read_json(record)["options"]["seed"]
 
 
 def world_errors(raw: Mapping[str, Any]) -> list[str]:
-    """Return errors of the invented world: whose models they are, and what is shipped."""
+    """Return errors of the invented world: whose model it is, and what is shipped."""
     lines = []
     for name, entry in section(raw, "models").items():
-        if entry.get("world") is True and name not in WORLD_MODELS:
+        if entry.get("world") is True and name != WORLD_MODEL:
             lines.append(
-                f"models.{name}.world: the world's models are called "
-                f"{' and '.join(map(repr, WORLD_MODELS))}; use one of those"
+                f"models.{name}.world: the world's model is called {WORLD_MODEL!r}; use that name"
             )
         elif entry.get("world") is True and entry.get("mirror") not in (None, name):
             lines.append(

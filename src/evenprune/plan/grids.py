@@ -102,9 +102,15 @@ def mask_references(config: Config) -> dict[Checkpoint, Checkpoint]:
 
     That of the same model, regime, calibration and seed for Debias-SparseGPT and its variants.
     For SparseGPT itself it is that of the first seed: what another draw of the calibration data
-    does. Checkpoints without such a counterpart in the run are left out.
+    does. Checkpoints without such a counterpart in the run are left out. A comparison reads two
+    whole models, so only the experiment ``masks`` has them or, without one, all checkpoints of a
+    run with the table ``masks``.
     """
     points = all_checkpoints(config)
+    if "masks" in config.experiments:
+        points = sorted(experiment_checkpoints(config, "masks"))
+    elif "masks" not in config.tables:
+        return {}
     first: dict[tuple[str, str, str], Checkpoint] = {}
     for point in points:
         if point.method == "sparsegpt":

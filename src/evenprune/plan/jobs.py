@@ -97,11 +97,11 @@ def fetch_flags(paths: Paths) -> str:
     return flags({"lock": paths.config.lock, **(place or {"mirror": mirror(paths.config)})})
 
 
-def world_command(config: Config, model: str) -> str:
-    """Return the subcommand that makes a model of the world, with the flags of its own."""
-    if config.world.retrain:
-        return f"train-world --seed {config.world.seed} --name {model}"
-    return f"shipped-world-model --name {model}"
+def world_command(config: Config) -> str:
+    """Return the subcommand that makes the world's model, with the flags of its own."""
+    return (
+        f"train-world --seed {config.world.seed}" if config.world.retrain else "shipped-world-model"
+    )
 
 
 def source_entry(config: Config, kind: str, name: str) -> dict[str, Any]:

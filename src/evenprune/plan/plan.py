@@ -220,7 +220,7 @@ def model_size(paths: Paths, name: str) -> tuple[float, float]:
         record.get("folder"),
         entry.path,
         *(Path(root, "models", entry.mirror or name) for root in listed(base) or []),
-        SHIPPED / name if entry.world else None,
+        SHIPPED if entry.world else None,
     ]
     for folder in filter(None, folders):
         if found := _of_files(sorted(Path(folder).glob("*.safetensors"))):

@@ -25,7 +25,7 @@ class World(Section):
     seed: int = Field(0, ge=0, description="seed of the generator and of the training")
     retrain: bool = Field(
         False,
-        description="train the models instead of taking the shipped ones, which belong to seed 0: "
+        description="train the model instead of taking the shipped one, which belongs to seed 0: "
         "any other seed needs it",
     )
 
@@ -37,8 +37,8 @@ class Controls(Section):
         [],
         description="their seeds, in place of `world.seed`; at least two, each run with "
         "`<results>/w<seed>` as its results, compared on one page in `<results>/report`; also "
-        "`--config 'controls={worlds: [3, 4]}'`; `[]`: no such target; models that are not shipped "
-        "are trained",
+        "`--config 'controls={worlds: [3, 4]}'`; `[]`: no such target; a model that is not shipped "
+        "is trained",
     )
 
     @field_validator("worlds", mode="before")
@@ -156,7 +156,7 @@ class ModelEntry(Section):
     label: Label = Field(description="name in tables")
     world: bool = Field(
         False,
-        description="true for the models that the workflow makes itself, `world` and `world-small`",
+        description="true for the model that the workflow makes itself, `world`",
     )
     dtype: Dtype = Field("auto", description="dtype of evaluation; `auto`: the checkpoint's")
     chat_template: bool = Field(

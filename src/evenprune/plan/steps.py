@@ -88,18 +88,17 @@ def _sources(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
             config.world.seed,
             code("evenprune_world.generate_world"),
         ]
-        for model in grids.needed_models(config):
-            found["world_model", model] = [
-                jobs.world_command(config, model),
-                *(
-                    [
-                        code("evenprune_world.train_world"),
-                        package_versions("torch", "transformers", "tokenizers"),
-                    ]
-                    if config.world.retrain
-                    else [code("evenprune_world.shipped_world_model")]
-                ),
-            ]
+        found["world_model", ALL] = [
+            jobs.world_command(config),
+            *(
+                [
+                    code("evenprune_world.train_world"),
+                    package_versions("torch", "transformers", "tokenizers"),
+                ]
+                if config.world.retrain
+                else [code("evenprune_world.shipped_world_model")]
+            ),
+        ]
     for rule, kind, names in (
         ("fetch_dataset", "data", grids.needed_datasets(config)),
         ("fetch_model", "models", grids.needed_models(config)),

@@ -172,7 +172,13 @@ class RunNumbers:
         return self._estimates.of(compute, *places)
 
     def concentration(self, point: Point) -> mask_diffs.Concentration | None:
-        """Return that of a grid point's masks, compared with SparseGPT's."""
+        """Return that of a grid point's masks, compared with SparseGPT's.
+
+        Nothing is missing of a model whose masks the run is not to compare (the paper has one).
+        """
+        asked = self._run_sheet.experiments.get(mask_diffs.SLUG)
+        if asked is not None and point[0] not in {one.model for one in asked}:
+            return None
         group, place = self._groups.get(point), self._name(point)
         values = mask_diffs.by_matrix(self._results, group) if group is not None else {}
         if not values:
