@@ -9,7 +9,7 @@ Nothing is downloaded and no data set cache is written.
 
 import logging
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, lru_cache, partial
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ Documents = list[dict[str, Any]]
 # Where the journal keeps finished parts of lm-eval's requests, and how long a part is.
 STAGE, PART_BATCHES = "lm-eval", 8
 DIGITS = 6  # decimals kept of log-likelihoods
+TEMPLATES = 256  # compiled ones that are kept
 NAMING = 12  # tokens of a rolling window that name it in a message
 MMLU_HEADER = "The following are multiple choice questions (with answers) about {{subject}}.\n\n"
 
@@ -73,6 +74,14 @@ def request_parts(requests: Sequence[tuple], batch_size: int) -> list[list[int]]
         [k for members in rows[start : start + size] for k in members]
         for start in range(0, len(rows), size)
     ]
+
+
+@cache
+def _compile_once() -> None:
+    """Keep the compiled templates: lm-eval compiles a task's again for every document."""
+    from lm_eval.utils import env
+
+    setattr(env, "from_string", lru_cache(TEMPLATES)(env.from_string))  # noqa: B010
 
 
 def _model_class() -> type:
@@ -202,6 +211,7 @@ class Harness:
         """Return what lm-eval finds; errors name the tasks (``said``) and the items (``names``)."""
         from lm_eval.evaluator import evaluate
 
+        _compile_once()
         self.model.names = names
         try:
             found = evaluate(

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 from scipy.special import softmax
 
 from ..base.errors import UserError
@@ -76,11 +75,13 @@ def js_divergence(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
 
     Rows are probabilities; 0 for equal rows, 1 for rows without a common option.
     """
+    from scipy.stats import entropy  # slow to import
+
     p, q = np.asarray(first, float), np.asarray(second, float)
-    parts = (stats.entropy(p, base=2, axis=1) + stats.entropy(q, base=2, axis=1)) / 2
+    parts = (entropy(p, base=2, axis=1) + entropy(q, base=2, axis=1)) / 2
     # Not scipy's jensenshannon: for nearly equal rows it takes the root of a rounding error
     # below 0, which is not a number.
-    return np.maximum(stats.entropy((p + q) / 2, base=2, axis=1) - parts, 0.0)
+    return np.maximum(entropy((p + q) / 2, base=2, axis=1) - parts, 0.0)
 
 
 def fidelity(pruned: Answers, dense: Answers) -> dict[str, dict[str, Any]]:

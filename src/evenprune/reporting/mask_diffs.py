@@ -12,8 +12,6 @@ from math import comb
 from pathlib import Path
 from typing import Any
 
-from scipy import stats as scipy_stats
-
 from ..base.errors import UserError
 from ..base.reading import expected_form, iter_csv
 from ..plan.facts import REGIMES
@@ -167,10 +165,12 @@ class Concentration:
     @property
     def p_value(self) -> float:
         """Two-sided p of Fisher's exact test: the hypergeometric law, were ranks random."""
+        from scipy.stats import fisher_exact  # slow to import
+
         inside, outside = self.top, self.total - self.top
         rest = self.kind - self.found
         table = [[self.found, inside - self.found], [rest, outside - rest]]
-        return float(scipy_stats.fisher_exact(table).pvalue)
+        return float(fisher_exact(table).pvalue)
 
 
 def concentration(values: Mapping[str, float]) -> Concentration | None:

@@ -1,6 +1,7 @@
 """Intervals, tests and the correction for their number, as pure functions.
 
 All probabilities are two-sided. The test of equivalence and Wilson's interval are statsmodels'.
+That and scipy.stats take half a second to import, so only what needs them does it.
 """
 
 import math
@@ -10,9 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
-from statsmodels.stats.proportion import proportion_confint
-from statsmodels.stats.weightstats import DescrStatsW
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -49,7 +48,7 @@ class Estimate:
         least = self.least if margin == 0 else 0.0
         if self.stderr == 0:
             return max(least, float(lead == 0))
-        return max(least, float(2 * stats.t.sf(abs(lead) / self.stderr, self.df or math.inf)))
+        return max(least, 2 * t_tail(abs(lead) / self.stderr, self.df))
 
     def interval(self, low: float = -math.inf, high: float = math.inf) -> Interval | None:
         """Return the 95 % interval within bounds, None where no error is known."""
@@ -62,7 +61,13 @@ class Estimate:
         """Return half the interval that holds with ``level`` for all of so many tests at once."""
         if self.stderr is None:
             return None
-        return float(stats.t.isf((1 - level) / tests / 2, self.df or math.inf)) * self.stderr
+        tail = (1 - level) / tests / 2
+        return -float(stdtrit(self.df, tail) if self.df else ndtri(tail)) * self.stderr
+
+
+def t_tail(size: float, df: int | None = None) -> float:
+    """Return P(T > size) of Student's t with ``df`` degrees of freedom; None: of the normal law."""
+    return float(stdtr(df, -size) if df else ndtr(-size))
 
 
 def holm(p_values: Mapping[Key, float | None]) -> dict[Key, float]:
@@ -77,14 +82,18 @@ def holm(p_values: Mapping[Key, float | None]) -> dict[Key, float]:
 
 def sign_test(differences: ArrayLike) -> tuple[int, int, int, float]:
     """Return (wins, ties, losses, p) of the exact sign test over configurations."""
+    from scipy.stats import binomtest
+
     values = np.asarray(differences, float)
     wins, losses = int((values > 0).sum()), int((values < 0).sum())
-    p = float(stats.binomtest(wins, wins + losses, 0.5).pvalue) if wins + losses else 1.0
+    p = float(binomtest(wins, wins + losses, 0.5).pvalue) if wins + losses else 1.0
     return wins, int((values == 0).sum()), losses, p
 
 
 def wilson(count: int, n: int, level: float = 0.95) -> Interval:
     """Return Wilson's score interval of the rate ``count`` / ``n``; ValueError for n < 1."""
+    from statsmodels.stats.proportion import proportion_confint
+
     if n < 1:
         raise ValueError(f"expected at least one item, got {n}")
     low, high = proportion_confint(count, n, alpha=1 - level, method="wilson")
@@ -115,6 +124,8 @@ def paired_ratio(log_ratios: ArrayLike, margin: float, level: float = 0.95) -> P
     1 / (1 + ``margin``) and of at least 1 + ``margin``, so that two things are as equal as the
     same two the other way round. Raises ValueError without any pair.
     """
+    from statsmodels.stats.weightstats import DescrStatsW
+
     logs = np.asarray(log_ratios, float)
     if not logs.size:
         raise ValueError("expected at least one pair")

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from scipy import stats as scipy_stats
+from scipy.special import ndtri
 
 from ...plan.run_sheet import RunSheet, has_paper_form
 from ...plan.tasks import FACTS, JUDGED
@@ -168,7 +168,8 @@ class RunNumbers:
             (first, quantity), (second, _) = places
             logs = measurements.log_ratios_between(self._run_sheet, first, second, quantity.metric)
             if len(logs) > 1:
-                return Estimate(fmean(logs), float(scipy_stats.sem(logs)), len(logs), len(logs) - 1)
+                error = float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
+                return Estimate(fmean(logs), error, len(logs), len(logs) - 1)
         return self._estimates.of(compute, *places)
 
     def concentration(self, point: Point) -> mask_diffs.Concentration | None:
@@ -239,7 +240,7 @@ class Comparison:
         p = self.p_value
         if p is None:
             return None
-        size = min(float(scipy_stats.norm.isf(p / 2)), Z_LIMIT)
+        size = min(-float(ndtri(p / 2)), Z_LIMIT)
         return math.copysign(size, self.lead) if self.lead else 0.0
 
     def show(self, value: float) -> str:

@@ -7,7 +7,6 @@ from statistics import fmean
 from typing import Any
 
 import yaml
-from scipy import stats as scipy_stats
 
 from ...plan.run_sheet import RunSheet
 from ...stats import inference
@@ -84,7 +83,7 @@ def joint_p(comparisons: Iterable[Comparison]) -> float | None:
     scores = [z for c in comparisons if (z := c.z_score) is not None]
     if len(scores) < 2:
         return None
-    return float(2 * scipy_stats.norm.sf(abs(fmean(scores))))
+    return 2 * inference.t_tail(abs(fmean(scores)))
 
 
 def verdict(
