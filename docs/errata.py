@@ -712,7 +712,8 @@ def page(p):
         found = [one for one in results if one["state"] == state]
         lines += ["", f"## {heading} ({len(found)})", ""]
         if state == IN_ORDER:
-            lines.append("; ".join(f"{one['topic']} ({one['place']})" for one in found) + ".")
+            checked = "; ".join(f"{one['topic']} ({one['place']})" for one in found)
+            lines.append(f"Computed again, or compared between tables, without a fault: {checked}.")
             continue
         lines += ["| statement | arithmetic | what follows |", "| --- | --- | --- |"]
         for one in found:

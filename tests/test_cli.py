@@ -135,7 +135,7 @@ def words(root: Path, command: str) -> list[str]:
         "shipped-world-model": [f"--world={root}/world"],
         "fetch-dataset": ["--name=stereoset", f"--lock={root}/lock.json", f"--spec={DATASET}"],
         "fetch-model": ["--name=tiny", f"--lock={root}/lock.json", f"--spec={MODEL}"],
-        "prefetch": [f"--config={root}/config.yaml", f"--catalogue={root}/catalogue.yaml",
+        "prefetch": [f"--configfile={root}/config.yaml", f"--catalogue={root}/catalogue.yaml",
                      f"--lock={root}/lock.json", f"--mirror={root}/mirror"],
         "build-calibration": ["--pairs-source=stereoset", f"--pairs-data={root}/record.json", model,
                               f"--texts-data={root}/data/ultrachat", "--n-texts=1",

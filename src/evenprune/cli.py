@@ -46,7 +46,7 @@ A whole run:
   plan            how long a run takes and how much disk it needs
       evenprune plan --configfile config/paper.yaml
   prefetch        fetch everything a config needs, then work offline
-      evenprune prefetch --config config/paper.yaml
+      evenprune prefetch --configfile config/paper.yaml
   explain         say where one number of a table comes from, and check it
       evenprune explain main --cell smollm2-135m/debias-sparsegpt/2of4/ss/unqover
 This machine:

@@ -397,7 +397,7 @@ def test_commands_prefetch_fetch_and_refuse(tmp_path, server, monkeypatch, capsy
     template = f"{server.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
     monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hf"))
-    assert main(["prefetch", "--config", str(config), "--catalogue", str(catalogue)]) == 0
+    assert main(["prefetch", "--configfile", str(config), "--catalogue", str(catalogue)]) == 0
     assert "[2/2] models/m: org/model at" in capsys.readouterr().err
     server.close()
     go_offline(monkeypatch)
@@ -422,7 +422,7 @@ def test_commands_prefetch_fetch_and_refuse(tmp_path, server, monkeypatch, capsy
 
 def test_prefetch_of_the_world_needs_nothing(repo, capsys):
     catalogue = ["--catalogue", str(repo / "config/catalogue.yaml")]
-    assert main(["prefetch", "--config", str(repo / "config/world.yaml"), *catalogue]) == 0
+    assert main(["prefetch", "--configfile", str(repo / "config/world.yaml"), *catalogue]) == 0
     assert "makes its own world" in capsys.readouterr().err
 
 

@@ -155,7 +155,7 @@ def configuration(made):
     write_json(root / "in/catalogue.yaml", catalogue)
     own = {"YAML": ("in/*.yaml",)}
     files = ["--catalogue", "../in/catalogue.yaml"]
-    argv = ["prefetch", "--config", "../in/config.yaml", *files]
+    argv = ["prefetch", "--configfile", "../in/config.yaml", *files]
     yield Scene("prefetch", root, argv, ("lock.json",), own)
     yield Scene("plan", root, ["plan", "--configfile", "../in/config.yaml", *files], (), own)
 

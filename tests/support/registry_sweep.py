@@ -185,10 +185,10 @@ Code written apart pruned the same models in float64, by transformers' own forwa
 pruned type at least {agreement:.2%} of the mask entries of each matrix agree. Everything else stays
 byte for byte the same, and the result loads in transformers.
 
-`prune` tries a model on a few tokens and looks at its parameters, then prunes or refuses it. A
-matrix is too large if the block has a linear layer no larger; a real, wider model may pass. Each
-expert is pruned with its own tokens. Routers, the gates of shared experts and depthwise
-convolutions stay dense. `--method magnitude` needs no calibration text, so it also prunes types
+`prune` tries a model on a few tokens and looks at its parameters, then prunes or refuses it. It
+refuses a block with a weight matrix outside its linear layers that is as large as one of them; a
+wider model of that type may pass. Routers, the gates of shared experts and depthwise convolutions
+stay dense. `--method magnitude` needs no calibration text, so it also prunes types
 whose code uses a weight without calling its layer.
 
 | outcome | why | types |

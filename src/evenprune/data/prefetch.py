@@ -45,10 +45,12 @@ from .sources import (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's flags."""
     given = parser.add_mutually_exclusive_group(required=True)
-    given.add_argument("--config", help="configuration file, e.g. config/paper.yaml")
+    given.add_argument(
+        "--configfile", metavar="FILE", help="configuration file, e.g. config/paper.yaml"
+    )
     given.add_argument("--config-json", help="a whole configuration as JSON, or - for stdin")
     add = parser.add_argument
-    add("--catalogue", default="config/catalogue.yaml", help="catalogue behind --config")
+    add("--catalogue", default="config/catalogue.yaml", help="catalogue behind --configfile")
     add("--mirror", action="append",
         help="mirror to try first; several: given again; default: the configuration's")  # fmt: skip
     add("--lock", help="lock file; default: the configuration's")
@@ -60,8 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Fetch; raise UserError that lists everything that could not be fetched."""
-    if args.config:
-        config = load_config(read_config(args.config), args.config, args.catalogue)
+    if args.configfile:
+        config = load_config(read_config(args.configfile), args.configfile, args.catalogue)
     else:
         text = sys.stdin.read() if args.config_json == "-" else args.config_json
         config = validate_config(parse_json(text, "--config-json"))

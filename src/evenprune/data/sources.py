@@ -170,7 +170,7 @@ def missing(
     looked = f"not in {' or '.join(places)}" if places else "no mirror is set"
     if hub:
         remedy = (
-            "run `snakemake prefetch` (or `evenprune prefetch --config FILE`) "
+            "run `snakemake prefetch` (or `evenprune prefetch --configfile FILE`) "
             "with the same configuration where there is a network"
         )
     else:
