@@ -186,9 +186,9 @@ pruned type at least {agreement:.2%} of the mask entries of each matrix agree. E
 byte for byte the same, and the result loads in transformers.
 
 `prune` tries a model on a few tokens and looks at its parameters, then prunes or refuses it. It
-refuses a block with a weight matrix outside its linear layers that is as large as one of them; a
-wider model of that type may pass. Routers, the gates of shared experts and depthwise convolutions
-stay dense. `--method magnitude` needs no calibration text, so it also prunes types
+refuses a block with a weight matrix (outside its linear layers) as large as its smallest linear
+layer; a wider model of that type may pass. Routers, the gates of shared experts and depthwise
+convolutions stay dense. `--method magnitude` needs no calibration text, so it also prunes types
 whose code uses a weight without calling its layer.
 
 | outcome | why | types |

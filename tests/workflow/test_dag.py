@@ -24,8 +24,8 @@ def clone(repo, tmp_path_factory):
 
 PLANNED = {
     "config": {
-        "fetch_dataset": 8, "fetch_model": 1, "build_calibration": 1, "prune_model": 6,
-        "evaluate_checkpoint": 7,
+        "fetch_dataset": 8, "fetch_model": 1, "build_calibration": 1, "prune_model": 4,
+        "evaluate_checkpoint": 5,
         "make_table": 9, "make_figure": 1,
     },
     "world": {

@@ -113,11 +113,20 @@ def _over_regimes(
 
 
 def regimes(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
-    """Return every quantity over the sparsity regimes, a line a method, with 95 % intervals."""
+    """Return every quantity over the sparsity regimes, a line a method, with 95 % intervals.
+
+    StereoSet, which has a table of its own, is here too where no calibration has its data.
+    """
     points = run_sheet.experiment(slug, f"the figure {slug}")
     results.require(points)
     pruned = [group for group in groups(points) if not group.is_base]
     order = list(dict.fromkeys(group.regime for group in pruned))
+    shown = all_fields(run_sheet)
+    for name, entry in run_sheet.config.benchmarks.items():
+        if entry.task == "stereoset":
+            field = benchmark_field(run_sheet, name)
+            seen = _seen(results, field, pruned)
+            shown += [field] * (bool(seen) and not any(one.in_calibration for _, one in seen))
 
     def panel(axis: Any, model: str, field: Field) -> list[Row]:
         rows, dense, scale = [], dense_group(run_sheet, model), field.column.scale
@@ -138,7 +147,7 @@ def regimes(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
         return rows
 
     models = list(dict.fromkeys(point.model for point in points))
-    return _panels(run_sheet, models, all_fields(run_sheet), "sparsity regime", panel)
+    return _panels(run_sheet, models, shown, "sparsity regime", panel)
 
 
 def changes(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
