@@ -187,3 +187,23 @@ def test_the_processor_decides_where_nothing_is_set(monkeypatch):
         assert onednn.is_faster() is expected
         monkeypatch.undo()
         monkeypatch.delenv(onednn.ONEDNN, raising=False)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("family", [25, 26])
+def test_sums_on_a_zen_4_are_torch_s_own(monkeypatch, family):
+    monkeypatch.setattr(onednn, "_processor", lambda: f"cpu family\t: {family}\nmodel\t: 17\n")
+    halves = onednn._halves_avx512.__wrapped__()
+    assert halves == (family == 25)
+    called, real = [], onednn.linear
+    monkeypatch.setattr(onednn, "_halves_avx512", lambda: halves)
+    monkeypatch.setattr(onednn, "linear", lambda *given: called.append(1) or real(*given))
+    rows, total = random(64, 48), torch.zeros(48, 48)
+    for asked in (True, False):
+        if not asked:
+            monkeypatch.delenv(onednn.ONEDNN)
+        onednn.add_gram(total, rows, 128)
+        # Asked for, or of the processor itself: oneDNN's. The fixture's 0 is kept by is_faster.
+        assert bool(called) == (onednn.is_faster() and (asked or not halves))
+        called.clear()
+    close(total.triu(), 2 * (rows.double().T @ rows.double()).triu())

@@ -121,7 +121,8 @@ def scale_perplexity(axis: Any, direction: str) -> None:
     if low > 0 and high / low > 4:
         axis.set(**{f"{direction}scale": "log"})
         ticks = getattr(axis, f"{direction}axis")
-        ticks.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5)))
+        subs = (1, 2, 5) if high / low > 10 else (1, 2, 3, 5)  # three ticks show the scale
+        ticks.set_major_locator(mpl.ticker.LogLocator(subs=subs))
         ticks.set_major_formatter(mpl.ticker.FormatStrFormatter("%g"))
         ticks.set_minor_locator(mpl.ticker.NullLocator())
 
