@@ -207,7 +207,7 @@ REASONS = {
     "nn.ModuleList": "It has no single list of equal decoder blocks.",
     "hidden states": "Its blocks exchange more than hidden states, or in another form.",
     "does not load": "transformers does not load it as a causal language model.",
-    "": "A run on a few tokens fails, or its weights have other names.",
+    "": "A run on a few tokens fails, or stored tensors fit no parameter.",
 }
 
 
