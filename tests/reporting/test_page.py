@@ -14,7 +14,9 @@ from item_run import HOSTILE, ITEMS, TASKS, write_item_run
 from reporting_run import collect, document_options, make_figure, make_table
 
 from evenprune.cli import main
+from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.reporting.html_table import full_labels, to_html
+from evenprune.reporting.page_items import read_items
 from evenprune.reporting.render import Cell, Column, Table, TableRow
 
 needs_chromium = pytest.mark.skipif(chromium_path() is None, reason="no Chromium")
@@ -260,6 +262,19 @@ def test_a_flip_of_the_harshest_model_is_there_at_once(fresh):
     fresh.run("document.querySelector('a[href=\"#items\"]').click()")
     fresh.until("document.getElementById('item').getBoundingClientRect().top < innerHeight")
     assert time.monotonic() - start < 15
+
+
+def test_a_benchmark_without_a_flip_of_the_harshest_model_is_not_the_first(root, tmp_path):
+    sheet = read_run_sheet(root / "results/run_sheet.json")
+    items = json.loads((root / "results/report/items.json").read_text())
+    first = read_items(root / "results/report/items.json", sheet)[0]
+    for one in items["sets"]:
+        for each in one["answers"] if one["benchmark"] == first["benchmark"] else ():
+            each["flips"] = 0
+    (tmp_path / "items.json").write_text(json.dumps(items))
+    found = read_items(tmp_path / "items.json", sheet)
+    assert found[0]["flipped"]
+    assert found[0]["benchmark"] != first["benchmark"]
 
 
 @needs_chromium

@@ -40,9 +40,14 @@ def read_items(path: Path, sheet: RunSheet) -> list[dict[str, Any]]:
         flips = Counter[str]()
         for one in sets:
             flips.update({each["point"]: each["flips"] for each in one["answers"]})
+        harshest = max(flips, key=lambda point: flips[point], default="")
         for one in sets:
-            one["harshest"] = max(flips, key=lambda point: flips[point])
-        return sorted(sets, key=lambda one: (not one["stereotypes"], one["task"] != "unqover"))
+            seen = [each["flips"] for each in one["answers"] if each["point"] == harshest]
+            one |= {"harshest": harshest, "flipped": any(seen)}
+        order = ("stereotypes", "flipped")
+        return sorted(
+            sets, key=lambda one: (*(not one[name] for name in order), one["task"] != "unqover")
+        )
 
 
 def _worded(sheet: RunSheet, one: Mapping[str, Any], seed: int, several: bool) -> dict[str, Any]:
