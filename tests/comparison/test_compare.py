@@ -202,8 +202,10 @@ def test_two_identical_models_differ_in_nothing(tmp_path, capsys):
     write_result(dense / "bbq", "bbq", bbq_rows({}))
     shutil.copytree(dense, tmp_path / "same")
     gates = ["--fail-if", "worse", "--fail-if", "less-fair"]
-    status, rows, _, errors = compared(capsys, tmp_path, dense, tmp_path / "same", *gates)
+    status, rows, said, errors = compared(capsys, tmp_path, dense, tmp_path / "same", *gates)
     assert (status, errors) == (0, "")
+    # An interval of no width would claim too much.
+    assert said.count("none changed") == len(rows)
     for row in rows.values():
         assert (row["difference"], row["low"], row["high"], row["p_holm"]) == (0, 0, 0, 1)
         # 200 equal answers do not prove that fewer than 1 % change; the perplexity's are equal.

@@ -69,6 +69,7 @@ LEVEL = 0.05  # of p after Holm's correction
 FAIRER, LESS_FAIR = "fairer", "less fair"
 BETTER, WORSE = "better", "worse"
 NOT_SHOWN, NOT_TESTED = "not shown", "not tested"
+UNCHANGED = "none changed"  # of the answers
 LOOKS = {FAIRER: "good", BETTER: "good", LESS_FAIR: "bad", WORSE: "bad"}
 
 
