@@ -205,13 +205,22 @@ def test_two_identical_models_differ_in_nothing(tmp_path, capsys):
     status, rows, said, errors = compared(capsys, tmp_path, dense, tmp_path / "same", *gates)
     assert (status, errors) == (0, "")
     # An interval of no width would claim too much.
-    assert said.count("none changed") == len(rows)
+    assert said.count("no score changed") == len(rows)
     for row in rows.values():
         assert (row["difference"], row["low"], row["high"], row["p_holm"]) == (0, 0, 0, 1)
         # 200 equal answers do not prove that fewer than 1 % change; the perplexity's are equal.
         same = row["metric"] == "ppl"
         assert row["verdict"] == ("same within margin" if same else "not shown")
         assert not row["flips"] or list(row["flips"].values())[1:] == [0, 0]
+
+
+def test_answers_that_all_change_alike_are_not_called_unchanged(tmp_path, capsys):
+    """Their jackknife's error is 0, too."""
+    for name, right in (("dense", 200), ("pruned", 0)):
+        write_result(tmp_path / name / "mmlu", "mmlu", answers("mmlu", right))
+    _, rows, said, _ = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / "pruned")
+    assert [row["difference"] for row in rows.values()] == [-1]
+    assert "no score changed" not in said
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(298, "not shown"), (299, "same within margin")])

@@ -130,8 +130,8 @@ def number(row: Difference, value: float | None, signed: bool = False) -> str:
 def cells(row: Difference) -> list[str]:
     """Return a row's cells, in the order of ``HEADS``."""
     ends = NONE
-    if row.low is not None and row.low == row.high:
-        ends = directions.UNCHANGED  # no interval: a few equal answers prove little
+    if row.low == row.high == 0:
+        ends = directions.UNCHANGED
     elif row.low is not None and row.high is not None:
         ends = f"{number(row, row.low, True)} to {number(row, row.high, True)}"
     p = NONE if row.p_holm is None else p_text(row.p_holm).removeprefix("p ").removeprefix("= ")

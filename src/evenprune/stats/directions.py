@@ -69,7 +69,8 @@ LEVEL = 0.05  # of p after Holm's correction
 FAIRER, LESS_FAIR = "fairer", "less fair"
 BETTER, WORSE = "better", "worse"
 NOT_SHOWN, NOT_TESTED = "not shown", "not tested"
-UNCHANGED = "none changed"  # of the answers
+# In place of an interval of no width, as a few equal items prove little.
+UNCHANGED = "no score changed"
 LOOKS = {FAIRER: "good", BETTER: "good", LESS_FAIR: "bad", WORSE: "bad"}
 
 

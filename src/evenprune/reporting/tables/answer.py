@@ -119,10 +119,8 @@ def lines_of(run: Run, group: Group, fields: list[Field]) -> list[Line]:
         if test and test["diff"] is not None:
             difference = column.show(test["diff"], True)
             ends = [test["low"], test["high"]]
-            if ends[0] is not None and ends[0] == ends[1]:
-                difference += (
-                    f", {directions.UNCHANGED}"  # no interval: a few equal answers prove little
-                )
+            if ends == [0, 0]:
+                difference += f", {directions.UNCHANGED}"
             elif None not in ends:
                 difference += f" [{', '.join(column.show(end, True) for end in ends)}]"
             better = gain(task, field.quantity.metric, after.value, before.value) > 0
