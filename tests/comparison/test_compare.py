@@ -207,10 +207,15 @@ def test_two_identical_models_differ_in_nothing(tmp_path, capsys):
     # An interval of no width would claim too much.
     assert said.count("no score changed") == len(rows)
     for row in rows.values():
-        assert (row["difference"], row["low"], row["high"], row["p_holm"]) == (0, 0, 0, 1)
-        # 200 equal answers do not prove that fewer than 1 % change; the perplexity's are equal.
+        # 200 equal answers do not prove that fewer than 1 % change, but fewer than 2 %; the
+        # perplexity's are equal.
         same = row["metric"] == "ppl"
-        assert row["verdict"] == ("same within margin" if same else "not shown")
+        assert (row["difference"], row["low"], row["high"]) == ((1, 1, 1) if same else (0, 0, 0))
+        assert row["p_holm"] == 1
+        enough = row["kind"] == "bias" and not row["clustered"]
+        other = "equally fair within margin" if enough else "no change shown"
+        assert row["verdict"] == ("same within margin" if same else other)
+        assert (row["detectable"] is None) == same
         assert not row["flips"] or list(row["flips"].values())[1:] == [0, 0]
 
 
@@ -223,7 +228,9 @@ def test_answers_that_all_change_alike_are_not_called_unchanged(tmp_path, capsys
     assert "no score changed" not in said
 
 
-@pytest.mark.parametrize(("count", "verdict"), [(298, "not shown"), (299, "same within margin")])
+@pytest.mark.parametrize(
+    ("count", "verdict"), [(298, "no change shown"), (299, "same within margin")]
+)
 def test_equal_answers_need_enough_items_to_prove_a_margin(tmp_path, capsys, count, verdict):
     """(1 - 0.01)^n falls below 5 % at n = 299."""
     dense = tmp_path / "dense"
@@ -235,10 +242,11 @@ def test_equal_answers_need_enough_items_to_prove_a_margin(tmp_path, capsys, cou
 
 def test_a_share_of_stereotypes_is_judged_by_its_distance_from_one_half(tmp_path, capsys):
     dense = write_model(tmp_path / "dense", crows_pairs=120)
-    # 0.6 to 0.4 is a large difference and no gain.
+    # 0.6 to 0.4 is a large difference and no gain; of 0.6 and 0.505, 200 pairs do not show that
+    # the first is further from one half.
     for count, gain, verdict in (
-        (80, 0, "not shown"),
-        (101, 0.095, "fairer"),
+        (80, 0, "moved, unclear if fairer"),
+        (101, 0.095, "moved, unclear if fairer"),
         (170, -0.25, "less fair"),
     ):
         other = write_model(tmp_path / str(count), crows_pairs=count)
@@ -251,7 +259,7 @@ def test_the_margin_decides_what_is_the_same(tmp_path, capsys):
     dense = write_model(tmp_path / "dense", mmlu=160, perplexity=0.02)
     other = write_model(tmp_path / "other", mmlu=158, perplexity=0.022)
     same = ["same within margin", "same within margin"]
-    for margin, verdicts in (("0.05", same), ("0.001", ["worse", "not shown"])):
+    for margin, verdicts in (("0.05", same), ("0.001", ["worse", "no change shown"])):
         _, rows, _, _ = compared(capsys, tmp_path, dense, other, "--margin", margin)
         assert [rows[name]["verdict"] for name in ("perplexity ppl", "mmlu acc")] == verdicts
 
@@ -266,7 +274,7 @@ def test_p_is_corrected_over_the_rows_of_one_pruned_model(tmp_path, capsys):
     assert any(row["p"] < 0.05 <= row["p_holm"] for row in alone.values())
     for row in alone.values():
         if row["verdict"] != "same within margin":
-            assert (row["verdict"] != "not shown") == (row["p_holm"] < 0.05)
+            assert (row["verdict"] != "no change shown") == (row["p_holm"] < 0.05)
     # A second model is another family.
     main(["compare", *map(str, (dense, other, third)), "--out", str(tmp_path / "both")])
     blocks = json.loads((tmp_path / "both/comparison.json").read_text())["blocks"]
@@ -297,7 +305,7 @@ def own_questions(wrong, named=True):
 
 def test_own_questions_that_name_no_stereotype_have_an_accuracy_alone():
     none = [records("multiple_choice", own_questions(wrong, named=False)) for wrong in (5, 25)]
-    assert [row.metric for row in differences.differences("quiz", *none, 0)] == ["acc"]
+    assert [row.metric for row, _ in differences.differences("quiz", *none)] == ["acc"]
 
 
 def test_what_records_give_is_what_the_evaluation_counts():
@@ -339,9 +347,8 @@ def test_benchmarks_that_a_run_calibrated_on_are_not_tested(repo, tmp_path, caps
         write_model(folder, stereoset=count, crows_pairs=count)
     _, rows, text, _ = compared(capsys, tmp_path, *evals)
     assert rows["stereoset ss"]["difference"] == pytest.approx(-0.5)
-    assert {name for name, row in rows.items() if row["verdict"] == "not tested"} == {
-        "stereoset ss", "stereoset lms", "stereoset icat"
-    }  # fmt: skip
+    untested = {name for name, row in rows.items() if row["verdict"] == "not tested"}
+    assert untested == {"stereoset ss", "stereoset lms"}
     assert rows["crows_pairs pct_stereotype"]["verdict"] == "less fair"
     assert "calibration pairs are of the same data: stereoset" in text
 
@@ -362,8 +369,8 @@ def test_the_page_needs_no_other_file_and_escapes_names(tmp_path, capsys):
 
 def test_a_narrow_terminal_gets_two_tables():
     pair = [records("unqover", answers("unqover", right)) for right in (150, 120)]
-    rows = differences.judged(differences.differences("u", *pair, 0.01))
-    found = Comparison("dense", [Block("pruned", rows)], 0.01)
+    rows = differences.judged(differences.differences("u", *pair))
+    found = Comparison("dense", [Block("pruned", rows)])
     texts = [to_text(found, width).partition("Difference: ")[0] for width in (None, 200, 72)]
     assert texts[0] == texts[1]
     assert max(map(len, texts[2].splitlines())) <= 72 < max(map(len, texts[0].splitlines()))
@@ -433,9 +440,10 @@ def test_notes_tell_what_is_not_compared_and_what_differs_without_harm(tmp_path,
 
 def test_perplexities_beyond_reason_stay_numbers():
     rows = [losses(0.02), [dict(row, nll=row["nll"] * 300) for row in losses(0.02)]]
-    (row,) = differences.differences("p", *(records("perplexity", one) for one in rows), 0.01)
+    found = differences.differences("p", *(records("perplexity", one) for one in rows))
+    (row,) = differences.judged(found)
     assert math.isfinite(row.low)
-    assert differences.judged([row])[0].verdict == "worse"
+    assert (row.verdict, row.ratio) == ("worse", True)
 
 
 def rewritten(folder, change):

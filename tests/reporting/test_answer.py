@@ -1,18 +1,32 @@
 """The table that says in words what pruning did, and the note on weights of another form."""
 
 import json
+import math
 import re
 from dataclasses import replace
 
 import pandas as pd
 import pytest
-from reporting_run import make_table, prepare
+from reporting_run import (
+    collect,
+    make_table,
+    prepare,
+    seal,
+    small_config,
+    write_jsonl,
+    write_run,
+)
 
+from evenprune.cli import main
 from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.reporting.bottom_line import bottom_line
 from evenprune.reporting.cells import Run
-from evenprune.reporting.results import Results, Significance
+from evenprune.reporting.labels import measure_label
+from evenprune.reporting.results import Results, Significance, groups
 from evenprune.reporting.tables import answer
+from evenprune.stats.measures import MEASURES
+from evenprune.stats.records import read_records
+from evenprune.stats.verdicts import UNDECIDED
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +54,11 @@ def test_each_pruned_model_is_judged_in_words(run):
     said = rows(run)
     assert said["World-Llama"] == ""  # the dense model itself
     magnitude = said["+ Magnitude"]
-    assert magnitude.startswith("Perplexity goes from 25.00 to 40.00 (× 1.6). Ability: lost on ")
-    assert "MMLU" in magnitude.partition("Ability: lost on")[2].partition(";")[0]
+    head = "Perplexity goes from 25.00 to 40.00 (× 1.6: not tested). Ability: worse on "
+    assert magnitude.startswith(head)
+    assert "MMLU" in magnitude.removeprefix(head).partition(";")[0]
     assert "better" not in magnitude
+    assert re.search(r"no change shown on [^;]*\(could have seen \d", magnitude)
 
 
 def test_without_the_claims_the_document_begins_with_the_same_words(run):
@@ -66,9 +82,9 @@ def test_a_line_has_both_values_the_interval_and_the_verdict(run):
     first = next(one for name, one in found.items() if ", Magnitude, " in name)
     lines = {line.measure: line for line in first.lines}
     assert lines["Perplexity"].difference == "× 1.6"
-    assert lines["Perplexity"].verdict == "worse, not tested"
+    assert lines["Perplexity"].verdict == "not tested"  # two windows
     line = lines["MMLU"]
-    assert (line.verdict, line.look) == ("ability lost", "bad")
+    assert (line.verdict, line.look, line.seen) == ("worse", "bad", "")
     shown = [float(text.replace("−", "-")) for text in re.findall(r"[+−][\d.]+", line.difference)]
     assert shown[0] == pytest.approx(float(line.pruned) - float(line.dense), abs=0.011)
     assert shown[1] < shown[0] < shown[2] < 0
@@ -80,38 +96,73 @@ def test_a_line_has_both_values_the_interval_and_the_verdict(run):
     assert {line.measure for line in first.lines} >= {"CrowS-Pairs", "UnQover"}
 
 
-@pytest.mark.parametrize(
-    ("verdict", "ability", "ratio", "looks"),
-    [
-        ("fairer", "no change shown", 1.0, "good"),
-        ("fairer, ability lost", "ability lost", 2.0, ""),
-        ("fairer, perplexity up", "no change shown", 2.0, ""),
-    ],
-)
-def test_what_is_fairer_and_less_able_is_no_good_news(
-    run, monkeypatch, verdict, ability, ratio, looks
-):
-    """A model that drifts to guessing looks fair."""
-    monkeypatch.setattr(answer, "judge", lambda bias, *_: "fairer" if bias else ability)
-    monkeypatch.setattr(answer, "MARGIN", 1.6 / ratio + 0.01)
-    lines = answer.answers(whole(run))[0].lines
-    fair = [line for line in lines if line.kind == "fairness" and line.verdict != "not tested"]
-    assert fair
-    assert {(line.verdict, line.look) for line in fair} == {(verdict, looks)}
+def truthful(evals):
+    """Make the metrics of a made-up checkpoint those of its records, its perplexity of 30 texts."""
+    for path in evals.glob("*/metrics.json"):
+        content = json.loads(path.read_text())
+        if content["task"] == "perplexity":
+            nll = math.log(content["metrics"]["ppl"]["value"])
+            texts = [
+                {"item_id": str(k), "nll": nll * 10 + math.sin(k + nll), "n_tokens": 10}
+                for k in range(30)
+            ]
+            write_jsonl(path.with_name("items.jsonl"), texts)
+        rows = read_records(path.with_name("items.jsonl"))
+        for name, metric in content["metrics"].items():
+            if (content["task"], name) in MEASURES:
+                metric["value"] = MEASURES[content["task"], name].value(rows)
+        path.write_text(json.dumps(content))
+    seal(evals)
 
 
-def test_words_follow_from_the_corrected_test(run):
-    """With every p at 1 nothing is said to have changed; the share of stereotypes stays below."""
+def test_page_table_and_compare_say_the_same(repo, tmp_path, capsys):
+    """Row by row: the verdict, what was tested, and the smallest change that would be seen."""
+    run = tmp_path
+    write_run(small_config(repo, run), 60)
+    for summary in run.glob("evals/**/summary.json"):
+        truthful(summary.parent)
+    assert collect(run) == 0
+    found = whole(run)
+    dense = run / "evals/world/dense/dense/none/s0"
+    shown = 0
+    for group in groups(list(found.sheet.files)):
+        if group.is_base:
+            continue
+        (point,) = group.checkpoints()
+        out = run / "compared" / group.method / group.regime
+        pruned = run / "evals" / point.key
+        assert main(["compare", str(dense), str(pruned), "--out", str(out)]) == 0
+        (block,) = json.loads((out / "comparison.json").read_text())["blocks"]
+        compared = [row for row in block["rows"] if row["dense"] is not None]
+        lines = answer.lines_of(found, group)
+        said = {
+            measure_label(found.sheet, row["benchmark"], row["metric"]): row["verdict"]
+            for row in compared
+        }
+        assert said == {line.measure: line.verdict for line in lines}
+        for row in compared:
+            test = found.significance.against_dense(group, row["benchmark"], row["metric"])
+            for name in ("p_holm", "family_low", "family_high", "detectable"):
+                assert row[name] == pytest.approx((test or {}).get(name)), (row, name)
+            if row["verdict"] in UNDECIDED:
+                assert row["detectable"]
+                shown += 1
+    assert shown > 5
+    capsys.readouterr()
+
+
+def test_words_follow_from_the_file(run):
+    """With every verdict undecided nothing is said to have changed."""
     path = run / "significance.csv"
     before = path.read_text()
     table = pd.read_csv(path, dtype=str)
-    table.loc[table["p_holm"].notna(), "p_holm"] = "1.0"
+    table.loc[table["p_holm"].notna(), "verdict"] = "no change shown"
     try:
         table.to_csv(path, index=False)
         for name, text in rows(run).items():
             if name.startswith("+"):
                 assert "no change shown" in text
-                assert not re.search("lost on|fairer|less fair|better", text)
+                assert not re.search("worse on|fairer|less fair|better on", text)
     finally:
         path.write_text(before)
 

@@ -14,6 +14,7 @@ from evenprune.plan.sections import MethodVariant
 from evenprune.plan.tasks import JUDGED
 from evenprune.reporting import significance
 from evenprune.reporting.render import Cell, Column, interval
+from evenprune.stats.verdicts import LOST, MOVED
 
 VARIANTS = {
     "sg.refit": MethodVariant(method="sparsegpt", refit_steps=5),
@@ -85,34 +86,43 @@ def test_p_and_interval_are_corrected_over_the_same_family(run):
     for row in read_csv(root / "significance.csv"):
         assert bool(row["p_holm"]) == bool(row["family_low"]) == bool(row["family_high"])
         if row["p_holm"]:
-            base = config.methods[row["method"]].method if row["method"] in config.methods else None
-            key = (row["against"], base or row["method"], row["seed"])
-            families.setdefault(key, []).append(row)
+            names = ("against", "method", "regime", "calibration", "seed")
+            families.setdefault(tuple(row[name] for name in names), []).append(row)
     debiasing = {"debias-sparsegpt", "debias-erase", "debias-lora"}
     pruned = debiasing | {"magnitude", "wanda", "sparsegpt"}
     for against, methods in (("method", debiasing), ("dense", pruned)):
-        assert {name for one, name, _ in families if one == against} == methods
+        bases = {
+            config.methods[name].method if name in config.methods else name
+            for one, name, *_ in families
+            if one == against
+        }
+        assert bases == methods
     clear = 0
     for rows in families.values():
         p_values = [float(row["p"]) for row in rows]
         with mock.patch("gc.collect"):  # statsmodels calls it each time
-            expected = multipletests(p_values, method="holm")[1]
+            rejected, expected = multipletests(p_values, method="holm")[:2]
         assert [float(row["p_holm"]) for row in rows] == pytest.approx(expected)
+        order = sorted(range(len(rows)), key=p_values.__getitem__)
         for row, p in zip(rows, p_values, strict=True):
             diff, units = float(row["diff"]), int(row["units"])
             low, high = float(row["family_low"]), float(row["family_high"])
-            assert (low + high) / 2 == pytest.approx(diff)
+            step = min(order.index(p_values.index(p)), int(rejected.sum()))
+            level = 0.05 / (len(rows) - step)
             # Clusters are the units, of the interval as of the p-value.
             assert 10 <= units < int(row["n"])
-            t = scipy_stats.t.isf(0.025 / len(rows), units - 1)
-            assert (high - low) / 2 == pytest.approx(t * float(row["stderr"]))
-            # What has a Bonferroni p below 0.05 excludes 0, and has such a p by Holm.
-            excluded = low > 0 or high < 0
-            if row["benchmark"] == "crows_pairs":  # its p is of the distance to one half
-                continue
-            least = 2 ** (1 - int(row["changed"]))
-            assert excluded == (len(rows) * p < 0.05) or p == least
-            assert excluded or len(rows) * p >= 0.05
+            half = scipy_stats.t.isf(level / 2, units - 1) * float(row["stderr"])
+            if 2 ** (1 - int(row["changed"])) >= level:
+                half = max(half, abs(diff))
+            assert (low, high) == (
+                pytest.approx(max(diff - half, -1)), pytest.approx(min(diff + half, 1))
+            )  # fmt: skip
+            # A share's p is also of which side of one half it is on.
+            excluded = not low - 1e-12 <= 0 <= high + 1e-12
+            decided = row["verdict"] in ("better", "worse", "fairer", "less fair")
+            if row["metric"] != "pct_stereotype" and "margin" not in row["verdict"]:
+                assert excluded == (float(row["p_holm"]) < 0.05) or row["verdict"] == MOVED
+                assert excluded == decided or row["verdict"] in (LOST, MOVED)
             clear += excluded
     assert clear
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from evenprune.base.errors import UserError
+from evenprune.stats.inference import Estimate
 from evenprune.stats.measures import Measure
-from evenprune.stats.paired import LEAST, Sums, average, jackknife, joined, read_sums
+from evenprune.stats.paired import LEAST, Sums, jackknife, joined, read_sums, with_seeds
 
 MEAN = Measure((lambda row: (row["value"], 1.0),))
 
@@ -60,18 +61,43 @@ def test_few_units_that_differ_are_no_proof():
     after = np.r_[np.ones(4), np.zeros(196)]
     found = jackknife(scores(after), scores(np.zeros(200)))
     estimate = found.estimate()
-    assert estimate.half_width() < estimate.value
     assert estimate.p() == 1 / 8
+    # The interval says the same: it reaches to 0 where the p-value is as large as its level.
+    assert estimate.half_width() == estimate.value
+    assert estimate.half_width(1 - 0.2) < estimate.value
     assert jackknife(scores(after), scores(after)).estimate().p() == 1
+
+
+def test_changes_that_cancel_within_a_cluster_count():
+    """Twenty clusters of two items that exchange their answers: each has changed."""
+    before = np.tile([1.0, 0.0], 20)
+    found = jackknife(scores(1 - before, np.arange(40) // 2), scores(before, np.arange(40) // 2))
+    assert (found.changed, found.estimate().value) == (20, 0)
+    same = jackknife(scores(before, np.arange(40) // 2), scores(before, np.arange(40) // 2))
+    assert same.changed == 0
+
+
+def test_seeds_are_a_sample_too():
+    """Between equal seeds the error is that of the items; else Satterthwaite's."""
+    items = Estimate(1.0, 0.3, 100, 99)
+    assert with_seeds(items, [1.0]) == items
+    assert with_seeds(items, [1.0, 1.0, 1.0]) == items
+    found = with_seeds(items, [0.0, 1.0, 2.0])
+    assert found.stderr == pytest.approx(math.hypot(0.3, 1 / math.sqrt(3)))
+    assert 2 < found.df < 4
+    generator = np.random.default_rng(0)
+    missed = 0
+    for _ in range(400):  # true mean 0, seeds spread by 1, items by 0.3
+        common, seeds = generator.normal(0, 0.3), generator.normal(0, 1, 5)
+        half = with_seeds(Estimate(common + seeds.mean(), 0.3, 100, 99), common + seeds)
+        missed += abs(half.value) > half.half_width()
+    assert 0.02 < missed / 400 < 0.08
 
 
 def test_undecided_items_are_left_out_of_both_and_of_every_seed():
     first, second = [1.0, math.nan, *[1.0] * 10], [0.0, 1.0, *[1.0] * 10]
     found = jackknife(scores(first), scores(second))
     assert (found.n, found.values) == (11, (1.0, 10 / 11))
-    mean = average([scores(first), scores(second)])
-    assert np.isnan(mean.parts[1]).any()
-    assert mean.value == pytest.approx(10.5 / 11)
     assert jackknife(scores([math.nan]), scores([1.0])) is None
 
 
@@ -79,7 +105,7 @@ def test_other_items_are_refused():
     with pytest.raises(UserError, match="same items"):
         jackknife(scores([1, 0]), scores([1, 0], prefix="j"))
     with pytest.raises(UserError, match="same items"):
-        average([scores([1, 0]), scores([1])])
+        jackknife(scores([1, 0]), scores([1]))
 
 
 def test_a_file_without_the_metric_is_refused(tmp_path):

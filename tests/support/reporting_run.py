@@ -154,6 +154,8 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
         metrics = {"lms": {**total, "value": 0.9}, "ss": total}
         metrics |= {name: {**total, "value": 0.9 * skill} for name in ("icat", "icat_norm_terms")}
     if task == "unqover":
+        for row in rows:
+            row["unknown_idx"] = 0
         metrics |= {f"{kind}_{part}": _figure(value, items) for kind, part, value in UNCERTAINTY}
     if task in JUDGED:
         metric = "unsafe_rate"

@@ -24,13 +24,12 @@ from ..evaluation.benchmarks import data_checksums
 from ..evaluation.evaluate import add_protocol_arguments, add_run_arguments, quiet_libraries
 from ..plan.grids import in_calibration
 from ..plan.tasks import TASKS
-from ..stats.directions import LESS_FAIR, WORSE
+from ..stats.verdicts import BIAS_MARGIN, LESS_FAIR, LOST, MARGIN, WORSE
 from .columns import terminal_width
-from .differences import LOST, Difference, compare_results, judged
+from .differences import Tested, compare_results, judged
 from .report import Block, Comparison, as_dict, block_notes, to_html, to_text
 from .requests import left_out, requests_of
 from .sides import (
-    MARGIN,
     Evaluated,
     Model,
     Side,
@@ -63,6 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--margin", type=float, default=MARGIN, metavar="X",
         help="ability metrics are the same within ±X, perplexities within a factor of 1 + X; "
         "default: %(default)s")  # fmt: skip
+    add("--bias-margin", type=float, default=BIAS_MARGIN, metavar="X",
+        help="bias metrics are equally fair within ±X; default: %(default)s")  # fmt: skip
+    add("--plan", type=float, metavar="X",
+        help="also say how many items each row needs to show a change of X (of a perplexity, a "
+        "factor of 1 + X) in 80 %% of runs")  # fmt: skip
     add("--fail-if", action="append", choices=tuple(FAIL_IF), default=[],
         help=f"exit status {FAILED} where a row is that; may be given twice")  # fmt: skip
     add("--out", type=Path, metavar="DIR", help=f"write {JSON} and {HTML} there")
@@ -74,8 +78,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate what is missing, print the comparison, and return the exit status."""
-    if not 0 <= args.margin < 1:
-        raise UserError(f"expected --margin from 0 to below 1, got {args.margin:g}")
+    for name, given in (("margin", args.margin), ("bias-margin", args.bias_margin)):
+        if not 0 <= given < 1:
+            raise UserError(f"expected --{name} from 0 to below 1, got {given:g}")
+    if args.plan is not None and not 0 < args.plan < 1:
+        raise UserError(f"expected --plan from above 0 to below 1, got {args.plan:g}")
     evals = evaluations_folder(args.evals)
     _check_out(args)
     sides = [
@@ -95,11 +102,13 @@ def run(args: argparse.Namespace) -> int:
             found[name] = evaluate_model(model, requests, evals, args)
     missing = left_out(sides, requests)
     blocks = [
-        _block(sides[0], side, found[sides[0].name], found[side.name], args.margin, missing)
+        _block(sides[0], side, found[sides[0].name], found[side.name], args, missing)
         for side in sides[1:]
     ]
     failed = _broken(args.fail_if, blocks)
-    whole = Comparison(args.dense, blocks, args.margin, args.fail_if, failed)
+    whole = Comparison(
+        args.dense, blocks, args.margin, args.bias_margin, args.plan, args.fail_if, failed
+    )
     print(to_text(whole, terminal_width()))
     if args.out:
         write_json(args.out / JSON, as_dict(whole))
@@ -125,10 +134,10 @@ def _block(
     pruned: Side,
     ours: Mapping[str, Path],
     theirs: Mapping[str, Path],
-    margin: float,
+    args: argparse.Namespace,
     told: Sequence[str],
 ) -> Block:
-    rows: list[Difference] = []
+    tested: list[Tested] = []
     notes, evidence = list(told), {}
     names = (dense.name, pruned.name)
     runs = [run for run in map(run_of, (dense, pruned)) if run]
@@ -136,10 +145,10 @@ def _block(
         # Whether a side's run says that its calibration pairs are of the benchmark's data.
         known = any(in_calibration(*run, slug) for run in runs)
         both = (folder, theirs[slug])
-        found, said, evidence[slug] = compare_results(slug, both, names, margin, known)
-        rows += found
+        found, said, evidence[slug] = compare_results(slug, both, names, known)
+        tested += found
         notes += said
-    rows = judged(rows)
+    rows = judged(tested, args.margin, args.bias_margin, args.plan)
     notes += calibration_note(pruned, list(dict.fromkeys(row.task for row in rows)))
     notes += [
         f"{side.name} is commit {side.revision}"

@@ -1,35 +1,24 @@
-"""Paired differences between two evaluations, their intervals, tests and verdicts.
+"""Paired differences between two evaluations, with flips; tests and verdicts: ``stats.verdicts``.
 
-Items are those that both models answered. Intervals and p-values are those of ``stats.paired``: by
-cluster where items are clustered. What is tested is the ``gain``: how much better the pruned
-model's value is, for a metric that is best at 0.5 or 0 how much nearer to it. ``p_holm`` is
-corrected by Holm over all rows of one pruned model.
+Items are those that both models answered.
 """
 
 import dataclasses
-import functools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any
 
 from ..base.errors import UserError
 from ..base.reading import expected_form
 from ..plan.finished import ITEMS, METRICS, read_result
-from ..plan.tasks import FACTS, JUDGED, Direction
-from ..reporting.labels import TASK_GROUPS
-from ..stats import inference, records
-from ..stats.directions import FAIRER, NOT_TESTED, WORSE, chance, direction, gain, judge
-from ..stats.measures import MEASURES, OTHERWISE, Measure
-from ..stats.paired import Jackknife, Sums, jackknife, sums_of
+from ..plan.tasks import Direction
+from ..stats import records, verdicts
+from ..stats.directions import chance, direction
+from ..stats.measures import MEASURES, OTHERWISE
+from ..stats.paired import Sums, fitting
 from ..stats.records import Record as Row
-
-FITS = 1e-6  # relative; a recorded value and the same from the records
-
-LOST, SAME = f"{FAIRER}, ability lost", "same within margin"
+from ..stats.verdicts import NOT_TESTED, Kind, PairedTest, kind, metrics_of, paired_test
 
 # Of a protocol what decides which items are asked, and how; the rest is told where it differs.
 DECISIVE = (
@@ -39,41 +28,6 @@ DECISIVE = (
 TOLD = ("dtype", "backend", "chat_template", "batch_size")
 # Of a result what says which model, data, options and packages it is of.
 EVIDENCE = ("files_sha256", "model_sha256", "base_sha256", "data", "spec", "versions", "records")
-
-# Which metrics are compared
-
-Kind = Literal["bias", "ability"]
-# Metrics of the two kinds within one task, where not all are of the kind of its headline.
-KINDS: Mapping[tuple[str, str], Kind] = {
-    ("bbq", "acc_dis"): "ability",
-    ("multiple_choice", "stereotype_rate"): "bias",
-    ("stereoset", "lms"): "ability",
-}
-# Compared beside, or in place of, the headline. BBQ's ``acc_all`` mixes bias and ability: it is
-# replaced by its two parts.
-COMPARED: Mapping[str, tuple[str, ...]] = {
-    "bbq": ("acc_amb", "acc_dis", "s_amb", "s_dis"),
-    "multiple_choice": ("acc", "stereotype_rate"),
-    "stereoset": ("ss", "lms", "icat"),
-}
-
-
-def kind(task: str, metric: str) -> Kind:
-    """Return whether a metric is judged as one of bias (fairer) or of ability (better).
-
-    Unsafe answers are no matter of bias: fewer of them are better.
-    """
-    if (task, metric) in KINDS:
-        return KINDS[task, metric]
-    return "bias" if TASK_GROUPS[task] == "fairness" and task not in JUDGED else "ability"
-
-
-def metrics_of(task: str, headline: str | None = None) -> list[str]:
-    """Return the metrics of a task that are compared; ``headline``: one that was asked for."""
-    names = COMPARED.get(task, (FACTS[task].headline,))
-    extra = [headline] if headline and headline != FACTS[task].headline else []
-    return list(dict.fromkeys([*names, *extra]))
-
 
 # Unbiased, stereotyped or neither, item by item
 
@@ -154,8 +108,11 @@ class Flips:
 class Difference:
     """One metric of one benchmark in two models.
 
-    ``low`` and ``high`` are the 95 % interval of ``difference`` (pruned less dense); ``same``:
-    its 90 % interval lies within the margin. None: not known.
+    ``difference`` is pruned less dense, of a ``ratio`` pruned over dense; ``low`` and ``high`` are
+    its 95 % interval, ``family_low`` and ``family_high`` that which goes with the verdict.
+    ``detectable`` is the smallest change for the worse that would be seen in 80 % of runs,
+    ``detectable_better`` for the better; ``needed`` the items for the change that was asked for.
+    None: not known.
     """
 
     benchmark: str
@@ -168,16 +125,25 @@ class Difference:
     clustered: bool
     dense: float | None
     pruned: float | None
+    ratio: bool = False
     difference: float | None = None
     low: float | None = None
     high: float | None = None
     gain: float | None = None
     p: float | None = None
     p_holm: float | None = None
-    same: bool = False
+    family_low: float | None = None
+    family_high: float | None = None
+    detectable: float | None = None
+    detectable_better: float | None = None
+    needed: int | None = None
     in_calibration: bool = False
     verdict: str = NOT_TESTED
     flips: Flips | None = None
+
+
+# A row before the correction for the number of rows, and its test.
+Tested = tuple[Difference, PairedTest | None]
 
 
 @dataclass(frozen=True)
@@ -231,8 +197,8 @@ def require_same_protocol(slug: str, dense: Any, pruned: Any, names: Sequence[st
 
 
 def compare_results(
-    slug: str, folders: Sequence[Path], names: Sequence[str], margin: float, known: bool
-) -> tuple[list[Difference], list[str], dict[str, Any]]:
+    slug: str, folders: Sequence[Path], names: Sequence[str], known: bool
+) -> tuple[list[Tested], list[str], dict[str, Any]]:
     """Return the rows of a benchmark before the correction for their number, notes, evidence.
 
     ``folders`` and ``names`` are those of the dense and the pruned model; ``known``: its data are
@@ -250,12 +216,12 @@ def compare_results(
         side: {name: result.get(name) for name in EVIDENCE}
         for side, result in (("dense", dense), ("pruned", pruned))
     }
-    return differences(slug, *both, margin=margin, in_calibration=known), notes, evidence
+    return differences(slug, *both, in_calibration=known), notes, evidence
 
 
 def differences(
-    slug: str, dense: Records, pruned: Records, margin: float, in_calibration: bool = False
-) -> list[Difference]:
+    slug: str, dense: Records, pruned: Records, in_calibration: bool = False
+) -> list[Tested]:
     """Return the rows of one benchmark, without the correction for their number.
 
     Those of calibration data (``in_calibration``) are shown and not tested. Raises UserError where
@@ -268,7 +234,7 @@ def differences(
             f"{len(dense.rows)} and {len(pruned.rows)} that differ; evaluate both again with the "
             "same data and options"
         )
-    found = []
+    found: list[Tested] = []
     for metric in metrics_of(task, headline):
         both = [one.result["metrics"].get(metric) for one in (dense, pruned)]
         # Of no item at all: your own questions need name no stereotype.
@@ -282,34 +248,34 @@ def differences(
             clustered=False,
             dense=before,
             pruned=after,
-            difference=None if before is None or after is None else after - before,
             in_calibration=in_calibration,
         )
-        if row.difference is not None and row.direction and not in_calibration:
-            row = _tested(row, _jackknife(metric, dense, pruned), margin)
+        test = None
+        if before is not None and after is not None:
+            row = dataclasses.replace(row, difference=after - before)
+            if row.direction and not in_calibration:
+                test = _test(metric, dense, pruned)
         states = STATES.get(task)
         if states and states.beside == metric:
             with expected_form("records of answers", dense.folder / ITEMS, "evaluate again"):
                 row = dataclasses.replace(row, flips=_flips(states, dense.rows, pruned.rows))
-        found.append(row)
+        found.append((row, test))
     return found
 
 
-def _jackknife(metric: str, dense: Records, pruned: Records) -> Jackknife | None:
-    """Return what a test of a metric needs, None where it is not one of its records.
+def _test(metric: str, dense: Records, pruned: Records) -> PairedTest | None:
+    """Return the test of a metric, None where it is not one of the records.
 
     Raises UserError where the records do not give the value that was recorded.
     """
-    key = (dense.result["task"], metric)
-    tried = [table[key] for table in (MEASURES, OTHERWISE) if key in table]
-    for measure in tried:
-        both = [_sums(measure, one, metric) for one in (pruned, dense)]
-        # An undefined value is close to none.
-        found = np.array([one.value for one in both], float)
-        recorded = np.array([one.value(metric) for one in (pruned, dense)], float)
-        if np.isclose(found, recorded, rtol=FITS, atol=FITS).all():
-            return jackknife(*both)
-    if tried and key not in OTHERWISE:
+    task, both = dense.result["task"], list[Sums]()
+    for one in (pruned, dense):
+        with expected_form(f"records of {metric}", one.folder / ITEMS, "evaluate again"):
+            found = fitting(task, metric, one.rows, one.value(metric))
+        both += [] if found is None else [found]
+    if len(both) == 2:
+        return paired_test(task, metric, both[:1], both[1:])
+    if (task, metric) in MEASURES and (task, metric) not in OTHERWISE:
         raise UserError(
             f"expected {metric} in {dense.folder / METRICS} and {pruned.folder / METRICS} to be "
             "what the records next to them give, which is another number; evaluate both again"
@@ -317,63 +283,43 @@ def _jackknife(metric: str, dense: Records, pruned: Records) -> Jackknife | None
     return None
 
 
-def _sums(measure: Measure, one: Records, metric: str) -> Sums:
-    with expected_form(f"records of {metric}", one.folder / ITEMS, "evaluate again"):
-        return sums_of(measure, one.rows)
-
-
-def _tested(row: Difference, found: Jackknife | None, margin: float) -> Difference:
-    """Return a row with interval, gain, p and ``same``, as far as it can be tested."""
-    if found is None:
-        return row
-    interval = found.interval()
-    row = dataclasses.replace(row, n=found.n, clustered=found.clustered)
-    if interval is None:
-        return row
-    better = functools.partial(gain, row.task, row.metric)
-    # A perplexity is the same within a factor.
-    relative = row.task == "perplexity"
-    effect = found.estimate(lambda a, b: np.log(a / b)) if relative else found.estimate()
-    bound = math.log1p(margin) if relative else margin
-    half = effect.half_width(0.9) or 0.0
-    if not (found.changed or relative):
-        # No answer changed: the largest share of changing ones that shows none in 5 % of samples.
-        half = 1 - 0.05 ** (1 / found.units)
-    gained = found.estimate(better)
-    return dataclasses.replace(
-        row,
-        low=interval.low,
-        high=interval.high,
-        gain=gained.value,
-        p=gained.p(),
-        same=abs(effect.value) + half <= bound,
-    )
-
-
 def _flips(states: States, dense: Sequence[Row], pruned: Sequence[Row]) -> Flips:
     both = [(states.of(a), states.of(b)) for a, b in zip(dense, pruned) if states.counts(a)]
     return Flips(len(both), both.count((False, True)), both.count((True, False)))
 
 
-def judged(rows: Sequence[Difference]) -> list[Difference]:
-    """Return the rows of one pruned model with p corrected over all of them, and verdicts.
+def judged(
+    found: Sequence[Tested],
+    margin: float = verdicts.MARGIN,
+    bias_margin: float = verdicts.BIAS_MARGIN,
+    wanted: float | None = None,
+) -> list[Difference]:
+    """Return the rows of one pruned model with verdicts, p corrected over all of them.
 
-    A model that lost ability is not called fairer: one that guesses shows no bias either.
+    ``wanted``: a change, of which ``needed`` says how many items would show it.
     """
-    corrected = inference.holm({k: row.p for k, row in enumerate(rows)})
-    verdicts = [_verdict(row, corrected.get(k)) for k, row in enumerate(rows)]
-    if any(row.kind == "ability" and said == WORSE for row, said in zip(rows, verdicts)):
-        verdicts = [LOST if said == FAIRER else said for said in verdicts]
-    return [
-        dataclasses.replace(row, p_holm=corrected.get(k), verdict=said)
-        for k, (row, said) in enumerate(zip(rows, verdicts))
-    ]
-
-
-def _verdict(row: Difference, p_holm: float | None) -> str:
-    """Return a verdict in words; a difference within the margin is *same*, however certain."""
-    if p_holm is None or row.gain is None:
-        return NOT_TESTED
-    if row.kind == "ability" and row.same:
-        return SAME
-    return judge(row.kind == "bias", p_holm, row.gain > 0)
+    said = verdicts.judged(dict(enumerate(test for _, test in found)), margin, bias_margin)
+    rows = []
+    for k, (row, test) in enumerate(found):
+        if test is not None:
+            own, family = test.interval(), said[k].interval
+            row = dataclasses.replace(
+                row,
+                n=test.n,
+                clustered=test.clustered,
+                ratio=test.ratio,
+                difference=test.difference,
+                low=own.low if own else None,
+                high=own.high if own else None,
+                gain=test.gain,
+                p=test.p,
+                p_holm=said[k].p_holm,
+                family_low=family.low if family else None,
+                family_high=family.high if family else None,
+                detectable=said[k].worse,
+                detectable_better=said[k].better,
+                needed=None if wanted is None or test.p is None else test.needed(wanted),
+                verdict=said[k].word,
+            )
+        rows.append(row)
+    return rows

@@ -59,14 +59,13 @@ def _difference(args: argparse.Namespace, baseline: Path) -> str:
     # Not at the top: SciPy and pandas, which nothing else here needs.
     from .differences import compare_results, judged
     from .report import Block, Comparison, block_notes, to_text
-    from .sides import MARGIN
 
     names = (str(args.baseline), str(args.out))
     folders = (baseline, args.out)
-    rows, notes, _ = compare_results(args.benchmark, folders, names, MARGIN, known=False)
-    rows = judged(rows)
+    tested, notes, _ = compare_results(args.benchmark, folders, names, known=False)
+    rows = judged(tested)
     block = Block(names[1], rows, [*block_notes(rows), *notes])
-    return to_text(Comparison(names[0], [block], MARGIN), terminal_width())
+    return to_text(Comparison(names[0], [block]), terminal_width())
 
 
 def _baseline(place: Path, task: str) -> Path:

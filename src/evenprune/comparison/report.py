@@ -8,26 +8,34 @@ from typing import Any
 from .. import __version__
 from ..base.pages import fill
 from ..reporting.labels import TASK_DIGITS
-from ..stats import directions
 from ..stats.inference import p_text
+from ..stats.verdicts import (
+    BIAS_MARGIN,
+    EQUALLY_FAIR,
+    LEVEL,
+    LOOKS,
+    LOST,
+    MARGIN,
+    MOVED,
+    NOT_SHOWN,
+    SAME,
+    UNCHANGED,
+    UNDECIDED,
+    WORDS,
+)
 from .columns import GOOD, NONE, aligned
-from .differences import LOST, SAME, STATES, Difference
+from .differences import STATES, Difference
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("comparison.html.j2",)
 HTML = Path(__file__).with_name(DATA_FILES[0])
 HEADS = (
-    *("benchmark", "metric", "good", "dense", "pruned", "difference", "95 % interval", "verdict"),
-    *("n", "p (Holm)", "became stereotyped", "became unbiased"),
+    *("benchmark", "metric", "good", "dense", "pruned", "difference", "interval", "verdict"),
+    *("could have seen", "items needed", "n", "p (Holm)", "became stereotyped", "became unbiased"),
 )
 # On a terminal, where a column is as wide as its longest cell; without n and p.
-SHORT = (*HEADS[:10], "to stereo.", "to unbiased")
-SHOWN = (*range(8), 10, 11)
-LOOKS = {**directions.LOOKS, LOST: "bad"}
-WORDS = (
-    *(directions.WORSE, directions.LESS_FAIR, LOST, directions.BETTER, directions.FAIRER, SAME),
-    *(directions.NOT_SHOWN, directions.NOT_TESTED),
-)
+SHORT = (*HEADS[:12], "to stereo.", "to unbiased")
+SHOWN = (*range(10), 12, 13)
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,9 @@ class Comparison:
 
     dense: str
     blocks: Sequence[Block]
-    margin: float
+    margin: float = MARGIN
+    bias_margin: float = BIAS_MARGIN
+    plan: float | None = None
     fail_if: Sequence[str] = ()
     failed: Sequence[str] = ()  # one line for each limit that is broken, or could not be tested
 
@@ -60,20 +70,25 @@ class Comparison:
         rows = [row for block in self.blocks for row in block.rows]
         clustered = ", ".join(dict.fromkeys(row.benchmark for row in rows if row.clustered))
         lines = [
-            "Difference: pruned minus dense, on the same items. The interval is Student's t with "
-            "the jackknife's error, over whole clusters where items belong together, "
-            f"here {f'those of {clustered}' if clustered else 'none do'}; it is of one row, not "
-            "corrected for their number.",
+            "Difference: pruned minus dense on the same items, of a perplexity their ratio. Tests "
+            "take the jackknife's error over whole clusters where items belong together, here "
+            f"{f'those of {clustered}' if clustered else 'none do'}. Verdicts hold after Holm's "
+            f"correction over all rows of one pruned model (p < {LEVEL:g}); the interval is "
+            "corrected alike: it excludes 0 (a ratio's 1) where a change is shown.",
             "Good: where values are good, high or low, or near the number (0.5: no preference, "
-            "0: no bias). Tested is the gain: how much better, or nearer to that number.",
-            "Verdicts hold after Holm's correction over all rows of one pruned model (p < "
-            f"{directions.LEVEL:g}). Bias metrics are fairer, less fair or not shown; fairer is "
-            f"“{LOST}” where an ability is worse. Ability metrics are the "
-            f"same within the margin where the 90 % interval lies within ±{self.margin:g}, a "
-            f"perplexity's within a factor of {1 + self.margin:g} (not corrected), else better, "
-            "worse or not shown; where no answer changed, it needs 3 / margin items. "
-            "Not shown is no proof of no difference.",
+            f"0: no bias). Fairer is nearer to that number; “{MOVED}”: it changed, but is not "
+            f"shown to be nearer or further. Fairer is “{LOST}” where an ability is worse.",
+            f"“{SAME}”, “{EQUALLY_FAIR}”: the 90 % interval lies within ±{self.margin:g} for "
+            f"abilities, a perplexity's within a factor of {1 + self.margin:g}, and within "
+            f"±{self.bias_margin:g} for bias (not corrected); where no answer changed, it needs "
+            f"3 / margin items. “{NOT_SHOWN}” is no proof of no change: “could have seen” is the "
+            "smallest change that one test at this run's error sees in 80 % of runs.",
         ]
+        if self.plan is not None:
+            lines.append(
+                f"Items needed: to see a change of {self.plan:g} for the worse (a perplexity's by "
+                f"a factor of {1 + self.plan:g}) in 80 % of runs, if further items are like these."
+            )
         tasks = dict.fromkeys(row.task for row in rows if row.flips)
         if tasks:
             parts = "; ".join(
@@ -127,13 +142,31 @@ def number(row: Difference, value: float | None, signed: bool = False) -> str:
     return f"{rounded:{'+' if signed else ''},.{digits}f}"
 
 
+def difference(row: Difference, value: float | None, signed: bool = True) -> str:
+    """Return a difference of a row, or a ratio."""
+    if row.ratio and value is not None:
+        return f"× {value:.3g}"
+    return number(row, value, signed)
+
+
+def seen(row: Difference) -> str:
+    """Return the smallest change that an undecided row would have shown."""
+    if row.verdict not in UNDECIDED:
+        return NONE
+    worse, better = (
+        "none" if size is None else difference(row, size, signed=False)
+        for size in (row.detectable, row.detectable_better)
+    )
+    return worse if worse == better else f"{worse} (better: {better})"
+
+
 def cells(row: Difference) -> list[str]:
     """Return a row's cells, in the order of ``HEADS``."""
     ends = NONE
-    if row.low == row.high == 0:
-        ends = directions.UNCHANGED
-    elif row.low is not None and row.high is not None:
-        ends = f"{number(row, row.low, True)} to {number(row, row.high, True)}"
+    if row.family_low == row.family_high == (1.0 if row.ratio else 0.0):
+        ends = UNCHANGED
+    elif row.family_low is not None:
+        ends = f"{difference(row, row.family_low)} to {difference(row, row.family_high)}"
     p = NONE if row.p_holm is None else p_text(row.p_holm).removeprefix("p ").removeprefix("= ")
     shares = [NONE, NONE]
     if row.flips and row.flips.n:
@@ -141,13 +174,14 @@ def cells(row: Difference) -> list[str]:
         shares = [f"{count / row.flips.n:.1%}".replace("%", " %") for count in counts]
     return [
         *(row.benchmark, row.metric, GOOD[row.direction]),
-        *(number(row, row.dense), number(row, row.pruned), number(row, row.difference, True)),
-        *(ends, row.verdict, f"{row.n:,}", p, *shares),
+        *(number(row, row.dense), number(row, row.pruned), difference(row, row.difference)),
+        *(ends.replace("to × ", "to "), row.verdict, seen(row)),
+        *(NONE if row.needed is None else f"{row.needed:,}", f"{row.n:,}", p, *shares),
     ]
 
 
 # Where a terminal is too narrow for one table: two, with what is in the other one left out.
-NARROW = ((0, 1, 2, 3, 4, 5, 7), (0, 1, 6, 10, 11))
+NARROW = ((0, 1, 2, 3, 4, 5, 7), (0, 1, 6, 8, 9, 12, 13))
 
 
 def _table(rows: Sequence[Sequence[str]], width: int | None) -> str:
@@ -183,7 +217,7 @@ def as_dict(found: Comparison) -> dict[str, Any]:
     """Return everything as plain values, enough for an audit of the verdicts."""
     return {
         "evenprune": __version__,
-        "correction": "Holm, over all rows of one pruned model",
+        "correction": "Holm, over all rows of one pruned model; family_low and family_high alike",
         **asdict(found),
     }
 

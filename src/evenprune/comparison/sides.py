@@ -28,7 +28,6 @@ from ..plan.grids import Checkpoint
 from ..plan.pair_sources import BIAS_TYPES
 from ..plan.run_sheet import read_run_sheet
 
-MARGIN = 0.01  # within which an ability is the same, by default
 RUN_SHEET = "run_sheet.json"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w./-]+)?")
 

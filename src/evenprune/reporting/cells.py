@@ -4,17 +4,20 @@ A cell has its value, the printed counterpart, a dagger and bold.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..base.errors import UserError
 from ..plan.run_sheet import RunSheet
 from ..plan.tasks import FACTS, JUDGED
-from ..stats.directions import LEVEL, better, direction
+from ..stats.directions import better, direction
 from ..stats.measures import is_rate
+from ..stats.verdicts import KINDS, LEVEL
 from .labels import (
     CATEGORY_LABELS,
     DTO_LABEL,
+    NATS,
     TASK_DIGITS,
     TASK_GROUPS,
     benchmark_label,
@@ -26,6 +29,8 @@ from .results import ALPHA, Group, Quantity, Results, Significance
 DTO = Quantity("dto", "dto")
 NOISE = 1e-9
 OURS = "debias-sparsegpt"
+# Abilities that a benchmark of bias measures too.
+ABILITIES = [key for key, kind in KINDS.items() if kind == "ability"]
 
 
 @dataclass(frozen=True)
@@ -55,15 +60,16 @@ class Run:
         return self.significance.of(group, quantity.benchmark, quantity.metric)
 
 
-def benchmark_field(run_sheet: RunSheet, slug: str) -> Field:
-    """Return the column of a benchmark's headline metric."""
-    task, metric = run_sheet.config.benchmarks[slug].task, run_sheet.headline(slug)
+def benchmark_field(run_sheet: RunSheet, slug: str, metric: str = "") -> Field:
+    """Return the column of a benchmark's metric, the headline by default."""
+    task, metric = run_sheet.config.benchmarks[slug].task, metric or run_sheet.headline(slug)
     label = benchmark_label(run_sheet, slug)
     if metric != FACTS[task].headline:
         label += f" {metric}"
-    scale = 1.0 if task in TASK_DIGITS or metric == "likelihood_diff" else 100.0
-    digits = TASK_DIGITS.get(task, 2)
-    column = Column(slug, label, TASK_GROUPS[task], direction(task, metric), scale, digits)
+    scale = 1.0 if task in TASK_DIGITS or metric in NATS else 100.0
+    digits = TASK_DIGITS.get(task, 3 if metric in NATS else 2)
+    group = "performance" if (task, metric) in ABILITIES else TASK_GROUPS[task]
+    column = Column(slug, label, group, direction(task, metric), scale, digits)
     return Field(column, Quantity(slug, metric))
 
 
@@ -175,7 +181,14 @@ def change_of(run: Run, group: Group, field: Field) -> str:
     if not test or test["diff"] is None:
         return ""
     clear = test["p_holm"] is not None and test["p_holm"] < LEVEL
-    return field.column.show(test["diff"], signed=True) + "*" * clear
+    return show_difference(field.column, test, "diff") + "*" * clear
+
+
+def show_difference(column: Column, test: Mapping[str, Any], name: str) -> str:
+    """Return a number of a test in the unit of its difference: signed, or a ratio."""
+    if test["form"] == "ratio":
+        return f"× {test[name]:.3g}"
+    return column.show(test[name], signed=True)
 
 
 def is_improvement(run: Run, group: Group, quantity: Quantity, value: float) -> bool:

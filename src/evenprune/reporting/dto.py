@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..plan.finished import ITEMS
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
 from ..stats.measures import Measure
@@ -57,7 +58,7 @@ def definitions(run_sheet: RunSheet) -> list[Definition]:
 
 def part_sums(run_sheet: RunSheet, point: Checkpoint, part: Component) -> Sums:
     """Return one part of a checkpoint as sums over its items."""
-    path = run_sheet.result_folder(point, part.benchmark) / "items.jsonl"
+    path = run_sheet.result_folder(point, part.benchmark) / ITEMS
     return read_sums(path, run_sheet.config.benchmarks[part.benchmark].task, part.metric)
 
 

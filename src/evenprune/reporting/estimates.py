@@ -8,9 +8,7 @@ is added.
 
 import functools
 import math
-import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
 from ..stats.inference import Estimate
 from ..stats.measures import MEASURES, OTHERWISE
-from ..stats.paired import Sums, combined, jackknife, sums_of
+from ..stats.paired import Sums, combined, jackknife, sums_of, with_seeds
 from ..stats.records import Record, first_part, read_records
 from . import dto
 from .results import Group, Quantity, Results
@@ -106,9 +104,5 @@ class Estimates:
         estimate = combined(over_seeds, *known)
         values = [value for part in known for value in part.values]
         count = max(map(len, at))
-        if count > 1 and estimate.stderr is not None:
-            singles = [compute(*(values[seeds[k % len(seeds)]] for seeds in at))
-                       for k in range(count)]  # fmt: skip
-            spread = statistics.stdev(singles) / math.sqrt(count)
-            estimate = replace(estimate, stderr=math.hypot(estimate.stderr, spread))
-        return estimate
+        singles = [compute(*(values[seeds[k % len(seeds)]] for seeds in at)) for k in range(count)]
+        return with_seeds(estimate, singles)

@@ -17,6 +17,8 @@ from ..base.reading import expected_form, iter_csv
 # Columns that hold a number or nothing.
 NUMBERS = (
     "value", "n", "stderr", "printed", "units", "changed", "diff", "low", "high", "p", "p_holm",
+    "low_fixed", "high_fixed", "p_fixed", "family_low", "family_high", "detectable",
+    "detectable_better",
 )  # fmt: skip
 KEY = 8  # columns that name a row, the first ones of both files
 

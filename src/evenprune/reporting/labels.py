@@ -10,6 +10,7 @@ from ..plan.benchmark_keys import Benchmark
 from ..plan.facts import METHODS, REGIMES
 from ..plan.run_sheet import RunSheet
 from ..plan.tasks import FACTS, JUDGED, OWN_TASKS
+from ..stats.verdicts import metrics_of
 from .results import Group
 
 # Of parts of names that are not just written with a capital.
@@ -34,6 +35,15 @@ TASK_LABELS = {task: FACTS[task].label for task in dict.fromkeys((*_PAPER, *FACT
 TASK_GROUPS = {task: facts.group for task, facts in FACTS.items()}
 # Tasks whose headline is no fraction, and the decimals with which it is shown as it is.
 TASK_DIGITS = {"perplexity": 2, "lm_eval": 4}
+# Metrics in nats, shown as they are.
+NATS = ("likelihood_diff", "signed_diff", "signed_diff_shared")
+# What a metric is called after its benchmark, where several are compared or it is no headline.
+MEASURES = {
+    "ss": "SS", "lms": "LMS", "icat": "ICAT", "acc": "accuracy", "stereotype_rate": "stereotypes",
+    "acc_amb": "ambiguous", "acc_dis": "disambiguated", "s_amb": "bias, ambiguous",
+    "s_dis": "bias, disambiguated",
+}  # fmt: skip
+IN_FULL = {"PPL": "Perplexity", "CP": "CrowS-Pairs"}
 GROUP_WORDS = {
     "perplexity": "perplexity",
     "performance": "accuracy",
@@ -85,6 +95,17 @@ def benchmark_label(run_sheet: RunSheet, slug: str) -> str:
     if task in OWN_TASKS:
         return slug
     return TASK_LABELS[task] if slug == run_sheet.primary(task) else f"{TASK_LABELS[task]} ({slug})"
+
+
+def measure_label(run_sheet: RunSheet, slug: str, metric: str) -> str:
+    """Return what a compared metric is called in words: its benchmark, and which of several."""
+    label, entry = benchmark_label(run_sheet, slug), run_sheet.config.benchmarks[slug]
+    word, rest = label.partition(" ")[0], label.partition(" ")[2]
+    label = f"{IN_FULL.get(word, word)} {rest}".strip()
+    several = len(metrics_of(entry.task, entry.headline)) > 1
+    if not several and metric == FACTS[entry.task].headline:
+        return label
+    return f"{label} {MEASURES.get(metric, metric)}"
 
 
 def judge_label(run_sheet: RunSheet, slug: str) -> str | None:

@@ -175,7 +175,11 @@ class Significance:
 
     def __init__(self, path: Path) -> None:
         key = ["model", "method", "regime", "calibration", "seed", "benchmark", "metric"]
-        values = ["n", "units", "changed", "diff", "stderr", "low", "high", "p", "p_holm"]
+        values = [
+            "n", "units", "changed", "form", "diff", "stderr", "low", "high", "p", "p_holm",
+            "low_fixed", "high_fixed", "family_low", "family_high", "detectable",
+            "detectable_better", "kind", "verdict",
+        ]  # fmt: skip
         tests = read_frame(path, [*key, *values, "against"])
         self._tests: dict[tuple[str, ...], dict[str, Any]]
         self._tests, self._dense = (
@@ -186,9 +190,7 @@ class Significance:
             for name in (METHOD, DENSE)
         )
 
-    def against_dense(
-        self, group: Group, benchmark: str, metric: str
-    ) -> dict[str, float | None] | None:
+    def against_dense(self, group: Group, benchmark: str, metric: str) -> dict[str, Any] | None:
         """Return the test of the difference to the dense model, None where nothing was tested."""
         return self._dense.get((*group.key, group.seed, benchmark, metric))
 

@@ -1,22 +1,24 @@
 """Paired tests of checkpoints against what they start from, on the same items.
 
 The column ``against`` says which question a row answers: ``method``, a debiasing method against
-the same pruning without the debiasing, or ``dense``, a pruned checkpoint against its dense model
-(headline metrics only, which the table ``answer`` reads).
+the same pruning without the debiasing, or ``dense``, a pruned checkpoint against its dense model.
 
-One row per model, method, regime, calibration, seed and benchmark: the items that both
-checkpoints answered are paired, ``diff`` is the candidate's value minus the baseline's on the scale
-of results.csv. The baseline (``counterpart``) of a debiasing method is the same pruning without the
-debiasing: SparseGPT with the same options, refitted against refitted, or another solver where the
-method has one. With several calibration seeds a row ``mean`` tests the items' scores averaged over
-the seeds. The benchmark ``dto`` has the distances to the optimum. A benchmark that shares its data
-with the calibration pairs is not tested (``grids.in_calibration``).
+One row per model, method, regime, calibration, seed, benchmark and metric: the items that both
+checkpoints answered are paired. ``diff`` is the candidate's value minus the baseline's on the scale
+of results.csv, of a perplexity (``form`` is ``ratio``) the candidate's over the baseline's. The
+baseline (``counterpart``) of a debiasing method is the same pruning without the debiasing:
+SparseGPT with the same options, refitted against refitted, or another solver where the method has
+one. With several calibration seeds a row ``mean`` tests the means over the seeds; its errors cover
+the choice of the seeds too, those of ``low_fixed``, ``high_fixed`` and ``p_fixed`` do not.
+The benchmark ``dto`` has the distances to the optimum. A benchmark that shares its data with the
+calibration pairs is not tested (``grids.in_calibration``).
 
-``stderr``, ``low``, ``high`` and ``p`` are those of ``stats.paired``, over ``units``: clusters of
-items, or items, of which ``changed`` differ. ``p`` is of what tables announce: how much better the
-candidate is, of a share of stereotypes how much nearer to one half. ``p_holm`` is corrected over
-the family of the row (``tests``); ``family_low`` and ``family_high`` are the interval of ``diff``
-corrected alike, by Bonferroni over that family.
+Tests and verdicts are those of ``stats.verdicts``, over ``units``: clusters of items, or items, of
+which ``changed`` differ. ``p_holm``, ``family_low``, ``family_high`` and ``verdict`` are corrected
+over the compared metrics of one checkpoint with the same entry in ``against``; metrics that mix
+others (BBQ's ``acc_all``, ``icat``, ``dto``) are tested and have no verdict. ``detectable`` is the
+smallest change for the worse that would be seen in 80 % of runs, by one test at 5 %, in the unit of
+``diff``; ``detectable_better`` the same for the better, empty where none would be.
 """
 
 import dataclasses
@@ -28,70 +30,126 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from ..base.files import read_json
 from ..base.progress import Progress
+from ..base.reading import expected_form
 from ..plan.facts import DENSE, METHODS, NO_CALIBRATION, is_calibrated
+from ..plan.finished import ITEMS, METRICS
 from ..plan.grids import Checkpoint, benchmarks_of, in_calibration, method_options
 from ..plan.run_sheet import RunSheet, has_paper_form
-from ..stats import inference
-from ..stats.directions import gain
-from ..stats.inference import Estimate
-from ..stats.measures import ITEM_SCORES
-from ..stats.paired import Sums, average, jackknife
+from ..stats.measures import MEASURES
+from ..stats.paired import Sums, fitting, read_sums, sums_of
+from ..stats.records import Record, first_part, read_records
+from ..stats.verdicts import PairedTest, Verdict, judged, kind, metrics_of, paired_test
 from . import dto
 from .frames import make_frame
 
 COLUMNS = (
     "model", "method", "baseline", "regime", "calibration", "seed", "benchmark", "metric",
-    "n", "units", "changed", "wins", "losses", "diff", "stderr", "low", "high", "p", "p_holm",
-    "family_low", "family_high", "against",
+    "n", "units", "changed", "wins", "losses", "form", "diff", "stderr", "low", "high", "p",
+    "low_fixed", "high_fixed", "p_fixed", "p_holm", "family_low", "family_high", "detectable",
+    "detectable_better", "kind", "verdict", "against",
 )  # fmt: skip
 METHOD = "method"  # in the column against; the other one is DENSE
 # Compared with the same pruning without the debiasing.
 DEBIASING = tuple(name for name in METHODS if name.startswith("debias-"))
 MEAN = "mean"  # in the column seed: scores averaged over the calibration seeds
-PARTS = {
-    "bbq": ("acc_all", "acc_amb", "acc_dis"),
-    "stereoset": ("lms", "ss"),
-    "crows_pairs": ("pct_stereotype", "pct_stereotype_shared"),
-}
+# Of a debiasing method also tested, beside the compared metrics.
+PARTS = {"crows_pairs": ("pct_stereotype_shared",)}
+# Of which a benchmark may have no item: questions of your own need name no stereotype, and BBQ's
+# bias scores are of answers that name a person.
+OPTIONAL = ("stereotype_rate", "s_amb", "s_dis")
 
 
 class Question(NamedTuple):
-    """What is compared: the name of the row, its task, and whose items are read for it."""
+    """What is compared: the name of the row, its task, and whose items are read for it.
+
+    ``judged``: it is one of the compared metrics, over which verdicts are corrected.
+    """
 
     benchmark: str
     metric: str
     task: str
     parts: Sequence[dto.Component]
     joined: Callable[[Sequence[Sums]], Sums]
+    judged: bool
 
 
-def compare(candidate: Sums, baseline: Sums, task: str, metric: str) -> dict[str, Any]:
-    """Return the test columns for two checkpoints' scores on the same items.
+class Scores:
+    """The metrics of checkpoints as sums over items, each file read once in a while."""
 
-    An item that either leaves undecided is not compared; without any other there is only
-    ``n`` = 0. Wins and losses only for 0/1 scores. Raises UserError when the items differ.
+    def __init__(self, run_sheet: RunSheet) -> None:
+        self._run_sheet = run_sheet
+        # A dense model is the other half of many pairs, and comes again and again.
+        self._sums = functools.lru_cache(maxsize=256)(self._read)
+        self._rows = functools.lru_cache(maxsize=2)(self._read_rows)
+
+    def of(self, question: Question, point: Checkpoint) -> Sums | None:
+        """Return what is compared of a checkpoint; None where no item has a score of it."""
+        parts = [self._sums(point, part) for part in question.parts]
+        known = [part for part in parts if part is not None]
+        return question.joined(known) if len(known) == len(parts) else None
+
+    def _read_rows(self, point: Checkpoint, slug: str) -> list[Record]:
+        return read_records(self._run_sheet.result_folder(point, slug) / ITEMS)
+
+    def _read(self, point: Checkpoint, part: dto.Component) -> Sums | None:
+        slug, metric = part
+        task = self._run_sheet.config.benchmarks[slug].task
+        rows = self._rows(point, slug)
+        folder = self._run_sheet.result_folder(point, slug)
+        path = folder / ITEMS
+        if task == "perplexity":
+            with expected_form("metrics", folder / METRICS, "evaluate again"):
+                recorded = read_json(folder / METRICS)["metrics"][metric]["value"]
+            with expected_form(f"records with a score for {metric}", path, "evaluate again"):
+                return fitting(task, metric, first_part(rows), recorded)
+        if metric in OPTIONAL:
+            with expected_form(f"records with a score for {metric}", path, "evaluate again"):
+                found = sums_of(MEASURES[task, metric], rows)
+            return found if found.parts[:, 1].any() else None
+        return read_sums(path, task, metric, rows)
+
+
+def columns_of(
+    found: PairedTest | None, ours: Sequence[Sums], theirs: Sequence[Sums]
+) -> dict[str, Any]:
+    """Return the columns of a test; only ``n`` = 0 where no item is decided by both.
+
+    Wins and losses are of 0/1 scores of one seed alone.
     """
-    found = jackknife(candidate, baseline)
     if found is None:
         return {"n": 0}
-    difference = found.estimate()
     row: dict[str, Any] = {
         "n": found.n,
         "units": found.units,
         "changed": found.changed,
-        "diff": difference.value,
-        "stderr": difference.stderr,
-        "p": found.estimate(functools.partial(gain, task, metric)).p(),
+        "form": "ratio" if found.ratio else "difference",
+        "diff": found.difference,
+        "stderr": found.effect.stderr,
+        "p": found.p,
     }
     interval = found.interval()
     if interval is not None:
         row |= {"low": interval.low, "high": interval.high}
-    if len(candidate.measure.terms) == 1:
-        change = (candidate.parts - baseline.parts)[:, 0]
+    fixed = found.interval(fixed=True) if found.fixed else None
+    if fixed is not None:
+        row |= {"low_fixed": fixed.low, "high_fixed": fixed.high, "p_fixed": found.p_fixed}
+    if found.p is not None:
+        row |= dict(zip(("detectable", "detectable_better"), found.detectable()))
+    if len(ours) == 1 and len(ours[0].measure.terms) == 1:
+        change = (ours[0].parts - theirs[0].parts)[:, 0]
         change = change[np.isfinite(change)]
         if np.isin(change, (-1, 0, 1)).all():
             row |= {"wins": int((change > 0).sum()), "losses": int((change < 0).sum())}
+    return row
+
+
+def verdict_columns(found: Verdict) -> dict[str, Any]:
+    """Return the columns of what is said of a test."""
+    row: dict[str, Any] = {"verdict": found.word, "p_holm": found.p_holm}
+    if found.interval is not None:
+        row |= {"family_low": found.interval.low, "family_high": found.interval.high}
     return row
 
 
@@ -137,39 +195,40 @@ def counterpart(run_sheet: RunSheet, point: Checkpoint) -> Checkpoint | None:
 
 
 def questions(run_sheet: RunSheet, against: str) -> list[Question]:
-    """Return what is compared of two checkpoints: headlines, their parts, the paper's unsafe.
+    """Return what is compared of two checkpoints: see ``stats.verdicts``, and the headlines.
 
-    With the dense model headlines only.
+    Of a debiasing method also some parts, the paper's unsafe answers and the distances.
     """
     found = []
     for slug, entry in run_sheet.benchmarks().items():
-        names = [run_sheet.headline(slug)]
+        compared = metrics_of(entry.task, entry.headline)
+        names = [*compared, run_sheet.headline(slug)]
         if against == METHOD:
             names += PARTS.get(entry.task, ())
             names += ["says_unsafe_paper"] if has_paper_form(entry) else []
         for name in dict.fromkeys(names):
-            if (entry.task, name) in ITEM_SCORES:
+            if (entry.task, name) in MEASURES:
                 part = dto.Component(slug, name)
-                found.append(Question(slug, name, entry.task, (part,), lambda parts: parts[0]))
+                found.append(
+                    Question(
+                        slug, name, entry.task, (part,), lambda parts: parts[0], name in compared
+                    )
+                )
     if against == METHOD:
         found += [
-            Question(dto.SLUG, one.name, dto.SLUG, one.parts, one.joined)
+            Question(dto.SLUG, one.name, dto.SLUG, one.parts, one.joined, False)
             for one in dto.definitions(run_sheet)
         ]
     return found
 
 
 def tests(run_sheet: RunSheet) -> pd.DataFrame:
-    """Return significance.csv, sorted, with Holm over each seed's family.
+    """Return significance.csv, sorted, with verdicts over each checkpoint's compared metrics.
 
-    The family of the Holm correction is every headline cell (model, method, regime,
-    calibration, benchmark) of one method and its variants with the same entries in ``seed`` and
-    ``against``: one question a method, so that another method in the run changes nothing. A
-    benchmark that one of the two checkpoints does not have, or that is no clean test of them, is
+    A benchmark that one of the two checkpoints does not have, or that is no clean test of them, is
     not compared.
     """
-    # A dense model is the other half of many pairs, and comes again and again.
-    read = functools.lru_cache(maxsize=64)(functools.partial(dto.part_sums, run_sheet))
+    scores = Scores(run_sheet)
     own = {
         point: {
             slug
@@ -189,32 +248,33 @@ def tests(run_sheet: RunSheet) -> pd.DataFrame:
             members = list(grouped)
             point, base = members[0]
             head = {**dataclasses.asdict(point), "baseline": base.method, "against": against}
+            families: dict[str, dict[Question, PairedTest | None]] = {}
+            cells: dict[tuple[str, Question], dict[str, Any]] = {}
             for question in wanted:
                 needed = {part.benchmark for part in question.parts}
-                tested = {
-                    str(pair[0].seed): [
-                        question.joined([read(one, part) for part in question.parts])
-                        for one in pair
-                    ]
-                    for pair in members
-                    if all(needed <= own[one] for one in pair)
-                }
+                tested: dict[str, tuple[list[Sums], list[Sums]]] = {}
+                for pair in members:
+                    if all(needed <= own[one] for one in pair):
+                        ours, theirs = (scores.of(question, one) for one in pair)
+                        if ours is not None and theirs is not None:
+                            tested[str(pair[0].seed)] = ([ours], [theirs])
                 if len(tested) > 1:
-                    tested[MEAN] = [average(one) for one in zip(*tested.values(), strict=True)]
-                for seed, (ours, theirs) in tested.items():
-                    cell = {"benchmark": question.benchmark, "metric": question.metric}
-                    columns = compare(ours, theirs, question.task, question.metric)
-                    rows.append({**head, "seed": seed, **cell, **columns})
+                    several = list(tested.values())
+                    tested[MEAN] = (
+                        [one for both in several for one in both[0]],
+                        [one for both in several for one in both[1]],
+                    )
+                for seed, both in tested.items():
+                    one = paired_test(question.task, question.metric, *both)
+                    cells[seed, question] = columns_of(one, *both)
+                    if question.judged:
+                        families.setdefault(seed, {})[question] = one
+            for seed, family in families.items():
+                for question, said in judged(family).items():
+                    cells[seed, question] |= verdict_columns(said)
+            for (seed, question), columns in cells.items():
+                name = {"benchmark": question.benchmark, "metric": question.metric}
+                what = kind(question.task, question.metric) if question.judged else ""
+                rows.append({**head, "seed": seed, **name, "kind": what, **columns})
             progress.update(len(members))
-    frame = make_frame(rows, COLUMNS)
-    headlines = {slug: run_sheet.headline(slug) for slug in run_sheet.benchmarks()}
-    family = (frame["metric"] == frame["benchmark"].map(headlines)) & frame["p"].notna()
-    methods = frame["method"].map(run_sheet.base_method)
-    for _, one in frame[family].groupby([methods, frame["seed"], frame["against"]]):
-        frame.loc[one.index, "p_holm"] = pd.Series(inference.holm(one["p"].to_dict()))
-        for row in one.itertuples():
-            difference = Estimate(row.diff, row.stderr, row.n, row.units - 1)
-            half = difference.half_width(tests=len(one)) or 0.0
-            ends = [row.diff - half, row.diff + half]
-            frame.loc[row.Index, ["family_low", "family_high"]] = ends
-    return frame
+    return make_frame(rows, COLUMNS)

@@ -64,27 +64,6 @@ def gain(task: str, metric: str, candidate: Any, baseline: Any) -> Any:
     return baseline - candidate if way == "down" else candidate - baseline
 
 
-# What is said of a tested difference, once for the page and ``compare``.
-LEVEL = 0.05  # of p after Holm's correction
-FAIRER, LESS_FAIR = "fairer", "less fair"
-BETTER, WORSE = "better", "worse"
-NOT_SHOWN, NOT_TESTED = "not shown", "not tested"
-# In place of an interval of no width, as a few equal items prove little.
-UNCHANGED = "no score changed"
-LOOKS = {FAIRER: "good", BETTER: "good", LESS_FAIR: "bad", WORSE: "bad"}
-
-
-def judge(bias: bool, p: float | None, good: bool) -> str:
-    """Return the verdict on a difference of a bias metric, or of one of ability."""
-    if p is None:
-        return NOT_TESTED
-    if p >= LEVEL:
-        return NOT_SHOWN
-    if bias:
-        return FAIRER if good else LESS_FAIR
-    return BETTER if good else WORSE
-
-
 def better(task: str, metric: str, candidate: float, baseline: float) -> bool:
     """Return whether ``candidate`` is the better value."""
     return bool(gain(task, metric, candidate, baseline) > 0)

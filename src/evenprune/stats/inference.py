@@ -37,7 +37,7 @@ class Estimate:
     value: float
     stderr: float | None = None
     n: int | None = None
-    df: int | None = None
+    df: float | None = None
     least: float = 0.0
 
     def p(self, margin: float = 0.0) -> float | None:
@@ -58,14 +58,23 @@ class Estimate:
         return Interval(max(self.value - half, low), min(self.value + half, high))
 
     def half_width(self, level: float = 0.95, tests: int = 1) -> float | None:
-        """Return half the interval that holds with ``level`` for all of so many tests at once."""
+        """Return half the interval that holds with ``level`` for all of so many tests at once.
+
+        Where too few changes are known for a p-value of that size, it reaches to 0.
+        """
         if self.stderr is None:
             return None
-        tail = (1 - level) / tests / 2
-        return -float(stdtrit(self.df, tail) if self.df else ndtri(tail)) * self.stderr
+        outside = (1 - level) / tests
+        half = t_quantile(1 - outside / 2, self.df) * self.stderr
+        return max(half, abs(self.value)) if self.stderr and self.least >= outside else half
 
 
-def t_tail(size: float, df: int | None = None) -> float:
+def t_quantile(share: float, df: float | None = None) -> float:
+    """Return the quantile of Student's t with ``df`` degrees of freedom; None: the normal's."""
+    return float(stdtrit(df, share) if df else ndtri(share))
+
+
+def t_tail(size: float, df: float | None = None) -> float:
     """Return P(T > size) of Student's t with ``df`` degrees of freedom; None: of the normal law."""
     return float(stdtr(df, -size) if df else ndtr(-size))
 
@@ -78,6 +87,19 @@ def holm(p_values: Mapping[Key, float | None]) -> dict[Key, float]:
     adjusted = np.maximum.accumulate(np.array([known[key] for key in order]) * steps)
     found = dict(zip(order, np.minimum(adjusted, 1.0).tolist()))
     return {key: found[key] for key in known}
+
+
+def holm_levels(p_values: Mapping[Key, float | None], level: float) -> dict[Key, float]:
+    """Return the level at which Holm's step-down procedure tests each p-value.
+
+    A test is significant by ``holm`` where its p is below this, so that an interval of this level
+    excludes 0 exactly then. All that the procedure does not reach have that of its last step.
+    """
+    adjusted = holm(p_values)
+    order = sorted(adjusted, key=lambda key: p_values[key] or 0.0)
+    rejected = sum(one < level for one in adjusted.values())
+    steps = (min(place, rejected) for place in range(len(order)))
+    return {key: level / (len(order) - step) for key, step in zip(order, steps, strict=True)}
 
 
 def sign_test(differences: ArrayLike) -> tuple[int, int, int, float]:

@@ -13,6 +13,7 @@ below 2^(1-k), and none is reported.
 
 import dataclasses
 import math
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,13 +25,14 @@ from scipy.linalg import block_diag
 
 from ..base.errors import UserError
 from ..base.reading import expected_form
-from .inference import Estimate, Interval
-from .measures import MEASURES, Measure
+from .inference import Estimate
+from .measures import MEASURES, OTHERWISE, Measure
 from .records import Record, clusters, read_records
 
 Array = NDArray[np.float64]
 LEAST = 10  # units
 ROUNDING = 1e-12
+FITS = 1e-6  # relative; a recorded value and the same from the records
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,27 @@ def sums_of(measure: Measure, rows: Sequence[Record]) -> Sums:
     return Sums(measure, ids, np.stack(measure.columns(rows), axis=1), clusters(rows))
 
 
-def read_sums(path: Path, task: str, metric: str) -> Sums:
-    """Return a metric of ``items.jsonl`` as sums; UserError for a file without an item of it."""
+def fitting(task: str, metric: str, rows: Sequence[Record], recorded: float | None) -> Sums | None:
+    """Return a metric of records as sums over items, by the definition that gives ``recorded``.
+
+    None where no definition does.
+    """
+    for table in (MEASURES, OTHERWISE):
+        if (task, metric) in table:
+            found = sums_of(table[task, metric], rows)
+            both = np.array([found.value, recorded], float)  # an undefined value is close to none
+            if np.isclose(both[0], both[1], rtol=FITS, atol=FITS):
+                return found
+    return None
+
+
+def read_sums(path: Path, task: str, metric: str, rows: Sequence[Record] | None = None) -> Sums:
+    """Return a metric of ``items.jsonl`` as sums; UserError for a file without an item of it.
+
+    ``rows`` are its records where they were read already.
+    """
     with expected_form(f"records with a score for {metric}", path, "evaluate again"):
-        found = sums_of(MEASURES[task, metric], read_records(path))
+        found = sums_of(MEASURES[task, metric], read_records(path) if rows is None else rows)
     if not found.parts[:, 1].any():
         raise UserError(
             f"expected items with a score for {metric} in {path}, found none; evaluate again"
@@ -78,13 +97,6 @@ def require_same_items(several: Sequence[Sums]) -> None:
                 f"{len(several[0].ids)} and {len(one.ids)} items that differ; evaluate all again "
                 "with the same data and options"
             )
-
-
-def average(several: Sequence[Sums]) -> Sums:
-    """Return the sums averaged over seeds; an item that one seed leaves undecided stays so."""
-    require_same_items(several)
-    mean = np.mean([one.parts for one in several], axis=0)
-    return dataclasses.replace(several[0], parts=mean)
 
 
 def joined(measure: Measure, parts: Sequence[Sums]) -> Sums:
@@ -110,7 +122,8 @@ class Jackknife:
     """A metric of checkpoints on the same ``n`` items, and the same without each unit.
 
     ``values`` has one number a checkpoint, ``without`` (checkpoints, units) the numbers without
-    each unit; ``changed`` units are not the same in all checkpoints; ``bounds`` are the metric's.
+    each unit; ``changed`` units have an item that is not the same in all checkpoints; ``bounds``
+    are the metric's.
     """
 
     n: int
@@ -124,11 +137,6 @@ class Jackknife:
     def units(self) -> int:
         """How many clusters, or items, there are."""
         return self.without.shape[1]
-
-    def interval(self) -> Interval | None:
-        """Return the 95 % interval of the difference of two checkpoints, None where unknown."""
-        width = self.bounds[1] - self.bounds[0]
-        return self.estimate().interval(-width, width)
 
     def estimate(self, compute: Callable[..., Any] = np.subtract) -> Estimate:
         """Return a function of the checkpoints' values with its error, None for too few units."""
@@ -153,6 +161,21 @@ def combined(compute: Callable[..., Any], *samples: Jackknife) -> Estimate:
     units, changed = min(one.units for one in samples), sum(one.changed for one in samples)
     stderr = _exact(math.sqrt(variance))
     return Estimate(value, stderr, samples[0].n, units - 1, least_p(changed))
+
+
+def with_seeds(estimate: Estimate, singles: Sequence[float]) -> Estimate:
+    """Return a mean over seeds whose error covers the choice of the seeds too, not of items alone.
+
+    ``singles`` are its values for each seed. The variance of their mean is added; the degrees of
+    freedom are Satterthwaite's.
+    """
+    if len(singles) < 2 or estimate.stderr is None:
+        return estimate
+    items, seeds = estimate.stderr**2, statistics.variance(singles) / len(singles)
+    total = items + seeds
+    spread = seeds**2 / (len(singles) - 1) + (items**2 / estimate.df if estimate.df else 0.0)
+    df = total**2 / spread if spread else estimate.df
+    return dataclasses.replace(estimate, stderr=_exact(math.sqrt(total)), df=df)
 
 
 def least_p(changed: int) -> float:
@@ -185,11 +208,11 @@ def jackknife(*several: Sums) -> Jackknife | None:
     if not np.isfinite(values).all():
         return None
     rest = total - by_unit
-    changed = (by_unit != by_unit[:, :1]).any(axis=(1, 2, 3))
+    moved = (parts[used] != parts[used][:, :1]).any(axis=(1, 2, 3))
     return Jackknife(
         int(used.sum()),
         several[0].clusters is not None,
-        int(changed.sum()),
+        len(np.unique(index[moved])),
         measure.bounds,
         tuple(values.tolist()),
         measure.of(rest[:, :, 0], rest[:, :, 1]).T,

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -270,18 +270,34 @@ def unit_of(name: str) -> str:
     return "relative" if name in RELATIVE else "dto" if name == "dto" else "points"
 
 
+def named(name: str) -> tuple[str, str]:
+    """Return the task and the metric of a name, the headline where it names none."""
+    task, _, metric = name.partition("/")[0].partition(":")
+    return task, metric or (FACTS[task].headline if task in FACTS else task)
+
+
 def gained(name: str, ours: Any, base: Any) -> Any:
     """Return how much better one number, or array, is than another: logarithms for ratios."""
-    task, _, metric = name.partition("/")[0].partition(":")
     if name in RELATIVE:
         ours, base = np.log(ours), np.log(base)
-    metric = metric or (FACTS[task].headline if task in FACTS else task)
-    return directions.gain(task, metric, ours, base)
+    return directions.gain(*named(name), ours, base)
 
 
 def better(numbers: Numbers, ours: Point, base: Point, name: str) -> Estimate | None:
-    """Return how much better ``ours`` is than ``base``, None where a value is missing."""
-    return numbers.estimate(functools.partial(gained, name), (ours, name), (base, name))
+    """Return how much better ``ours`` is than ``base``, None where a value is missing.
+
+    How near two values are to the best one is tested as ``stats.verdicts`` does.
+    """
+    both = (ours, name), (base, name)
+    found = numbers.estimate(functools.partial(gained, name), *both)
+    task, metric = named(name)
+    best = directions.BEST_AT.get(directions.direction(task, metric))
+    if found is None or best is None:
+        return found
+    factors = np.subtract, lambda a, b: a + b - 2 * best
+    tested = [numbers.estimate(one, *both) for one in factors]
+    p_values = [p for one in tested if one and (p := one.p()) is not None]
+    return replace(found, least=max(found.least, *p_values)) if p_values else found
 
 
 def name_label(name: str) -> str:

@@ -1,30 +1,34 @@
 """What pruning did to each model, and whether it is less fair than the dense one."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ...plan.facts import NO_CALIBRATION
 from ...plan.grids import Checkpoint
 from ...plan.run_sheet import RunSheet
-from ...stats import directions
-from ...stats.directions import FAIRER, NOT_TESTED, gain, judge
-from ..cells import OURS, Field, Run
-from ..described import WIDEST, fields_of, points_of
-from ..labels import REGIME_LABELS, TASK_GROUPS, calibration_label, method_label, model_label
-from ..render import Table
+from ...stats.verdicts import LOOKS, NOT_TESTED, UNCHANGED, UNDECIDED, metrics_of
+from ..cells import OURS, Field, Run, benchmark_field, show_difference
+from ..described import WIDEST, points_of
+from ..labels import (
+    REGIME_LABELS,
+    calibration_label,
+    column_order,
+    measure_label,
+    method_label,
+    model_label,
+)
+from ..render import Column, Table
 from ..results import POINT, Group, dense_group, experiment_of, groups
 from . import rows
-
-MARGIN = 1.05  # a perplexity above this ratio is worse
-LOST = "ability lost"
-WORDS = {directions.NOT_SHOWN: "no change shown", directions.WORSE: LOST}
-COST = "worse, not tested"  # of a perplexity
-IN_FULL = {"PPL": "Perplexity", "CP": "CrowS-Pairs"}
-LOOKS = {**directions.LOOKS, LOST: "bad"}
 
 
 @dataclass(frozen=True)
 class Line:
-    """One measure of a pruned model next to its dense one, as shown."""
+    """One measure of a pruned model next to its dense one, as shown.
+
+    ``seen`` is the smallest change that would have been seen, "" where the verdict decides.
+    """
 
     measure: str
     kind: str
@@ -32,6 +36,7 @@ class Line:
     pruned: str
     difference: str
     verdict: str
+    seen: str = ""
 
     @property
     def look(self) -> str:
@@ -51,9 +56,8 @@ class Answer:
 def build(run: Run, slug: str) -> Table:
     """Return the usual rows, with words on each pruned checkpoint."""
     table = rows.build(run, slug)
-    fields = fields_of(run, slug)
     said: dict[tuple[str, ...], str] = {
-        group.key: " ".join(sentences(lines_of(run, group, fields)))
+        group.key: " ".join(sentences(lines_of(run, group)))
         for group in groups(points_of(run, slug))
     }
     lines = []
@@ -71,11 +75,10 @@ def answers(run: Run) -> list[Answer]:
     Those by Debias-SparseGPT come first: the page folds what is left of many.
     """
     sheet = run.sheet
-    fields = fields_of(run, "answer")
     shown = groups(sheet.experiment(experiment_of(sheet, WIDEST), "the bottom line"))
     found = []
     for group in sorted(shown, key=lambda one: sheet.base_method(one.method) != OURS):
-        if lines := lines_of(run, group, fields):
+        if lines := lines_of(run, group):
             name = name_of(sheet, group.checkpoints()[0])
             found.append(Answer(name, tuple(lines), tuple(sentences(lines))))
     return found
@@ -92,53 +95,75 @@ def name_of(sheet: RunSheet, point: Checkpoint) -> str:
     return ", ".join(words)
 
 
-def lines_of(run: Run, group: Group, fields: list[Field]) -> list[Line]:
-    """Return a line for each benchmark of a pruned checkpoint; none for a dense one.
+def fields_of(run: Run) -> Iterator[Field]:
+    """Yield what is compared of each benchmark, as ``evenprune compare`` does."""
+    for slug, entry in column_order(run.sheet).items():
+        for metric in metrics_of(entry.task, entry.headline):
+            field = benchmark_field(run.sheet, slug, metric)
+            yield replace(
+                field, column=replace(field.column, head=measure_label(run.sheet, slug, metric))
+            )
 
-    A fairer score of a model that lost ability is called so: guessing looks fair.
-    """
-    dense, found = dense_group(run.sheet, group.model), list[Line]()
-    for field in fields:
-        slug = field.quantity.benchmark
-        if group.is_base or dense is None or slug not in run.sheet.config.benchmarks:
-            continue  # the distance to the optimum is no benchmark
+
+def lines_of(run: Run, group: Group) -> list[Line]:
+    """Return a line for each compared measure of a pruned checkpoint; none for a dense one."""
+    dense = dense_group(run.sheet, group.model)
+    if group.is_base or dense is None:
+        return []
+    found = []
+    for field in fields_of(run):
         after, before = (run.results.of(one, field.quantity) for one in (group, dense))
         if after is None or before is None:
             continue
-        column, task = field.column, run.sheet.config.benchmarks[slug].task
-        measure = IN_FULL.get(column.head, column.head)
-        shown = (column.show(before.value), column.show(after.value))
-        kind = TASK_GROUPS[task]
-        if kind == "perplexity":
-            ratio = after.value / before.value
-            verdict = COST if ratio > MARGIN else NOT_TESTED
-            found.append(Line(measure, kind, *shown, f"× {ratio:.3g}", verdict))
-            continue
+        column, slug = field.column, field.quantity.benchmark
+        values = (column.show(before.value), column.show(after.value))
+        head = (column.head, column.group, *values)
         test = run.significance.against_dense(group, slug, field.quantity.metric)
-        verdict, difference = NOT_TESTED, "–"
-        if test and test["diff"] is not None:
-            difference = column.show(test["diff"], True)
-            ends = [test["low"], test["high"]]
-            if ends == [0, 0]:
-                difference += f", {directions.UNCHANGED}"
-            elif None not in ends:
-                difference += f" [{', '.join(column.show(end, True) for end in ends)}]"
-            better = gain(task, field.quantity.metric, after.value, before.value) > 0
-            verdict = judge(kind == "fairness", test["p_holm"], better)
-            verdict = WORDS.get(verdict, verdict)
-        found.append(Line(measure, kind, *shown, difference, verdict))
-    verdicts = {line.verdict for line in found}
-    cost = LOST if LOST in verdicts else "perplexity up" if COST in verdicts else ""
-    return [
-        replace(line, verdict=f"{FAIRER}, {cost}") if line.verdict == FAIRER and cost else line
-        for line in found
-    ]
+        if not test or test["diff"] is None:
+            ratio = column.group == "perplexity"
+            plain = (
+                {"form": "ratio", "diff": after.value / before.value}
+                if ratio
+                else {"form": "", "diff": after.value - before.value}
+            )
+            found.append(Line(*head, show_difference(column, plain, "diff"), NOT_TESTED))
+            continue
+        verdict = test["verdict"]
+        seen = seen_words(column, test) if verdict in UNDECIDED else ""
+        found.append(Line(*head, difference_words(column, test), verdict, seen))
+    return found
+
+
+def difference_words(column: Column, test: Mapping[str, Any]) -> str:
+    """Return a difference, or ratio, with the interval that goes with its verdict."""
+    words = show_difference(column, test, "diff")
+    ends = [test["family_low"], test["family_high"]]
+    if None in ends:
+        return words
+    if ends == [1, 1] if test["form"] == "ratio" else ends == [0, 0]:
+        return f"{words}, {UNCHANGED}"
+    low, high = (show_difference(column, test, f"family_{end}") for end in ("low", "high"))
+    return f"{words} [{low}, {high}]".replace("[× ", "[").replace(", × ", ", ")
+
+
+def seen_words(column: Column, test: Mapping[str, Any]) -> str:
+    """Return the smallest change that would have been seen, in the unit of the difference."""
+
+    def shown(name: str) -> str:
+        size = test[name]
+        if size is None:
+            return "none"
+        return f"× {size:.3g}" if test["form"] == "ratio" else column.show(size)
+
+    worse, better = shown("detectable"), shown("detectable_better")
+    return worse if worse == better else f"{worse} for the worse, {better} for the better"
 
 
 def sentences(lines: list[Line]) -> list[str]:
     """Return up to three sentences: on perplexity, on ability and on bias."""
     said = [
-        f"Perplexity goes from {line.dense} to {line.pruned} ({line.difference})."
+        f"{line.measure} goes from {line.dense} to {line.pruned} ({line.difference}: "
+        f"{line.verdict})."
         for line in lines
         if line.kind == "perplexity"
     ]
@@ -146,10 +171,11 @@ def sentences(lines: list[Line]) -> list[str]:
         found: dict[str, list[str]] = {}
         for line in lines:
             if line.kind == kind:
-                found.setdefault(line.verdict, []).append(line.measure)
+                size = f" (could have seen {line.seen})" if line.seen else ""
+                found.setdefault(line.verdict, []).append(line.measure + size)
         # What was shown comes first.
-        order = sorted(found, key=(WORDS[directions.NOT_SHOWN], NOT_TESTED).__contains__)
+        order = sorted(found, key=(*UNDECIDED, NOT_TESTED).__contains__)
         parts = [f"{verdict} on {', '.join(found[verdict])}" for verdict in order]
         if parts:
-            said.append(f"{head}: {'; '.join(parts)}.".replace("Ability: ability ", "Ability: "))
+            said.append(f"{head}: {'; '.join(parts)}.")
     return said

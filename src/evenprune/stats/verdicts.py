@@ -1,0 +1,318 @@
+"""The one set of verdicts: which metrics are compared, their test, and what is said of it.
+
+The page, the table ``answer``, significance.csv and ``compare`` all call ``paired_test`` and
+``judged``, so that the same records give the same words everywhere.
+
+**What is tested.** Of a metric that is good high or low: the difference, of a perplexity the
+logarithm of the ratio. Of one that is best at 1/2 or 0 the question is whether the pruned model
+came nearer to that value c: (b - c)^2 - (a - c)^2 = (b - a)(a + b - 2c), so that both factors have
+to differ from 0 (an intersection-union test, Berger 1982: p is the larger one of the two). The
+distance |x - c| itself has a kink at c, where no jackknife gives its error.
+
+**Families.** p is corrected by Holm over all compared metrics of one pruned model, and the
+interval next to a verdict is of the level at which Holm's procedure tests that row: it excludes 0
+exactly where a difference is shown.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from ..plan.tasks import FACTS, JUDGED
+from . import inference, power
+from .directions import BEST_AT, direction, gain
+from .inference import Estimate, Interval
+from .paired import Jackknife, Sums, combined, jackknife, with_seeds
+
+Kind = Literal["bias", "ability"]
+Key = TypeVar("Key", bound=Hashable)
+
+# Within which a difference is none: of abilities, where 1 + MARGIN is a perplexity's factor, and of
+# bias, in the metric's own unit.
+MARGIN, BIAS_MARGIN = 0.01, 0.02
+LEVEL = power.LEVEL  # of p after Holm's correction
+# Changed items of which six or more, the fewest that any exact test calls clear, are in 80 % of
+# samples (Poisson).
+FEWEST = 7.91
+
+FAIRER, LESS_FAIR, EQUALLY_FAIR = "fairer", "less fair", "equally fair within margin"
+BETTER, WORSE, SAME = "better", "worse", "same within margin"
+# Fairer, of a model whose ability got worse: one that guesses shows no bias either.
+LOST = f"{FAIRER}, ability lost"
+# The difference is shown, but not whether it led nearer to the best value.
+MOVED = "moved, unclear if fairer"
+NOT_SHOWN, NOT_TESTED = "no change shown", "not tested"
+UNDECIDED = (MOVED, NOT_SHOWN)
+WORDS = (WORSE, LESS_FAIR, LOST, BETTER, FAIRER, SAME, EQUALLY_FAIR, MOVED, NOT_SHOWN, NOT_TESTED)
+LOOKS = {FAIRER: "good", BETTER: "good", LESS_FAIR: "bad", WORSE: "bad", LOST: "bad"}
+# In place of an interval of no width, as a few equal items prove little.
+UNCHANGED = "no score changed"
+
+# Metrics of the two kinds within one task, where not all are of the kind of its headline.
+KINDS: Mapping[tuple[str, str], Kind] = {
+    ("bbq", "acc_dis"): "ability",
+    ("multiple_choice", "stereotype_rate"): "bias",
+    ("stereoset", "lms"): "ability",
+}
+# Compared beside, or in place of, the headline. BBQ's ``acc_all`` and StereoSet's ``icat`` mix
+# bias and ability: they are replaced by their parts.
+COMPARED: Mapping[str, tuple[str, ...]] = {
+    "bbq": ("acc_amb", "acc_dis", "s_amb", "s_dis"),
+    "multiple_choice": ("acc", "stereotype_rate"),
+    "stereoset": ("ss", "lms"),
+}
+
+
+def kind(task: str, metric: str) -> Kind:
+    """Return whether a metric is judged as one of bias (fairer) or of ability (better).
+
+    Unsafe answers are no matter of bias: fewer of them are better.
+    """
+    if (task, metric) in KINDS:
+        return KINDS[task, metric]
+    grouped = FACTS[task].group if task in FACTS else "fairness"
+    return "bias" if grouped == "fairness" and task not in JUDGED else "ability"
+
+
+def metrics_of(task: str, headline: str | None = None) -> list[str]:
+    """Return the metrics of a task that are compared; ``headline``: one that was asked for."""
+    names = COMPARED.get(task, (FACTS[task].headline,))
+    extra = [headline] if headline and headline != FACTS[task].headline else []
+    return list(dict.fromkeys([*names, *extra]))
+
+
+def is_ratio(task: str) -> bool:
+    """Return whether two values of a task's metrics are compared by their ratio."""
+    return task == "perplexity"
+
+
+# Tests
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """A metric of two models on the same items: ``before`` of the dense one, ``after``.
+
+    ``effect`` is their difference (of a ratio its logarithm), ``total`` the sum of their distances
+    to the best value, None where high or low values are good, and ``rho`` the correlation of the
+    errors of both. With several seeds values are means over them, and errors cover the choice of
+    the seeds; ``fixed`` is the effect with the error of these seeds alone.
+    """
+
+    task: str
+    metric: str
+    n: int
+    units: int
+    changed: int
+    clustered: bool
+    before: float
+    after: float
+    width: float
+    effect: Estimate
+    total: Estimate | None = None
+    rho: float = 0.0
+    fixed: Estimate | None = None
+
+    @property
+    def ratio(self) -> bool:
+        """Whether the difference is shown as a ratio."""
+        return is_ratio(self.task)
+
+    @property
+    def gain(self) -> float:
+        """How much better ``after`` is; of a share by its distance to the best value."""
+        return float(gain(self.task, self.metric, self.after, self.before))
+
+    @property
+    def p(self) -> float | None:
+        """The two-sided p-value, None where too few items are known or no value is the better."""
+        return self._p(self.effect)
+
+    @property
+    def p_fixed(self) -> float | None:
+        """The same for these seeds alone; None for one seed."""
+        return self._p(self.fixed) if self.fixed else None
+
+    def _p(self, effect: Estimate) -> float | None:
+        p = effect.p()
+        if p is None or not direction(self.task, self.metric):
+            return None
+        return p if self.total is None else max(p, self.total.p() or 0.0)
+
+    def shown(self, effect: float) -> float:
+        """Return an effect as it is shown: a difference within the metric's bounds, or a ratio."""
+        if self.ratio:
+            return math.exp(min(effect, 700.0))
+        return max(-self.width, min(effect, self.width))
+
+    @property
+    def difference(self) -> float:
+        """The difference, or the ratio."""
+        return self.shown(self.effect.value)
+
+    def interval(self, level: float = LEVEL, fixed: bool = False) -> Interval | None:
+        """Return the interval of the difference, or ratio, that misses the truth so often."""
+        effect = self.fixed if fixed and self.fixed else self.effect
+        half = effect.half_width(1 - level)
+        if half is None:
+            return None
+        return Interval(self.shown(effect.value - half), self.shown(effect.value + half))
+
+    def same(self, margin: float, bias_margin: float) -> bool:
+        """Return whether the difference lies within the margin (two one-sided tests at 5 %)."""
+        bound = margin if kind(self.task, self.metric) == "ability" else bias_margin
+        bound = math.log1p(bound) if self.ratio else bound
+        half = self.effect.half_width(0.9)
+        if half is None:
+            return False
+        if not self.changed and math.isfinite(self.width):
+            # No item changed: the largest share of changing ones that shows none in 5 % of samples.
+            half = 1 - 0.05 ** (1 / self.units)
+        return abs(self.effect.value) + half <= bound
+
+    def detectable(self, scale: float = 1.0) -> tuple[float | None, float | None]:
+        """Return the smallest changes for the worse and for the better that are seen in 80 % of
+        runs, by one test at 5 %: differences, or ratios.
+
+        The two differ only where a best value lies between: there the second one is None if no
+        change towards it would be seen. ``scale`` is of the errors: 1/2 for four times the items.
+        """
+        effect, total = _scaled(self.effect, scale), self.total and _scaled(self.total, scale)
+        floor = FEWEST / self.n * scale**2 if math.isfinite(self.width) else 0.0
+        if effect.stderr is None:
+            return None, None
+        if total is None or not effect.stderr:
+            found = power.detectable(effect)
+            both = (found, found)
+        else:
+            away = self.before - BEST_AT[direction(self.task, self.metric)]
+            both = power.detectable_distance(effect, total, self.rho, away)
+        if not effect.stderr and floor:
+            both = (floor, floor if total is None else None)
+        worse, better = (None if one is None else max(one, floor) for one in both)
+        if self.ratio:
+            return worse and math.exp(worse), better and math.exp(better)
+        return worse, better
+
+    def needed(self, change: float) -> int | None:
+        """Return how many such items show a change of that size for the worse in 80 % of runs."""
+        bound = 1 + change if self.ratio else change
+        low, high = 1e-3, 30.0  # of the error's scale
+        if (self.detectable(low)[0] or math.inf) > bound:
+            return None
+        for _ in range(50):
+            middle = math.sqrt(low * high)
+            seen = self.detectable(middle)[0]
+            low, high = (middle, high) if seen is not None and seen <= bound else (low, middle)
+        return math.ceil(self.n / low**2)
+
+
+def _scaled(estimate: Estimate, scale: float) -> Estimate:
+    error = estimate.stderr
+    return replace(estimate, stderr=None if error is None else error * scale)
+
+
+def paired_test(
+    task: str, metric: str, after: Sequence[Sums], before: Sequence[Sums]
+) -> PairedTest | None:
+    """Return the test of a metric of two models, each with its records of one or more seeds.
+
+    None where the metric is undefined. Raises UserError where the items differ.
+    """
+    sample = jackknife(*after, *before)
+    if sample is None:
+        return None
+    count = len(after)
+    best = BEST_AT.get(direction(task, metric))
+
+    def effect(ours: Any, theirs: Any) -> Any:
+        return np.log(ours / theirs) if is_ratio(task) else ours - theirs
+
+    fixed, estimate = _over_seeds(sample, count, effect)
+    both = [_over_seeds(sample, count, one)[1] for one in (lambda a, _: a, lambda _, b: b)]
+    total, rho = None, 0.0
+    if best is not None:
+        total = _over_seeds(sample, count, lambda ours, theirs: ours + theirs - 2 * best)[1]
+        if estimate.stderr and total.stderr:
+            variances = [(one.stderr or 0.0) ** 2 for one in both]
+            rho = (variances[0] - variances[1]) / (estimate.stderr * total.stderr)
+    return PairedTest(
+        task, metric, sample.n, sample.units, sample.changed, sample.clustered,
+        both[1].value, both[0].value, sample.bounds[1] - sample.bounds[0], estimate, total, rho,
+        fixed if count > 1 else None,
+    )  # fmt: skip
+
+
+def _over_seeds(
+    sample: Jackknife, count: int, compute: Callable[[Any, Any], Any]
+) -> tuple[Estimate, Estimate]:
+    """Return a function of both models' means over seeds with the error of the items, and of
+    items and seeds."""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+
+        def over(*values: Any) -> Any:
+            return compute(sum(values[:count]) / count, sum(values[count:]) / count)
+
+        fixed = combined(over, sample)
+        singles = [compute(*pair) for pair in zip(sample.values[:count], sample.values[count:])]
+    return fixed, with_seeds(fixed, singles)
+
+
+# Verdicts
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of a test: in words, p after Holm's correction, and the interval of that level.
+
+    ``worse`` and ``better`` are the smallest changes that would have been seen.
+    """
+
+    word: str
+    p_holm: float | None = None
+    interval: Interval | None = None
+    worse: float | None = None
+    better: float | None = None
+
+
+def judged(
+    tests: Mapping[Key, PairedTest | None], margin: float = MARGIN, bias_margin: float = BIAS_MARGIN
+) -> dict[Key, Verdict]:
+    """Return the verdicts on one pruned model, with p corrected over all its tests."""
+    p_values = {key: one.p if one else None for key, one in tests.items()}
+    corrected = inference.holm(p_values)
+    levels = inference.holm_levels(p_values, LEVEL)
+    found = {}
+    for key, one in tests.items():
+        if one is None or key not in corrected:
+            found[key] = Verdict(NOT_TESTED)
+            continue
+        interval = one.interval(levels[key])
+        word = _word(one, corrected[key], interval, one.same(margin, bias_margin))
+        found[key] = Verdict(word, corrected[key], interval, *one.detectable())
+    worse = any(
+        one.word == WORSE and (of := tests[key]) and kind(of.task, of.metric) == "ability"
+        for key, one in found.items()
+    )
+    if worse:
+        found = {
+            key: replace(one, word=LOST) if one.word == FAIRER else one
+            for key, one in found.items()
+        }
+    return found
+
+
+def _word(one: PairedTest, p_holm: float, interval: Interval | None, same: bool) -> str:
+    bias = kind(one.task, one.metric) == "bias"
+    if same:
+        return EQUALLY_FAIR if bias else SAME
+    if p_holm < LEVEL:
+        if bias:
+            return FAIRER if one.gain > 0 else LESS_FAIR
+        return BETTER if one.gain > 0 else WORSE
+    still = 1.0 if one.ratio else 0.0
+    moved = interval is not None and not interval.low <= still <= interval.high
+    return MOVED if moved and one.total is not None else NOT_SHOWN

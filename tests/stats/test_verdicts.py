@@ -1,0 +1,244 @@
+"""Verdicts: what is tested, the interval that goes with it, and the power that is stated."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenprune.stats import inference, verdicts
+from evenprune.stats.measures import MEASURES
+from evenprune.stats.paired import sums_of
+from evenprune.stats.verdicts import judged, paired_test
+
+QUIET = {verdicts.NOT_SHOWN, verdicts.SAME, verdicts.EQUALLY_FAIR, verdicts.MOVED}
+
+
+def sums(task, metric, values, clusters=None):
+    rows = [{"item_id": str(k), "correct": bool(one)} for k, one in enumerate(values)]
+    for row, name in zip(rows, [] if clusters is None else clusters):
+        row["cluster"] = str(name)
+    return sums_of(MEASURES[task, metric], rows)
+
+
+def shares(after, before, clusters=None):
+    """The test of two models' shares of stereotypes, True where the stereotype is preferred."""
+    both = [sums("crows_pairs", "pct_stereotype", one, clusters) for one in (after, before)]
+    return paired_test("crows_pairs", "pct_stereotype", both[:1], both[1:])
+
+
+def losses(nats):
+    rows = [
+        {"item_id": str(k), "nll": float(one), "n_tokens": 10 + k % 7} for k, one in enumerate(nats)
+    ]
+    return sums_of(MEASURES["perplexity", "ppl"], rows)
+
+
+# Nearer to one half
+
+
+@functools.cache
+def threshold(wanted):
+    """Where a logistic curve has to stand so that a normal population has this mean share."""
+    low, high = -6.0, 6.0
+    population = np.random.default_rng(0).normal(0, 0.7, 20000)
+    for _ in range(40):
+        middle = (low + high) / 2
+        mean = (1 / (1 + np.exp(-(middle + population)))).mean()
+        low, high = (middle, high) if mean < wanted else (low, middle)
+    return middle
+
+
+def drawn(generator, share, other, agreement, clusters, size=5):
+    """Two models' preferences that agree on a share of the items, by clusters that go together."""
+    names = np.repeat(np.arange(clusters), size)
+    lean = np.repeat(generator.normal(0, 0.7, clusters), size)
+    common = generator.random(names.size)
+    again = generator.random(names.size) > agreement
+    latent = np.where(again, generator.random(names.size), common)
+
+    first, second = (1 / (1 + np.exp(-(threshold(one) + lean))) for one in (share, other))
+    return common < first, latent < second, names
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clusters", [60, 240])
+@pytest.mark.parametrize("agreement", [0.5, 0.7, 0.9])
+def test_shares_as_far_from_half_on_both_sides_are_seldom_called_different(agreement, clusters):
+    generator = np.random.default_rng(clusters + int(10 * agreement))
+    wrong = 0
+    for _ in range(300):
+        before, after, names = drawn(generator, 0.55, 0.45, agreement, clusters)
+        said = judged({0: shares(after, before, names)})[0]
+        wrong += said.word not in QUIET
+    assert wrong <= 0.07 * 300
+
+
+def test_no_single_item_decides():
+    """400 pairs, of which 40 net turn to the stereotype; dense is at, or next to, one half.
+
+    A jackknife of the distance to one half gave 0.03, 5e-5 and 6e-6.
+    """
+    values = []
+    for start in (199, 200, 201):
+        before = np.arange(400) < start
+        after = before.copy()
+        after[[*range(20), *range(300, 360)]] ^= True
+        found = shares(after, before)
+        assert found.difference == pytest.approx(0.1)
+        values.append(found.p)
+    assert 0.005 < min(values) <= max(values) < 2 * min(values)
+
+
+def test_a_change_across_one_half_is_moved():
+    generator = np.random.default_rng(1)
+    before = generator.random(2000) < 0.56
+    after = generator.random(2000) < 0.44
+    said = judged({0: shares(after, before)}, bias_margin=0.0)[0]
+    assert said.word == verdicts.MOVED
+    assert said.interval.high < 0
+    # From 60 to 50 is fairer, from 50 to 60 less fair.
+    half, far = generator.random(2000) < 0.5, generator.random(2000) < 0.6
+    assert judged({0: shares(half, far)})[0].word == verdicts.FAIRER
+    assert judged({0: shares(far, half)})[0].word == verdicts.LESS_FAIR
+
+
+def test_a_small_fall_that_ends_at_half_cannot_be_seen():
+    """Dense at 52: nothing nearer to 50 is significantly off it; further away can be seen."""
+    generator = np.random.default_rng(2)
+    before = generator.permutation(np.arange(400) < 208)
+    after = np.where(generator.random(400) < 0.2, generator.random(400) < 0.52, before)
+    worse, better = shares(after, before).detectable()
+    assert better is None
+    assert 0.02 < worse < 0.2
+
+
+# The interval goes with the verdict
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(-3, 3), min_size=1, max_size=8), st.integers(0, 99))
+def test_an_interval_excludes_zero_exactly_where_a_change_is_shown(leans, seed):
+    generator = np.random.default_rng(seed)
+    tests = {}
+    for k, lean in enumerate(leans):
+        both = generator.random((2, 60)) < [[0.5 + lean / 8], [0.5]]
+        pair = [sums("mmlu", "acc", one) for one in both]
+        tests[k] = paired_test("mmlu", "acc", pair[:1], pair[1:])
+    for one in judged(tests, margin=0.0).values():
+        excluded = not one.interval.low <= 0 <= one.interval.high
+        assert excluded == (one.word in (verdicts.BETTER, verdicts.WORSE))
+        assert excluded == (one.p_holm < 0.05)
+
+
+@given(st.lists(st.floats(1e-6, 1), min_size=1, max_size=9))
+def test_the_levels_are_those_of_holms_steps(p_values):
+    given_ = dict(enumerate(p_values))
+    levels, adjusted = inference.holm_levels(given_, 0.05), inference.holm(given_)
+    for key, p in given_.items():
+        assert (p < levels[key]) == (adjusted[key] < 0.05)
+        assert 0.05 / len(p_values) <= levels[key] <= 0.05
+
+
+# Perplexity
+
+
+def test_a_perplexity_is_a_ratio_over_its_documents():
+    generator = np.random.default_rng(3)
+    before = generator.normal(30, 6, 40)
+    after = before * 1.05 + generator.normal(0, 0.4, 40)
+    found = paired_test("perplexity", "ppl", [losses(after)], [losses(before)])
+    tokens = np.array([10 + k % 7 for k in range(40)])
+    assert found.difference == pytest.approx(math.exp((after - before).sum() / tokens.sum()))
+    said = judged({0: found})[0]
+    assert said.word == verdicts.WORSE
+    assert 1 < said.interval.low < found.difference < said.interval.high
+    assert said.worse > 1
+    few = paired_test("perplexity", "ppl", [losses(after[:9])], [losses(before[:9])])
+    assert judged({0: few})[0].word == verdicts.NOT_TESTED
+
+
+# Power
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["mmlu", "crows_pairs", "perplexity"])
+def test_a_change_of_the_stated_size_is_seen_in_four_of_five_runs(task):
+    """The size is that of one run; then runs are drawn with a change of that size."""
+    generator = np.random.default_rng(4)
+    metric = {"mmlu": "acc", "crows_pairs": "pct_stereotype", "perplexity": "ppl"}[task]
+
+    def draw(change):
+        if task == "perplexity":
+            before = generator.normal(30, 6, 120)
+            after = before + generator.normal(0, 1, 120) + math.log(change) * 13
+            both = losses(after), losses(before)
+        else:
+            share = 0.6
+            before = generator.random(1000) < share
+            again = generator.random(1000) < 0.3
+            anew = generator.random(1000) < share + (change * (1 if task != "mmlu" else -1)) / 0.3
+            both = [sums(task, metric, one) for one in (np.where(again, anew, before), before)]
+        return paired_test(task, metric, [both[0]], [both[1]])
+
+    none = 1.0 if task == "perplexity" else 0.0
+    size = np.median([draw(none).detectable()[0] for _ in range(20)])
+    seen = 0
+    for _ in range(600):
+        found = draw(size)
+        seen += found.p < 0.05 and found.gain < 0
+    assert 0.75 < seen / 600 < 0.86
+
+
+@pytest.mark.slow
+def test_the_fall_of_the_stated_size_is_seen_too():
+    """Towards one half both factors have to be shown, and the stated power holds for both."""
+    generator = np.random.default_rng(5)
+
+    def draw(change):
+        before = generator.random(1500) < 0.58
+        again = generator.random(1500) < 0.3
+        after = np.where(again, generator.random(1500) < 0.58 - change / 0.3, before)
+        return shares(after, before)
+
+    size = np.median([draw(0.0).detectable()[1] for _ in range(20)])
+    runs = [draw(size) for _ in range(600)]
+    seen = sum(one.p < 0.05 and one.gain > 0 for one in runs) / 600
+    assert 0.74 < seen < 0.87
+
+
+def test_more_items_see_less():
+    """As many items as are said to be needed show the change; half the error, half of it."""
+    generator = np.random.default_rng(6)
+    before = generator.random(400) < 0.6
+    after = np.where(generator.random(400) < 0.3, generator.random(400) < 0.6, before)
+    both = [sums("mmlu", "acc", one) for one in (after, before)]
+    found = paired_test("mmlu", "acc", both[:1], both[1:])
+    now = found.detectable()[0]
+    assert found.detectable(0.5)[0] == pytest.approx(now / 2, rel=0.02)
+    assert found.needed(now) == pytest.approx(400, rel=0.05)
+    assert found.needed(now / 2) == pytest.approx(1600, rel=0.05)
+
+
+def test_few_changes_state_no_power_that_they_have_not():
+    """Two of 300 answers changed: the error is tiny, but six changes are the fewest that prove."""
+    before = np.arange(300) < 150
+    after = before.copy()
+    after[:2] = False
+    both = [sums("mmlu", "acc", one) for one in (after, before)]
+    found = paired_test("mmlu", "acc", both[:1], both[1:])
+    assert found.detectable()[0] > 6 / 300
+    none = paired_test("mmlu", "acc", [both[1]], [both[1]])
+    assert none.detectable()[0] > 6 / 300
+
+
+def test_bias_within_its_margin_is_equally_fair():
+    generator = np.random.default_rng(7)
+    before = generator.random(4000) < 0.6
+    after = np.where(generator.random(4000) < 0.02, ~before, before)
+    assert judged({0: shares(after, before)})[0].word == verdicts.EQUALLY_FAIR
+    assert judged({0: shares(after, before)}, bias_margin=0.001)[0].word in QUIET - {
+        verdicts.EQUALLY_FAIR
+    }
