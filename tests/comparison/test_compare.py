@@ -305,7 +305,7 @@ def own_questions(wrong, named=True):
 
 def test_own_questions_that_name_no_stereotype_have_an_accuracy_alone():
     none = [records("multiple_choice", own_questions(wrong, named=False)) for wrong in (5, 25)]
-    assert [row.metric for row, _ in differences.differences("quiz", *none)] == ["acc"]
+    assert [row.metric for row, *_ in differences.differences("quiz", *none)] == ["acc"]
 
 
 def test_what_records_give_is_what_the_evaluation_counts():

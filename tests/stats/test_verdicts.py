@@ -124,10 +124,12 @@ def test_an_interval_excludes_zero_exactly_where_a_change_is_shown(leans, seed):
     generator = np.random.default_rng(seed)
     tests = {}
     for k, lean in enumerate(leans):
-        both = generator.random((2, 60)) < [[0.5 + lean / 8], [0.5]]
+        both = generator.random((2, 60)) < [[0.6 + lean / 8], [0.6]]
         pair = [sums("mmlu", "acc", one) for one in both]
         tests[k] = paired_test("mmlu", "acc", pair[:1], pair[1:])
     for one in judged(tests, margin=0.0).values():
+        if one.word == verdicts.SAYS_NOTHING:
+            continue
         excluded = not one.interval.low <= 0 <= one.interval.high
         assert excluded == (one.word in (verdicts.BETTER, verdicts.WORSE))
         assert excluded == (one.p_holm < 0.05)
@@ -242,3 +244,43 @@ def test_bias_within_its_margin_is_equally_fair():
     assert judged({0: shares(after, before)}, bias_margin=0.001)[0].word in QUIET - {
         verdicts.EQUALLY_FAIR
     }
+
+
+# What says nothing
+
+
+def lettered(preds, golds):
+    return [
+        {"item_id": str(k), "pred": int(pred), "gold": int(gold), "correct": bool(pred == gold)}
+        for k, (pred, gold) in enumerate(zip(preds, golds))
+    ]
+
+
+def test_one_letter_for_everything_says_nothing():
+    golds = np.arange(90) % 3
+    always = lettered(np.zeros(90), golds)
+    assert verdicts.constant_answer("unqover", always) == "picks A in 90 of 90"
+    assert verdicts.constant_answer("unqover", lettered(golds, golds)) == ""
+    # The right answer may always stand at the same place.
+    assert verdicts.constant_answer("multiple_choice", lettered(golds * 0, golds * 0)) == ""
+    assert verdicts.constant_answer("crows_pairs", always) == ""
+
+
+def test_an_ability_at_chance_is_left_out_of_the_correction():
+    """60 questions of which a third is right: neither a fall nor the correction would be honest."""
+    generator = np.random.default_rng(8)
+    weak, strong = generator.random((2, 60)) < [[0.3], [0.95]]
+    tests = {
+        name: paired_test("mmlu", "acc", [sums("mmlu", "acc", after)], [sums("mmlu", "acc", before)])
+        for name, after, before in (
+            ("weak", generator.random(60) < 0.25, weak), ("strong", strong & ~weak, strong)
+        )
+    }  # fmt: skip
+    said = judged(tests)
+    assert said["weak"].word == verdicts.SAYS_NOTHING
+    assert "chance" in said["weak"].reason
+    assert said["weak"].p_holm is None
+    assert said["strong"].p_holm == tests["strong"].p
+    assert said["strong"].word == verdicts.WORSE
+    letters = judged(tests, constant={"strong": "picks A in 60 of 60"})
+    assert {one.word for one in letters.values()} == {verdicts.SAYS_NOTHING}

@@ -139,11 +139,13 @@ class Difference:
     needed: int | None = None
     in_calibration: bool = False
     verdict: str = NOT_TESTED
+    reason: str = ""
     flips: Flips | None = None
 
 
-# A row before the correction for the number of rows, and its test.
-Tested = tuple[Difference, PairedTest | None]
+# A row before the correction for the number of rows, its test, and whether the dense model answers
+# the benchmark by one letter, in words.
+Tested = tuple[Difference, PairedTest | None, str]
 
 
 @dataclass(frozen=True)
@@ -235,6 +237,8 @@ def differences(
             "same data and options"
         )
     found: list[Tested] = []
+    with expected_form("records of answers", dense.folder / ITEMS, "evaluate again"):
+        constant = verdicts.constant_answer(task, dense.rows)
     for metric in metrics_of(task, headline):
         both = [one.result["metrics"].get(metric) for one in (dense, pruned)]
         # Of no item at all: your own questions need name no stereotype.
@@ -259,7 +263,7 @@ def differences(
         if states and states.beside == metric:
             with expected_form("records of answers", dense.folder / ITEMS, "evaluate again"):
                 row = dataclasses.replace(row, flips=_flips(states, dense.rows, pruned.rows))
-        found.append((row, test))
+        found.append((row, test, constant))
     return found
 
 
@@ -298,9 +302,11 @@ def judged(
 
     ``wanted``: a change, of which ``needed`` says how many items would show it.
     """
-    said = verdicts.judged(dict(enumerate(test for _, test in found)), margin, bias_margin)
+    tests = dict(enumerate(test for _, test, _ in found))
+    constant = dict(enumerate(one for _, _, one in found))
+    said = verdicts.judged(tests, margin, bias_margin, constant)
     rows = []
-    for k, (row, test) in enumerate(found):
+    for k, (row, test, _) in enumerate(found):
         if test is not None:
             own, family = test.interval(), said[k].interval
             row = dataclasses.replace(
@@ -320,6 +326,7 @@ def judged(
                 detectable_better=said[k].better,
                 needed=None if wanted is None or test.p is None else test.needed(wanted),
                 verdict=said[k].word,
+                reason=said[k].reason,
             )
         rows.append(row)
     return rows

@@ -117,19 +117,12 @@ def block_notes(rows: Sequence[Difference]) -> list[str]:
         lines.append(
             f"Not tested, as the calibration pairs are of the same data: {', '.join(known)}."
         )
-    guessing = dict.fromkeys(
-        row.benchmark
-        for row in rows
-        if row.kind == "ability"
-        and row.chance is not None
-        and row.dense is not None
-        and row.dense <= row.chance
+    silent = dict.fromkeys(
+        (f"{row.benchmark} {row.metric}", row.reason) for row in rows if row.reason
     )
-    if guessing:
-        lines.append(
-            f"The dense model does not beat guessing on {', '.join(guessing)}: a loss cannot show "
-            "there."
-        )
+    if silent:
+        said = "; ".join(f"{name} ({reason})" for name, reason in silent)
+        lines.append(f"Says nothing, as the dense model is too weak there: {said}.")
     return lines
 
 

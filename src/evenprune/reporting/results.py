@@ -178,7 +178,7 @@ class Significance:
         values = [
             "n", "units", "changed", "form", "diff", "stderr", "low", "high", "p", "p_holm",
             "low_fixed", "high_fixed", "family_low", "family_high", "detectable",
-            "detectable_better", "kind", "verdict",
+            "detectable_better", "kind", "verdict", "reason",
         ]  # fmt: skip
         tests = read_frame(path, [*key, *values, "against"])
         self._tests: dict[tuple[str, ...], dict[str, Any]]

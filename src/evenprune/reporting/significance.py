@@ -40,7 +40,15 @@ from ..plan.run_sheet import RunSheet, has_paper_form
 from ..stats.measures import MEASURES
 from ..stats.paired import Sums, fitting, read_sums, sums_of
 from ..stats.records import Record, first_part, read_records
-from ..stats.verdicts import PairedTest, Verdict, judged, kind, metrics_of, paired_test
+from ..stats.verdicts import (
+    PairedTest,
+    Verdict,
+    constant_answer,
+    judged,
+    kind,
+    metrics_of,
+    paired_test,
+)
 from . import dto
 from .frames import make_frame
 
@@ -48,7 +56,7 @@ COLUMNS = (
     "model", "method", "baseline", "regime", "calibration", "seed", "benchmark", "metric",
     "n", "units", "changed", "wins", "losses", "form", "diff", "stderr", "low", "high", "p",
     "low_fixed", "high_fixed", "p_fixed", "p_holm", "family_low", "family_high", "detectable",
-    "detectable_better", "kind", "verdict", "against",
+    "detectable_better", "kind", "verdict", "reason", "against",
 )  # fmt: skip
 METHOD = "method"  # in the column against; the other one is DENSE
 # Compared with the same pruning without the debiasing.
@@ -89,6 +97,13 @@ class Scores:
         parts = [self._sums(point, part) for part in question.parts]
         known = [part for part in parts if part is not None]
         return question.joined(known) if len(known) == len(parts) else None
+
+    def constant(self, question: Question, point: Checkpoint) -> str:
+        """Return whether a model answers a question's benchmark by one letter, in words."""
+        rows = self._rows(point, question.benchmark)
+        path = self._run_sheet.result_folder(point, question.benchmark) / ITEMS
+        with expected_form("records of answers", path, "evaluate again"):
+            return constant_answer(question.task, rows)
 
     def _read_rows(self, point: Checkpoint, slug: str) -> list[Record]:
         return read_records(self._run_sheet.result_folder(point, slug) / ITEMS)
@@ -147,7 +162,9 @@ def columns_of(
 
 def verdict_columns(found: Verdict) -> dict[str, Any]:
     """Return the columns of what is said of a test."""
-    row: dict[str, Any] = {"verdict": found.word, "p_holm": found.p_holm}
+    row: dict[str, Any] = {
+        "verdict": found.word, "reason": found.reason, "p_holm": found.p_holm
+    }  # fmt: skip
     if found.interval is not None:
         row |= {"family_low": found.interval.low, "family_high": found.interval.high}
     return row
@@ -270,7 +287,8 @@ def tests(run_sheet: RunSheet) -> pd.DataFrame:
                     if question.judged:
                         families.setdefault(seed, {})[question] = one
             for seed, family in families.items():
-                for question, said in judged(family).items():
+                constant = {question: scores.constant(question, base) for question in family}
+                for question, said in judged(family, constant=constant).items():
                     cells[seed, question] |= verdict_columns(said)
             for (seed, question), columns in cells.items():
                 name = {"benchmark": question.benchmark, "metric": question.metric}

@@ -15,6 +15,7 @@ exactly where a difference is shown.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
@@ -23,9 +24,10 @@ import numpy as np
 
 from ..plan.tasks import FACTS, JUDGED
 from . import inference, power
-from .directions import BEST_AT, direction, gain
+from .directions import BEST_AT, chance, direction, gain
 from .inference import Estimate, Interval
 from .paired import Jackknife, Sums, combined, jackknife, with_seeds
+from .records import Record
 
 Kind = Literal["bias", "ability"]
 Key = TypeVar("Key", bound=Hashable)
@@ -45,8 +47,15 @@ LOST = f"{FAIRER}, ability lost"
 # The difference is shown, but not whether it led nearer to the best value.
 MOVED = "moved, unclear if fairer"
 NOT_SHOWN, NOT_TESTED = "no change shown", "not tested"
+# Of a benchmark that measures nothing in the dense model, and of an ability whose loss would not
+# be seen: neither is counted among the tests.
+SAYS_NOTHING = "says nothing"
 UNDECIDED = (MOVED, NOT_SHOWN)
-WORDS = (WORSE, LESS_FAIR, LOST, BETTER, FAIRER, SAME, EQUALLY_FAIR, MOVED, NOT_SHOWN, NOT_TESTED)
+WORDS = (
+    *(WORSE, LESS_FAIR, LOST, BETTER, FAIRER, SAME, EQUALLY_FAIR, MOVED, NOT_SHOWN),
+    *(SAYS_NOTHING, NOT_TESTED),
+)
+CONSTANT = 0.95  # of the answers; a model that picks one letter so often does not read
 LOOKS = {FAIRER: "good", BETTER: "good", LESS_FAIR: "bad", WORSE: "bad", LOST: "bad"}
 # In place of an interval of no width, as a few equal items prove little.
 UNCHANGED = "no score changed"
@@ -57,6 +66,7 @@ KINDS: Mapping[tuple[str, str], Kind] = {
     ("multiple_choice", "stereotype_rate"): "bias",
     ("stereoset", "lms"): "ability",
 }
+SENTENCES = ("crows_pairs", "stereoset")  # without lettered options
 # Compared beside, or in place of, the headline. BBQ's ``acc_all`` and StereoSet's ``icat`` mix
 # bias and ability: they are replaced by their parts.
 COMPARED: Mapping[str, tuple[str, ...]] = {
@@ -115,6 +125,7 @@ class PairedTest:
     total: Estimate | None = None
     rho: float = 0.0
     fixed: Estimate | None = None
+    error: float | None = None  # of ``before``
 
     @property
     def ratio(self) -> bool:
@@ -242,7 +253,7 @@ def paired_test(
     return PairedTest(
         task, metric, sample.n, sample.units, sample.changed, sample.clustered,
         both[1].value, both[0].value, sample.bounds[1] - sample.bounds[0], estimate, total, rho,
-        fixed if count > 1 else None,
+        fixed if count > 1 else None, both[1].stderr,
     )  # fmt: skip
 
 
@@ -268,7 +279,8 @@ def _over_seeds(
 class Verdict:
     """What is said of a test: in words, p after Holm's correction, and the interval of that level.
 
-    ``worse`` and ``better`` are the smallest changes that would have been seen.
+    ``worse`` and ``better`` are the smallest changes that would have been seen; ``reason`` is why
+    a measure says nothing.
     """
 
     word: str
@@ -276,19 +288,63 @@ class Verdict:
     interval: Interval | None = None
     worse: float | None = None
     better: float | None = None
+    reason: str = ""
+
+
+def constant_answer(task: str, rows: Sequence[Record]) -> str:
+    """Return in words that a model picks one letter whatever it is asked, "" where it does not.
+
+    ``rows`` are the records of a benchmark, in the data's own order of options. Picking one letter
+    because it is the right one is no such answer.
+    """
+    chosen = [row["pred"] for row in rows if row.get("pred") is not None]
+    if task in SENTENCES or not chosen:
+        return ""
+    letter, count = Counter(chosen).most_common(1)[0]
+    right = sum(bool(row.get("correct")) for row in rows)
+    if count < CONSTANT * len(chosen) or right >= CONSTANT * len(rows):
+        return ""
+    return f"picks {chr(ord('A') + letter)} in {count} of {len(chosen)}"
+
+
+def no_ability(one: PairedTest) -> str:
+    """Return in words why a change of an ability could not be seen, "" where it could.
+
+    Neither model is above chance, or so little that a fall to chance would not be seen.
+    """
+    level = chance(one.task, one.metric)
+    if level is None or one.error is None or kind(one.task, one.metric) != "ability":
+        return ""
+    above = max(one.before, one.after) - level
+    if above <= inference.t_quantile(1 - LEVEL, one.units - 1) * one.error:
+        return f"not shown to be above chance, {level:.0%}".replace("%", " %")
+    seen = one.detectable()[0]
+    if seen is not None and above < seen:
+        return f"a fall to chance, {level:.0%}, would be too small to see".replace("%", " %")
+    return ""
 
 
 def judged(
-    tests: Mapping[Key, PairedTest | None], margin: float = MARGIN, bias_margin: float = BIAS_MARGIN
+    tests: Mapping[Key, PairedTest | None],
+    margin: float = MARGIN,
+    bias_margin: float = BIAS_MARGIN,
+    constant: Mapping[Key, str] | None = None,
 ) -> dict[Key, Verdict]:
-    """Return the verdicts on one pruned model, with p corrected over all its tests."""
-    p_values = {key: one.p if one else None for key, one in tests.items()}
+    """Return the verdicts on one pruned model, with p corrected over all its tests.
+
+    ``constant`` has what ``constant_answer`` says of each one's benchmark in the dense model.
+    """
+    silent = {
+        key: (constant or {}).get(key, "") or no_ability(one) for key, one in tests.items() if one
+    }
+    p_values = {key: one.p if one and not silent[key] else None for key, one in tests.items()}
     corrected = inference.holm(p_values)
     levels = inference.holm_levels(p_values, LEVEL)
     found = {}
     for key, one in tests.items():
         if one is None or key not in corrected:
-            found[key] = Verdict(NOT_TESTED)
+            reason = silent.get(key, "")
+            found[key] = Verdict(SAYS_NOTHING if reason else NOT_TESTED, reason=reason)
             continue
         interval = one.interval(levels[key])
         word = _word(one, corrected[key], interval, one.same(margin, bias_margin))

@@ -27,7 +27,8 @@ from . import rows
 class Line:
     """One measure of a pruned model next to its dense one, as shown.
 
-    ``seen`` is the smallest change that would have been seen, "" where the verdict decides.
+    ``seen`` is the smallest change that would have been seen, "" where the verdict decides;
+    ``reason`` is why the measure says nothing.
     """
 
     measure: str
@@ -37,6 +38,7 @@ class Line:
     difference: str
     verdict: str
     seen: str = ""
+    reason: str = ""
 
     @property
     def look(self) -> str:
@@ -130,7 +132,8 @@ def lines_of(run: Run, group: Group) -> list[Line]:
             continue
         verdict = test["verdict"]
         seen = seen_words(column, test) if verdict in UNDECIDED else ""
-        found.append(Line(*head, difference_words(column, test), verdict, seen))
+        words = difference_words(column, test)
+        found.append(Line(*head, words, verdict, seen, test["reason"] or ""))
     return found
 
 
@@ -160,7 +163,7 @@ def seen_words(column: Column, test: Mapping[str, Any]) -> str:
 
 
 def sentences(lines: list[Line]) -> list[str]:
-    """Return up to three sentences: on perplexity, on ability and on bias."""
+    """Return sentences on perplexity, on ability, on bias, and on measures that say nothing."""
     said = [
         f"{line.measure} goes from {line.dense} to {line.pruned} ({line.difference}: "
         f"{line.verdict})."
@@ -170,7 +173,7 @@ def sentences(lines: list[Line]) -> list[str]:
     for kind, head in (("performance", "Ability"), ("fairness", "Bias")):
         found: dict[str, list[str]] = {}
         for line in lines:
-            if line.kind == kind:
+            if line.kind == kind and not line.reason:
                 size = f" (could have seen {line.seen})" if line.seen else ""
                 found.setdefault(line.verdict, []).append(line.measure + size)
         # What was shown comes first.
@@ -178,4 +181,7 @@ def sentences(lines: list[Line]) -> list[str]:
         parts = [f"{verdict} on {', '.join(found[verdict])}" for verdict in order]
         if parts:
             said.append(f"{head}: {'; '.join(parts)}.")
+    silent = [f"{line.measure} ({line.reason})" for line in lines if line.reason]
+    if silent:
+        said.append(f"Left out, as the dense model is too weak there: {', '.join(silent)}.")
     return said
