@@ -3,6 +3,7 @@ import torch
 from evaluation_fixtures import tiny_lm
 
 from evenprune.base.onednn import Packed, pack
+from evenprune.evaluation.causal_model import CausalModel
 from evenprune.evaluation.stems import choose_stems, last_states
 
 
@@ -61,6 +62,35 @@ def test_rows_longer_than_a_window_are_computed_whole():
     assert counts == [4]  # four tails in one row
     lm.model.config.sliding_window = 20
     assert [len(batch) for batch, _ in last_states(lm, rows, [1] * 4, 2)] == [2, 2]
+
+
+def sentences_in_groups():
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randint(2, 60, (9, 9), generator=generator).tolist()
+    groups = [[[1, *drawn[k][:n], *drawn[k + 3][: n + 1]] for n in (0, 3, 5, 5)] for k in range(6)]
+    # A beginning of another one, and no word that they have in common.
+    return [*groups, [drawn[0], drawn[0][:4], drawn[1]], [drawn[2][:2]]]
+
+
+def test_losses_of_trees_equal_those_of_whole_rows():
+    lm, groups = tiny_lm(), sentences_in_groups()
+    assert lm.shares_prefixes
+    found = lm.group_losses(groups)
+    for rows, several in zip(groups, found, strict=True):
+        for row, losses in zip(rows, several, strict=True):
+            assert losses == pytest.approx(lm.row_losses([row])[0], abs=1e-4)
+    lm.model.config.sliding_window = 3  # stands in the place of a tree's mask
+    assert lm.group_losses(groups) == CausalModel.group_losses(lm, groups)
+
+
+def test_a_trees_common_beginnings_are_computed_once(monkeypatch):
+    lm, seen = tiny_lm(), []
+    real = type(lm).hidden
+    monkeypatch.setattr(type(lm), "hidden", lambda s, *a: seen.append(a[0]) or real(s, *a))
+    assert lm.shares_prefixes
+    seen.clear()
+    lm.group_losses([[[1, 5, 6, 7], [1, 5, 6, 8, 9], [1, 5, 7]], [[2, 3]]])
+    assert [tokens.tolist() for tokens in seen] == [[[1, 5, 6, 8], [2, 0, 0, 0]]]
 
 
 def test_packed_weights_give_the_same_bytes():

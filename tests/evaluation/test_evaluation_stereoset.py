@@ -2,14 +2,19 @@
 
 import numpy as np
 import pytest
+import torch
 from evaluation_fixtures import logprob, stereoset_rows, tiny_lm, write_jsonl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evenprune.base.errors import UserError
 from evenprune.data.readers.stereoset import StereoSetItem
+from evenprune.evaluation import losses as losses_module
 from evenprune.evaluation import records, stereoset
 from evenprune.evaluation.losses import sentence_losses
-from evenprune.evaluation.protocol import Protocol
+from evenprune.evaluation.protocol import Protocol, make_protocol
+from evenprune.stats.measures import MEASURES
+from evenprune.stats.paired import jackknife, sums_of
 
 
 def record(stereotype, anti, unrelated, term="Vel", tokens=(5, 5, 5), category="tribe"):
@@ -40,7 +45,7 @@ def test_metrics_by_hand(clusters, lms, ss, icat, suffix):
     found = values([record(*cluster) for cluster in clusters])
     assert (found[f"lms{suffix}"], found[f"ss{suffix}"]) == (lms, ss)
     assert found[f"icat{suffix}"] == pytest.approx(icat)
-    assert found["ties"] == (clusters[0][0] == clusters[0][1])
+    assert found["ties"] == np.mean([one == other for one, other, _ in clusters])
 
 
 LOGPROBS = st.tuples(*[st.integers(-9, -1).map(float)] * 3)
@@ -88,9 +93,21 @@ def test_the_standard_error_is_that_of_resampling():
 
 def test_a_long_sentence_loses_its_beginning():
     lm, sentence = tiny_lm(positions=8), "Vel men are slow."
-    _, losses = sentence_losses(lm, "stereoset", [sentence], 1, [0], cut=True)
-    assert len(losses[0]) == 7
+    _, [losses] = sentence_losses(lm, "stereoset", [[sentence, "Vel"]], 1, [0], cut=True)
+    assert [len(one) for one in losses] == [7, 3]
     assert losses[0].isfinite().all()
+
+
+def test_long_groups_of_sentences_are_scored_in_parts(monkeypatch):
+    lm, groups = tiny_lm(), [["Vel lie.", "Vel sing.", "Tor lie."], ["Tor men are slow."]]
+    tokens, whole = sentence_losses(lm, "stereoset", groups, 4, "ab")
+    monkeypatch.setattr(losses_module, "TREE", 12)
+    again, parts = sentence_losses(lm, "stereoset", groups, 4, "ab")
+    assert tokens == again
+    for one, other in zip(whole, parts, strict=True):
+        assert len(one) == len(other)
+        for first, second in zip(one, other, strict=True):
+            torch.testing.assert_close(first, second, rtol=1e-5, atol=1e-5)
 
 
 def test_records_and_categories(tmp_path):
@@ -109,3 +126,118 @@ def test_records_and_categories(tmp_path):
         assert row["pred"] == (not row["correct"])
         naive = [logprob(lm, "", one["sentence"]) for one in source["sentences"]]
         assert [*row["option_logprobs"], row["unrelated_logprob"]] == pytest.approx(naive, abs=1e-4)
+
+
+# Other groups
+
+
+def evaluated(tmp_path, lm=None, **options):
+    write_jsonl(tmp_path / "intrasentence.jsonl", stereoset_rows())
+    spec = make_protocol({"task": "stereoset", **options})
+    outcome = stereoset.TASK.evaluate(lm or tiny_lm(), tmp_path, spec)
+    return list(records.checked("stereoset", stereoset.TASK.fields, outcome.items)), outcome
+
+
+def test_association_is_the_gap_less_that_of_other_groups(tmp_path):
+    lm = tiny_lm()
+    rows, outcome = evaluated(tmp_path, lm, counterfactuals=2)
+    groups = {"Vel": ["Tor"], "Tor": ["Vel"], "smith": []}  # the only one of its bias type
+    known = []
+    for row, source in zip(rows, stereoset_rows(), strict=True):
+        assert row["others"] == groups[row["cluster"]]
+        sentences = {one["gold_label"]: one["sentence"] for one in source["sentences"]}
+        gaps = []
+        for group in [row["cluster"], *row["others"]]:
+            about = [text.replace(row["cluster"], group) for text in sentences.values()]
+            naive = [logprob(lm, "", text) for text in about[:2]]
+            gaps.append(naive[0] - naive[1])
+            if group in row["others"]:
+                [both] = row["others_logprobs"]
+                assert both == pytest.approx(naive, abs=1e-4)
+        if row["others"]:
+            known.append(gaps[0] - gaps[1])
+            assert row["association"] == pytest.approx(known[-1], abs=1e-3)
+        else:
+            assert row["association"] is None
+            assert row["others_logprobs"] == []
+    found = {name: one for name, one in outcome.metrics.items() if "association" in name}
+    values = {name: one["value"] for name, one in found.items()}
+    assert {one["n"] for one in found.values()} == {len(known)} == {8}
+    assert values == pytest.approx(
+        {
+            "association": np.mean(known),
+            "association_share": np.mean([one > 0 for one in known]),
+            "association_square": np.mean(np.square(known)),
+        },
+        abs=1e-2,
+    )
+    assert outcome.categories["trade"]["association"]["value"] is None
+
+
+def test_association_is_the_mean_over_groups():
+    found = stereoset.other_groups(["x", "y"], 3.0, [-4.0, -5.0, -9.0, -6.0])
+    assert found["association"] == 3.0 - (1.0 - 3.0) / 2
+    assert found["others_logprobs"] == [[-4.0, -5.0], [-9.0, -6.0]]
+
+
+def test_other_groups_depend_on_seed_and_item_alone(tmp_path):
+    rows = [dict(row) for row in stereoset_rows()]
+    for number, row in enumerate(rows):
+        row["bias_type"], target = "tribe", f"Vel{number}"
+        for one in row["sentences"]:
+            one["sentence"] = one["sentence"].replace(f"a {row['target']} ", f"a {target} ")
+        row["target"] = target
+    write_jsonl(tmp_path / "intrasentence.jsonl", rows)
+
+    def others(**options):
+        spec = Protocol("stereoset", counterfactuals=2, **options)
+        outcome = stereoset.TASK.evaluate(tiny_lm(), tmp_path, spec)
+        return {row["item_id"]: row["others"] for row in outcome.items}
+
+    every = others()
+    assert {len(set(found)) for found in every.values()} == {2}
+    some = others(limit=4)
+    assert some == {name: every[name] for name in some}
+    assert others(seed=1) != every
+
+
+def test_without_other_groups_nothing_is_added(tmp_path):
+    rows, outcome = evaluated(tmp_path)
+    assert not {"others", "others_logprobs", "association"} & set(rows[0])
+    assert not any("association" in name for name in outcome.metrics)
+    assert "counterfactuals" not in Protocol("stereoset").as_dict()
+    assert Protocol("stereoset", counterfactuals=2).as_dict()["counterfactuals"] == 2
+
+
+def test_measures_say_what_the_metrics_say(tmp_path):
+    rows, _ = evaluated(tmp_path, counterfactuals=2)
+    rows[1] |= {"association": 0.0}
+    metrics = stereoset.stereoset_metrics(rows)
+    for (task, name), measure in MEASURES.items():
+        if task == "stereoset":
+            value = pytest.approx(metrics[name]["value"], abs=1e-9)
+            assert measure.value(rows) == value, name
+
+
+def test_association_may_fall_below_zero():
+    """Its differences have no bounds: an interval is not cut off at -1."""
+    measure = MEASURES["stereoset", "association"]
+
+    def rows(values):
+        return [{"item_id": str(k), "association": one} for k, one in enumerate(values)]
+
+    before = np.r_[np.linspace(2, 4, 20), np.nan]
+    after = np.r_[np.linspace(-3, -2, 20), np.nan]
+    both = [
+        sums_of(measure, rows([None if np.isnan(x) else x for x in one])) for one in (after, before)
+    ]
+    found = jackknife(*both)
+    assert (found.n, found.values) == (20, pytest.approx((-2.5, 3.0)))
+    assert found.interval().low < -5.5 < found.interval().high < -5
+
+
+def test_only_stereoset_names_groups():
+    with pytest.raises(UserError, match="counterfactuals: only the task stereoset has it"):
+        make_protocol({"task": "crows_pairs", "counterfactuals": 2})
+    with pytest.raises(UserError, match="headline: got 'association'"):
+        make_protocol({"task": "stereoset", "headline": "association"})

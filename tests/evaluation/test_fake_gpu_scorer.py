@@ -32,6 +32,10 @@ def losses(lm, rows):
     return [values.tolist() for values in nll_rows(lm, rows, 2, "losses")]
 
 
+def sentences(lm, rows):
+    return lm.group_losses([rows, [rows[1]]])
+
+
 def answers(lm, rows):
     found, steps = lm.generate(rows, 6, ". A", True)
     return found, [step.cpu().tolist() for step in steps]
@@ -45,6 +49,7 @@ WAITS = {
     score_rows: ("_log_probabilities", 4),
     continuations: ("_log_probabilities", 2),
     losses: ("row_losses", 2),
+    sentences: ("_log_probabilities", 2),
 }
 
 

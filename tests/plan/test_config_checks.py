@@ -144,6 +144,8 @@ def test_a_guard_model_brings_its_metrics():
     assert "says_unsafe_paper" in metrics_of("harmbench", given)
     assert "acc_orders" in metrics_of("bbq", {"orders": 6})
     assert "mu" in metrics_of("unqover", {"split": "balanced"})
+    assert "association" in metrics_of("stereoset", {"counterfactuals": 2})
+    assert "association" not in metrics_of("stereoset", {"counterfactuals": 0})
 
 
 def test_bias_types_of_the_world_are_known():
@@ -185,7 +187,8 @@ def test_facts_agree_with_the_modules_that_evaluate():
         task = find(name)
         assert task.name == name
         assert facts.headline in facts.metrics
-        assert set(facts.means) <= set(facts.metrics)
+        optional = metrics_of(name, dict.fromkeys(facts.options, True))
+        assert set(facts.means) <= {*facts.metrics, *optional}
         assert set(facts.means.values()) <= set(task.fields.required) | set(task.fields.optional)
         if facts.compared:
             assert {"pred", "correct", "option_logprobs"} <= set(task.fields.required)

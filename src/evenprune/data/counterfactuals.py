@@ -21,14 +21,14 @@ def about(sentence: str, target: str, other: str) -> str | None:
     return found if count else None
 
 
-def add_counterfactuals(
+def about_others(
     pairs: Sequence[Mapping[str, Any]], targets: Mapping[str, str], count: int, seed: int
-) -> list[dict[str, Any]]:
-    """Return the pairs with ``target`` and up to ``count`` ``counterfactuals`` each.
+) -> list[dict[str, tuple[str, str]]]:
+    """Return both sentences of each pair about up to ``count`` other groups, by the group's word.
 
-    targets: the word for the group of each pair, by id. The other groups are a seeded sample of
-    those that pairs of the same bias type are about. A pair with a sentence that does not name its
-    group has none.
+    targets: the word for the group of each pair, by id. The other groups are a sample of those that
+    pairs of the same bias type are about, drawn by seed and id. A pair with a sentence that does
+    not name its group has none.
     """
     groups: dict[str, dict[str, str]] = defaultdict(dict)
     for pair in pairs:
@@ -41,13 +41,23 @@ def add_counterfactuals(
         drawn = random.Random(f"counterfactuals {seed} {pair['id']}").sample(
             others, min(count, len(others))
         )
-        sentences = [
-            tuple(about(pair[side], target, other) for side in ("stereotype", "anti_stereotype"))
+        sentences = {
+            other: [about(pair[side], target, other) for side in ("stereotype", "anti_stereotype")]
             for other in drawn
-        ]
-        kept = [list(both) for both in sentences if None not in both]
-        found.append({**pair, "target": target, "counterfactuals": kept})
+        }
+        found.append({other: (one, two) for other, (one, two) in sentences.items() if one and two})
     return found
+
+
+def add_counterfactuals(
+    pairs: Sequence[Mapping[str, Any]], targets: Mapping[str, str], count: int, seed: int
+) -> list[dict[str, Any]]:
+    """Return the pairs with ``target`` and ``counterfactuals``, those of ``about_others``."""
+    others = about_others(pairs, targets, count, seed)
+    return [
+        {**pair, "target": targets[pair["id"]], "counterfactuals": list(map(list, found.values()))}
+        for pair, found in zip(pairs, others, strict=True)
+    ]
 
 
 def exchanged(pairs: Sequence[Mapping[str, Any]], seed: int) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ..base.errors import UserError
@@ -170,6 +171,11 @@ class CausalModel:
     def row_losses(self, rows: Rows) -> list[list[float]]:
         """Return -ln p of every token but the first of each row of one batch, in nats."""
         raise NotImplementedError
+
+    def group_losses(self, groups: Sequence[Rows]) -> list[list[list[float]]]:
+        """Return ``row_losses`` of each group of rows that begin alike, for a batch of groups."""
+        found = iter(self.row_losses(list(chain(*groups))))
+        return [list(islice(found, len(rows))) for rows in groups]
 
     def generate(
         self, prompts: Rows, new_tokens: int, stop: str | None, keep_logits: bool = False

@@ -84,18 +84,17 @@ class CrowsPairs(ItemTask):
         that rare or long names do not count themselves; a causal model sees only what stands
         before.
         """
-        texts = [text for item in items for text in (item.sent_more, item.sent_less)]
-        names = [item.id for item in items for _ in range(2)]
-        rows, losses = sentence_losses(lm, self.name, texts, spec.batch_size, names)
+        pairs = [(item.sent_more, item.sent_less) for item in items]
+        names = [item.id for item in items]
+        rows, losses = sentence_losses(lm, self.name, pairs, spec.batch_size, names)
         records = []
-        for k, item in enumerate(items):
-            pair = slice(2 * k, 2 * k + 2)
-            more, less = (-float(values.sum()) for values in losses[pair])
-            places = shared_positions(*rows[pair])
+        for item, tokens, both in zip(items, rows, losses):
+            more, less = (-float(values.sum()) for values in both)
+            places = shared_positions(*tokens)
             # Without shared tokens the sums are 0.
             parts = [
                 round(-float(values[place].sum()), DIGITS) + 0.0
-                for values, place in zip(losses[pair], places)
+                for values, place in zip(both, places)
             ]
             records.append(
                 {

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -28,7 +29,7 @@ from .causal_model import (
 from .finite import require_finite
 from .generation import generate_batch
 from .journal import Journal
-from .stems import last_states, right_padded, select_rows, tree
+from .stems import last_states, merged, right_padded, select_rows, tree, visible
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -102,18 +103,18 @@ class LanguageModel(CausalModel):
         self,
         tokens: torch.Tensor,
         past: Any = None,
-        tails: Sequence[Sequence[int]] = (),
-        before: Sequence[int] = (),
+        seen: torch.Tensor | None = None,
+        places: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Return the last hidden states, (batch, length, hidden), of ``tokens`` (batch, length).
 
         Rows may be filled up at the right: attention is causal, so what stands behind a position
-        does not reach it, and positions count from the left. ``past`` are the keys and values of
-        a stem of ``before[i]`` tokens for each row, which consists of ``tails``; see ``stems``.
+        does not reach it, and positions count from the left. ``past`` are keys and values that
+        stand before them, ``seen`` and ``places`` what each token sees in place of all before it,
+        (batch, length, past and length), and its position; see ``stems``.
         """
         options: dict[str, Any] = {}
-        if past is not None:
-            seen, places = tree(tails, before, past.get_seq_length())
+        if seen is not None and places is not None:
             mask = torch.zeros(seen.shape, dtype=self.model.dtype)
             mask.masked_fill_(~seen, torch.finfo(mask.dtype).min)
             options["attention_mask"] = mask[:, None].to(self.device)
@@ -133,8 +134,9 @@ class LanguageModel(CausalModel):
     def shares_prefixes(self) -> bool:
         """True if tails computed on top of a stem's keys and values equal rows computed whole.
 
-        Tried once on four short rows with two stems. Other architectures, with other caches,
-        masks or positions, are computed without sharing instead of wrongly, and a line says so.
+        Tried once on four short rows with two stems, and with these rows as two trees. Other
+        architectures, with other caches, masks or positions, are computed without sharing instead
+        of wrongly, and a line says so.
         """
         size = self.head.weight.shape[0]
         ids = torch.arange(2, 26).reshape(2, 12) % size
@@ -143,16 +145,20 @@ class LanguageModel(CausalModel):
         try:
             past = select_rows(self.prefix_cache(ids[:, :8]), torch.tensor([0, 1]))
             tokens = torch.zeros(2, 6, dtype=torch.int64)
-            alone = []
+            alone, rows = [], []
             for row, (n, lengths) in enumerate(zip(before, tails)):
                 start = 0
                 for length in lengths:
                     tail = ids[1 - row, start : start + length]
                     tokens[row, start : start + length] = tail
-                    alone.append(self.hidden(torch.cat([ids[row, :n], tail])[None])[0, n:])
+                    rows.append(torch.cat([ids[row, :n], tail]))
+                    alone.append(self.hidden(rows[-1][None])[0, n:])
                     start += length
-            found = self.hidden(tokens, past, tails, before)
-            whole, shared = torch.cat(alone), torch.cat([found[0, :4], found[1]])
+            found = self.hidden(tokens, past, *tree(tails, before, past.get_seq_length()))
+            trees = [merged([[*one.tolist(), 0] for one in rows[k : k + 2]]) for k in (0, 2)]
+            nodes = self.hidden(right_padded([one.tokens for one in trees]), None, *visible(trees))
+            ends = [nodes[k, path[before[k] :]] for k in (0, 1) for path in trees[k].paths]
+            whole, shared = torch.cat(alone * 2), torch.cat([found[0, :4], found[1], *ends])
         except (AttributeError, NotImplementedError, TypeError, ValueError, RuntimeError):
             return self._shares_nothing()
         # Of all numbers together: single ones round coarsely in 16 bits (SmolLM2: 0.012 in all).
@@ -270,6 +276,26 @@ class LanguageModel(CausalModel):
         """Return the losses of one batch, filled up at the right; see ``CausalModel``."""
         computed = self.token_nll(right_padded(rows)).double().cpu()
         return [values[: len(row) - 1].tolist() for row, values in zip(rows, computed)]
+
+    @torch.inference_mode()
+    def group_losses(self, groups: Sequence[Rows]) -> list[list[list[float]]]:
+        """Return the losses of the rows of groups, of one batch, as trees; see ``CausalModel``."""
+        if not self.shares_prefixes or max(map(len, chain(*groups))) > self.window:
+            return super().group_losses(groups)
+        trees = [merged(rows) for rows in groups]
+        hidden = self.hidden(right_padded([one.tokens for one in trees]), None, *visible(trees))
+        states = torch.cat([row[: len(one.tokens)] for row, one in zip(hidden, trees)])
+        scored = self._log_probabilities(states, [list(t) for one in trees for t in one.then])
+        losses = []
+        for rows, one in zip(groups, trees):
+            after = [dict(zip(tokens, next(scored)[0], strict=True)) for tokens in one.then]
+            losses.append(
+                [
+                    [-after[node][token] for node, token in zip(path, row[1:], strict=True)]
+                    for row, path in zip(rows, one.paths, strict=True)
+                ]
+            )
+        return losses
 
     def generate(
         self, prompts: Rows, new_tokens: int, stop: str | None, keep_logits: bool = False

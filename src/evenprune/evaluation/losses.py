@@ -1,6 +1,7 @@
 """Losses of every token of many rows, in batches of similar length."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any
 
 import torch
@@ -8,6 +9,10 @@ import torch
 from ..base.errors import UserError
 from ..base.progress import Progress
 from .causal_model import CausalModel, Rows
+from .stems import merged
+
+# Tokens of the sentences of one tree; with more, attention costs more than is shared.
+TREE = 512
 
 
 def nll_rows(
@@ -19,47 +24,91 @@ def nll_rows(
     ``names`` say what a row belongs to (its number by default), for the UserError that is raised
     when a loss is not a finite number.
     """
-    losses: list[torch.Tensor | None] = [None] * len(rows)
-    progress = Progress(len(rows), label)
-    order = sorted(range(len(rows)), key=lambda k: (-len(rows[k]), k))
+
+    def compute(batch: list[int]) -> list[list[list[float]]]:
+        return [[values] for values in lm.row_losses([rows[k] for k in batch])]
+
+    sizes = [len(row) for row in rows]
+    losses = _in_batches(lm, sizes, batch_size, label, names or range(len(rows)), compute)
+    return [values for (values,) in losses]
+
+
+def _in_batches(
+    lm: CausalModel,
+    sizes: Sequence[int],
+    batch_size: int,
+    label: str,
+    names: Sequence[object],
+    compute: Callable[[list[int]], list[list[list[float]]]],
+) -> list[list[torch.Tensor]]:
+    """Return what ``compute`` returns for batches of items of similar size, of each item."""
+    losses: list[list[torch.Tensor]] = [[] for _ in sizes]
+    progress = Progress(len(sizes), label)
+    order = sorted(range(len(sizes)), key=lambda k: (-sizes[k], k))
     start = number = 0
     while start < len(order):
-        count = lm.batches_at_once * lm.rows_at_once(len(rows[order[start]]), batch_size)
+        count = lm.batches_at_once * lm.rows_at_once(sizes[order[start]], batch_size)
         batch = order[start : start + count]
 
-        def compute(batch: list[int] = batch) -> tuple[list[list[float]], list[Any]]:
-            values = lm.row_losses([rows[k] for k in batch])
-            return values, [(names[k] if names else k, x) for k, x in zip(batch, values)]
+        def kept(batch: list[int] = batch) -> tuple[list[list[list[float]]], list[Any]]:
+            found = compute(batch)
+            return found, [(names[k], x) for k, several in zip(batch, found) for x in several]
 
-        kept = lm.kept(label, number, compute)
-        for k, values in zip(batch, kept, strict=True):
-            losses[k] = torch.tensor(values, dtype=torch.float64)
+        for k, found in zip(batch, lm.kept(label, number, kept), strict=True):
+            losses[k] = [torch.tensor(values, dtype=torch.float64) for values in found]
         progress.update(len(batch))
         start, number = start + len(batch), number + 1
-    return losses  # type: ignore[return-value]
+    return losses
+
+
+def _parts(rows: Rows) -> Iterator[Rows]:
+    """Yield the rows of each tree: of neighbours with at most ``TREE`` tokens."""
+    start = tokens = 0
+    for end, row in enumerate(rows):
+        tokens += len(row)
+        if tokens > TREE and end > start:
+            yield rows[start:end]
+            start, tokens = end, len(row)
+    yield rows[start:]
 
 
 def sentence_losses(
     lm: CausalModel,
     task: str,
-    sentences: Sequence[str],
+    groups: Sequence[Sequence[str]],
     batch_size: int,
     names: Sequence[object],
     cut: bool = False,
-) -> tuple[list[list[int]], list[torch.Tensor]]:
-    """Return each sentence's tokens, and -ln p of each, given the prefix token before the first.
+) -> tuple[list[list[list[int]]], list[list[torch.Tensor]]]:
+    """Return the tokens of each sentence of each group, and -ln p of each, in nats, float64.
 
-    There is no prompt, so a chat template has nothing to do. ``names`` are the sentences' items.
-    A sentence longer than the context loses its beginning with ``cut``. Raises UserError without
-    it, for a tokenizer without BOS and EOS, and for scores that are not finite.
+    A sentence stands behind the prefix token. There is no prompt, so a chat template has nothing
+    to do. The sentences of a group are those of an item, by its name in ``names``; what they begin
+    with is computed once. A sentence longer than the context loses its beginning with ``cut``.
+    Finished batches are kept in the model's journal. Raises UserError without ``cut``, for a
+    tokenizer without BOS and EOS, and for scores that are not finite.
     """
     prefix = lm.prefix(task)
-    rows = lm.tokenizer(list(sentences), add_special_tokens=False)["input_ids"]
-    for name, row in zip(names, rows, strict=True):
-        if len(row) >= lm.max_length and not cut:
+    encoded = lm.tokenizer(list(chain(*groups)), add_special_tokens=False)["input_ids"]
+    rest = iter(encoded)
+    rows = [list(islice(rest, len(group))) for group in groups]
+    for name, group in zip(names, rows, strict=True):
+        longest = max(map(len, group))
+        if longest >= lm.max_length and not cut:
             raise UserError(
-                f"a sentence of item {name} has {len(row)} tokens, but the model takes at most "
+                f"a sentence of item {name} has {longest} tokens, but the model takes at most "
                 f"{lm.max_length - 1}; shorten or remove that item"
             )
-    windows = [[prefix, *row][-lm.max_length :] for row in rows]
-    return rows, nll_rows(lm, windows, batch_size, f"{task} sentences", names)
+    windows = [[[prefix, *row][-lm.max_length :] for row in group] for group in rows]
+    parts = [(k, part) for k, group in enumerate(windows) for part in _parts(group)]
+    sizes = [len(merged(part).tokens) for _, part in parts]
+
+    def compute(batch: list[int]) -> list[list[list[float]]]:
+        return lm.group_losses([parts[k][1] for k in batch])
+
+    owners = [names[k] for k, _ in parts]
+    found = _in_batches(lm, sizes, batch_size, f"{task} sentences", owners, compute)
+    losses: list[list[torch.Tensor]] = [[] for _ in groups]
+    for (k, _), several in zip(parts, found):
+        losses[k] += several
+    return rows, losses

@@ -44,6 +44,11 @@ def mean(values: Iterable[float]) -> Metric:
     return metric(array.mean() if n else None, n, stderr)
 
 
+def preferred(first: float, second: float) -> float:
+    """Return 1 if the first score is higher, 0 if it is lower, 1/2 for a tie."""
+    return (float(first > second) + float(first >= second)) / 2
+
+
 def perplexity(nll: Sequence[float], tokens: Sequence[int]) -> Metric:
     """Return exp(sum nll / sum tokens) over units (windows, documents); n counts the tokens.
 

@@ -40,8 +40,9 @@ class Protocol(Asked):
         super().__init__(task=task, **options)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the options as plain values, those of lm-eval's tasks only where they are set."""
-        return self.model_dump(exclude={k for k in ("name", "trust_tasks") if not getattr(self, k)})
+        """Return the options as plain values, those of single tasks only where they are set."""
+        single = ("name", "trust_tasks", "counterfactuals")
+        return self.model_dump(exclude={key for key in single if not getattr(self, key)})
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,16 @@ Benchmark prompts repeat their beginnings: an instruction, a context with many q
 question in several option orders. Rows are therefore cut into a *stem* shared with other rows
 and the rest, its *tail*. Each stem goes through the model once. Tails of one stem stand in one row
 on top of its keys and values, each of its tokens seeing the stem and its own tail.
+
+Short sentences that begin alike stand in one row as a tree, each token of which sees those before
+it in its own sentences.
 """
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from itertools import accumulate, chain, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -98,6 +101,48 @@ def right_padded(rows: Rows) -> torch.Tensor:
     """Return token rows as one (rows, longest) tensor, filled up at the right with zeros."""
     width = max(len(row) for row in rows)
     return torch.tensor([[*row, *[0] * (width - len(row))] for row in rows])
+
+
+class Tree(NamedTuple):
+    """Rows of tokens but their last ones, common beginnings once.
+
+    ``tokens`` are the nodes', ``then`` the tokens that come after each; ``paths`` are the nodes of
+    each row.
+    """
+
+    tokens: list[int]
+    then: list[dict[int, None]]
+    paths: list[list[int]]
+
+
+def merged(rows: Rows) -> Tree:
+    """Return rows as a tree."""
+    numbers: dict[tuple[int, int], int] = {}
+    found = Tree([], [], [])
+    for row in rows:
+        node, path = -1, []
+        for token, then in pairwise(row):
+            node = numbers.setdefault((node, token), len(numbers))
+            if node == len(found.tokens):
+                found.tokens.append(token)
+                found.then.append({})
+            found.then[node][then] = None
+            path.append(node)
+        found.paths.append(path)
+    return found
+
+
+def visible(trees: Sequence[Tree]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return which nodes each node sees, bool (trees, l, l), and its position (trees, l).
+
+    What fills a tree up to the longest one's l sees itself.
+    """
+    size = max(len(one.tokens) for one in trees)
+    seen = torch.eye(size, dtype=torch.bool).repeat(len(trees), 1, 1)
+    for own, one in zip(seen, trees):
+        for path in map(torch.tensor, one.paths):
+            own[path[:, None], path] = torch.ones(len(path), len(path), dtype=torch.bool).tril()
+    return seen, seen.sum(2) - 1
 
 
 def cache_device(cache: Any) -> torch.device | None:
@@ -204,7 +249,8 @@ def last_states(
             if stems[batch[0][1][0]]:
                 chosen = torch.tensor([number for number, _ in batch], device=cache_device(cache()))
                 before = [stems[members[0]] for _, members in batch]
-                found = lm.hidden(tokens, select_rows(cache(), chosen), lengths, before)
+                past = select_rows(cache(), chosen)
+                found = lm.hidden(tokens, past, *tree(lengths, before, past.get_seq_length()))
             else:
                 found = lm.hidden(tokens)
             pieces = []

@@ -33,7 +33,16 @@ class Asked(Section):
         None, ge=1, description="number of items, a seeded sample, stated in the tables; null: all"
     )
     seed: int = Field(
-        0, ge=0, description="seed of that sample; another seed shows how much the sample matters"
+        0,
+        ge=0,
+        description="seed of that sample, and of what else is drawn; another seed shows how much "
+        "the sample matters",
+    )
+    counterfactuals: int = Field(
+        0,
+        ge=0,
+        description="`stereoset`: to how many other groups of its bias type a sentence's group is "
+        "compared, for the metrics `association…`; 0: none, and no such metrics",
     )
     style: str | None = Field(
         None,

@@ -13,7 +13,7 @@ from ..base.files import read_json
 from .benchmark_keys import JUDGE_KEYS
 from .facts import GROUPED, METHODS, REGIMES
 from .pair_sources import BIAS_TYPES, PAIR_SOURCES, TEXT_SOURCES
-from .tasks import DATA_OF, FACTS, JUDGED, LM_EVAL, metrics_of
+from .tasks import DATA_OF, FACTS, JUDGED, LM_EVAL, TASK_OPTIONS, metrics_of
 
 # Names that something else has already, by section, and what that is.
 RESERVED = {
@@ -305,10 +305,12 @@ def benchmark_faults(entry: Mapping[str, Any]) -> Faults:
         yield "trust_tasks", f"only the task {LM_EVAL} has it; leave it out"
     if task == LM_EVAL and entry.get("dataset") and not entry.get("trust_tasks"):
         yield "trust_tasks", "is missing: files of tasks can run code; read them, then set it true"
-    for key in JUDGE_KEYS:
-        if entry.get(key) not in (None, False) and task not in JUDGED:
-            tasks = " and ".join(JUDGED)
-            yield key, f"only the tasks {tasks} have it, this is the task {task!r}; leave it out"
+    for key, fitting in {**dict.fromkeys(JUDGE_KEYS, JUDGED), **TASK_OPTIONS}.items():
+        if entry.get(key) not in (None, False) and task not in fitting:
+            some = (
+                f"tasks {' and '.join(fitting)} have" if fitting[1:] else f"task {fitting[0]} has"
+            )
+            yield key, f"only the {some} it, this is the task {task!r}; leave it out"
     forms = entry.get("judge_forms")
     if len({str(form) for form in names(forms)}) < len(names(forms)):
         yield "judge_forms", f"got {forms!r}, expected each form once"

@@ -213,7 +213,8 @@ def benchmark_options(paths: Paths, point: Checkpoint) -> dict[str, dict[str, An
     found = {}
     for slug, benchmark in grids.benchmarks_of(paths.config, point).items():
         unused = {"dataset", "experiments"}
-        unused |= {"seed"} if benchmark.limit is None else set()  # of no sample
+        drawn = benchmark.limit is not None or benchmark.counterfactuals
+        unused |= set() if drawn else {"seed"}  # of no sample
         unused |= {"lexicon"} if benchmark.judge else set()
         options = benchmark.model_dump(exclude=unused, exclude_none=True)
         options |= {"dtype": model.dtype}

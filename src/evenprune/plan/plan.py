@@ -173,8 +173,9 @@ def _benchmark_tokens(entry: Benchmark) -> float:
     split = entry.split or splits_of(entry.task, entry.dataset)[0]
     items = facts.items.get(split, facts.items[""])
     items = min(items, entry.limit or items) * (entry.orders or 1)
+    groups = 1 + entry.counterfactuals / 2  # sentences about another group share their beginnings
     answer = (entry.max_new_tokens or NEW_TOKENS) if facts.judged else 0
-    return float(items * (facts.item_tokens + answer))
+    return float(items * (facts.item_tokens * groups + answer))
 
 
 def measured_seconds(jobs: Collection[Job], runs: Sequence[Path], on_gpu: bool) -> dict[str, float]:

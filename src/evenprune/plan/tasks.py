@@ -39,6 +39,7 @@ class TaskFacts:
     splits: tuple[str, ...]
     metrics: tuple[str, ...]
     styles: tuple[str, ...] = ()
+    options: dict[str, tuple[str, ...]] = field(default_factory=dict)
     orders: bool = False
     judged: bool = False
     directions: dict[str, Direction] = field(default_factory=lambda: {"acc": "up"})
@@ -59,6 +60,11 @@ TASKS = tuple(FACTS)
 # Tasks for data of one's own: none has a data set in the catalogue, and a benchmark of them is
 # called by its own name in tables.
 OWN_TASKS = ("multiple_choice", LM_EVAL)
+# Options of some tasks only, and these tasks.
+TASK_OPTIONS = {
+    key: tuple(name for name, task in FACTS.items() if key in task.options)
+    for key in sorted({key for task in FACTS.values() for key in task.options})
+}
 # Tasks whose answers a judge reads.
 JUDGED = tuple(name for name, task in FACTS.items() if task.judged)
 UNQOVER_STYLES, BBQ_STYLES = FACTS["unqover"].styles, FACTS["bbq"].styles
@@ -106,8 +112,8 @@ def splits_of(task: str, dataset: Any) -> tuple[str, ...]:
 def metrics_of(task: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the metrics of a benchmark's results, as far as its options decide them.
 
-    ``options`` are ``dataset``, ``split``, ``orders``, ``judge`` and ``judge_forms``, as in the
-    configuration; what is missing or null is the default.
+    ``options`` are ``dataset``, ``split``, ``orders``, ``judge``, ``judge_forms`` and those of
+    ``TASK_OPTIONS``, as in the configuration; what is missing or null is the default.
     """
     facts = FACTS[task]
     found = facts.metrics
@@ -119,6 +125,9 @@ def metrics_of(task: str, options: Mapping[str, Any]) -> tuple[str, ...]:
             found += ("word_ppl_lmeval", "byte_ppl_lmeval", "bits_per_byte_lmeval")
     if task == "unqover" and split == "balanced":
         found += ("mu", "eta", "delta", "epsilon")
+    found += tuple(
+        name for key, names in facts.options.items() if options.get(key) for name in names
+    )
     if facts.orders and options.get("orders") == 6:
         found += _ORDERS
     if facts.judged and options.get("judge"):
