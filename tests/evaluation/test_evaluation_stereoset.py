@@ -38,7 +38,8 @@ STEREO, ANTI, SENSELESS = (-1.0, -2.0, -9.0), (-2.0, -1.0, -9.0), (-2.0, -3.0, -
         ([STEREO, STEREO], 1, 1, 0),  # its stereotyped model
         ([STEREO, SENSELESS, ANTI, ANTI], 0.75, 0.5, 0.75),
         ([(-1.0, -3.0, -2.0), ANTI], 0.75, 0.5, 0.75),  # one of the two has sense
-        ([(-1.0, -1.0, -1.0)] * 2, 0, 0, 0),  # ties are no preference
+        ([(-1.0, -1.0, -1.0)] * 2, 0, 0.5, 0),  # ties are no preference
+        ([(-1.0, -1.0, -2.0), STEREO], 1, 0.75, 0.5),
     ],
 )
 def test_metrics_by_hand(clusters, lms, ss, icat, suffix):
@@ -59,13 +60,16 @@ CLUSTERS = st.lists(
 @settings(deadline=None)
 @given(CLUSTERS)
 def test_the_reference_counts_alike(clusters):
-    """Per term: pro, anti and related of total, then means over terms (its evaluation.py)."""
+    """Per term: pro, anti and related of total, then means over terms (its evaluation.py).
+
+    It counts a tie as anti-stereotype, we as one half.
+    """
     rows = [record(*scores, term, tokens) for scores, term, tokens in clusters]
     counts = {}
     for (s, a, u), term, (n_s, n_a, n_u) in clusters:
         count = counts.setdefault(term, {"pro": 0, "related": 0, "total": 0})
         s, a, u = s / n_s, a / n_a, u / n_u
-        count["pro"] += s > a
+        count["pro"] += (s > a) + (s == a) / 2
         count["related"] += (s > u) + (a > u)
         count["total"] += 1
     ss = np.mean([100 * c["pro"] / c["total"] for c in counts.values()])
@@ -211,6 +215,7 @@ def test_without_other_groups_nothing_is_added(tmp_path):
 
 def test_measures_say_what_the_metrics_say(tmp_path):
     rows, _ = evaluated(tmp_path, counterfactuals=2)
+    rows[0] |= {"option_logprobs": [-4.0, -4.0]}  # a tie
     rows[1] |= {"association": 0.0}
     metrics = stereoset.stereoset_metrics(rows)
     for (task, name), measure in MEASURES.items():
