@@ -270,8 +270,9 @@ def test_an_ability_at_chance_is_left_out_of_the_correction():
     """60 questions of which a third is right: neither a fall nor the correction would be honest."""
     generator = np.random.default_rng(8)
     weak, strong = generator.random((2, 60)) < [[0.3], [0.95]]
+    both = "mmlu", "acc"
     tests = {
-        name: paired_test("mmlu", "acc", [sums("mmlu", "acc", after)], [sums("mmlu", "acc", before)])
+        name: paired_test(*both, [sums(*both, after)], [sums(*both, before)])
         for name, after, before in (
             ("weak", generator.random(60) < 0.25, weak), ("strong", strong & ~weak, strong)
         )

@@ -36,7 +36,10 @@ TASK_GROUPS = {task: facts.group for task, facts in FACTS.items()}
 # Tasks whose headline is no fraction, and the decimals with which it is shown as it is.
 TASK_DIGITS = {"perplexity": 2, "lm_eval": 4}
 # Metrics in nats, shown as they are.
-NATS = ("likelihood_diff", "signed_diff", "signed_diff_shared")
+NATS = (
+    *("association", "association_square"),
+    *("likelihood_diff", "signed_diff", "signed_diff_shared"),
+)
 # What a metric is called after its benchmark, where several are compared or it is no headline.
 MEASURES = {
     "ss": "SS", "lms": "LMS", "icat": "ICAT", "acc": "accuracy", "stereotype_rate": "stereotypes",

@@ -64,9 +64,9 @@ DEBIASING = tuple(name for name in METHODS if name.startswith("debias-"))
 MEAN = "mean"  # in the column seed: scores averaged over the calibration seeds
 # Of a debiasing method also tested, beside the compared metrics.
 PARTS = {"crows_pairs": ("pct_stereotype_shared",)}
-# Of which a benchmark may have no item: questions of your own need name no stereotype, and BBQ's
-# bias scores are of answers that name a person.
-OPTIONAL = ("stereotype_rate", "s_amb", "s_dis")
+# Of which a benchmark may have no item: questions of your own need name no stereotype, BBQ's bias
+# scores are of answers that name a person, and association needs other groups.
+OPTIONAL = ("stereotype_rate", "s_amb", "s_dis", "association")
 
 
 class Question(NamedTuple):

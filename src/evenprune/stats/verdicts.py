@@ -72,7 +72,7 @@ SENTENCES = ("crows_pairs", "stereoset")  # without lettered options
 COMPARED: Mapping[str, tuple[str, ...]] = {
     "bbq": ("acc_amb", "acc_dis", "s_amb", "s_dis"),
     "multiple_choice": ("acc", "stereotype_rate"),
-    "stereoset": ("ss", "lms"),
+    "stereoset": ("association", "ss", "lms"),
 }
 
 
