@@ -31,6 +31,8 @@ DATA = {"file": "d" * 64}
 
 def metrics_of(task, rows):
     found = {name: MEASURES[task, name].value(rows) for name in differences.metrics_of(task)}
+    if found.get("association", 0) is None:
+        del found["association"]
     return {
         name: {"value": value, "n": 0 if value is None else len(rows), "stderr": None}
         for name, value in found.items()

@@ -14,7 +14,8 @@ from evenprune.evaluation import records, stereoset
 from evenprune.evaluation.losses import sentence_losses
 from evenprune.evaluation.protocol import Protocol, make_protocol
 from evenprune.stats.measures import MEASURES
-from evenprune.stats.paired import jackknife, sums_of
+from evenprune.stats.paired import sums_of
+from evenprune.stats.verdicts import paired_test
 
 
 def record(stereotype, anti, unrelated, term="Vel", tokens=(5, 5, 5), category="tribe"):
@@ -236,8 +237,8 @@ def test_association_may_fall_below_zero():
     both = [
         sums_of(measure, rows([None if np.isnan(x) else x for x in one])) for one in (after, before)
     ]
-    found = jackknife(*both)
-    assert (found.n, found.values) == (20, pytest.approx((-2.5, 3.0)))
+    found = paired_test("stereoset", "association", both[:1], both[1:])
+    assert (found.n, found.before, found.after) == (20, 3.0, -2.5)
     assert found.interval().low < -5.5 < found.interval().high < -5
 
 

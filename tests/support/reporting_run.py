@@ -149,6 +149,7 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
             row["correct"] = row["correct_shared"] = not row["correct"]
     if task == "stereoset":
         for row in rows:
+            row["option_logprobs"] = [-3.5, -4.0] if row["correct"] else [-4.0, -3.5]
             row["unrelated_logprob"] = -3.0
         metric = "icat"
         metrics = {"lms": {**total, "value": 0.9}, "ss": total}
