@@ -41,14 +41,14 @@ def run(args: argparse.Namespace) -> None:
 
     Raises UserError where LaTeX is not installed or fails, or a table or figure is missing.
     """
+    sheet = read_run_sheet(args.run_sheet)
+    used = inputs(args, sheet, "tex", "pdf")
+    check_file(args.out, used)
     if not latex_available():
         raise UserError(
             f"make-paper needs LaTeX to make a PDF, and finds none; install {PACKAGES}, or "
             "leave the PDF out: tables, figures and the page of HTML do not need it"
         )
-    sheet = read_run_sheet(args.run_sheet)
-    used = inputs(args, sheet, "tex", "pdf")
-    check_file(args.out, used)
     require(used)
     with tempfile.TemporaryDirectory(prefix="paper-") as name:
         content = read_document(args, sheet)
