@@ -29,6 +29,10 @@ VLLM := .venv-vllm
 VLLM_STAMP := $(VLLM)/.installed-$(VARIANT)
 DOCS := .venv-docs
 export PYTHONPATH := $(abspath src)
+# Snakemake and others keep files in the user's cache: in this folder where there is none to write to.
+ifeq ($(XDG_CACHE_HOME)$(shell d=$$HOME/.cache; [ -e "$$d" ] || d=$$HOME; [ -w "$$d" ] && echo yes),)
+export XDG_CACHE_HOME := $(abspath .cache)
+endif
 export HF_HUB_DISABLE_TELEMETRY := 1
 
 need_python = @command -v "$(PYTHON)" >/dev/null || \
@@ -152,4 +156,4 @@ lock-torch:
 	sh requirements/torch-cpu.sh lock "$(PYTHON) -m pip" $(TORCH) $(TORCH_INDEX)
 
 clean:
-	rm -rf $(VENV) $(VLLM) $(DOCS) site .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VLLM) $(DOCS) site .cache .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -95,3 +95,10 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "gpu" in item.keywords and not gpu:
             item.add_marker(pytest.mark.skip(reason="no CUDA device on this machine"))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Write the names of skipped tests into the file EVENPRUNE_SKIPPED, for .ci/run to call."""
+    if file := os.environ.get("EVENPRUNE_SKIPPED"):
+        names = {report.nodeid for report in terminalreporter.stats.get("skipped", [])}
+        Path(file).write_text("".join(f"{name}\n" for name in sorted(names)), encoding="utf-8")

@@ -430,7 +430,7 @@ def test_signals_and_streams(line, redirect, status, out, message, tmp_path):
     """On a terminal that takes ASCII only."""
     (tmp_path / "step.py").write_text(STAND_IN.format(line=line))
     done = subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {sys.executable} {tmp_path}/step.py {redirect}"],
+        ["bash", "-c", f"set -o pipefail; '{sys.executable}' '{tmp_path}/step.py' {redirect}"],
         capture_output=True, timeout=60, env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (status, out, message)

@@ -29,7 +29,7 @@ def test_bash_completes(typed, expected, repo, tmp_path, capsys):
     line = f"evenprune {typed}"
     asked = f"COMP_WORDS=({line}); COMP_LINE='{line}'; COMP_POINT={len(line)}; COMP_TYPE=9"
     text = (
-        f'evenprune() {{ {sys.executable} -m evenprune "$@"; }}\n{capsys.readouterr().out}\n'
+        f'evenprune() {{ "{sys.executable}" -m evenprune "$@"; }}\n{capsys.readouterr().out}\n'
         f"{asked}; _python_argcomplete evenprune; printf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
     )
     done = subprocess.run(["bash"], input=text, text=True, capture_output=True, cwd=tmp_path)

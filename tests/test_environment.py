@@ -144,6 +144,38 @@ def test_make_takes_any_python_that_runs(repo, tmp_path, folder):
     assert f"\n{folder} -m venv none\n" in done.stdout, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"HOME": "{}"}, ""),
+        ({"HOME": "{}/none"}, "{}/.cache"),
+        ({}, "{}/.cache"),
+        ({"HOME": "{}/none", "XDG_CACHE_HOME": "{}/mine"}, "{}/mine"),
+    ],
+)
+def test_make_keeps_caches_in_the_folder_where_the_home_directory_cannot(
+    repo, tmp_path, given, expected
+):
+    """Snakemake ends with a traceback where it can make no cache."""
+    shutil.copy(repo / "Makefile", tmp_path)
+    said = subprocess.check_output(
+        ["make", "--eval=said: ; @echo $$XDG_CACHE_HOME", "said"],
+        text=True,
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"]} | {key: v.format(tmp_path) for key, v in given.items()},
+    )
+    assert said.strip() == expected.format(tmp_path)
+
+
+def test_a_python_of_a_bare_machine_is_no_link_into_its_folder(repo, tmp_path):
+    """Else an environment that it makes would break with that folder."""
+    folder = subprocess.check_output([repo / ".ci/bare", tmp_path / "bin"], text=True).strip()
+    ask = ["python3", "-c", "import sys; print(sys.executable)"]
+    python = subprocess.check_output(ask, text=True, env={"PATH": folder}).strip()
+    assert os.path.isabs(python)
+    assert not python.startswith(folder)
+
+
 @pytest.mark.parametrize(("version", "hashes"), [("9.9", 2), ("9.10", 1)])
 def test_lock_adds_the_hash_of_what_the_index_has(script, tmp_path, version, hashes):
     pip = fake_pip(tmp_path, 'for folder; do :; done; mkdir "$folder"; echo wheel >"$folder/a.whl"')

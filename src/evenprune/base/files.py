@@ -58,17 +58,30 @@ def sha256_file(path: Path | str) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
+def user_cache() -> Path | None:
+    """Return the folder of what is kept for the user: $EVENPRUNE_CACHE, else evenprune in
+    $XDG_CACHE_HOME or ~/.cache; None where there is no such place."""
+    if given := os.environ.get("EVENPRUNE_CACHE"):
+        return Path(given)
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "evenprune"
+    except RuntimeError:
+        return None
+
+
 @contextlib.contextmanager
 def disk_errors(path: Path | str) -> Iterator[None]:
     """Turn "disk full" and "no permission" while writing ``path`` into one UserError."""
     try:
         yield
     except OSError as error:
+        root = user_cache()
+        where = "set EVENPRUNE_CACHE to" if root and root in Path(path).parents else "choose"
         reasons = {
             errno.ENOSPC: "the disk is full: free some space",
             errno.EDQUOT: "the disk quota is used up: free some space",
-            errno.EACCES: "permission denied: choose a folder that you may write to",
-            errno.EROFS: "the file system is read-only: choose another folder",
+            errno.EACCES: f"permission denied: {where} a folder that you may write to",
+            errno.EROFS: f"the file system is read-only: {where} another folder",
         }
         # That of a whole folder that was copied has the reasons in its text alone.
         copied = str(error) if isinstance(error, shutil.Error) else ""
@@ -81,15 +94,35 @@ def disk_errors(path: Path | str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def library_cache() -> Iterator[None]:
+    """Turn what a library raises that may not write below HF_HOME into one UserError."""
+    from huggingface_hub.constants import HF_HOME
+
+    try:
+        yield
+    except OSError as error:
+        place, home = (os.path.abspath(str(one)) for one in (error.filename, HF_HOME))
+        ours = os.path.commonpath([place, home]) in (place, home)
+        if not ours or error.errno not in (errno.EACCES, errno.EROFS):
+            raise
+        raise UserError(
+            f"could not write {place}: {str(error.strerror).lower()}; set HF_HOME to a folder that "
+            "you may write to, then run the same command again"
+        ) from error
+
+
+@contextlib.contextmanager
 def half_written(path: Path, folder: bool = False) -> Iterator[Path]:
     """Yield the empty file (or folder) beside ``path`` in which ``path`` is made.
 
-    It has one name for each ``path`` and is locked: a second writer waits, and the next one takes
-    up, emptied, what a killed one left. At the end it is removed, unless it was renamed.
+    Folders above it are made. It has one name for each ``path`` and is locked: a second writer
+    waits, and the next one takes up, emptied, what a killed one left. At the end it is removed,
+    unless it was renamed.
     """
     place = path.with_name(f".{path.name}{PART}")
     flags = os.O_RDONLY | os.O_DIRECTORY if folder else os.O_RDWR | os.O_CREAT
     handle = -1
+    path.parent.mkdir(parents=True, exist_ok=True)
     while not _is_at(handle, place):
         if handle >= 0:  # its last writer renamed or removed it while this one waited
             os.close(handle)
@@ -131,13 +164,11 @@ def _empty(place: Path) -> None:
 def atomic_path(path: Path | str) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; on success fsync and rename it, else remove it."""
     path = Path(path)
-    with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with half_written(path) as temporary:
-            yield temporary
-            with open(temporary, "rb+") as done:
-                os.fsync(done.fileno())
-            os.replace(temporary, path)
+    with disk_errors(path), half_written(path) as temporary:
+        yield temporary
+        with open(temporary, "rb+") as done:
+            os.fsync(done.fileno())
+        os.replace(temporary, path)
 
 
 def write_text(path: Path | str, text: str) -> None:

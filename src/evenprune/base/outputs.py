@@ -41,7 +41,8 @@ def check_folder(
     """
     path, inputs = Path(path), list(inputs)
     with _looking(path, name):
-        for what, place in (("working", Path.cwd()), ("home", Path.home())):
+        home = Path(os.path.expanduser("~"))  # stays `~` where there is none
+        for what, place in (("working", Path.cwd()), ("home", home)):
             if covers(path, place):
                 raise UserError(
                     f"{name} {path} is the {what} directory {place} or lies above it and would be "
@@ -226,11 +227,9 @@ def atomic_folder(
     """
     path, inputs = Path(path), list(inputs)
     check_folder(path, kind, inputs, keep)
-    with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with half_written(path, folder=True) as temporary:
-            yield temporary
-            replace_folder(temporary, path, kind, inputs, keep)
+    with disk_errors(path), half_written(path, folder=True) as temporary:
+        yield temporary
+        replace_folder(temporary, path, kind, inputs, keep)
 
 
 def replace_folder(

@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from ..base.errors import UserError, nearest, shown
+from ..base.files import library_cache
 from ..base.hidden import unhide
 from ..base.reading import read_text
 from ..base.yamlfile import bounded
@@ -40,7 +41,10 @@ def load_tasks(name: str, folder: Path | None) -> dict[str, Any]:
             manager = TaskManager(include_path=include)
         known = name in manager.all_tasks
         if known:
-            return dict(manager.load(name))
+            with library_cache():
+                return dict(manager.load(name))
+    except UserError:
+        raise
     except RecursionError:
         raise UserError(
             f"lm-eval's task {name} in {folder} includes itself; correct its files"

