@@ -1,5 +1,7 @@
 """What the rules of ``workflow/`` ask once, before any job: see ``workflow/rules/common.smk``."""
 
+import contextlib
+import json
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -30,8 +32,25 @@ class Run:
     absent: list[str]
 
 
+def typed(given: Any, said: Any) -> Any:
+    """Return a configuration with the numbers and truth values that ``--config`` said.
+
+    Of ``KEY={name: 4}`` Snakemake makes text, in ``said`` and where that is in ``given``.
+    """
+    if isinstance(given, Mapping) and isinstance(said, Mapping):
+        return {k: typed(one, said[k]) if k in said else one for k, one in given.items()}
+    if isinstance(said, list) and given == said:
+        return [typed(one, one) for one in said]
+    if isinstance(said, str) and given == said:
+        with contextlib.suppress(ValueError):
+            found = json.loads(said.lower())
+            return given if isinstance(found, str | list | dict) else found
+    return given
+
+
 def load_run(
     given: Mapping[str, Any],
+    said: Mapping[str, Any],
     files: Iterable[str],
     default: Path,
     catalogue: Path,
@@ -41,7 +60,8 @@ def load_run(
 ) -> Run:
     """Return the run of a configuration; UserError, a sentence a fault, where it cannot be one.
 
-    ``given`` is what Snakemake has read from ``files``, where it let the last of equal keys win.
+    ``given`` is what Snakemake has read from ``files``, where it let the last of equal keys win,
+    with ``said``, which is what ``--config`` gave.
     ``folders`` may hold an environment with vLLM; ``storage`` is Snakemake's storage plugin.
     """
     if storage:
@@ -54,7 +74,7 @@ def load_run(
         )
     for file in files:
         read_yaml(file)
-    config = load_config(given, default, catalogue)
+    config = load_config(typed(given, said), default, catalogue)
     for name, version in package_versions("torch", "transformers", "lm_eval").items():
         if version == "absent" and not by_conda:
             raise UserError(

@@ -12,6 +12,7 @@ from evenprune.base.provenance import BEGUN, FINISHED, record_folder, recorded
 from evenprune.cli import main
 from evenprune.plan import plan
 from evenprune.plan.paths import Paths
+from evenprune.plan.run_sheet import write_run_sheet
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -64,21 +65,53 @@ def test_times_are_measured_or_scaled_or_a_floor_or_unknown(tmp_path):
     paths = run(tmp_path, experiments={**grids, "main": both})
     jobs = {job.out: job for job in plan.long_jobs(paths)}
 
-    def measured(*runs, gpu=False):
-        return plan.measured_seconds(jobs.values(), runs or [tmp_path], gpu)
+    def known(job, *folders, device="cpu"):
+        of = Paths(paths.config.model_copy(update={"device": device}))
+        folders = folders or [tmp_path]
+        return plan.seconds(jobs[job], [plan.measured_seconds(of, one) for one in folders], None)
 
     record(tmp_path, small, 4.0)
-    assert plan.seconds(jobs[small], jobs.values(), measured(), None) == (4, "measured")
-    seconds, basis = plan.seconds(jobs[world], jobs.values(), measured(), None)
+    assert known(small) == (4, "measured")
+    seconds, basis = known(world)
     assert basis == "scaled"
     assert seconds == pytest.approx(4 * jobs[world].flops / jobs[small].flops)
     # A GPU was not measured; a run that resumed measures nothing; this run comes before --rates.
-    assert measured(gpu=True) == {}
+    assert known(small, device="cuda") == (0, "unknown")
     record(tmp_path / "second", small, 8.0)
-    assert measured(tmp_path, tmp_path / "second") == {small: 4}
+    assert known(small, tmp_path, tmp_path / "second") == (4, "measured")
     record(tmp_path, small, 1.0, resumed=True)
-    assert measured() == {}
-    assert measured(tmp_path, tmp_path / "second") == {small: 8}
+    assert known(small) == (0, "unknown")
+    assert known(small, tmp_path, tmp_path / "second") == (8, "measured")
+
+
+def test_another_finished_run_counts_by_what_it_computed(tmp_path):
+    """Its evaluations have the same place, but other items: their time is scaled, not taken."""
+    small = run(tmp_path / "demo", benchmarks={"mmlu": run(tmp_path).config.benchmarks["mmlu"]})
+    dense = next(job for job in plan.long_jobs(small) if job.kind == "evaluate")
+    record(tmp_path / "demo", dense.out, 10.0)
+    write_run_sheet(tmp_path / "demo/run_sheet.json", small)
+    large = run(tmp_path / "mine")
+    same = next(job for job in plan.long_jobs(large) if job.out == dense.out)
+    seconds, basis = plan.seconds(same, [plan.measured_seconds(large, tmp_path / "demo")], None)
+    assert basis == "scaled"
+    assert seconds == pytest.approx(10 * same.flops / dense.flops)
+
+
+def test_a_time_that_is_not_known_is_no_time(tmp_path):
+    assert "one after the other: time unknown" in planned(tmp_path)
+    paths = run(tmp_path)
+    jobs = plan.long_jobs(paths)
+    record(tmp_path, jobs[0].out, 100.0)
+    first = sum(job.kind == jobs[0].kind for job in jobs)
+    assert f"min, and {len(jobs) - first} jobs of unknown time" in planned(tmp_path)
+    for job in jobs:
+        out = tmp_path / job.out
+        out.mkdir(parents=True)
+        if job.kind == "evaluate":
+            (out / "summary.json").touch()
+    said = planned(tmp_path)
+    assert f"nothing is left to do; 1 of {len(jobs)} long jobs were measured: 2 min" in said
+    assert "0 s" not in said
 
 
 def test_what_is_there_is_not_left(tmp_path):
@@ -161,3 +194,14 @@ def test_plan_as_a_command(tmp_path, capsys):
     assert "never measured on this device" in said
     assert "17 evaluate: " in said
     assert not list(tmp_path.iterdir())  # nothing was written
+
+
+def test_plan_knows_the_times_of_the_finished_default_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    paths = run("results")
+    write_run_sheet("results/run_sheet.json", paths)
+    record("results", f"evals/{paths.checkpoints[0].key}", 7.0)
+    words = ["--configfile", str(REPO / "config/world.yaml"), "--results", "other"]
+    assert main(["plan", *words]) == 0
+    assert "17 evaluate: " in (said := capsys.readouterr().out)
+    assert "(1 measured, 16 scaled)" in said

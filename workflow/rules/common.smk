@@ -65,6 +65,7 @@ def shipped(path):
 default = Path("config/config.yaml")
 RUN = plainly(load_run)(
     config,
+    workflow.config_settings.config,
     workflow.overwrite_configfiles,
     default if default.is_file() else shipped(default),
     shipped("config/catalogue.yaml"),

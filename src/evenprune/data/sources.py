@@ -20,6 +20,7 @@ from ..base.files import digest, write_text
 from ..base.marks import DATA_SET
 from ..base.outputs import atomic_folder, check_folder
 from ..models.loading import weight_files
+from ..plan.catalogue import PACKAGED
 from .hub import Hub
 from .lock import locked, read_lock
 from .packages import gguf_folder, package_dataset, package_model, source_facts
@@ -178,6 +179,9 @@ def missing(
         remedy = (
             f"put its files{source} into MIRROR/{place} and run again with `--config mirror=MIRROR`"
         )
+    if name in PACKAGED and kind == "data":
+        has = " or ".join(PACKAGED[name])
+        remedy += f", or set split: {has} in its benchmarks, which a Python package has"
     hub_says = f"the lock file pins no revision of {hub}" if hub else "it has no hub repository"
     return UserError(f"the {what} {name} was not found: {looked}, and {hub_says}; {remedy}")
 

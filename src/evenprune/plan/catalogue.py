@@ -16,6 +16,8 @@ from .section import Section
 _REPOSITORY = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9][A-Za-z0-9._/-]*)?"
 )
+# The splits that a data set's Python package has, where these are not all of its task.
+PACKAGED = {"crows_pairs": ("anonymized",), "unqover": ("generated", "balanced")}
 _DISTRIBUTION = r"^[A-Za-z0-9][A-Za-z0-9._-]*==[0-9][A-Za-z0-9.+!_-]*$"
 
 

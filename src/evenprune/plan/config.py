@@ -9,13 +9,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
 from ..base.errors import UserError
 from ..base.yamlfile import merge, read_yaml
 from . import shown
 from .benchmark_keys import Benchmark
 from .calibration_keys import Calibration
+from .catalogue import PACKAGED
 from .checks import all_errors
 from .field_errors import field_errors
 from .own_files import with_own_files
@@ -23,6 +31,7 @@ from .pruning_keys import Pruning
 from .section import Place, Section, Slug, Words, each_once, listed, short_names
 from .sections import Controls, DatasetEntry, Experiment, MethodVariant, ModelEntry, World
 from .serving_keys import Serving
+from .tasks import splits_of
 
 CATALOGUE, DEFAULT = Path("config/catalogue.yaml"), Path("config/config.yaml")
 TABLES, FIGURES = tuple(sorted(shown.TABLES)), tuple(sorted(shown.FIGURES))
@@ -105,6 +114,16 @@ class Config(Section):
         "false where only the tables are wanted",
     )
     serving: Serving = Field(Serving(), description="throughput, energy, CO2")
+
+    @model_validator(mode="after")
+    def _whole_sources(self) -> "Config":
+        """Take no data set from a Python package that lacks the split of a benchmark."""
+        for entry in self.benchmarks.values() if self.source == "external" else ():
+            name, split = entry.dataset, entry.split or splits_of(entry.task, entry.dataset)[0]
+            if name in self.datasets and split not in PACKAGED.get(name, (split,)):
+                without = {"package": None}
+                self.datasets[name] = self.datasets[name].model_copy(update=without)
+        return self
 
 
 def validate_config(raw: Mapping[str, Any], origin: str = "the configuration") -> Config:

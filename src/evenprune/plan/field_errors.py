@@ -39,8 +39,6 @@ def field_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[tup
             yield where, f"{where}: is missing"
         elif kind.removesuffix("_type") in _KINDS:
             expected = _KINDS[kind.removesuffix("_type")] + _least(model, item["loc"])
-            if kind == "bool_type" and value in ("true", "false"):
-                expected += " (on Snakemake's command line: True or False)"
             yield where, f"{where}: got {value!r}, expected {expected}"
         elif kind == "greater_than_equal":
             yield where, f"{where}: got {value!r}, expected a number from {item['ctx']['ge']}"

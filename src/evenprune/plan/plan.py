@@ -1,18 +1,20 @@
 """Say how much disk and time a run still needs: the checkpoints, and the hours of the long jobs.
 
-Times are those that finished jobs of this run (or another one, --rates) recorded on the same kind
-of device: of the same output, else in proportion to the operations of the forward passes. A kind of
-job that was never measured has no time; --flops-per-second gives a floor for it.
+Times are those that finished jobs of this run recorded on the same kind of device; else those of
+its kind in finished runs (this one, the default one in results/, and --rates), in proportion to the
+operations of the forward passes. A kind of job that was never measured has no time;
+--flops-per-second gives a floor for it.
 """
 
 import argparse
+import contextlib
 import json
 import math
 import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ from .facts import NO_CALIBRATION
 from .grids import Checkpoint
 from .jobs import mirror
 from .paths import Paths
+from .run_sheet import RUN_SHEET, read_run_sheet
 from .section import listed
 from .tasks import FACTS, splits_of
 
@@ -45,6 +48,9 @@ OWN_ROWS = 100  # of a file of the user's own
 _WORDS = re.compile(r"([0-9.]+) ?([BM])")
 _ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2}
 _HEADER_LIMIT = 100_000_000  # of safetensors, the format's own
+
+
+Measured = Sequence[tuple["Job", float]]  # jobs of one results folder with their seconds
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,8 @@ def run(args: argparse.Namespace) -> None:
     if args.rates and not args.rates.is_dir():
         raise UserError(f"expected the results of a run at --rates {args.rates}; check the path")
     paths = Paths(read_config(args.configfile, args.catalogue, args.results))
-    folders = [Path(paths.results), *([args.rates] if args.rates else [])]
+    default = Path(Config.model_fields["results"].default)
+    folders = [Path(paths.results), *([args.rates] if args.rates else []), default]
     print(f"{args.configfile}: long jobs to do on {paths.config.device} (all: snakemake -n)")
     print("\n".join(plan(paths, folders, args.flops_per_second, args.whole)))
 
@@ -98,11 +105,11 @@ def plan(
     """Return what of a run is left, or the ``whole`` of it, in lines: jobs, seconds, disk."""
     results, jobs = Path(paths.results), long_jobs(paths)
     left = [job for job in jobs if whole or not _is_done(results / job.out)]
-    measured = measured_seconds(jobs, measured_in, paths.config.device != "cpu")
-    total, lines, unknown = 0.0, [], 0
+    measured = [measured_seconds(paths, folder) for folder in dict.fromkeys(measured_in)]
+    total, lines, unknown = 0.0, list[str](), 0
     for kind in dict.fromkeys(job.kind for job in left):
         mine = [job for job in left if job.kind == kind]
-        times = [seconds(job, jobs, measured, rate) for job in mine]
+        times = [seconds(job, measured, rate) for job in mine]
         known = Counter(basis for _, basis in times)
         spent = sum(one for one, _ in times)
         time = "time unknown" if known["unknown"] else format_seconds(spent)
@@ -114,7 +121,17 @@ def plan(
             f"{unknown} jobs are of a kind that was never measured on this device: run some of "
             "them, or give --flops-per-second for a floor"
         )
-    lines.append(f"one after the other: {format_seconds(total)}")
+    if left:
+        known = format_seconds(total) if unknown < len(left) else "time unknown"
+        rest = f", and {unknown} jobs of unknown time" if 0 < unknown < len(left) else ""
+        lines.append(f"one after the other: {known}{rest}")
+    else:
+        times = [seconds(job, measured, None) for job in jobs]
+        took = [one for one, basis in times if basis == "measured"]
+        lines.append(
+            f"nothing is left to do; {len(took)} of {len(jobs)} long jobs were measured: "
+            f"{format_seconds(sum(took))} one after the other"
+        )
     models = grids.needed_models(paths.config)
     if unsized := [name for name in models if not model_size(paths, name)[0]]:
         lines.append(f"size unknown (give params in their entries): {', '.join(unsized)}")
@@ -178,31 +195,36 @@ def _benchmark_tokens(entry: Benchmark) -> float:
     return float(items * (facts.item_tokens * groups + answer))
 
 
-def measured_seconds(jobs: Collection[Job], runs: Sequence[Path], on_gpu: bool) -> dict[str, float]:
-    """Return output -> seconds of the jobs that ran from start to end on such a device."""
-    found: dict[str, float] = {}
-    for folder in runs:
-        for job in jobs:
-            record = read_record(record_folder(folder, folder / job.out) / FINISHED)
-            if record is None or record.seconds is None or record.resumed:
-                continue
-            if job.kind == "export" or bool(record.gpu) == on_gpu:
-                found.setdefault(job.out, record.seconds)
+def measured_seconds(paths: Paths, folder: Path) -> Measured:
+    """Return the jobs in a results folder that ran from start to end on the run's kind of device.
+
+    What they computed says the folder's own run sheet, of another run than that of ``paths``.
+    """
+    found, on_gpu = list[tuple[Job, float]](), paths.config.device != "cpu"
+    if folder != Path(paths.results):
+        with contextlib.suppress(UserError):  # none there, or an older one
+            config = read_run_sheet(folder / RUN_SHEET).config
+            changes = {"results": str(folder), "mirror": paths.config.mirror}
+            paths = Paths(config.model_copy(update=changes))
+    for job in long_jobs(paths):
+        record = read_record(record_folder(folder, folder / job.out) / FINISHED)
+        if record is None or record.seconds is None or record.resumed:
+            continue
+        if job.kind == "export" or bool(record.gpu) == on_gpu:
+            found.append((job, record.seconds))
     return found
 
 
-def seconds(
-    job: Job, jobs: Collection[Job], measured: Mapping[str, float], rate: float | None
-) -> tuple[float, str]:
-    """Return the seconds of a job and how they are known."""
-    if job.out in measured:
-        return measured[job.out], "measured"
-    alike = [one for one in jobs if one.kind == job.kind and one.out in measured]
-    spent = sum(measured[one.out] for one in alike)
-    if sum(one.flops for one in alike):
-        return spent * job.flops / sum(one.flops for one in alike), "scaled"
-    if alike:
-        return spent / len(alike), "scaled"
+def seconds(job: Job, measured: Sequence[Measured], rate: float | None) -> tuple[float, str]:
+    """Return the seconds of a job and how they are known, by the first folder that knows it."""
+    for found in measured:
+        alike = [(one, spent) for one, spent in found if one.kind == job.kind]
+        same = [spent for one, spent in alike if (one.out, one.flops) == (job.out, job.flops)]
+        if same:
+            return same[0], "measured"
+        spent, flops = sum(spent for _, spent in alike), sum(one.flops for one, _ in alike)
+        if alike:
+            return (spent * job.flops / flops if flops else spent / len(alike)), "scaled"
     return (job.flops / rate, "floor") if rate else (0.0, "unknown")
 
 

@@ -23,6 +23,7 @@ from .tasks import FACTS, PAPER_DATASETS
 if TYPE_CHECKING:
     from .paths import Paths
 
+RUN_SHEET = "run_sheet.json"
 # Places on this machine, and other keys that change no table.
 LOCAL = {*("mirror", "lock", "device", "threads", "pdf", "keep", "check_disk")}
 # What decides how numbers are shown, and where; and words of the entries.

@@ -41,14 +41,6 @@ class Controls(Section):
         "is trained",
     )
 
-    @field_validator("worlds", mode="before")
-    @classmethod
-    def _from_text(cls, worlds: Any) -> Any:
-        """Take ``--config 'controls={worlds: [0, 1]}'``, which Snakemake hands on as text."""
-        if not isinstance(worlds, list):
-            return worlds
-        return [int(one) if str(one).isdecimal() else one for one in worlds]
-
     @field_validator("worlds")
     @classmethod
     def _several(cls, worlds: list[int]) -> list[int]:

@@ -30,7 +30,7 @@ from .tables.answer import Answer, answers
 # Tables and figures in the order of tables.yaml, which is the paper's.
 ORDER = [("table", one["table"]) if "table" in one else ("figure", one["figure"]) for one in SHOWN]
 DATA_FILES = ("tables.yaml",)  # part of this module's code, see codedigest.py
-SUBTITLE = "Debias-SparseGPT: what was run, what held, tables and figures"
+SUBTITLE = "What pruning changed, what was run, tables and figures"
 
 
 @dataclass(frozen=True)

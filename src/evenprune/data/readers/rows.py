@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, Valida
 from ...base.errors import UserError, shown
 from ...base.reading import iter_csv, iter_jsonl
 
+NAMED = 4  # files of a folder in a message
 Item = TypeVar("Item")
 Added = Callable[[dict[str, Any], int, int], dict[str, Any]]
 Rows = Callable[[Path, Sequence[str]], Iterator[tuple[int, dict[str, Any]]]]
@@ -49,9 +50,10 @@ def find_file(folder: Path | str, name: str) -> Path:
     for path in (folder / name, folder / f"{name}.gz"):
         if path.is_file():
             return path
+    alike = sorted(path.name for path in folder.glob(f"*{Path(name).suffix}*"))[:NAMED]
+    only = f", only {', '.join(alike)}; choose a split that is there, or" if alike else ";"
     raise UserError(
-        f"expected {name} (or {name}.gz) in {folder}, found neither; "
-        "check the folder or fetch the data set again"
+        f"expected {name} (or {name}.gz) in {folder}, found neither{only} check the folder"
     )
 
 
