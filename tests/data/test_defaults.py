@@ -56,12 +56,33 @@ def test_a_benchmark_has_the_default_configurations_data(clone):
         defaults.default_benchmark("mmlu")
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("smal", "did you mean 'small'?"),
+        ("Small", "did you mean 'small'?"),
+        ("tiny-Llama", "did you mean 'org/Tiny-Llama'?"),
+        ("gpt2", "org/name, as openai-community/gpt2"),
+    ],
+)
+def test_a_name_that_no_model_has_brings_the_nearest(clone, capsys, name, said):
+    file = clone / "config/catalogue.yaml"
+    catalogue = json.loads(file.read_text())
+    catalogue["models"]["other"] = {"hub": "org/Tiny-Llama", "label": "T"}
+    file.write_text(json.dumps(catalogue))
+    options = ["--method", "magnitude", "--regime", "2of4", "--out", "pruned"]
+    assert main(["prune", "--model", name, *options]) == 2
+    assert said in capsys.readouterr().err
+    assert main(["compare", name, "small", "--benchmark", "stereoset"]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_commands_need_neither_data_nor_pairs_nor_a_path(clone, capsys):
     """Prune, evaluate and compare a model of the catalogue by its name alone."""
     save_model(clone / "small")
-    args = argparse.Namespace(model=Path("small"), base=Path("gone"))
+    args = argparse.Namespace(model=Path("small"), base=Path("gone/too/far"))
     fetch_models(args)
-    assert args.base == Path("gone")  # no such name: whoever reads it says so
+    assert args.base == Path("gone/too/far")  # a path: whoever reads it says so
     options = ["--method", "sparsegpt", "--regime", "2of4", "--out", "pruned"]
     assert main(["prune", "--model", "small", *options]) == 0
     said = capsys.readouterr().err

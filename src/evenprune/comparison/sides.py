@@ -14,7 +14,7 @@ from pathlib import Path
 from ..base.checksums import source_folder, user_cache
 from ..base.errors import UserError
 from ..base.outputs import check_place
-from ..data.defaults import catalogue_model
+from ..data.defaults import catalogue_model, similar_models
 from ..data.hub_models import hub_model
 from ..evaluation.benchmarks import ask, check_out
 from ..evaluation.evaluate_checkpoint import take_or_run
@@ -26,9 +26,8 @@ from ..plan.config import Config
 from ..plan.finished import METRICS, SUMMARY, read_result, read_summary, result_folder
 from ..plan.grids import Checkpoint
 from ..plan.pair_sources import BIAS_TYPES
-from ..plan.run_sheet import read_run_sheet
+from ..plan.run_sheet import RUN_SHEET, read_run_sheet
 
-RUN_SHEET = "run_sheet.json"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w./-]+)?")
 
 
@@ -119,12 +118,13 @@ def open_side(text: str, lock: Path, trust: bool) -> Side:
             folder, revision = hub_model(text, lock, trust)
         except UserError as error:
             raise UserError(
-                f"there is no folder {text}, and as an id on the hub: {error}"
+                f"there is no folder {text}, and as an id on the hub: {error}{similar_models(text)}"
             ) from None
         return Model(text, folder, revision)
     raise UserError(
         f"there is no model folder or evaluation {text}, and that is neither a model of the "
-        "catalogue nor an id on the hub (org/name); check the path"
+        "catalogue nor an id on the hub (org/name, as openai-community/gpt2); check the path"
+        f"{similar_models(text)}"
     )
 
 

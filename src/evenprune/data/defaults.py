@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.codedigest import code_digest
-from ..base.errors import UserError
+from ..base.errors import UserError, nearest
 from ..base.files import digest, read_json
 from ..plan.benchmark_keys import Benchmark
 from ..plan.config import Config, default_config
@@ -30,6 +30,13 @@ def catalogue_model(name: str) -> Path | None:
     entry = config.models[name].model_dump()
     found = resolve_model(name, entry, mirror=config.mirror, lock_path=config.lock)
     return Path(found["folder"])
+
+
+def similar_models(text: str) -> str:
+    """Return "; did you mean …?" with names and hub ids of the catalogue like an unknown one."""
+    models = {k: one for k, one in default_config().models.items() if not one.world}
+    names = [*models, *(one.hub for one in models.values() if one.hub)]
+    return "" if text in names else nearest(text, names) or nearest(text.lower(), names)
 
 
 def dataset_folder(config: Config, name: str) -> Path:

@@ -27,7 +27,7 @@ def fetch_models(args: argparse.Namespace, hub: Hub | None = None) -> None:
     """Put the local folder in the place of each name that a command's models have.
 
     A path that is there, or lies in a folder that is there, stays a path. Raises UserError for a
-    repository that cannot be read.
+    repository that cannot be read, and for a name that nothing has.
     """
     trusted = bool(getattr(args, FLAG, False))
     for name in ("model", "base", "reference"):
@@ -39,17 +39,23 @@ def fetch_models(args: argparse.Namespace, hub: Hub | None = None) -> None:
 
 
 def _local(given: str | Path, trusted: bool, hub: Hub | None) -> str | Path:
+    from .defaults import catalogue_model, similar_models
+
     text = str(given)
     if not os.path.lexists(text) and "/" not in text:
-        from .defaults import catalogue_model
-
-        return type(given)(catalogue_model(text) or given)
+        if found := catalogue_model(text):
+            return type(given)(found)
+        raise UserError(
+            f"there is no model {text}: no folder here and no name of the catalogue (one on the "
+            f"hub has the form org/name, as openai-community/gpt2){similar_models(text)}"
+        )
     if os.path.lexists(text) or os.path.isdir(text.partition("/")[0]) or not is_repository(text):
         return given
     try:
         return type(given)(hub_model(text, LOCK, trusted, hub)[0])
     except UserError as error:
-        raise UserError(f"there is no folder {text} here, and {error}") from None
+        near = similar_models(text)
+        raise UserError(f"there is no folder {text} here, and {error}{near}") from None
 
 
 def hub_model(key: str, lock: Path | str, trust: bool, hub: Hub | None = None) -> tuple[Path, str]:
