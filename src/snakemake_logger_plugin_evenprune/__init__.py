@@ -1,10 +1,13 @@
-"""``snakemake --logger evenprune``: one line for each finished step, as `make demo` shows it.
+"""``snakemake --logger evenprune``: one line for each finished step, and what a failed one said.
 
-Snakemake finds logger plugins by the names of modules, so this one lies beside the package. All
-that Snakemake would have printed is in its own log below .snakemake/log.
+profiles/default asks for it. Snakemake finds logger plugins by the names of modules, so this one
+lies beside the package. All that Snakemake would have printed is in its own log below
+.snakemake/log. A dry run, --verbose and what is no run (--lint, --report) print as they always do.
 """
 
 import logging
+import re
+import sys
 import textwrap
 import time
 from collections import Counter
@@ -17,6 +20,8 @@ from snakemake_interface_logger_plugins.common import LogEvent
 WIDTH = 120  # columns of a line, at most
 SHOWN = 20  # last lines of a failed step's log
 TARGETS = ("all", "default")
+# How Snakemake says that a configuration file is not there.
+MISSING = re.compile(r"(?ms)_load_configfile$.*^FileNotFoundError: .*: '(.*)'$")
 
 
 def duration(seconds: float) -> str:
@@ -31,11 +36,19 @@ class LogHandler(LogHandlerBase):
     """Writes to stderr what people want to know of a run."""
 
     writes_to_stream, writes_to_file = True, False
-    has_filter = has_formatter = True
+    has_filter = has_formatter = False  # Snakemake's: --quiet
     needs_rulegraph = False
 
     def __post_init__(self) -> None:
         """Begin with nothing known of the run."""
+        from snakemake.logging import ColorizingTextHandler
+
+        asked = self.common_settings
+        out = sys.stdout if asked.stdout else sys.stderr
+        self.usual = ColorizingTextHandler(asked.nocolor, out)
+        self.as_usual = asked.dryrun or asked.verbose or asked.debug_dag
+        self.early: list[logging.LogRecord] = []  # what comes before anything is said
+        self.spoke = False
         self.stream = logging.StreamHandler()
         self.began, self.done, self.busy = time.monotonic(), 0, 0.0
         self.planned: Counter[str] = Counter()
@@ -45,15 +58,22 @@ class LogHandler(LogHandlerBase):
     def emit(self, record: logging.LogRecord) -> None:
         """Note what is planned and what begins; print what ends, and what is wrong."""
         event, about = getattr(record, "event", None), vars(record)
-        if event == LogEvent.RUN_INFO and not self.planned:
+        self.early += [record] * (not self.spoke)
+        if absent := MISSING.search(record.getMessage()):
+            self.say(f"expected a configuration file at {absent[1]}, found none; check the path")
+        elif self.as_usual:
+            self.flush()
+        elif event == LogEvent.RUN_INFO and not self.planned:
             self.planned = Counter({k: n for k, n in about["stats"].items() if k != "total"})
             self.say(f"{self.planned.total()} steps; all that Snakemake says is in .snakemake/log")
         elif event == LogEvent.JOB_INFO:
             self.jobs[about["jobid"]] = {**about, "since": time.monotonic()}
         elif event == LogEvent.JOB_FINISHED and about["job_id"] in self.jobs:
             self.finished(self.jobs[about["job_id"]])
+        elif event == LogEvent.SHELLCMD:  # with --printshellcmds
+            self.say(*self.format(record).splitlines())
         elif event == LogEvent.JOB_ERROR:
-            self.say(f"FAILED {_words(about)}")
+            self.say(f"FAILED {_words(self.jobs.get(about['jobid'], about))}")
             for log in about["log"] or []:
                 lines = (
                     Path(log).read_text(errors="replace").splitlines() if Path(log).exists() else []
@@ -90,8 +110,16 @@ class LogHandler(LogHandlerBase):
         at_once = max(1.0, self.busy / max(1.0, time.monotonic() - self.began))
         return to_come / at_once
 
+    def flush(self) -> None:
+        """Print as Snakemake does what came since the last time, where nothing else was said."""
+        for record in self.early:
+            self.usual.setFormatter(self.formatter)
+            self.usual.emit(record)
+        self.early = []
+
     def say(self, *lines: str) -> None:
         """Print lines, each folded where it is too long for a terminal."""
+        self.early, self.spoke = [], True
         for line in lines:
             folded = textwrap.wrap(line, WIDTH, subsequent_indent="  ")
             text = line if len(line) <= WIDTH else "\n".join(folded)

@@ -256,6 +256,9 @@ def test_snakemake_without_its_environment_is_one_sentence(clone, monkeypatch):
         "        raise metadata.PackageNotFoundError(name)\n"
         "    return found(name)\n"
         "metadata.version = version\n"
+        # Nor has it this package: the profile then asks for no logger of it.
+        "import pathlib, sys\n"
+        "sys.path = [p for p in sys.path if not (pathlib.Path(p) / 'evenprune').is_dir()]\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(fake))
     done = snakemake(clone, "-n", fresh=True)
@@ -263,3 +266,42 @@ def test_snakemake_without_its_environment_is_one_sentence(clone, monkeypatch):
     output = done.stdout + done.stderr
     assert "lacks the Python package torch; build the workflow's environment with" in output
     assert "Traceback" not in output
+
+
+@pytest.mark.parametrize("words", [("-n",), ("--cores", "1")])
+def test_a_configuration_that_is_not_there_is_one_sentence(clone, words):
+    done = snakemake(clone, *words, "--configfile", "none.yaml")
+    assert done.returncode == 1
+    assert "expected a configuration file at none.yaml, found none" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+def test_a_failed_steps_sentence_stands_alone(clone, tmp_path):
+    """Without --logger too, and without the command, whose JSON fills a screen."""
+    (tmp_path / "python").write_text("#!/bin/sh\necho error: no such data; exit 2\n")
+    (tmp_path / "python").chmod(0o755)
+    target = "results/sources/data/bbq.json"
+    done = snakemake(clone, "--cores", "1", target, path=str(tmp_path))
+    assert done.returncode == 1
+    assert "FAILED fetch dataset bbq\nerror: no such data\nthe whole log: " in done.stdout
+    assert "{" not in done.stdout
+
+
+def test_values_within_braces_on_the_command_line_have_their_kinds(clone):
+    words = ["--config", "pruning={bias_weight: 4, damping: 0.5}", "check_disk=false"]
+    done = snakemake(clone, "-n", "-p", "--until", "prune_model", *words)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "--damping 0.5 " in done.stdout
+    assert "--bias-weight 4.0 " in done.stdout
+    done = snakemake(clone, "-n", "--config", "pruning={bias_weight: four}")
+    assert "pruning.bias_weight: got 'four', expected a number from 0" in done.stdout
+
+
+def test_a_split_that_only_the_hub_has_is_told_before_the_first_job(clone):
+    """The package with CrowS-Pairs has its original pairs alone, not the default ones."""
+    (clone / "split.yaml").write_text("benchmarks: {crows_pairs: {split: null}}\n")
+    words = ("--configfile", "config/config.yaml", "split.yaml")
+    done = snakemake(clone, "-n", "--cores", "1", *words)
+    assert "1 sources are missing" in done.stdout
+    assert "set split: anonymized in its benchmarks" in done.stdout
+    assert "are missing" not in snakemake(clone, "-n", "--cores", "1").stdout

@@ -30,10 +30,13 @@ def _bar(total: int, label: str) -> "tqdm":
 class Progress:
     """Count finished units: a bar with the time left on a terminal, else lines for a log.
 
-    In a log a line comes at most every ``interval`` seconds, none where all is done before.
+    In a log a line comes at most every ``interval`` seconds, none where all is done before;
+    ``announced`` says at once how many units there are.
     """
 
-    def __init__(self, total: int, label: str, interval: float = 5.0) -> None:
+    def __init__(
+        self, total: int, label: str, interval: float = 5.0, announced: bool = False
+    ) -> None:
         self.total = total
         self.label = label
         self.done = 0
@@ -44,6 +47,8 @@ class Progress:
         self.bar: tqdm | None = None
         if sys.stderr.isatty():
             self.bar = _bar(total, label)
+        elif announced:
+            print(f"{label}: {total:,} to do", file=sys.stderr, flush=True)
 
     def update(self, count: int = 1, note: str = "") -> None:
         """Add ``count`` finished units; show them if the interval has passed."""

@@ -33,8 +33,8 @@ from .sides import (
     Evaluated,
     Model,
     Side,
+    ask_model,
     calibration_note,
-    evaluate_model,
     evaluations_folder,
     open_side,
     require_roles,
@@ -98,8 +98,11 @@ def run(args: argparse.Namespace) -> int:
         data_checksums(data, spec)  # says at once what is missing
     # Standard output is the comparison's alone.
     with contextlib.redirect_stdout(sys.stderr):
-        for name, model in models.items():
-            found[name] = evaluate_model(model, requests, evals, args)
+        # All are looked at before the first is evaluated.
+        asked = {name: ask_model(model, requests, evals, args) for name, model in models.items()}
+        for number, (name, one) in enumerate(asked.items(), 1):
+            print(f"model {number} of {len(asked)}: {name}", flush=True)
+            found[name] = one.evaluate()
     missing = left_out(sides, requests)
     blocks = [
         _block(sides[0], side, found[sides[0].name], found[side.name], args, missing)
@@ -124,6 +127,8 @@ def _check_out(args: argparse.Namespace) -> None:
         return
     inputs = [*(Path(text) for text in (args.dense, *args.pruned)), *(args.data or [])]
     check_place(args.out, inputs)
+    if (args.out / "config.json").exists():
+        raise UserError(f"--out {args.out} is the folder of a model; name another folder")
     for name in (JSON, HTML):
         check_file(args.out / name)
     check_ours(args.out / JSON, ("dense", "blocks"))

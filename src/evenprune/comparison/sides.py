@@ -16,11 +16,12 @@ from ..base.errors import UserError
 from ..base.outputs import check_place
 from ..data.defaults import catalogue_model, similar_models
 from ..data.hub_models import hub_model
-from ..evaluation.benchmarks import ask, check_out
+from ..evaluation.benchmarks import Wanted, ask, check_out
 from ..evaluation.evaluate_checkpoint import take_or_run
 from ..evaluation.load_model import Loader
 from ..evaluation.protocol import Protocol
 from ..models.identity import identify, own_manifest
+from ..models.loading import check_model_folder, load_tokenizer
 from ..models.trust import trusting_folders
 from ..plan.config import Config
 from ..plan.finished import METRICS, SUMMARY, read_result, read_summary, result_folder
@@ -136,26 +137,46 @@ def evaluations_folder(given: Path | None) -> Path:
     return given or Path(str(cache)) / "evaluations"
 
 
-def evaluate_model(
-    model: Model, requests: Mapping[str, Request], evals: Path, args: argparse.Namespace
-) -> dict[str, Path]:
-    """Return the folder of each benchmark of a model, evaluating what ``evals`` has not.
+@dataclass(frozen=True)
+class Asked:
+    """What evaluates a model, and its benchmarks, each with the folder of its result."""
 
-    ``args`` are those of ``add_run_arguments``.
+    loader: Loader
+    wanted: Mapping[Path, Wanted]
+    trusted: tuple[Path, ...]
+
+    def evaluate(self) -> dict[str, Path]:
+        """Return the folder of each benchmark, evaluating what is not there."""
+        with trusting_folders(self.trusted), self.loader as loader:
+            for folder, wanted in self.wanted.items():
+                take_or_run(loader, wanted, folder)
+        return {wanted.slug: folder for folder, wanted in self.wanted.items()}
+
+
+def ask_model(
+    model: Model, requests: Mapping[str, Request], evals: Path, args: argparse.Namespace
+) -> Asked:
+    """Return what is asked of a model; ``args`` are those of ``add_run_arguments``.
+
+    Raises UserError for a model that could not be evaluated, as far as its files' heads say it.
     """
     identity = identify(model.folder)
     root = evals / identity.files_sha256
     check_place(root, [model.folder], "--evals")
-    folders = {}
-    trusted = trusting_folders([model.folder] if args.trust_remote_code else [])
-    with trusted, Loader(model.folder, args.device, args.serving_python, args.gpus) as loader:
+    found = {}
+    loader = Loader(model.folder, args.device, args.serving_python, args.gpus)
+    trusted = (model.folder,) if args.trust_remote_code else ()
+    with trusting_folders(trusted):
         for slug, request in requests.items():
             spec, data = request.asked
             wanted = ask(slug, spec, data, identity, loader.versions(spec))
-            folders[slug] = root / f"{slug}-{wanted.digest}"
-            check_out(folders[slug], [model.folder, data, spec.judge])
-            take_or_run(loader, wanted, folders[slug])
-    return folders
+            folder = root / f"{slug}-{wanted.digest}"
+            check_out(folder, [model.folder, data, spec.judge])
+            found[folder] = wanted
+        if not all((folder / METRICS).is_file() for folder in found):
+            check_model_folder(model.folder)
+            load_tokenizer(model.folder)
+    return Asked(loader, found, trusted)
 
 
 def results_of(side: Evaluated, requests: Mapping[str, Request]) -> dict[str, Path]:

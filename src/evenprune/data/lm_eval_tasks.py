@@ -35,9 +35,10 @@ def load_tasks(name: str, folder: Path | None) -> dict[str, Any]:
     try:
         for file in sorted(folder.rglob("*.yaml")) if folder else ():
             load_yaml(file, resolve_func=False)  # lm-eval passes over files that it cannot read
-        # To read what lm-eval ships takes seconds.
+        # To read what lm-eval ships takes many seconds: once, where the folder has not all.
         manager = TaskManager(include_path=include, include_defaults=folder is None)
-        if name not in manager.all_tasks or manager.task_index[name].kind.name == "GROUP":
+        own = name in manager.all_tasks and manager.task_index[name].kind.name != "GROUP"
+        if folder and not own:
             manager = TaskManager(include_path=include)
         known = name in manager.all_tasks
         if known:
@@ -57,8 +58,8 @@ def load_tasks(name: str, folder: Path | None) -> dict[str, Any]:
             f"({_said(error) if local else type(error).__name__}); correct its files, or, where "
             f"its data are on the hub, {_once()}"
         ) from error
-    where = f"{folder} and lm-eval" if folder else "lm-eval"
-    raise UserError(f"{where} have no task {name!r}{nearest(name, manager.all_tasks, 3)}")
+    where = f"{folder} and lm-eval have" if folder else "lm-eval has"
+    raise UserError(f"{where} no task {name!r}{nearest(name, manager.all_tasks, 3)}")
 
 
 def _said(error: Exception) -> str:

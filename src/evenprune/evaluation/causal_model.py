@@ -33,6 +33,11 @@ Asked = tuple[Tokens, Tokens, int]
 Scored = tuple[list[tuple[float, bool]], list[float], int]
 # The rows of a batch, and what computes their positions.
 Batches = Iterator[tuple[list[int], Callable[[], list[Position]]]]
+Done = Callable[[int], None]  # takes how many more are finished
+
+
+def ignore(count: int) -> None:
+    """Take a number of finished ones, and say nothing."""
 
 
 def context_length(config: Any) -> int:
@@ -192,17 +197,22 @@ class CausalModel:
         """The transformers model that lm-eval's class is given."""
         raise NotImplementedError
 
-    def score_rows(self, rows: Sequence[Asked], batch_size: int) -> list[Scored]:
+    def score_rows(
+        self, rows: Sequence[Asked], batch_size: int, done: Done = ignore
+    ) -> list[Scored]:
         """Return (own, last, greedy) of each row (tokens, ends, count).
 
         ``own``: ln p of each of the row's last ``count`` tokens, or more of them, and whether it
         is the likeliest one; ``last``: ln p of each of ``ends`` behind the row, ``greedy`` the
-        likeliest token there.
+        likeliest token there. ``done`` is told how many of ``ends`` each batch had.
         """
         raise NotImplementedError
 
     def continuations(
-        self, requests: Sequence[tuple[Any, list[int], list[int]]], batch_size: int
+        self,
+        requests: Sequence[tuple[Any, list[int], list[int]]],
+        batch_size: int,
+        done: Done = ignore,
     ) -> list[tuple[float, bool]]:
         """Return ln p of each of lm-eval's continuations and whether it is the greedy one.
 
@@ -222,7 +232,7 @@ class CausalModel:
             for tokens, members in rows.items()
         ]
         scores: dict[int, tuple[float, bool]] = {}
-        found = self.score_rows(asked, batch_size)
+        found = self.score_rows(asked, batch_size, done)
         for members, (own, ends, greedy) in zip(rows.values(), found, strict=True):
             for k, end in zip(members, ends, strict=True):
                 continuation = requests[k][2]

@@ -76,7 +76,7 @@ def greedy(
             "a prompt has no token and the tokenizer adds no BOS; the prompt must not be empty"
         )
     order = sorted(range(len(rows)), key=lambda k: (len(rows[k]), k))
-    progress = Progress(len(rows), label)
+    progress = Progress(len(rows), label, announced=True)
     count = batch_size * lm.batches_at_once
     for number, start in enumerate(range(0, len(order), count)):
         batch = order[start : start + count]

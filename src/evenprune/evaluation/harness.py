@@ -18,7 +18,7 @@ from ..base.errors import UserError
 from ..base.hidden import unhide
 from ..base.progress import Progress
 from ..data.readers.choice import ChoiceItem
-from .causal_model import CausalModel
+from .causal_model import CausalModel, ignore
 from .finite import CURE
 from .metrics import Metric, Record, mean
 from .protocol import Facts, Protocol, Records
@@ -113,7 +113,8 @@ def _model_class() -> type:
             return lm.with_bos("never" if self.rolling else lm.bos).encode([string], special)[0]
 
         def loglikelihood(self, requests: list, disable_tqdm: bool = False) -> list:
-            self.progress = Progress(len(requests), f"{requests[0].task_name} requests")
+            label = f"{requests[0].task_name} requests"
+            self.progress = Progress(len(requests), label, announced=True)
             self.asked = [self.names[request.doc_id] for request in requests if self.names]
             return super().loglikelihood(requests, disable_tqdm=True)
 
@@ -132,8 +133,9 @@ def _model_class() -> type:
             found: list[tuple[float, bool]] = [(0.0, False)] * len(requests)
             for part in parts:
                 compute = partial(self._part, part, requests)
+                done = self.progress.done if self.progress else 0
                 kept = self.language_model.kept(STAGE, self.parts, compute)
-                if self.progress is not None:
+                if self.progress is not None and self.progress.done == done:  # of the journal
                     self.progress.update(len(part))
                 self.parts += 1
                 for k, (total, greedy) in zip(part, kept, strict=True):
@@ -150,7 +152,8 @@ def _model_class() -> type:
                         "remove that item"
                     )
             some = [requests[k] for k in part]
-            found = self.language_model.continuations(some, self.batch_size)
+            done = self.progress.update if self.progress else ignore
+            found = self.language_model.continuations(some, self.batch_size, done)
             # A rolling window is a piece of a document: its text has to name it.
             named = self.asked or {k: self.tok_decode(requests[k][2][:NAMING]) for k in part}
             return found, [(named[k], [total]) for k, (total, _) in zip(part, found)]

@@ -20,11 +20,13 @@ from .causal_model import (
     Asked,
     Batches,
     CausalModel,
+    Done,
     Position,
     Rows,
     Scored,
     context_length,
     end_tokens,
+    ignore,
 )
 from .finite import require_finite
 from .generation import generate_batch
@@ -228,7 +230,9 @@ class LanguageModel(CausalModel):
             yield batch, partial(self._positions, states, asked)
 
     @torch.inference_mode()
-    def score_rows(self, rows: Sequence[Asked], batch_size: int) -> list[Scored]:
+    def score_rows(
+        self, rows: Sequence[Asked], batch_size: int, done: Done = ignore
+    ) -> list[Scored]:
         """Return the scores of rows from the logits of their last positions; see ``CausalModel``.
 
         Where lm-eval computes the logits of all positions. Common beginnings are computed once.
@@ -249,6 +253,7 @@ class LanguageModel(CausalModel):
                     for (scores, top), token in zip(own, tokens, strict=True)
                 ]
                 found[k] = (shown, last, best)
+            done(sum(len(rows[k][1]) for k in batch))
         return [found[k] for k in range(len(rows))]
 
     def _log_probabilities(

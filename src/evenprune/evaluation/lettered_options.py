@@ -168,7 +168,7 @@ def score_prompts(
     rows = [row for part in parts for row in part]
     named = [name for name, part in zip(names or range(len(plans)), parts) for _ in part]
     found: list[list[Position]] = [[] for _ in rows]
-    progress = Progress(len(rows), label)
+    progress = Progress(len(rows), label, announced=True)
     tokens, wanted = [row[0] for row in rows], [row[1] for row in rows]
     for number, (batch, positions_of) in enumerate(lm.position_scores(tokens, wanted, batch_size)):
         owners = [k for k in batch for _ in wanted[k]]

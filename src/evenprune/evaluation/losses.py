@@ -43,7 +43,7 @@ def _in_batches(
 ) -> list[list[torch.Tensor]]:
     """Return what ``compute`` returns for batches of items of similar size, of each item."""
     losses: list[list[torch.Tensor]] = [[] for _ in sizes]
-    progress = Progress(len(sizes), label)
+    progress = Progress(len(sizes), label, announced=True)
     order = sorted(range(len(sizes)), key=lambda k: (-sizes[k], k))
     start = number = 0
     while start < len(order):

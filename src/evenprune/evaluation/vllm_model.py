@@ -32,10 +32,12 @@ from .causal_model import (
     Asked,
     Batches,
     CausalModel,
+    Done,
     Position,
     Rows,
     context_length,
     end_tokens,
+    ignore,
 )
 from .generation import finished
 from .journal import Journal
@@ -165,10 +167,14 @@ class VllmModel(CausalModel):
     # vLLM fills its own batches and shares prefixes among the rows of one call.
     batches_at_once: ClassVar[int] = 8
 
-    def score_rows(self, rows: Sequence[Asked], batch_size: int = 0) -> list[Any]:
+    def score_rows(
+        self, rows: Sequence[Asked], batch_size: int = 0, done: Done = ignore
+    ) -> list[Any]:
         """Return the scores of rows; see ``CausalModel``. The worker makes its own batches."""
         asked = [(tokens, ends, count > 0) for tokens, ends, count in rows]
-        return self.worker.ask("score", rows=asked) if asked else []
+        found = self.worker.ask("score", rows=asked) if asked else []
+        done(sum(len(ends) for _, ends, _ in rows))
+        return found
 
     def position_scores(self, rows: Rows, wanted: Sequence[Rows], batch_size: int) -> Batches:
         """Yield what computes log-probabilities, and 0 as ln of the sum of their exp.

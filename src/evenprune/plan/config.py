@@ -132,6 +132,8 @@ def validate_config(raw: Mapping[str, Any], origin: str = "the configuration") -
     Each line of the message gives the path of the key, the value found, the allowed
     values and the nearest match.
     """
+    if not isinstance(raw, Mapping):
+        raise UserError(f"expected a mapping as {origin}, got {type(raw).__name__}; name its keys")
     raw = with_own_files(raw)
     config, lines = None, []
     try:

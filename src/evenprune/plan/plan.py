@@ -122,9 +122,9 @@ def plan(
             "them, or give --flops-per-second for a floor"
         )
     if left:
-        known = format_seconds(total) if unknown < len(left) else "time unknown"
+        said = format_seconds(total) if unknown < len(left) else "time unknown"
         rest = f", and {unknown} jobs of unknown time" if 0 < unknown < len(left) else ""
-        lines.append(f"one after the other: {known}{rest}")
+        lines.append(f"one after the other: {said}{rest}")
     else:
         times = [seconds(job, measured, None) for job in jobs]
         took = [one for one, basis in times if basis == "measured"]

@@ -99,8 +99,10 @@ def calibration_text(args: argparse.Namespace, options: Options) -> "Text":
 
     tokenizer = load_tokenizer(args.model)
     if not options.calibrated:
-        if args.pairs or args.texts:
-            print(f"{args.method} uses no text: --pairs and --texts are ignored", file=sys.stderr)
+        unused = [name for name in ("pairs", "texts", "calibration") if getattr(args, name)]
+        if unused:
+            ignored = " and ".join(f"--{name}" for name in unused)
+            print(f"{args.method} uses no text: {ignored} ignored", file=sys.stderr)
         return Text()
     if args.pairs is None:
         if args.texts:
