@@ -58,10 +58,10 @@ use rule step as build_calibration with:
     log:
         "<results>/logs/build_calibration/{model}/{calibration}/s{seed}.log",
     params:
-        depends=depends("build_calibration", "{calibration}"),
+        depends=depends("build_calibration", "{model}/{calibration}"),
         command=told(
-            "build-calibration --model {input.model:q} {options} {trust} --seed {wildcards.seed}"
-            " --out {folder:q}",
+            "build-calibration --model {input.model:q} {options} {bos} {trust}"
+            " --seed {wildcards.seed} --out {folder:q}",
             options=lambda wildcards: jobs.calibration_flags(PATHS, wildcards.calibration),
         ),
 

@@ -24,7 +24,7 @@ use rule step as prune_model with:
         mem_mb=grows(16000),
         runtime=grows(120),
     params:
-        depends=depends("prune_model", "{method}/{regime}/{calibration}"),
+        depends=depends("prune_model", "{model}/{method}/{regime}/{calibration}"),
         command=told(
             "prune --model {input.model:q} {flags} --regime {wildcards.regime} {trust}"
             " --seed {wildcards.seed} --device {device} --work {work:q} --out {output.model:q}"

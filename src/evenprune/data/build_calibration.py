@@ -21,9 +21,10 @@ from ..base.files import digest, read_json, sha256_file, write_json, write_jsonl
 from ..base.marks import CALIBRATION
 from ..base.outputs import atomic_folder, check_folder
 from ..base.progress import track
+from ..models.bos import check_bos, with_bos
 from ..models.loading import load_tokenizer
 from ..models.trust import add_trust_argument
-from ..plan.calibration_keys import Calibration
+from ..plan.calibration_keys import Calibration, Tokens
 from ..plan.flags import add_flags
 from ..plan.pair_sources import PAIR_SOURCES, TEXT_SOURCES
 from ..plan.pruning_keys import Pruning
@@ -62,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_flags(parser, Calibration, "n_texts", "max_tokens", "pair_tokens", "control",
               "counterfactuals")  # fmt: skip
     add_flags(parser, Pruning, "alignment")
+    add_flags(parser, Tokens)
     add("--model", required=True, help="model folder or record, for its tokenizer")
     add("--seed", type=int, default=0, help="seed of the texts' order and of the control")
     add("--name", help="name of the calibration; default: the folder above --out")
@@ -158,23 +160,29 @@ def choose_texts(texts: Sequence[Text], count: int, seed: int) -> list[Text]:
 
 
 def truncate_text(
-    text: str, tokenizer: "PreTrainedTokenizerBase", max_tokens: int, flag: str = "--max-tokens"
+    text: str,
+    tokenizer: "PreTrainedTokenizerBase",
+    max_tokens: int,
+    flag: str = "--max-tokens",
+    bos: str = "auto",
 ) -> str:
     """Return the longest beginning of a text, at a token's end, of at most ``max_tokens`` tokens.
 
-    Special tokens count. The result is tokenised again, since a cut text need not split into
-    the tokens it was cut from. Raises UserError when nothing is left.
+    Special tokens count, with ``bos`` as in ``tokenize_texts``. The result is tokenised again,
+    since a cut text need not split into the tokens it was cut from. Raises UserError when nothing
+    is left.
     """
     encoded = tokenizer(text, return_offsets_mapping=tokenizer.is_fast, verbose=False)
     ids = encoded["input_ids"]
-    if len(ids) <= max_tokens:
+    room = max_tokens + len(ids) - len(with_bos([ids], tokenizer, bos)[0])
+    if len(ids) <= room:
         return text
-    for kept in range(max_tokens, 0, -1):
+    for kept in range(room, 0, -1):
         if tokenizer.is_fast:
             cut = text[: max(end for _, end in encoded["offset_mapping"][:kept])]
         else:
             cut = str(tokenizer.decode(ids[:kept], skip_special_tokens=True))
-        if cut.strip() and len(tokenizer(cut, verbose=False)["input_ids"]) <= max_tokens:
+        if cut.strip() and len(tokenizer(cut, verbose=False)["input_ids"]) <= room:
             return cut
     raise UserError(
         f"expected {flag} to leave some text, but {max_tokens} tokens hold none of "
@@ -212,10 +220,15 @@ class Chosen:
 
 
 def choose_pairs(
-    pairs: list[dict[str, str]], tokenizer: Any, alignment: str, control: str, seed: int
+    pairs: list[dict[str, str]],
+    tokenizer: Any,
+    alignment: str,
+    control: str,
+    seed: int,
+    bos: str = "auto",
 ) -> Chosen:
     """Return what alignment and control leave of one data set; UserError where that is nothing."""
-    tokenized = tokenize_pairs(pairs, tokenizer, alignment)
+    tokenized = tokenize_pairs(pairs, tokenizer, alignment, bos=bos)
     notes = pair_notes(pairs, tokenized, "alignment:")
     kept_ids = {pair.id for pair in tokenized.pairs}
     aligned = kept = [pair for pair in pairs if pair["id"] in kept_ids]
@@ -228,7 +241,7 @@ def choose_pairs(
                 f"expected at least two pairs with a sentence {partner} of equal token count for "
                 f"the control {control}, got none; use more pairs"
             )
-        tokenized = tokenize_pairs(kept, tokenizer, alignment)
+        tokenized = tokenize_pairs(kept, tokenizer, alignment, bos=bos)
     categories = counted(pairs, tokenized.pairs)
     numbers = {
         "total": len(pairs),  # of the wanted categories
@@ -291,17 +304,20 @@ def run(args: argparse.Namespace) -> None:
     given = [path for path in (args.model, *asked.values(), args.texts_data) if path]
     inputs = [*given, *map(source_folder, given)]
     check_folder(args.out, CALIBRATION, inputs)
-    tokenizer = load_tokenizer(model)
+    tokenizer, bos = load_tokenizer(model), args.bos
+    check_bos(tokenizer, bos)
     wanted = [name for name in args.categories.split(",") if name]
     parts = {}
     for name, path in asked.items():
         pairs = select_categories(read_source_pairs(name, source_folder(path)), wanted)
         if args.pair_tokens is not None:
             for pair, side in itertools.product(pairs, ("stereotype", "anti_stereotype")):
-                pair[side] = truncate_text(pair[side], tokenizer, args.pair_tokens, "--pair-tokens")
+                told = (args.pair_tokens, "--pair-tokens", bos)
+                pair[side] = truncate_text(pair[side], tokenizer, *told)
         if args.counterfactuals:
             pairs = with_counterfactuals(pairs, name, source_folder(path), args)
-        parts[name] = choose_pairs(pairs, tokenizer, args.alignment, args.control, args.seed)
+        how = (args.alignment, args.control, args.seed, bos)
+        parts[name] = choose_pairs(pairs, tokenizer, *how)
         for note in parts[name].notes:
             print(printable(note), file=sys.stderr)
     chosen_pairs = together(parts)
@@ -317,7 +333,10 @@ def run(args: argparse.Namespace) -> None:
         sources[args.texts_source] = _source_checksums(args.texts_data)
         chosen = choose_texts(found, args.n_texts or len(found), args.seed)
         texts = [
-            {"id": item["id"], "text": truncate_text(item["text"], tokenizer, args.max_tokens)}
+            {
+                "id": item["id"],
+                "text": truncate_text(item["text"], tokenizer, args.max_tokens, bos=bos),
+            }
             for item in track(chosen, len(chosen), "texts")
         ]
         if len(texts) < args.n_texts:
@@ -326,7 +345,8 @@ def run(args: argparse.Namespace) -> None:
                 "all of them are used",
                 file=sys.stderr,
             )
-    text_tokens = sum(map(len, tokenize_texts([row["text"] for row in texts], tokenizer)))
+    encoded = tokenize_texts([row["text"] for row in texts], tokenizer, bos=bos)
+    text_tokens = sum(map(len, encoded))
     several = len(parts) > 1
     hub = _hub_names([*asked.values(), *filter(None, [args.texts_data])])
     manifest: dict[str, Any] = {
@@ -347,6 +367,7 @@ def run(args: argparse.Namespace) -> None:
             "max_tokens": args.max_tokens if args.texts_data else None,
             **({"pair_tokens": args.pair_tokens} if args.pair_tokens is not None else {}),
             "control": args.control,
+            **({"bos": bos} if bos != "auto" else {}),
             **({"counterfactuals": args.counterfactuals} if args.counterfactuals else {}),
         },
     }

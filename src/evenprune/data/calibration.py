@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError, shown
+from ..models.bos import check_bos, with_bos
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -136,19 +137,25 @@ def pair_notes(
 
 
 def tokenize_texts(
-    texts: Sequence[str], tokenizer: "PreTrainedTokenizerBase", max_tokens: int | None = None
+    texts: Sequence[str],
+    tokenizer: "PreTrainedTokenizerBase",
+    max_tokens: int | None = None,
+    bos: str = "auto",
 ) -> list[tuple[int, ...]]:
     """Return the token ids of each text with the tokenizer's default special tokens.
 
-    Longer texts are cut to their first ``max_tokens`` tokens (special tokens count). Raises
-    UserError for a text without tokens and where the default puts the beginning-of-sequence
-    token twice, which shifts every statistic without any visible sign.
+    ``bos`` then decides about BOS, as in evaluation. Longer texts are cut to their first
+    ``max_tokens`` tokens (special tokens count). Raises UserError for a text without tokens and
+    where the default puts the beginning-of-sequence token twice, which shifts every statistic
+    without any visible sign.
     """
     if not texts:
         return []
+    check_bos(tokenizer, bos)
+    given = tokenizer(list(texts), verbose=False)["input_ids"]
     encoded = []
-    for text, ids in zip(texts, tokenizer(list(texts), verbose=False)["input_ids"], strict=True):
-        if not ids:
+    for text, ids, chosen in zip(texts, given, with_bos(given, tokenizer, bos), strict=True):
+        if not ids or not chosen:
             raise UserError(f"expected text, but {shown(text)} has no tokens; remove it")
         if tokenizer.bos_token_id is not None and ids[:2] == [tokenizer.bos_token_id] * 2:
             raise UserError(
@@ -156,7 +163,7 @@ def tokenize_texts(
                 "expected at most one; remove the written one from the text, or the second one "
                 "from the tokenizer's post-processor"
             )
-        encoded.append(tuple(ids[:max_tokens]))
+        encoded.append(tuple(chosen[:max_tokens]))
     return encoded
 
 
@@ -176,6 +183,7 @@ def tokenize_pairs(
     tokenizer: "PreTrainedTokenizerBase",
     alignment: str,
     max_tokens: int | None = None,
+    bos: str = "auto",
     ways_out: str = "choose alignment 'suffix' (or 'pad'), or reword them to equal length",
 ) -> TokenizedPairs:
     """Tokenise and align sentence pairs, in the order given.
@@ -196,13 +204,15 @@ def tokenize_pairs(
             "alignment 'pad' needs a padding or end token, but the tokenizer has neither; "
             "choose alignment 'equal-length' or 'suffix'"
         )
-    stereotypes = tokenize_texts([pair["stereotype"] for pair in pairs], tokenizer, max_tokens)
-    antis = tokenize_texts([pair["anti_stereotype"] for pair in pairs], tokenizer, max_tokens)
+    stereotypes, antis = (
+        tokenize_texts([pair[side] for pair in pairs], tokenizer, max_tokens, bos)
+        for side in ("stereotype", "anti_stereotype")
+    )
     kept = []
     for pair, ids0, ids1 in zip(pairs, stereotypes, antis, strict=True):
         if aligned := align(ids0, ids1, alignment, pad_id):
             others = [
-                tokenize_texts(both, tokenizer, max_tokens)
+                tokenize_texts(both, tokenizer, max_tokens, bos)
                 for both in pair.get("counterfactuals", ())
             ]
             kept.append(

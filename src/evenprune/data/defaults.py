@@ -68,7 +68,9 @@ def default_benchmark(task: str) -> tuple[Benchmark, Path]:
     )
 
 
-def default_calibration(model: Path, name: str | None, alignment: str, seed: int) -> Calibrated:
+def default_calibration(
+    model: Path, name: str | None, alignment: str, seed: int, bos: str = "auto"
+) -> Calibrated:
     """Return the files of pairs and texts of a calibration of the catalogue, for a tokenizer.
 
     ``name`` is by default the first one that the default configuration uses. The files are made
@@ -97,6 +99,7 @@ def default_calibration(model: Path, name: str | None, alignment: str, seed: int
         "counterfactuals": entry.counterfactuals,
         "alignment": entry.alignment or alignment,
         "control": entry.control,
+        "bos": bos,
         "seed": seed,
         "name": name,
     }

@@ -166,6 +166,9 @@ def run_benchmark(
     journal = Journal(out / PARTIAL, f"{wanted.digest} {lm.device_type} {lm.dtype}")
     if journal.count:
         print(f"{slug}: resumes after {journal.count} finished batches", file=sys.stderr)
+    losses = lm.bos_losses
+    if spec.bos == AUTO:
+        lm.bos_note  # noqa: B018  # says it once a model
     try:
         scorer = lm.with_bos(spec.bos).with_journal(journal)
         outcome = task.evaluate(scorer, wanted.data, resolved)
@@ -181,6 +184,7 @@ def run_benchmark(
         "data": wanted.checksums,
         "headline": headline_of(slug, spec, outcome.metrics),
         "metrics": outcome.metrics,
+        "bos_loss": losses and losses.record(),
         "categories": outcome.categories,
         "versions": {**package_versions(*PACKAGES), **lm.versions},
     }

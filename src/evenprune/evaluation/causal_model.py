@@ -1,11 +1,14 @@
 """What a benchmark asks of a causal LM, whichever backend computes it."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ..base.errors import UserError
+from ..models.bos import Losses, check_bos, fixed_rows, losses_of, with_bos
 from .finite import require_finite
 from .journal import Journal
 from .templates import user_turns
@@ -86,8 +89,7 @@ class CausalModel:
         where the tokenizer adds none, ``never`` takes away what the tokenizer or a chat template
         puts there. Raises UserError for ``always`` when the tokenizer has no BOS token.
         """
-        if bos == "always" and self.tokenizer.bos_token_id is None:
-            raise UserError("bos: always was asked for, but this tokenizer has no BOS token")
+        check_bos(self.tokenizer, bos)
         return self if bos == self.bos else replace(self, bos=bos)  # type: ignore[type-var]
 
     def with_journal(self, journal: Journal) -> Self:
@@ -99,6 +101,22 @@ class CausalModel:
         """The BOS token that ``encode`` puts before a text, None if it puts none."""
         bos = self.tokenizer.bos_token_id
         return bos if bos is not None and self.encode([""])[0][:1] == [bos] else None
+
+    @cached_property
+    def bos_losses(self) -> Losses | None:
+        """Losses of a fixed text with and without BOS; None for a tokenizer without BOS."""
+        rows = fixed_rows(self.tokenizer, self.max_length)
+        return losses_of(*self.row_losses(rows)) if rows else None
+
+    @cached_property
+    def bos_note(self) -> str | None:
+        """What is wrong with the tokenizer's BOS; printed the first time it is asked for."""
+        note = self.bos_losses and self.bos_losses.objection(
+            self.with_bos("auto").bos_id is not None
+        )
+        if note:
+            print(note, file=sys.stderr, flush=True)
+        return note
 
     def prefix(self, task: str) -> int:
         """Return what a text without context is conditioned on, as in lm-eval: BOS, else EOS.
@@ -153,10 +171,7 @@ class CausalModel:
                 "a prompt starts with two BOS tokens, one from its text and one from the "
                 "tokenizer; drop the one in the text"
             )
-        if self.bos == "auto" or bos is None:
-            return encoded
-        bare = [ids[1:] if ids[:1] == [bos] else list(ids) for ids in encoded]
-        return [[bos, *ids] for ids in bare] if self.bos == "always" else bare
+        return with_bos(encoded, self.tokenizer, self.bos)
 
     # Tokens: what a backend computes
 

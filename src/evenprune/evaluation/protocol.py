@@ -7,10 +7,10 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from ..base.errors import UserError
-from ..plan.benchmark_keys import Asked, Bos, JudgeForm, Lexicon
+from ..plan.benchmark_keys import Asked, JudgeForm, Lexicon
 from ..plan.checks import benchmark_faults
 from ..plan.flags import checked
-from ..plan.section import Dtype
+from ..plan.section import Bos, Dtype
 from .metrics import Metric
 
 AUTO = "auto"

@@ -49,12 +49,17 @@ def max_positions(folder: Path) -> int:
     return limit if limit and limit > 0 else sys.maxsize  # XLNet says -1
 
 
-def load_skeleton(folder: Path, stored: Mapping[str, Entry] | None = None) -> PreTrainedModel:
+def load_skeleton(
+    folder: Path,
+    stored: Mapping[str, Entry] | None = None,
+    dtype: torch.dtype | None = None,
+) -> PreTrainedModel:
     """Return the model with every parameter on the meta device and real buffers.
 
-    With the ``stored`` tensors its output embeddings are those that transformers loads: tied to
-    the input's where the config says so and no others are stored. Raises UserError for a folder
-    whose config names no causal LM that transformers knows.
+    ``dtype`` is that of the config where it is None. With the ``stored`` tensors its output
+    embeddings are those that transformers loads: tied to the input's where the config says so and
+    no others are stored. Raises UserError for a folder whose config names no causal LM that
+    transformers knows.
     """
     from accelerate import init_empty_weights
 
@@ -66,6 +71,7 @@ def load_skeleton(folder: Path, stored: Mapping[str, Entry] | None = None) -> Pr
         with init_empty_weights(include_buffers=False):
             return AutoModelForCausalLM.from_config(
                 config,
+                dtype=dtype or config.dtype,
                 attn_implementation="eager" if eager else None,
                 trust_remote_code=is_trusted(folder),
             )

@@ -18,27 +18,36 @@ from ..base.files import sha256_file, write_json, write_text
 from ..base.marks import FETCHED
 from ..base.outputs import atomic_folder
 from .gguf_header import Header, read_header
+from .gguf_tokenizer import asked_of, carried, check_carried, ends
 from .loading import check_depth, check_finite_weights, library_errors, quiet
 
 SOURCE = "source.json"
+ALONE, NAMED = 0.99, 0.05  # shares of a form that is named alone, and of one that is named at all
 # What transformers leaves out in silence: (end of the key, values that change nothing).
 ROPE = ((".rope.scaling.type", "none"), (".rope.scaling.factor", 1), (".rope.scale_linear", 1))
 
 
 def stored_as(path: Path, header: Header) -> str:
-    """Return what most of a GGUF file's weights are stored as, in matrices or stacks of them.
+    """Return what the matrices of a GGUF file's blocks, which are pruned, are stored as.
 
-    Raises UserError for a file that holds no matrix.
+    Of several forms it names the shares of the values, and the most frequent one's bits. Raises
+    UserError for a file that holds no matrix.
     """
-    sizes: Counter[tuple[str, int]] = Counter()
-    for tensor in header.tensors.values():
-        sizes[tensor.kind, tensor.block] += tensor.size * (len(tensor.shape) > 1)
-    (kind, block), size = max(sizes.items(), key=lambda item: item[1], default=(("", 0), 0))
+    matrices = {name: one for name, one in header.tensors.items() if len(one.shape) > 1}
+    inside = [one for name, one in matrices.items() if name.startswith("blk.")]
+    counts: Counter[tuple[str, int]] = Counter()
+    for tensor in inside or matrices.values():
+        counts[tensor.kind, tensor.block] += math.prod(tensor.shape)
+    (kind, block), most = counts.most_common(1)[0] if counts else (("", 0), 0)
     bits = re.search(r"\d+", kind)
-    if not size or not bits:
+    if not most or not bits:
         raise UserError(
             f"expected a model's weights in {path}, found no matrix; fetch another file"
         )
+    shares = {name: count / counts.total() for (name, _), count in counts.most_common()}
+    if shares[kind] < ALONE:
+        kind = ", ".join(f"{name} {x:.0%}" for name, x in shares.items() if x >= NAMED)
+        kind = kind.replace("%", " %")
     return f"{bits[0]}-bit weights ({kind}){', de-quantised' if block > 1 else ''}"
 
 
@@ -87,6 +96,7 @@ def convert_gguf(
     header = read_header(path)
     weights = stored_as(path, header)
     _check(path, header)
+    asked = asked_of(path, header.keys)
     source = {"weights": weights, "file": path.name, "sha256": sha256_file(path), **facts}
     with atomic_folder(folder, FETCHED, [path]) as new:
         print(
@@ -102,7 +112,8 @@ def convert_gguf(
             config: Any = AutoConfig.from_pretrained(new, **place)
         _check_size(path, header, config)
         with quiet(), library_errors(path, "tokenizer"):
-            tokenizer = AutoTokenizer.from_pretrained(new, **place)
+            read = AutoTokenizer.from_pretrained(new, **place)
+            tokenizer = carried(read, path, header.keys, asked)
         with quiet(), library_errors(path, "model"):
             # In float32, in which the blocks are unpacked, so that nothing is rounded twice.
             loaded: Any = AutoModelForCausalLM.from_pretrained(
@@ -122,10 +133,12 @@ def convert_gguf(
         # The model's own configuration still says that it is quantised.
         config.architectures, config.dtype = [type(model).__name__], dtype
         config.save_pretrained(new)
+        if further := ends(header.keys):
+            eos = [asked.special["eos_token"]] if "eos_token" in asked.special else []
+            model.generation_config.eos_token_id = sorted({*eos, *further})
         model.generation_config.save_pretrained(new)
-        for key in ("is_local", "local_files_only"):
-            tokenizer.init_kwargs.pop(key, None)
         tokenizer.save_pretrained(new)
+        check_carried(tokenizer, new, path, asked)
         write_tensors(new / "model.safetensors", _state(model))
         write_json(new / SOURCE, source)
         for name, text in beside.items():

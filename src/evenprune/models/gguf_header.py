@@ -3,6 +3,7 @@
 The library ``gguf`` runs on past the end of a damaged file, for as long as a wrong count says.
 """
 
+import itertools
 import math
 import struct
 from collections.abc import Mapping
@@ -49,13 +50,16 @@ class Header:
             name = self._new_name(self.keys)
             self.keys[name] = self._value(self._number("I"))
         self.tensors: dict[str, Tensor] = {}
-        ends = [self._tensor() for _ in range(tensors)]
+        ranges = sorted(self._tensor() for _ in range(tensors))
         alignment = self.keys.get("general.alignment", 32)
         if not isinstance(alignment, int) or alignment < 1 or alignment & (alignment - 1):
             raise ValueError(f"its alignment is {shown(alignment)}, expected a power of two")
         left = size - -(-self.place // alignment) * alignment
+        needed = max((end for _, end, _ in ranges), default=0)
         # Overlapping ranges would let a small file ask for any amount of memory.
-        needed = max(max(ends, default=0), sum(tensor.size for tensor in self.tensors.values()))
+        for (_, end, one), (start, _, other) in itertools.pairwise(ranges):
+            if start < end:
+                raise ValueError(f"{shown(one)} and {shown(other)} share bytes")
         if needed > left:
             raise ValueError(f"its tensors take {needed} bytes, it has {max(left, 0)} for them")
 
@@ -99,8 +103,8 @@ class Header:
             self._take(count * struct.calcsize(NUMBERS[inner]))
         return count
 
-    def _tensor(self) -> int:
-        """Read the entry of one tensor; return where it ends, from the end of the header."""
+    def _tensor(self) -> tuple[int, int, str]:
+        """Read the entry of one tensor; return its range, from the end of the header, and name."""
         from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
         name, dimensions = self._new_name(self.tensors), self._number("I")
@@ -113,7 +117,7 @@ class Header:
             raise ValueError(f"{shown(name)} is {kind.name} with rows of {shape[0]} values")
         size = math.prod(shape) // block * width
         self.tensors[name] = Tensor(kind.name, block, shape, size)
-        return offset + size
+        return offset, offset + size, name
 
 
 def read_header(path: Path) -> Header:

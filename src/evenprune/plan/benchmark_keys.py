@@ -4,11 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from .section import Named, Section, Slug
+from .section import Bos, Named, Section, Slug
 from .tasks import TASKS
 
-# BOS at the start of every text: as the tokenizer does, always exactly one, or never one.
-Bos = Literal["auto", "always", "never"]
 # pr: the guard sees prompt and response and judges the response. paper: the author's form, the
 # response alone as if a user had said it.
 JudgeForm = Literal["pr", "paper"]

@@ -4,7 +4,17 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from .section import Named, Section, each_once, listed
+from .section import Bos, Named, Section, each_once, listed
+
+
+class Tokens(Section):
+    """How calibration text becomes tokens; a configuration says it of the model."""
+
+    bos: Bos = Field(
+        "auto",
+        description="BOS token before a text: `auto` (as the tokenizer does), `always` (exactly "
+        "one) or `never`, as in evaluation",
+    )
 
 
 class Calibration(Section):

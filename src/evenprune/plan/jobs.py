@@ -13,7 +13,7 @@ from typing import Any, Literal
 from ..base.errors import UserError, shown
 from ..base.files import canonical_json
 from . import grids
-from .calibration_keys import Calibration
+from .calibration_keys import Calibration, Tokens
 from .config import Config
 from .facts import NO_CALIBRATION, used_options
 from .grids import Checkpoint
@@ -42,9 +42,10 @@ def flags(options: Mapping[str, Any], commas: bool = False) -> str:
 
 
 def of_model(config: Config, model: str) -> dict[str, str]:
-    """Return what many steps are told of a model: ``trust``, ``device`` and ``gpus``."""
-    count = gpus_for(config, model)
+    """Return what many steps are told of a model: ``trust``, ``bos``, ``device`` and ``gpus``."""
+    count, bos = gpus_for(config, model), config.models[model].bos
     return {
+        "bos": f"--bos {bos}" if bos != Tokens().bos else "",
         "trust": "--trust-remote-code" if config.models[model].trust_remote_code else "",
         "device": config.device,
         "gpus": f"--gpus {count}" if count > 1 else "",
@@ -178,7 +179,9 @@ def prune_options(config: Config, point: Checkpoint) -> dict[str, Any]:
         wanted["alignment"] = grids.alignment(config, point.calibration)
     used = used_options(method, wanted)
     default = Pruning().model_dump()
-    return {"method": method} | {
+    bos = config.models[point.model].bos
+    read = point.calibration != NO_CALIBRATION and bos != Tokens().bos
+    return {"method": method, **({"bos": bos} if read else {})} | {
         name: wanted[name] if name in used else default[name] for name in default
     }
 
@@ -191,7 +194,7 @@ def prune_flags(paths: Paths, point: Checkpoint) -> str:
     options = prune_options(paths.config, point)
     method = options.pop("method")
     used = used_options(method, options)
-    own = {name: options[name] for name in options if name in used}
+    own = {name: options[name] for name in options if name in (*used, "bos")}
     return flags({"pairs": pairs, "texts": texts, "method": method, **own}, commas=True)
 
 

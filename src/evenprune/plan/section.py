@@ -23,6 +23,8 @@ Named = Annotated[Slug, WithJsonSchema({"type": "string"})]
 Module = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.]*$", max_length=100)]
 # "auto": as the checkpoint has it.
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+# BOS at the start of every text: as the tokenizer does, always exactly one, or never one.
+Bos = Literal["auto", "always", "never"]
 
 
 def _words(text: str) -> str:

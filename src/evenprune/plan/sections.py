@@ -9,11 +9,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, create_model, field_validator
 
-from .benchmark_keys import Bos
 from .catalogue import HubEntry, PackageData, PackageEntry, Repository, Sparse
 from .facts import DENSE, PRUNING_METHODS, REGIMES
 from .pruning_keys import Pruning
-from .section import Dtype, Label, Place, Section, Slug
+from .section import Bos, Dtype, Label, Place, Section, Slug
 from .tasks import TASKS
 
 Regime: Any = Literal[(*REGIMES, DENSE)]
@@ -158,8 +157,8 @@ class ModelEntry(Section):
     )
     bos: Bos = Field(
         "auto",
-        description="BOS token before a text, of benchmarks that leave it open; for a model whose "
-        "tokenizer does otherwise than it was trained",
+        description="BOS token before a text, in calibration and in benchmarks that leave it open; "
+        "for a model whose tokenizer does otherwise than it was trained",
     )
     protocol: dict[Literal[TASKS], ModelProtocol] = Field(  # type: ignore[valid-type]
         {},

@@ -35,8 +35,8 @@ def code(*modules: str, given: tuple[str, ...] = ()) -> list[str]:
 
 
 def prune_job(point: Checkpoint) -> str:
-    """Return the name of what pruning a checkpoint depends on, whatever its model and seed."""
-    return f"{point.method}/{point.regime}/{point.calibration}"
+    """Return the name of what pruning a checkpoint depends on, whatever its seed."""
+    return f"{point.model}/{point.method}/{point.regime}/{point.calibration}"
 
 
 def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
@@ -106,9 +106,10 @@ def _sources(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
         for name in names:
             entry = jobs.source_entry(config, kind, name)
             found[rule, name] = [entry, fingerprint(kind, name, entry), code(f"data.{rule}")]
-    for name in {name for _, name, _ in grids.calibrated(paths.checkpoints)}:
-        found["build_calibration", name] = [
+    for model, name in {key[:2] for key in grids.calibrated(paths.checkpoints)}:
+        found["build_calibration", f"{model}/{name}"] = [
             jobs.calibration_options(paths, name),
+            jobs.of_model(config, model)["bos"],
             code("data.build_calibration"),
             package_versions("transformers", "tokenizers"),
         ]

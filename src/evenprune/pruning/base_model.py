@@ -77,16 +77,23 @@ class BaseModel:
         self.forward_dtype: torch.dtype | None = getattr(torch, compute_dtype, None)
         check_model_folder(folder)
         self.stored = read_folder(folder)
-        self.model = load_skeleton(folder, self.stored)
+        self._build()
+        self.dtype = self._check_weights(regime)
+        if self.compute_dtype != self.model.dtype:
+            # What it computes of its config, such as Gemma's scale of embeddings, is rounded to it.
+            self._build(self.compute_dtype)
+        for module in self.model.modules():
+            for name, buffer in module.named_buffers(recurse=False):
+                setattr(module, name, buffer.to(device))
+
+    def _build(self, dtype: torch.dtype | None = None) -> None:
+        """Make the model on the meta device, in ``dtype``, else that of its config.json."""
+        self.model = load_skeleton(self.folder, self.stored, dtype)
         onednn.speed_up(self.model)
         self.slots = unpack_experts(self.model, self.stored)
         self.blocks_name, self.blocks = find_blocks(self.model)
         base = self.model.base_model
         self.prefix = next(name for name, module in self.model.named_modules() if module is base)
-        self.dtype = self._check_weights(regime)
-        for module in self.model.modules():
-            for name, buffer in module.named_buffers(recurse=False):
-                setattr(module, name, buffer.to(device))
 
     def block_name(self, index: int) -> str:
         """Return the full module name of a decoder block."""

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from ..base.errors import UserError
+from ..plan.calibration_keys import Tokens
 from ..plan.facts import (
     DENSE,
     METHODS,
@@ -21,7 +22,7 @@ from ..plan.pruning_keys import Pruning
 RELEASED_TOKENS = 100  # the released code of 2026 cuts each sentence there
 
 
-class Options(Pruning):
+class Options(Tokens, Pruning):
     """Everything that decides the result, beside model and text: keys of ``pruning`` and these."""
 
     model_config = ConfigDict(frozen=True, strict=False)
@@ -108,5 +109,5 @@ class Options(Pruning):
         options = self.model_dump()
         used = {"method", "regime", "seed", *used_options(self.method, options)}
         if self.calibrated:
-            used.add("packing")
+            used |= {"bos", "packing"}
         return {name: value if name in used else None for name, value in options.items()}

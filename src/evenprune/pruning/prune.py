@@ -107,20 +107,20 @@ def calibration_text(args: argparse.Namespace, options: Options) -> "Text":
     if args.pairs is None:
         if args.texts:
             raise UserError("expected --pairs FILE with --texts; give it")
-        named = (args.calibration, args.alignment, args.seed)
+        named = (args.calibration, args.alignment, args.seed, args.bos)
         args.pairs, args.texts = default_calibration(args.model, *named)
     elif args.calibration:
         raise UserError("expected --calibration or --pairs, got both; leave one of them out")
     cut = RELEASED_TOKENS if options.cuts_pairs else None
     read = read_pairs(args.pairs)
-    pairs = tokenize_pairs(read, tokenizer, args.alignment, cut)
+    pairs = tokenize_pairs(read, tokenizer, args.alignment, cut, args.bos)
     for note in pair_notes(read, pairs, "--alignment"):
         print(note, file=sys.stderr)
     print(f"calibration: {len(pairs.pairs)} pairs, {pairs.dropped} dropped", file=sys.stderr)
     texts = []
     if args.texts:
         rows = read_texts(args.texts)
-        ids = tokenize_texts([row["text"] for row in rows], tokenizer)
+        ids = tokenize_texts([row["text"] for row in rows], tokenizer, bos=args.bos)
         limit = max_positions(args.model)
         long = sum(len(tokens) > limit for tokens in ids)
         if long:

@@ -1,0 +1,170 @@
+"""The tokenizer of a GGUF file as its metadata asks for it, where transformers drops a part.
+
+transformers reads the words and merges, and leaves out which tokens come before and after a text,
+whether a blank does, and what the file does not say: there llama.cpp's rules count.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+
+from ..base.errors import UserError, shown
+from .loading import load_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+GGML = "tokenizer.ggml."
+FOLDER = "take the Hugging Face folder of this model"
+# Of `tokenizer.ggml.model`: BOS before a text, and a blank, where the file does not say.
+SENTENCEPIECE, BYTES = "llama", "gpt2"
+BOS = {SENTENCEPIECE: True, "gemma4": True}
+# `tokenizer.ggml.pre` whose words are looked up whole before they are merged, and that put BOS.
+LLAMA3 = {
+    *("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"),
+    *("jina-v5-nano", "tekken"),
+}
+# A special token, its key, and its number in SentencePiece files that do not name it.
+SPECIAL = (
+    ("bos_token", "bos_token_id", 1),
+    ("eos_token", "eos_token_id", 2),
+    ("unk_token", "unknown_token_id", 0),
+    ("pad_token", "padding_token_id", None),
+)
+# Tokens that end an answer beside EOS.
+ENDS = ("eot_token_id", "eom_token_id")
+TEXTS = ("The quick brown fox.", "in 2024, too\n")
+
+
+class Asked(NamedTuple):
+    """What the metadata of a file asks for; ``special`` are the numbers of tokens by name."""
+
+    bos: bool
+    eos: bool
+    blank: bool
+    special: dict[str, int]
+
+
+def asked_of(path: Path, keys: Mapping[str, Any]) -> Asked:
+    """Return what a file's metadata asks of its tokenizer; UserError where that makes no sense."""
+    kind, count = str(keys.get(f"{GGML}model")), keys[f"{GGML}tokens"]
+    special: dict[str, int] = {}
+    for name, key, usual in SPECIAL:
+        number = keys.get(f"{GGML}{key}", usual if kind == SENTENCEPIECE else None)
+        if _is_token(number, count):
+            special[name] = number
+        elif f"{GGML}{key}" in keys:
+            raise UserError(
+                f"{path} has {shown(number)} for {GGML}{key}, but {count} tokens; {FOLDER}"
+            )
+    first = keys.get(f"{GGML}pre") in {*LLAMA3, "chameleon"} if kind == BYTES else BOS.get(kind)
+    asked = Asked(
+        bool(keys.get(f"{GGML}add_bos_token", first)),
+        bool(keys.get(f"{GGML}add_eos_token", kind == "t5")),
+        bool(keys.get(f"{GGML}add_space_prefix", kind == SENTENCEPIECE)),
+        special,
+    )
+    for wanted, name in ((asked.bos, "bos"), (asked.eos, "eos")):
+        if wanted and f"{name}_token" not in special:
+            raise UserError(
+                f"{path} asks for {name.upper()} at every text, but has no {GGML}{name}_token_id; "
+                f"{FOLDER}"
+            )
+    if keys.get(f"{GGML}add_sep_token"):
+        raise UserError(
+            f"{path} asks for a separator at every text ({GGML}add_sep_token), which no causal "
+            f"model has; {FOLDER}"
+        )
+    return asked
+
+
+def _is_token(number: Any, count: int) -> TypeGuard[int]:
+    return isinstance(number, int) and 0 <= number < count
+
+
+def carried(
+    tokenizer: "PreTrainedTokenizerBase", path: Path, keys: Mapping[str, Any], asked: Asked
+) -> "PreTrainedTokenizerBase":
+    """Return transformers' ``tokenizer`` of a file with what it leaves out."""
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    # Tokens of a class of transformers' own that the file has not lie behind the embeddings.
+    count = keys[f"{GGML}tokens"]
+    state["added_tokens"] = [one for one in state["added_tokens"] if one["id"] < count]
+    state["post_processor"] = None
+    kind, pre = keys.get(f"{GGML}model"), keys.get(f"{GGML}pre")
+    if kind == SENTENCEPIECE:
+        _sentencepiece(state, asked)
+    elif asked.blank and not _set_blank(state):
+        raise UserError(
+            f"{path} asks for a blank before every text ({GGML}add_space_prefix), which is not "
+            f"done with its pre-tokenizer {shown(pre)}; {FOLDER}"
+        )
+    if kind == BYTES and pre in LLAMA3:
+        state["model"]["ignore_merges"] = True
+    backend = Tokenizer.from_str(json.dumps(state))
+    given: dict[str, Any] = {
+        name: backend.id_to_token(number) for name, number in asked.special.items()
+    }
+    adds = {"add_bos_token": asked.bos, "add_eos_token": asked.eos}
+    given |= {name: True for name, wanted in adds.items() if wanted}
+    if tokenizer.chat_template is not None:
+        given["chat_template"] = tokenizer.chat_template
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **given)
+
+
+def _sentencepiece(state: dict[str, Any], asked: Asked) -> None:
+    """Give the state of a tokenizer SentencePiece's treatment of blanks."""
+    blanks = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+    prepend = [{"type": "Prepend", "prepend": "▁"}] if asked.blank else []
+    state["normalizer"] = {"type": "Sequence", "normalizers": [*prepend, blanks]}
+    state["pre_tokenizer"] = None
+    words = [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}]
+    strip = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if asked.blank else []
+    bytes_ = [{"type": "ByteFallback"}, {"type": "Fuse"}]
+    state["decoder"] = {"type": "Sequence", "decoders": [*words, *bytes_, *strip]}
+
+
+def _set_blank(state: dict[str, Any]) -> bool:
+    """Put a blank before the first word of a text; return whether that was possible."""
+    if (state["pre_tokenizer"] or {}).get("type") != "ByteLevel":
+        return False
+    state["pre_tokenizer"]["add_prefix_space"] = True
+    return True
+
+
+def check_carried(
+    tokenizer: "PreTrainedTokenizerBase", folder: Path, path: Path, asked: Asked
+) -> None:
+    """Raise UserError unless the tokenizer of ``folder`` gives what the file's metadata asks for.
+
+    transformers makes some of them again from the words alone when it loads them.
+    """
+    found = load_tokenizer(folder)
+    first = [asked.special["bos_token"]] if asked.bos else []
+    last = [asked.special["eos_token"]] if asked.eos else []
+    for text in TEXTS:
+        inner = tokenizer(text, add_special_tokens=False)["input_ids"]
+        if found(text)["input_ids"] != [*first, *inner, *last]:
+            raise UserError(
+                f"the tokenizer made of {path} does not give the tokens that the file asks for "
+                f"({'a' if asked.bos else 'no'} BOS, {'an' if asked.eos else 'no'} EOS, "
+                f"{'a' if asked.blank else 'no'} blank before a text); {FOLDER}"
+            )
+    for name, number in asked.special.items():
+        if getattr(found, f"{name}_id") != number:
+            raise UserError(
+                f"the tokenizer made of {path} has {getattr(found, f'{name}_id')} for {name}, the "
+                f"file {number}; {FOLDER}"
+            )
+    if found.chat_template != tokenizer.chat_template:
+        raise UserError(f"the chat template of {path} does not come back as it is; {FOLDER}")
+
+
+def ends(keys: Mapping[str, Any]) -> list[int]:
+    """Return the tokens beside EOS that end an answer."""
+    count = keys[f"{GGML}tokens"]
+    return [n for name in ENDS if _is_token(n := keys.get(f"{GGML}{name}"), count)]
