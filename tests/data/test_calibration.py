@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from evaluation_fixtures import tiny_lm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -324,6 +325,37 @@ def test_build_calibration_cuts_sentences_before_it_aligns_them(build, tmp_path)
     said = build(tmp_path / "no", "--pair-tokens", 0, ok=False)
     assert "--pair-tokens" in said
     assert not (tmp_path / "no").exists()
+
+
+def test_build_calibration_counts_bos_as_it_is_asked_for(build, world, tmp_path):
+    """The tokenizer puts one: ``never`` leaves room for a letter more."""
+    texts = ["--texts-data", world / "ultrachat", "--n-texts", 10, "--max-tokens", 12]
+    build(tmp_path / "never", *texts, "--bos", "never")
+    manifest = read_json(tmp_path / "never/manifest.json")
+    rows = read_jsonl(tmp_path / "never/texts.jsonl")
+    assert max(len(row["text"]) for row in rows) == 12
+    assert manifest["tokens"]["texts"] == sum(len(row["text"]) for row in rows)
+    assert manifest["tokens"]["pairs"] == 4 * 2 * 2
+    assert manifest["spec"]["bos"] == "never"
+    build(tmp_path / "always", *texts, "--bos", "always")
+    build(tmp_path / "auto", *texts)
+    always, auto = (read_json(tmp_path / name / "manifest.json") for name in ("always", "auto"))
+    assert always["tokens"] == auto["tokens"]
+    assert "bos" not in auto["spec"]
+
+
+@pytest.mark.parametrize("bos", ["auto", "always", "never"])
+def test_bos_of_calibration_is_that_of_evaluation(bos):
+    for adds in (True, False):
+        lm = tiny_lm(adds=adds)
+        tokens = tokenize_texts(["Who?", "a b"], lm.tokenizer, bos=bos)
+        assert tokens == list(map(tuple, lm.with_bos(bos).encode(["Who?", "a b"])))
+        rows = [pair("1", "Who?", "a b", "x") | {"counterfactuals": [["c", "d"]]}]
+        (found,) = tokenize_pairs(rows, lm.tokenizer, "suffix", bos=bos).pairs
+        both = lm.with_bos(bos).encode(["c", "d"])
+        assert (found.ids0, found.counterfactuals[0]) == (tokens[0], tuple(map(tuple, both)))
+    with pytest.raises(UserError, match="bos: always was asked for"):
+        tokenize_texts(["Who?"], tiny_lm(bos=False).tokenizer, bos="always")
 
 
 def test_build_calibration_from_records_and_by_category(build, world, tmp_path):

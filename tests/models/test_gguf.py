@@ -36,6 +36,7 @@ MERGES = ["t h", "th e", "Ġ the", "i n", "a n", "an d", "Ġ and", "o u", "Ġ a"
 SPECIAL = ["<|end|>", "<|start|>"]
 ALPHABET = [*bytes_to_unicode().values()]
 TOKENS = [*SPECIAL, *ALPHABET, *(merge.replace(" ", "") for merge in MERGES)]
+ROWS = len(TOKENS)
 CHAT = "{% for m in messages %}<|start|>{{ m['content'] }} – naïve{% endfor %}"
 TEXTS = ["the cat and the hat", "naïve  café\n\n– 北京 42", "<|start|>and so on<|end|>", ""]
 NAMES = {
@@ -78,7 +79,7 @@ def halved(rows, heads):
     return np.concatenate([pairs[:, :, 0], pairs[:, :, 1]], axis=1).reshape(rows.shape)
 
 
-def tensors(tied=True):
+def tensors(tied=True, rows=ROWS):
     """Random weights of a small llama, in llama.cpp's order and names."""
     draw = np.random.default_rng(7)
     kv = WIDTH // HEADS * KV_HEADS
@@ -87,9 +88,9 @@ def tensors(tied=True):
         "attn_output": (WIDTH, WIDTH), "ffn_gate": (MLP, WIDTH), "ffn_up": (MLP, WIDTH),
         "ffn_down": (WIDTH, MLP), "attn_norm": (WIDTH,), "ffn_norm": (WIDTH,),
     }  # fmt: skip
-    found = {"token_embd.weight": (len(TOKENS), WIDTH), "output_norm.weight": (WIDTH,)}
+    found = {"token_embd.weight": (rows, WIDTH), "output_norm.weight": (WIDTH,)}
     if not tied:
-        found["output.weight"] = (len(TOKENS), WIDTH)
+        found["output.weight"] = (rows, WIDTH)
     for layer in range(LAYERS):
         found |= {f"blk.{layer}.{name}.weight": shape for name, shape in sizes.items()}
     made = {name: draw.normal(0, 0.1, shape).astype(np.float32) for name, shape in found.items()}
@@ -393,8 +394,9 @@ DAMAGED = {
     "alignment": (head(0, 1, key(b"general.alignment", 4, b"\3\0\0\0")), "alignment is 3"),
     "rows": (head(1, 0, entry([33, 2], 3)), "is Q4_1 with rows of 33 values"),
     "overlapping": (
-        head(5, 0, b"".join(entry([8], name=b"%d" % k) for k in range(5))), "take 160 bytes, it has"
+        head(2, 0, b"".join(entry([8], name=b"%d" % k) for k in range(2))), "'0' and '1' share"
     ),
+    "too far": (head(1, 0, entry([80])), "take 320 bytes, it has"),
     "half": (bytes_of(lambda data: data[: len(data) // 2]), "its tensors take"),
     "no tensors": (gguf(weights={}), "found no matrix"),
     "unknown architecture": (gguf(arch="quux"), "architecture quux is not supported"),

@@ -15,6 +15,7 @@ from evenprune.plan.grids import Checkpoint
 from evenprune.plan.paths import Paths
 from evenprune.plan.pruning_keys import Pruning
 from evenprune.plan.run_sheet import contents, read_run_sheet, write_run_sheet
+from evenprune.plan.steps import digests
 
 RAW = {
     "results": "out",
@@ -182,7 +183,7 @@ def test_facts_are_those_of_the_code_that_prunes():
         if method.prunes:
             relevant = Options(name, "2of4").relevant()
             used = {key for key, value in relevant.items() if value is not None}
-            assert used - {"method", "regime", "seed", "packing"} == set(method.options)
+            assert used - {"method", "regime", "seed", "packing", "bos"} == set(method.options)
     assert {k: (r.zeros, r.of, r.structured) for k, r in PRUNED.items()} == {
         k: (r.zeros, r.of, r.structured) for k, r in REGIMES.items()
     }
@@ -210,6 +211,24 @@ def test_a_calibration_without_texts_is_told_no_texts(paths):
     flag = "--texts out/calibration/m/uc/s0/texts.jsonl"
     assert flag in jobs.prune_flags(paths, DEBIAS)
     assert "--texts" not in jobs.prune_flags(paths, replace(DEBIAS, calibration="ss"))
+
+
+def test_bos_of_a_model_counts_in_its_calibration_and_nothing_else_depends_on_it():
+    models = {**RAW["models"], "m": {**RAW["models"]["m"], "bos": "always"}}
+    one = {**RAW["experiments"]["one"], "models": ["m", "guard"]}
+    kept = {"experiments": {**RAW["experiments"], "one": one}}
+    before, after = (Paths(configured(**kept, **more)) for more in ({}, {"models": models}))
+    assert jobs.of_model(after.config, "m")["bos"] == "--bos always"
+    assert jobs.of_model(after.config, "guard")["bos"] == ""
+    assert "--bos always" in jobs.prune_flags(after, DEBIAS)
+    assert "--bos" not in jobs.prune_flags(after, MAGNITUDE)  # reads no text
+    assert "--bos" not in jobs.prune_flags(before, DEBIAS)
+    first, second = (digests(paths, lambda *source: "") for paths in (before, after))
+    rerun = {job for job in first if first[job] != second[job] and job[0] != "write_run_sheet"}
+    assert ("build_calibration", "m/ss") in rerun
+    assert ("prune_model", "m/sparsegpt/2of4/ss") in rerun
+    others = [job for rule, job in rerun if rule in ("build_calibration", "prune_model")]
+    assert all(job.startswith("m/") and "magnitude" not in job for job in others)
 
 
 def test_a_calibration_of_several_sources_names_all_their_records():

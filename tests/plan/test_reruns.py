@@ -96,9 +96,9 @@ SHEET = {**WORDS, "list_checkpoints": 1}
 
 
 def pruned_by(raw, *methods):
-    """How many distinct (method, regime, calibration) of the paper these methods have."""
+    """How many distinct (model, method, regime, calibration) of the paper these methods have."""
     files = planned(raw["paper"])
-    return sum(rule == "prune_model" and job.split("/")[0] in methods for rule, job in files)
+    return sum(rule == "prune_model" and job.split("/")[1] in methods for rule, job in files)
 
 
 def test_the_results_elsewhere_are_only_in_the_sheet(before, raw):

@@ -4,14 +4,17 @@ import json
 
 import pytest
 import torch
-from pruning_models import ARCHITECTURES, random_pairs, save_model, write_rows
+from pruning_models import ARCHITECTURES, SMALL, random_pairs, save_model, write_rows
 from registry_sweep import mask_agreement
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, Gemma3TextConfig
 
 from evenprune.cli import main
 from evenprune.data.calibration import tokenize_pairs
+from evenprune.models.loading import load_model
+from evenprune.pruning.base_model import BaseModel
 from evenprune.pruning.check import check_model
+from evenprune.pruning.masks import regime_of
 from evenprune.pruning.packing import Text
 
 
@@ -55,6 +58,37 @@ def test_command_makes_a_good_checkpoint(built, tmp_path):
     before = load_file(folder / "model.safetensors")
     names = {name for path in out.glob("*.safetensors") for name in load_file(path)}
     assert names == set(before)
+
+
+def test_what_a_model_computes_of_its_config_is_in_the_dtype_of_the_passes(tmp_path):
+    """Gemma's scale of embeddings, √40, is 6.3125 in bfloat16: as in the library's own model."""
+    sizes = {"hidden_size": 40, "head_dim": 16, "sliding_window": 16, "num_key_value_heads": 1}
+    config = Gemma3TextConfig(**SMALL | sizes, dtype="bfloat16")
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    ids = torch.arange(6)
+    for dtype in (torch.float32, torch.bfloat16):
+        theirs = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=dtype)
+        base = BaseModel(tmp_path, regime_of("2of4"), "cpu", str(dtype)[6:])
+        base.load_outside(ids)
+        ours = base.model.get_input_embeddings()(ids)
+        assert torch.equal(ours, theirs.get_input_embeddings()(ids))
+        assert torch.equal(ours, load_model(tmp_path, dtype=dtype).get_input_embeddings()(ids))
+
+
+@pytest.mark.parametrize(("bos", "more"), [("auto", 0), ("always", 1), ("never", 0)])
+def test_bos_counts_in_calibration_and_is_recorded(tmp_path, bos, more):
+    """Of a tokenizer that puts none."""
+    folder = save_model(tmp_path / "base", "llama", seed=1)
+    pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(8))
+    assert main([
+        "prune", "--model", str(folder), "--pairs", str(pairs), "--method", "sparsegpt",
+        "--regime", "2of4", "--out", str(tmp_path / "out"), "--device", "cpu", "--bos", bos,
+    ]) == 0  # fmt: skip
+    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
+    assert manifest["options"]["bos"] == bos
+    plain = tokenize_pairs(random_pairs(8), AutoTokenizer.from_pretrained(folder), "equal-length")
+    tokens = sum(len(pair.ids0) + len(pair.ids1) for pair in plain.pairs)
+    assert manifest["calibration"]["tokens"]["pairs"] == tokens + 2 * 8 * more
 
 
 def test_checkpoint_of_the_base_model_alone(tmp_path):

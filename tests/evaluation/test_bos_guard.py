@@ -1,0 +1,125 @@
+"""The loss of a fixed text with and without BOS: said where the tokenizer's way is worse."""
+
+import json
+import math
+from collections import Counter
+
+import pytest
+import torch
+from evaluation_fixtures import char_tokenizer, checkpoint_command, command, result_of, tiny_lm
+from real_model import smollm2_folder
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from evenprune import cli
+from evenprune.evaluation.language_model import load_language_model
+from evenprune.models.bos import TEXT, Losses
+
+BOS, WIDTH = 1, 16
+
+
+@pytest.fixture(scope="module")
+def needs_bos(tmp_path_factory):
+    """A model that knows how frequent each letter of the text is, but only where BOS came before.
+
+    Only BOS has an embedding, which attention hands on to every later token.
+    """
+    folder, tokenizer = tmp_path_factory.mktemp("needs") / "model", char_tokenizer()
+    sizes = {"hidden_size": WIDTH, "intermediate_size": 8, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 1, "num_key_value_heads": 1, "tie_word_embeddings": False}
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), **sizes, **heads))
+    counts = Counter(tokenizer(TEXT, add_special_tokens=False)["input_ids"])
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.fill_(1.0 if "norm" in name else 0.0)
+        model.model.embed_tokens.weight[BOS, 0] = 1.0
+        attention = model.model.layers[0].self_attn
+        attention.v_proj.weight[0, 0] = attention.o_proj.weight[1, 0] = 1.0
+        # The last norm makes the second number √width where BOS was seen; 0 stays 0.
+        for token in range(len(tokenizer)):
+            model.lm_head.weight[token, 1] = math.log(counts[token] + 0.01) / 4 - 0.5
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def strip_bos(folder, out):
+    """Copy a model whose tokenizer then puts no BOS."""
+    for file in folder.iterdir():
+        out.mkdir(exist_ok=True)
+        (out / file.name).write_bytes(file.read_bytes())
+    content = json.loads((out / "tokenizer.json").read_text())
+    content["post_processor"] = None
+    (out / "tokenizer.json").write_text(json.dumps(content))
+    return out
+
+
+@pytest.fixture(scope="module")
+def stripped(needs_bos, tmp_path_factory):
+    return strip_bos(needs_bos, tmp_path_factory.mktemp("stripped") / "model")
+
+
+def plain_losses(folder):
+    """Both figures by the library's own loss of all tokens but the first."""
+    lm = load_language_model(folder, "cpu", "float32")
+    ids = torch.tensor([lm.tokenizer(TEXT, add_special_tokens=False)["input_ids"]])
+    with_bos = torch.cat([torch.tensor([[BOS]]), ids], 1)
+    both = []
+    for row, first in ((with_bos, 2), (ids, 1)):
+        labels = row.clone()
+        labels[:, :first] = -100
+        with torch.no_grad():
+            both.append(lm.model(row, labels=labels).loss.item())
+    return dict(zip(("with", "without"), both))
+
+
+def test_a_stripped_tokenizer_is_said_once_and_recorded(stripped, data, tmp_path, capsys):
+    wanted = {
+        name: {"task": "perplexity", "data": str(data / "tinystories"), "limit": 2, "bos": bos}
+        for name, bos in (("a", "auto"), ("b", "auto"), ("c", "always"))
+    }
+    assert cli.main(checkpoint_command(stripped, tmp_path, wanted)) == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if "BOS" in line]
+    expected = plain_losses(stripped)
+    assert expected["without"] > 1.1 * expected["with"]
+    assert said == [
+        f"note: this model's loss of a fixed text is {expected['without']:.2f} per token without "
+        f"BOS, as its tokenizer does, and {expected['with']:.2f} with it; set bos: always (--bos "
+        "always), or bos: never to keep what it does without this note"
+    ]
+    for name in wanted:
+        assert result_of(tmp_path / name)["bos_loss"] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("bos", ["always", "never"])
+def test_a_choice_of_bos_is_not_questioned(bos, stripped, data, tmp_path, capsys):
+    words = command("perplexity", stripped, data, tmp_path, "--data", str(data / "tinystories"))
+    assert cli.main([*words, "--limit", "2", "--bos", bos]) == 0
+    assert "BOS" not in capsys.readouterr().err
+    assert set(result_of(tmp_path)["bos_loss"]) == {"with", "without"}
+
+
+def test_a_tokenizer_that_puts_bos_is_fine(needs_bos, capsys):
+    assert load_language_model(needs_bos, "cpu", "float32").bos_note is None
+    assert "BOS" not in capsys.readouterr().err
+
+
+def test_no_bos_token_nothing_to_compare(data, tmp_path, capsys):
+    lm = tiny_lm(bos=False)
+    assert (lm.bos_losses, lm.bos_note) == (None, None)
+
+
+def test_the_sentence_says_which_way_is_better():
+    assert Losses(3.0, 3.3).objection(begins=False) is None
+    assert Losses(3.0, 3.31).objection(begins=False).count("set bos: always") == 1
+    assert Losses(3.31, 3.0).objection(begins=False) is None
+    said = Losses(3.31, 3.0).objection(begins=True)
+    assert "3.31 per token with BOS" in said
+    assert "set bos: never" in said
+    assert Losses(math.nan, 3.0).objection(begins=True) is None
+
+
+@pytest.mark.slow
+def test_the_real_model_gets_no_note(capsys):
+    lm = load_language_model(smollm2_folder(), "cpu", "float32")
+    assert lm.bos_note is None
+    assert 40 < len(lm.tokenizer(TEXT)["input_ids"]) < 150
