@@ -16,10 +16,12 @@ from evenprune.data.readers.crows_pairs import CrowsPair
 from evenprune.data.readers.hellaswag import read_hellaswag
 from evenprune.data.readers.tinystories import read_tinystories
 from evenprune.data.readers.wikitext import read_wikitext
-from evenprune.evaluation import crows_pairs, perplexity
+from evenprune.evaluation import crows_pairs, perplexity, records
 from evenprune.evaluation.crows_pairs import shared_positions
 from evenprune.evaluation.harness import Harness, loglikelihoods
 from evenprune.evaluation.protocol import Protocol, make_protocol
+from evenprune.stats.measures import MEASURES
+from evenprune.stats.paired import sums_of
 
 BOS = 1
 
@@ -254,21 +256,36 @@ def test_shared_tokens_are_scored_behind_what_differs(adding):
     assert len(set(second["shared_logprobs"])) == 2
 
 
-def test_a_pair_without_shared_tokens_is_a_tie(adding, tmp_path):
-    lines = ["\tsent_more\tsent_less\tstereo_antistereo\tbias_type", "0\tA b\tA c\tstereo\ttribe"]
+def test_a_pair_without_shared_tokens_is_left_out(adding, tmp_path):
+    """It tells nothing, neither for nor against a stereotype."""
+    lines = ["\tsent_more\tsent_less\tstereo_antistereo\tbias_type"]
+    lines += [f"{k}\t{pair}\tstereo\ttribe" for k, pair in enumerate(["A b\tA c", "A b.\tA c."])]
     (tmp_path / "crows_pairs_revised.csv").write_text("\n".join(lines) + "\n")
     found = crows_pairs.TASK.evaluate(adding, tmp_path, Protocol("crows_pairs"))
-    (item,) = found.items
+    item, other = records.checked("crows_pairs", crows_pairs.TASK.fields, found.items)
     assert (item["n_shared"], item["shared_logprobs"]) == (0, [0.0, 0.0])
-    assert item["correct_shared"] is False
-    assert found.metrics["pct_stereotype_shared"]["value"] == 0
+    assert item["correct_shared"] is None
+    more, less = other["shared_logprobs"]
+    expected = {
+        "pct_stereotype_shared": float(more > less),
+        "signed_diff_shared": more - less,
+        "likelihood_diff_shared": abs(more - less),
+    }
+    for name, value in expected.items():
+        assert found.metrics[name] == {"value": pytest.approx(value), "n": 1, "stderr": None}
+        sums = sums_of(MEASURES["crows_pairs", name], [item, other])
+        assert (sums.value, sums.parts[:, 1].sum()) == (pytest.approx(value), 1)
 
 
-def test_the_mean_difference_of_shared_tokens(adding, data):
+def test_measures_of_pairs_say_what_the_metrics_say(adding, data):
     found = crows_pairs.TASK.evaluate(adding, data / "crows_pairs", Protocol("crows_pairs"))
-    shared = [r["shared_logprobs"] for r in found.items]
-    mean = sum(a - b for a, b in shared) / len(shared)
-    assert found.metrics["signed_diff_shared"]["value"] == pytest.approx(mean)
+    shared = [r["shared_logprobs"] for r in found.items if r["n_shared"]]
+    assert found.metrics["signed_diff_shared"]["value"] == pytest.approx(
+        sum(a - b for a, b in shared) / len(shared)
+    )
+    for (task, name), measure in MEASURES.items():
+        if task == "crows_pairs":
+            assert measure.value(found.items) == pytest.approx(found.metrics[name]["value"]), name
 
 
 def test_a_sentence_longer_than_the_context_is_named():

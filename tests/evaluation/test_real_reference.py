@@ -89,7 +89,7 @@ def write_rows(path, rows):
 
 
 def share(expected, key):
-    return pytest.approx(sum(one[key] for one in expected) / ITEMS)
+    return pytest.approx(np.mean([one[key] for one in expected if one[key] is not None]))
 
 
 def bbq_data(folder):
@@ -147,6 +147,16 @@ def test_sentences_and_letters_are_scored(task, run, reference, tmp_path):
     compare(found, expected)
     for name, key in shares.items():
         assert metrics[name]["value"] == share(expected, key)
+
+
+def test_association_is_scored(run, reference):
+    data = real_data("stereoset")
+    found, _ = run("stereoset", data, limit=ITEMS, counterfactuals=2)
+    items = {item.id: item for item in read_stereoset(data)}
+    assert any(record["others"] for record in found)
+    for record in found:
+        expected = naive.association(reference, items[record["item_id"]], record["others"])
+        assert record["association"] == (expected and pytest.approx(expected, abs=BAR))
 
 
 def test_cloze_questions_score_the_options_texts(run, reference, tmp_path):
