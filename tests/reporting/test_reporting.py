@@ -24,12 +24,12 @@ from evenprune.base.files import read_jsonl
 from evenprune.cli import main
 from evenprune.plan.facts import REGIMES
 from evenprune.plan.run_sheet import read_run_sheet
-from evenprune.reporting.cells import rank
+from evenprune.reporting.cells import Run, rank
 from evenprune.reporting.labels import REGIME_LABELS
 from evenprune.reporting.latex_table import _ESCAPES, escape_latex
 from evenprune.reporting.make_figure import draw
 from evenprune.reporting.render import Column
-from evenprune.reporting.results import Results
+from evenprune.reporting.results import Results, Significance
 
 needs_latex = pytest.mark.skipif(
     not pdf_programs.latex_available(), reason="no latexmk and pdflatex"
@@ -360,7 +360,8 @@ def test_figures_are_the_same_again(world):
 @pytest.mark.parametrize("slug", ["motivation_categories", "regimes"])
 def test_lines_stand_about_their_tick_and_join_only_regimes_of_one_scale(world, slug):
     root, _ = world
-    drawn = draw(slug, read_run_sheet(root / "run_sheet.json"), Results(root / "results.csv"))
+    files = Results(root / "results.csv"), Significance(root / "significance.csv")
+    drawn = draw(slug, Run(read_run_sheet(root / "run_sheet.json"), *files))
     for axis in filter(lambda one: one.get_visible(), drawn.figure.axes):
         names = {label: name for name, label in REGIME_LABELS.items()}
         ticks = [names[text.get_text()] for text in axis.get_xticklabels()]

@@ -344,7 +344,7 @@ def make_table(root, table, out="tables"):
 
 def make_figure(root, figure, out="figures"):
     """Run make-figure; return its exit status."""
-    given, out = options(root, "run-sheet", "results"), str(root / out / figure)
+    given, out = options(root, "run-sheet", "results", "significance"), str(root / out / figure)
     return main(["make-figure", "--figure", figure, *given, "--out-prefix", out])
 
 

@@ -80,6 +80,7 @@ use rule step as make_figure with:
     input:
         run_sheet=SHEET,
         results=NUMBERS,
+        significance=TESTS,
         records=lambda wildcards: PATHS.records_of(wildcards.figure, shown.FIGURES),
     output:
         in_report("<results>/figures/{figure}.svg", "figure"),
@@ -91,7 +92,7 @@ use rule step as make_figure with:
         depends=depends("make_figure", "{figure}"),
         command=told(
             f"make-figure --figure {{wildcards.figure}} {SHOWN}"
-            " --out-prefix {folder}/{wildcards.figure}"
+            " --significance {input.significance:q} --out-prefix {folder}/{wildcards.figure}"
         ),
 
 

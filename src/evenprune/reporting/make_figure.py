@@ -11,10 +11,11 @@ from pathlib import Path
 import matplotlib as mpl
 
 from ..base.outputs import check_prefix
-from ..plan.run_sheet import RunSheet, read_run_sheet
+from ..plan.run_sheet import read_run_sheet
 from ..plan.shown import FIGURES, drawn_by
+from .cells import Run
 from .plots import METADATA, STYLE, Drawing, save
-from .results import Results
+from .results import Results, Significance
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,23 +23,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--figure", choices=sorted(FIGURES), required=True)
     add("--results", type=Path, required=True, help="results.csv")
+    add("--significance", type=Path, required=True, help="significance.csv")
     add("--run-sheet", type=Path, required=True, help="run_sheet.json, written by the workflow")
     add("--out-prefix", required=True, help="path without suffix; .pdf, .svg, .png, .csv are added")
 
 
-def draw(slug: str, run_sheet: RunSheet, results: Results) -> Drawing:
+def draw(slug: str, run: Run) -> Drawing:
     """Return one figure of a run, drawn in the package's own style."""
     with mpl.rc_context():
         mpl.style.use(str(STYLE))
         module, function = drawn_by(FIGURES[slug])
         made = getattr(importlib.import_module(f".{module}", __package__), function)
-        drawing: Drawing = made(run_sheet, results, slug)
+        drawing: Drawing = made(run, slug)
         return drawing
 
 
 def run(args: argparse.Namespace) -> None:
     """Run ``make-figure``."""
-    check_prefix(args.out_prefix, (*METADATA, "csv"), (args.run_sheet, args.results))
-    drawing = draw(args.figure, read_run_sheet(args.run_sheet), Results(args.results))
+    inputs = (args.run_sheet, args.results, args.significance)
+    check_prefix(args.out_prefix, (*METADATA, "csv"), inputs)
+    drawing = draw(
+        args.figure,
+        Run(read_run_sheet(args.run_sheet), Results(args.results), Significance(args.significance)),
+    )
     save(drawing, args.out_prefix)
     print(f"{args.out_prefix}.pdf, .svg, .png, .csv: {len(drawing.rows)} values")

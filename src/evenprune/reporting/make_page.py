@@ -31,7 +31,7 @@ from .results import Results, Significance
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("paper.html.j2", "page.js")
 TEMPLATE, SCRIPT = (Path(__file__).with_name(name) for name in DATA_FILES)
-FIRST = ("frontier", "regimes")  # the figure below the answer: the first that the run has
+FIRST = ("answer", "frontier", "regimes")  # the figure below the answer: the first that the run has
 OPEN = ("Main Results", "Sparsity Regimes")  # all other sections are folded
 
 

@@ -1,1 +1,1 @@
-"""One module a figure, of the figure's name: ``draw(run_sheet, results, slug)`` returns it."""
+"""One module a figure, of the figure's name: ``draw(run, slug)`` returns it."""

@@ -5,24 +5,25 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...plan.run_sheet import RunSheet
+from ..cells import Run
 from ..described import WIDEST
 from ..labels import COLORS, MARKERS, method_label, model_label
 from ..plots import SMALL, WIDTH, Drawing, Row, add_legend, primary
 from ..render import Z95
-from ..results import Quantity, Results, experiment_of, groups
+from ..results import Quantity, experiment_of, groups
 
 # Size of a marker by regime: the sparser, the larger.
 SIZES = {"dense": 4.0, "u25": 3.5, "1of4": 4.5, "u50": 5.5, "2of4": 6.5}
 LEAST = 10  # percent that the axes show at least
 
 
-def draw(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
+def draw(run: Run, slug: str) -> Drawing:
     """Return UnQover over MMLU accuracy with 95 % intervals: a panel a model.
 
     The utopia point is the upper right corner; on a dotted line the DTO is constant. Raises
     UserError without both benchmarks.
     """
+    run_sheet, results = run.sheet, run.results
     across, up = primary(run_sheet, slug, "mmlu", "unqover")
     points = run_sheet.experiment(experiment_of(run_sheet, WIDEST), f"the figure {slug}")
     results.require(points)

@@ -9,7 +9,7 @@ from ...base.errors import UserError
 from ...plan.facts import REGIMES
 from ...plan.run_sheet import RunSheet
 from ...plan.shown import FIGURES
-from ..cells import Field, all_fields, benchmark_field, category_order
+from ..cells import Field, Run, all_fields, benchmark_field, category_order
 from ..estimates import Estimates
 from ..labels import (
     CATEGORY_LABELS,
@@ -112,11 +112,12 @@ def _over_regimes(
     axis.set_xlim(-0.5, len(order) - 0.5)
 
 
-def regimes(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
+def regimes(run: Run, slug: str) -> Drawing:
     """Return every quantity over the sparsity regimes, a line a method, with 95 % intervals.
 
     StereoSet, which has a table of its own, is here too where no calibration has its data.
     """
+    run_sheet, results = run.sheet, run.results
     points = run_sheet.experiment(slug, f"the figure {slug}")
     results.require(points)
     pruned = [group for group in groups(points) if not group.is_base]
@@ -150,12 +151,13 @@ def regimes(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
     return _panels(run_sheet, models, shown, "sparsity regime", panel)
 
 
-def changes(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
+def changes(run: Run, slug: str) -> Drawing:
     """Return what pruning does to UnQover's error rate, in points: the paper's motivation.
 
     A panel a model and category, of the experiment ``regimes``; ``categories`` of the figure's
     entry keeps some. The interval is that of two independent shares, wider than a paired one.
     """
+    run_sheet, results = run.sheet, run.results
     (name,) = primary(run_sheet, slug, "unqover")
     points = run_sheet.experiment("regimes", f"the figure {slug}")
     results.require(points)
@@ -204,12 +206,13 @@ def changes(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
     return drawing
 
 
-def frontier(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
+def frontier(run: Run, slug: str) -> Drawing:
     """Return each measure of bias over perplexity: how much less bias, and what that costs.
 
     The variants of one method on one calibration are joined in the order of their perplexity; a
     number at a point is the option in which they differ.
     """
+    run_sheet, results = run.sheet, run.results
     points = run_sheet.experiment(slug, f"the figure {slug}")
     results.require(points)
     (cost,) = primary(run_sheet, slug, "perplexity")

@@ -5,12 +5,11 @@ import math
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...plan.run_sheet import RunSheet
-from ..cells import category_order
+from ..cells import Run, category_order
 from ..estimates import Estimates
 from ..labels import CATEGORY_LABELS, REGIME_LABELS, method_label, model_label
 from ..plots import SMALL, WIDTH, Drawing, Row, primary
-from ..results import Group, Measured, Quantity, Results, dense_group, experiment_of, groups
+from ..results import Group, Measured, Quantity, dense_group, experiment_of, groups
 
 SHOWN = ("sparsegpt", "debias-sparsegpt")
 ACROSS = 3  # panels in a line
@@ -18,13 +17,14 @@ ACROSS = 3  # panels in a line
 Panel = tuple[dict[str, list[Measured | None]], list[list[float]]]
 
 
-def draw(run_sheet: RunSheet, results: Results, slug: str) -> Drawing:
+def draw(run: Run, slug: str) -> Drawing:
     """Return UnQover accuracy by category (fig:accuracy-heatmap): one panel a model.
 
     Rows are the dense model, SparseGPT and Debias-SparseGPT of the experiment ``main`` (else
     of the first one), columns the question categories in the paper's order. The colour is the
     difference to the dense model, grey where its 95 % interval covers 0.
     """
+    run_sheet, results = run.sheet, run.results
     (benchmark,) = primary(run_sheet, slug, "unqover")
     points = run_sheet.experiment(experiment_of(run_sheet, ("main", "*")), f"the figure {slug}")
     results.require(points)

@@ -107,34 +107,41 @@ def fields_of(run: Run) -> Iterator[Field]:
             )
 
 
-def lines_of(run: Run, group: Group) -> list[Line]:
-    """Return a line for each compared measure of a pruned checkpoint; none for a dense one."""
+def compared(run: Run, group: Group) -> Iterator[tuple[Field, dict[str, Any] | None]]:
+    """Yield each compared measure that both models have, with its test against the dense model."""
     dense = dense_group(run.sheet, group.model)
     if group.is_base or dense is None:
-        return []
-    found = []
+        return
     for field in fields_of(run):
-        after, before = (run.results.of(one, field.quantity) for one in (group, dense))
-        if after is None or before is None:
-            continue
-        column, slug = field.column, field.quantity.benchmark
+        if all(run.results.of(one, field.quantity) for one in (group, dense)):
+            slug, metric, _ = field.quantity
+            yield field, run.significance.against_dense(group, slug, metric)
+
+
+def lines_of(run: Run, group: Group) -> list[Line]:
+    """Return a line for each compared measure of a pruned checkpoint; none for a dense one.
+
+    What is decided comes first.
+    """
+    dense, found = dense_group(run.sheet, group.model), list[Line]()
+    for field, test in compared(run, group):
+        column = field.column
+        before, after = (run.results.of(one, field.quantity) for one in (dense, group) if one)
+        assert before is not None
+        assert after is not None
         values = (column.show(before.value), column.show(after.value))
         head = (column.head, column.group, *values)
-        test = run.significance.against_dense(group, slug, field.quantity.metric)
         if not test or test["diff"] is None:
-            ratio = column.group == "perplexity"
-            plain = (
-                {"form": "ratio", "diff": after.value / before.value}
-                if ratio
-                else {"form": "", "diff": after.value - before.value}
-            )
+            plain: dict[str, Any] = {"form": "", "diff": after.value - before.value}
+            if column.group == "perplexity":
+                plain = {"form": "ratio", "diff": after.value / before.value}
             found.append(Line(*head, show_difference(column, plain, "diff"), NOT_TESTED))
             continue
         verdict = test["verdict"]
         seen = seen_words(column, test) if verdict in UNDECIDED else ""
         words = difference_words(column, test)
         found.append(Line(*head, words, verdict, seen, test["reason"] or ""))
-    return found
+    return sorted(found, key=lambda line: line.verdict in (*UNDECIDED, NOT_TESTED))
 
 
 def difference_words(column: Column, test: Mapping[str, Any]) -> str:
