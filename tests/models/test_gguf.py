@@ -101,8 +101,9 @@ def tensors(tied=True, rows=ROWS):
 
 
 def write_gguf(
-    path, kind=Kind.Q4_1, change=None, weights=None, arch="llama", tokens=TOKENS, keys=(), **given
-):
+    path, kind=Kind.Q4_1, change=None, weights=None, arch="llama", tokens=TOKENS, keys=(),
+    pre="smollm", **given,
+):  # fmt: skip
     """Write a small llama; ``change`` may do more to the writer, ``keys`` are not written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     writer = GGUFWriter(path, arch, **given)
@@ -113,12 +114,14 @@ def write_gguf(
         "rope.dimension_count": WIDTH // HEADS, "vocab_size": len(TOKENS),
     } | dict(keys)  # fmt: skip
     for key, number in numbers.items():
+        if number is None:
+            continue
         writer.add_uint32(f"{arch}.{key}", number)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_rope_freq_base(10_000.0)
     if tokens:
         writer.add_tokenizer_model("gpt2")
-        writer.add_tokenizer_pre("smollm")
+        writer.add_tokenizer_pre(pre)
         writer.add_token_list(tokens)
         writer.add_token_types([3 if token in SPECIAL else 1 for token in tokens])
         writer.add_token_merges(MERGES)
@@ -407,7 +410,7 @@ DAMAGED = {
     "no tokenizer": (gguf(tokens=None), "expected a tokenizer in"),
     "other tokenizer": (swap(b"\0gpt2", b"\0gpt9"), "the tokenizer in .* does not load"),
     "split": (writer_of("add_uint16", "split.count", 2), "one of 2 parts"),
-    "scaled rope": (writer_of("add_string", "llama.rope.scaling.type", "yarn"), "type is 'yarn'"),
+    "scaled rope": (writer_of("add_string", "llama.rope.scaling.type", "yarn"), "has 'yarn' for"),
     "factors of rope": (gguf(change=extra), "expected .* weights in .*, found"),
     "renamed matrix": (gguf(weights=changed(renamed)), "no tensor is model.layers.0.mlp.up_proj"),
     "layers": (gguf(keys={"block_count": 2**31}), "for the number of layers, expected 1 to 1000"),

@@ -22,35 +22,33 @@ FIRST, LAST, UNKNOWN = PIECES.index("<go>"), PIECES.index("<end>"), PIECES.index
 NUMBERS = {"bos": FIRST, "eos": LAST, "unk": UNKNOWN, "pad": 0}
 
 
-def spm_file(path, keys=(), numbers=NUMBERS, pieces=PIECES, **given):
+def spm_file(path, keys=(), numbers=NUMBERS, pieces=PIECES, scores=None, model=(), **given):
     """Write a small llama with a SentencePiece vocabulary and further keys of the tokenizer."""
 
     def add(writer):
         writer.add_tokenizer_model("llama")
         writer.add_tokenizer_pre("default")
         writer.add_token_list(pieces)
-        writer.add_token_scores([-float(k) for k in range(len(pieces))])
+        writer.add_token_scores([-float(k) for k in range(scores or len(pieces))])
         kinds = {"<?>": 2} | dict.fromkeys(["<pad>", "<end>", "<go>"], 3) | dict.fromkeys(BYTES, 6)
         writer.add_token_types([kinds.get(piece, 1) for piece in pieces])
         for name, number in numbers.items():
             getattr(writer, f"add_{name}_token_id")(number)
         add_keys(writer, keys)
 
-    rows = given.pop("rows", len(pieces))
-    size = {"vocab_size": rows}
-    return write_gguf(path, tokens=None, change=add, weights=tensors(rows=rows), keys=size, **given)
+    given.setdefault("weights", tensors(rows=len(pieces)))
+    sizes = {"vocab_size": len(pieces)} | dict(model)
+    return write_gguf(path, tokens=None, change=add, keys=sizes, **given)
 
 
 def bpe_file(path, keys=(), pre="smollm", without=None):
     """Write a small llama with words of bytes and further keys of the tokenizer."""
 
     def add(writer):
-        writer.kv_data[0].pop("tokenizer.ggml.pre")
-        writer.add_tokenizer_pre(pre)
         writer.kv_data[0].pop(f"tokenizer.ggml.{without}", None)
         add_keys(writer, keys)
 
-    return write_gguf(path, change=add)
+    return write_gguf(path, change=add, pre=pre)
 
 
 def add_keys(writer, keys):

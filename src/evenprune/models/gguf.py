@@ -13,18 +13,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError, printable, shown
+from ..base.errors import UserError, printable
 from ..base.files import sha256_file, write_json, write_text
 from ..base.marks import FETCHED
 from ..base.outputs import atomic_folder
 from .gguf_header import Header, read_header
+from .gguf_keys import check_keys, check_tokens
 from .gguf_tokenizer import asked_of, carried, check_carried, ends
 from .loading import check_depth, check_finite_weights, library_errors, quiet
 
 SOURCE = "source.json"
 ALONE, NAMED = 0.99, 0.05  # shares of a form that is named alone, and of one that is named at all
-# What transformers leaves out in silence: (end of the key, values that change nothing).
-ROPE = ((".rope.scaling.type", "none"), (".rope.scaling.factor", 1), (".rope.scale_linear", 1))
 
 
 def stored_as(path: Path, header: Header) -> str:
@@ -64,12 +63,7 @@ def _check(path: Path, header: Header) -> None:
         raise UserError(f"expected general.architecture in the header of {path}; fetch it again")
     if not keys.get("tokenizer.ggml.tokens"):
         raise UserError(f"expected a tokenizer in {path}, found no tokens; {folder}")
-    for key, value in keys.items():
-        if any(key.endswith(end) and value != good for end, good in ROPE):
-            raise UserError(
-                f"{path} scales its rotary embedding ({key} is {shown(value)}), which transformers "
-                f"does not read from a GGUF file; {folder}"
-            )
+    check_tokens(path, header)
 
 
 def convert_gguf(
@@ -111,6 +105,7 @@ def convert_gguf(
         with quiet(), library_errors(path, "configuration"):
             config: Any = AutoConfig.from_pretrained(new, **place)
         _check_size(path, header, config)
+        check_keys(path, header, config)
         with quiet(), library_errors(path, "tokenizer"):
             read = AutoTokenizer.from_pretrained(new, **place)
             tokenizer = carried(read, path, header.keys, asked)

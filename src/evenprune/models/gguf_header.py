@@ -15,6 +15,7 @@ from ..base.reading import reading
 
 VERSIONS = (2, 3)
 MAX_ITEMS = 5_000_000  # keys, tensors and entries of lists; the largest vocabularies need a third
+KEPT = 1_000  # numbers of a list that is kept; one of each layer
 # The format's numbers for the types of a value, and how struct names them.
 NUMBERS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd"))
 TEXT, LIST = 8, 9
@@ -32,8 +33,8 @@ class Tensor(NamedTuple):
 class Header:
     """The header of a GGUF file of ``size`` bytes; ValueError where it cannot be one.
 
-    ``keys`` has the length of a list in its place. It reads no further than the file goes, and no
-    more than ``MAX_ITEMS`` items.
+    ``keys`` has short lists of numbers as tuples, and the length of any other list. It reads no
+    further than the file goes, and no more than ``MAX_ITEMS`` items.
     """
 
     def __init__(self, file: IO[bytes], size: int) -> None:
@@ -48,7 +49,8 @@ class Header:
         self.keys: dict[str, Any] = {}
         for _ in range(keys):
             name = self._new_name(self.keys)
-            self.keys[name] = self._value(self._number("I"))
+            kept = not name.startswith("tokenizer.")
+            self.keys[name] = self._value(self._number("I"), kept)
         self.tensors: dict[str, Tensor] = {}
         ranges = sorted(self._tensor() for _ in range(tensors))
         alignment = self.keys.get("general.alignment", 32)
@@ -88,7 +90,7 @@ class Header:
             raise ValueError(f"the name {shown(name)} occurs twice")
         return name
 
-    def _value(self, kind: int) -> Any:
+    def _value(self, kind: int, kept: bool) -> Any:
         if kind in NUMBERS:
             return self._number(NUMBERS[kind])
         if kind == TEXT:
@@ -99,6 +101,8 @@ class Header:
         if inner == TEXT:
             for _ in range(count):
                 self._text()
+        elif kept and 0 < count <= KEPT:
+            return tuple(self._number(NUMBERS[inner]) for _ in range(count))
         else:
             self._take(count * struct.calcsize(NUMBERS[inner]))
         return count
