@@ -8,7 +8,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ..base.errors import UserError
-from ..models.bos import Losses, check_bos, fixed_rows, losses_of, with_bos
+from ..models.bos import Losses, check_bos, fixed_rows, losses_of, puts_bos, with_bos
 from .finite import require_finite
 from .journal import Journal
 from .templates import user_turns
@@ -111,9 +111,7 @@ class CausalModel:
     @cached_property
     def bos_note(self) -> str | None:
         """What is wrong with the tokenizer's BOS; printed the first time it is asked for."""
-        note = self.bos_losses and self.bos_losses.objection(
-            self.with_bos("auto").bos_id is not None
-        )
+        note = self.bos_losses and self.bos_losses.objection(puts_bos(self.tokenizer))
         if note:
             print(note, file=sys.stderr, flush=True)
         return note

@@ -18,6 +18,12 @@ TEXT = (
 )
 
 
+def puts_bos(tokenizer: "PreTrainedTokenizerBase") -> bool:
+    """Return whether the tokenizer begins a text with BOS."""
+    start = tokenizer.bos_token_id
+    return start is not None and tokenizer("", verbose=False)["input_ids"][:1] == [start]
+
+
 class Losses(NamedTuple):
     """Mean -ln p of the tokens of a fixed text but the first, in nats, with and without BOS."""
 

@@ -31,6 +31,7 @@ from ..models.tensors import Stack, write_tensors
 from ..models.weights import Entry
 from .assemble import assemble, shared_counts
 from .base_model import BaseModel, assembled
+from .dense_loss import bos_losses
 from .forward import Batches, advance, input_groups, record_inputs
 from .masks import regime_of
 from .methods import FACTS, find, module_of
@@ -216,6 +217,10 @@ class PruningRun:
         form = self.probe.form
         calibration = record_inputs(base.model, base.blocks, batches, base.device, form)
         base.unload_outside()
+        if self.text.fixed:
+            losses = bos_losses(base, form, self.text.fixed)
+            if note := losses and losses.objection(self.text.begins):
+                print(note, file=sys.stderr, flush=True)
         return calibration
 
     def _pack_pairs(self, tokens: int) -> list[Batch]:

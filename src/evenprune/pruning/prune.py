@@ -94,6 +94,7 @@ def calibration_text(args: argparse.Namespace, options: Options) -> "Text":
     from ..data.defaults import default_calibration
     from ..data.readers.own_rows import read_pairs, read_texts
     from ..models.architecture import max_positions
+    from ..models.bos import fixed_rows, puts_bos
     from ..models.loading import load_tokenizer
     from .packing import Text
 
@@ -117,11 +118,10 @@ def calibration_text(args: argparse.Namespace, options: Options) -> "Text":
     for note in pair_notes(read, pairs, "--alignment"):
         print(note, file=sys.stderr)
     print(f"calibration: {len(pairs.pairs)} pairs, {pairs.dropped} dropped", file=sys.stderr)
-    texts = []
+    texts, limit = [], max_positions(args.model)
     if args.texts:
         rows = read_texts(args.texts)
         ids = tokenize_texts([row["text"] for row in rows], tokenizer, bos=args.bos)
-        limit = max_positions(args.model)
         long = sum(len(tokens) > limit for tokens in ids)
         if long:
             print(f"{long} texts cut to the model's {limit} positions", file=sys.stderr)
@@ -132,6 +132,8 @@ def calibration_text(args: argparse.Namespace, options: Options) -> "Text":
         check_calibration_file(args.pairs),
         check_calibration_file(args.texts) if args.texts else None,
         hub_datasets([path for path in (args.pairs, args.texts) if path]),
+        fixed_rows(tokenizer, limit) if args.bos == "auto" else (),
+        puts_bos(tokenizer),
     )
 
 
