@@ -30,6 +30,11 @@ def test_what_is_done_at_once_is_silent_in_a_log(capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_long_work_says_at_once_how_much_it_is(capsys):
+    progress.Progress(11_392, "mmlu requests", announced=True)
+    assert capsys.readouterr().err == "mmlu requests: 11,392 to do\n"
+
+
 def test_a_terminal_has_a_bar(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr(progress.sys, "stderr", screen)

@@ -1,5 +1,8 @@
 """`evenprune compare` and `evaluate` with models: evaluated once, and what is printed."""
 
+import json
+import shutil
+
 import pytest
 from evaluation_fixtures import save_model, unqover_rows, write_jsonl
 
@@ -68,3 +71,45 @@ def test_another_benchmark_does_not_replace_a_result(ground, tmp_path, capsys):
     assert evaluate("multiple_choice", own) == 2
     assert "found one of unqover; give each benchmark its own folder" in capsys.readouterr().err
     assert (out / "metrics.json").read_bytes() == before
+
+
+def test_all_models_are_looked_at_before_the_first_is_evaluated(ground, tmp_path, capsys):
+    root, dense, other = ground
+    broken = tmp_path / "broken"
+    shutil.copytree(other, broken)
+    words = ["compare", dense, broken, "--benchmark", "unqover", "--limit", "8"]
+    words += ["--data", root / "data/unqover", "--evals", tmp_path / "evals"]
+    config = json.loads((broken / "config.json").read_text())
+    larger = config | {"intermediate_size": 2 * config["intermediate_size"]}
+    (broken / "config.json").write_text(json.dumps(larger))
+    assert main([*map(str, words)]) == 2
+    said = capsys.readouterr().err
+    assert f"the weights in {broken} do not belong to its config.json" in said
+    assert "unqover" not in said  # nothing was evaluated
+    assert not (tmp_path / "evals").exists()
+    (broken / "config.json").write_text(json.dumps(config))
+    assert main([*map(str, words)]) == 0
+    said = capsys.readouterr().err
+    assert "unqover: 8 to do" in said
+    assert said.index(f"model 1 of 2: {dense}") < said.index(f"model 2 of 2: {broken}")
+
+
+@pytest.mark.parametrize(
+    ("out", "said"),
+    [
+        ("other", "is the folder of a model; name another folder"),
+        ("", "expected a path at --out, got nothing"),
+    ],
+)
+def test_a_comparison_is_not_written_among_other_files(
+    ground, tmp_path, monkeypatch, capsys, out, said
+):
+    root, dense, other = ground
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(other, "other")
+    words = ["compare", str(dense), str(other), "--evals", "evals", "--out", out]
+    assert main([*words, "--benchmark", "unqover", "--data", str(root / "data/unqover")]) == 2
+    assert said in capsys.readouterr().err
+    assert main([*words[:-2], f"--out={out}", "--benchmark", "unqover"]) == 2
+    assert said in capsys.readouterr().err
+    assert [one.name for one in tmp_path.iterdir()] == ["other"]

@@ -116,3 +116,10 @@ def test_pairs_and_a_calibration_exclude_each_other(clone, capsys):
     assert main(["prune", *options, "--calibration", "s"]) == 2
     assert "expected a calibration of the catalogue" in capsys.readouterr().err
     assert not (clone / "pruned").exists()
+
+
+def test_calibration_that_a_method_does_not_use_is_said(clone, capsys):
+    save_model(clone / "small")
+    options = ["--model", "small", "--method", "magnitude", "--regime", "2of4", "--out", "pruned"]
+    assert main(["prune", *options, "--calibration", "ss"]) == 0
+    assert "magnitude uses no text: --calibration ignored" in capsys.readouterr().err

@@ -284,7 +284,10 @@ def test_continuations_too_long_or_of_a_whole_text_score_as_in_lm_eval():
         (("", ""), context, [7]),
         (("", ""), [1], list(range(4, 16))),
     ]
-    ours = lm.continuations(requests, 2)
+    done = []
+    ours = lm.continuations(requests, 2, done.append)
+    assert sum(done) == len(requests)
+    assert len(done) > 1  # batch by batch, so that a long part shows its progress
     # lm-eval's own model class around the same weights computes by itself.
     prefix = lm.prefix("lm-eval")
     own = HFLM(pretrained=lm.model, tokenizer=lm.tokenizer, max_length=12, prefix_token_id=prefix)

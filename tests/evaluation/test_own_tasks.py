@@ -228,3 +228,19 @@ def test_the_command_runs_both(model, tmp_path, capsys, monkeypatch):
     capsys.readouterr()
     assert main([*named, "--name", "own_sum", "--out", str(tmp_path / "no")]) == 2
     assert "have no task 'own_sum'; did you mean" in capsys.readouterr().err
+
+
+def test_what_lm_eval_ships_is_read_once_for_a_name_that_it_lacks(monkeypatch):
+    """To read it takes many seconds."""
+    made = []
+
+    class Manager:
+        all_tasks = ("arc_easy",)
+
+        def __init__(self, **options):
+            made.append(options)
+
+    monkeypatch.setattr("lm_eval.tasks.TaskManager", Manager)
+    with pytest.raises(UserError, match="lm-eval has no task 'arc_eazy'; did you mean 'arc_easy'"):
+        load_tasks("arc_eazy", None)
+    assert len(made) == 1

@@ -21,6 +21,7 @@ from evenprune.reporting.bottom_line import HEADS, bottom_line
 from evenprune.reporting.cells import Field, Run, fitted
 from evenprune.reporting.claims import verdict
 from evenprune.reporting.explain import find, parse
+from evenprune.reporting.labels import METHOD_LABELS
 from evenprune.reporting.latex_document import latex_text, typeset
 from evenprune.reporting.latex_table import SIGNS, to_latex
 from evenprune.reporting.make_paper import by_latex
@@ -246,3 +247,12 @@ def test_no_table_is_wider_than_the_text_and_latex_knows_each_sign(tmp_path):
     (tmp_path / "paper.tex").write_text(text)
     typeset(tmp_path)
     assert overfull(tmp_path) <= OVERFULL
+
+
+def test_headings_promise_nothing_that_a_run_may_lack(repo):
+    """No regime, no DTO, no method that was not run, no claims that were not asked for."""
+    for entry in SHOWN:
+        assert not any(label in entry["shows"] for label in ("1:4", "2:4", " and DTO"))
+    assert not any(label in documents.SUBTITLE for label in METHOD_LABELS.values())
+    for name in ("workflow", "paper"):
+        assert "claims" not in (repo / f"workflow/report/{name}.rst").read_text()
