@@ -1,6 +1,7 @@
 """The whole chain on a tiny mirror; what a change makes again is in test_job_lists.py."""
 
 import json
+import re
 import shutil
 
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 import yaml
 from safety_models import save_guard
 
-from .conftest import TINY, copy_workflow, counts, snakemake
+from .conftest import TINY, copy_workflow, snakemake
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
@@ -99,5 +100,5 @@ def test_a_moved_mirror_is_read_where_it_is_now(finished, write_config, tiny_mir
     finally:
         hidden.rename(tiny_mirror)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert set(counts(done.stdout)) == {"prune_model", "total"}
+    assert re.findall(r"\] (\w+) ", done.stdout) == ["prune"]
     assert before == [(record.read_bytes(), record.stat().st_mtime_ns) for record in records]
