@@ -58,12 +58,14 @@ class LogHandler(LogHandlerBase):
     def emit(self, record: logging.LogRecord) -> None:
         """Note what is planned and what begins; print what ends, and what is wrong."""
         event, about = getattr(record, "event", None), vars(record)
-        self.early += [record] * (not self.spoke)
         if absent := MISSING.search(record.getMessage()):
             self.say(f"expected a configuration file at {absent[1]}, found none; check the path")
-        elif self.as_usual:
-            self.flush()
-        elif event == LogEvent.RUN_INFO and not self.planned:
+            return
+        if self.as_usual or record.levelno == logging.WARNING:
+            self.usually(record)
+            return
+        self.early += [record] * (not self.spoke)
+        if event == LogEvent.RUN_INFO and not self.planned:
             self.planned = Counter({k: n for k, n in about["stats"].items() if k != "total"})
             self.say(f"{self.planned.total()} steps; all that Snakemake says is in .snakemake/log")
         elif event == LogEvent.JOB_INFO:
@@ -110,11 +112,15 @@ class LogHandler(LogHandlerBase):
         at_once = max(1.0, self.busy / max(1.0, time.monotonic() - self.began))
         return to_come / at_once
 
+    def usually(self, record: logging.LogRecord) -> None:
+        """Print a record as Snakemake does."""
+        self.usual.setFormatter(self.formatter)
+        self.usual.emit(record)
+
     def flush(self) -> None:
-        """Print as Snakemake does what came since the last time, where nothing else was said."""
+        """Print at the end, as Snakemake does, what came where nothing else was said."""
         for record in self.early:
-            self.usual.setFormatter(self.formatter)
-            self.usual.emit(record)
+            self.usually(record)
         self.early = []
 
     def say(self, *lines: str) -> None:
