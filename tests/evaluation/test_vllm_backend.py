@@ -230,7 +230,7 @@ def test_without_vllm_nothing_starts(model, data, tmp_path, monkeypatch, capsys)
 def test_an_interpreter_without_vllm_is_named(tmp_path, monkeypatch):
     monkeypatch.delenv("PYTHONPATH", raising=False)
     isolated = tmp_path / "python"
-    isolated.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    isolated.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
     isolated.chmod(0o755)
     with pytest.raises(UserError, match="has no vLLM; run `make vllm-env`"):
         vllm_version(str(isolated))

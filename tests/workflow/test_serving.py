@@ -1,6 +1,7 @@
 """The target `serving`: which interpreter measures, and real vLLM where it is installed."""
 
 import json
+import shlex
 import sys
 
 import pytest
@@ -68,7 +69,8 @@ def test_the_configured_interpreter_and_the_export_are_used(checkout, tiny_mirro
     assert done.returncode == 0, done.stderr
     jobs = counts(done.stdout)
     assert (jobs["benchmark_serving"], jobs["export_sparse24"]) == (1, 1)
-    assert done.stdout.count(f"{sys.executable} -m evenprune.steps benchmark-serving") == 1
+    command = f"{shlex.quote(sys.executable)} -m evenprune.steps benchmark-serving"
+    assert done.stdout.count(command) == 1
     dense = "results/served/sources/models/stories3m.json"
     assert f"--model {dense} results/served/exported/{PRUNED}" in done.stdout
     assert f"--names {DENSE} {PRUNED}" in done.stdout
