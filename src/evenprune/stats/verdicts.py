@@ -139,7 +139,7 @@ class PairedTest:
 
     @property
     def p(self) -> float | None:
-        """The two-sided p-value, None where too few items are known or no value is the better."""
+        """The two-sided p-value, None for too few items, or where no value is preferable."""
         return self._p(self.effect)
 
     @property
