@@ -122,7 +122,7 @@ FILES = {
     "collect-results": "results.csv", "make-items": "items.json", "make-page": "paper.html",
     "make-paper": "paper.pdf",
 }  # fmt: skip
-PREFIXED = ("make-table main", "make-figure regimes")
+PREFIXED = ("make-table main", "make-figure regimes", "make-figure answer")
 
 
 def words(root: Path, command: str) -> list[str]:
@@ -155,7 +155,7 @@ def words(root: Path, command: str) -> list[str]:
         "collect-results": [sheet, f"--significance={root}/out/significance.csv"],
         "explain": ["main", "--cell=world/debias-sparsegpt/2of4/ss/bbq", f"--results={root}/run"],
         "make-table": [f"--table={choice}", *results, sheet, f"--out-prefix={root}/out/table"],
-        "make-figure": [f"--figure={choice}", results[0], sheet, f"--out-prefix={root}/out/figure"],
+        "make-figure": [f"--figure={choice}", *results, sheet, f"--out-prefix={root}/out/figure"],
         "make-items": [sheet],
         "make-page": [*results, sheet, f"--tables={root}/tables", f"--figures={root}/figures"],
         "make-paper": [*results, sheet, f"--tables={root}/tables", f"--figures={root}/figures"],
@@ -199,7 +199,7 @@ READ_BY = {
     "calibration.json": ("collect-results",),
     "speed.json": ("collect-results", "make-table efficiency"),
     "results.csv": ("make-table main", "make-figure regimes"),
-    "significance.csv": ("make-table main",),
+    "significance.csv": ("make-table main", "make-figure answer"),
     "run/tables/main.csv": ("explain",),
     "run/sources/data/bbq.json": ("explain",),
     "pruned/model/manifest.json": ("explain",),

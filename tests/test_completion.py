@@ -62,7 +62,7 @@ def test_a_regime_is_taken_as_people_write_it(said, regime):
 
 
 def test_an_option_that_does_nothing_is_refused(capsys, tmp_path):
-    words = ["prune", "--model", "m", "--method", "sparsegpt", "--regime", "2of4"]
+    words = ["prune", "--model", str(tmp_path), "--method", "sparsegpt", "--regime", "2of4"]
     assert main([*words, "--bias-weight", "3", "--out", str(tmp_path / "o")]) == 2
     assert "--bias-weight does nothing in the method sparsegpt" in capsys.readouterr().err
 

@@ -47,9 +47,10 @@ from evenprune.evaluation.generation import greedy
 from evenprune.evaluation.protocol import Protocol
 from evenprune.plan.config import validate_config
 from evenprune.reporting.claims import verdict as claims
-from evenprune.reporting.significance import compare
+from evenprune.reporting.significance import columns_of
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import sums_of
+from evenprune.stats.verdicts import paired_test
 from evenprune_world import unsafe_prompts as world_safety
 from evenprune_world.society import Society
 
@@ -657,7 +658,11 @@ def test_undecided_answers_are_not_compared():
     def sums(*unsafe):
         return sums_of(measure, [{"item_id": k, "unsafe": u} for k, u in enumerate(unsafe)])
 
-    row = compare(sums(1, 0, None, 1), sums(0, 0, 1, None), "harmbench", "unsafe_rate")
+    def columns(*both):
+        tested = paired_test("harmbench", "unsafe_rate", both[:1], both[1:])
+        return columns_of(tested, both[:1], both[1:])
+
+    row = columns(sums(1, 0, None, 1), sums(0, 0, 1, None))
     assert (row["n"], row["wins"], row["losses"]) == (2, 1, 0)
     nothing = sums(None, None, None, None)
-    assert compare(sums(1, 0, 1, 0), nothing, "harmbench", "unsafe_rate") == {"n": 0}
+    assert columns(sums(1, 0, 1, 0), nothing) == {"n": 0}

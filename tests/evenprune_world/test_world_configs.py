@@ -5,6 +5,7 @@ import pytest
 from evenprune.base.errors import UserError
 from evenprune.base.yamlfile import read_yaml
 from evenprune.plan.config import load_config
+from evenprune.workflow import typed
 from evenprune_world.controls.world_configs import unasked, world_configs
 
 
@@ -47,7 +48,8 @@ def test_worlds_are_several_seeds(load, worlds):
 
 def test_worlds_from_the_command_line(load):
     """Snakemake hands on nested values of --config as text."""
-    given = {"controls": {"worlds": ["0", "14"]}, "world": {"retrain": True}}
+    said = {"controls": {"worlds": ["0", "14"]}}
+    given = typed({**said, "world": {"retrain": True}}, said)
     found = world_configs(given, load(given))
     assert [(name, one["world"]["retrain"]) for name, one in found.items()] == [
         ("w0", True), ("w14", True),

@@ -82,7 +82,7 @@ def test_marked_cells_are_not_tested(run):
         if row["model"] == "world" and row["against"] == "method"
     }
     assert {key for key in tested if key[1] == "stereoset"} == {
-        (name, "stereoset", metric) for name in ("cp", "cp.age") for metric in ("lms", "ss")
+        (name, "stereoset", metric) for name in ("cp", "cp.age") for metric in ("icat", "lms", "ss")
     }
     crows = {key[0] for key in tested if key[1] == "crows_pairs"}
     assert crows == {"ss", "ss.gender", "ss-uc256"}

@@ -122,8 +122,8 @@ class Jackknife:
     """A metric of checkpoints on the same ``n`` items, and the same without each unit.
 
     ``values`` has one number a checkpoint, ``without`` (checkpoints, units) the numbers without
-    each unit; ``changed`` units have an item that is not the same in all checkpoints; ``bounds``
-    are the metric's.
+    each unit; ``changed`` units have an item that is not the same in all checkpoints (all units,
+    of one checkpoint); ``bounds`` are the metric's.
     """
 
     n: int
@@ -208,7 +208,8 @@ def jackknife(*several: Sums) -> Jackknife | None:
     if not np.isfinite(values).all():
         return None
     rest = total - by_unit
-    moved = (parts[used] != parts[used][:, :1]).any(axis=(1, 2, 3))
+    # Of one checkpoint alone nothing could have stayed as it was.
+    moved = (parts[used] != parts[used][:, :1]).any(axis=(1, 2, 3)) | (len(several) == 1)
     return Jackknife(
         int(used.sum()),
         several[0].clusters is not None,
