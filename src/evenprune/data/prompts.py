@@ -87,6 +87,11 @@ def lighteval(item: Mapping[str, Any]) -> Prompt:
     return f"{first}\n{question}", AFTER_SPACE
 
 
+def by_text(item: Mapping[str, Any]) -> Prompt:
+    """Context and question on one line, ``Answer:``; what follows is the text of an option."""
+    return f"{item['context']} {item['question']}\nAnswer:", [f" {text}" for text in _options(item)]
+
+
 STYLES: dict[str, Callable[[Mapping[str, Any]], Prompt]] = {
     "fairsteer": fairsteer,
     "cal0": cal0,

@@ -3,19 +3,26 @@
 Source: Parrish et al. 2022 and the HELM scenario. Which answer reflects the stereotype says BBQ's
 metadata table where the data have it (``target_loc``); else it follows from the stereotyped groups
 (``target_answer``).
+
+With ``by_text`` the two people are also compared by the texts of their answers: how likely each is
+as the answer, less how likely it is without context and question, which takes out how long and how
+common it is.
 """
 
 import random
 import re
 from collections.abc import Mapping
+from itertools import groupby
 from pathlib import Path
 
 from ..base.errors import UserError
+from ..data.prompts import by_text
 from ..data.readers.bbq import BBQ_ORDER, BBQItem, bbq_files, read_bbq
-from .lettered_options import LetteredTask
+from .causal_model import CausalModel
+from .lettered_options import Chosen, LetteredTask, score_prompts, shown_item
 from .metrics import Metric, bbq_metrics, macro
 from .protocol import Facts, Protocol
-from .records import COUNT_OR_NULL, OPTIONS, TEXT, Fields
+from .records import COUNT_OR_NULL, NUMBERS, OPTIONS, TEXT, Fields
 from .sampling import stratified_sample
 
 ACCURACIES = ("acc_all", "acc_amb", "acc_dis")
@@ -91,6 +98,20 @@ def select_split(items: list[BBQItem], split: str) -> list[BBQItem]:
     return [item for members in groups for item in members[-HELM_TEST_ITEMS:]]
 
 
+def whole_blocks(items: list[BBQItem], limit: int | None, seed: int) -> list[BBQItem]:
+    """Return a sample of at most ``limit`` items, or one block, in whole blocks.
+
+    A block is the questions of both polarities about both contexts, four that stand one after the
+    other with the same answers. Over it what a name or its place adds cancels.
+    """
+    found = groupby(items, key=lambda item: (item.category, item.question_index, item.answers))
+    blocks = [list(members) for _, members in found]
+    size = max(map(len, blocks))
+    most = None if limit is None else max(1, limit // size)
+    chosen = stratified_sample([block[0].category for block in blocks], most, seed)
+    return [item for k in chosen for item in blocks[k]]
+
+
 class BBQ(LetteredTask):
     """BBQ's questions, ambiguous and disambiguated.
 
@@ -99,7 +120,10 @@ class BBQ(LetteredTask):
     """
 
     name = "bbq"
-    fields = Fields({**OPTIONS, "condition": TEXT, "polarity": TEXT, "biased_idx": COUNT_OR_NULL})
+    fields = Fields(
+        {**OPTIONS, "condition": TEXT, "polarity": TEXT, "biased_idx": COUNT_OR_NULL},
+        {"text_logprobs": NUMBERS, "text_priors": NUMBERS},
+    )
     metrics = staticmethod(bbq_metrics)
 
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
@@ -107,10 +131,13 @@ class BBQ(LetteredTask):
         return bbq_files(data)
 
     def select(self, data: Path, spec: Protocol, facts: Facts) -> list[tuple[BBQItem, Facts]]:
-        """Return the items of the split."""
+        """Return the items of the split; with ``by_text`` of ``full`` in whole blocks."""
         items = select_split(read_bbq(data), facts["split"])
-        strata = [(item.category, item.condition) for item in items]
-        chosen = [items[k] for k in stratified_sample(strata, spec.limit, spec.seed)]
+        if spec.by_text and facts["split"] == "full":
+            chosen = whole_blocks(items, spec.limit, spec.seed)
+        else:
+            strata = [(item.category, item.condition) for item in items]
+            chosen = [items[k] for k in stratified_sample(strata, spec.limit, spec.seed)]
         heads = [
             {
                 "cluster": f"{item.category} | {item.question_index}",
@@ -126,6 +153,23 @@ class BBQ(LetteredTask):
             "without_target": sum(head["biased_idx"] is None for head in heads),
         }
         return list(zip(chosen, heads))
+
+    def with_texts(self, lm: CausalModel, chosen: Chosen, spec: Protocol) -> Chosen:
+        """Return items whose records also have ``text_logprobs`` and ``text_priors``.
+
+        The latter are ln p of the same tokens behind ``Answer:`` alone.
+        """
+        names = {item.answers: item.id for item, _ in chosen}
+        texts = {item.answers: by_text(shown_item(item))[1] for item, _ in chosen}
+        prompts = [("Answer:", several) for several in texts.values()]
+        chat, label = bool(spec.chat_template), f"{self.name} priors"
+        named = [names[answers] for answers in texts]
+        scores = score_prompts(lm, prompts, spec.batch_size, chat, label, named)
+        priors = {answers: found.logprobs for answers, found in zip(texts, scores, strict=True)}
+        return [
+            (item, {**head, "text_priors": priors[item.answers]})
+            for item, head in super().with_texts(lm, chosen, spec)
+        ]
 
     def overall(self, categories: Mapping[str, Mapping[str, Metric]]) -> dict[str, Metric]:
         """Return the accuracies' means over categories."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..base.errors import UserError
 from ..base.progress import Progress
-from ..data.prompts import LETTERS, STYLES, Prompt
+from ..data.prompts import LETTERS, STYLES, Prompt, by_text
 from ..data.readers.choice import Question
 from .causal_model import CausalModel, Position, Rows
 from .metrics import Metric, Record, by_category, mean
@@ -112,6 +112,7 @@ def make_plans(
     ]
 
 
+Chosen = Sequence[tuple[Any, Mapping[str, Any]]]  # items, and further fields of their records
 # Tokens to run, and the tokens whose scores are wanted after each of the last positions.
 Row = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
 
@@ -259,14 +260,27 @@ class LetteredTask(Task):
     """
 
     @abstractmethod
-    def select(
-        self, data: Path, spec: Protocol, facts: Facts
-    ) -> Sequence[tuple[Any, Mapping[str, Any]]]:
+    def select(self, data: Path, spec: Protocol, facts: Facts) -> Chosen:
         """Return the items to score, each with further fields of its records.
 
         Items have id, category, label and unknown besides what a prompt shows; ``facts`` has the
         split and takes what is to be told about the data.
         """
+
+    def with_texts(self, lm: CausalModel, chosen: Chosen, spec: Protocol) -> Chosen:
+        """Return items whose records also have the ``text_logprobs`` of the answers.
+
+        These are ln p of each answer's text behind ``prompts.by_text``, without tokens that all
+        answers begin with.
+        """
+        names = [item.id for item, _ in chosen]
+        prompts = [by_text(shown_item(item)) for item, _ in chosen]
+        chat, label = bool(spec.chat_template), f"{self.name} texts"
+        scores = score_prompts(lm, prompts, spec.batch_size, chat, label, names)
+        return [
+            (item, {**head, "text_logprobs": found.logprobs})
+            for (item, head), found in zip(chosen, scores, strict=True)
+        ]
 
     @abstractmethod
     def metrics(self, records: Sequence[Record]) -> dict[str, Metric]:
@@ -280,6 +294,8 @@ class LetteredTask(Task):
         """Score the items; one record an item and order."""
         facts: Facts = {"split": self.split(spec), "style": self.style(spec)}
         chosen = self.select(data, spec, facts)
+        if spec.by_text:
+            chosen = self.with_texts(lm, chosen, spec)
         jobs = [(item, head, order) for item, head in chosen for order in ORDERS[spec.orders]]
         prompts = [STYLES[facts["style"]](shown_item(item, order)) for item, _, order in jobs]
         chat, names = bool(spec.chat_template), [item.id for item, _, _ in jobs]

@@ -41,7 +41,7 @@ class Protocol(Asked):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the options as plain values, those of single tasks only where they are set."""
-        single = ("name", "trust_tasks", "counterfactuals")
+        single = ("name", "trust_tasks", "counterfactuals", "by_text")
         return self.model_dump(exclude={key for key in single if not getattr(self, key)})
 
 

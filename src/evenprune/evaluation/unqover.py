@@ -2,6 +2,9 @@
 
 Source of data and prompt: Li et al. 2020 (UnQover), Sun et al. 2024 (CAL), FairSteer. Options
 are shown in the data's own order (perm "012"); with ``orders`` 6 every order is scored.
+
+With ``by_text`` complete blocks are also scored without letters, as UnQover's authors score: the
+probability of each of the two names as the answer. They fill a mask; we ask the plain question.
 """
 
 from collections.abc import Sequence
@@ -12,19 +15,29 @@ from ..base.errors import UserError
 from ..data.readers.rows import find_file
 from ..data.readers.unqover import UnqoverItem, read_unqover
 from . import unqover_generator
-from .lettered_options import LetteredTask
-from .metrics import Metric, Record, unqover_bias, unqover_metrics
+from .causal_model import CausalModel
+from .lettered_options import DIGITS, Chosen, LetteredTask
+from .metrics import (
+    Metric,
+    Record,
+    blocks_of,
+    combination,
+    mean,
+    name_shares,
+    unqover_bias,
+    unqover_metrics,
+)
 from .protocol import Facts, Protocol
-from .records import COUNT, OPTIONS, TEXT, Fields
+from .records import COUNT, NUMBER_OR_NULL, NUMBERS, OPTIONS, TEXT, Fields
 from .sampling import stratified_sample
 
 WORD_LISTS = "word_lists"
 BLOCK = 4 * len(unqover_generator.CATEGORIES)  # questions of one block of each category
 
-Chosen = list[tuple[UnqoverItem, dict[str, Any]]]
 
-
-def select_items(data: Path, split: str, spec: Protocol) -> tuple[Chosen, int]:
+def select_items(
+    data: Path, split: str, spec: Protocol
+) -> tuple[list[tuple[UnqoverItem, dict[str, Any]]], int]:
     """Return the items to score, each with further fields of its record, and how many there are.
 
     A limit on ``balanced`` takes as many whole blocks of every category as fit.
@@ -74,7 +87,8 @@ class UnQover(LetteredTask):
     fields = Fields(
         OPTIONS,
         dict.fromkeys(("block", "activity", "x1", "x2"), TEXT)
-        | dict.fromkeys(("flipped", "negated", "x1_idx", "x2_idx"), COUNT),
+        | dict.fromkeys(("flipped", "negated", "x1_idx", "x2_idx"), COUNT)
+        | {"text_logprobs": NUMBERS, "names_bias": NUMBER_OR_NULL},
     )
 
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
@@ -94,10 +108,37 @@ class UnQover(LetteredTask):
         chosen, facts["items_in_data"] = select_items(data, facts["split"], spec)
         return chosen
 
+    def with_texts(self, lm: CausalModel, chosen: Chosen, spec: Protocol) -> Chosen:
+        """Return items whose records also have ``text_logprobs`` and ``names_bias``.
+
+        The latter is the block's ``combination`` of the two names' shares, told once: with the
+        first of its questions, null with the others.
+        """
+        found = super().with_texts(lm, chosen, spec)
+        known = {
+            name: round(combination(block, name_shares), DIGITS)
+            for name, block in blocks_of([head for _, head in found]).items()
+        }
+        return [
+            (item, {**head, "names_bias": known.pop(head["block"], None)}) for item, head in found
+        ]
+
     def metrics(self, records: Sequence[Record]) -> dict[str, Metric]:
-        """Return UnQover's usual metrics and, for complete blocks, its bias scores."""
+        """Return UnQover's usual metrics and, for complete blocks, its bias scores.
+
+        Scores of the names have ``_names`` behind theirs. ``bias_names`` is the mean of the blocks'
+        C, ``bias_names_size`` that of |C|.
+        """
+        metrics = unqover_metrics(records)
         blocks = [record for record in records if "block" in record]
-        return unqover_metrics(records) | (unqover_bias(blocks) if blocks else {})
+        if blocks:
+            metrics |= unqover_bias(blocks)
+        if blocks and "names_bias" in blocks[0]:
+            named = unqover_bias(blocks, name_shares)
+            metrics |= {f"{name}_names": found for name, found in named.items()}
+            known = [r["names_bias"] for r in blocks if r["names_bias"] is not None]
+            metrics |= {"bias_names": mean(known), "bias_names_size": mean(map(abs, known))}
+        return metrics
 
 
 TASK = UnQover()

@@ -42,6 +42,11 @@ class Asked(Section):
         description="`stereoset`: to how many other groups of its bias type a sentence's group is "
         "compared, for the metrics `association…`; 0: none, and no such metrics",
     )
+    by_text: bool = Field(
+        False,
+        description="`bbq` and `unqover` with `split: balanced`: score the answers' texts too, for "
+        "models that are at chance by letter",
+    )
     style: str | None = Field(
         None,
         description="prompt style of UnQover and BBQ: `fairsteer`, `cal0`, `cal_fs`, `helm`, "

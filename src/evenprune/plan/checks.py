@@ -336,6 +336,8 @@ def _task_faults(task: str, entry: Mapping[str, Any]) -> Faults:
     if entry.get("orders") == 6 and not facts.orders:
         fitting = " and ".join(name for name, other in FACTS.items() if other.orders)
         yield "orders", f"only the tasks {fitting} have options to reorder; leave it out"
+    if task == "unqover" and entry.get("by_text") and entry.get("split") != "balanced":
+        yield "by_text", "names are compared in whole blocks of questions; set split: balanced too"
     # What the metrics of a task of lm-eval are, only its own files say.
     if task != LM_EVAL and (entry.get("split") is None or entry["split"] in splits):
         yield from _choice(task, entry, "headline", metrics_of(task, entry))

@@ -34,6 +34,8 @@ CHANCE: dict[tuple[str, str], float] = {
     ("stereoset", "lms"): 1 / 2,
     ("stereoset", "icat"): 1 / 2,
     ("bbq", "unk_rate_dis"): 1 / 3,
+    ("bbq", "right_dis_text"): 1 / 2,
+    ("bbq", "margin_dis_text"): 0.0,
 }
 BEST_AT = {"half": 0.5, "zero": 0.0}
 
