@@ -115,11 +115,11 @@ def stereoset(model: NaiveModel, item: Any) -> dict[str, Any]:
 def association(model: NaiveModel, item: Any, others: Sequence[str]) -> float | None:
     """Return the gap of a cluster's sentences less the mean gap about other groups."""
     gaps = []
-    for group in (item.target, *others):
+    for group in (None, *others):
         scores = []
         for sentence in (item.stereotype, item.anti_stereotype):
             words = re.split(rf"(?<!\w)({re.escape(item.target)})(?!\w)", sentence, flags=re.I)
-            for place in range(1, len(words), 2):
+            for place in range(1, len(words), 2) if group else ():
                 first = group[0].upper() if words[place][0].isupper() else group[0]
                 words[place] = first + group[1:]
             scores.append(sum(model.sentence("".join(words))))
