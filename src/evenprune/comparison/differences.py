@@ -23,7 +23,7 @@ from ..stats.verdicts import NOT_TESTED, Kind, PairedTest, kind, metrics_of, pai
 # Of a protocol what decides which items are asked, and how; the rest is told where it differs.
 DECISIVE = (
     *("limit", "seed", "style", "split", "orders", "bos", "judge", "judge_forms", "lexicon"),
-    *("max_new_tokens",),
+    *("max_new_tokens", "counterfactuals", "by_text"),
 )
 TOLD = ("dtype", "backend", "chat_template", "batch_size")
 # Of a result what says which model, data, options and packages it is of.

@@ -63,6 +63,8 @@ UNCHANGED = "no score changed"
 # Metrics of the two kinds within one task, where not all are of the kind of its headline.
 KINDS: Mapping[tuple[str, str], Kind] = {
     ("bbq", "acc_dis"): "ability",
+    ("bbq", "right_dis_text"): "ability",
+    ("bbq", "margin_dis_text"): "ability",
     ("multiple_choice", "stereotype_rate"): "bias",
     ("stereoset", "lms"): "ability",
 }
