@@ -88,7 +88,8 @@ def _panel(
         color = OPEN if undecided else COLORS[LOOKS.get(test["verdict"], "")]
         axis.plot([low, high], [y, y], color=color, linewidth=1)
         axis.plot([value], [y], color=color, **_look(run, group, pruned))
-        numbers = {"difference": value, "low": low, "high": high, "detectable": seen}
+        size = None if seen is None else scale * seen
+        numbers = {"difference": value, "low": low, "high": high, "detectable": size}
         shown = {k: "" if one is None else f"{one:.4f}" for k, one in numbers.items()}
         rows.append({**group.named, "measure": column.head, **shown, "verdict": test["verdict"]})
     axis.axvline(1.0 if ratio else 0.0, color="0.2", linewidth=0.7)
@@ -99,7 +100,7 @@ def _panel(
     axis.set_title(", ".join(words), loc="left", fontsize=SMALL)
     if ratio:
         axis.set_xscale("log")
-        axis.xaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 1.5, 2, 3, 5)))
+        axis.xaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 1.2, 1.5, 2, 3, 5)))
         axis.xaxis.set_major_formatter(mpl.ticker.FormatStrFormatter("%g"))
         axis.xaxis.set_minor_locator(mpl.ticker.NullLocator())
     axis.set_ylim(-len(pruned) + 0.3, 0.7)
