@@ -285,3 +285,18 @@ def test_an_ability_at_chance_is_left_out_of_the_correction():
     assert said["strong"].word == verdicts.WORSE
     letters = judged(tests, constant={"strong": "picks A in 60 of 60"})
     assert {one.word for one in letters.values()} == {verdicts.SAYS_NOTHING}
+
+
+def test_these_seeds_alone_are_tested_by_their_items():
+    """Both factors of a share's test leave the choice of seeds out."""
+    generator = np.random.default_rng(9)
+    before = generator.random(800) < 0.7
+    after = [np.where(generator.random(800) < 0.4, generator.random(800) < s, before)
+             for s in (0.2, 0.4, 0.6)]  # fmt: skip
+    names = "crows_pairs", "pct_stereotype"
+    found = paired_test(*names, [sums(*names, one) for one in after], [sums(*names, before)] * 3)
+    assert found.p_fixed < found.p
+    mean = np.mean(after, axis=0) + before - 1
+    error = mean.std(ddof=1) / math.sqrt(800)
+    assert found.fixed_total.stderr == pytest.approx(error, rel=1e-6)
+    assert found.total.stderr > 2 * error

@@ -111,7 +111,7 @@ class PairedTest:
     ``effect`` is their difference (of a ratio its logarithm), ``total`` the sum of their distances
     to the best value, None where high or low values are good, and ``rho`` the correlation of the
     errors of both. With several seeds values are means over them, and errors cover the choice of
-    the seeds; ``fixed`` is the effect with the error of these seeds alone.
+    the seeds; ``fixed`` and ``fixed_total`` have the errors of these seeds alone.
     """
 
     task: str
@@ -127,6 +127,7 @@ class PairedTest:
     total: Estimate | None = None
     rho: float = 0.0
     fixed: Estimate | None = None
+    fixed_total: Estimate | None = None
     error: float | None = None  # of ``before``
 
     @property
@@ -142,18 +143,18 @@ class PairedTest:
     @property
     def p(self) -> float | None:
         """The two-sided p-value, None for too few items, or where no value is preferable."""
-        return self._p(self.effect)
+        return self._p(self.effect, self.total)
 
     @property
     def p_fixed(self) -> float | None:
         """The same for these seeds alone; None for one seed."""
-        return self._p(self.fixed) if self.fixed else None
+        return self._p(self.fixed, self.fixed_total) if self.fixed else None
 
-    def _p(self, effect: Estimate) -> float | None:
+    def _p(self, effect: Estimate, total: Estimate | None) -> float | None:
         p = effect.p()
         if p is None or not direction(self.task, self.metric):
             return None
-        return p if self.total is None else max(p, self.total.p() or 0.0)
+        return p if total is None else max(p, total.p() or 0.0)
 
     def shown(self, effect: float) -> float:
         """Return an effect as it is shown: a difference within the metric's bounds, or a ratio."""
@@ -246,16 +247,17 @@ def paired_test(
 
     fixed, estimate = _over_seeds(sample, count, effect)
     both = [_over_seeds(sample, count, one)[1] for one in (lambda a, _: a, lambda _, b: b)]
-    total, rho = None, 0.0
+    fixed_total = total = None
+    rho = 0.0
     if best is not None:
-        total = _over_seeds(sample, count, lambda ours, theirs: ours + theirs - 2 * best)[1]
+        fixed_total, total = _over_seeds(sample, count, lambda a, b: a + b - 2 * best)
         if estimate.stderr and total.stderr:
             variances = [(one.stderr or 0.0) ** 2 for one in both]
             rho = (variances[0] - variances[1]) / (estimate.stderr * total.stderr)
     return PairedTest(
         task, metric, sample.n, sample.units, sample.changed, sample.clustered,
         both[1].value, both[0].value, sample.bounds[1] - sample.bounds[0], estimate, total, rho,
-        fixed if count > 1 else None, both[1].stderr,
+        *((fixed, fixed_total) if count > 1 else (None, None)), both[1].stderr,
     )  # fmt: skip
 
 
