@@ -254,11 +254,24 @@ def paired_test(
         if estimate.stderr and total.stderr:
             variances = [(one.stderr or 0.0) ** 2 for one in both]
             rho = (variances[0] - variances[1]) / (estimate.stderr * total.stderr)
+    several = count > 1
     return PairedTest(
-        task, metric, sample.n, sample.units, sample.changed, sample.clustered,
-        both[1].value, both[0].value, sample.bounds[1] - sample.bounds[0], estimate, total, rho,
-        *((fixed, fixed_total) if count > 1 else (None, None)), both[1].stderr,
-    )  # fmt: skip
+        task,
+        metric,
+        sample.n,
+        sample.units,
+        sample.changed,
+        sample.clustered,
+        before=both[1].value,
+        after=both[0].value,
+        width=sample.bounds[1] - sample.bounds[0],
+        effect=estimate,
+        total=total,
+        rho=rho,
+        fixed=fixed if several else None,
+        fixed_total=fixed_total if several else None,
+        error=both[1].stderr,
+    )
 
 
 def _over_seeds(
