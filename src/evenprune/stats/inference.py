@@ -11,7 +11,11 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr, ndtri, stdtr, stdtrit
+
+from ..base.hidden import unhide
+
+unhide("scipy")  # commands hide it from transformers
+from scipy.special import ndtr, ndtri, stdtr, stdtrit  # noqa: E402
 
 Key = TypeVar("Key", bound=Hashable)
 
