@@ -81,10 +81,12 @@ def logprob(lm: LanguageModel, prompt: str, continuation: str) -> float:
     return float(sum(table[k - 1, ids[0, k]] for k in range(start, ids.shape[1])))
 
 
-def save_model(folder: Path, seed: int = 0, positions: int = 512) -> Path:
+def save_model(
+    folder: Path, seed: int = 0, positions: int = 512, dtype: torch.dtype = torch.float32
+) -> Path:
     """Write a tiny model folder and return it."""
     tokenizer = char_tokenizer(True, LETTERS)
-    tiny_llama(len(tokenizer), positions, seed).save_pretrained(folder)
+    tiny_llama(len(tokenizer), positions, seed).to(dtype).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

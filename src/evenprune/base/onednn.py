@@ -209,6 +209,12 @@ def has_bfloat16() -> bool:
     return known.get("architecture") != "x86_64" or bool(known.get("avx512_bf16"))
 
 
+def fast_dtype(dtype: torch.dtype, device: str) -> torch.dtype:
+    """Return ``dtype``, float32 for 16 bits of which ``device``, a processor, has no products."""
+    halves = dtype == torch.float16 or (dtype == torch.bfloat16 and not has_bfloat16())
+    return torch.float32 if device == "cpu" and halves else dtype
+
+
 def has_tiles() -> bool:
     """Return whether the processor has AMX, on which bfloat16 products were found to be faster."""
     known = torch.cpu.get_capabilities().get("amx_bf16")

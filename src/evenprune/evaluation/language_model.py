@@ -14,7 +14,14 @@ from torch.nn.functional import cross_entropy
 
 from ..base import onednn
 from ..base.errors import UserError
-from ..models.loading import limit_threads, load_model, load_tokenizer, pick_device
+from ..models.loading import (
+    limit_threads,
+    load_config,
+    load_model,
+    load_tokenizer,
+    own_dtype,
+    pick_device,
+)
 from .causal_model import (
     Answer,
     Asked,
@@ -354,15 +361,18 @@ def load_language_model(
     """Load a model folder for scoring.
 
     ``device`` None takes CUDA where there is a GPU; with more than one of ``devices`` the model
-    lies on all of these (transformers' ``device_map``). ``dtype`` is one of ``modeling.DTYPES``.
-    Raises UserError for incomplete folders and architectures whose logits are not
-    understood.
+    lies on all of these (transformers' ``device_map``). ``dtype`` is one of ``modeling.DTYPES``;
+    ``auto`` is the checkpoint's own, float32 for 16 bits on a processor that has no products of
+    them, where scores would take several times as long. Raises UserError for incomplete folders
+    and architectures whose logits are not understood.
     """
     limit_threads()
     tokenizer = load_tokenizer(folder)
-    model = load_model(
-        folder, pick_device(device), dtype if dtype == "auto" else getattr(torch, dtype), devices
-    )
+    device = pick_device(device)
+    kind = getattr(torch, own_dtype(dtype, load_config(folder)), None)
+    if dtype == "auto" and kind and len(devices) <= 1:
+        kind = onednn.fast_dtype(kind, device)
+    model = load_model(folder, device, kind or "auto", devices)
     config = model.config
     lm = LanguageModel(model, tokenizer, context_length(config), logit_transform(config))
     used = max(tokenizer.bos_token_id or 0, tokenizer.eos_token_id or 0)

@@ -149,7 +149,11 @@ class ModelEntry(Section):
         False,
         description="true for the model that the workflow makes itself, `world`",
     )
-    dtype: Dtype = Field("auto", description="dtype of evaluation; `auto`: the checkpoint's")
+    dtype: Dtype = Field(
+        "auto",
+        description="dtype of evaluation; `auto`: the checkpoint's, "
+        "float32 where the processor is slow in it",
+    )
     chat_template: bool = Field(
         False,
         description="apply the tokenizer's chat template to prompts, for a model that answers only "

@@ -151,10 +151,8 @@ class BaseModel:
         """The dtype of the forward passes: the checkpoint's, float32 where that is slow."""
         if self.forward_dtype is not None:
             return self.forward_dtype
-        slow = self.dtype == torch.float64 or (self.dtype == torch.float16 and self.device == "cpu")
-        if self.dtype == torch.bfloat16 and self.device == "cpu":
-            slow = not onednn.has_bfloat16()
-        return torch.float32 if slow else self.dtype
+        stored = torch.float32 if self.dtype == torch.float64 else self.dtype
+        return onednn.fast_dtype(stored, self.device)
 
     def shard_names(self) -> list[list[str]]:
         """Return the stored names of each shard: all outside the blocks, then block by block."""
