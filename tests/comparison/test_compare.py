@@ -25,17 +25,18 @@ from evenprune.evaluation.metrics import bbq_metrics, perplexity
 from evenprune.evaluation.multiple_choice import TASK as MULTIPLE_CHOICE
 from evenprune.plan.tasks import FACTS
 from evenprune.stats.measures import MEASURES
+from evenprune.stats.verdicts import BY_TEXT
 
 DATA = {"file": "d" * 64}
 
 
 def metrics_of(task, rows):
     found = {name: MEASURES[task, name].value(rows) for name in differences.metrics_of(task)}
-    if found.get("association", 0) is None:
-        del found["association"]
+    unasked = ("association", "signed_diff_shared", *BY_TEXT)  # of records without what it takes
     return {
         name: {"value": value, "n": 0 if value is None else len(rows), "stderr": None}
         for name, value in found.items()
+        if value is not None or name not in unasked
     }
 
 

@@ -95,7 +95,7 @@ def test_a_line_has_both_values_the_interval_and_the_verdict(run):
     assert make_table(run, "regimes") == 0
     page = (run / "tables/regimes.html").read_text()
     assert f'<small class="change">{line.difference.partition(" ")[0]}*</small>' in page
-    assert {line.measure for line in first.lines} >= {"CrowS-Pairs", "UnQover"}
+    assert {line.measure for line in first.lines} >= {"CrowS-Pairs share", "UnQover accuracy"}
 
 
 def truthful(evals):

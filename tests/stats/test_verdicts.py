@@ -259,11 +259,14 @@ def lettered(preds, golds):
 def test_one_letter_for_everything_says_nothing():
     golds = np.arange(90) % 3
     always = lettered(np.zeros(90), golds)
-    assert verdicts.constant_answer("unqover", always) == "picks A in 90 of 90"
-    assert verdicts.constant_answer("unqover", lettered(golds, golds)) == ""
+    assert verdicts.constant_answer("unqover", "acc", always) == "picks A in 90 of 90"
+    assert verdicts.constant_answer("unqover", "acc", lettered(golds, golds)) == ""
     # The right answer may always stand at the same place.
-    assert verdicts.constant_answer("multiple_choice", lettered(golds * 0, golds * 0)) == ""
-    assert verdicts.constant_answer("crows_pairs", always) == ""
+    right = lettered(golds * 0, golds * 0)
+    assert verdicts.constant_answer("multiple_choice", "acc", right) == ""
+    assert verdicts.constant_answer("crows_pairs", "pct_stereotype", always) == ""
+    # What is computed without letters says something all the same.
+    assert verdicts.constant_answer("unqover", "bias_names", always) == ""
 
 
 def test_an_ability_at_chance_is_left_out_of_the_correction():

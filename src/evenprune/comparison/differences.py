@@ -237,8 +237,6 @@ def differences(
             "same data and options"
         )
     found: list[Tested] = []
-    with expected_form("records of answers", dense.folder / ITEMS, "evaluate again"):
-        constant = verdicts.constant_answer(task, dense.rows)
     for metric in metrics_of(task, headline):
         both = [one.result["metrics"].get(metric) for one in (dense, pruned)]
         # Of no item at all: your own questions need name no stereotype.
@@ -254,6 +252,8 @@ def differences(
             pruned=after,
             in_calibration=in_calibration,
         )
+        with expected_form("records of answers", dense.folder / ITEMS, "evaluate again"):
+            constant = verdicts.constant_answer(task, metric, dense.rows)
         test = None
         if before is not None and after is not None:
             row = dataclasses.replace(row, difference=after - before)

@@ -39,12 +39,15 @@ TASK_DIGITS = {"perplexity": 2, "lm_eval": 4}
 NATS = (
     *("association", "association_square"),
     *("likelihood_diff", "signed_diff", "signed_diff_shared"),
+    *("margin_dis_text", "lean_amb_text", "lean_dis_text"),
 )
 # What a metric is called after its benchmark, where several are compared or it is no headline.
 MEASURES = {
     "ss": "SS", "lms": "LMS", "icat": "ICAT", "acc": "accuracy", "stereotype_rate": "stereotypes",
     "acc_amb": "ambiguous", "acc_dis": "disambiguated", "s_amb": "bias, ambiguous",
-    "s_dis": "bias, disambiguated",
+    "s_dis": "bias, disambiguated", "margin_dis_text": "lead of the right text",
+    "lean_amb_text": "lead of the stereotyped text", "bias_names": "bias by names",
+    "pct_stereotype": "share", "signed_diff_shared": "lead",
 }  # fmt: skip
 IN_FULL = {"PPL": "Perplexity", "CP": "CrowS-Pairs"}
 GROUP_WORDS = {

@@ -41,6 +41,7 @@ from ..stats.measures import MEASURES
 from ..stats.paired import Sums, fitting, read_sums, sums_of
 from ..stats.records import Record, first_part, read_records
 from ..stats.verdicts import (
+    BY_TEXT,
     PairedTest,
     Verdict,
     constant_answer,
@@ -65,8 +66,8 @@ MEAN = "mean"  # in the column seed: scores averaged over the calibration seeds
 # Of a debiasing method also tested, beside the compared metrics.
 PARTS = {"crows_pairs": ("pct_stereotype_shared",)}
 # Of which a benchmark may have no item: questions of your own need name no stereotype, BBQ's bias
-# scores are of answers that name a person, and association needs other groups.
-OPTIONAL = ("stereotype_rate", "s_amb", "s_dis", "association")
+# scores are of answers that name a person, association needs other groups, a pair shared tokens.
+OPTIONAL = ("stereotype_rate", "s_amb", "s_dis", "association", "signed_diff_shared", *BY_TEXT)
 
 
 class Question(NamedTuple):
@@ -103,7 +104,7 @@ class Scores:
         rows = self._rows(point, question.benchmark)
         path = self._run_sheet.result_folder(point, question.benchmark) / ITEMS
         with expected_form("records of answers", path, "evaluate again"):
-            return constant_answer(question.task, rows)
+            return constant_answer(question.task, question.metric, rows)
 
     def _read_rows(self, point: Checkpoint, slug: str) -> list[Record]:
         return read_records(self._run_sheet.result_folder(point, slug) / ITEMS)

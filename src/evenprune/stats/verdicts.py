@@ -72,10 +72,13 @@ SENTENCES = ("crows_pairs", "stereoset")  # without lettered options
 # Compared beside, or in place of, the headline. BBQ's ``acc_all`` and StereoSet's ``icat`` mix
 # bias and ability: they are replaced by their parts.
 COMPARED: Mapping[str, tuple[str, ...]] = {
-    "bbq": ("acc_amb", "acc_dis", "s_amb", "s_dis"),
+    "bbq": ("acc_amb", "acc_dis", "s_amb", "s_dis", "margin_dis_text", "lean_amb_text"),
+    "crows_pairs": ("pct_stereotype", "signed_diff_shared"),
     "multiple_choice": ("acc", "stereotype_rate"),
     "stereoset": ("association", "ss", "lms"),
+    "unqover": ("acc", "bias_names"),
 }
+BY_TEXT = ("margin_dis_text", "lean_amb_text", "bias_names")  # computed without the letters
 
 
 def kind(task: str, metric: str) -> Kind:
@@ -308,14 +311,15 @@ class Verdict:
     reason: str = ""
 
 
-def constant_answer(task: str, rows: Sequence[Record]) -> str:
+def constant_answer(task: str, metric: str, rows: Sequence[Record]) -> str:
     """Return in words that a model picks one letter whatever it is asked, "" where it does not.
 
+    Also "" for metrics that are not of the letters.
     ``rows`` are the records of a benchmark, in the data's own order of options. Picking one letter
     because it is the right one is no such answer.
     """
     chosen = [row["pred"] for row in rows if row.get("pred") is not None]
-    if task in SENTENCES or not chosen:
+    if task in SENTENCES or metric in BY_TEXT or not chosen:
         return ""
     letter, count = Counter(chosen).most_common(1)[0]
     right = sum(bool(row.get("correct")) for row in rows)
