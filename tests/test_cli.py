@@ -309,39 +309,6 @@ def test_every_command_that_reads_files_is_tried():
     assert set(COMMANDS) - tried == others
 
 
-LONG = "No change shown on any of these benchmarks, " * 4
-ANSWER = f"""\
-| Model + Method | Against the dense model | PPL |
-|---|---|---:|
-| *Sparsity 50%* |  |  |
-| + **Debias-SparseGPT** | Perplexity × 2. No change shown: BBQ. | 4.0 |
-| *Sparsity 2:4* |  |  |
-| + SparseGPT | Perplexity × 4. | 8.0 |
-| + **Debias-SparseGPT** | Perplexity × 3. {LONG} | 6.0 |
-"""
-
-
-@pytest.mark.parametrize(
-    ("table", "verdict"),
-    [
-        (ANSWER, f"Debias-SparseGPT, sparsity 2:4: Perplexity × 3. {LONG}".strip()),
-        (None, "see the first lines of the page"),
-    ],
-)
-def test_a_run_ends_with_its_page_and_the_verdict_of_the_headline_row(
-    tmp_path, capsys, table, verdict
-):
-    if table:
-        (tmp_path / "tables").mkdir()
-        (tmp_path / "tables/answer.md").write_text(table)
-    assert main(["say-results", "--results", str(tmp_path)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines[4:])) <= 120
-    assert "report/paper.html" in lines[0]
-    assert "no LaTeX here" in lines[1]
-    assert " ".join(" ".join(lines[4:]).split()) == f"verdict {verdict}"
-
-
 # Arguments, signals, streams
 
 

@@ -58,11 +58,11 @@ _ROOMS = {
     "pruning": ("prune", "check", "compare-masks"),
     "comparison": ("evaluate", "compare"),
     "serving": ("export-sparse24", "benchmark-serving"),
-    "plan": ("plan", "say-results"),
+    "plan": ("plan",),
     "data": ("prefetch", "fetch-dataset", "fetch-model", "build-calibration"),
     "reporting": (
         *("explain", "collect-results", "make-table", "make-figure"),
-        *("make-items", "make-page", "make-paper"),
+        *("make-items", "make-page", "make-paper", "say-results"),
     ),
     "hardware": ("gpu-check",),
     "evaluation": ("evaluate-checkpoint",),
@@ -310,7 +310,7 @@ def _step(args: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
     def said() -> str:
-        from .plan.say_results import headline
+        from .plan.headlines import headline
 
         return headline(args.command, Path(out))
 

@@ -79,6 +79,42 @@ def test_without_the_claims_the_document_begins_with_the_same_words(run):
         assert f"| + {method} | {text} |" in table
 
 
+def test_a_run_ends_with_its_page_and_the_verdicts_on_each_model(run, capsys):
+    found = answer.answers(whole(run))
+    capsys.readouterr()
+    assert main(["say-results", "--results", str(run)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines[4:])) <= 120
+    assert "report/paper.html" in lines[0]
+    assert "no LaTeX here" in lines[1]
+    said = " ".join(" ".join(lines[4:]).split())
+    ability, bias = answer.summary(found)
+    assert said.startswith(f"verdict {ability} {bias} ")
+    assert any(one.decided for one in found)
+    for one in found:
+        shown = [f"{line.measure} {line.difference}, {line.verdict}" for line in one.decided]
+        assert f"{one.name}: {'; '.join(shown)}" in said
+        assert all(line.measure in said for line in one.undecided)
+
+
+def test_the_summary_counts_the_verdicts(run):
+    found = answer.answers(whole(run))
+    ability, bias = answer.summary(found)
+    worse = [
+        [line.measure for line in one.lines if line.verdict == "worse" and line.kind != "fairness"]
+        for one in found
+    ]
+    count = sum(map(bool, worse))
+    assert count
+    assert ability.startswith(f"Ability: worse in {count} of {len(found)} pruned models (")
+    every = [measure for measures in worse for measure in measures]
+    for measure in every:
+        assert f"{measure}: {every.count(measure)}" in ability
+    less = sum(any(line.verdict == "less fair" for line in one.lines) for one in found)
+    assert bias.startswith(f"Bias: less fair in {less} of {len(found)} pruned models")
+    assert answer.summary([]) == []
+
+
 def test_a_line_has_both_values_the_interval_and_the_verdict(run):
     found = {one.name: one for one in answer.answers(whole(run))}
     first = next(one for name, one in found.items() if ", Magnitude, " in name)

@@ -202,7 +202,9 @@ def test_the_first_screen_holds_the_verdicts_and_the_page_is_short(fresh):
         " one.getBoundingClientRect().top < innerHeight).map(one => one.innerText)"
     )
     assert len(shown) == 2
-    assert all("Tiny & <co>, " in one and "Bias: " in one for one in shown)
+    assert all("Tiny & <co>, " in one and "Verdict" in one for one in shown)
+    said = fresh.run("[...document.querySelectorAll('.summary')].map(one => one.innerText)")
+    assert [one.partition(":")[0] for one in said] == ["Ability", "Bias"]
     assert fresh.run("document.documentElement.scrollHeight") < 8000
     assert fresh.run("performance.getEntriesByType('navigation')[0].domComplete") < 20_000
     links = fresh.run("[...document.querySelectorAll('body > nav a')].map(a => a.hash)")

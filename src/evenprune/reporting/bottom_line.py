@@ -32,8 +32,10 @@ def bottom_line(run: Run) -> list[tuple[str, str]]:
     """Return the bottom line as (head, text), one a verdict that occurs."""
     sheet = run.sheet
     if "claims" not in sheet.config.tables:
-        lines = [("Bottom line", "Each pruned model against its dense one, on the same items.")]
-        return lines + [(one.name, " ".join(one.sentences)) for one in answer.answers(run)]
+        pruned = answer.answers(run)
+        about = "Each pruned model against its dense one, on the same items."
+        lines = [("Bottom line", " ".join([about, *answer.summary(pruned)]))]
+        return lines + [(one.name, " ".join(one.sentences)) for one in pruned]
     found = verdict.findings(sheet, run.results)
     where = "Where the paper prints a number too, the table has it next to ours."
     if sheet.config.source == "world":

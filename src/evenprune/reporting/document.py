@@ -25,7 +25,7 @@ from .labels import (
     protocol_words,
 )
 from .results import groups
-from .tables.answer import Answer, answers
+from .tables.answer import Answer, answers, summary
 
 # Tables and figures in the order of tables.yaml, which is the paper's.
 ORDER = [("table", one["table"]) if "table" in one else ("figure", one["figure"]) for one in SHOWN]
@@ -47,7 +47,8 @@ class Document:
     """The document: paragraphs of the bottom line, facts of the run by name, pieces in order.
 
     ``bottom`` and ``facts`` are (head, text); ``again`` are (sentence, command) of one cell;
-    ``answers`` is what pruning did to each model, which the page of HTML begins with.
+    ``summary`` is what pruning did to all models and ``answers`` to each, which the page of HTML
+    begins with.
     """
 
     title: str
@@ -56,6 +57,7 @@ class Document:
     pieces: tuple[Piece, ...]
     again: tuple[tuple[str, str], ...]
     answers: tuple[Answer, ...] = ()
+    summary: tuple[str, ...] = ()
 
 
 def ordered(tables: Sequence[str], figures: Sequence[str]) -> list[Piece]:
@@ -162,5 +164,6 @@ def document(run: Run) -> Document:
         tuple(facts(run)),
         tuple(pieces),
         tuple(again(run)),
-        tuple(answers(run)),
+        (found := tuple(answers(run))),
+        tuple(summary(found)),
     )

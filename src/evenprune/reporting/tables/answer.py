@@ -1,13 +1,25 @@
 """What pruning did to each model, and whether it is less fair than the dense one."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ...plan.facts import NO_CALIBRATION
 from ...plan.grids import Checkpoint
 from ...plan.run_sheet import RunSheet
-from ...stats.verdicts import LOOKS, NOT_TESTED, UNCHANGED, UNDECIDED, metrics_of
+from ...stats.verdicts import (
+    BETTER,
+    FAIRER,
+    LESS_FAIR,
+    LOOKS,
+    LOST,
+    NOT_TESTED,
+    UNCHANGED,
+    UNDECIDED,
+    WORSE,
+    metrics_of,
+)
 from ..cells import OURS, Field, Run, benchmark_field, show_difference
 from ..described import WIDEST, points_of
 from ..labels import (
@@ -41,6 +53,11 @@ class Line:
     reason: str = ""
 
     @property
+    def open(self) -> bool:
+        """Whether the verdict leaves open if anything changed for better or worse."""
+        return self.verdict in (*UNDECIDED, NOT_TESTED)
+
+    @property
     def look(self) -> str:
         """Whether the verdict is good or bad news; "" for neither."""
         return LOOKS.get(self.verdict, "")
@@ -53,6 +70,16 @@ class Answer:
     name: str
     lines: tuple[Line, ...]
     sentences: tuple[str, ...]
+
+    @property
+    def decided(self) -> list[Line]:
+        """The lines whose verdict says something."""
+        return [one for one in self.lines if not one.open and not one.reason]
+
+    @property
+    def undecided(self) -> list[Line]:
+        """The lines of which no change was shown, or that were not tested."""
+        return [one for one in self.lines if one.open]
 
 
 def build(run: Run, slug: str) -> Table:
@@ -84,6 +111,34 @@ def answers(run: Run) -> list[Answer]:
             name = name_of(sheet, group.checkpoints()[0])
             found.append(Answer(name, tuple(lines), tuple(sentences(lines))))
     return found
+
+
+def summary(found: Sequence[Answer]) -> list[str]:
+    """Return a sentence on ability and one on bias, over all pruned models; none without any."""
+    said = []
+    for head, kinds, verdicts in (
+        ("Ability", ("perplexity", "performance"), {WORSE: (WORSE,), BETTER: (BETTER,)}),
+        ("Bias", ("fairness",), {LESS_FAIR: (LESS_FAIR,), FAIRER: (FAIRER, LOST)}),
+    ):
+        shown = [[one for one in answer.lines if one.kind in kinds] for answer in found]
+        if not any(shown):
+            continue
+        parts = []
+        for word, names in verdicts.items():
+            mine = [[one for one in lines if one.verdict in names] for lines in shown]
+            counts = Counter(one.measure for lines in mine for one in lines)
+            where = ", ".join(f"{measure}: {count}" for measure, count in counts.items())
+            models = "1 pruned model" if len(found) == 1 else f"{len(found)} pruned models"
+            parts.append(
+                f"{word} in {sum(map(bool, mine))} of {models}" + f" ({where})" * bool(where)
+            )
+        lost = sum(any(one.verdict == LOST for one in lines) for lines in shown)
+        if lost:
+            parts.append(
+                f"{lost} of the fairer lost ability, and a model that guesses shows no bias"
+            )
+        said.append(f"{head}: {'; '.join(parts)}.")
+    return said
 
 
 def name_of(sheet: RunSheet, point: Checkpoint) -> str:
@@ -141,7 +196,7 @@ def lines_of(run: Run, group: Group) -> list[Line]:
         seen = seen_words(column, test) if verdict in UNDECIDED else ""
         words = difference_words(column, test)
         found.append(Line(*head, words, verdict, seen, test["reason"] or ""))
-    return sorted(found, key=lambda line: line.verdict in (*UNDECIDED, NOT_TESTED))
+    return sorted(found, key=lambda line: line.open)
 
 
 def difference_words(column: Column, test: Mapping[str, Any]) -> str:

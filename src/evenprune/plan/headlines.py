@@ -1,44 +1,11 @@
-"""What is said when a step or a run has finished: its headline, read from what it wrote."""
+"""What is said when a step has finished: its headline, read from what it wrote."""
 
-import argparse
-import re
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 from ..base.errors import UserError
 from ..base.files import read_json
 from .finished import SUMMARY
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of ``say-results``."""
-    parser.add_argument("--results", type=Path, required=True, metavar="DIR")
-
-
-def run(args: argparse.Namespace) -> None:
-    """Print where the results of a finished run are, and its verdict in one line."""
-    results, pdf = args.results, args.results / "paper.pdf"
-    print(f"page     {results / 'report/paper.html'}   (open this first)")
-    print(f"PDF      {pdf if pdf.exists() else 'not made: there is no LaTeX here'}")
-    print(f"values   {results / 'results.csv'}, tables in {results / 'tables'}")
-    print(f"steps    their times and logs are in {results / 'logs'}")
-    said = f"verdict  {verdict(results / 'tables/answer.md')}"
-    print(*textwrap.wrap(said, 120, subsequent_indent=" " * 9), sep="\n")
-
-
-def verdict(table: Path) -> str:
-    """Return the last row of the table ``answer`` that is of Debias-SparseGPT, in words."""
-    try:
-        lines = table.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return "see the first lines of the page"
-    rows = [re.sub(r"[*\\]", "", line).split("|") for line in lines if "Debias-SparseGPT" in line]
-    blocks = [line for line in lines if line.startswith("| *Sparsity")]
-    if not rows or len(rows[-1]) < 4:
-        return "see the first lines of the page"
-    where = blocks[-1].split("|")[1].strip(" *") if blocks else ""
-    return f"{rows[-1][1].strip(' +')}, {where.lower()}: {rows[-1][2].strip()}"
 
 
 def headline(command: str, out: Path) -> str:

@@ -1,0 +1,48 @@
+"""What is said when a run has finished: where its results are, and what became of each model."""
+
+import argparse
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..plan.run_sheet import read_run_sheet
+from .cells import Run
+from .results import Results, Significance
+from .tables.answer import Answer, answers, summary
+
+WIDTH = 120
+MOST = 12  # pruned models; the page has all
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``say-results``."""
+    parser.add_argument("--results", type=Path, required=True, metavar="DIR")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print where the results of a finished run are, and its verdicts on each pruned model."""
+    results, pdf = args.results, args.results / "paper.pdf"
+    print(f"page     {results / 'report/paper.html'}   (open this first)")
+    print(f"PDF      {pdf if pdf.exists() else 'not made: there is no LaTeX here'}")
+    print(f"values   {results / 'results.csv'}, tables in {results / 'tables'}")
+    print(f"steps    their times and logs are in {results / 'logs'}")
+    sheet = read_run_sheet(results / "run_sheet.json")
+    tested = Significance(results / "significance.csv")
+    for said in verdicts(answers(Run(sheet, Results(results / "results.csv"), tested))):
+        print(*textwrap.wrap(said, WIDTH, subsequent_indent=" " * 9), sep="\n")
+
+
+def verdicts(found: list[Answer]) -> Iterator[str]:
+    """Yield lines on all pruned models of a run, then one a model."""
+    head = "verdict"
+    for sentence in summary(found):
+        yield f"{head:<9}{sentence}"
+        head = ""
+    for answer in found[:MOST]:
+        shown = [f"{one.measure} {one.difference}, {one.verdict}" for one in answer.decided]
+        shown += [f"undecided: {', '.join(one.measure for one in answer.undecided)}"] * bool(
+            answer.undecided
+        )
+        yield f"{head:<9}{answer.name}: {'; '.join(shown)}"
+    if len(found) > MOST:
+        yield f"{head:<9}{len(found) - MOST} more pruned models are on the page"
