@@ -24,9 +24,9 @@ def clone(repo, tmp_path_factory):
 
 PLANNED = {
     "config": {
-        "fetch_dataset": 8, "fetch_model": 1, "build_calibration": 1, "prune_model": 4,
-        "evaluate_checkpoint": 5,
-        "make_table": 9, "make_figure": 2,
+        "fetch_dataset": 5, "fetch_model": 1, "build_calibration": 1, "prune_model": 2,
+        "evaluate_checkpoint": 3,
+        "make_table": 9, "make_figure": 1,
     },
     "world": {
         "generate_world": 1, "fetch_dataset": 10, "world_model": 1, "fetch_model": 1,
@@ -105,7 +105,7 @@ def test_every_job_is_told_its_flags_and_gpus(clone):
     """A model on two GPUs is pruned on one and evaluated on both."""
     options = {"pruning": {"damping": 0.5, "bias_weight": 3.0}, "device": "cuda"}
     options |= {"models": {"smollm2-135m": {"gpus": 2}}}
-    options |= {"experiments": {"regimes": {"models": ["smollm2-135m", "stories260k"]}}}
+    options |= {"experiments": {"main": {"models": ["smollm2-135m", "stories260k"]}}}
     (clone / "options.yaml").write_text(json.dumps(options))
     words = ("--until", "evaluate_checkpoint", "--configfile", "config/config.yaml", "options.yaml")
     words = (*words, "--resources", "gpu=4")
