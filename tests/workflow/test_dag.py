@@ -26,7 +26,7 @@ PLANNED = {
     "config": {
         "fetch_dataset": 5, "fetch_model": 1, "build_calibration": 1, "prune_model": 2,
         "evaluate_checkpoint": 3,
-        "make_table": 9, "make_figure": 1,
+        "make_table": 11, "make_figure": 1,
     },
     "world": {
         "generate_world": 1, "fetch_dataset": 10, "world_model": 1, "fetch_model": 1,

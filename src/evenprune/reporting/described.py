@@ -97,14 +97,16 @@ def _named(run: Run, name: str) -> list[Field]:
         return [_unsafe(sheet, slug) for slug in judged]
     if name == "dto":
         return [dto_field()] if has_dto(sheet) else []
-    task, _, parts = name.partition(" by ")
+    named, _, parts = name.partition(" by ")
+    task, _, metric = named.partition(" ")
     slug = sheet.primary(task)
     if slug is None:
         return []
-    field = benchmark_field(sheet, slug)
+    field = benchmark_field(sheet, slug, metric)
     if not parts:
         return [field]
-    found, span, metric = list[Field](), TASK_LABELS[task], field.quantity.metric
+    found, span = list[Field](), field.column.head if metric else TASK_LABELS[task]
+    metric = field.quantity.metric
     for category in category_order(run.results.categories(slug, metric)):
         head = CATEGORY_LABELS.get(category, category)
         column = replace(field.column, key=f"{slug}_{category}", head=head, span=span)

@@ -1,0 +1,99 @@
+"""The tables of StereoSet's association by bias type and by group, against naive means."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+from reporting_run import collect, make_table, read_csv, seal, small_config, write_jsonl, write_run
+from scipy import stats
+
+from evenprune.base.files import read_jsonl
+from evenprune.evaluation.metrics import mean
+
+GROUPS = [f"group {k}" for k in range(30)]
+
+
+def associated(evals, seed):
+    """Give a made-up checkpoint's StereoSet items groups and associations; return these."""
+    rng = random.Random(seed)
+    path = evals / "stereoset"
+    rows = read_jsonl(path / "items.jsonl")
+    rows = [{**rows[k % len(rows)], "item_id": f"item {k}"} for k in range(240)]
+    by_type = {}
+    for k, row in enumerate(rows):
+        number = k % len(GROUPS)
+        row |= {"cluster": GROUPS[number], "category": ("gender", "race")[number % 2]}
+        # The last group has too few items for a row, and one has no other groups.
+        row["association"] = round(rng.gauss(number / 10 - 1, 0.5), 6)
+        if number == len(GROUPS) - 1 and k > 100:
+            row["association"] = None
+    for row in rows:
+        if row["association"] is not None:
+            by_type.setdefault(row["category"], []).append(row["association"])
+    content = json.loads((path / "metrics.json").read_text())
+    content["metrics"]["association"] = mean(np.concatenate(list(by_type.values())))
+    content["categories"] = {name: {"association": mean(one)} for name, one in by_type.items()}
+    (path / "metrics.json").write_text(json.dumps(content))
+    write_jsonl(path / "items.jsonl", rows)
+    return rows
+
+
+@pytest.fixture(scope="module")
+def run(repo, tmp_path_factory):
+    root = tmp_path_factory.mktemp("associations")
+    grid = {"methods": ["dense", "sparsegpt"], "regimes": ["2of4"], "calibrations": ["ss"]}
+    experiments = {"regimes": grid}
+    benchmarks = {"stereoset": {"counterfactuals": 2}}
+    config = small_config(repo, root, experiments=experiments, benchmarks=benchmarks)
+    write_run(config)
+    rows = {}
+    for k, summary in enumerate(sorted((root / "evals").glob("**/summary.json"))):
+        rows[str(summary.parent.relative_to(root / "evals/world"))] = associated(summary.parent, k)
+        seal(summary.parent)
+    assert collect(root) == 0
+    return root, {"dense": rows["dense/dense/none/s0"], "sparsegpt": rows["sparsegpt/2of4/ss/s0"]}
+
+
+def test_the_largest_groups_with_their_intervals(run):
+    root, rows = run
+    assert make_table(root, "groups") == 0
+    found = read_csv(root / "tables/groups.csv")
+    means = {}
+    for name in GROUPS:
+        values = [r["association"] for r in rows["dense"] if r["cluster"] == name]
+        values = [one for one in values if one is not None]
+        if len(values) >= 5:
+            means[name] = values
+    assert len(means) == len(GROUPS) - 1
+    largest = sorted(means, key=lambda name: -abs(np.mean(means[name])))[:20]
+    assert [row["group"] for row in found] == largest
+    for row in found:
+        values = means[row["group"]]
+        assert float(row["value0"]) == pytest.approx(np.mean(values), abs=6e-4)
+        width = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
+        text = (root / "tables/groups.md").read_text()
+        low, high = np.mean(values) - width, np.mean(values) + width
+        assert f"{np.mean(values):.3f} [{low:.3f}, {high:.3f}]".replace("-", "−") in text
+        pruned = [r["association"] for r in rows["sparsegpt"] if r["cluster"] == row["group"]]
+        assert float(row["value1"]) == pytest.approx(np.mean(pruned), abs=6e-4)
+
+
+def test_each_bias_type_has_a_column(run):
+    root, rows = run
+    assert make_table(root, "association") == 0
+    lines = read_csv(root / "tables/association.csv")
+    for method, line in zip(("dense", "sparsegpt"), lines, strict=True):
+        for name in ("gender", "race"):
+            values = [r["association"] for r in rows[method] if r["category"] == name]
+            values = [one for one in values if one is not None]
+            assert float(line[f"stereoset_{name}"]) == pytest.approx(np.mean(values), abs=6e-4)
+
+
+def test_without_other_groups_one_sentence_says_what_to_add(repo, tmp_path, capsys):
+    config = small_config(repo, tmp_path)
+    write_run(config)
+    assert collect(tmp_path) == 0
+    for table in ("association", "groups"):
+        assert make_table(tmp_path, table) == 2
+        assert "add counterfactuals: 2" in capsys.readouterr().err
