@@ -167,6 +167,28 @@ def test_the_numbers_of_the_faq_are_those_of_its_run(repo):
     assert len(page.split()) <= 900
 
 
+def test_what_the_readme_says_of_a_real_model_is_what_its_run_found(repo, monkeypatch):
+    """docs/demo.csv has rows of a run's results.csv and significance.csv."""
+    monkeypatch.syspath_prepend(repo / "docs")
+    demo = importlib.import_module("demo")
+    rows, page = demo.read_rows(), demo.README.read_text(encoding="utf-8")
+    assert demo.filled(page, rows) == page
+    assert len(rows) == len(demo.METHODS) * len(demo.MEASURES)
+    words = " ".join(page.split())
+    assert "On no measure is a pruned model shown to be less fair" in words
+    assert "less fair" not in set(rows.verdict)
+    assert "nearer to no preference on three of four measures of bias, but both lost" in words
+    for _, mine in rows.groupby("method"):
+        bias = mine[mine.kind == "bias"]
+        assert len(bias) == 4
+        assert (bias.verdict == "fairer, ability lost").sum() == 3
+        assert (mine[mine.kind == "ability"].verdict == "worse").all()
+        # At least half of a model's rows are decided, and each other one says what it would see.
+        open_rows = mine[mine.verdict.str.contains("no change|moved")]
+        assert len(open_rows) <= len(mine) / 2
+        assert (open_rows.detectable != "").all()
+
+
 def test_the_numbers_of_the_page_on_bias_are_those_of_its_run(repo, monkeypatch):
     """docs/bias.csv has the runs' results.csv and significance.csv, in points."""
     monkeypatch.syspath_prepend(repo / "docs")
