@@ -113,8 +113,8 @@ ifeq ($(VARIANT),cpu)
 endif
 	@$(BIN)/pip show -q torch 2>/dev/null || $(BIN)/pip install -q --no-deps --require-hashes -r requirements/torch.lock
 	@bash -o pipefail -c '$(BIN)/pip install --no-deps --require-hashes -r requirements/core.lock 2>&1 | $(COUNTED)'
-	@# The package itself, from this folder, with its command. setuptools writes the folder's name in the locale's letters.
-	LC_ALL=C.UTF-8 $(BIN)/pip install -q --no-deps --no-build-isolation -e .
+	@# The package itself, from this folder, with its command.
+	$(BIN)/pip install -q --no-deps --no-build-isolation -e .
 	@$(BIN)/python -c "import torch, snakemake, lm_eval" && $(BIN)/evenprune --version >/dev/null
 	@touch $@
 
