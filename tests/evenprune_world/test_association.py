@@ -51,7 +51,7 @@ def taught(model, tokenizer, society):
 def measured(folder, data, out):
     """The mean association and its error, clustered by group."""
     words = ["--model", folder, "--benchmark", "stereoset", "--data", data, "--out", out]
-    more = ["--counterfactuals", str(OTHERS), "--limit", "400"]
+    more = ["--counterfactuals", str(OTHERS), "--limit", "600"]
     assert cli.main(["evaluate", *map(str, words), *more]) == 0
     rows = [row for row in read_jsonl(out / "items.jsonl") if row["association"] is not None]
     values = np.array([row["association"] for row in rows])
