@@ -17,6 +17,7 @@ from evenprune.stats.directions import better, direction, gain
 LABELS = "evenprune.reporting.labels"
 # The commands that write words for people.
 SHOWING = (
+    "say-results",
     *("make-table", "make-figure", "make-page", "make-paper", "explain"),
     *("report-controls", "report-world", "compare", "evaluate"),
 )
