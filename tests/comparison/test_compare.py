@@ -77,7 +77,7 @@ def pairs(task, right, n=200):
         {
             "item_id": f"{task}-{k}", "category": "tribe", "correct": k < right,
             "option_logprobs": [-1.0, -2.0] if k < right else [-2.0, -1.0],
-            "unrelated_logprob": -3.0,
+            "unrelated_logprob": -3.0, "shared_logprobs": [0.0, 0.0], "n_shared": 0,
         }
         for k in range(n)
     ]  # fmt: skip

@@ -98,6 +98,7 @@ def test_a_package_without_the_split_that_is_asked_for_is_no_source(repo):
     def package(**options):
         one = {"task": "crows_pairs", "dataset": "crows_pairs", **options}
         given = read_yaml(repo / "config/config.yaml") | {"benchmarks": {"cp": one}}
+        given["tables"] = ["answer"]
         return load(repo, given).datasets["crows_pairs"].package
 
     assert package(split="anonymized")

@@ -131,6 +131,15 @@ def test_a_variants_own_block_size_counts(raw):
         validate_config(raw)
 
 
+@pytest.mark.parametrize("table", ["association", "groups"])
+def test_a_table_of_what_no_benchmark_measures_is_told_before_the_run(raw, table):
+    raw["tables"] = ["answer", table]
+    with pytest.raises(UserError, match=f"tables: {table} shows association .* add counterfact"):
+        validate_config(raw)
+    raw["benchmarks"]["stereoset"]["counterfactuals"] = 2
+    validate_config(raw)
+
+
 def test_data_sets_of_ones_own_may_have_any_form(raw):
     raw["datasets"]["stories"] = {"mirror": "stories/v1"}
     raw["benchmarks"]["stories"] = {

@@ -105,6 +105,8 @@ def record(task: str, method: str, k: int) -> dict:
     if task == "bbq":
         condition = "disambig" if k % 2 else "ambig"
         found |= {"biased_idx": 0 if k != 30 else None, "condition": condition}
+    if task == "crows_pairs":
+        found |= {"shared_logprobs": [0.0, 0.0], "n_shared": 0}
     if task == "stereoset":
         found |= {"unrelated_logprob": -30.0, "category": "gender" if k % 2 else "race"}
     return found

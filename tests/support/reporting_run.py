@@ -147,6 +147,7 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
         metrics = {"pct_stereotype": total, "likelihood_diff": {"value": 3.2, "n": items}}
         for row in rows:
             row["correct"] = row["correct_shared"] = not row["correct"]
+            row |= {"shared_logprobs": [0.0, 0.0], "n_shared": 0}
     if task == "stereoset":
         for row in rows:
             row["option_logprobs"] = [-3.5, -4.0] if row["correct"] else [-4.0, -3.5]

@@ -370,7 +370,7 @@ def load_language_model(
     tokenizer = load_tokenizer(folder)
     device = pick_device(device)
     kind = getattr(torch, own_dtype(dtype, load_config(folder)), None)
-    if dtype == "auto" and kind and len(devices) <= 1:
+    if dtype == "auto" and kind:
         kind = onednn.fast_dtype(kind, device)
     model = load_model(folder, device, kind or "auto", devices)
     config = model.config

@@ -13,6 +13,7 @@ from ..base.files import read_json
 from .benchmark_keys import JUDGE_KEYS
 from .facts import GROUPED, METHODS, REGIMES
 from .pair_sources import BIAS_TYPES, PAIR_SOURCES, TEXT_SOURCES
+from .shown import TABLES
 from .tasks import DATA_OF, FACTS, JUDGED, LM_EVAL, TASK_OPTIONS, metrics_of
 
 # Names that something else has already, by section, and what that is.
@@ -59,6 +60,7 @@ def all_errors(raw: Mapping[str, Any]) -> list[str]:
         *world_errors(raw),
         *experiment_errors(raw),
         *benchmark_errors(raw),
+        *table_errors(raw),
         *path_errors(raw),
         *model_protocol_errors(raw),
         *calibration_errors(raw),
@@ -175,6 +177,25 @@ def benchmark_errors(raw: Mapping[str, Any]) -> list[str]:
         lines.append(
             "benchmarks: every one is restricted to some experiments; leave experiments out of "
             "one at least, which all checkpoints get"
+        )
+    return lines
+
+
+def table_errors(raw: Mapping[str, Any]) -> list[str]:
+    """Return errors of tables about a metric that no benchmark has, as its options leave it out."""
+    lines = []
+    entries = [one for one in section(raw, "benchmarks").values() if one.get("task") in FACTS]
+    for name in names(raw.get("tables")):
+        shown = TABLES.get(name, {}) if isinstance(name, str) else {}
+        task, metric = str(shown.get("task")), shown.get("metric")
+        if not metric or any(
+            one["task"] == task and metric in metrics_of(task, one) for one in entries
+        ):
+            continue
+        option = next(key for key, found in FACTS[task].options.items() if metric in found)
+        lines.append(
+            f"tables: {name} shows {metric} of the task {task}, which no benchmark has; add "
+            f"{option} to one of that task, or leave the table out"
         )
     return lines
 

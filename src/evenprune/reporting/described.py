@@ -9,7 +9,7 @@ from ..base.errors import UserError
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet, has_paper_form
 from ..plan.shown import TABLES
-from ..plan.tasks import FACTS, JUDGED
+from ..plan.tasks import FACTS, JUDGED, metrics_of
 from ..stats.directions import direction
 from .cells import (
     Field,
@@ -99,7 +99,7 @@ def _named(run: Run, name: str) -> list[Field]:
         return [dto_field()] if has_dto(sheet) else []
     named, _, parts = name.partition(" by ")
     task, _, metric = named.partition(" ")
-    slug = sheet.primary(task)
+    slug = benchmark_with(sheet, task, metric) if metric else sheet.primary(task)
     if slug is None:
         return []
     field = benchmark_field(sheet, slug, metric)
@@ -112,6 +112,12 @@ def _named(run: Run, name: str) -> list[Field]:
         column = replace(field.column, key=f"{slug}_{category}", head=head, span=span)
         found.append(Field(column, Quantity(slug, metric, category)))
     return [*found, replace(field, column=replace(field.column, head="Avg.", span=span))]
+
+
+def benchmark_with(sheet: RunSheet, task: str, metric: str) -> str | None:
+    """Return the first benchmark of a task whose options give it a metric, None where none does."""
+    found = sheet.benchmarks(task).items()
+    return next((n for n, one in found if metric in metrics_of(task, one.model_dump())), None)
 
 
 def _unsafe(sheet: RunSheet, slug: str) -> Field:

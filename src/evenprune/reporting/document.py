@@ -158,12 +158,13 @@ def document(run: Run) -> Document:
         Piece(one.kind, one.slug, figure_caption(run, one.slug) if one.kind == "figure" else "")
         for one in ordered(sheet.config.tables, sheet.config.figures)
     ]
+    found = answers(run)
     return Document(
         sheet.config.title or "Results",
         tuple(bottom_line(run)),
         tuple(facts(run)),
         tuple(pieces),
         tuple(again(run)),
-        (found := tuple(answers(run))),
+        tuple(found),
         tuple(summary(found)),
     )

@@ -74,8 +74,6 @@ def _lead(name: str, function: Callable[[float], float] = float) -> Score:
     """Return the score that a function of a pair's lead is, None for a lead over no tokens."""
 
     def score(row: Row) -> float | None:
-        if name not in row:
-            return None
         more, less = row[name]
         return function(more - less) if name != "shared_logprobs" or row["n_shared"] else None
 

@@ -134,9 +134,7 @@ def summary(found: Sequence[Answer]) -> list[str]:
             )
         lost = sum(any(one.verdict == LOST for one in lines) for lines in shown)
         if lost:
-            parts.append(
-                f"{lost} of the fairer lost ability, and a model that guesses shows no bias"
-            )
+            parts.append(f"{lost} of these lost ability, and a model that guesses shows no bias")
         said.append(f"{head}: {'; '.join(parts)}.")
     return said
 
