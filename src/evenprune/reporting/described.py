@@ -108,7 +108,7 @@ def _named(run: Run, name: str) -> list[Field]:
     found, span = list[Field](), field.column.head if metric else TASK_LABELS[task]
     metric = field.quantity.metric
     for category in category_order(run.results.categories(slug, metric)):
-        head = CATEGORY_LABELS.get(category, category)
+        head = CATEGORY_LABELS.get(category, category.capitalize())
         column = replace(field.column, key=f"{slug}_{category}", head=head, span=span)
         found.append(Field(column, Quantity(slug, metric, category)))
     return [*found, replace(field, column=replace(field.column, head="Avg.", span=span))]
