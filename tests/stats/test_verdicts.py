@@ -76,6 +76,27 @@ def test_shares_as_far_from_half_on_both_sides_are_seldom_called_different(agree
     assert wrong <= 0.07 * 300
 
 
+@pytest.mark.slow
+def test_equal_associations_are_seldom_called_different():
+    """Both models tie groups to stereotypes equally, by clusters, with tails like a real one's."""
+    generator = np.random.default_rng(0)
+    wrong = 0
+    for clusters in [60, 240] * 150:
+        names = np.repeat(np.arange(clusters), generator.integers(1, 30, clusters))
+        shared = 0.4 + generator.normal(0, 0.5, clusters)[names]
+        models = []
+        for _ in range(2):
+            own = generator.normal(0, 0.4, clusters)[names]
+            values = shared + own + generator.standard_t(4, names.size)
+            rows = [
+                {"item_id": str(k), "association": value, "cluster": str(name)}
+                for k, (value, name) in enumerate(zip(values.tolist(), names))
+            ]
+            models.append([sums_of(MEASURES["stereoset", "association"], rows)])
+        wrong += judged({0: paired_test("stereoset", "association", *models)})[0].word not in QUIET
+    assert wrong <= 0.07 * 300
+
+
 def test_no_single_item_decides():
     """400 pairs, of which 40 net turn to the stereotype; dense is at, or next to, one half.
 
