@@ -26,6 +26,7 @@ STEPS, BATCH, RATE = 60, 16, 5e-5
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(3600),
     pytest.mark.skipif(
         "EVENPRUNE_VALIDITY" not in os.environ, reason="a quarter of an hour: EVENPRUNE_VALIDITY=1"
     ),
