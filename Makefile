@@ -64,6 +64,7 @@ bias: $(STAMP)
 	$(call run,results/bias,--configfile config/bias.yaml)
 	$(call run,results/smollm2,--configfile config/smollm2.yaml)
 	$(BIN)/python docs/bias.py results/bias results/smollm2
+	$(BIN)/python docs/seeds.py results/bias
 
 PYTEST := PATH="$(abspath $(BIN)):$$PATH" OMP_NUM_THREADS=1 python -m pytest -n 2
 

@@ -34,13 +34,7 @@ FRONTIER = {
     "Debias-Erase, λ = 4": "erase.l4",
     "Debias-LoRA, association": "debias-lora",
     "Debias-LoRA, association × 2": "lora.x2",
-    "Debias-LoRA, shared": "lora.shared",
-    "Debias-LoRA, shared × 2": "lora.shared.x2",
-    "Debias-LoRA, preference": "lora.pref",
-    "Debias-LoRA, preference × 2": "lora.pref.x2",
     "control: Debias-LoRA, association × −1": "lora.x-1",
-    "control: Debias-LoRA, shared × −1": "lora.shared.x-1",
-    "control: Debias-LoRA, preference × −1": "lora.pref.x-1",
 }
 STRENGTHS = {
     "SparseGPT": "sparsegpt",

@@ -10,6 +10,7 @@ import re
 import shlex
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from page_commands import START, called, commands, fresh_copy
 
@@ -195,6 +196,55 @@ def test_the_numbers_of_the_page_on_bias_are_those_of_its_run(repo, monkeypatch)
     bias = importlib.import_module("bias")
     rows, page = bias.read_rows(), bias.PAGE.read_text(encoding="utf-8")
     assert bias.filled(page, rows) == page
-    assert page.count("\n| --- | ---: |") == rows.table.nunique()
+    assert page.count("\n| --- | ---: |") == rows.table.nunique() + 1  # that of docs/seeds.py
     changed = rows.assign(ppl="1.0")
     assert bias.filled(page, changed).count("| 1.0 |") == len(rows)
+
+
+def test_the_verdict_on_the_papers_term_is_that_of_its_run(repo, monkeypatch):
+    """docs/seeds.csv has the means and paired differences over five seeds."""
+    monkeypatch.syspath_prepend(repo / "docs")
+    seeds = importlib.import_module("seeds")
+    rows, page = seeds.read_rows(), seeds.PAGE.read_text(encoding="utf-8")
+    assert seeds.filled(page, rows) == page
+    assert all(len(one.split()) == 5 for one in rows.seeds[rows.method != "dense"])
+    found = rows[rows.metric == "association"].set_index(["method", "regime"])
+    readme = " ".join((repo / "README.md").read_text(encoding="utf-8").split())
+    dense, half, pattern = (
+        float(found.loc[point, "mean"])
+        for point in (("dense", "dense"), ("sparsegpt", "u50"), ("sparsegpt", "2of4"))
+    )
+    told = f"from {dense:.2f} nats to {half:.2f} at 50 % and to {pattern:.2f} at 2:4"
+    assert told in readme
+    terms = [found.loc["debias-sparsegpt", regime] for regime in ("u50", "2of4")]
+    words = [
+        "{:+.2f} [{:+.2f}, {:+.2f}]".format(
+            *(float(term[f"method_{name}"]) for name in ("diff", "low", "high"))
+        ).replace("-", "−")
+        for term in terms
+    ]
+    assert f"{words[0]} and {words[1]} nats" in readme
+    for term in terms:
+        assert term.method_verdict == "no change shown"
+        assert f"{float(term.method_detectable):.2f}" == "0.03"
+    rise = rows[(rows.metric == "ss") & (rows.method == "debias-sparsegpt")].set_index("regime")
+    assert rise.loc["u50", "method_verdict"] == "equally fair within margin"
+    assert float(rise.loc["u50", "method_low"]) > 0
+
+
+def test_the_other_machines_numbers_are_those_of_its_run(repo, monkeypatch):
+    """docs/demo-xeon.csv is the same command on the other machine that README names."""
+    monkeypatch.syspath_prepend(repo / "docs")
+    demo = importlib.import_module("demo")
+    key = ["method", "metric"]
+    here = demo.read_rows().set_index(key)
+    there = pd.read_csv(repo / "docs/demo-xeon.csv").set_index(key)
+    apart = (there["diff"] - here["diff"].astype(float)).abs()
+    readme = " ".join((repo / "README.md").read_text(encoding="utf-8").split())
+    points = 100 * apart[apart.index.isin([(m, s) for m in demo.METHODS for s in
+        ("lms", "ss", "pct_stereotype")])].max()  # fmt: skip
+    nats = apart[apart.index.isin([(m, s) for m in demo.METHODS for s in
+        ("association", "signed_diff_shared")])].max()  # fmt: skip
+    assert f"differences were up to {points:.1f} points and {nats:.2f} nats apart" in readme
+    undecided = there.index[there.verdict == "no change shown"].tolist()
+    assert [one for one in undecided if one[1] != "ss"] == [("sparsegpt", "association")]

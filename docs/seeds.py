@@ -1,0 +1,105 @@
+"""seeds.csv and its table in bias.md: the paper's term over five seeds, from a finished run.
+
+python docs/seeds.py results/bias
+"""
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+FOLDER = Path(__file__).parent
+ROWS, PAGE = FOLDER / "seeds.csv", FOLDER / "bias.md"
+BEGIN, END = "<!-- table of docs/seeds.py -->\n", "<!-- end of table -->\n"
+POINT, MEASURE = ["method", "regime"], ["benchmark", "metric"]
+TESTED = [
+    "diff", "low", "high", "p", "p_holm", "low_fixed", "high_fixed", "p_fixed", "detectable",
+    "form", "verdict",
+]  # fmt: skip
+MEASURES = {  # its name, factor and decimals
+    ("prose", "ppl"): ("perplexity of prose", 1, 1),
+    ("stereoset", "lms"): ("StereoSet LMS, %", 100, 1),
+    ("stereoset", "association"): ("StereoSet association, nats", 1, 3),
+    ("stereoset", "ss"): ("StereoSet SS, %", 100, 1),
+    ("crows_pairs", "signed_diff_shared"): ("CrowS-Pairs lead, nats", 1, 2),
+    ("crows_pairs", "pct_stereotype"): ("CrowS-Pairs share, %", 100, 1),
+}
+REGIMES = {"u50": "50 %", "2of4": "2:4"}
+
+
+def read_run(results: Path) -> pd.DataFrame:
+    """Return a row for each method, regime and measure.
+
+    Values of all seeds, their mean, and the paired differences from the dense model and from
+    SparseGPT, with intervals and p-values in which the seeds are random (and, ``_fixed``, not).
+    """
+    values = pd.read_csv(results / "results.csv", keep_default_na=False)
+    values = values[(values.category == "") & values.metric.isin({one for _, one in MEASURES})]
+    tests = pd.read_csv(results / "significance.csv", keep_default_na=False, dtype=str)
+    tests = tests[tests.seed == "mean"]
+    rows = []
+    for (method, regime), mine in values.groupby(POINT, sort=True):
+        for key in MEASURES:
+            one = mine[(mine[MEASURE] == list(key)).all(axis=1)].sort_values("seed")
+            row = dict(zip([*POINT, *MEASURE], [method, regime, *key], strict=True))
+            row |= {"seeds": " ".join(map(str, one.value)), "mean": one.value.mean()}
+            for against in ("dense", "method"):
+                at = pd.Series({**{k: row[k] for k in [*POINT, *MEASURE]}, "against": against})
+                found = tests[(tests[list(at.index)] == at).all(axis=1)]
+                row |= {
+                    f"{against}_{name}": found[name].iloc[0] if len(found) else ""
+                    for name in TESTED
+                }
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def read_rows() -> pd.DataFrame:
+    """Return seeds.csv, all as text."""
+    return pd.read_csv(ROWS, dtype=str, keep_default_na=False)
+
+
+def difference(row: pd.Series, against: str, factor: float, digits: int) -> str:
+    """Return a difference with its 95 % interval, and what it could have seen if undecided."""
+    diff, low, high = (float(row[f"{against}_{name}"]) for name in ("diff", "low", "high"))
+    ratio = row[f"{against}_form"] == "ratio"
+    form = "{:.3f}" if ratio else f"{{:+.{digits}f}}"
+    diff, low, high = (form.format((1 if ratio else factor) * one) for one in (diff, low, high))
+    words = f"{'× ' if ratio else ''}{diff} [{low},\u00a0{high}]"
+    if against == "method" and float(row.method_p_holm) >= 0.05:
+        seen = float(row.method_detectable)
+        words += f" (could have seen {seen:.3f})" if ratio else (
+            f" (could have seen {factor * seen:.{digits}f})"
+        )  # fmt: skip
+    return words.replace("-", "−")
+
+
+def table(rows: pd.DataFrame) -> str:
+    """Return a row a measure: dense, SparseGPT, and what the paper's term changes."""
+    found = rows.set_index(["method", "regime", "benchmark", "metric"])
+    head = ["", "dense"]
+    for name in REGIMES.values():
+        head += [f"SparseGPT, {name}", f"Debias-SparseGPT less SparseGPT, {name}"]
+    lines = [f"| {' | '.join(head)} |", "| --- | ---: |" + " ---: | ---: |" * len(REGIMES)]
+    for key, (name, factor, digits) in MEASURES.items():
+        cells = [name, f"{factor * float(found.loc[('dense', 'dense', *key), 'mean']):.{digits}f}"]
+        for regime in REGIMES:
+            plain, debias = (
+                found.loc[(m, regime, *key)] for m in ("sparsegpt", "debias-sparsegpt")
+            )
+            cells += [f"{factor * float(plain['mean']):.{digits}f}"]
+            cells += [difference(debias, "method", factor, digits)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def filled(page: str, rows: pd.DataFrame) -> str:
+    """Return the page with the table of these rows."""
+    before, rest = page.split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n{table(rows)}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    read_run(Path(sys.argv[1])).to_csv(ROWS, index=False, lineterminator="\n")
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), read_rows()), encoding="utf-8")
