@@ -22,7 +22,7 @@ from evenprune.data.counterfactuals import about
 from evenprune.data.readers.stereoset import read_stereoset
 
 ITEMS, OTHERS = 1000, 2
-STEPS, BATCH, RATE = 60, 16, 5e-5
+STEPS, BATCH, RATE = 130, 16, 1e-4  # one epoch
 
 pytestmark = [
     pytest.mark.slow,
