@@ -68,13 +68,6 @@ def test_a_changed_file_of_equal_size_and_time_is_hashed_again(file, hashed):
     assert len(hashed) == 3
 
 
-def test_what_was_written_a_moment_ago_is_not_kept(file, hashed, monkeypatch):
-    monkeypatch.setattr(checksums, "SETTLED", 2.0)
-    for _ in range(2):
-        checksums.sha256_cached(file)
-    assert len(hashed) == 2
-
-
 def test_small_files_are_always_read(tmp_path, hashed):
     small = tmp_path / "small"
     small.write_bytes(b"1")
@@ -82,34 +75,6 @@ def test_small_files_are_always_read(tmp_path, hashed):
         checksums.sha256_cached(small)
     assert len(hashed) == 2
     assert not (tmp_path / "cache").exists()
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda text: text[:-3],
-        lambda text: "[]",
-        lambda text: text.replace('"sha256": "', '"sha256": "x'),
-        lambda text: json.dumps({**json.loads(text), "path": "/elsewhere"}),
-        lambda text: json.dumps({**json.loads(text), "signature": None}),
-    ],
-)
-def test_a_damaged_entry_is_not_trusted(file, hashed, tmp_path, monkeypatch, damage):
-    checksums.sha256_cached(file)
-    (entry,) = (tmp_path / "cache/sha256").iterdir()
-    entry.write_text(damage(entry.read_text()))
-    another_process(monkeypatch)
-    assert checksums.sha256_cached(file) == sha256_file(file)
-    assert len(hashed) == 2
-
-
-def test_without_a_place_for_the_cache_nothing_is_kept(file, hashed, tmp_path, monkeypatch):
-    (tmp_path / "taken").write_text("no folder")
-    monkeypatch.setenv("EVENPRUNE_CACHE", str(tmp_path / "taken"))
-    for _ in range(2):
-        assert checksums.sha256_cached(file) == sha256_file(file)
-        another_process(monkeypatch)
-    assert len(hashed) == 2
 
 
 def test_source_folder_follows_a_record_and_compares(tmp_path):

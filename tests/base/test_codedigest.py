@@ -113,10 +113,3 @@ def test_a_data_file_or_module_that_is_missing_is_an_error(package):
         digest()
     with pytest.raises(ValueError, match="no module"):
         codedigest.code_digest("evenprune.nothing")
-
-
-def test_versions_have_no_build_tags_and_there_is_always_one(monkeypatch):
-    monkeypatch.setattr(codedigest, "version", lambda name: "2.9.1+cpu")
-    assert codedigest.package_versions("torch") == {"torch": "2.9.1"}
-    monkeypatch.undo()
-    assert codedigest.package_versions("no-such-package") == {"no-such-package": "absent"}

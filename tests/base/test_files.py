@@ -2,10 +2,8 @@ import errno
 import json
 import os
 import shutil
-from pathlib import Path
 
 import pytest
-from huggingface_hub import constants
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -163,38 +161,6 @@ def test_a_full_disk_is_one_sentence(form, tmp_path):
         with pytest.raises(UserError, match="the disk is full"), writing(tmp_path / "x"):
             raise error
     assert os.listdir(tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    ("number", "reason"),
-    [(errno.EACCES, "permission denied"), (errno.EROFS, "the file system is read-only")],
-)
-def test_a_cache_that_cannot_be_written_is_one_sentence(number, reason, tmp_path, monkeypatch):
-    """Ours by its variable or below the home directory, and that of Hugging Face."""
-
-    def refuse(writing, place, advice):
-        said = rf"could not write {place}: {reason}.*{advice}"
-        with pytest.raises(UserError, match=said), writing:
-            raise OSError(number, reason.capitalize(), str(place))
-
-    monkeypatch.delenv("EVENPRUNE_CACHE", raising=False)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for place, advice in (
-        (tmp_path / "out", "choose a"),
-        (tmp_path / ".cache/evenprune/packages/a.whl", "set EVENPRUNE_CACHE to a"),
-    ):
-        refuse(disk_errors(place), place, advice)
-    monkeypatch.setenv("EVENPRUNE_CACHE", str(tmp_path / "kept"))
-    refuse(disk_errors(tmp_path / "kept/a"), tmp_path / "kept/a", "set EVENPRUNE_CACHE to a")
-    for place in (
-        constants.HF_HOME,
-        f"{constants.HF_HOME}/modules",
-        Path(constants.HF_HOME).parent,
-    ):
-        refuse(files.library_cache(), place, "set HF_HOME to a folder")
-    with pytest.raises(OSError, match="other"), files.library_cache():
-        raise OSError(number, "no cache", str(tmp_path / "other"))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from evenprune.base.hidden import hidden, unhide
+from evenprune.base.hidden import hidden
 from evenprune.models.trust import trusting_folders
 
 
@@ -28,28 +28,6 @@ def test_a_command_does_without_scikit_learn_and_a_library_that_needs_it_gets_it
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
     assert done.stdout.split() == ["False", "False", "False", "1.0"], done.stderr
-
-
-@pytest.mark.parametrize("module", ["comparison.differences", "stats.verdicts", "stats.inference"])
-def test_what_computes_with_scipy_gets_it_whoever_asks(module):
-    """`evaluate --baseline` imports the tests of a comparison after its model has run."""
-    text = (
-        "from evenprune.base.hidden import hidden\n"
-        "with hidden('scipy'):\n"
-        f"    import evenprune.{module}\n"
-    )
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-def test_what_was_imported_before_is_neither_hidden_nor_dropped(monkeypatch):
-    module = type(sys)("a_package")
-    monkeypatch.setitem(sys.modules, "a_package", module)
-    with hidden("a_package"):
-        assert sys.modules["a_package"] is module
-        unhide("a_package")
-        assert sys.modules["a_package"] is module
-    assert sys.modules["a_package"] is module
 
 
 def test_a_model_whose_own_code_is_trusted_may_import_what_is_hidden(monkeypatch, tmp_path):

@@ -141,24 +141,6 @@ def test_a_model_keeps_weights_hooks_and_results(monkeypatch):
     assert [type(model[k]) is onednn.Linear for k in (0, 2)] == [taken, taken]
 
 
-def test_products_of_onednn_are_what_is_taken(monkeypatch):
-    """Only where they are asked for, and for no product that they would slow down."""
-    called = []
-    real = torch.ops.mkldnn._linear_pointwise
-    monkeypatch.setattr(
-        torch.ops.mkldnn,
-        "_linear_pointwise",
-        lambda x, *rest: called.append(tuple(x.shape)) or real(x, *rest),
-    )
-    with torch.no_grad():
-        onednn.linear(random(20, 24), random(40, 24))
-        onednn.linear(random(15, 24), random(40, 24))
-        onednn.linear(random(20, 24), random(24, 40).T)
-        monkeypatch.setattr(onednn, "FEWEST_PRODUCTS", 20 * 24 * 40 + 1)
-        onednn.linear(random(20, 24), random(40, 24))
-    assert called == ([(32, 24)] if onednn.is_faster() else [])
-
-
 @pytest.mark.parametrize(
     ("value", "message"),
     [("yes", "must be 0 or 1, or not set, got 'yes'"), ("1", "this torch has no oneDNN")],
@@ -187,23 +169,3 @@ def test_the_processor_decides_where_nothing_is_set(monkeypatch):
         assert onednn.is_faster() is expected
         monkeypatch.undo()
         monkeypatch.delenv(onednn.ONEDNN, raising=False)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("family", [25, 26])
-def test_sums_on_a_zen_4_are_torch_s_own(monkeypatch, family):
-    monkeypatch.setattr(onednn, "_processor", lambda: f"cpu family\t: {family}\nmodel\t: 17\n")
-    halves = onednn._halves_avx512.__wrapped__()
-    assert halves == (family == 25)
-    called, real = [], onednn.linear
-    monkeypatch.setattr(onednn, "_halves_avx512", lambda: halves)
-    monkeypatch.setattr(onednn, "linear", lambda *given: called.append(1) or real(*given))
-    rows, total = random(64, 48), torch.zeros(48, 48)
-    for asked in (True, False):
-        if not asked:
-            monkeypatch.delenv(onednn.ONEDNN)
-        onednn.add_gram(total, rows, 128)
-        # Asked for, or of the processor itself: oneDNN's. The fixture's 0 is kept by is_faster.
-        assert bool(called) == (onednn.is_faster() and (asked or not halves))
-        called.clear()
-    close(total.triu(), 2 * (rows.double().T @ rows.double()).triu())

@@ -25,16 +25,6 @@ def test_a_log_has_lines_with_the_time_left(clock, monkeypatch, capsys):
     assert capsys.readouterr().err == ("items 2/4  8 s  eta 8 s\nitems 4/4  16 s  eta 0 s\n")
 
 
-def test_what_is_done_at_once_is_silent_in_a_log(capsys):
-    progress.Progress(2, "items").update(2)
-    assert capsys.readouterr().err == ""
-
-
-def test_long_work_says_at_once_how_much_it_is(capsys):
-    progress.Progress(11_392, "mmlu requests", announced=True)
-    assert capsys.readouterr().err == "mmlu requests: 11,392 to do\n"
-
-
 def test_a_terminal_has_a_bar(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr(progress.sys, "stderr", screen)

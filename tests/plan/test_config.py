@@ -5,9 +5,7 @@ import pytest
 from evenprune.base.errors import UserError
 from evenprune.base.yamlfile import merge, read_yaml
 from evenprune.plan import grids
-from evenprune.plan.catalogue import PACKAGED
 from evenprune.plan.config import load_config, validate_config
-from evenprune.plan.tasks import FACTS
 
 
 @pytest.fixture
@@ -82,18 +80,6 @@ def test_names_that_would_be_unsafe_in_paths_are_refused(raw, name):
         validate_config(raw)
 
 
-def test_world_model_and_external_source_do_not_mix(raw):
-    raw["source"] = "external"
-    with pytest.raises(UserError, match="model 'world' does not go with source 'external'"):
-        validate_config(raw)
-
-
-@pytest.mark.parametrize("given", [[1, 2], "models"])
-def test_a_configuration_is_a_mapping(given):
-    with pytest.raises(UserError, match=r"expected a mapping as the configuration, got (list|str)"):
-        validate_config(given)
-
-
 def test_a_package_without_the_split_that_is_asked_for_is_no_source(repo):
     def package(**options):
         one = {"task": "crows_pairs", "dataset": "crows_pairs", **options}
@@ -104,9 +90,3 @@ def test_a_package_without_the_split_that_is_asked_for_is_no_source(repo):
     assert package(split="anonymized")
     assert package() is None
     assert package(split="revised") is None
-
-
-def test_the_splits_of_packages_are_those_of_the_catalogue(repo):
-    parts = read_yaml(repo / "config/catalogue.yaml")["datasets"]["crows_pairs"]["package"]["parts"]
-    assert tuple(parts) == PACKAGED["crows_pairs"]
-    assert set(PACKAGED["unqover"]) < set(FACTS["unqover"].splits)

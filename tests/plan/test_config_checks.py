@@ -123,14 +123,6 @@ def test_the_home_folder_is_written_out_in_every_path(raw, monkeypatch):
     assert config.serving.python == "/home/me/bin/python"
 
 
-def test_a_variants_own_block_size_counts(raw):
-    raw["methods"]["b30"] = {"method": "sparsegpt", "block_size": 30}
-    validate_config(raw)  # used with no grid of groups
-    raw["experiments"]["ultrachat"]["methods"].append("b30")
-    with pytest.raises(UserError, match=r"methods\.b30\.block_size: got 30.*experiments.ultrachat"):
-        validate_config(raw)
-
-
 @pytest.mark.parametrize("table", ["association", "groups"])
 def test_a_table_of_what_no_benchmark_measures_is_told_before_the_run(raw, table):
     raw["tables"] = ["answer", table]
@@ -138,23 +130,6 @@ def test_a_table_of_what_no_benchmark_measures_is_told_before_the_run(raw, table
         validate_config(raw)
     raw["benchmarks"]["stereoset"]["counterfactuals"] = 2
     validate_config(raw)
-
-
-def test_data_sets_of_ones_own_may_have_any_form(raw):
-    raw["datasets"]["stories"] = {"mirror": "stories/v1"}
-    raw["benchmarks"]["stories"] = {
-        "task": "perplexity", "dataset": "stories", "split": "documents", "headline": "ppl",
-    }  # fmt: skip
-    validate_config(raw)
-
-
-def test_a_guard_model_brings_its_metrics():
-    given = {"judge": "llama-guard3-1b", "judge_forms": ["pr", "paper"]}
-    assert "says_unsafe_paper" in metrics_of("harmbench", given)
-    assert "acc_orders" in metrics_of("bbq", {"orders": 6})
-    assert "mu" in metrics_of("unqover", {"split": "balanced"})
-    assert "association" in metrics_of("stereoset", {"counterfactuals": 2})
-    assert "association" not in metrics_of("stereoset", {"counterfactuals": 0})
 
 
 def test_bias_types_of_the_world_are_known():
@@ -181,12 +156,6 @@ def test_broken_files_are_refused_in_a_sentence(tmp_path, text, message):
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(UserError, match=message):
         read_yaml(path)
-
-
-def test_a_merged_key_may_be_named_again(tmp_path):
-    path = tmp_path / "run.yaml"
-    path.write_text("a: &x {b: 1, d: 4}\nc:\n  <<: *x\n  b: 2\n")
-    assert read_yaml(path)["c"] == {"b": 2, "d": 4}
 
 
 def test_facts_agree_with_the_modules_that_evaluate():

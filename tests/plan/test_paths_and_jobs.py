@@ -6,10 +6,8 @@ from typing import Literal, get_args, get_origin
 
 import pytest
 
-from evenprune.base.errors import UserError
-from evenprune.base.yamlfile import read_yaml
 from evenprune.plan import grids, jobs
-from evenprune.plan.config import load_config, validate_config
+from evenprune.plan.config import validate_config
 from evenprune.plan.facts import IMPROVEMENTS, METHODS, REGIMES
 from evenprune.plan.grids import Checkpoint
 from evenprune.plan.paths import Paths
@@ -51,7 +49,6 @@ RAW = {
 DENSE = Checkpoint("m", "dense", "dense", "none", 0)
 MAGNITUDE = Checkpoint("m", "magnitude", "2of4", "none", 0)
 DEBIAS = Checkpoint("m", "debias-sparsegpt", "2of4", "uc", 0)
-SPARSE = Checkpoint("m", "sparsegpt", "2of4", "uc", 0)
 
 
 def configured(**changes):
@@ -61,14 +58,6 @@ def configured(**changes):
 @pytest.fixture
 def paths():
     return Paths(configured())
-
-
-@pytest.mark.parametrize(
-    ("pdf", "possible", "made"),
-    [("auto", True, 2), ("auto", False, 1), (True, False, 2), (False, True, 1)],
-)
-def test_the_pdf_is_made_where_it_can_be_or_as_the_configuration_says(pdf, possible, made):
-    assert len(Paths(configured(pdf=pdf)).paper_files(possible)) == made
 
 
 @pytest.mark.parametrize(
@@ -88,26 +77,6 @@ def test_the_device_of_the_configuration_decides_not_this_machine(changes, gpus,
         "" if compressed else "/check.json"
     )
     assert Paths(config).served_ready(DENSE) == "out/sources/models/m.json"
-
-
-@pytest.mark.parametrize(
-    ("selector", "count", "gpu", "gres"),
-    [
-        (None, 2, 2, None),
-        ("gpus", 1, 1, None),
-        ("gres", 2, 0, "gpu:2"),
-        ("gres:a100", 1, 0, "gpu:a100:1"),
-        ("gres", 0, 0, None),
-    ],
-)
-def test_gpus_are_asked_for_as_the_cluster_wants(selector, count, gpu, gres):
-    assert jobs.gpus_asked_by(selector, count) == {"gpu": gpu, "gres": gres}
-
-
-@pytest.mark.parametrize("selector", ["gres:", "gpu", "gres:a100:2", "gres:a 100"])
-def test_a_gpu_selector_of_another_form_is_refused(selector):
-    with pytest.raises(UserError, match="gpu_selector"):
-        jobs.gpus_asked_by(selector, 1)
 
 
 def another(field):
@@ -231,19 +200,6 @@ def test_bos_of_a_model_counts_in_its_calibration_and_nothing_else_depends_on_it
     assert all(job.startswith("m/") and "magnitude" not in job for job in others)
 
 
-def test_a_calibration_of_several_sources_names_all_their_records():
-    pairs = ["stereoset", "question_pairs"]
-    datasets = {**RAW["datasets"], "question_pairs": {}}
-    calibrations = {**RAW["calibrations"], "ss": {"pairs": pairs}}
-    config = configured(datasets=datasets, calibrations=calibrations)
-    records = [f"out/sources/data/{name}.json" for name in pairs]
-    assert jobs.calibration_sources(Paths(config), "ss") == records
-    told = jobs.calibration_options(Paths(config), "ss")
-    assert (told["pairs_source"], told["pairs_data"]) == (pairs, records)
-    assert "question_pairs" in grids.needed_datasets(config)
-    assert "question_pairs" not in grids.needed_datasets(configured(datasets=datasets))
-
-
 def test_the_run_sheet_is_read_as_it_was_written(paths, tmp_path):
     write_run_sheet(tmp_path / "run_sheet.json", paths)
     run_sheet = read_run_sheet(tmp_path / "run_sheet.json")
@@ -255,16 +211,6 @@ def test_the_run_sheet_is_read_as_it_was_written(paths, tmp_path):
     spread = {name: {**entry, "gpus": 4} for name, entry in RAW["models"].items()}
     local |= {"models": spread}
     assert contents(Paths(configured(**local, pdf=False))) == contents(paths)
-
-
-def test_a_source_is_told_where_it_lies_as_the_configuration_says_it(repo):
-    catalogue = read_yaml(repo / "config/catalogue.yaml")
-    config = load_config({}, repo / "config/world.yaml", repo / "config/catalogue.yaml")
-    for name, given in catalogue["datasets"].items():
-        wanted = {name: given.get(name) for name in ("mirror", "hub", "package")}
-        assert jobs.source_entry(config, "data", name) == wanted
-        words = {"path": None} | {name: given.get(name) for name in ("groups", "licence")}
-        assert config.datasets[name].model_dump(mode="json") == wanted | words
 
 
 def asked(model, **benchmark):

@@ -40,14 +40,6 @@ def record(results, out, seconds, **more):
     (folder / FINISHED).write_text(json.dumps(found | more))
 
 
-def test_sizes_come_from_files_then_from_the_entry(tmp_path):
-    parameters, size = plan.model_size(run(tmp_path), "world")
-    assert parameters * 4 < size < parameters * 4 + 20_000
-    paper = run(tmp_path, "paper.yaml")
-    assert plan.model_size(paper, "phi4-mini-it") == (3.8e9, 7.6e9)
-    assert plan.model_size(paper, "llama-guard3-1b") == (0, 0)
-
-
 def test_times_are_measured_or_scaled_or_a_floor_or_unknown(tmp_path):
     said = planned(tmp_path, "paper.yaml")
     assert "  9 prune wanda: 6.6e+15 FLOP, time unknown (9 unknown)\n  3 prune magnitude" in said
@@ -95,38 +87,6 @@ def test_another_finished_run_counts_by_what_it_computed(tmp_path):
     seconds, basis = plan.seconds(same, [plan.measured_seconds(large, tmp_path / "demo")], None)
     assert basis == "scaled"
     assert seconds == pytest.approx(10 * same.flops / dense.flops)
-
-
-def test_a_time_that_is_not_known_is_no_time(tmp_path):
-    assert "one after the other: time unknown" in planned(tmp_path)
-    paths = run(tmp_path)
-    jobs = plan.long_jobs(paths)
-    record(tmp_path, jobs[0].out, 100.0)
-    first = sum(job.kind == jobs[0].kind for job in jobs)
-    assert f"min, and {len(jobs) - first} jobs of unknown time" in planned(tmp_path)
-    for job in jobs:
-        out = tmp_path / job.out
-        out.mkdir(parents=True)
-        if job.kind == "evaluate":
-            (out / "summary.json").touch()
-    said = planned(tmp_path)
-    assert f"nothing is left to do; 1 of {len(jobs)} long jobs were measured: 2 min" in said
-    assert "0 s" not in said
-
-
-def test_what_is_there_is_not_left(tmp_path):
-    paths = run(tmp_path)
-    for point in paths.checkpoints:
-        Path(paths.folder(point)).mkdir(parents=True, exist_ok=True)
-        Path(paths.evaluation(point)).mkdir(parents=True)
-    said = planned(tmp_path)
-    assert "evaluate: " in said
-    assert "serve: " in said
-    assert "prune" not in said
-    for point in paths.checkpoints[1:]:
-        Path(paths.evaluation(point), "summary.json").touch()
-    assert "  1 evaluate: " in planned(tmp_path)
-    assert f"  {len(paths.checkpoints)} evaluate: " in planned(tmp_path, whole=True)
 
 
 # The disk
@@ -184,16 +144,6 @@ def test_a_step_records_itself_only_in_the_results_of_a_run(tmp_path, capsys):
         pass
     assert json.loads((folder / FINISHED).read_text())["resumed"]
     assert not (folder / BEGUN).exists()
-
-
-def test_plan_as_a_command(tmp_path, capsys):
-    catalogue = ["--catalogue", str(REPO / "config/catalogue.yaml")]
-    words = ["--configfile", str(REPO / "config/world.yaml"), *catalogue]
-    assert main(["plan", *words, "--results", str(tmp_path)]) == 0
-    said = capsys.readouterr().out
-    assert "never measured on this device" in said
-    assert "17 evaluate: " in said
-    assert not list(tmp_path.iterdir())  # nothing was written
 
 
 def test_plan_knows_the_times_of_the_finished_default_run(tmp_path, monkeypatch, capsys):

