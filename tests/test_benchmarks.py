@@ -14,7 +14,7 @@ Kesh lie.,Lumo never lie.,stereo,tribe
 """
 # Run by others: peers need environments of their own (test_llmcompressor.py, test_release.py).
 PARTS = {"pruning_cases.py", "idle_memory.py", "peer_llmcompressor.py", "peer_release.py"}
-SMALL = ("--threads", "1", "--hidden", "256", "--layers", "1", "--count", "4")
+SMALL = ("--threads", "1", "--hidden", "64", "--layers", "1", "--count", "4")
 
 
 @pytest.mark.slow

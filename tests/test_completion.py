@@ -15,10 +15,8 @@ from evenprune.cli import PEOPLE, main, parsers
     ("typed", "expected"),
     [
         ("pru", ["prune "]),
-        ("--v", ["--version "]),
         ("prune --ou", ["--out "]),
         ("evaluate --device ", ["cpu", "cuda"]),
-        ("--quiet prune --regime 2", ["2of4 "]),
         ("check --out my", [r"my\ pruned\ model "]),
     ],
 )
@@ -54,7 +52,7 @@ def test_a_near_miss_is_one_sentence(words, said, capsys):
 
 @pytest.mark.parametrize(
     ("said", "regime"),
-    [("2:4", "2of4"), ("50%", "u50"), ("0.5", "u50"), ("0.25", "u25"), ("1of4", "1of4")],
+    [("2:4", "2of4"), ("50%", "u50"), ("0.25", "u25")],
 )
 def test_a_regime_is_taken_as_people_write_it(said, regime):
     words = ["--model", "m", "--method", "sparsegpt", "--out", "o", "--regime", said]

@@ -15,13 +15,3 @@ def test_files_that_are_named_exist(repo):
     # What a walk-through makes is an example, not yet there.
     assert sorted(name for name in MADE if (repo / name).exists()) == []
     assert named >= MADE
-
-
-def test_a_walk_through_has_as_many_steps_as_files(repo):
-    text = (repo / "CONTRIBUTING.md").read_text()
-    sections = re.findall(r"## Add an? (\w+) \((\d) files?\)\n(.*?)(?=\n## |\Z)", text, re.S)
-    assert {name: int(count) for name, count, _ in sections} == {
-        "model": 1, "method": 3, "option": 1, "regime": 2, "benchmark": 3, "table": 1,
-    }  # fmt: skip
-    for name, count, body in sections:
-        assert len(re.findall(r"^\d\. ", body, re.M)) == int(count), name

@@ -1,5 +1,7 @@
 """The commands of docs/tutorial.md as they stand there, on the first blocks of the real model."""
 
+import contextlib
+import io
 import json
 import shlex
 import shutil
@@ -8,6 +10,8 @@ import pytest
 import yaml
 from page_commands import START, called, commands, fresh_copy
 from real_model import shortened, smollm2_folder
+
+from evenprune.cli import main
 
 SET_UP = ("make env", "source .venv/bin/activate")  # this test's own environment is one
 
@@ -21,6 +25,16 @@ def test_no_command_of_the_tutorial_has_a_placeholder(repo):
     lines = page(repo)
     assert len(lines) >= 8
     assert not [line for line in lines if any(word.isupper() for word in shlex.split(line))]
+
+
+def in_process(words, folder):
+    """Run one of this package's commands here, any other one by itself; return what it printed."""
+    if words[0] != "evenprune":
+        return called(words, folder)
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.chdir(folder):
+        assert main(words[1:]) == 0, words
+    return said.getvalue()
 
 
 @pytest.mark.slow
@@ -37,7 +51,7 @@ def test_the_tutorial_runs_as_it_stands(repo, tmp_path):
     entries["calibrations"]["ss.groups-b64"] |= {"n_texts": 4, "categories": ["religion"]}
     catalogue.write_text(yaml.safe_dump(entries, sort_keys=False))
     lines = [line.replace("--limit 200", "--limit 20") for line in page(repo)]
-    said = {line: called(shlex.split(line), folder) for line in lines}
+    said = {line: in_process(shlex.split(line), folder) for line in lines}
     pruning = [text for line, text in said.items() if line.startswith("evenprune prune ")]
     assert len(pruning) == 2
     assert all("\nnext: evenprune compare " in text for text in pruning)
