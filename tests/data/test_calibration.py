@@ -26,7 +26,7 @@ from evenprune.data.calibration import (
     tokenize_pairs,
     tokenize_texts,
 )
-from evenprune.data.readers.own_rows import read_pairs, read_texts
+from evenprune.data.readers.own_rows import read_pairs
 from evenprune.data.sources import checksums
 from evenprune.models.loading import load_tokenizer
 
@@ -163,14 +163,6 @@ def test_texts_are_cut_and_two_begin_tokens_refused(tmp_path, tokenizer):
         tokenize_texts([""], bare)
 
 
-def test_pairs_and_texts_are_read(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps({**pair("1", "x", "y"), "id": 1, "extra": 0}) + "\n")
-    assert read_pairs(path) == [pair("1", "x", "y")]
-    path.write_text('{"id": "t", "text": "x"}\n')
-    assert read_texts(path) == [{"id": "t", "text": "x"}]
-
-
 # Selection
 
 
@@ -226,11 +218,6 @@ def test_a_cut_text_is_a_beginning_with_at_most_the_tokens_asked_for(tokenizer, 
         assert cut == text
     elif text.isascii() and text[limit - 2 : limit].strip():
         assert count(cut) == limit
-
-
-def test_a_tokenizer_without_offsets_cuts_by_decoding(tokenizer, monkeypatch):
-    monkeypatch.setattr(type(tokenizer), "is_fast", False)
-    assert truncate_text("abcdef", tokenizer, 4) == "abc"
 
 
 # The command
@@ -435,19 +422,6 @@ def test_several_sources_are_each_of_them_in_turn(build, tmp_path, control):
     assert manifest["pairs"]["categories"]["race"]["total"] == 3
     assert manifest["tokens"]["pairs"] == sum(one["tokens"]["pairs"] for one in kept.values())
     assert manifest["sources"] == {name: one["sources"][name] for name, one in kept.items()}
-
-
-def test_sources_folders_and_numbers_go_together(build, world, tmp_path):
-    said = build(tmp_path / "no", "--n-texts", 3, ok=False)
-    assert "--texts-data and --n-texts" in said
-    said = build(tmp_path / "no", source="stereoset stereoset", ok=False)
-    assert "each data set once" in said
-    said = build(
-        tmp_path / "no", "--pairs-data", world / "stereoset", ok=False,
-        source="stereoset crows_pairs",
-    )  # fmt: skip
-    assert "got stereoset crows_pairs and 1 of them" in said
-    assert not (tmp_path / "no").exists()
 
 
 # Real data

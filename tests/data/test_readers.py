@@ -7,7 +7,6 @@ from collections import Counter
 
 import pytest
 
-from evenprune.base import codedigest
 from evenprune.base.errors import UserError
 from evenprune.data.readers.bbq import bbq_files, read_bbq
 from evenprune.data.readers.crows_pairs import CrowsPair, read_crows_pairs
@@ -114,12 +113,6 @@ def test_broken_values_are_named_with_file_and_line(name, change, message, tmp_p
         read(tmp_path)
     assert f"line 2 of {tmp_path / file}" in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_an_id_that_comes_twice_is_an_error(tmp_path):
-    write(tmp_path / "datas_rebuilt.jsonl", UNQOVER, UNQOVER)
-    with pytest.raises(UserError, match="'1' comes twice"):
-        read_unqover(tmp_path)
 
 
 def test_bbq_item(tmp_path):
@@ -247,29 +240,6 @@ def test_the_real_wikitext_has_the_rows_of_the_hub(shared):
     rows = read_wikitext(shared / "data/wikitext2")
     assert len(rows) == 4358
     assert rows[:2] == ["", " = Robert Boulter = \n"]
-
-
-@pytest.mark.parametrize("score", ["1e999", "NaN", "1" + "0" * 400, "-3"])
-def test_toxicity_that_is_no_share(score, tmp_path):
-    (tmp_path / "a.jsonl").write_text(f'{{"prompt": {{"text": "a", "toxicity": {score}}}}}')
-    with pytest.raises(UserError, match="line 1"):
-        read_realtoxicityprompts(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("step", "reads"),
-    [
-        ("evaluation.unqover", "unqover"),
-        ("evaluation.stereoset", "stereoset"),
-        ("evaluation.perplexity", "wikitext"),
-        ("data.build_calibration", "ultrachat"),
-    ],
-)
-def test_a_changed_reader_reruns_only_what_reads_its_data_set(step, reads):
-    modules = codedigest.import_closure(f"evenprune.{step}")
-    assert f"evenprune.data.readers.{reads}" in modules
-    for other in {"bbq", "harmbench", "hellaswag", "mmlu", "unqover"} - {reads}:
-        assert f"evenprune.data.readers.{other}" not in modules
 
 
 OWN = {"id": 1, "category": "c", "stereotype": "s", "anti_stereotype": "a"}

@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 import torch
-from evaluation_fixtures import char_tokenizer, checkpoint_command, command, result_of, tiny_lm
-from real_model import smollm2_folder
+from evaluation_fixtures import char_tokenizer, checkpoint_command, result_of
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from evenprune import cli
@@ -90,15 +89,7 @@ def test_a_stripped_tokenizer_is_said_once_and_recorded(stripped, data, tmp_path
         assert result_of(tmp_path / name)["bos_loss"] == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.parametrize("bos", ["always", "never"])
-def test_a_choice_of_bos_is_not_questioned(bos, stripped, data, tmp_path, capsys):
-    words = command("perplexity", stripped, data, tmp_path, "--data", str(data / "tinystories"))
-    assert cli.main([*words, "--limit", "2", "--bos", bos]) == 0
-    assert "BOS" not in capsys.readouterr().err
-    assert set(result_of(tmp_path)["bos_loss"]) == {"with", "without"}
-
-
-@pytest.mark.parametrize(("bos", "count"), [("auto", 1), ("always", 0), ("never", 0)])
+@pytest.mark.parametrize(("bos", "count"), [("auto", 1), ("never", 0)])
 def test_calibration_of_a_stripped_tokenizer_is_said_too(bos, count, stripped, tmp_path, capsys):
     rows = [{"stereotype": f"{k} is a", "anti_stereotype": f"{k} is b"} for k in "abcd"]
     (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -118,11 +109,6 @@ def test_a_tokenizer_that_puts_bos_is_fine(needs_bos, capsys):
     assert "BOS" not in capsys.readouterr().err
 
 
-def test_no_bos_token_nothing_to_compare(data, tmp_path, capsys):
-    lm = tiny_lm(bos=False)
-    assert (lm.bos_losses, lm.bos_note) == (None, None)
-
-
 def test_the_sentence_says_which_way_is_better():
     assert Losses(3.0, 3.3).objection(begins=False) is None
     assert Losses(3.0, 3.31).objection(begins=False).count("set bos: always") == 1
@@ -131,10 +117,3 @@ def test_the_sentence_says_which_way_is_better():
     assert "3.31 per token with BOS" in said
     assert "set bos: never" in said
     assert Losses(math.nan, 3.0).objection(begins=True) is None
-
-
-@pytest.mark.slow
-def test_the_real_model_gets_no_note(capsys):
-    lm = load_language_model(smollm2_folder(), "cpu", "float32")
-    assert lm.bos_note is None
-    assert 40 < len(lm.tokenizer(TEXT)["input_ids"]) < 150

@@ -2,14 +2,11 @@
 
 import numpy as np
 import pytest
-import torch
 from evaluation_fixtures import logprob, stereoset_rows, tiny_lm, write_jsonl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenprune.base.errors import UserError
 from evenprune.data.readers.stereoset import StereoSetItem
-from evenprune.evaluation import losses as losses_module
 from evenprune.evaluation import records, stereoset
 from evenprune.evaluation.losses import sentence_losses
 from evenprune.evaluation.protocol import Protocol, make_protocol
@@ -103,18 +100,6 @@ def test_a_long_sentence_loses_its_beginning():
     assert losses[0].isfinite().all()
 
 
-def test_long_groups_of_sentences_are_scored_in_parts(monkeypatch):
-    lm, groups = tiny_lm(), [["Vel lie.", "Vel sing.", "Tor lie."], ["Tor men are slow."]]
-    tokens, whole = sentence_losses(lm, "stereoset", groups, 4, "ab")
-    monkeypatch.setattr(losses_module, "TREE", 12)
-    again, parts = sentence_losses(lm, "stereoset", groups, 4, "ab")
-    assert tokens == again
-    for one, other in zip(whole, parts, strict=True):
-        assert len(one) == len(other)
-        for first, second in zip(one, other, strict=True):
-            torch.testing.assert_close(first, second, rtol=1e-5, atol=1e-5)
-
-
 def test_records_and_categories(tmp_path):
     write_jsonl(tmp_path / "intrasentence.jsonl", stereoset_rows())
     lm = tiny_lm()
@@ -206,14 +191,6 @@ def test_other_groups_depend_on_seed_and_item_alone(tmp_path):
     assert others(seed=1) != every
 
 
-def test_without_other_groups_nothing_is_added(tmp_path):
-    rows, outcome = evaluated(tmp_path)
-    assert not {"others", "others_logprobs", "association"} & set(rows[0])
-    assert not any("association" in name for name in outcome.metrics)
-    assert "counterfactuals" not in Protocol("stereoset").as_dict()
-    assert Protocol("stereoset", counterfactuals=2).as_dict()["counterfactuals"] == 2
-
-
 def test_measures_say_what_the_metrics_say(tmp_path):
     rows, _ = evaluated(tmp_path, counterfactuals=2)
     rows[0] |= {"option_logprobs": [-4.0, -4.0]}  # a tie
@@ -240,10 +217,3 @@ def test_association_may_fall_below_zero():
     found = paired_test("stereoset", "association", both[:1], both[1:])
     assert (found.n, found.before, found.after) == (20, 3.0, -2.5)
     assert found.interval().low < -5.5 < found.interval().high < -5
-
-
-def test_only_stereoset_names_groups():
-    with pytest.raises(UserError, match="counterfactuals: only the task stereoset has it"):
-        make_protocol({"task": "crows_pairs", "counterfactuals": 2})
-    with pytest.raises(UserError, match="headline: got 'association'"):
-        make_protocol({"task": "stereoset", "headline": "association"})

@@ -1,6 +1,6 @@
 """Our scorer on a GPU that is not there (tests/support/fake_gpu.py): the numbers of the CPU.
 
-Whatever a benchmark asks of a model, ``CausalModel``'s methods, with its waits counted.
+Whatever a benchmark asks of a model, ``CausalModel``'s methods.
 """
 
 import pytest
@@ -41,38 +41,22 @@ def answers(lm, rows):
     return found, [step.cpu().tolist() for step in steps]
 
 
-# What is asked of three rows, two a batch -> the function that waits for it, and how often: twice a
-# batch for scores and their sums, once for losses. Of the rows of continuations two are the same.
-MODULE = "evaluation.language_model.LanguageModel"
-WAITS = {
-    position_scores: ("_positions", 4),
-    score_rows: ("_log_probabilities", 4),
-    continuations: ("_log_probabilities", 2),
-    losses: ("row_losses", 2),
-    sentences: ("_log_probabilities", 2),
-}
-
-
 @pytest.fixture(scope="module")
 def cpu():
     return tiny_lm()
 
 
-@pytest.mark.parametrize("asked", [*WAITS, answers])
+@pytest.mark.parametrize(
+    "asked", [position_scores, score_rows, continuations, losses, sentences, answers]
+)
 def test_what_a_benchmark_asks_is_the_same(asked, cpu):
     rows = cpu.encode(PROMPTS)
     expected = asked(cpu, rows)
     assert cpu.shares_prefixes
-    with fake_gpu() as record:
+    with fake_gpu() as gpu:
         lm = tiny_lm()
         lm.model.to(DEVICE)
         assert lm.device_type == "cuda"
         assert lm.shares_prefixes
-        record.clear()
         assert asked(lm, rows) == expected
-        library = (f"{MODULE}.hidden", f"{MODULE}.prefix_cache")  # which call its model
-        waits = {name: count for name, count in record.reads().items() if name not in library}
-        if asked in WAITS:
-            function, count = WAITS[asked]
-            assert waits == {f"{MODULE}.{function}": count}
-    assert record.unfakeable == set()
+    assert gpu.unfakeable == set()

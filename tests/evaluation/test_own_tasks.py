@@ -163,39 +163,11 @@ def test_a_question_of_digits_is_asked_like_any_other():
         assert asked == [(item.query, " x"), (item.query, " y")]
 
 
-CYCLES = {
-    "file": ("include: other.yaml\ntask: own_sums\n", "Include cycle"),
-    "group": ("group: own_sums\ntask: [others]\n", "includes itself"),
-}
-
-
-@pytest.mark.parametrize("kind", ["file", pytest.param("group", marks=pytest.mark.slow)])
-def test_a_task_that_includes_itself_is_one_sentence(kind, tmp_path):
-    text, message = CYCLES[kind]
-    (tmp_path / "own.yaml").write_text(text)
-    other = "group: others\ntask: [own_sums]\n" if "group" in kind else "include: own.yaml\n"
-    (tmp_path / "other.yaml").write_text(other)
-    with pytest.raises(UserError, match=message):
+def test_a_task_that_includes_itself_is_one_sentence(tmp_path):
+    (tmp_path / "own.yaml").write_text("include: other.yaml\ntask: own_sums\n")
+    (tmp_path / "other.yaml").write_text("include: own.yaml\n")
+    with pytest.raises(UserError, match="Include cycle"):
         load_tasks("own_sums", tmp_path)
-
-
-BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
-    f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdefgh", "bcdefghi")
-)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"task: own_loop\n{BOMB}",
-        "task: own_loop\nx: &x [*x]\n",
-    ],
-    ids=["a billion values", "an alias in itself"],
-)
-def test_a_task_without_end_is_one_sentence(tmp_path, text):
-    (tmp_path / "own.yaml").write_text(text)
-    with pytest.raises(UserError, match="own"):
-        load_tasks("own_loop", tmp_path)
 
 
 @pytest.mark.slow
@@ -228,19 +200,3 @@ def test_the_command_runs_both(model, tmp_path, capsys, monkeypatch):
     capsys.readouterr()
     assert main([*named, "--name", "own_sum", "--out", str(tmp_path / "no")]) == 2
     assert "have no task 'own_sum'; did you mean" in capsys.readouterr().err
-
-
-def test_what_lm_eval_ships_is_read_once_for_a_name_that_it_lacks(monkeypatch):
-    """To read it takes many seconds."""
-    made = []
-
-    class Manager:
-        all_tasks = ("arc_easy",)
-
-        def __init__(self, **options):
-            made.append(options)
-
-    monkeypatch.setattr("lm_eval.tasks.TaskManager", Manager)
-    with pytest.raises(UserError, match="lm-eval has no task 'arc_eazy'; did you mean 'arc_easy'"):
-        load_tasks("arc_eazy", None)
-    assert len(made) == 1

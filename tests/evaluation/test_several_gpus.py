@@ -1,18 +1,15 @@
 """A model that does not fit one GPU: spread by transformers, or by vLLM's tensor parallelism."""
 
-import sys
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from evenprune.base import gpu
 from evenprune.base.errors import UserError
-from evenprune.evaluation import load_model, vllm_model
 from evenprune.evaluation.language_model import load_language_model
 from evenprune.evaluation.load_model import Loader
 from evenprune.evaluation.protocol import Protocol
-from evenprune.evaluation.vllm_worker import Engine
 from evenprune.models import loading
 from evenprune.plan.config import load_config
 from evenprune.plan.jobs import gpus_for
@@ -48,12 +45,6 @@ def test_a_spread_model_scores_alike_and_is_let_go(model, monkeypatch):
     assert all(one.is_meta for one in spread_out.model.parameters())
 
 
-def test_only_the_claimed_gpus_get_weights(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda one: (1000, 2000))
-    found = loading.spread(["cuda:1", "cuda:3"])
-    assert found == {"device_map": "balanced", "max_memory": {1: 900, 3: 900}}
-
-
 @pytest.fixture
 def two_gpus(monkeypatch, tmp_path):
     monkeypatch.setattr(gpu, "visible_gpus", lambda: ["one", "two"])
@@ -84,40 +75,6 @@ def test_an_evaluation_claims_its_gpus_and_gives_them_back(two_gpus, monkeypatch
     three = Loader(tmp_path, "cuda", None, gpus=3)
     with three, pytest.raises(UserError, match="needs 3 GPUs"):
         three.load(Protocol("unqover"))
-
-
-def test_a_vllm_worker_sees_the_claimed_gpus_alone(two_gpus, monkeypatch, tmp_path):
-    def load(*arguments):
-        return SimpleNamespace(close=lambda: None, told=arguments[4:])
-
-    monkeypatch.setattr(vllm_model, "load_vllm_model", load)
-    monkeypatch.setattr(load_model.Loader, "vllm", ("python", "1.0"))
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    for device, gpus, visible in (("cuda", 1, "0"), ("cuda", 2, "0,1"), ("cpu", 1, None)):
-        with Loader(tmp_path, device, None, gpus=gpus) as loader:
-            told = loader.load(Protocol("unqover", backend="vllm")).told
-            assert told == (gpus, visible)
-    assert vllm_model._environment("4,6")["CUDA_VISIBLE_DEVICES"] == "4,6"
-    assert "CUDA_VISIBLE_DEVICES" not in vllm_model._environment()
-
-
-@pytest.mark.parametrize(("gpus", "said"), [(1, None), (4, 4)])
-def test_vllm_is_told_to_split_its_matrices(monkeypatch, gpus, said):
-    told = {}
-
-    class Model:
-        def __init__(self, **options):
-            told.update(options)
-            config = SimpleNamespace(dtype=torch.float32)
-            self.llm_engine = SimpleNamespace(vllm_config=SimpleNamespace(model_config=config))
-
-    platform = SimpleNamespace(current_platform=SimpleNamespace(is_cpu=lambda: False))
-    package = ModuleType("vllm")
-    package.LLM, package.SamplingParams = Model, object
-    monkeypatch.setitem(sys.modules, "vllm", package)
-    monkeypatch.setitem(sys.modules, "vllm.platforms", platform)
-    Engine().load("folder", "float32", 64, "cuda", gpus=gpus)
-    assert told.get("tensor_parallel_size") == said
 
 
 def test_an_export_is_served_from_one_gpu(monkeypatch, tmp_path):

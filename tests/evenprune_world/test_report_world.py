@@ -4,7 +4,6 @@ import pytest
 
 from evenprune.base.files import write_json, write_jsonl
 from evenprune_world.__main__ import main
-from evenprune_world.controls.document import words_table, write_page
 
 ODDS = (-2.0, -1.0, 0.5, 1.0, 2.5)
 
@@ -77,10 +76,3 @@ def test_another_worlds_items_and_wrong_words_are_named(folder, capsys):
     write_json(folder / "world/planted.json", {"leans": []})
     assert run(folder) == 2
     assert "make the world again" in capsys.readouterr().err
-
-
-def test_a_title_is_no_markup(tmp_path):
-    write_page(tmp_path / "page", "A & <b>", [words_table("t", "Caption", ["head"], [["cell"]])])
-    text = (tmp_path / "page.html").read_text()
-    assert "<h1>A &amp; &lt;b&gt;</h1>" in text
-    assert "<b>" not in text

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import math
 import random
-import re
 import shutil
 
 import numpy as np
@@ -306,13 +305,6 @@ def test_the_same_runs_give_the_same_bytes(helped, tmp_path):
         assert (out / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
 
 
-def test_the_page_needs_no_other_file(helped):
-    page = (helped[1] / "controls.html").read_text()
-    assert re.findall(r'(?:src|href)="(?!data:)', page) == []
-    assert page.count("<table") == 4
-    assert "Student&#39;s t over the worlds alone" in page  # the rule of the verdicts
-
-
 # Bad input
 
 
@@ -322,13 +314,6 @@ def said(capsys, folders, out):
     message = capsys.readouterr().err.strip()
     assert message.count("error:") == 1
     return message.splitlines()[-1]
-
-
-def test_a_model_that_names_nobody_has_no_bias_score():
-    """All ambiguous answers right: (1 - accuracy) is 0 whatever the share of biased ones."""
-    answers = [(1.0, math.nan), (0.8, 1.0), (math.nan, math.nan)]
-    found = BY_NAME["s_amb"].combine(np.array(answers))
-    np.testing.assert_allclose(found, [0.0, 0.2, math.nan])
 
 
 def test_several_runs_of_different_worlds_are_needed(helped, capsys, tmp_path):

@@ -54,18 +54,3 @@ def test_worlds_from_the_command_line(load):
     assert [(name, one["world"]["retrain"]) for name, one in found.items()] == [
         ("w0", True), ("w14", True),
     ]  # fmt: skip
-
-
-def test_other_sources_have_no_worlds(repo, load):
-    grid = {"models": ["tiny"], "methods": ["dense"], "regimes": ["2of4"], "calibrations": ["ss"]}
-    given = {
-        "source": "external",
-        "mirror": "m",
-        "controls": {"worlds": [0, 1]},
-        "models": {"tiny": {"mirror": "tiny", "label": "Tiny"}},
-        "benchmarks": {"unqover": {"task": "unqover", "dataset": "unqover"}},
-        "experiments": {"main": grid},
-        "tables": ["main"],
-    }
-    with pytest.raises(UserError, match="source is 'external'"):
-        world_configs(given, load(given))

@@ -65,11 +65,6 @@ def shipped(world, tmp_path_factory):
     return folder, evaluated(folder / "model", world, folder / "evals")
 
 
-def test_the_shipped_files_are_small():
-    files = [file for file in WEIGHTS.rglob("*") if file.is_file()]
-    assert sum(file.stat().st_size for file in files) <= 5_000_000
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("figure", BANDS, ids="-".join)
 def test_the_dense_model_is_biased_able_and_can_fall(shipped, figure):

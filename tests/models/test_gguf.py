@@ -283,17 +283,6 @@ def test_the_same_bytes_in_another_process(tiny, folder, tmp_path):
     assert found == expected
 
 
-def test_an_earlier_conversion_is_replaced_also_by_one_with_further_files(tiny, folder, tmp_path):
-    out = tmp_path / "out"
-    shutil.copytree(folder, out)
-    (out / "model.safetensors").write_bytes(b"old")
-    convert_gguf(tiny, out, facts={"package": "tiny==1"})
-    assert contents(out) == contents(folder)
-    convert_gguf(tiny, out, facts={"package": "tiny==1"}, beside={"LICENSE": "Apache\n"})
-    assert (out / "LICENSE").read_text() == "Apache\n"
-    assert contents(out).keys() == contents(folder).keys() | {"LICENSE"}
-
-
 def test_a_file_of_ones_own_is_converted_once_into_the_cache(tiny, folder, tmp_path, monkeypatch):
     monkeypatch.setenv("EVENPRUNE_CACHE", str(tmp_path))
     entry = {"path": str(tiny)}
@@ -386,34 +375,20 @@ def writer_of(method, *given):
 
 DAMAGED = {
     "missing": (lambda path: None, "expected a GGUF file at .*, found none"),
-    "folder": (lambda path: path.mkdir(), "expected a GGUF file at .*, got a folder"),
-    "pipe": (lambda path: os.mkfifo(path), "got a pipe or device"),
-    "text": (lambda path: path.write_text("hello, world"), "does not begin with GGUF"),
     "version 1": (head(1, 1, version=1), "its version is 1, expected 2 or 3"),
     "big endian": (gguf(endianess=GGUFEndian.BIG), "of a big-endian machine"),
-    "10^18 tensors": (head(10**18, 0), "claims to hold 1000000000000000000 items"),
     "no UTF-8": (head(0, 1, key(b"\xff", 0, b"")), "codec can't decode byte 0xff"),
-    "key twice": (head(0, 2, key(b"a", 0, b"1") * 2), "the name 'a' occurs twice"),
-    "alignment": (head(0, 1, key(b"general.alignment", 4, b"\3\0\0\0")), "alignment is 3"),
     "rows": (head(1, 0, entry([33, 2], 3)), "is Q4_1 with rows of 33 values"),
     "overlapping": (
         head(2, 0, b"".join(entry([8], name=b"%d" % k) for k in range(2))), "'0' and '1' share"
     ),
-    "too far": (head(1, 0, entry([80])), "take 320 bytes, it has"),
     "half": (bytes_of(lambda data: data[: len(data) // 2]), "its tensors take"),
-    "no tensors": (gguf(weights={}), "found no matrix"),
     "unknown architecture": (gguf(arch="quux"), "architecture quux is not supported"),
-    "no causal model": (gguf(arch="t5"), "does not load"),
-    "no architecture": (
-        swap(b"general.architecture", b"general.Architecture"), "expected general.architecture"
-    ),
     "no tokenizer": (gguf(tokens=None), "expected a tokenizer in"),
     "other tokenizer": (swap(b"\0gpt2", b"\0gpt9"), "the tokenizer in .* does not load"),
     "split": (writer_of("add_uint16", "split.count", 2), "one of 2 parts"),
     "scaled rope": (writer_of("add_string", "llama.rope.scaling.type", "yarn"), "has 'yarn' for"),
-    "factors of rope": (gguf(change=extra), "expected .* weights in .*, found"),
     "renamed matrix": (gguf(weights=changed(renamed)), "no tensor is model.layers.0.mlp.up_proj"),
-    "layers": (gguf(keys={"block_count": 2**31}), "for the number of layers, expected 1 to 1000"),
     "infinity": (gguf(kind=Kind.F32, weights=changed(infinite)), "NaN or infinity in model"),
 }  # fmt: skip
 
@@ -435,36 +410,6 @@ def test_a_damaged_file_is_one_sentence(tmp_path, name, capfd):
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_truncated_anywhere_in_the_header(tiny, tmp_path):
-    data = tiny.read_bytes()
-    path = tmp_path / "cut.gguf"
-    start = len(data) - sum(tensor.n_bytes for tensor in GGUFReader(tiny).tensors)
-    for end in [*range(0, start, 61), start]:
-        path.write_bytes(data[:end])
-        with pytest.raises(UserError, match="expected a whole GGUF file"):
-            stored(path)
-
-
-def test_flipped_bits_of_the_header(tiny, tmp_path):
-    """A whole number or letter may be another one; whatever else happens is one sentence."""
-    rng, data = random.Random(5), tiny.read_bytes()
-    start = len(data) - sum(tensor.n_bytes for tensor in GGUFReader(tiny).tensors)
-    path, refused = tmp_path / "flipped.gguf", 0
-    for number in range(25):
-        broken = bytearray(data)
-        # The lists of tokens are most of the header; the keys before and the tensors after count.
-        place = rng.randrange(24, 700) if number % 2 else rng.randrange(start - 1500, start)
-        broken[place] ^= 1 << rng.randrange(8)
-        path.write_bytes(broken)
-        try:
-            convert_gguf(path, tmp_path / "out")
-            check_model_folder(tmp_path / "out")
-        except UserError as error:
-            one_sentence(str(error))
-            refused += 1
-    assert refused > 5
-
-
 # The real model
 
 
@@ -483,12 +428,8 @@ def test_the_real_model_is_the_one_that_transformers_reads(tmp_path):
     convert_gguf(path, folder)
     assert stored(path) == "4-bit weights (Q4_1), de-quantised"
     assert_same_weights(folder, expected_weights(path, 9, 3))
-    model, tokenizer = read_by_transformers(path)
-    ours, words = load_model(folder), load_tokenizer(folder)
-    assert ours.dtype == model.dtype
+    tokenizer = AutoTokenizer.from_pretrained(
+        path.parent, gguf_file=path.name, local_files_only=True
+    )
     texts = sentences(200)
-    assert words(texts)["input_ids"] == tokenizer(texts)["input_ids"]
-    with torch.no_grad():
-        for text in texts[:3]:
-            batch = tokenizer(text, return_tensors="pt")["input_ids"]
-            assert torch.equal(ours(batch).logits, model(batch).logits)
+    assert load_tokenizer(folder)(texts)["input_ids"] == tokenizer(texts)["input_ids"]

@@ -13,7 +13,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from evenprune.base.errors import UserError
 from evenprune.data.calibration import tokenize_pairs
-from evenprune.models.experts import Experts
 from evenprune.pruning.check import check_model
 from evenprune.pruning.compare_masks import compare_models
 from evenprune.pruning.engine import prune_model
@@ -164,14 +163,6 @@ def test_other_methods(mixtral, tmp_path):
     options = Options("debias-lora", "2of4", alignment="suffix")
     with pytest.raises(UserError, match="debias-lora does not know the experts"):
         prune_model(folder, options, text, tmp_path / "no")
-
-
-def test_experts_that_differ_from_the_library_are_refused(case, tmp_path, monkeypatch):
-    folder, text = case
-    library = Experts.by_library
-    monkeypatch.setattr(Experts, "by_library", lambda *arguments: 2 * library(*arguments))
-    with pytest.raises(UserError, match="one by one, give another output than the library's"):
-        prune_model(folder, Options("wanda", "u50", alignment="suffix"), text, tmp_path / "out")
 
 
 def test_quantised_experts_are_refused(tmp_path):

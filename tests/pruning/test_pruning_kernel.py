@@ -14,7 +14,6 @@ import pytest
 import reference
 import torch
 
-from evenprune.base.errors import UserError
 from evenprune.pruning import solver
 from evenprune.pruning.masks import REGIMES
 from evenprune.pruning.methods import find
@@ -153,26 +152,3 @@ def test_kernel_compiles_for_gpus_that_are_not_here(capability, repo, tmp_path):
 
 
 # --- the choice, where there is no Triton as well ---------------------------------------------
-
-
-def test_the_variable_chooses_the_loop(monkeypatch, capsys):
-    solver._say_plain.cache_clear()
-    cpu, cuda = torch.device("cpu"), torch.device("cuda")
-    monkeypatch.delenv(solver.COLUMN_LOOP, raising=False)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
-    assert (solver.column_loop(cpu), solver.column_loop(cuda)) == ("plain", "triton")
-    monkeypatch.setenv(solver.COLUMN_LOOP, "plain")
-    assert solver.column_loop(cuda) == "plain"
-    assert capsys.readouterr().err == ""
-
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    monkeypatch.delenv(solver.COLUMN_LOOP)
-    assert [solver.column_loop(cuda) for _ in range(2)] == ["plain", "plain"]
-    assert capsys.readouterr().err.count("Triton is not installed") == 1
-    monkeypatch.setenv(solver.COLUMN_LOOP, "triton")
-    with pytest.raises(UserError, match="not installed"):
-        solver.column_loop(cuda)
-    monkeypatch.setenv(solver.COLUMN_LOOP, "fast")
-    with pytest.raises(UserError, match="must be plain or triton"):
-        solver.column_loop(cpu)
-    solver._say_plain.cache_clear()

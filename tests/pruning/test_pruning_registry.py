@@ -14,7 +14,7 @@ from evenprune.pruning.forward import Stream
 from evenprune.pruning.options import Options
 from evenprune.pruning.packing import Text
 from evenprune.pruning.probe import Probe, check_rows
-from evenprune.pruning.standin import Form, StandIn, Stop, Tape, check_independent, form_of
+from evenprune.pruning.standin import Form
 
 PAGE = Path(__file__).parents[2] / "docs" / "architectures.md"
 AGREEMENT = 0.999
@@ -79,46 +79,6 @@ def test_a_refusal_names_type_reason_and_what_to_do(kind, tmp_path):
             tmp_path / "dense", Options("magnitude", "u50"), Text(), tmp_path / "other"
         )
         assert any(facts.get("pruned") for facts in manifest["tensors"].values())
-
-
-def run_between(form, between, blocks=3):
-    """Return the calls that stand-ins record when ``between`` is the code between two blocks."""
-    tape = Tape(form, blocks - 1)
-    modules = [StandIn(nn.Linear(4, 4), index, tape.take) for index in range(blocks)]
-    with pytest.raises(Stop):
-        between(modules, torch.ones(2, 3, 4))
-    return tape.calls
-
-
-@pytest.mark.parametrize(
-    ("between", "words"),
-    [
-        (lambda blocks, value: blocks[1](*blocks[0](value)), "uses more"),
-        (lambda blocks, value: blocks[1](value, blocks[0](value)[1] + 1), "uses more"),
-        (lambda blocks, value: blocks[0](blocks[0](value)[0]), "decoder block 0 as number 1"),
-    ],
-)
-def test_code_between_blocks_that_is_refused(between, words):
-    hidden = torch.ones(2, 3, 4)
-    with pytest.raises(UserError, match=words):
-        run_between(form_of((hidden, torch.ones(2)), hidden), between)
-
-
-def test_arguments_that_depend_on_blocks_are_refused():
-    def between(modules, value):
-        first = value
-        for module in modules:
-            value = module(value, bias=value - first)
-
-    plain = run_between(Form(), between)
-    tape = Tape(Form(), 2, lambda hidden: hidden + 1)
-    with pytest.raises(Stop):
-        between(
-            [StandIn(nn.Linear(4, 4), index, tape.take) for index in range(3)], torch.ones(2, 3, 4)
-        )
-    check_independent(plain, plain)
-    with pytest.raises(UserError, match="decoder block 1 arguments that depend"):
-        check_independent(plain, tape.calls)
 
 
 class Odd(nn.Module):

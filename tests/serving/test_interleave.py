@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenprune.serving import memory
 from evenprune.serving.energy import Reading
 from evenprune.serving.interleave import Engines, measure_rounds, orders, slots
 from evenprune.serving.measure import Workload
@@ -144,12 +143,6 @@ def test_a_round_has_every_slot_once_and_its_order_follows_the_seed(count, round
             assert order == found[number - 1][::-1]
 
 
-def test_orders_differ_between_seeds_and_pairs_of_rounds():
-    names = list("abcdef")
-    assert orders(names, 8, 0) != orders(names, 8, 1)
-    assert len(set(map(tuple, orders(names, 8, 0)))) > 4
-
-
 def test_engines_that_take_turns_are_never_two():
     gains = dict.fromkeys(("dense", "one", "two"), 1.0)
     records, loads = measured(Machine(lambda now: 1.0), gains, together=False, rounds=4)
@@ -162,35 +155,3 @@ def test_engines_that_take_turns_are_never_two():
 
 
 # Memory
-
-
-@pytest.mark.parametrize(
-    ("asked", "free", "together"),
-    [
-        ("auto", 10**12, True),
-        ("auto", 10, False),
-        ("together", 10, True),
-        ("in-turn", 10**12, False),
-    ],
-)
-def test_memory_or_the_configuration_decides(tmp_path, monkeypatch, asked, free, together):
-    folders = [tmp_path / name for name in "ab"]
-    for folder in folders:
-        folder.mkdir()
-        (folder / "model.safetensors").write_bytes(b"\0" * 1000)
-    monkeypatch.setattr(memory, "free_bytes", lambda device, gpus: free)
-    assert memory.decide(asked, folders, "cpu")[0] is together
-    assert memory.needed_bytes(folders) == 2 * (1250 + 2**30)
-    assert memory.decide(asked, folders[:1], "cpu")[0]
-
-
-def test_a_jobs_memory_limit_counts(tmp_path):
-    for place, limit, used in (("", "max", "5"), ("job", "5000", "1000"), ("job/step", "max", "7")):
-        (tmp_path / place).mkdir(exist_ok=True)
-        (tmp_path / place / "memory.max").write_text(f"{limit}\n")
-        (tmp_path / place / "memory.current").write_text(f"{used}\n")
-    own = tmp_path / "own"
-    own.write_text("0::/job/step\n")
-    assert min(memory._limits(own, tmp_path)) == 4000
-    assert min(memory._limits(tmp_path / "none", tmp_path)) > 10**15
-    assert memory.free_bytes("cpu") > 10**6

@@ -14,7 +14,6 @@ from test_serving_sparse24 import prune_2of4
 
 from evenprune.base.errors import UserError
 from evenprune.cli import main
-from evenprune.data import sources
 from evenprune.serving import (
     backends,
     energy,
@@ -82,34 +81,6 @@ def test_prompts_have_one_length_and_follow_the_seed(tiny, texts):
     assert workload.make_prompts(rows, tokenizer, 12, 20, seed=1) != first
 
 
-def test_ultrachat_folder_and_record_give_the_same_texts(tmp_path):
-    folder = tmp_path / "ultrachat"
-    folder.mkdir()
-    turns = [{"role": "user", "content": "word1 word2"}, {"role": "assistant", "content": "word3"}]
-    (folder / "part.jsonl").write_text(json.dumps({"messages": turns}) + "\n")
-    record = tmp_path / "ultrachat.json"
-    files = sources.checksums(folder, ["part.jsonl"])
-    content = {"dataset": "ultrachat", "folder": str(folder), "files": files}
-    record.write_text(json.dumps(content))
-    for path in (folder, record):
-        assert workload.read_texts(workload.prompt_files(path)) == ["word1 word2\nword3"]
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ('{"id": "a"}\n', "expected the field text or messages in row 1"),
-        ('{"text": "  "}\n', "found none"),
-        ("", "found none"),
-    ],
-)
-def test_prompts_without_text_are_refused(tmp_path, content, message):
-    file = tmp_path / "bad.jsonl"
-    file.write_text(content)
-    with pytest.raises(UserError, match=message):
-        workload.read_texts(workload.prompt_files(file))
-
-
 # energy
 
 
@@ -134,40 +105,6 @@ def test_labels_follow_the_way_a_component_was_read():
     assert nvml.scope("cuda") == ("gpu",)
     assert nvml.source(nvml.scope("cuda")) == "measured"
     assert nvml.total() == 324.0
-
-
-@pytest.mark.parametrize(
-    ("visible", "gpus", "ids"),
-    [(None, 1, ["0"]), (None, 3, ["0", "1", "2"]), ("5,GPU-7,2", 2, ["5", "GPU-7"])],
-)
-def test_every_gpu_of_the_model_is_counted(monkeypatch, visible, gpus, ids):
-    """All of them are asked for their energy; what is assumed without an answer grows with them."""
-    import codecarbon
-
-    asked = {}
-
-    class Tracker:
-        _hardware = ()
-
-        def __init__(self, **options):
-            asked.update(options)
-
-        def start_task(self, name):
-            pass
-
-        def stop_task(self, name):
-            return None
-
-    monkeypatch.setattr(codecarbon, "OfflineEmissionsTracker", Tracker)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if visible:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    found = energy.EnergyMeter("cuda", 0.033, gpus).measure(lambda: None)
-    assert asked["gpu_ids"] == ids
-    assert found.source(found.scope("cuda")) == "estimated"
-    assert found.joules["gpu"] == pytest.approx(gpus * energy.ASSUMED_WATTS["gpu"] * found.seconds)
-    nvml = energy.complete(1.0, {"gpu": 300.0}, None, "cuda", gpus)
-    assert ("of 3 GPUs" in nvml.methods["gpu"]) == (gpus == 3)
 
 
 def test_tracker_gives_energy_without_network_or_files(no_network, tmp_path, monkeypatch, capfd):
@@ -253,11 +190,6 @@ def test_a_region_is_long_enough_to_be_read():
     assert len(called) == 4
 
 
-def test_statistics_are_median_and_quartiles():
-    out = measure.summarize([4.0, 1.0, 2.0, 3.0, 100.0])
-    assert (out["value"], out["q25"], out["q75"], out["iqr"], out["n"]) == (3.0, 2.0, 4.0, 2.0, 5)
-
-
 # the command
 
 
@@ -331,22 +263,6 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(tiny, texts, tmp_path, cap
     assert message in error
     assert error.count("\n") == 1
     assert not out.parent.exists()
-
-
-def test_a_foreign_provenance_stays(tiny, texts, tmp_path, capsys):
-    (tmp_path / "provenance.json").write_text('{"where": "the archive"}')
-    assert main(arguments(tiny, texts, tmp_path / "out.json")) == 2
-    assert "provenance.json" in capsys.readouterr().err
-    assert (tmp_path / "provenance.json").read_text() == '{"where": "the archive"}'
-
-
-def test_auto_takes_vllm_where_it_is_and_says_so_where_not(monkeypatch):
-    monkeypatch.setattr(backends, "has_vllm", lambda: True)
-    assert backends.choose("auto") == "vllm"
-    monkeypatch.setattr(backends, "has_vllm", lambda: False)
-    assert backends.choose("auto") == "transformers"
-    with pytest.raises(UserError, match="not installed"):
-        backends.choose("vllm")
 
 
 def fake_vllm(folder, content):

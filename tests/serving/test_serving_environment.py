@@ -8,7 +8,6 @@ import sys
 import pytest
 import yaml
 
-from evenprune import cli
 from evenprune.base.codedigest import import_closure, module_file
 from evenprune.base.errors import UserError
 from evenprune.serving import environment
@@ -51,27 +50,11 @@ def test_vllm_that_is_asked_for_and_missing_is_an_error(tmp_path):
         environment.serving_python(None, "vllm", [tmp_path])
 
 
-def test_vllm_in_the_own_environment_is_enough(tmp_path, monkeypatch):
-    monkeypatch.setattr(environment, "has_vllm", lambda: True)
-    assert environment.serving_python(None, "vllm", [tmp_path]) == "python"
-
-
 def test_an_interpreter_that_cannot_be_run_is_an_error(tmp_path):
     (tmp_path / "text").touch()
     for path in (tmp_path / "missing", tmp_path / "text", tmp_path):
         with pytest.raises(UserError, match=r"serving\.python"):
             environment.serving_python(str(path), "auto", [])
-
-
-def test_a_python_without_the_packages_is_one_sentence(monkeypatch, capsys):
-    def import_module(name, package):
-        raise ModuleNotFoundError("No module named 'torch'", name="torch")
-
-    monkeypatch.setattr(cli.importlib, "import_module", import_module)
-    assert cli.main(["benchmark-serving", "--model", "x"]) == 2
-    error = capsys.readouterr().err
-    assert "needs the Python package torch" in error
-    assert error.count("\n") == 1
 
 
 # the locks

@@ -79,15 +79,6 @@ def test_a_third_value_is_found():
     assert (caught.value.row, caught.value.group) == (4, 5)
 
 
-@pytest.mark.parametrize(
-    ("values", "metadata"),
-    [((2, 4), (2, 2)), ((2, 3), (2, 1)), ((2, 4), (3, 1))],
-)
-def test_shapes_that_do_not_belong_together(values, metadata):
-    with pytest.raises(ValueError, match="do not belong together"):
-        decompress(torch.zeros(values), torch.full(metadata, 0x44, dtype=torch.uint8))
-
-
 # checkpoints
 
 

@@ -1,21 +1,14 @@
-"""A GPU that is not there: what would run on it, and where the CPU would wait for it.
+"""A GPU that is not there: what would run on it.
 
 Within ``fake_gpu()`` the device ``cuda:0`` exists. For every operation torch's fake-tensor mode
 decides, from metadata alone, whether its operands may be together, as a real GPU would. The values
 that a program then reads back (``.item()``, ``.cpu()``, ``nonzero``) come from a shadow of each
 tensor in the CPU's memory, so that whole steps run to their end and their results can be compared.
-Every wait is noted, with the function of this package that asked for it.
 """
 
 import contextlib
-import sys
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any
 from unittest import mock
 
 import torch
@@ -25,14 +18,8 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, Unsupporte
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
-import evenprune
-
 DEVICE = "cuda:0"
-SOURCES = str(Path(evenprune.__file__).parent)
 ATEN = torch.ops.aten
-# Kinds of a wait: the host reads what the device computed, or copies pageable memory, which
-# waits for all work before it.
-READ, UPLOAD = "read", "upload"
 # What fake-tensor mode has said: an operator and its arguments -> is the result on the device?
 PLACES: dict[tuple, bool] = {}
 
@@ -113,77 +100,13 @@ class FakeGpuTensor(Tensor):
         raise RuntimeError(f"{func} on a tensor of the fake GPU, outside of fake_gpu()")
 
 
-class Wait(NamedTuple):
-    """A wait of the host: its kind, the operator, our functions that asked for it, inner first."""
-
-    kind: str
-    operator: str
-    stack: tuple[str, ...]
-
-
-@dataclass
-class Record:
-    """What was asked of the device.
-
-    unfakeable: the operators whose result torch's fake-tensor mode cannot tell.
-    """
-
-    waits: list[Wait] = field(default_factory=list)
-    unfakeable: set[str] = field(default_factory=set)
-
-    def reads(self, within: str = "") -> Counter[str]:
-        """Return how often each function read from the device, called by the one named so."""
-        return self._waits(READ, within)
-
-    def uploads(self, within: str = "") -> Counter[str]:
-        """Return how often each function copied to the device."""
-        return self._waits(UPLOAD, within)
-
-    def _waits(self, kind: str, within: str) -> Counter[str]:
-        return Counter(
-            wait.stack[0]
-            for wait in self.waits
-            if wait.kind == kind and (not within or within in wait.stack)
-        )
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self.waits.clear()
-        self.unfakeable.clear()
-
-
-def functions() -> tuple[str, ...]:
-    """Return ``module.function`` of the functions of this package that are running, inner first."""
-    names = []
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if name := _function(frame.f_code):
-            names.append(name)
-        frame = frame.f_back
-    return tuple(names) or ("outside",)
-
-
-@cache
-def _function(code: CodeType) -> str | None:
-    """Return ``module.function`` of a function's code; None for one of another package."""
-    if not code.co_filename.startswith(SOURCES):
-        return None
-    module = Path(code.co_filename).relative_to(SOURCES).with_suffix("")
-    # Of `f.<locals>.<lambda>` what is left is f.
-    return ".".join([*module.parts, *code.co_qualname.split(".<locals>")[0].split(".")])
-
-
 class FakeGpu(TorchDispatchMode):
     """Runs every operation twice: by torch's fake-tensor mode, and on the shadows."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.record = Record()
+        self.unfakeable: set[str] = set()
         self.fake = FakeTensorMode(allow_non_fake_inputs=False)
-
-    def wait(self, kind: str, name: str) -> None:
-        """Note that the host waits."""
-        self.record.waits.append(Wait(kind, name, functions()))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
@@ -215,38 +138,21 @@ class FakeGpu(TorchDispatchMode):
     def _place(
         self, func: Any, name: str, args: Any, kwargs: dict, ours: list, to_us: bool
     ) -> bool:
-        """Return whether the result lies on the device; note the waits; refuse what a GPU would."""
+        """Return whether the result lies on the device; refuse what a GPU would."""
         if not ours:
-            tensors = [leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)]
-            if tensors:
-                self.wait(UPLOAD, name)
             return True
         if name in ("_to_copy", "copy_"):
             target = kwargs.get("device", DEVICE if name == "_to_copy" else args[0].device)
-            inside = to_us or torch.device(target).type == "cuda"
-            source = args[0] if name == "_to_copy" else args[1]
-            if not inside and torch.device(target).type == "cpu":
-                self.wait(READ, name)
-            if inside and not isinstance(source, FakeGpuTensor):
-                self.wait(UPLOAD, name)
-            return inside
+            return to_us or torch.device(target).type == "cuda"
         if name == "_local_scalar_dense":
-            self.wait(READ, name)
             return False
         if name in ("index", "index_put", "index_put_", "_index_put_impl_"):
             indices = [leaf for leaf in args[1] if leaf is not None]
             # Indices on the CPU are allowed, and copied; masks are counted first.
-            for leaf in indices:
-                if not isinstance(leaf, FakeGpuTensor):
-                    self.wait(UPLOAD, name)
             if any(leaf.dtype in (torch.bool, torch.uint8) for leaf in indices):
-                self.wait(READ, name)
                 return self._unfakeable(name, [args[0], *args[2:3]])
         elif {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output} & set(func.tags):
-            self.wait(READ, name)
             return self._unfakeable(name, args)
-        if name == "_linalg_check_errors":
-            self.wait(READ, name)
         # Sizes, types and devices decide: what was asked before has the same answer.
         leaves, form = tree_flatten((args, kwargs))
         key = (func, form, *map(_metadata, leaves))
@@ -264,7 +170,7 @@ class FakeGpu(TorchDispatchMode):
 
     def _unfakeable(self, name: str, values: Any) -> bool:
         """Note an operator without a fake form; refuse operands that are not together."""
-        self.record.unfakeable.add(name)
+        self.unfakeable.add(name)
         for leaf in tree_leaves(values):
             if isinstance(leaf, Tensor) and leaf.ndim and not isinstance(leaf, FakeGpuTensor):
                 raise RuntimeError(f"{name}: expected all tensors on {DEVICE}, got one on the CPU")
@@ -289,9 +195,7 @@ def _shadow(value: Any) -> Any:
 
 
 class _Event:
-    """In the place of a CUDA event; waiting for it is noted."""
-
-    gpu: FakeGpu  # the one that is there at present
+    """In the place of a CUDA event."""
 
     def __init__(self, enable_timing: bool = False) -> None:
         self.timed = enable_timing
@@ -300,8 +204,7 @@ class _Event:
         """Do nothing: there is no time on a device that is not there."""
 
     def synchronize(self) -> None:
-        """Note the wait."""
-        self.gpu.wait(READ, "synchronize")
+        """Do nothing: all is done at once."""
 
     def elapsed_time(self, _other: "_Event") -> float:
         """Return no time."""
@@ -309,14 +212,16 @@ class _Event:
 
 
 @contextlib.contextmanager
-def fake_gpu() -> Iterator[Record]:
-    """Yield the record of what is asked of the device ``cuda:0``, which exists meanwhile."""
+def fake_gpu() -> Iterator[FakeGpu]:
+    """Yield the device ``cuda:0``, which exists meanwhile.
+
+    ``unfakeable`` has the operators whose result torch's fake-tensor mode cannot tell.
+    """
     mode = FakeGpu()
-    _Event.gpu = mode
     patches: dict[str, Any] = {
         "_lazy_init": lambda: None,
         "is_available": lambda: True,
-        "synchronize": lambda device=None: mode.wait(READ, "synchronize"),
+        "synchronize": lambda device=None: None,
         "Event": _Event,
         "current_stream": lambda device=None: None,
         "device_of": lambda tensor: contextlib.nullcontext(),
@@ -355,4 +260,4 @@ def fake_gpu() -> Iterator[Record]:
         stack.callback(torch._C._set_only_lift_cpu_tensors, torch._C._only_lift_cpu_tensors())
         torch._C._set_only_lift_cpu_tensors(True)
         stack.enter_context(mode)
-        yield mode.record
+        yield mode

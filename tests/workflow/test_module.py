@@ -1,13 +1,12 @@
 """The workflow as another one's module, from a git source: no folder, an installed package."""
 
-import os
 import shutil
 import subprocess
 
 import pytest
-import yaml
 
 from .conftest import copy_workflow, counts, snakemake
+from .test_dag import planned, without_targets
 
 pytestmark = pytest.mark.workflow
 
@@ -48,16 +47,9 @@ def user(repo, tmp_path_factory):
     return folder
 
 
-def test_it_plans_what_the_checkout_plans(repo, user, tmp_path):
+def test_it_plans_what_the_checkout_plans_and_runs_on_the_installed_package(user):
     found = counts(snakemake(user, "-n", "--cores", "1").stdout)
-    assert found.pop("total") > 80
-    words = ("-n", "--cores", "1", "all", "--configfile", "config/world.yaml")
-    plain = counts(snakemake(copy_workflow(repo, tmp_path), *words).stdout)
-    plain.pop("total")
-    assert found == plain
-
-
-def test_a_job_runs_on_the_installed_package(user):
+    assert without_targets(found) == planned("world")
     target = "results/world/sources/data/mmlu.json"
     done = snakemake(user, "--cores", "1", target)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -72,15 +64,3 @@ def test_without_the_package_it_says_where_to_get_it(user, tmp_path, monkeypatch
     assert done.returncode != 0
     assert "a workflow from a git source brings no package" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
-
-
-def test_the_catalogue_finds_what_it_asks_for(repo):
-    """Its standardized usage: workflow/Snakefile, config/README.md and a file of usage."""
-    usage = yaml.safe_load((repo / ".snakemake-workflow-catalog.yml").read_text())["usage"]
-    assert usage["software-stack-deployment"]["conda"] is True
-    assert usage["report"] is True
-    for path in ("workflow/Snakefile", "config/README.md", "config/config.yaml"):
-        assert (repo / path).is_file()
-    step = (repo / "workflow/rules/step.smk").read_text()
-    assert 'conda:\n        "../../environment.yml"' in step
-    assert os.path.isfile(repo / "environment.yml")

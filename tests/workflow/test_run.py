@@ -1,8 +1,8 @@
-"""The whole chain on a tiny mirror; what a change makes again is in test_job_lists.py."""
+"""The whole chain on a tiny mirror with ``keep: evals``; reruns are in test_job_lists.py."""
 
+import copy
 import json
 import re
-import shutil
 
 import pandas as pd
 import pytest
@@ -13,7 +13,6 @@ from .conftest import TINY, copy_workflow, snakemake
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
-
 # A guard model judges the checkpoints of one experiment.
 SAFETY = {
     **{"task": "harmbench", "dataset": "harmbench", "experiments": ["safety"], "limit": 6},
@@ -22,22 +21,36 @@ SAFETY = {
 MAIN = TINY["experiments"]["main"]
 RUN = {
     **TINY,
+    "keep": "evals",
     "models": {**TINY["models"], "guard": {"label": "Guard"}},
     "benchmarks": {**TINY["benchmarks"], "harmbench": SAFETY},
     "experiments": {"main": MAIN, "safety": {**MAIN, "methods": ["dense", "sparsegpt"]}},
     "tables": [*TINY["tables"], "safety_details"],
 }
+SPARSE, DEBIAS = (
+    f"results/tiny/pruned/tiny/{method}/2of4/ss-uc4/s0"
+    for method in ("sparsegpt", "debias-sparsegpt")
+)
+
+
+def run(folder, *words, **config):
+    (folder / "tiny.yaml").write_text(yaml.safe_dump(config))
+    done = snakemake(folder, *words, "--cores", "2", "--configfile", "tiny.yaml")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
-def finished(repo, tiny_mirror, tmp_path_factory):
-    """A checkout in which the tiny configuration has run to the end."""
+def ran(repo, tiny_mirror, tmp_path_factory):
+    """A checkout in which the tiny configuration has run to the end, and what it said."""
     save_guard(tiny_mirror / "models/guard")
     folder = copy_workflow(repo, tmp_path_factory.mktemp("run"))
-    (folder / "tiny.yaml").write_text(yaml.safe_dump({**RUN, "mirror": str(tiny_mirror)}))
-    done = snakemake(folder, "--cores", "2", "--configfile", "tiny.yaml")
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return folder
+    return folder, run(folder, **RUN, mirror=str(tiny_mirror))
+
+
+@pytest.fixture(scope="module")
+def finished(ran):
+    return ran[0]
 
 
 def test_every_stage_left_its_output(finished):
@@ -78,27 +91,40 @@ def test_a_guard_model_judges_the_checkpoints_of_its_experiment(finished):
     assert set(rows.judge) == {"harmbench: Guard"}
 
 
-def test_the_report_has_the_tables(finished):
+def test_every_step_says_one_line(ran):
+    """Without any option, and all of Snakemake's own words are in a file."""
+    folder, said = ran
+    lines = said.splitlines()
+    assert max(map(len, lines)) <= 120
+    steps = [line for line in lines if re.match(r"\[ ?\d+/\d+\] ", line)]
+    assert len(lines) < len(steps) + 10
+    pattern = r"\[ ?\d+/\d+\] {}  \d+ s  eta \d+ (s|min)"
+    for words in ("prune tiny sparsegpt 2of4 ss-uc4  50.00% zeros", "table main"):
+        assert [line for line in steps if re.fullmatch(pattern.format(words), line)], said
+    assert [line for line in steps if " evaluate tiny sparsegpt" in line and "mmlu acc " in line]
+    log = min((folder / ".snakemake/log").glob("*.log"))
+    assert "Finished jobid: " in log.read_text()
+
+
+def test_checkpoints_are_gone_and_the_next_run_makes_the_report_alone(finished):
+    for place in (SPARSE, DEBIAS):
+        assert not (finished / place / "model").exists()
+        assert (finished / place / "check.json").exists()
     words = ("--configfile", "tiny.yaml", "--report", "report.html")
     done = snakemake(finished, "--cores", "1", "all", *words)
     assert done.returncode == 0, done.stdout[-3000:]
     assert "Adding efficiency.html" in done.stdout
 
 
-def test_a_moved_mirror_is_read_where_it_is_now(finished, write_config, tiny_mirror, tmp_path):
-    moved = tmp_path / "moved"
-    shutil.copytree(tiny_mirror, moved)
-    changes = {**RUN, "pruning": {"bias_weight": 2.0}}
-    path = write_config(finished, moved, **changes)
-    target = "results/tiny/pruned/tiny/debias-sparsegpt/2of4/ss-uc4/s0/check.json"
-    records = sorted((finished / "results/tiny/sources").glob("*/*.json"))
-    before = [(record.read_bytes(), record.stat().st_mtime_ns) for record in records]
-    assert not [text for text, _ in before if str(tiny_mirror).encode() in text]
-    hidden = tiny_mirror.rename(tiny_mirror.with_name("hidden"))
-    try:
-        done = snakemake(finished, target, "--cores", "2", "--configfile", path)
-    finally:
-        hidden.rename(tiny_mirror)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert re.findall(r"\] (\w+) ", done.stdout) == ["prune"]
-    assert before == [(record.read_bytes(), record.stat().st_mtime_ns) for record in records]
+def test_a_new_benchmark_prunes_again_exactly_what_it_needs(finished, tiny_mirror):
+    config = copy.deepcopy(RUN) | {"mirror": str(tiny_mirror)}
+    more = {"task": "crows_pairs", "dataset": "crows_pairs", "limit": 6}
+    config["benchmarks"]["crows_pairs"] = more
+    before = (finished / SPARSE / "check.json").read_bytes()
+    target = f"{SPARSE.replace('pruned', 'evals')}/summary.json"
+    assert run(finished, target, **config).count("] prune ") == 1
+    assert (finished / SPARSE / "check.json").read_bytes() == before
+    evals = finished / "results/tiny/evals/tiny"
+    assert (evals / "sparsegpt/2of4/ss-uc4/s0/crows_pairs/metrics.json").exists()
+    assert not (evals / "debias-sparsegpt/2of4/ss-uc4/s0/crows_pairs").exists()
+    assert not (finished / SPARSE / "model").exists()

@@ -104,12 +104,12 @@ def test_a_job_killed_for_its_memory_comes_back_with_more(repo, tmp_path, with_s
     assert "Exceeded job memory limit" in "".join(file.read_text() for file in logs.rglob("*.log"))
 
 
-@pytest.mark.parametrize("asked", ["--gpus=2", "--gres=gpu:2"])
-def test_gpus_are_given_and_a_job_of_two_is_one_task(tmp_path, with_slurm, asked):
+def test_gpus_are_given_and_a_job_of_two_is_one_task(tmp_path, with_slurm):
     told = tmp_path / "told"
     asks = f"echo $CUDA_VISIBLE_DEVICES $SLURM_NTASKS >> {told}"
-    sbatch = ["sbatch", "--wait", "--mem", "50", "--cpus-per-task=1", asked, "--wrap", asks]
-    done, jobs = with_slurm(*sbatch, cwd=tmp_path)
+    sbatch = f"sbatch --wait --mem 50 --cpus-per-task=1 --wrap '{asks}'"
+    both = f"{sbatch} --gpus=2 && {sbatch} --gres=gpu:2"
+    done, jobs = with_slurm("sh", "-c", both, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert told.read_text().split() == ["0,1"]
-    assert [job["JobState"] for job in jobs] == ["COMPLETED"]
+    assert told.read_text().split() == ["0,1"] * 2
+    assert [job["JobState"] for job in jobs] == ["COMPLETED"] * 2
