@@ -219,23 +219,6 @@ def test_the_real_unqover_is_head_of_four_categories(shared):
     assert all(sample[item.id] == item for item in items if item.id in sample)
 
 
-def test_the_real_bbq_and_its_helm_composition(shared):
-    import random
-
-    items = read_bbq(shared / "data/bbq")
-    assert len(items) == 58492
-    assert sum(item.condition == "ambig" for item in items) == 29246
-    assert all(i.label == i.unknown for i in items if i.condition == "ambig")
-    random.seed(0)
-    shuffled = list(items)
-    random.shuffle(shuffled)
-    test = shuffled[-1000:]
-    assert Counter(item.condition for item in test) == {"ambig": 492, "disambig": 508}
-    categories = Counter(item.category for item in test)
-    assert categories["Race_x_gender"] == 262
-    assert categories["Religion"] == 10
-
-
 def test_the_real_wikitext_has_the_rows_of_the_hub(shared):
     rows = read_wikitext(shared / "data/wikitext2")
     assert len(rows) == 4358

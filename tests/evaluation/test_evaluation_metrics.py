@@ -152,6 +152,8 @@ def test_bbq_splits_need_the_original_files(bbq_items):
 
 def test_composition_of_the_bbq_splits(shared):
     items = read_bbq(shared / "data/bbq")
+    assert len(items) == 58492
+    assert sum(item.condition == "ambig" for item in items) == 29246
     helm = bbq.select_split(items, "helm1000")
     counts = Counter(item.category for item in helm)
     assert [counts[name] for name in BBQ_ORDER] == [67, 30, 114, 48, 21, 113, 181, 262, 10, 138, 16]

@@ -598,11 +598,9 @@ def test_the_paper_s_rates_stand_beside_the_guard_s(repo, tmp_path):
 def test_the_claim_is_tested_with_a_guard_model(repo, tmp_path):
     given = small_config(repo, tmp_path, "paper.yaml", tables=["claims"])
     config = only(given, "safety", *JUDGED, "mmlu")
-    # A guard that never judges in the authors' form has its own rate in place of theirs; without
-    # one nothing is compared with the dense model.
+    # Without a guard nothing is compared with the dense model.
     for options, comparisons, metrics in (
         ({}, "6", {"unsafe_rate", "says_unsafe_paper"}),
-        ({"judge_forms": ["pr"]}, "6", {"unsafe_rate"}),
         ({"judge": None, "judge_forms": None}, "0", {"unsafe_rate"}),
     ):
         write_run(changed(config, **options), 400)
@@ -612,31 +610,6 @@ def test_the_claim_is_tested_with_a_guard_model(repo, tmp_path):
         assert found["comparisons"] == comparisons
         tested = table(tmp_path, "significance")
         assert {row["metric"] for row in tested if row["benchmark"] == "harmbench"} == metrics
-
-
-def test_restricted_benchmarks_are_tested_where_they_were_run(repo, tmp_path):
-    own = {"experiments": ["main"]}
-    one = {"main": {"models": ["world"]}}
-    given = {"harmbench": own, "mmlu": own}
-    config = small_config(repo, tmp_path, benchmarks=given, experiments=one)
-    write_run(config, 20)
-    rows, _ = report(tmp_path, "claims")
-
-    def regimes(file, *cell):
-        found = table(tmp_path, file)
-        return {row["regime"] for row in found if (row["benchmark"], row["metric"]) == cell}
-
-    everywhere = {"u50", "1of4", "2of4"}
-    for cell in (("harmbench", "unsafe_rate"), ("mmlu", "acc"), ("dto", "dto")):
-        assert regimes("significance", *cell) == {"1of4"}
-        assert regimes("results", *cell) == {"dense", "1of4"}
-    assert regimes("significance", "unqover", "acc") == everywhere
-    assert regimes("results", "mmlu", "flips") == {"1of4"}
-    assert regimes("results", "unqover", "flips") == everywhere
-    assert not regimes("results", "harmbench", "flips")
-    assert not {row["claim"]: row["reason"] for row in rows}["bias_regimes"]
-    _, text = report(tmp_path, "fidelity", collect=False)
-    assert "HarmBench" not in text
 
 
 def test_undecided_answers_are_not_compared():
