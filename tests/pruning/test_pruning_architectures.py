@@ -21,7 +21,7 @@ from evenprune.pruning.masks import regime_of
 from evenprune.pruning.packing import Text
 from evenprune.pruning.probe import probe_blocks
 
-# Tied heads, transposed weights, no tree, windows and soft caps; the registry's sweep has all types.
+# Tied heads, transposed weights, no tree, windows, soft caps; the registry's sweep has all types.
 VARIED = ("llama2", "gpt2", "gpt_neox", "cohere", "gemma2-window")
 
 
