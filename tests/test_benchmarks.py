@@ -14,13 +14,11 @@ Kesh lie.,Lumo never lie.,stereo,tribe
 """
 # Run by others: peers need environments of their own (test_llmcompressor.py, test_release.py).
 PARTS = {"pruning_cases.py", "idle_memory.py", "peer_llmcompressor.py", "peer_release.py"}
-SMALL = ("--threads", "1", "--hidden", "64", "--layers", "1", "--count", "4")
+SMALL = ("--threads", "1", "--hidden", "256", "--layers", "1", "--count", "4")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["bench_pruning.py speed", "bench_pruning.py memory", "bench_scoring.py"]
-)
+@pytest.mark.parametrize("name", ["bench_pruning.py speed", "bench_scoring.py"])
 def test_a_script_runs(name, repo, tmp_path):
     script, *words = name.split()
     pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(12))
@@ -31,8 +29,7 @@ def test_a_script_runs(name, repo, tmp_path):
         words += ["--model", str(model), "--data", str(tmp_path), "--tasks", "crows_pairs"]
         words += ["--threads", "1", "--peer-batches", "1"]
     else:
-        words += ["--pairs", str(pairs), *SMALL]
-        words += ["--depths", "1"] if "memory" in words else ["--runs", "1"]
+        words += ["--pairs", str(pairs), *SMALL, "--runs", "1"]
     done = subprocess.run(
         [sys.executable, str(repo / "benchmarks" / script), *words, "--out", str(tmp_path / "out")],
         capture_output=True, text=True, check=False,
@@ -40,7 +37,7 @@ def test_a_script_runs(name, repo, tmp_path):
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
     assert [json.loads(line) for line in done.stdout.splitlines()] == rows
-    assert len(rows) == (1 if "memory" in words else 2)
+    assert len(rows) == 2
     if script == "bench_scoring.py":
         assert [row["equal"] for row in rows] == [1, 1]
 

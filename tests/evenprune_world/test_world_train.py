@@ -14,11 +14,30 @@ from evenprune.base.files import read_json, read_jsonl, sha256_file
 from evenprune.models.loading import load_model, load_tokenizer
 from evenprune_world import questions
 from evenprune_world.documents import Document, Stock, draw_batch, pieces, tokenize
+from evenprune_world.generate_world import Sizes, write_world
 from evenprune_world.network import Optimiser, build_tokenizer, new_model
 from evenprune_world.train_world import STAGES, WINDOW, chunk_loss, learned, train_world
 from evenprune_world.training_options import TrainingOptions
 
-FEW = TrainingOptions(stage_steps=6, steps=30, batch_tokens=1024, warm_up=5, threads=1)
+FEW = TrainingOptions(stage_steps=3, steps=12, batch_tokens=512, warm_up=3, threads=1)
+TINY = Sizes(
+    train_exercises=100,
+    train_quizzes=100,
+    train_questions=800,
+    train_knowledge=100,
+    train_stories=100,
+    train_statements=800,
+    train_articles=10,
+    train_dialogues=30,
+)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A world with little to read: encoding its text takes longer than these steps."""
+    folder = tmp_path_factory.mktemp("tiny") / "world"
+    write_world(0, folder, TINY)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +50,7 @@ def model_folder(world, tmp_path_factory):
 @pytest.mark.slow
 def test_the_loss_falls_and_the_folder_loads(model_folder):
     record = read_json(model_folder / "training.json")
-    assert [stage["steps"] for stage in record["stages"]] == [6, 6, 6, 30]
+    assert [stage["steps"] for stage in record["stages"]] == [3, 3, 3, 12]
     first, last = record["stages"][0]["loss"], record["stages"][-1]["loss"]
     assert last["letters"] < first["letters"] - 1
     model = load_model(model_folder)
@@ -47,7 +66,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(world, model
     train_world(world, tmp_path / "again", FEW)
     for name in names:
         assert sha256_file(tmp_path / "again" / name) == sha256_file(model_folder / name), name
-    train_world(world, tmp_path / "other", TrainingOptions(**{**vars(FEW), "seed": 1, "steps": 2}))
+    train_world(world, tmp_path / "other", replace(FEW, seed=1, stage_steps=1, steps=1))
     assert sha256_file(tmp_path / "other" / names[0]) != sha256_file(model_folder / names[0])
 
 
@@ -62,10 +81,10 @@ def test_the_weights_are_their_running_mean_over_the_last_stage(world, tmp_path,
         seen.append({name: weight.detach().double() for name, weight in weights})
 
     monkeypatch.setattr(Optimiser, "step", recorded)
-    options = replace(FEW, stage_steps=2, steps=4, ema_decay=0.7)
+    options = replace(FEW, stage_steps=1, steps=4, ema_decay=0.7)
     train_world(world, tmp_path / "model", options)
     before, last = seen[: -options.steps], seen[-options.steps :]
-    assert len(before) == 6
+    assert len(before) == 3
     model = load_model(tmp_path / "model")
     for name, weight in model.named_parameters():
         mean = last[0][name]

@@ -18,7 +18,7 @@ import torch
 from gguf import MODEL_ARCH, GGUFEndian, GGUFReader, GGUFWriter, get_tensor_name_map
 from gguf import GGMLQuantizationType as Kind
 from gguf.quants import dequantize, quantize
-from real_model import smollm2_gguf
+from real_model import smollm2_folder, smollm2_gguf
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig, Qwen2Config
 from transformers.convert_slow_tokenizer import bytes_to_unicode
@@ -423,9 +423,8 @@ def sentences(count):
 
 
 @pytest.mark.slow
-def test_the_real_model_is_the_one_that_transformers_reads(tmp_path):
-    folder, path = tmp_path / "model", smollm2_gguf()
-    convert_gguf(path, folder)
+def test_the_real_model_is_the_one_that_transformers_reads():
+    path, folder = smollm2_gguf(), smollm2_folder()
     assert stored(path) == "4-bit weights (Q4_1), de-quantised"
     assert_same_weights(folder, expected_weights(path, 9, 3))
     tokenizer = AutoTokenizer.from_pretrained(
