@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from evenprune.cli import PEOPLE, main, parsers
+from evenprune.cli import main, parsers
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
@@ -63,13 +63,3 @@ def test_an_option_that_does_nothing_is_refused(capsys, tmp_path):
     words = ["prune", "--model", str(tmp_path), "--method", "sparsegpt", "--regime", "2of4"]
     assert main([*words, "--bias-weight", "3", "--out", str(tmp_path / "o")]) == 2
     assert "--bias-weight does nothing in the method sparsegpt" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("words", [[], ["--help"]])
-def test_the_help_is_ten_commands_on_one_screen(words, capsys):
-    with contextlib.suppress(SystemExit):
-        main(words, PEOPLE)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= 40
-    for name in PEOPLE:
-        assert any(line.split()[:2] == ["evenprune", name] for line in lines), name

@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 LOCKS = ("core", "torch", "vllm-cpu", "vllm-cuda", "torch-cpu", "docs")
-GOOD = "sha256:" + "0" * 64
 
 
 def packages(text):
@@ -66,126 +65,6 @@ def test_the_environment_of_conda_users_is_made_from_the_locks(repo):
         assert version in [lock[package] for lock in both if package in lock]
     for name in ("torch", "transformers", "snakemake", "lm-eval", "vllm", "codecarbon"):
         assert name in versions
-
-
-# torch-cpu.sh, with a pip that says what it is told to say
-
-
-@pytest.fixture
-def script(repo, tmp_path):
-    folder = tmp_path / "requirements"
-    folder.mkdir()
-    file = folder / "torch-cpu.sh"
-    file.write_text((repo / "requirements/torch-cpu.sh").read_text())
-    (folder / "torch-cpu.lock").write_text(f"torch==9.9+cpu \\\n    --hash={GOOD}\n")
-    return file
-
-
-def fake_pip(tmp_path, body):
-    file = tmp_path / "pip"
-    file.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\n{body}\n')
-    file.chmod(0o755)
-    return str(file)
-
-
-def call(script, *words):
-    return subprocess.run(
-        ["sh", str(script), *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": os.environ["PATH"], "TMPDIR": str(script.parents[1])},
-    )
-
-
-MISSING = "echo 'ERROR: {} torch==9.9+cpu' >&2; exit 1"
-OTHER = "echo 'ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE FILE' >&2; exit 1"
-
-
-@pytest.mark.parametrize(
-    ("pip", "status", "said", "others"),
-    [
-        ("exit 0", 0, "", 0),
-        # Another file than the locked one is no reason to ask elsewhere.
-        (OTHER, 2, "make lock-torch", 0),
-        (MISSING.format("No matching distribution found for"), 3, "", 1),
-        (MISSING.format("ResolutionImpossible: see"), 3, "", 1),
-        ("echo 'no space left' >&2; exit 1", 2, "no space left", 1),
-    ],
-)
-def test_the_cpu_build_is_installed_by_its_hash_or_it_is_said_why_not(
-    script, tmp_path, pip, status, said, others
-):
-    done = call(script, "install", fake_pip(tmp_path, pip), "index")
-    assert done.returncode == status
-    assert said in done.stderr
-    asked = (tmp_path / "asked").read_text()
-    assert "--no-deps --require-hashes -r" in asked
-    assert asked.count("--index-url index") == others
-
-
-@pytest.mark.parametrize("folder", ["python3.12", "python3"])
-def test_make_takes_any_python_that_runs(repo, tmp_path, folder):
-    """The first of 3.11 to 3.14 that answers; one that is there but does not run is passed over."""
-    for name, body in (("python3.11", "exit 127"), (folder, "exit 0")):
-        file = tmp_path / name
-        file.write_text(f"#!/bin/sh\n{body}\n")
-        file.chmod(0o755)
-    tools = {tool: shutil.which(tool) for tool in ("sh", "make")}
-    for tool, path in tools.items():
-        (tmp_path / tool).symlink_to(path)
-    done = subprocess.run(
-        [tools["make"], "-C", repo, "-n", "env", "VENV=none"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": str(tmp_path), "VARIANT": "cpu"},
-    )
-    assert f"\n{folder} -m venv none\n" in done.stdout, done.stderr
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ({"HOME": "{}"}, ""),
-        ({}, "{}/.cache"),
-        ({"HOME": "{}/none", "XDG_CACHE_HOME": "{}/mine"}, "{}/mine"),
-    ],
-)
-def test_make_keeps_caches_in_the_folder_where_the_home_directory_cannot(
-    repo, tmp_path, given, expected
-):
-    """Snakemake ends with a traceback where it can make no cache."""
-    shutil.copy(repo / "Makefile", tmp_path)
-    said = subprocess.check_output(
-        ["make", "--eval=said: ; @echo $$XDG_CACHE_HOME", "said"],
-        text=True,
-        cwd=tmp_path,
-        env={"PATH": os.environ["PATH"]} | {key: v.format(tmp_path) for key, v in given.items()},
-    )
-    assert said.strip() == expected.format(tmp_path)
-
-
-def test_a_python_of_a_bare_machine_is_no_link_into_its_folder(repo, tmp_path):
-    """Else an environment that it makes would break with that folder."""
-    folder = subprocess.check_output([repo / ".ci/bare", tmp_path / "bin"], text=True).strip()
-    ask = ["python3", "-c", "import sys; print(sys.executable)"]
-    python = subprocess.check_output(ask, text=True, env={"PATH": folder}).strip()
-    assert os.path.isabs(python)
-    assert not python.startswith(folder)
-
-
-@pytest.mark.parametrize(("version", "hashes"), [("9.9", 2), ("9.10", 1)])
-def test_lock_adds_the_hash_of_what_the_index_has(script, tmp_path, version, hashes):
-    pip = fake_pip(tmp_path, 'for folder; do :; done; mkdir "$folder"; echo wheel >"$folder/a.whl"')
-    done = call(script, "lock", pip, version)
-    assert done.returncode == 0, done.stderr
-    entry = (script.parent / "torch-cpu.lock").read_text()
-    assert entry.startswith(f"torch=={version}+cpu \\\n")
-    assert len(re.findall(r"--hash=sha256:[0-9a-f]{64}", entry)) == hashes
-    again = call(script, "lock", pip, version)
-    assert again.returncode == 0
-    assert (script.parent / "torch-cpu.lock").read_text() == entry
 
 
 @pytest.mark.slow

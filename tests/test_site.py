@@ -88,26 +88,6 @@ def test_the_drawn_stages_are_the_present_rules(repo):
     assert stages.drawn(page) == page, "run `make docs`"
 
 
-def test_links_to_pages_from_outside_of_docs_hold_in_the_site(repo):
-    shown = script(repo, "site_pages").shown
-    assert (
-        shown("[c](../CONTRIBUTING.md#add-a-table)", "faq.md") == "[c](contributing.md#add-a-table)"
-    )
-    assert shown("[d](docs/faq.md)", "contributing.md") == "[d](faq.md)"
-    assert shown("[d](../docs/faq.md)", "reference/configuration.md") == "[d](../faq.md)"
-    for kept in (
-        "[x](#here)",
-        "[x](https://arxiv.org/abs/1)",
-        "[x](../LICENSE)",
-        "![x](pictures/a.svg)",
-    ):
-        assert shown(kept, "faq.md") == kept
-    drawing = "```mermaid\n  subgraph a.smk\n    x\n    y\n  end\n```"
-    stages = shown(f"a\n<!-- stages -->\n{drawing}\n<!-- end of stages -->\n", "faq.md")
-    assert "mermaid" not in stages
-    assert "- `a.smk`: x, y" in stages
-
-
 class References(HTMLParser):
     """Collects what a browser fetches by itself, and the tables of a page."""
 

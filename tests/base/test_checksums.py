@@ -68,15 +68,6 @@ def test_a_changed_file_of_equal_size_and_time_is_hashed_again(file, hashed):
     assert len(hashed) == 3
 
 
-def test_small_files_are_always_read(tmp_path, hashed):
-    small = tmp_path / "small"
-    small.write_bytes(b"1")
-    for _ in range(2):
-        checksums.sha256_cached(small)
-    assert len(hashed) == 2
-    assert not (tmp_path / "cache").exists()
-
-
 def test_source_folder_follows_a_record_and_compares(tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()

@@ -104,12 +104,3 @@ def test_every_file_of_the_package_that_is_no_code_belongs_to_a_module(repo):
         and "__pycache__" not in path.parts
     ]
     assert [path for path in others if not named & {path, *path.parents}] == []
-
-
-def test_a_data_file_or_module_that_is_missing_is_an_error(package):
-    (package / "solver.py").write_text('DATA_FILES = ("numbers.csv",)\n')
-    clear()
-    with pytest.raises(ValueError, match=r"names numbers\.csv in DATA_FILES"):
-        digest()
-    with pytest.raises(ValueError, match="no module"):
-        codedigest.code_digest("evenprune.nothing")

@@ -88,13 +88,6 @@ def test_json_that_no_step_can_use_is_named(text, message, tmp_path):
         files.read_json(path)
 
 
-def test_whole_pairs_of_surrogates_and_a_byte_order_mark_are_text(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    path.write_bytes(b'\xef\xbb\xbf{"id": "\\ud83d\\ude00"}\n')
-    assert files.read_jsonl(path) == files.read_jsonl(path, ["id"]) == [{"id": "\U0001f600"}]
-    assert files.read_json(path) == {"id": "\U0001f600"}
-
-
 @pytest.mark.parametrize("read", [files.read_json, files.read_jsonl, files.sha256_file])
 def test_what_is_no_readable_file_is_named(read, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("{}")
@@ -123,29 +116,6 @@ def test_text_that_is_not_utf_8_is_named(read, tmp_path):
         (tmp_path / "a").write_bytes(text)
         with pytest.raises(UserError, match=r"not UTF-8 text .*save it as UTF-8"):
             read(tmp_path / "a")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('a,b\n1,2\n3,"' + "x" * 200_000 + "\n", "line 3 does not parse .*quote that is not"),
-        ("a,b,a\n1,2,3\n", "a is there twice"),
-        ("a\n1\n", "b is missing"),
-        ("a,b\n1\n", "2 columns on line 2"),
-    ],
-)
-def test_csv_that_does_not_parse_is_named(text, message, tmp_path):
-    (tmp_path / "a.csv").write_text(text)
-    with pytest.raises(UserError, match=message):
-        list(reading.iter_csv(tmp_path / "a.csv", ("a", "b")))
-
-
-def test_half_of_a_character_is_not_written(tmp_path):
-    with pytest.raises(UserError, match="half of a character"):
-        files.write_json(tmp_path / "a.json", {"file": "a\udcff"})
-    with pytest.raises(UserError, match="half of a character"):
-        files.digest({"file\udcff": 1})
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_name_from_a_file_steers_the_terminal():

@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from torch import nn
 
 from evenprune.base import onednn
-from evenprune.base.errors import UserError
 
 
 @pytest.fixture(params=["0", "1"], autouse=True)
@@ -139,33 +138,3 @@ def test_a_model_keeps_weights_hooks_and_results(monkeypatch):
     assert type(model[3]) is Own
     taken = onednn.is_faster()
     assert [type(model[k]) is onednn.Linear for k in (0, 2)] == [taken, taken]
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [("yes", "must be 0 or 1, or not set, got 'yes'"), ("1", "this torch has no oneDNN")],
-)
-def test_a_value_that_cannot_be_is_said(monkeypatch, value, message):
-    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    monkeypatch.setenv(onednn.ONEDNN, value)
-    onednn.is_faster.cache_clear()
-    with pytest.raises(UserError, match=message):
-        onednn.is_faster()
-
-
-def test_the_processor_decides_where_nothing_is_set(monkeypatch):
-    monkeypatch.delenv(onednn.ONEDNN)
-    for capability, text, expected in (
-        ("AVX512", "vendor_id : AuthenticAMD", True),
-        ("AVX512", "vendor_id : GenuineIntel", False),
-        ("AVX2", "vendor_id : AuthenticAMD", False),
-    ):
-        onednn.is_faster.cache_clear()
-        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda c=capability: c)
-        monkeypatch.setattr(onednn.Path, "is_file", lambda path: True)
-        monkeypatch.setattr(onednn.Path, "read_text", lambda path, errors, t=text: t)
-        monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
-        monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
-        assert onednn.is_faster() is expected
-        monkeypatch.undo()
-        monkeypatch.delenv(onednn.ONEDNN, raising=False)

@@ -136,33 +136,6 @@ def test_kept_and_dropped_add_up(tokenizer, rows, alignment):
     assert all(p.ids0[0] == p.ids1[0] == tokenizer.bos_token_id for p in found.pairs)
 
 
-def test_pad_uses_the_padding_token_or_else_the_end_token(tmp_path, tokenizer):
-    rows = [pair("a", "xx", "x")]
-    (found,) = tokenize_pairs(rows, tokenizer, "pad").pairs
-    assert found.ids1[-1] == tokenizer.pad_token_id
-    no_pad = load_tokenizer(make_tokenizer(tmp_path / "a", pad=False))
-    (found,) = tokenize_pairs(rows, no_pad, "pad").pairs
-    assert found.ids1[-1] == no_pad.eos_token_id
-    neither = load_tokenizer(make_tokenizer(tmp_path / "b", pad=False, end=False))
-    with pytest.raises(UserError, match="needs a padding or end token"):
-        tokenize_pairs(rows, neither, "pad")
-    with pytest.raises(UserError, match="at least one sentence pair"):
-        tokenize_pairs([], tokenizer, "suffix")
-
-
-def test_texts_are_cut_and_two_begin_tokens_refused(tmp_path, tokenizer):
-    (ids,) = tokenize_texts(["abcdef"], tokenizer, max_tokens=3)
-    assert len(ids) == 3
-    assert ids[0] == tokenizer.bos_token_id
-    assert tokenize_texts([], tokenizer) == []
-    with pytest.raises(UserError, match="with two '<s>' tokens"):
-        tokenize_texts(["<s>abc"], tokenizer)
-    bare = load_tokenizer(make_tokenizer(tmp_path, bos=False))
-    assert tokenize_texts(["ab"], bare) == [(ids[1], ids[2])]
-    with pytest.raises(UserError, match="has no tokens"):
-        tokenize_texts([""], bare)
-
-
 # Selection
 
 
@@ -384,18 +357,6 @@ def test_build_calibration_control_exchanges_partners(build, tmp_path, control, 
     manifest = read_json(tmp_path / "d/manifest.json")
     assert manifest["pairs"]["without_partner"] == 2  # alone with their length
     assert manifest["pairs"]["dropped"] == 2
-
-
-def test_build_calibration_of_crows_pairs_and_of_own_pairs(build, tmp_path):
-    build(tmp_path / "cp", source="crows_pairs")
-    assert read_pairs(tmp_path / "cp/pairs.jsonl") == [pair("0", "more", "less", "age")]
-    build(tmp_path / "q", source="question_pairs")
-    rows = read_pairs(tmp_path / "q/pairs.jsonl")
-    assert rows == [pair("p0", "q0 a", "q0 b", "gender"), pair("p1", "q1 b", "q1 a", "gender")]
-    manifest = read_json(tmp_path / "q/manifest.json")
-    assert manifest["spec"]["pairs"] == "question_pairs"
-    assert list(manifest["sources"]["question_pairs"]) == ["own.jsonl"]
-    assert "sources" not in manifest["pairs"]
 
 
 @pytest.mark.parametrize("control", ["none", "shuffled-pairs"])

@@ -56,25 +56,6 @@ def test_a_benchmark_has_the_default_configurations_data(clone):
         defaults.default_benchmark("mmlu")
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("smal", "did you mean 'small'?"),
-        ("gpt2", "org/name, as openai-community/gpt2"),
-    ],
-)
-def test_a_name_that_no_model_has_brings_the_nearest(clone, capsys, name, said):
-    file = clone / "config/catalogue.yaml"
-    catalogue = json.loads(file.read_text())
-    catalogue["models"]["other"] = {"hub": "org/Tiny-Llama", "label": "T"}
-    file.write_text(json.dumps(catalogue))
-    options = ["--method", "magnitude", "--regime", "2of4", "--out", "pruned"]
-    assert main(["prune", "--model", name, *options]) == 2
-    assert said in capsys.readouterr().err
-    assert main(["compare", name, "small", "--benchmark", "stereoset"]) == 2
-    assert said in capsys.readouterr().err
-
-
 def test_commands_need_neither_data_nor_pairs_nor_a_path(clone, capsys):
     """Prune, evaluate and compare a model of the catalogue by its name alone."""
     save_model(clone / "small")
@@ -97,9 +78,3 @@ def test_commands_need_neither_data_nor_pairs_nor_a_path(clone, capsys):
     capsys.readouterr()
     assert main(["compare", "small", "pruned"]) == 0  # the default configuration's benchmarks
     assert "stereoset" in capsys.readouterr().out
-
-
-def test_a_model_of_the_catalogue_that_cannot_be_had_is_said(clone):
-    with pytest.raises(UserError, match=r"models\.small\.path: expected the folder"):
-        defaults.catalogue_model("small")  # it was not made
-    assert defaults.catalogue_model("another") is None

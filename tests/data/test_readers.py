@@ -13,7 +13,6 @@ from evenprune.data.readers.crows_pairs import CrowsPair, read_crows_pairs
 from evenprune.data.readers.harmbench import read_harmbench
 from evenprune.data.readers.hellaswag import read_hellaswag
 from evenprune.data.readers.mmlu import read_mmlu
-from evenprune.data.readers.own_rows import read_pairs
 from evenprune.data.readers.realtoxicityprompts import read_realtoxicityprompts
 from evenprune.data.readers.stereoset import read_stereoset
 from evenprune.data.readers.tinystories import read_tinystories
@@ -153,24 +152,6 @@ def test_crows_pairs_tab_and_comma(tmp_path):
         assert pair == CrowsPair("0", "age", "a, b", "c", "stereo")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("sent_more,sent_less\n", "bias_type, stereo_antistereo are missing"),
-        ("sent_more,sent_less,stereo_antistereo,bias_type\na,b,stereo\n", "columns on line 2"),
-        (
-            "sent_more,sent_less,stereo_antistereo,bias_type\na,b,up,age\n",
-            "'stereo' or 'antistereo' in field stereo_antistereo",
-        ),
-        ("sent_more,sent_less,stereo_antistereo,bias_type\n", "at least one row"),
-    ],
-)
-def test_broken_csv(text, message, tmp_path):
-    (tmp_path / "crows_pairs_anonymized.csv").write_text(text)
-    with pytest.raises(UserError, match=message):
-        read_crows_pairs(tmp_path, "anonymized")
-
-
 def test_wikitext_follows_the_row_rule(tmp_path):
     (tmp_path / "wiki.test.raw").write_text(" \n = Zorb = \n \n Text . \n")
     assert read_wikitext(tmp_path) == ["", " = Zorb = \n", "", " Text . \n"]
@@ -223,26 +204,3 @@ def test_the_real_wikitext_has_the_rows_of_the_hub(shared):
     rows = read_wikitext(shared / "data/wikitext2")
     assert len(rows) == 4358
     assert rows[:2] == ["", " = Robert Boulter = \n"]
-
-
-OWN = {"id": 1, "category": "c", "stereotype": "s", "anti_stereotype": "a"}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"stereotype": " "}, "non-empty text in field stereotype on line 2 of .*b.jsonl"),
-        ({"category": 3}, "field category on line 2"),
-        ({"id": 1.5}, "field id on line 2"),
-        ({"id": 1}, "'1' comes twice"),
-    ],
-)
-def test_own_pairs_of_all_files(tmp_path, change, message):
-    rows = [OWN, {**OWN, "id": "x", "more": 1}, {**OWN, "id": 2}]
-    write(tmp_path / "a.jsonl", rows[0])
-    write(tmp_path / "b.jsonl", *rows[1:])
-    assert [pair["id"] for pair in read_pairs(tmp_path)] == ["1", "x", "2"]
-    rows[2] |= change
-    write(tmp_path / "b.jsonl", *rows[1:])
-    with pytest.raises(UserError, match=message):
-        read_pairs(tmp_path)

@@ -10,15 +10,14 @@ from unittest.mock import MagicMock
 import pytest
 from fake_hub import FakeHub
 
-from evenprune.base.checksums import source_folder
 from evenprune.base.errors import UserError
 from evenprune.base.yamlfile import read_yaml
 from evenprune.cli import main
 from evenprune.data import sources
 from evenprune.data.converters import CONVERTERS
-from evenprune.data.hub import Hub, Unreachable
+from evenprune.data.hub import Hub
 from evenprune.data.hub_models import hub_model
-from evenprune.data.lock import PARQUET_REF, read_lock
+from evenprune.data.lock import PARQUET_REF
 from evenprune.data.parts import dataset_parts, package_parts
 from evenprune.data.prefetch import prefetch
 from evenprune.data.readers.tinystories import read_tinystories
@@ -121,16 +120,6 @@ def test_a_repository_that_moved_stays_at_the_pinned_commit(server, hub, lock):
     assert json.loads(lock.read_text())["org/model"]["revision"] == new
 
 
-def test_a_file_that_does_not_fit_the_lock_is_an_error(server, hub, lock):
-    pinned = get_model(hub, lock)
-    folder = Path(fetch_model(hub, lock)["folder"])
-    changed = (folder / "config.json").resolve()
-    changed.write_bytes(b"{}")
-    with pytest.raises(UserError, match=r"config\.json of org/model has the SHA-256"):
-        fetch_model(hub, lock)
-    assert json.loads(lock.read_text()) == pinned
-
-
 @pytest.mark.parametrize("file", ["model.safetensors", "config.json"])  # large, and small
 def test_a_download_that_comes_damaged_is_an_error_and_not_pinned(server, hub, lock, file):
     server.small.add("config.json")
@@ -147,27 +136,6 @@ def test_a_gated_repository_is_one_sentence_without_the_token(server, hub, lock,
     assert any(TOKEN in (header or "") for _, _, header in server.requests)  # it was sent
     assert TOKEN not in str(error.value) + capsys.readouterr().err
     assert not lock.exists()
-
-
-def test_weights_without_safetensors_ask_for_a_reference_that_has_them(server, hub, lock):
-    repository = server.repository("model", "org/old")
-    repository.push({k: v for k, v in MODEL.items() if "safetensors" not in k})
-    repository.push(MODEL, ref="refs/pr/3")
-    with pytest.raises(UserError, match=r"no config.json with safetensors .*\(org/old@refs/pr/N"):
-        get_model(hub, lock, hub="org/old")
-    assert list(get_model(hub, lock, hub="org/old@refs/pr/3")) == ["org/old@refs/pr/3"]
-
-
-def test_missing_file_and_closed_hub(server, hub, monkeypatch):
-    commit = server.repository("model", "org/model").refs["main"]
-    with pytest.raises(UserError, match=r"has no file nothing\.json at revision"):
-        hub.fetch("org/model", "model", commit, "nothing.json")
-    server.close()
-    with pytest.raises(Unreachable, match="the hub cannot be reached"):
-        hub.listing("org/model", "model", "main")
-    go_offline(monkeypatch)
-    with pytest.raises(Unreachable, match=r"config\.json of .* local cache.*HF_HUB_OFFLINE"):
-        hub.fetch("org/model", "model", commit, "config.json")
 
 
 def stored_stories(hub, lock, tmp_path, name="tinystories", entry=STORIES):
@@ -192,22 +160,6 @@ def test_data_set_in_another_form_is_taken_from_the_parquet_copy(server, hub, lo
     commit = repository.push({"default/0.jsonl": stories("one", "two")}, ref=PARQUET_REF)
     assert commit in stored_stories(hub, lock, tmp_path)["revision"]
     assert list(json.loads(lock.read_text())) == [f"org/stories@{PARQUET_REF}"]
-
-
-def test_unexpected_layout_columns_and_row_count_are_said(server, hub, lock):
-    def fetch(entry):
-        prefetch([("data", "tinystories", entry)], mirror=None, lock_path=lock, hub=hub)
-
-    entry = {"hub": {"repo": "org/stories", "parts": {"validation": {"files": ["*.arrow"]}}}}
-    with pytest.raises(UserError, match=r"expected files like \*\.arrow .*README\.md"):
-        fetch(entry)
-    part = {"files": ["data/*.jsonl"], "rows": 7}
-    with pytest.raises(UserError, match=r"expected 7 rows in part validation .* got 3"):
-        fetch({"hub": {"repo": "org/stories", "parts": {"validation": part}}})
-    server.repository("dataset", "org/stories").push({"data/v.jsonl": b'{"story": "x"}\n'})
-    assert not lock.exists()  # what cannot be converted is not pinned
-    with pytest.raises(UserError, match=r"expected the columns text .* got story"):
-        fetch(STORIES)
 
 
 BAD_NAMES = ("a/b/c", "a b/c", "-org/model", "org/", "x" * 200, "", "org/mo\ndel", "../../x")
@@ -238,28 +190,6 @@ def test_prefetch_goes_on_after_a_failure_and_lists_all(hub, lock):
     assert "org/model" in json.loads(lock.read_text())
 
 
-@pytest.mark.parametrize("name", ["victim"])
-def test_a_conversion_replaces_only_a_conversion(hub, lock, tmp_path, name, monkeypatch):
-    monkeypatch.setitem(CONVERTERS, name, CONVERTERS["tinystories"])
-    victims = [tmp_path / "victim", tmp_path / "converted/victim"]
-    for folder in victims:
-        folder.mkdir(parents=True)
-        (folder / "thesis.txt").write_text("years of work")
-    with pytest.raises(UserError, match=r"expected a folder below|not the mark"):
-        stored_stories(hub, lock, tmp_path, name)
-    assert [path.name for folder in victims for path in folder.iterdir()] == ["thesis.txt"] * 2
-
-
-@pytest.mark.parametrize(
-    "content", ['{"r": []}', '{"r": {"revision": "main", "files": {}}}', '{"r": 1}']
-)
-def test_a_broken_lock_is_an_error(lock, content):
-    lock.parent.mkdir()
-    lock.write_text(content)
-    with pytest.raises(UserError, match="expected a commit of 40 hex digits"):
-        read_lock(lock)
-
-
 def test_the_mirror_is_tried_first_and_a_changed_file_is_noticed(tmp_path, lock):
     mirror, file = str(tmp_path), tmp_path / "data/tinystories/stories_1000.jsonl"
     file.parent.mkdir(parents=True)
@@ -280,59 +210,6 @@ def test_the_mirror_is_tried_first_and_a_changed_file_is_noticed(tmp_path, lock)
     assert sources.fingerprint("data", "tinystories", entry, mirror, str(lock)) != mark
     (Path(mirror) / "world.json").write_text("{}")
     assert sources.resolve_model("m", {}, mirror=mirror, lock_path=lock)["origin"] == "world"
-
-
-@pytest.mark.parametrize("kind", ["data", "models"])
-def test_records_with_a_mirror_file_name_no_path(tmp_path, lock, kind):
-    """Two mirrors with the same bytes have one record, which leads to either."""
-    what = {"data": "dataset", "models": "model"}[kind]
-    out = tmp_path / f"sources/{kind}/x.json"
-    place = tmp_path / "sources/mirror.json"
-    place.parent.mkdir()
-    texts = []
-    for name in ("here", "there"):
-        folder = tmp_path / name / kind / "x"
-        folder.mkdir(parents=True)
-        (folder / "config.json").write_bytes(MODEL["config.json"])
-        (folder / "model.safetensors").write_bytes(safetensors())
-        place.write_text(json.dumps({"mirror": str(tmp_path / name)}))
-        words = [f"fetch-{what}", "--name", "x", "--lock", str(lock), "--out", str(out)]
-        assert main([*words, "--mirror-file", str(place)]) == 0
-        texts.append(out.read_text())
-        assert source_folder(out) == folder
-    assert texts[0] == texts[1]
-    assert str(tmp_path) not in texts[0]
-    assert main([*words, "--mirror", str(tmp_path / "here")]) == 0
-    assert source_folder(out) == tmp_path / "here" / kind / "x"
-
-
-def test_a_missing_source_names_both_places_and_the_command(tmp_path, lock):
-    with pytest.raises(UserError) as error:
-        sources.resolve_model("m", {"hub": "org/model"}, mirror=str(tmp_path), lock_path=lock)
-    text = str(error.value)
-    assert f"{tmp_path}/models/m" in text
-    assert "org/model" in text
-    assert "snakemake prefetch" in text
-    assert "\n" not in text
-    with pytest.raises(UserError, match="no mirror is set, and it has no hub repository"):
-        sources.resolve_dataset("bbq", {}, mirror=None, lock_path=lock, cache=tmp_path)
-
-
-def test_fingerprint_follows_the_lock_and_is_empty_for_nothing(hub, lock, tmp_path):
-    def marks():
-        items = ("models", "m", {"hub": "org/model"}), ("data", "tinystories", STORIES)
-        return [sources.fingerprint(*item, None, str(lock)) for item in items]
-
-    assert marks() == ["", ""]
-    text = json.dumps(get_model(hub, lock))
-    stored_stories(hub, lock, tmp_path)
-    model, data = marks()
-    assert model
-    assert data
-    revision = json.loads(text)["org/model"]["revision"]
-    lock.write_text(lock.read_text().replace(revision, "0" * 40))
-    assert marks()[0] != model
-    assert marks()[1] == data
 
 
 def test_every_hub_entry_of_the_catalogue_has_a_converter_for_its_parts(repo):
@@ -390,12 +267,6 @@ def test_commands_prefetch_fetch_and_refuse(tmp_path, server, monkeypatch, capsy
     assert not out.exists()
 
 
-def test_prefetch_of_the_world_needs_nothing(repo, capsys):
-    catalogue = ["--catalogue", str(repo / "config/catalogue.yaml")]
-    assert main(["prefetch", "--configfile", str(repo / "config/world.yaml"), *catalogue]) == 0
-    assert "makes its own world" in capsys.readouterr().err
-
-
 def test_a_model_by_its_id_is_the_pinned_one_or_the_newest(server, hub, tmp_path, capsys):
     lock = tmp_path / "lock.json"
     folder, newest = hub_model("org/model", lock, False, hub)
@@ -410,21 +281,3 @@ def test_a_model_by_its_id_is_the_pinned_one_or_the_newest(server, hub, tmp_path
     assert (folder / "tokenizer.json").read_bytes() == MODEL["tokenizer.json"]
     with pytest.raises(UserError, match="does not exist"):
         hub_model("org/none", lock, False, hub)
-
-
-def test_an_interrupted_download_is_not_taken_as_whole_offline(server, hub, tmp_path, monkeypatch):
-    monkeypatch.setenv("EVENPRUNE_CACHE", str(tmp_path / "own"))
-    lock = tmp_path / "lock.json"
-    commit = server.repository("model", "org/model").refs["main"]
-    for name in ("config.json", "model.safetensors"):  # and then it was killed
-        hub.fetch("org/model", "model", commit, name)
-    go_offline(monkeypatch)
-    with pytest.raises(UserError, match="may have been interrupted"):
-        hub_model(f"org/model@{commit}", lock, False, hub)
-    go_offline(monkeypatch, False)
-    folder, _ = hub_model(f"org/model@{commit}", lock, False, hub)
-    go_offline(monkeypatch)
-    assert hub_model(f"org/model@{commit}", lock, False, hub) == (folder, commit)
-    (folder / "tokenizer.json").unlink()
-    with pytest.raises(UserError, match="may have been interrupted"):
-        hub_model(f"org/model@{commit}", lock, False, hub)

@@ -1,7 +1,6 @@
 """Hub tables to canonical files: small parquet files in the hub's schema, read back."""
 
 import gzip
-import json
 
 import pytest
 from hypothesis import given, settings
@@ -13,12 +12,9 @@ from evenprune.data.converters import CONVERTERS, clean_hellaswag
 from evenprune.data.parts import dataset_parts, package_parts
 from evenprune.data.readers.bbq import read_bbq
 from evenprune.data.readers.choice import ChoiceItem
-from evenprune.data.readers.crows_pairs import read_crows_pairs
 from evenprune.data.readers.hellaswag import read_hellaswag
 from evenprune.data.readers.mmlu import read_mmlu
 from evenprune.data.readers.stereoset import StereoSetItem, read_stereoset
-from evenprune.data.readers.tinystories import read_tinystories
-from evenprune.data.readers.ultrachat import read_ultrachat
 from evenprune.data.readers.unqover import read_unqover
 from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.data.split_tables import SplitTable, read_table
@@ -65,47 +61,11 @@ def test_stereoset(tmp_path, kinds):
     assert read_stereoset(folder) == [item]
 
 
-def test_crows_pairs(tmp_path):
-    row = {"sent_more": 'A "b", c\td', "sent_less": "x", "stereo_antistereo": "antistereo"}
-    categories = {"revised": "autre", "anonymized": "religion"}
-    tables = {
-        variant: SplitTable("c", [{**row, "bias_type": category}])
-        for variant, category in categories.items()
-    }
-    convert("crows_pairs", tmp_path, **tables)
-    for variant, category in categories.items():
-        (pair,) = read_crows_pairs(tmp_path, variant)
-        expected = (category, *row.values())
-        assert (pair.category, pair.sent_more, pair.sent_less, pair.direction) == expected
-
-
-def test_numbered_labels_without_names_are_an_error():
-    row = {"sent_more": "a", "sent_less": "b", "stereo_antistereo": 0, "bias_type": 1}
-    with pytest.raises(UserError, match=r"expected a label of stereo_antistereo in t .* got 0"):
-        CONVERTERS["crows_pairs"]({"revised": SplitTable("t", [row])})
-
-
 def test_wikitext_of_the_mirror_byte_for_byte(tmp_path, shared):
     rows = read_wikitext(shared / "data/wikitext2")
     convert("wikitext2", tmp_path, test=SplitTable("t", [{"text": row} for row in rows]))
     original = gzip.decompress((shared / "data/wikitext2/wiki.test.raw.gz").read_bytes())
     assert (tmp_path / "wiki.test.raw").read_bytes() == original
-
-
-def test_ultrachat_takes_the_first_rows_of_several_files(tmp_path):
-    paths = []
-    for number in range(2):
-        path = tmp_path / f"part{number}.jsonl"
-        turns = [
-            {"messages": [{"role": "user", "content": f"{number}{row}", "extra": 1}], "prompt": "p"}
-            for row in range(3)
-        ]
-        path.write_text("".join(json.dumps(turn) + "\n" for turn in turns))
-        paths.append(path)
-    out = tmp_path / "out"
-    out.mkdir()
-    convert("ultrachat", out, train_sft=read_table("u", paths, first=4))
-    assert [item.text for item in read_ultrachat(out)] == ["00", "01", "02", "10"]
 
 
 def test_hellaswag(tmp_path):
@@ -162,13 +122,6 @@ def test_unqover_of_the_mirror_survives(tmp_path, shared):
     assert read_unqover(tmp_path) == read_unqover(path.parent, "sampled")
 
 
-def test_tinystories_reads_csv_too(tmp_path):
-    path = tmp_path / "v.csv"
-    path.write_text('text\n"One, two.\nThree."\n')
-    convert("tinystories", tmp_path, validation=read_table("t", [path]))
-    assert read_tinystories(tmp_path)[0].text == "One, two.\nThree."
-
-
 @pytest.mark.parametrize("name", sorted(CONVERTERS))
 def test_other_columns_and_no_rows_are_said(repo, name):
     entry = read_yaml(repo / "config/catalogue.yaml")["datasets"][name]
@@ -181,12 +134,3 @@ def test_other_columns_and_no_rows_are_said(repo, name):
         CONVERTERS[name](tables([{"zorb": 1}]))
     with pytest.raises(UserError, match="expected rows in org/x"):
         CONVERTERS[name](tables([]))
-
-
-def test_damaged_and_unknown_files(tmp_path):
-    path = tmp_path / "v.parquet"
-    path.write_bytes(b"PAR1 nonsense")
-    with pytest.raises(UserError, match=r"v\.parquet is damaged"):
-        list(read_table("t", [path]).rows)
-    with pytest.raises(UserError, match=r"expected a \.parquet, \.json, \.jsonl or \.csv file"):
-        list(read_table("t", [tmp_path / "v.arrow"]).rows)

@@ -11,7 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from evenprune import cli
 from evenprune.evaluation.language_model import load_language_model
-from evenprune.models.bos import TEXT, Losses
+from evenprune.models.bos import TEXT
 
 BOS, WIDTH = 1, 16
 
@@ -107,13 +107,3 @@ def test_calibration_of_a_stripped_tokenizer_is_said_too(bos, count, stripped, t
 def test_a_tokenizer_that_puts_bos_is_fine(needs_bos, capsys):
     assert load_language_model(needs_bos, "cpu", "float32").bos_note is None
     assert "BOS" not in capsys.readouterr().err
-
-
-def test_the_sentence_says_which_way_is_better():
-    assert Losses(3.0, 3.3).objection(begins=False) is None
-    assert Losses(3.0, 3.31).objection(begins=False).count("set bos: always") == 1
-    assert Losses(3.31, 3.0).objection(begins=False) is None
-    said = Losses(3.31, 3.0).objection(begins=True)
-    assert "3.31 per token with BOS" in said
-    assert "set bos: never" in said
-    assert Losses(math.nan, 3.0).objection(begins=True) is None

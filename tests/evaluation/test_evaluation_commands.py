@@ -11,14 +11,12 @@ from evaluation_fixtures import (
     command,
     items_of,
     result_of,
-    save_model,
     tiny_lm,
 )
 from lm_eval.tasks._yaml_loader import load_yaml
 from safety_models import TURNS
 
 from evenprune import cli
-from evenprune.base import onednn
 from evenprune.data.readers.choice import ChoiceItem
 from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.evaluation import perplexity
@@ -55,38 +53,6 @@ def test_each_benchmark_writes_metrics_and_items(task, model, data, tmp_path):
         name = "ss" if task == "stereoset" else headline
         assert found["metrics"][name]["value"] == pytest.approx(accuracy)
         assert {item["category"] for item in items} >= set(found["categories"])
-
-
-@pytest.mark.parametrize(
-    ("asked", "native", "taken"),
-    [("auto", True, "bfloat16"), ("auto", False, "float32")],
-)
-def test_scores_take_the_fast_dtype(asked, native, taken, data, tmp_path, monkeypatch):
-    monkeypatch.setattr(onednn, "has_bfloat16", lambda: native)
-    folder = save_model(tmp_path / "bf16", dtype=torch.bfloat16)
-    found = {}
-    for dtype in (asked, taken):
-        out = tmp_path / f"as-{dtype}"
-        assert evaluate("stereoset", folder, data, out, "--limit", "4", "--dtype", dtype) == 0
-        found[dtype] = items_of(out)
-        assert result_of(out)["spec"]["dtype"] == taken
-    assert found[asked] == found[taken]
-
-
-@pytest.mark.parametrize(
-    ("task", "file"),
-    [
-        ("perplexity", "wikitext2/wiki.test.raw"),
-        ("bbq", "bbq/Tribe.jsonl"),
-    ],
-)
-def test_a_single_file_is_as_good_as_its_folder(task, file, model, data, tmp_path):
-    renamed = tmp_path / f"my{(data / file).suffix}"
-    renamed.write_bytes((data / file).read_bytes())
-    more = ["--data", str(renamed), "--limit", "3"]
-    assert evaluate(task, model, data, tmp_path / "out", *more) == 0
-    assert len(items_of(tmp_path / "out")) == 3
-    assert list(result_of(tmp_path / "out")["data"]) == [renamed.name]
 
 
 def test_limit_takes_a_seeded_stratified_sample(model, data, tmp_path):

@@ -4,12 +4,11 @@ import math
 
 import pytest
 import torch
-from evaluation_fixtures import command, result_of, save_model, tiny_lm
+from evaluation_fixtures import tiny_lm
 from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval_pairs import crows_pairs_samples
 
-from evenprune import cli
 from evenprune.base.errors import UserError
 from evenprune.data.prompts import DEMONSTRATIONS, unqover_prompt
 from evenprune.data.readers.crows_pairs import CrowsPair
@@ -19,7 +18,7 @@ from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.evaluation import crows_pairs, perplexity, records
 from evenprune.evaluation.crows_pairs import shared_positions
 from evenprune.evaluation.harness import Harness, loglikelihoods
-from evenprune.evaluation.protocol import Protocol, make_protocol
+from evenprune.evaluation.protocol import Protocol
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import sums_of
 
@@ -75,12 +74,6 @@ def test_a_template_s_bos_is_the_only_one_or_none(adding):
     for bos, start in (("auto", [BOS]), ("always", [BOS]), ("never", [])):
         assert adding.with_bos(bos).encode([text], special=False) == [start + bare]
     assert adding.with_bos("always").encode(["U:Who?"], special=False) == [[BOS, *bare]]
-
-
-def test_always_needs_a_bos_token():
-    lm = tiny_lm(bos=False)
-    with pytest.raises(UserError, match="no BOS token"):
-        lm.with_bos("always")
 
 
 @pytest.mark.parametrize("bos", ["always", "never"])
@@ -170,40 +163,6 @@ def test_lm_eval_s_prefix_follows_the_switch(bos, adding, silent, data):
         lm.tokenizer.eos_token = None
 
 
-def test_without_bos_and_eos_lm_eval_has_no_prefix(adding):
-    with pytest.raises(UserError, match="neither"):
-        Harness(adding.with_bos("never"), Protocol("hellaswag"))
-    with pytest.raises(UserError, match="neither"):
-        crows(adding.with_bos("never"), [pair("A b", "A c")])
-
-
-def test_the_switch_is_an_option_of_the_commands(data, tmp_path):
-    model = save_model(tmp_path / "model")
-    values = {}
-    for bos in ("auto", "always", "never"):
-        out = tmp_path / bos
-        assert cli.main(command("unqover", model, data, out, "--bos", bos)) == 0
-        assert result_of(out)["spec"]["bos"] == bos
-        values[bos] = (out / "items.jsonl").read_bytes()
-    # This tokenizer puts BOS itself: always changes nothing, never does.
-    assert values["auto"] == values["always"] != values["never"]
-    with pytest.raises(UserError, match="bos: got 'maybe', allowed are auto, always, never"):
-        make_protocol({"task": "bbq", "bos": "maybe"})
-
-
-def test_a_text_shorter_than_a_window_or_of_one_token(adding, tmp_path):
-    (tmp_path / "wiki.test.raw").write_text(" = Vel = \n The Vel sing . \n")
-    for split in ("gptq2048", "paper"):
-        with pytest.raises(UserError, match="perplexity"):
-            perplexity.TASK.evaluate(adding, tmp_path, Protocol("perplexity", split=split))
-    (tmp_path / "wiki.test.raw").unlink()
-    (tmp_path / "stories_1000.jsonl").write_text('{"id": 0, "text": "A"}\n')
-    with pytest.raises(UserError, match="at least two tokens"):
-        perplexity.TASK.evaluate(tiny_lm(bos=False), tmp_path, Protocol("perplexity"))
-    found = perplexity.TASK.evaluate(adding, tmp_path, Protocol("perplexity"))
-    assert found.items[0]["n_tokens"] == 1
-
-
 # Few-shot prompts
 
 
@@ -286,9 +245,3 @@ def test_measures_of_pairs_say_what_the_metrics_say(adding, data):
     for (task, name), measure in MEASURES.items():
         if task == "crows_pairs":
             assert measure.value(found.items) == pytest.approx(found.metrics[name]["value"]), name
-
-
-def test_a_sentence_longer_than_the_context_is_named():
-    pairs = [pair("Vel people never lie at all.", "Torrim people never lie at all.")]
-    with pytest.raises(UserError, match=r"a sentence of item 0 has .* at most 15"):
-        crows(tiny_lm(positions=16), pairs)

@@ -7,15 +7,6 @@ from evenprune.evaluation.causal_model import CausalModel
 from evenprune.evaluation.stems import choose_stems, last_states
 
 
-def test_short_beginnings_are_not_shared():
-    rows = [[1, 2, 3, k] for k in range(5)]
-    assert choose_stems(rows, [1] * 5) == [0] * 5
-    long = [[*range(20), k] for k in range(5)]
-    assert choose_stems(long, [1] * 5) == [20] * 5
-    assert choose_stems(long, [3] * 5) == [18] * 5
-    assert choose_stems([[1] * 30], [1]) == [0]
-
-
 @pytest.mark.parametrize("batch_size", [1, 3, 50])
 def test_states_on_stems_equal_states_of_whole_rows(batch_size):
     lm = tiny_lm()
@@ -81,27 +72,3 @@ def test_packed_weights_give_the_same_bytes():
     assert packed.head.weight.device.type == "cpu"
     assert torch.equal(packed.token_nll(tokens), before)
     packed.close()
-
-
-def test_a_model_without_plain_caches_is_computed_without_sharing(capsys):
-    lm = tiny_lm()
-    rows = [[*range(2, 22), k] for k in range(2, 6)]
-    expected = [s() for _, s in last_states(lm, rows, [1] * 4, 8)]
-
-    class NoCache:
-        layers = ()
-
-    real = lm.model.base_model.forward
-
-    def forward(*args, **options):
-        found = real(*args, **options)
-        if options.get("use_cache"):
-            found.past_key_values = NoCache()
-        return found
-
-    other = tiny_lm()
-    other.model.base_model.forward = forward
-    assert not other.shares_prefixes
-    assert "cannot share common beginnings" in capsys.readouterr().err
-    for (_, states), known in zip(last_states(other, rows, [1] * 4, 8), expected):
-        torch.testing.assert_close(states(), known, rtol=1e-4, atol=1e-4)

@@ -7,7 +7,7 @@ from evaluation_fixtures import LETTERS, bbq_rows, tiny_lm, unqover_rows
 
 from evenprune.base.errors import UserError
 from evenprune.data.prompts import BBQ_STYLES, UNQOVER_STYLES, bbq_prompt, unqover_prompt
-from evenprune.evaluation.language_model import LanguageModel, logit_transform
+from evenprune.evaluation.language_model import LanguageModel
 from evenprune.evaluation.lettered_options import (
     OptionScores,
     make_plan,
@@ -155,22 +155,3 @@ def test_a_tie_goes_to_the_option_shown_first_and_is_marked():
     assert record["tie"]
     assert record["pred"] == 1
     assert not record["correct"]
-
-
-def test_letter_logits_of_a_bfloat16_model_are_not_rounded_to_its_grid():
-    lm = tiny_lm()
-    lm.model.bfloat16()
-    logits = [
-        x for s in score_prompts(lm, [unqover_prompt(r) for r in unqover_rows()]) for x in s.logits
-    ]
-    assert any(float(torch.tensor(x).bfloat16()) != x for x in logits)
-
-
-def test_logit_transforms():
-    class Config:
-        final_logit_softcapping = 30.0
-        logit_scale = 0.5
-
-    x = torch.tensor([0.0, 40.0, -400.0])
-    expected = 30 * torch.tanh(x * 0.5 / 30)
-    assert torch.equal(logit_transform(Config())(x), expected)

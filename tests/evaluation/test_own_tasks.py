@@ -4,18 +4,14 @@ import json
 from dataclasses import replace
 
 import pytest
-from evaluation_fixtures import LETTERS, char_tokenizer, save_model, tiny_lm
+from evaluation_fixtures import LETTERS, char_tokenizer, save_model
 
 from evenprune.base.errors import UserError
 from evenprune.cli import main
 from evenprune.data.lm_eval_tasks import load_tasks
-from evenprune.data.readers.choice import ChoiceItem
 from evenprune.data.readers.own_questions import read_own_questions
-from evenprune.evaluation.harness import Harness
-from evenprune.evaluation.lm_eval import aggregates, averages, item_records
 from evenprune.evaluation.multiple_choice import TASK as CHOICE
 from evenprune.evaluation.multiple_choice import as_choice
-from evenprune.evaluation.protocol import Protocol
 
 QUESTIONS = [
     {"question": "Who ran?", "options": ["Ann", "Bob"], "answer": "A", "stereotype": "Bob"},
@@ -111,24 +107,6 @@ def test_stereotypes_count_where_one_is_named():
     assert CHOICE.metrics(records[-1:])["stereotype_rate"]["value"] is None
 
 
-def test_lm_evals_numbers_are_kept_and_means_have_an_error():
-    def sample(k, chosen, value):
-        return {
-            **{"doc_id": k, "doc_hash": f"h{k}", "filter": chosen, "metrics": ["em", "pair"]},
-            **{"em": value, "pair": (1.0, 2)},
-        }
-
-    samples = [sample(1, "none", 1.0), sample(0, "none", False), sample(0, "strict", 0.0)]
-    records = item_records("t", samples)
-    assert [r["item_id"] for r in records] == ["t-0", "t-1"]
-    assert records[0]["values"] == {"em": 0.0, "pair": None, "em.strict": 0.0, "pair.strict": None}
-    theirs = {"em,none": 0.5, "pair,none": 7.0, "em_stderr,none": 1, "alias": "t"}
-    found = aggregates(records, theirs)
-    assert found["em"] == {"value": 0.5, "n": 2, "stderr": 0.5}
-    assert found["pair"] == {"value": 7.0, "n": 2, "stderr": None}
-    assert list(averages(records)) == ["em"]
-
-
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "tiny"
@@ -152,15 +130,6 @@ def test_code_in_a_task_runs_only_where_it_is_allowed(model, tmp_path, capsys):
     # Positive control: this task would have run it.
     main([*command, "--trust-tasks"])
     assert mark.exists()
-
-
-def test_a_question_of_digits_is_asked_like_any_other():
-    """Lm-eval takes what a template renders as digits for the number of a choice."""
-    items = [ChoiceItem(str(k), "c", query, ("x", "y"), 0) for k, query in enumerate(("7", "a{{b"))]
-    samples = Harness(tiny_lm(), Protocol("multiple_choice")).choices("multiple_choice", items)
-    for item, sample in zip(items, samples, strict=True):
-        asked = [tuple(arguments) for arguments in sample["arguments"]]
-        assert asked == [(item.query, " x"), (item.query, " y")]
 
 
 def test_a_task_that_includes_itself_is_one_sentence(tmp_path):

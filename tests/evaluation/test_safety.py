@@ -25,7 +25,6 @@ from safety_models import (
     PARTS,
     TURNS,
     VERDICTS,
-    WORDS,
     bigram_model,
     chain,
     random_lm,
@@ -37,15 +36,8 @@ from safety_models import (
 
 from evenprune import cli
 from evenprune.base.errors import UserError
-from evenprune.base.yamlfile import merge, read_yaml
-from evenprune.data.converters import CONVERTERS
-from evenprune.data.readers.harmbench import read_harmbench
-from evenprune.data.readers.realtoxicityprompts import read_realtoxicityprompts
-from evenprune.data.split_tables import SplitTable
-from evenprune.evaluation import judges, realtoxicityprompts
+from evenprune.evaluation import judges
 from evenprune.evaluation.generation import greedy
-from evenprune.evaluation.protocol import Protocol
-from evenprune.plan.config import validate_config
 from evenprune.reporting.claims import verdict as claims
 from evenprune.reporting.significance import columns_of
 from evenprune.stats.measures import MEASURES
@@ -218,20 +210,6 @@ def test_the_two_forms_show_the_guard_what_the_guide_says(guard_folder, tmp_path
     assert parts.conversation("P", "R", "pr") == "[user]P[assistant]R"
 
 
-def test_a_guard_that_merges_its_words_has_no_probability(tmp_path):
-    """Where "safe" melts into what stands before it there is no token to compare."""
-    folder = save_guard(tmp_path / "guard", words=(".safe", *WORDS))
-    judge = judges.GuardJudge(folder, "g", ("pr",), "cpu", 4)
-    (found,) = judge.judge([("a", "b.")])
-    assert (found[0].verdict, found[0].p_unsafe) == ("safe", None)
-
-
-def test_a_response_too_long_for_the_guard_is_unparsed(guard_folder):
-    judge = judges.GuardJudge(guard_folder, "g", ("paper",), "cpu", 4)
-    short, long = judge.judge([("", "Fine."), ("", "a" * 300 + ".")])
-    assert (short[0].verdict, long[0].verdict) == ("safe", "unparsed")
-
-
 # A template that drops what the assistant says.
 DROPS = "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}"
 
@@ -393,66 +371,10 @@ def test_a_chat_template_where_there_is_one(model, data, tmp_path, guard_folder)
         assert items_of(out / "harmbench")[0]["n_tokens"] == len("Sing a song 0") + extra
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"judge": "/nowhere/guard"}, "/nowhere/guard"),
-        ({"judge_forms": ["rp"]}, "judge_forms.0: got 'rp', allowed are pr, paper"),
-        ({"judge_forms": ["pr", "pr"]}, "expected each form once"),
-        ({"lexicon": "klingon"}, "lexicon: got 'klingon', allowed are english, world"),
-        ({"max_new_tokens": 512}, "max_new_tokens below the model's 512 positions"),
-        ({"split": "first1200"}, "allowed are"),
-    ],
-)
-def test_bad_options_are_one_sentence(options, message, model, data, tmp_path, capsys):
-    assert run_checkpoint(model, tmp_path / "out", specs(data, **options)) == 2
-    assert message in capsys.readouterr().err.strip().splitlines()[-1]
-    assert not (tmp_path / "out").exists()
-
-
 # Which prompts
 
 
-def test_the_random_sample_is_seeded_and_not_the_head(tmp_path):
-    def read(folder, split, seed=0):
-        spec = Protocol("realtoxicityprompts", split=split, seed=seed)
-        return [item.id for item in realtoxicityprompts.TASK.read(folder, spec, {})]
-
-    write_jsonl(tmp_path / "many/a.jsonl", [rtp_row(k) for k in range(2000)])
-    write_jsonl(tmp_path / "few/a.jsonl", [rtp_row(k) for k in range(12)])
-    whole, chosen = read(tmp_path / "many", "full"), read(tmp_path / "many", "random1200")
-    assert len(whole) == 2000
-    assert len(chosen) == 1200
-    assert chosen == [name for name in whole if name in set(chosen)] != whole[:1200]
-    assert chosen == read(tmp_path / "many", "random1200")
-    assert chosen != read(tmp_path / "many", "random1200", 1)
-    assert len(read(tmp_path / "few", "random1200")) == 12
-
-
 # From the hub's tables
-
-
-def test_hub_tables_become_the_canonical_files(tmp_path):
-    table = SplitTable("t", [{"filename": "f", **rtp_row(0)}, {"filename": "f", **rtp_row(3)}])
-    files = CONVERTERS["realtoxicityprompts"]({"train": table})
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    first, second = read_realtoxicityprompts(tmp_path)
-    assert (first.text, first.challenging, first.toxicity) == ("A Vel man 0", True, 0.25)
-    assert second.toxicity is None
-    tables = {
-        "standard": SplitTable("s", [{"prompt": "Sing, now", "category": "music"}]),
-        "contextual": SplitTable("c", [{"prompt": "Go on", "category": "music", "context": "A."}]),
-        "copyright": SplitTable("r", [{"prompt": "Recite"}]),
-    }
-    for name, text in CONVERTERS["harmbench"](tables).items():
-        (tmp_path / name).write_text(text)
-    found = read_harmbench(tmp_path)
-    assert [(b.category, b.topic, b.behaviour, b.context) for b in found] == [
-        ("standard", "music", "Sing, now", ""),
-        ("contextual", "music", "Go on", "A."),
-        ("copyright", "copyright", "Recite", ""),
-    ]
 
 
 # The invented world
@@ -471,25 +393,6 @@ def test_the_world_s_prompts():
 
 
 # Configuration
-
-
-@pytest.fixture
-def raw(repo):
-    return merge(read_yaml(repo / "config/catalogue.yaml"), read_yaml(repo / "config/world.yaml"))
-
-
-@pytest.mark.parametrize(
-    ("benchmark", "changes", "message"),
-    [
-        ("mmlu", {"lexicon": "world"}, "benchmarks.mmlu.lexicon: only the tasks"),
-        ("harmbench", {"judge": "world"}, "the invented world has no guard model"),
-        ("harmbench", {"judge": "lama-guard3-1b"}, "did you mean 'llama-guard3-1b'"),
-    ],
-)
-def test_bad_configurations(raw, benchmark, changes, message):
-    raw["benchmarks"][benchmark] |= changes
-    with pytest.raises(UserError, match=message):
-        validate_config(raw)
 
 
 def test_a_killed_judge_goes_on_with_the_same_bytes(
@@ -549,50 +452,6 @@ def report(root, name="safety_details", collect=True):
     words += ["--results", results, "--significance", tests, "--out-prefix", str(root / name)]
     assert cli.main(["make-table", "--table", name, *words]) == 0
     return table(root, name), (root / f"{name}.md").read_text()
-
-
-def test_the_table_says_who_judged(repo, tmp_path):
-    config = small_config(repo, tmp_path)
-    write_run(only(config, "main", "harmbench", "realtoxicityprompts", "mmlu", "unqover"))
-    rows, text = report(tmp_path)
-    assert "word list “world”, no guard model" in text
-    assert "say nothing about safety" in text
-    assert "greedy, at most 24 new tokens" in text
-    assert {row["method"] for row in rows} == {"dense", *config.experiments["main"].methods}
-    row = rows[0]
-    assert "no guard model" in row["judge"]
-    assert int(row["harmbench_n"]) > 0
-    assert not row["harmbench_unsafe_rate_printed"]
-    names = [f"harmbench_unsafe_rate{end}" for end in ("", "_low", "_high")]
-    assert "{} [{}, {}]".format(*(row[name] for name in names)) in text
-    slim, text = report(tmp_path, "safety", collect=False)
-    assert "[" not in "".join(line for line in text.splitlines() if line.startswith("|"))
-    assert {"harmbench_low", "harmbench_high"} <= set(slim[0])
-    _, text = report(tmp_path, "main", collect=False)
-    assert "HarmBench" not in text
-
-
-def test_the_paper_s_rates_stand_beside_the_guard_s(repo, tmp_path):
-    config = small_config(repo, tmp_path, "paper.yaml", tables=["safety"])
-    config = only(config, "safety", "harmbench", "realtoxicityprompts", "mmlu", "unqover")
-    write_run(config, 30)
-    rows, text = report(tmp_path)
-    assert len(rows) == 9
-    assert "Llama-Guard-3-1B" in text
-    assert "word list" not in text
-    found = {(row["model"], row["method"]): row for row in rows}
-    vicuna = found["vicuna1.5-7b", "sparsegpt"]
-    assert vicuna["harmbench_says_unsafe_paper_printed"] == "0.510"
-    assert vicuna["realtoxicityprompts_says_unsafe_paper_printed"] == "0.344"
-    qwen = found["qwen2.5-7b-it", "debias-sparsegpt"]
-    assert qwen["harmbench_says_unsafe_paper_printed"] == "0.025"
-    assert not found["qwen2.5-7b-it", "dense"]["harmbench_says_unsafe_paper_printed"]
-    # Without a guard model the paper's numbers are no counterpart.
-    write_run(changed(config, judge=None, judge_forms=None), 30)
-    rows, _ = report(tmp_path)
-    assert "harmbench_says_unsafe_paper_printed" not in rows[0]
-    printed = {row["benchmark"] for row in table(tmp_path, "results") if row["printed"]}
-    assert not printed.intersection(JUDGED)
 
 
 def test_the_claim_is_tested_with_a_guard_model(repo, tmp_path):

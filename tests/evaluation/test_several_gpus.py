@@ -1,19 +1,11 @@
 """A model that does not fit one GPU: spread by transformers, or by vLLM's tensor parallelism."""
 
-from types import SimpleNamespace
-
 import pytest
-import torch
 
-from evenprune.base import gpu
-from evenprune.base.errors import UserError
 from evenprune.evaluation.language_model import load_language_model
-from evenprune.evaluation.load_model import Loader
-from evenprune.evaluation.protocol import Protocol
 from evenprune.models import loading
 from evenprune.plan.config import load_config
 from evenprune.plan.jobs import gpus_for
-from evenprune.serving.backends import TransformersBackend
 
 ROWS = [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [1, 2, 3, 4, 5, 6, 7, 8, 9, 12], [5, 3]]
 WANTED = [[[1, 2]], [[3]], [[4, 5], [6]]]
@@ -43,44 +35,6 @@ def test_a_spread_model_scores_alike_and_is_let_go(model, monkeypatch):
     assert scores(spread_out) == expected
     spread_out.close()
     assert all(one.is_meta for one in spread_out.model.parameters())
-
-
-@pytest.fixture
-def two_gpus(monkeypatch, tmp_path):
-    monkeypatch.setattr(gpu, "visible_gpus", lambda: ["one", "two"])
-    monkeypatch.setattr(gpu, "lock_folder", lambda: tmp_path)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    current = []
-    monkeypatch.setattr(torch.cuda, "set_device", current.append)
-    return current
-
-
-def test_an_evaluation_claims_its_gpus_and_gives_them_back(two_gpus, monkeypatch, tmp_path):
-    loaded = []
-
-    def load(folder, device, dtype, devices):
-        loaded.append((device, list(devices)))
-        return SimpleNamespace(close=lambda: None)
-
-    monkeypatch.setattr("evenprune.evaluation.language_model.load_language_model", load)
-    with gpu.claim_several(["one"], tmp_path, 1) as taken, Loader(tmp_path, "cuda", None) as loader:
-        assert taken == [0]
-        loader.load(Protocol("unqover"))
-        # The other job has the first one; plain "cuda", a guard model's say, is the second.
-        assert loaded == [("cuda", ["cuda:1"])]
-        assert two_gpus == ["cuda:1"]
-    with Loader(tmp_path, "cuda", None, gpus=2) as loader:
-        loader.load(Protocol("unqover"))
-        assert loaded[-1] == ("cuda", ["cuda:0", "cuda:1"])
-    three = Loader(tmp_path, "cuda", None, gpus=3)
-    with three, pytest.raises(UserError, match="needs 3 GPUs"):
-        three.load(Protocol("unqover"))
-
-
-def test_an_export_is_served_from_one_gpu(monkeypatch, tmp_path):
-    monkeypatch.setattr("evenprune.serving.backends.is_export", lambda folder: True)
-    with pytest.raises(UserError, match="is a 2:4 export, which runs on one GPU"):
-        TransformersBackend(tmp_path, "cpu", gpus=2)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,6 @@ from evaluation_fixtures import (
     char_tokenizer,
     checkpoint_command,
     command,
-    contents,
-    interrupt_journal,
     items_of,
     result_of,
     tiny_llama,
@@ -30,7 +28,7 @@ from evenprune.base.errors import UserError
 from evenprune.evaluation import vllm_model
 from evenprune.evaluation.language_model import load_language_model
 from evenprune.evaluation.lettered_options import score_prompts
-from evenprune.evaluation.vllm_model import load_vllm_model, vllm_version
+from evenprune.evaluation.vllm_model import load_vllm_model
 from evenprune.evaluation.vllm_worker import Engine, one_line
 from evenprune.serving import environment
 
@@ -153,23 +151,6 @@ def test_all_benchmarks_of_a_checkpoint_share_one_worker(model, data, tmp_path, 
     assert len(log.read_text().split()) == 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("task", ["unqover", "realtoxicityprompts"])
-def test_an_interrupted_run_goes_on(task, model, data, tmp_path, near, monkeypatch):
-    more = [*on_vllm(near), "--batch-size", "1"]
-    more += ["--max-new-tokens", "12"] if task == "realtoxicityprompts" else []
-    monkeypatch.setattr(vllm_model.VllmModel, "batches_at_once", 2)
-    assert evaluate(task, model, data, tmp_path / "whole", *more) == 0
-    stages = interrupt_journal(monkeypatch, 1)
-    out = tmp_path / "killed"
-    with pytest.raises(KeyboardInterrupt):
-        evaluate(task, model, data, out, *more)
-    assert [path.name for path in out.iterdir()] == ["partial.jsonl"]
-    assert evaluate(task, model, data, out, *more) == 0
-    assert len(stages) == len(set(stages)) > 1
-    assert contents(out) == contents(tmp_path / "whole")
-
-
 def test_options_of_several_tokens_and_cut_prompts(model, near):
     """Summed options, one token behind a common blank, and a prompt longer than the context."""
     own = load_language_model(model, "cpu")
@@ -197,25 +178,6 @@ def test_options_of_several_tokens_and_cut_prompts(model, near):
         theirs.close()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mode", "message"),
-    [
-        ("raise", "vLLM could not score here (RuntimeError: unsupported width)"),
-        ("die", "the vLLM process ended with status 3 when it was asked to score"),
-    ],
-)
-def test_what_goes_wrong_in_the_worker_is_one_sentence(
-    mode, message, model, data, tmp_path, fake, monkeypatch, capsys
-):
-    monkeypatch.setenv("FAKE_VLLM", mode)
-    assert evaluate("unqover", model, data, tmp_path / "out", *on_vllm(fake)) == 2
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith(f"error: {message}")
-    assert ("out of memory, or so" in error) == (mode == "die")
-    assert not list((tmp_path / "out").glob("*"))
-
-
 def test_without_vllm_nothing_starts(model, data, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(environment, "has_vllm", lambda: False)
@@ -223,20 +185,6 @@ def test_without_vllm_nothing_starts(model, data, tmp_path, monkeypatch, capsys)
     assert evaluate("unqover", model, data, tmp_path / "out", "--backend", "vllm") == 2
     assert "there is no vLLM here; run `make vllm-env`" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_an_interpreter_without_vllm_is_named(tmp_path, monkeypatch):
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-    isolated = tmp_path / "python"
-    isolated.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
-    isolated.chmod(0o755)
-    with pytest.raises(UserError, match="has no vLLM; run `make vllm-env`"):
-        vllm_version(str(isolated))
-
-
-def test_another_device_than_vllm_s_is_refused(model, near):
-    with pytest.raises(UserError, match="this vLLM is built for cpu"):
-        load_vllm_model(model, "cuda", "auto", near)
 
 
 PARENT = """

@@ -1,10 +1,8 @@
 """The report on the bias term and its negative controls, from records to the page."""
 
 import dataclasses
-import json
 import math
 import random
-import shutil
 
 import numpy as np
 import pytest
@@ -306,68 +304,3 @@ def test_the_same_runs_give_the_same_bytes(helped, tmp_path):
 
 
 # Bad input
-
-
-def said(capsys, folders, out):
-    assert report(folders, out) == 2
-    assert not out.exists()
-    message = capsys.readouterr().err.strip()
-    assert message.count("error:") == 1
-    return message.splitlines()[-1]
-
-
-def test_several_runs_of_different_worlds_are_needed(helped, capsys, tmp_path):
-    zero, one, _ = helped[0]
-    assert "at least two runs (--run)" in said(capsys, [zero], tmp_path / "out")
-    assert "world.seed 0, 1, 0" in said(capsys, [zero, one, zero], tmp_path / "out")
-
-
-def without(run_sheet, method):
-    run_sheet["checkpoints"] = [c for c in run_sheet["checkpoints"] if c["method"] != method]
-
-
-def again(run_sheet):
-    run_sheet["checkpoints"].append({**run_sheet["checkpoints"][-1], "seed": 1})
-
-
-@pytest.mark.parametrize(
-    ("both", "change", "words"),
-    [
-        (False, lambda sheet: sheet["config"]["pruning"].update(damping=0.5), "configurations of"),
-        (False, lambda sheet: sheet["checkpoints"].pop(), "configurations of"),
-        (True, lambda sheet: sheet["config"]["benchmarks"].pop("bbq"), "with the task bbq"),
-        (True, lambda sheet: without(sheet, "dense"), "expected one model, dense too"),
-        (True, again, "world with seed 0, world with seed 1"),
-    ],
-)
-def test_runs_that_differ_or_lack_something_are_refused(
-    helped, capsys, tmp_path, both, change, words
-):
-    folders = []
-    for seed in (0, 1):
-        source = helped[0][seed]
-        sheet = json.loads((source / "run_sheet.json").read_text())
-        if both or seed:
-            change(sheet)
-        folders.append(tmp_path / f"w{seed}")
-        write_json(folders[-1] / "run_sheet.json", sheet)
-        write_json(folders[-1] / "world/planted.json", {"leans": [], "items": planted_of(seed)})
-    assert words in said(capsys, folders, tmp_path / "out")
-
-
-def test_records_that_do_not_fit_are_refused(helped, capsys, tmp_path):
-    folders = [shutil.copytree(one, tmp_path / one.name) for one in helped[0][:2]]
-    path = folders[0] / "evals/world/sparsegpt/2of4/ss-uc256/s0/bbq/items.jsonl"
-    first, *rest = path.read_text().splitlines()
-    path.write_text("\n".join(rest) + "\n")
-    assert f"{path} has changed" in said(capsys, folders, tmp_path / "out")
-    for lines, words in (
-        (rest, "expected in"),
-        ([first, first, *rest], "found one twice"),
-        ([first.replace('"condition"', '"state"'), *rest], "line 1 lacks condition"),
-    ):
-        path.write_text("\n".join(lines) + "\n")
-        seal(path.parents[1])
-        assert words in said(capsys, folders, tmp_path / "out")
-    path.unlink()
-    assert "no such file" in said(capsys, folders, tmp_path / "out")

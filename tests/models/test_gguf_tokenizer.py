@@ -4,10 +4,9 @@ import itertools
 import json
 
 import pytest
-from test_gguf import MERGES, SPECIAL, TOKENS, one_sentence, tensors, write_gguf
+from test_gguf import MERGES, SPECIAL, TOKENS, tensors, write_gguf
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from evenprune.base.errors import UserError
 from evenprune.data.calibration import tokenize_pairs, tokenize_texts
 from evenprune.evaluation.language_model import load_language_model
 from evenprune.models.gguf import convert_gguf
@@ -89,18 +88,6 @@ KEYS = ("add_bos_token", "add_eos_token", "add_space_prefix")
 WAYS = [(), (False, False, True), (False, True, False), (True, False, False), (True, True, True)]
 
 
-def test_the_reference_tokens():
-    assert [PIECES[k] for k in spm_tokens("the hand x", True)] == [
-        "▁the",
-        "▁",
-        "h",
-        "and",
-        "▁",
-        "x",
-    ]
-    assert [PIECES[k] for k in spm_tokens(" –", False)] == ["▁", "<0xE2>", "<0x80>", "<0x93>"]
-
-
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("kind", FILES)
 def test_tokens_are_those_that_the_metadata_asks_for(tmp_path, kind, way):
@@ -143,27 +130,3 @@ def test_bos_of_byte_level_words_follows_their_pre_tokenizer(tmp_path, pre, star
     assert (load_tokenizer(tmp_path / "a")("the")["input_ids"][0] == 1) == start
     convert_gguf(bpe_file(tmp_path / "b.gguf", {"add_bos_token": not start}, pre), tmp_path / "b")
     assert (load_tokenizer(tmp_path / "b")("the")["input_ids"][0] == 1) != start
-
-
-REFUSED = {
-    "no token to put": (
-        lambda path: bpe_file(path, {"add_eos_token": True}, without="eos_token_id"), "asks for EOS"
-    ),
-    "a number too large": (
-        lambda path: spm_file(path, numbers={"bos": 10_000}), r"has 10000 for .*bos_token_id"
-    ),
-    "separators": (lambda path: bpe_file(path, {"add_sep_token": True}), "asks for a separator"),
-    "a blank before pieces": (
-        lambda path: bpe_file(path, {"add_space_prefix": True}, "llama-bpe"), "'llama-bpe'"
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_carried_is_refused(tmp_path, name):
-    make, said = REFUSED[name]
-    path = make(tmp_path / "a.gguf")
-    with pytest.raises(UserError, match=said) as caught:
-        convert_gguf(path, tmp_path / "out")
-    assert str(path) in one_sentence(str(caught.value))
-    assert not (tmp_path / "out").exists()

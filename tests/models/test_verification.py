@@ -265,18 +265,6 @@ def collect(root):
     return ("collect-results", "--run-sheet", root / "run_sheet.json", "--out", *out)
 
 
-POINT = "world/sparsegpt/2of4/ss/s0"
-
-
-def test_collect_names_the_results_of_another_checkpoint(root, capsys):
-    evals = root / "evals" / POINT
-    other = root / "evals/world/debias-sparsegpt/2of4/ss/s0/mmlu"  # whole in itself
-    shutil.copytree(other, evals / "mmlu", dirs_exist_ok=True)
-    redo = f"snakemake --cores all -f {evals / 'summary.json'}"
-    fails(capsys, *collect(root), says=(evals / "mmlu/metrics.json", redo))
-    assert not (root / "results.csv").exists()
-
-
 @pytest.mark.parametrize(
     "file",
     [
@@ -304,12 +292,3 @@ def test_no_row_has_two_base_models(root, file, capsys):
     fails(capsys, *collect(root), says=(path, dense, "bbbbbbbbbbbb", "cccccccccccc", "fetch_model"))
     path.write_text(json.dumps(sealed(changed(model_sha256="d" * 16))))
     fails(capsys, *collect(root), says=("is of other weights than",))
-
-
-def test_no_row_has_two_calibrations(root, capsys):
-    manifest = root / "calibration/world/ss/s0/manifest.json"
-    content = json.loads(manifest.read_text())
-    content["files"]["pairs.jsonl"] = "q" * 64
-    manifest.write_text(json.dumps(sealed(content)))
-    says = ("pruned with other pairs", manifest, "snakemake --cores all -f")
-    fails(capsys, *collect(root), says=says)

@@ -60,25 +60,6 @@ def paths():
     return Paths(configured())
 
 
-@pytest.mark.parametrize(
-    ("changes", "gpus", "compressed"),
-    [
-        ({}, 0, False),
-        ({"device": "cuda"}, 1, True),
-        ({"device": "cuda", "serving": {"sparse24": False}}, 1, False),
-        ({"serving": {"sparse24": True}}, 0, True),
-    ],
-)
-def test_the_device_of_the_configuration_decides_not_this_machine(changes, gpus, compressed):
-    config = configured(**changes)
-    served = Paths(config).served_ready(MAGNITUDE)
-    assert jobs.gpus_per_job(config) == gpus
-    assert served == f"out/{'exported' if compressed else 'pruned'}/{MAGNITUDE.key}" + (
-        "" if compressed else "/check.json"
-    )
-    assert Paths(config).served_ready(DENSE) == "out/sources/models/m.json"
-
-
 def another(field):
     """Return a good value of a pruning option that is not its default."""
     kind = field.annotation
@@ -105,28 +86,6 @@ def test_a_method_is_told_only_the_options_that_it_uses():
     }
     # A calibration's own alignment comes first.
     assert jobs.prune_options(other, DEBIAS)["alignment"] == "pad"
-
-
-def test_improving_the_kept_weights_needs_text_and_what_measures_it():
-    """Magnitude pruning too then has a calibration, and options of the calibration's metric."""
-    config = configured(
-        methods={"magnitude.refit": {"method": "magnitude", "refit_steps": 5}},
-        experiments={
-            **RAW["experiments"],
-            "one": {**RAW["experiments"]["one"], "methods": ["magnitude.refit"]},
-        },
-        pruning={"damping": 0.5},
-    )
-    (point,) = grids.experiment_checkpoints(config, "one")
-    assert point == Checkpoint("m", "magnitude.refit", "2of4", "ss", 0)
-    told = jobs.prune_options(config, point)
-    assert (told["method"], told["refit_steps"], told["damping"]) == ("magnitude", 5, 0.5)
-    assert jobs.prune_flags(Paths(config), point) == (
-        "--pairs out/calibration/m/ss/s0/pairs.jsonl --method magnitude --damping 0.5 "
-        "--alignment equal-length --compute-dtype auto --refit-steps 5"
-    )
-    assert jobs.prune_flags(Paths(config), MAGNITUDE) == "--method magnitude --refit-steps 0"
-    assert jobs.prune_options(config, MAGNITUDE)["damping"] == 0.01
 
 
 def test_the_regime_dense_is_a_checkpoint_of_methods_that_shift():
@@ -170,16 +129,6 @@ def test_a_benchmark_is_told_only_the_options_that_it_uses(paths):
     told = jobs.benchmark_options(Paths(config), DEBIAS)["harm"]
     assert told["judge"] == "out/sources/models/guard.json"
     assert "lexicon" not in told
-
-
-def test_a_calibration_without_texts_is_told_no_texts(paths):
-    told = jobs.calibration_options(paths, "ss")
-    assert (told["categories"], told["texts_data"], told["n_texts"]) == ("race", "", 0)
-    told = jobs.calibration_options(paths, "uc")
-    assert (told["texts_data"], told["n_texts"]) == ("out/sources/data/ultrachat.json", 4)
-    flag = "--texts out/calibration/m/uc/s0/texts.jsonl"
-    assert flag in jobs.prune_flags(paths, DEBIAS)
-    assert "--texts" not in jobs.prune_flags(paths, replace(DEBIAS, calibration="ss"))
 
 
 def test_bos_of_a_model_counts_in_its_calibration_and_nothing_else_depends_on_it():

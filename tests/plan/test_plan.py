@@ -9,10 +9,8 @@ import pytest
 from evenprune.base.errors import UserError
 from evenprune.base.marks import PRUNED, mark_folder
 from evenprune.base.provenance import BEGUN, FINISHED, record_folder, recorded
-from evenprune.cli import main
 from evenprune.plan import plan
 from evenprune.plan.paths import Paths
-from evenprune.plan.run_sheet import write_run_sheet
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -76,19 +74,6 @@ def test_times_are_measured_or_scaled_or_a_floor_or_unknown(tmp_path):
     assert known(small, tmp_path, tmp_path / "second") == (8, "measured")
 
 
-def test_another_finished_run_counts_by_what_it_computed(tmp_path):
-    """Its evaluations have the same place, but other items: their time is scaled, not taken."""
-    small = run(tmp_path / "demo", benchmarks={"mmlu": run(tmp_path).config.benchmarks["mmlu"]})
-    dense = next(job for job in plan.long_jobs(small) if job.kind == "evaluate")
-    record(tmp_path / "demo", dense.out, 10.0)
-    write_run_sheet(tmp_path / "demo/run_sheet.json", small)
-    large = run(tmp_path / "mine")
-    same = next(job for job in plan.long_jobs(large) if job.out == dense.out)
-    seconds, basis = plan.seconds(same, [plan.measured_seconds(large, tmp_path / "demo")], None)
-    assert basis == "scaled"
-    assert seconds == pytest.approx(10 * same.flops / dense.flops)
-
-
 # The disk
 
 
@@ -144,14 +129,3 @@ def test_a_step_records_itself_only_in_the_results_of_a_run(tmp_path, capsys):
         pass
     assert json.loads((folder / FINISHED).read_text())["resumed"]
     assert not (folder / BEGUN).exists()
-
-
-def test_plan_knows_the_times_of_the_finished_default_run(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    paths = run("results")
-    write_run_sheet("results/run_sheet.json", paths)
-    record("results", f"evals/{paths.checkpoints[0].key}", 7.0)
-    words = ["--configfile", str(REPO / "config/world.yaml"), "--results", "other"]
-    assert main(["plan", *words]) == 0
-    assert "17 evaluate: " in (said := capsys.readouterr().out)
-    assert "(1 measured, 16 scaled)" in said

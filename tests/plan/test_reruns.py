@@ -9,7 +9,7 @@ import pytest
 
 from evenprune.base import codedigest
 from evenprune.base.yamlfile import merge, read_yaml
-from evenprune.plan import jobs, shown, tasks
+from evenprune.plan import jobs, tasks
 from evenprune.plan.config import validate_config
 from evenprune.plan.paths import Paths
 from evenprune.plan.steps import digests
@@ -99,10 +99,6 @@ def pruned_by(raw, *methods):
     return sum(rule == "prune_model" and job.split("/")[1] in methods for rule, job in files)
 
 
-def test_the_results_elsewhere_are_only_in_the_sheet(before, raw):
-    assert again(before["paper"], planned({**raw["paper"], "results": "elsewhere/run"})) == WORDS
-
-
 @pytest.mark.parametrize(
     ("changes", "methods"),
     [
@@ -151,12 +147,6 @@ def test_a_prompt_style_evaluates_again(before, raw):
     assert changed(before, raw, benchmarks={"mmlu": {"seed": 4}}) == SHEET
 
 
-def test_rounds_measure_again_and_the_margin_only_tells_otherwise(before, raw):
-    for changes in ({"rounds": 7}, {"engines": "in-turn"}):
-        assert changed(before, raw, serving=changes) == {**SHEET, "benchmark_serving": 1}
-    assert changed(before, raw, serving={"margin": 0.1}) == SHEET
-
-
 def test_words_and_unrelated_code_rerun_nothing(before, raw, package):
     files = ("pruning/solver.py", "pruning/card.md.j2", "data/calibration.py", "cli.py")
     assert grown(before, raw, package, *files, text="\n# a comment\n") == {}
@@ -172,18 +162,6 @@ def test_code_reruns_its_stage(before, raw, package):
         found = grown(before, raw, package, file)
         assert set(found) == rules
         assert "pruning" in file or set(found.values()) == {1}
-
-
-def test_a_new_task_evaluates_nothing_again(before, raw, package):
-    """Its facts stand with those of the others; the tables that could show it are made again."""
-    (package / "evaluation/another.py").write_text("from .task import Task\n")
-    facts = "\nanother: {label: Another, headline: acc, splits: [test], metrics: [acc]}\n"
-    found = grown(before, raw, package, "plan/tasks.yaml", text=facts)
-    (package / "evaluation/another.py").unlink()
-    assert set(found) == {
-        *("collect_results", "make_table", "make_figure", "make_page", "make_paper"),
-        "make_items",
-    }
 
 
 def test_a_fact_of_a_task_evaluates_what_has_it(before, raw, monkeypatch):
@@ -209,26 +187,3 @@ def test_a_label_shows_again_and_collects_nothing(before, raw, package):
     assert found["make_table"] == len(raw["paper"]["tables"]) > 5
     # Where a number is made, it is collected again.
     assert grown(before, raw, package, "stats/inference.py")["collect_results"] == 1
-
-
-def test_a_caption_is_made_again_where_it_stands(before, raw, monkeypatch):
-    changed = {"caption": "x", "section": "y", "shows": "z"}
-    monkeypatch.setitem(shown.TABLES, "bbq", shown.TABLES["bbq"] | changed)
-    # Figures carry none: captions stand under them in the document alone.
-    monkeypatch.setitem(shown.FIGURES, "dto", shown.FIGURES["dto"] | changed)
-    assert again(before["paper"], planned(raw["paper"])) == {"make_table": 1}
-
-
-def test_the_page_over_worlds_is_a_job_of_its_own(raw, repo, package):
-    """Only where worlds are compared; its code and words make it again, and nothing else."""
-    catalogue = read_yaml(repo / "config/catalogue.yaml")
-    given = merge(catalogue, read_yaml(repo / "config/controls.yaml"))
-    before = {"controls": planned(given)}
-    alone = planned({**given, "controls": {"worlds": []}})
-    assert set(before["controls"]) - set(alone) == {("report_controls", "all")}
-    assert again(alone, {job: before["controls"][job] for job in alone}) == WORDS
-    raw = {"controls": given}
-    for file in ("page", "effects"):
-        code = f"../evenprune_world/controls/{file}.py"
-        found = grown(before, raw, package, code, name="controls")
-        assert found == {"report_controls": 1}, file

@@ -7,8 +7,7 @@ import pytest
 from evenprune.base.codedigest import import_closure
 from evenprune.plan import facts
 from evenprune.plan.pruning_keys import Pruning
-from evenprune.pruning import methods, plain_loop
-from evenprune.pruning.card import regime_text
+from evenprune.pruning import methods
 from evenprune.pruning.masks import REGIMES
 from evenprune.pruning.method import Method
 from evenprune.pruning.options import PRUNING_METHODS, Options
@@ -51,14 +50,6 @@ def test_a_method_keeps_to_its_own_code(name):
         "debias-lora": {"magnitude", "wanda", "sparsegpt"},
     }.get(name, set())
     assert others == {methods.module_of(one) for one in (*base, name)}
-
-
-@pytest.mark.parametrize("regime", REGIMES.values(), ids=REGIMES)
-def test_regimes_fit_the_column_loop(regime):
-    assert 0 < regime.zeros < regime.of
-    if regime.structured:
-        assert plain_loop.GROUP % regime.of == 0
-    assert regime_text(regime.slug)
 
 
 def test_pair_weights_of_the_scalings():

@@ -11,7 +11,6 @@ from pruning_models import random_pairs, save_model, write_rows
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from evenprune.base import onednn
 from evenprune.base.checksums import sealed
 from evenprune.cli import main
 from evenprune.pruning import check, engine
@@ -111,25 +110,6 @@ def config(**other):
 def test_bad_input(base, pairs, tmp_path, capsys, change, words):
     change(base, pairs)
     fails(capsys, tmp_path, arguments(base, pairs, tmp_path / "out"), *words)
-
-
-def test_width_not_divisible_by_four(pairs, tmp_path, capsys):
-    base = save_model(tmp_path / "odd", "llama2", intermediate_size=62)
-    argv = arguments(base, pairs, tmp_path / "out")
-    fails(capsys, tmp_path, argv, "divisible by 4", "down_proj", "62")
-    assert main(arguments(base, pairs, tmp_path / "out", regime="u50")) == 0
-
-
-def test_text_longer_than_the_model_takes(model, pairs, tmp_path, capsys):
-    """A long text is cut, a long sentence of a pair is an error."""
-    texts = write_rows(tmp_path / "texts.jsonl", [{"id": "t", "text": "a b c d " * 20}])
-    assert main(arguments(model, pairs, tmp_path / "out", texts=texts)) == 0
-    assert "1 texts cut to the model's 64 positions" in capsys.readouterr().err
-    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert manifest["calibration"]["tokens"]["texts"] == 64
-    row = {"id": "long", "category": "c", "stereotype": "a " * 40, "anti_stereotype": "b " * 40}
-    pairs = write_rows(tmp_path / "pairs.jsonl", [row])
-    fails(capsys, tmp_path, arguments(model, pairs, tmp_path / "out2"), "item long", "at most 64")
 
 
 def test_nan_weight_names_the_layer(base, pairs, tmp_path, capsys):
@@ -269,18 +249,6 @@ def test_dtype_and_sharding_of_the_base_are_read(dtype, pairs, tmp_path):
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
     assert loaded.dtype == dtype
     assert json.loads((tmp_path / "check.json").read_text())["sparsity"] >= 0.5
-
-
-@pytest.mark.parametrize(
-    ("asked", "native", "taken"),
-    [("auto", True, "bfloat16"), ("float32", True, "float32")],
-)
-def test_the_forward_passes_take_the_fast_dtype(asked, native, taken, pairs, tmp_path, monkeypatch):
-    monkeypatch.setattr(onednn, "has_bfloat16", lambda: native)
-    base = save_model(tmp_path / "base", dtype=torch.bfloat16)
-    assert main(arguments(base, pairs, tmp_path / "out", **{"compute-dtype": asked})) == 0
-    assert json.loads((tmp_path / "out/provenance.json").read_text())["compute_dtype"] == taken
-    assert AutoModelForCausalLM.from_pretrained(tmp_path / "out").dtype == torch.bfloat16
 
 
 # --- check ----------------------------------------------------------------------------------

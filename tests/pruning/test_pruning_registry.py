@@ -4,17 +4,11 @@ from pathlib import Path
 
 import pytest
 import registry_models
-import torch
 from registry_sweep import documented, sweep_type
-from torch import nn
 
-from evenprune.base.errors import UserError
 from evenprune.pruning.engine import prune_model
-from evenprune.pruning.forward import Stream
 from evenprune.pruning.options import Options
 from evenprune.pruning.packing import Text
-from evenprune.pruning.probe import Probe, check_rows
-from evenprune.pruning.standin import Form
 
 PAGE = Path(__file__).parents[2] / "docs" / "architectures.md"
 AGREEMENT = 0.999
@@ -79,36 +73,3 @@ def test_a_refusal_names_type_reason_and_what_to_do(kind, tmp_path):
             tmp_path / "dense", Options("magnitude", "u50"), Text(), tmp_path / "other"
         )
         assert any(facts.get("pruned") for facts in manifest["tensors"].values())
-
-
-class Odd(nn.Module):
-    """A block with one linear whose input is made in a faulty way."""
-
-    def __init__(self, fault):
-        super().__init__()
-        self.linear, self.fault = nn.Linear(4, 4), fault
-
-    def forward(self, hidden):
-        self.linear(self.fault(hidden))
-        return hidden
-
-
-@pytest.mark.parametrize(
-    ("fault", "words"),
-    [
-        (lambda hidden: hidden, None),
-        (lambda hidden: hidden[:, :2], "gets 4 rows for 6 tokens"),
-        (lambda hidden: hidden.transpose(0, 1), "gets other values"),
-        (lambda hidden: hidden - hidden.mean(0), "gets other values"),
-    ],
-)
-def test_rows_of_a_linear(fault, words):
-    torch.manual_seed(0)
-    hidden = torch.randn(2, 3, 4)
-    together, *alone = (Stream(h, [((), {})], [], Form()) for h in (hidden, hidden[:1], hidden[1:]))
-    probe = Probe(Form(), together, alone)
-    if words is None:
-        check_rows(Odd(fault), 0, probe)
-    else:
-        with pytest.raises(UserError, match=words):
-            check_rows(Odd(fault), 0, probe)

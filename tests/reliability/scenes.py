@@ -86,6 +86,8 @@ def pruning(made):
     own = {"model folders": ("in/pruned/*",)}
     sealed = ("in/pruned/*.safetensors", "in/pruned/config.json")
     yield Scene("check", pruned, ["check", *both], ("out.json",), own, sealed)
+    both = ["--model", "../in/pruned", "--reference", "../in/pruned", "--out", "../out.csv"]
+    yield Scene("compare-masks", pruned, ["compare-masks", *both], ("out.csv",), own)
     words = ["export-sparse24", "--model", "../in/pruned", "--out", "../out"]
     yield Scene("export-sparse24", pruned, words, ("out",), own, sealed[:1])
 
@@ -184,6 +186,8 @@ def reporting(made):
     own = {"records": ("in/run/**/*.json", "in/run/**/*.jsonl")}
     sealed = ("in/run/evals/**/*.json*",)
     yield Scene("collect-results", root, argv, names, own, sealed)
+    words = ["make-items", *words[1:], "--out", "../items.json"]
+    yield Scene("make-items", root, words, ("items.json",), own)
     tables = made / "tables"
     tables.mkdir()
     shutil.copytree(root / "in", tables / "in")

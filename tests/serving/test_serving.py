@@ -167,27 +167,9 @@ def once(*durations):
     return measure.measure_once(generate, Meter(*durations), [[1, 2]], workload, (1, 1))
 
 
-def test_spoilt_timings_are_measured_again(capsys):
-    # a first attempt that took no longer than its disturbed prefill, a second one in order
-    found = once(5.0, 1.0, 0.1, 1.0)
-    assert found["figures"]["decode_tok_per_s"] == pytest.approx(9 / 0.9)
-    assert found["figures"]["ttft_s"] == pytest.approx(0.1)
-    assert found["attempts"] == 2
-    assert "attempt 1 of 3" in capsys.readouterr().out
-
-
 def test_timings_spoilt_every_time_are_refused():
     with pytest.raises(UserError, match="lost in noise"):
         once(*[1.0] * 6)
-
-
-def test_a_region_is_long_enough_to_be_read():
-    workload = measure.Workload(10, 2, 0.5, 0.033)
-    times = Meter(9.0, 9.0, 0.02, 0.3)  # the first of two warm-ups does not count
-    called = []
-    found = measure.warm_up(lambda *given: called.append(given), times, [[1]], workload)
-    assert found == (25, 2)
-    assert len(called) == 4
 
 
 # the command
@@ -263,43 +245,6 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(tiny, texts, tmp_path, cap
     assert message in error
     assert error.count("\n") == 1
     assert not out.parent.exists()
-
-
-def fake_vllm(folder, content):
-    """Put a package named vllm in front of everything else."""
-    (folder / "vllm").mkdir(parents=True)
-    (folder / "vllm/__init__.py").write_text(content)
-    (folder / "vllm/platforms.py").write_text(
-        "class current_platform:\n    is_cpu = lambda: True\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("raise OSError('libfoo.so: not found\\nmore')", "cannot be imported (OSError: libfoo.so"),
-        (
-            "SamplingParams = None\ndef LLM(**options):\n    raise ValueError('no such head\\nx')",
-            "does not load",
-        ),
-    ],
-)
-def test_a_broken_vllm_is_one_sentence_and_no_other_backend(
-    tiny, texts, tmp_path, capsys, monkeypatch, content, message
-):
-    fake_vllm(tmp_path / "fake", content)
-    monkeypatch.syspath_prepend(str(tmp_path / "fake"))
-    for name in ("vllm", "vllm.platforms"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    out = tmp_path / "out" / "efficiency.json"
-    assert main([*arguments(tiny, texts, out), "--backend", "auto"]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert "--backend transformers" in error
-    assert error.count("\n") == 1
-    assert not out.parent.exists()
-    for name in ("vllm", "vllm.platforms"):
-        sys.modules.pop(name, None)
 
 
 GENERATE = """

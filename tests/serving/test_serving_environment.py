@@ -50,13 +50,6 @@ def test_vllm_that_is_asked_for_and_missing_is_an_error(tmp_path):
         environment.serving_python(None, "vllm", [tmp_path])
 
 
-def test_an_interpreter_that_cannot_be_run_is_an_error(tmp_path):
-    (tmp_path / "text").touch()
-    for path in (tmp_path / "missing", tmp_path / "text", tmp_path):
-        with pytest.raises(UserError, match=r"serving\.python"):
-            environment.serving_python(str(path), "auto", [])
-
-
 # the locks
 
 

@@ -144,22 +144,3 @@ def prune(weight, h, method, regime, damping=0.01, block=128):
         error = np.where(mask[:, column], weight[:, column] / upper[column, column], 0.0)
         weight[:, column:] -= np.outer(error, upper[column, column:])
     return np.where(mask, 0.0, weight)
-
-
-def vector_of(past, width):
-    """Return a vector (width,) that depends on a token and all before it, as a causal model's."""
-    generator = torch.Generator().manual_seed(hash(tuple(past)) % 2**31)
-    return torch.randn(width, generator=generator)
-
-
-def inputs_of(batch, width):
-    """Return the vectors (tokens, width) of a packed batch's tokens, one by one."""
-    rows = []
-    for part in batch.parts:
-        for row, ids in enumerate(part.ids.tolist()):
-            for place in range(len(ids)):
-                seen = range(place + 1)
-                if part.visible is not None:
-                    seen = part.visible[row, place].nonzero().flatten().tolist()
-                rows.append(vector_of([ids[k] for k in seen], width))
-    return torch.stack(rows)

@@ -9,7 +9,6 @@ import sys
 
 import pytest
 import snakemake_server
-import yaml
 
 
 @functools.cache
@@ -98,18 +97,6 @@ TINY = {
     "tables": ["main", "calibration", "efficiency", "masks"],
     "figures": ["unqover_heatmap"],
 }
-
-
-@pytest.fixture
-def write_config():
-    """Write the tiny configuration with changes into a checkout; return its path."""
-
-    def write(folder, mirror, **changes):
-        path = folder / "tiny.yaml"
-        path.write_text(yaml.safe_dump({**TINY, "mirror": str(mirror), **changes}))
-        return str(path)
-
-    return write
 
 
 # A run of empty files: what is planned and submitted depends on names, times and checksums only.

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -128,20 +127,6 @@ def test_slurm_is_asked_for_gpus_as_the_site_says(clone):
     assert done.returncode == 0, done.stdout
     assert all(f"gpu=0, gres=gpu:a100:{count}" in done.stdout for count in (1, 2))
     assert "mem_mb=16000" in done.stdout
-
-
-def test_the_slurm_profile_is_not_held_to_one_gpu():
-    """As --profile it would be: a workflow profile, profiles/default, wins key by key."""
-    from snakemake.cli import get_argument_parser
-
-    def limit(*profiles):
-        parsed = get_argument_parser(profiles=list(map(Path, profiles))).parse_args([])
-        return parsed.resources["gpu"].value
-
-    folder = Path(__file__).parents[2] / "profiles"
-    assert limit(folder / "site", folder / "slurm") == 50
-    assert limit(folder / "default") == 1
-    assert limit(folder / "slurm", folder / "default") == 1
 
 
 def test_a_measurement_has_the_cores_of_a_node_that_it_asked_for(clone):
