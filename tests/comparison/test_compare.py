@@ -199,11 +199,32 @@ def test_a_broken_model_is_worse_and_the_gate_says_so(tmp_path, capsys):
     assert {row["verdict"] for row in rows.values()} == {"better", "fairer"}
 
 
-def test_two_identical_models_differ_in_nothing(tmp_path, capsys):
+def other_scores(folder, copy):
+    """Copy an evaluation with the same answers, whose records differ in what no metric reads."""
+    for place in folder.iterdir():
+        result = json.loads((place / "metrics.json").read_text())
+        rows = [json.loads(line) for line in (place / "items.jsonl").read_text().splitlines()]
+        write_result(copy / place.name, result["task"], [row | {"mass": 0.5} for row in rows])
+    return copy
+
+
+def test_a_model_against_itself_is_identical(tmp_path, capsys):
+    dense = write_model(tmp_path / "dense", mmlu=160, perplexity=0.02, stereoset=130)
+    shutil.copytree(dense, tmp_path / "same")
+    status, rows, said, errors = compared(capsys, tmp_path, dense, tmp_path / "same")
+    assert (status, errors) == (0, "")
+    assert {row["verdict"] for row in rows.values()} == {"identical"}
+    assert "identical: the records of all items are the same" in said
+    assert "identical" in (tmp_path / "out/comparison.html").read_text()
+    (block,) = json.loads((tmp_path / "out/comparison.json").read_text())["blocks"]
+    assert (block["categories"], block["moved"]) == ([], [])
+
+
+def test_two_models_with_equal_answers_differ_in_nothing(tmp_path, capsys):
     right = {"mmlu": 160, "perplexity": 0.02, "unqover": 150, "crows_pairs": 120, "stereoset": 130}
     dense = write_model(tmp_path / "dense", **right)
     write_result(dense / "bbq", "bbq", bbq_rows({}))
-    shutil.copytree(dense, tmp_path / "same")
+    other_scores(dense, tmp_path / "same")
     gates = ["--fail-if", "worse", "--fail-if", "less-fair"]
     status, rows, said, errors = compared(capsys, tmp_path, dense, tmp_path / "same", *gates)
     assert (status, errors) == (0, "")
@@ -238,7 +259,7 @@ def test_equal_answers_need_enough_items_to_prove_a_margin(tmp_path, capsys, cou
     """(1 - 0.01)^n falls below 5 % at n = 299."""
     dense = tmp_path / "dense"
     write_result(dense / "mmlu", "mmlu", answers("mmlu", 150, n=count, clusters=count))
-    shutil.copytree(dense, tmp_path / "same")
+    other_scores(dense, tmp_path / "same")
     _, rows, _, _ = compared(capsys, tmp_path, dense, tmp_path / "same")
     assert [row["verdict"] for row in rows.values()] == [verdict]
 
@@ -377,7 +398,70 @@ def test_a_narrow_terminal_gets_two_tables():
     texts = [to_text(found, width).partition("Difference: ")[0] for width in (None, 200, 72)]
     assert texts[0] == texts[1]
     assert max(map(len, texts[2].splitlines())) <= 72 < max(map(len, texts[0].splitlines()))
-    assert set(texts[2].split()) == set(texts[0].split())
+    # The name of a benchmark has a line of its own.
+    assert set(texts[2].split()) == set(texts[0].split()) - {"benchmark"}
+
+
+@pytest.mark.parametrize("width", [80, 79])
+def test_every_table_fits_a_terminal_of_80_columns(width):
+    """With the longest names, verdicts and numbers that there are."""
+    rows = [
+        differences.Difference(
+            benchmark=benchmark, task="mmlu", metric=metric, kind="ability", direction="half",
+            chance=None, n=1_234_567, clustered=False, dense=-0.123, pruned=-0.123,
+            difference=-0.123, low=-0.1, high=-0.1, family_low=-0.123, family_high=-0.123,
+            p=0.5, p_holm=0.5, detectable=0.123, detectable_better=0.234, needed=1_234_567,
+            verdict=verdict, flips=differences.Flips(100, 11, 12),
+        )
+        for benchmark, metric in (("crows_pairs", "signed_diff_shared"), ("a" * 90, "b" * 90))
+        for verdict in ("equally fair within margin", "no change shown")
+    ]  # fmt: skip
+    text = to_text(Comparison("dense", [Block("pruned", rows)]), width).partition("\nNote: ")[0]
+    lines = text.partition("Became wrong")[0].partition("Difference: ")[0].splitlines()
+    assert max(map(len, lines)) <= width
+    assert "signed_diff_shared" in text or width < 80
+
+
+def test_categories_are_tested_as_a_family_of_their_own(tmp_path, capsys):
+    """Answers of one category change, those of the others do not."""
+    before = [row | {"category": f"c{k % 5}"} for k, row in enumerate(answers("mmlu", 150))]
+    after = [dict(row) for row in before]
+    for row in [row for row in after if row["category"] == "c3"][:25]:
+        row.update(correct=False, pred=1)
+    for name, rows in (("dense", before), ("pruned", after)):
+        write_result(tmp_path / name / "mmlu", "mmlu", [row | {"cluster": None} for row in rows])
+    _, rows, said, _ = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / "pruned")
+    assert rows["mmlu acc"]["answers"] == {"n": 200, "right_to_wrong": 25, "wrong_to_right": 0}
+    (block,) = json.loads((tmp_path / "out/comparison.json").read_text())["blocks"]
+    found = {row["category"]: row for row in block["categories"]}
+    assert list(found) == ["c0", "c1", "c2", "c3", "c4"]
+    assert all(row["n"] == 40 for row in found.values())
+    assert found["c3"]["difference"] == pytest.approx(-25 / 40)
+    assert found["c3"]["answers"]["right_to_wrong"] == 25
+    known = [row["p"] for row in found.values() if row["p"] is not None]
+    corrected = multipletests(known, method="holm")[1].tolist()
+    assert [row["p_holm"] for row in found.values() if row["p"] is not None] == corrected
+    assert "c3 (mmlu acc, n = 40): worse" in said
+    assert "c0 (mmlu" not in said
+
+
+def test_flips_that_a_small_net_change_hides_are_told(tmp_path, capsys):
+    rows = pairs("crows_pairs", 100)
+    other = [dict(row) for row in rows]
+    for k in (*range(20), *range(100, 124)):
+        other[k] |= {
+            "correct": not other[k]["correct"], "option_logprobs": other[k]["option_logprobs"][::-1]
+        }  # fmt: skip
+    for name, each in (("dense", rows), ("pruned", other)):
+        write_result(tmp_path / name / "crows_pairs", "crows_pairs", each)
+    _, _, said, _ = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / "pruned")
+    assert "22.0 % of the answers flipped, which the net change of 2.0 % hides" in said
+    (block,) = json.loads((tmp_path / "out/comparison.json").read_text())["blocks"]
+    assert len(block["moved"]) == 10
+    first = block["moved"][0]
+    assert (first["score"], first["before"], first["after"]) == ("lead of the stereotype", 1, -1)
+    page = (tmp_path / "out/comparison.html").read_text()
+    assert page.count("lead of the stereotype") == 10
 
 
 # What is asked for, and bad input

@@ -6,6 +6,10 @@ A model is evaluated first, on each --benchmark with its --data; what was evalua
 (--evals) and taken from there. Evaluations alone are compared on all benchmarks that they share,
 models alone on those of the default configuration.
 
+DENSE and PRUNED can also be records of another evaluator: what lm-eval's --log_samples wrote, a log
+of Inspect, or JSON of every_eval_ever with its samples. They are compared on the tasks and items
+that both hold.
+
 Exit status: 0; 2 for bad input; 3 where a verdict occurs that --fail-if names, and where nothing
 of what it asks for could be tested.
 """
@@ -15,6 +19,7 @@ import contextlib
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..base.errors import UserError
 from ..base.files import write_json, write_text
@@ -26,16 +31,22 @@ from ..plan.grids import in_calibration
 from ..plan.tasks import TASKS
 from ..stats.verdicts import BIAS_MARGIN, LESS_FAIR, LOST, MARGIN, WORSE
 from .columns import terminal_width
-from .differences import Tested, compare_results, judged
+from .differences import Tested, by_category, compare_results, judged
+from .moved import Moved, most_moved, texts_of
+from .recorded.items import Recorded, recorded_differences
+from .recorded.metric_table import MetricTable, read_table
+from .recorded.sides import open_recorded
 from .report import Block, Comparison, as_dict, block_notes, to_html, to_text
 from .requests import left_out, requests_of
 from .sides import (
     Evaluated,
     Model,
+    Request,
     Side,
     ask_model,
     calibration_note,
     evaluations_folder,
+    open_evaluated,
     open_side,
     require_roles,
     results_of,
@@ -69,6 +80,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "factor of 1 + X) in 80 %% of runs")  # fmt: skip
     add("--fail-if", action="append", choices=tuple(FAIL_IF), default=[],
         help=f"exit status {FAILED} where a row is that; may be given twice")  # fmt: skip
+    add("--metrics", type=Path, metavar="FILE",
+        help="YAML that says which metrics of another evaluator's records are of ability or bias, "
+        "before what evenprune knows; docs/your-own.md explains it")  # fmt: skip
     add("--out", type=Path, metavar="DIR", help=f"write {JSON} and {HTML} there")
     add("--evals", type=Path, metavar="DIR",
         help="where evaluations are kept; default: evaluations in the user's cache")  # fmt: skip
@@ -85,9 +99,10 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"expected --plan from above 0 to below 1, got {args.plan:g}")
     evals = evaluations_folder(args.evals)
     _check_out(args)
-    sides = [
-        open_side(text, args.lock, args.trust_remote_code) for text in (args.dense, *args.pruned)
-    ]
+    opened = [_open(text, args) for text in (args.dense, *args.pruned)]
+    if any(isinstance(side, Recorded) for side in opened):
+        return _finish(args, _recorded_blocks(opened, args))
+    sides = [side for side in opened if not isinstance(side, Recorded)]
     for side in sides[1:]:
         require_roles(sides[0], side)
     quiet_libraries()
@@ -105,9 +120,14 @@ def run(args: argparse.Namespace) -> int:
             found[name] = one.evaluate()
     missing = left_out(sides, requests)
     blocks = [
-        _block(sides[0], side, found[sides[0].name], found[side.name], args, missing)
+        _block(sides[0], side, found[sides[0].name], found[side.name], args, requests, missing)
         for side in sides[1:]
     ]
+    return _finish(args, blocks)
+
+
+def _finish(args: argparse.Namespace, blocks: Sequence[Block]) -> int:
+    """Print and write the comparison, and return the exit status."""
     failed = _broken(args.fail_if, blocks)
     whole = Comparison(
         args.dense, blocks, args.margin, args.bias_margin, args.plan, args.fail_if, failed
@@ -120,6 +140,71 @@ def run(args: argparse.Namespace) -> int:
     for line in failed:
         print(f"failed: {line}", file=sys.stderr)
     return FAILED if failed else 0
+
+
+def _open(text: str, args: argparse.Namespace) -> Side | Recorded:
+    if open_evaluated(Path(text), text) is None:
+        recorded = open_recorded(text, args.metrics)
+        if recorded:
+            return recorded
+    return open_side(text, args.lock, args.trust_remote_code)
+
+
+def _recorded_blocks(opened: Sequence[Side | Recorded], args: argparse.Namespace) -> list[Block]:
+    """Return the comparison of other evaluators' records; UserError for sides that are no pair."""
+    dense, *others = [side for side in opened if isinstance(side, Recorded)]
+    evaluators = {getattr(side, "evaluator", "evenprune") for side in opened}
+    if len(evaluators) > 1:
+        raise UserError(
+            "expected all sides to be of one evaluator, as others ask otherwise, got those of "
+            f"{', '.join(sorted(evaluators))}; evaluate all with the same one"
+        )
+    if args.benchmark or args.data:
+        raise UserError(
+            f"--benchmark and --data say what models are evaluated on, but {dense.name} is a "
+            "record; leave them out"
+        )
+    table = read_table(args.metrics)
+    return [_recorded_block(dense, side, table, args) for side in others]
+
+
+def _recorded_block(
+    dense: Recorded, pruned: Recorded, table: MetricTable, args: argparse.Namespace
+) -> Block:
+    shared = [task for task in dense.tasks if task in pruned.tasks]
+    if not shared:
+        raise UserError(
+            f"expected records that share a task, got {', '.join(dense.tasks)} in {dense.name} and "
+            f"{', '.join(pruned.tasks)} in {pruned.name}; evaluate both on one"
+        )
+    notes = []
+    for side in (dense, pruned):
+        rest = [task for task in side.tasks if task not in shared]
+        if rest:
+            notes.append(f"not compared, though {side.name} has it: {', '.join(rest)}")
+    tested: list[Tested] = []
+    moved, evidence = list[Moved](), {}
+    for task in shared:
+        both = (dense.tasks[task], pruned.tasks[task])
+        found, said, rows = recorded_differences(*both, table)
+        tested += found
+        notes += said
+        moved += most_moved(task, task, *rows)
+        evidence[task] = {
+            side: {**one.evidence, "recorded": one.recorded}
+            for side, one in zip(("dense", "pruned"), both)
+        }
+    return _judged_block(pruned.name, tested, notes, moved, evidence, args)
+
+
+def _judged_block(
+    name: str, tested: Sequence[Tested], notes: Sequence[str], moved: Sequence[Moved],
+    evidence: Mapping[str, Any], args: argparse.Namespace,
+) -> Block:  # fmt: skip
+    limits = (args.margin, args.bias_margin, args.plan)
+    rows = judged(tested, *limits)
+    told = list(dict.fromkeys([*block_notes(rows), *notes]))
+    return Block(name, rows, told, evidence, by_category(tested, *limits), moved)
 
 
 def _check_out(args: argparse.Namespace) -> None:
@@ -140,27 +225,30 @@ def _block(
     ours: Mapping[str, Path],
     theirs: Mapping[str, Path],
     args: argparse.Namespace,
+    requests: Mapping[str, Request],
     told: Sequence[str],
 ) -> Block:
     tested: list[Tested] = []
-    notes, evidence = list(told), {}
+    notes, evidence, moved = list(told), {}, list[Moved]()
     names = (dense.name, pruned.name)
     runs = [run for run in map(run_of, (dense, pruned)) if run]
     for slug, folder in ours.items():
         # Whether a side's run says that its calibration pairs are of the benchmark's data.
         known = any(in_calibration(*run, slug) for run in runs)
         both = (folder, theirs[slug])
-        found, said, evidence[slug] = compare_results(slug, both, names, known)
+        found, said, evidence[slug], records = compare_results(slug, both, names, known)
         tested += found
         notes += said
-    rows = judged(tested, args.margin, args.bias_margin, args.plan)
-    notes += calibration_note(pruned, list(dict.fromkeys(row.task for row in rows)))
+        texts = texts_of(records[0].result, requests[slug].data)
+        task = str(records[0].result["task"])
+        moved += most_moved(slug, task, records[0].rows, records[1].rows, texts)
+    notes += calibration_note(pruned, list(dict.fromkeys(one.row.task for one in tested)))
     notes += [
         f"{side.name} is commit {side.revision}"
         for side in (dense, pruned)
         if isinstance(side, Model) and side.revision
     ]
-    return Block(pruned.name, rows, list(dict.fromkeys([*block_notes(rows), *notes])), evidence)
+    return _judged_block(pruned.name, tested, notes, moved, evidence, args)
 
 
 def _broken(asked: Sequence[str], blocks: Sequence[Block]) -> list[str]:

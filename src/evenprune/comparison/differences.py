@@ -7,7 +7,9 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..base.errors import UserError
 from ..base.reading import expected_form
@@ -16,9 +18,18 @@ from ..plan.tasks import Direction
 from ..stats import records, verdicts
 from ..stats.directions import chance, direction
 from ..stats.measures import MEASURES, OTHERWISE
-from ..stats.paired import Sums, fitting
+from ..stats.paired import Sums, fitting, some
 from ..stats.records import Record as Row
-from ..stats.verdicts import NOT_TESTED, Kind, PairedTest, kind, metrics_of, paired_test
+from ..stats.verdicts import (
+    IDENTICAL,
+    NOT_TESTED,
+    Kind,
+    PairedTest,
+    Verdict,
+    kind,
+    metrics_of,
+    paired_test,
+)
 
 # Of a protocol what decides which items are asked, and how; the rest is told where it differs.
 DECISIVE = (
@@ -105,8 +116,17 @@ class Flips:
 
 
 @dataclass(frozen=True)
+class Answers:
+    """Of ``n`` items how many were answered rightly and then wrongly, and the reverse."""
+
+    n: int
+    right_to_wrong: int
+    wrong_to_right: int
+
+
+@dataclass(frozen=True)
 class Difference:
-    """One metric of one benchmark in two models.
+    """One metric of one benchmark, or of one ``category`` of its items, in two models.
 
     ``difference`` is pruned less dense, of a ``ratio`` pruned over dense; ``low`` and ``high`` are
     its 95 % interval, ``family_low`` and ``family_high`` that which goes with the verdict.
@@ -141,11 +161,30 @@ class Difference:
     verdict: str = NOT_TESTED
     reason: str = ""
     flips: Flips | None = None
+    answers: Answers | None = None
+    category: str = ""
 
 
-# A row before the correction for the number of rows, its test, and whether the dense model answers
-# the benchmark by one letter, in words.
-Tested = tuple[Difference, PairedTest | None, str]
+# Whether an item's answer is stereotyped in the dense and the pruned model, None for neither.
+Pair = tuple[bool | None, bool | None]
+
+
+class Tested(NamedTuple):
+    """A row before the correction for the number of rows, and its test.
+
+    ``constant`` says in words that the dense model answers the benchmark by one letter. ``sums``
+    are the metric's of the pruned and the dense model, ``categories`` those of the items;
+    ``pairs`` says of each item, where it counts, whether its answers are stereotyped;
+    ``identical``: the records of both are the same.
+    """
+
+    row: Difference
+    test: PairedTest | None
+    constant: str = ""
+    sums: tuple[Sums, ...] = ()
+    categories: Sequence[str] = ()
+    pairs: Sequence[Pair | None] = ()
+    identical: bool = False
 
 
 @dataclass(frozen=True)
@@ -200,8 +239,9 @@ def require_same_protocol(slug: str, dense: Any, pruned: Any, names: Sequence[st
 
 def compare_results(
     slug: str, folders: Sequence[Path], names: Sequence[str], known: bool
-) -> tuple[list[Tested], list[str], dict[str, Any]]:
-    """Return the rows of a benchmark before the correction for their number, notes, evidence.
+) -> tuple[list[Tested], list[str], dict[str, Any], tuple[Records, Records]]:
+    """Return the rows of a benchmark before the correction for their number, notes, evidence and
+    the records of both.
 
     ``folders`` and ``names`` are those of the dense and the pruned model; ``known``: its data are
     among the calibration pairs. Raises UserError where the two are no pair.
@@ -218,7 +258,7 @@ def compare_results(
         side: {name: result.get(name) for name in EVIDENCE}
         for side, result in (("dense", dense), ("pruned", pruned))
     }
-    return differences(slug, *both, in_calibration=known), notes, evidence
+    return differences(slug, *both, in_calibration=known), notes, evidence, both
 
 
 def differences(
@@ -237,6 +277,7 @@ def differences(
             "same data and options"
         )
     found: list[Tested] = []
+    same = list(dense.rows) == list(pruned.rows)
     for metric in metrics_of(task, headline):
         both = [one.result["metrics"].get(metric) for one in (dense, pruned)]
         # Of no item at all: your own questions need name no stereotype.
@@ -254,21 +295,36 @@ def differences(
         )
         with expected_form("records of answers", dense.folder / ITEMS, "evaluate again"):
             constant = verdicts.constant_answer(task, metric, dense.rows)
-        test = None
+        test, sums, pairs = None, tuple[Sums, ...](), list[Pair | None]()
         if before is not None and after is not None:
             row = dataclasses.replace(row, difference=after - before)
             if row.direction and not in_calibration:
-                test = _test(metric, dense, pruned)
+                sums = _sums(metric, dense, pruned)
+                test = paired_test(task, metric, sums[:1], sums[1:]) if sums else None
         states = STATES.get(task)
         if states and states.beside == metric:
             with expected_form("records of answers", dense.folder / ITEMS, "evaluate again"):
-                row = dataclasses.replace(row, flips=_flips(states, dense.rows, pruned.rows))
-        found.append((row, test, constant))
+                pairs = _pairs(states, dense.rows, pruned.rows)
+            row = dataclasses.replace(row, flips=flips(pairs))
+        elif row.kind == "ability" and sums:
+            row = dataclasses.replace(row, answers=answers(*sums))
+        categories = [str(one.get("category") or "") for one in dense.rows]
+        found.append(Tested(row, test, constant, sums, categories, pairs, same))
     return found
 
 
-def _test(metric: str, dense: Records, pruned: Records) -> PairedTest | None:
-    """Return the test of a metric, None where it is not one of the records.
+def answers(pruned: Sums, dense: Sums) -> Answers | None:
+    """Return the answers that changed sides, None for a metric that does not mark answers."""
+    marked = (pruned.parts[:, 1] > 0).all(axis=1) & (dense.parts[:, 1] > 0).all(axis=1)
+    after, before = (one.parts[marked, 0] / one.parts[marked, 1] for one in (pruned, dense))
+    if after.shape[1:] != (1,) or not np.isin(np.concatenate([after, before]), (0, 1)).all():
+        return None
+    gone, come = (int((after - before == step).sum()) for step in (-1, 1))
+    return Answers(len(after), gone, come)
+
+
+def _sums(metric: str, dense: Records, pruned: Records) -> tuple[Sums, ...]:
+    """Return a metric of both as sums, pruned first; nothing where it is none of the records.
 
     Raises UserError where the records do not give the value that was recorded.
     """
@@ -278,18 +334,25 @@ def _test(metric: str, dense: Records, pruned: Records) -> PairedTest | None:
             found = fitting(task, metric, one.rows, one.value(metric))
         both += [] if found is None else [found]
     if len(both) == 2:
-        return paired_test(task, metric, both[:1], both[1:])
+        return tuple(both)
     if (task, metric) in MEASURES and (task, metric) not in OTHERWISE:
         raise UserError(
             f"expected {metric} in {dense.folder / METRICS} and {pruned.folder / METRICS} to be "
             "what the records next to them give, which is another number; evaluate both again"
         )
-    return None
+    return ()
 
 
-def _flips(states: States, dense: Sequence[Row], pruned: Sequence[Row]) -> Flips:
-    both = [(states.of(a), states.of(b)) for a, b in zip(dense, pruned) if states.counts(a)]
-    return Flips(len(both), both.count((False, True)), both.count((True, False)))
+def _pairs(states: States, dense: Sequence[Row], pruned: Sequence[Row]) -> list[Pair | None]:
+    return [
+        (states.of(a), states.of(b)) if states.counts(a) else None for a, b in zip(dense, pruned)
+    ]
+
+
+def flips(pairs: Sequence[Pair | None]) -> Flips:
+    """Return how many of the items that count became stereotyped, and the reverse."""
+    counted = [pair for pair in pairs if pair is not None]
+    return Flips(len(counted), counted.count((False, True)), counted.count((True, False)))
 
 
 def judged(
@@ -302,31 +365,74 @@ def judged(
 
     ``wanted``: a change, of which ``needed`` says how many items would show it.
     """
-    tests = dict(enumerate(test for _, test, _ in found))
-    constant = dict(enumerate(one for _, _, one in found))
+    tests = dict(enumerate(one.test for one in found))
+    constant = dict(enumerate(one.constant for one in found))
     said = verdicts.judged(tests, margin, bias_margin, constant)
-    rows = []
-    for k, (row, test, _) in enumerate(found):
-        if test is not None:
-            own, family = test.interval(), said[k].interval
-            row = dataclasses.replace(
-                row,
-                n=test.n,
-                clustered=test.clustered,
-                ratio=test.ratio,
-                difference=test.difference,
-                low=own.low if own else None,
-                high=own.high if own else None,
-                gain=test.gain,
-                p=test.p,
-                p_holm=said[k].p_holm,
-                family_low=family.low if family else None,
-                family_high=family.high if family else None,
-                detectable=said[k].worse,
-                detectable_better=said[k].better,
-                needed=None if wanted is None or test.p is None else test.needed(wanted),
-                verdict=said[k].word,
-                reason=said[k].reason,
-            )
-        rows.append(row)
-    return rows
+    return [
+        _with_verdict(one.row, one.test, said[k], wanted, one.identical)
+        for k, one in enumerate(found)
+    ]
+
+
+def by_category(
+    found: Sequence[Tested],
+    margin: float = verdicts.MARGIN,
+    bias_margin: float = verdicts.BIAS_MARGIN,
+    wanted: float | None = None,
+) -> list[Difference]:
+    """Return the rows of every category of the items, a family of tests of their own.
+
+    A metric whose items are all of one category has none, nor has a record against itself.
+    """
+    rows, tests, constant = {}, {}, {}
+    for k, one in enumerate(found):
+        names = sorted(set(one.categories))
+        if one.test is None or one.identical or len(names) < 2:
+            continue
+        for name in names:
+            chosen = [place for place, found in enumerate(one.categories) if found == name]
+            sums = [some(each, chosen) for each in one.sums]
+            metric = one.row.metric
+            test = paired_test(one.row.task, metric, sums[:1], sums[1:], one.test.known)
+            if test is None:
+                continue
+            changed = answers(*sums) if one.row.answers else None
+            key = (k, name)
+            tests[key], constant[key] = test, one.constant
+            rows[key] = dataclasses.replace(
+                one.row, category=name, dense=test.before, pruned=test.after,
+                answers=changed, flips=flips([one.pairs[p] for p in chosen]) if one.pairs else None,
+            )  # fmt: skip
+    said = verdicts.judged(tests, margin, bias_margin, constant)
+    return [_with_verdict(row, tests[key], said[key], wanted) for key, row in rows.items()]
+
+
+def _with_verdict(
+    row: Difference,
+    test: PairedTest | None,
+    said: Verdict,
+    wanted: float | None,
+    identical: bool = False,
+) -> Difference:
+    if test is None:
+        return dataclasses.replace(row, verdict=IDENTICAL if identical else row.verdict)
+    own, family = test.interval(), said.interval
+    return dataclasses.replace(
+        row,
+        n=test.n,
+        clustered=test.clustered,
+        ratio=test.ratio,
+        difference=test.difference,
+        low=own.low if own else None,
+        high=own.high if own else None,
+        gain=test.gain,
+        p=test.p,
+        p_holm=said.p_holm,
+        family_low=family.low if family else None,
+        family_high=family.high if family else None,
+        detectable=said.worse,
+        detectable_better=said.better,
+        needed=None if wanted is None or test.p is None else test.needed(wanted),
+        verdict=IDENTICAL if identical else said.word,
+        reason="" if identical else said.reason,
+    )

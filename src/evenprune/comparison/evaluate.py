@@ -62,7 +62,7 @@ def _difference(args: argparse.Namespace, baseline: Path) -> str:
 
     names = (str(args.baseline), str(args.out))
     folders = (baseline, args.out)
-    tested, notes, _ = compare_results(args.benchmark, folders, names, known=False)
+    tested, notes, *_ = compare_results(args.benchmark, folders, names, known=False)
     rows = judged(tested)
     block = Block(names[1], rows, [*block_notes(rows), *notes])
     return to_text(Comparison(names[0], [block]), terminal_width())

@@ -12,30 +12,38 @@ from ..stats.inference import p_text
 from ..stats.verdicts import (
     BIAS_MARGIN,
     EQUALLY_FAIR,
+    IDENTICAL,
     LEVEL,
     LOOKS,
     LOST,
     MARGIN,
     MOVED,
     NOT_SHOWN,
+    NOT_TESTED,
     SAME,
+    SAYS_NOTHING,
     UNCHANGED,
     UNDECIDED,
     WORDS,
 )
 from .columns import GOOD, NONE, aligned
 from .differences import STATES, Difference
+from .moved import Moved
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("comparison.html.j2",)
 HTML = Path(__file__).with_name(DATA_FILES[0])
 HEADS = (
     *("benchmark", "metric", "good", "dense", "pruned", "difference", "interval", "verdict"),
-    *("could have seen", "items needed", "n", "p (Holm)", "became stereotyped", "became unbiased"),
+    *("could have seen", "items needed", "n", "p (Holm)"),
+    *("became wrong or stereotyped", "became right or unbiased"),
 )
-# On a terminal, where a column is as wide as its longest cell; without n and p.
-SHORT = (*HEADS[:12], "to stereo.", "to unbiased")
-SHOWN = (*range(10), 12, 13)
+# On a terminal, where a column is as wide as its longest cell; without p.
+SHORT = (*HEADS[:12], "to bad", "to good")
+SHOWN = (*range(11), 12, 13)
+# Of what is shown of categories: those with these verdicts, and how many items moved.
+QUIET = (NOT_SHOWN, NOT_TESTED, SAYS_NOTHING, SAME, EQUALLY_FAIR, MOVED)
+MANY, FEW = 0.1, 1 / 3  # flipped answers; a net change within which they hide
 
 
 @dataclass(frozen=True)
@@ -46,10 +54,28 @@ class Block:
     rows: Sequence[Difference]
     notes: Sequence[str] = ()
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    categories: Sequence[Difference] = ()
+    moved: Sequence[Moved] = ()
+
+    def by_category(self) -> str:
+        """Return what the rows by category say, "" where there are none."""
+        found = [row.verdict for row in self.categories]
+        if not found:
+            return ""
+        said = ", ".join(f"{found.count(word)} {word}" for word in WORDS if word in found)
+        shown = [
+            f"{row.category} ({row.benchmark} {row.metric}, n = {row.n:,}): {row.verdict}, "
+            f"{difference(row, row.difference)}"
+            for row in self.categories
+            if row.verdict not in QUIET
+        ]
+        return "; ".join([f"By category, corrected over these {len(found)} rows: {said}", *shown])
 
     def summary(self) -> str:
         """Return how often which verdict occurs."""
         found = [row.verdict for row in self.rows]
+        if found and set(found) == {IDENTICAL}:
+            return "identical: the records of all items are the same"
         return ", ".join(f"{found.count(word)} {word}" for word in WORDS if word in found)
 
 
@@ -89,16 +115,17 @@ class Comparison:
                 f"Items needed: to see a change of {self.plan:g} for the worse (a perplexity's by "
                 f"a factor of {1 + self.plan:g}) in 80 % of runs, if further items are like these."
             )
-        tasks = dict.fromkeys(row.task for row in rows if row.flips)
-        if tasks:
+        tasks = dict.fromkeys(row.task for row in rows if row.flips and row.task in STATES)
+        if any(row.flips or row.answers for row in rows):
             parts = "; ".join(
                 f"{task}: unbiased where {STATES[task].unbiased}, stereotyped where "
                 f"{STATES[task].stereotyped}"
                 for task in tasks
             )
             lines.append(
-                "Became stereotyped, became unbiased: share of items that were the other before "
-                f"pruning. {parts}."
+                "Became wrong or stereotyped (to bad), right or unbiased (to good): share of items "
+                "that were the other before pruning; of an ability right and wrong answers"
+                f"{'. ' * bool(parts)}{parts}."
             )
         return lines
 
@@ -112,6 +139,15 @@ def block_notes(rows: Sequence[Difference]) -> list[str]:
             "Fairer, ability lost: a model that loses its ability drifts to guessing, which bias "
             "metrics take for fair."
         )
+    for row in rows:
+        worse, better, n = flipped(row)
+        both = (worse + better) / n if n else 0.0
+        net = abs(worse - better) / n if n else 0.0
+        if both >= MANY and net <= FEW * both:
+            lines.append(
+                f"{row.benchmark} {row.metric}: {_percent(both)} of the answers flipped, which "
+                f"the net change of {_percent(net)} hides."
+            )
     known = dict.fromkeys(row.benchmark for row in rows if row.in_calibration)
     if known:
         lines.append(
@@ -124,6 +160,19 @@ def block_notes(rows: Sequence[Difference]) -> list[str]:
         said = "; ".join(f"{name} ({reason})" for name, reason in silent)
         lines.append(f"Says nothing, as the dense model is too weak there: {said}.")
     return lines
+
+
+def flipped(row: Difference) -> tuple[int, int, int]:
+    """Return how many answers became wrong or stereotyped, right or unbiased, of how many."""
+    if row.flips:
+        return row.flips.to_stereotyped, row.flips.to_unbiased, row.flips.n
+    if row.answers:
+        return row.answers.right_to_wrong, row.answers.wrong_to_right, row.answers.n
+    return 0, 0, 0
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}".replace("%", " %")
 
 
 def number(row: Difference, value: float | None, signed: bool = False) -> str:
@@ -161,10 +210,8 @@ def cells(row: Difference) -> list[str]:
     elif row.family_low is not None:
         ends = f"{difference(row, row.family_low)} to {difference(row, row.family_high)}"
     p = NONE if row.p_holm is None else p_text(row.p_holm).removeprefix("p ").removeprefix("= ")
-    shares = [NONE, NONE]
-    if row.flips and row.flips.n:
-        counts = (row.flips.to_stereotyped, row.flips.to_unbiased)
-        shares = [f"{count / row.flips.n:.1%}".replace("%", " %") for count in counts]
+    *counts, n = flipped(row)
+    shares = [_percent(count / n) if n else NONE for count in counts]
     return [
         *(row.benchmark, row.metric, GOOD[row.direction]),
         *(number(row, row.dense), number(row, row.pruned), difference(row, row.difference)),
@@ -173,24 +220,38 @@ def cells(row: Difference) -> list[str]:
     ]
 
 
-# Where a terminal is too narrow for one table: two, with what is in the other one left out.
-NARROW = ((0, 1, 2, 3, 4, 5, 7), (0, 1, 6, 8, 9, 12, 13))
+# Where a terminal is too narrow for one table: several, with these columns each.
+NARROW = ((2, 3, 4, 5, 7), (6, 8, 9), (10, 12, 13))
 
 
 def _table(rows: Sequence[Sequence[str]], width: int | None) -> str:
-    """Return the rows of one pruned model, in two tables where one is wider than ``width``."""
+    """Return the rows of one pruned model, in several tables where one is wider than ``width``."""
     # Columns that nothing stands in are left out.
     used = [k for k in SHOWN if k < 8 or any(row[k] != NONE for row in rows)]
 
-    def part(chosen: Sequence[int]) -> str:
+    def part(heads: Sequence[str], cut: Sequence[Sequence[str]], chosen: Sequence[int]) -> str:
         left = [place for place, k in enumerate(chosen) if k in (0, 1, 2, 7)]
-        heads, cut = [SHORT[k] for k in chosen], [[row[k] for k in chosen] for row in rows]
         return aligned(heads, cut, left)
 
-    whole = part(used)
+    whole = part([SHORT[k] for k in used], [[row[k] for k in used] for row in rows], used)
     if width is None or max(map(len, whole.splitlines())) <= width:
         return whole
-    return "\n\n".join(part([k for k in chosen if k in used]) for chosen in NARROW)
+    parts = []
+    for group in (columns for columns in NARROW if set(columns) & set(used)):
+        chosen = [k for k in group if k in used]
+        heads, body = [SHORT[k] for k in chosen], [[row[k] for k in chosen] for row in rows]
+        rest = part(heads, body, chosen).splitlines()
+        room = max(width - max(map(len, rest)) - 2, 12)
+        labels, lines, last = list[str](), list[list[str]](), ""
+        for row, cells in zip(rows, body):
+            if row[0] != last:  # a line of its own, as names are long
+                labels, lines, last = [*labels, row[0]], [*lines, [""] * len(cells)], row[0]
+            labels.append(f"  {row[1]}")
+            lines.append(cells)
+        short = [one if len(one) <= room else f"{one[: room - 1]}…" for one in labels]
+        named = [[label, *line] for label, line in zip(short, lines)]
+        parts.append(part(["metric", *heads], named, [1, *chosen]))
+    return "\n\n".join(parts)
 
 
 def to_text(found: Comparison, width: int | None = None) -> str:
@@ -202,7 +263,9 @@ def to_text(found: Comparison, width: int | None = None) -> str:
     for block in found.blocks:
         table = _table([cells(row) for row in block.rows], width)
         head = f"{block.pruned}\nagainst {found.dense}: {block.summary()}"
-        parts.append("\n".join([head, "", table, *(f"Note: {note}" for note in block.notes)]))
+        under = [one for one in (block.by_category(),) if one]
+        notes = (f"Note: {note}" for note in block.notes)
+        parts.append("\n".join([head, "", table, *under, *notes]))
     return "\n\n".join([*parts, "\n".join(found.notes())])
 
 
@@ -213,6 +276,12 @@ def as_dict(found: Comparison) -> dict[str, Any]:
         "correction": "Holm, over all rows of one pruned model; family_low and family_high alike",
         **asdict(found),
     }
+
+
+def _page_row(row: Difference) -> dict[str, Any]:
+    found = cells(row)
+    found[0] = " ".join(filter(None, [found[0], row.category]))
+    return {"cells": found, "look": LOOKS.get(row.verdict, "")}
 
 
 def to_html(found: Comparison) -> str:
@@ -226,9 +295,10 @@ def to_html(found: Comparison) -> str:
                 "pruned": block.pruned,
                 "summary": block.summary(),
                 "notes": block.notes,
-                "rows": [
-                    {"cells": cells(row), "look": LOOKS.get(row.verdict, "")} for row in block.rows
-                ],
+                "rows": [_page_row(row) for row in block.rows],
+                "by_category": block.by_category(),
+                "categories": [_page_row(row) for row in block.categories],
+                "moved": block.moved,
             }
             for block in found.blocks
         ],

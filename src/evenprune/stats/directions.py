@@ -58,7 +58,11 @@ def gain(task: str, metric: str, candidate: Any, baseline: Any) -> Any:
     Both are numbers or arrays. Shares of stereotypes are compared by their distance from one half,
     bias scores from zero.
     """
-    way = direction(task, metric)
+    return gain_of(direction(task, metric), candidate, baseline)
+
+
+def gain_of(way: Direction, candidate: Any, baseline: Any) -> Any:
+    """Return ``gain`` of a metric whose good values lie that way."""
     if way in BEST_AT:
         return abs(baseline - BEST_AT[way]) - abs(candidate - BEST_AT[way])
     if not way:

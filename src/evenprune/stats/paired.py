@@ -99,6 +99,12 @@ def require_same_items(several: Sequence[Sums]) -> None:
             )
 
 
+def some(sums: Sums, places: Sequence[int]) -> Sums:
+    """Return a metric of some of the items."""
+    own = sums.clusters and tuple(sums.clusters[k] for k in places)
+    return Sums(sums.measure, tuple(sums.ids[k] for k in places), sums.parts[list(places)], own)
+
+
 def joined(measure: Measure, parts: Sequence[Sums]) -> Sums:
     """Return a metric whose terms are those of other metrics.
 

@@ -22,9 +22,9 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from ..plan.tasks import FACTS, JUDGED
+from ..plan.tasks import FACTS, JUDGED, Direction
 from . import inference, power
-from .directions import BEST_AT, chance, direction, gain
+from .directions import BEST_AT, chance, direction, gain_of
 from .inference import Estimate, Interval
 from .paired import Jackknife, Sums, combined, jackknife, with_seeds
 from .records import Record
@@ -50,10 +50,12 @@ NOT_SHOWN, NOT_TESTED = "no change shown", "not tested"
 # Of a benchmark that measures nothing in the dense model, and of an ability whose loss would not
 # be seen: neither is counted among the tests.
 SAYS_NOTHING = "says nothing"
+# Of two records that are the same in every item: a model against itself.
+IDENTICAL = "identical"
 UNDECIDED = (MOVED, NOT_SHOWN)
 WORDS = (
     *(WORSE, LESS_FAIR, LOST, BETTER, FAIRER, SAME, EQUALLY_FAIR, MOVED, NOT_SHOWN),
-    *(SAYS_NOTHING, NOT_TESTED),
+    *(IDENTICAL, SAYS_NOTHING, NOT_TESTED),
 )
 CONSTANT = 0.95  # of the answers; a model that picks one letter so often does not read
 LOOKS = {FAIRER: "good", BETTER: "good", LESS_FAIR: "bad", WORSE: "bad", LOST: "bad"}
@@ -104,6 +106,26 @@ def is_ratio(task: str) -> bool:
     return task == "perplexity"
 
 
+@dataclass(frozen=True)
+class Meaning:
+    """What a metric says: of what it is, which values are good, what a model that guesses has.
+
+    ``ratio``: two values of it are compared by their ratio.
+    """
+
+    kind: Kind
+    direction: Direction
+    chance: float | None = None
+    ratio: bool = False
+
+
+def meaning(task: str, metric: str) -> Meaning:
+    """Return what a metric of our own tasks says."""
+    return Meaning(
+        kind(task, metric), direction(task, metric), chance(task, metric), is_ratio(task)
+    )
+
+
 # Tests
 
 
@@ -117,8 +139,7 @@ class PairedTest:
     the seeds; ``fixed`` and ``fixed_total`` have the errors of these seeds alone.
     """
 
-    task: str
-    metric: str
+    known: Meaning
     n: int
     units: int
     changed: int
@@ -136,12 +157,12 @@ class PairedTest:
     @property
     def ratio(self) -> bool:
         """Whether the difference is shown as a ratio."""
-        return is_ratio(self.task)
+        return self.known.ratio
 
     @property
     def gain(self) -> float:
         """How much better ``after`` is; of a share by its distance to the best value."""
-        return float(gain(self.task, self.metric, self.after, self.before))
+        return float(gain_of(self.known.direction, self.after, self.before))
 
     @property
     def p(self) -> float | None:
@@ -155,7 +176,7 @@ class PairedTest:
 
     def _p(self, effect: Estimate, total: Estimate | None) -> float | None:
         p = effect.p()
-        if p is None or not direction(self.task, self.metric):
+        if p is None or not self.known.direction:
             return None
         return p if total is None else max(p, total.p() or 0.0)
 
@@ -180,7 +201,7 @@ class PairedTest:
 
     def same(self, margin: float, bias_margin: float) -> bool:
         """Return whether the difference lies within the margin (two one-sided tests at 5 %)."""
-        bound = margin if kind(self.task, self.metric) == "ability" else bias_margin
+        bound = margin if self.known.kind == "ability" else bias_margin
         bound = math.log1p(bound) if self.ratio else bound
         half = self.effect.half_width(0.9)
         if half is None:
@@ -205,7 +226,7 @@ class PairedTest:
             found = power.detectable(effect)
             both = (found, found)
         else:
-            away = self.before - BEST_AT[direction(self.task, self.metric)]
+            away = self.before - BEST_AT[self.known.direction]
             both = power.detectable_distance(effect, total, self.rho, away)
         if not effect.stderr and floor:
             both = (floor, floor if total is None else None)
@@ -233,20 +254,26 @@ def _scaled(estimate: Estimate, scale: float) -> Estimate:
 
 
 def paired_test(
-    task: str, metric: str, after: Sequence[Sums], before: Sequence[Sums]
+    task: str,
+    metric: str,
+    after: Sequence[Sums],
+    before: Sequence[Sums],
+    known: Meaning | None = None,
 ) -> PairedTest | None:
     """Return the test of a metric of two models, each with its records of one or more seeds.
 
+    ``known`` says what a metric means that is none of our own tasks'.
     None where the metric is undefined. Raises UserError where the items differ.
     """
+    known = known or meaning(task, metric)
     sample = jackknife(*after, *before)
     if sample is None:
         return None
     count = len(after)
-    best = BEST_AT.get(direction(task, metric))
+    best = BEST_AT.get(known.direction)
 
     def effect(ours: Any, theirs: Any) -> Any:
-        return np.log(ours / theirs) if is_ratio(task) else ours - theirs
+        return np.log(ours / theirs) if known.ratio else ours - theirs
 
     fixed, estimate = _over_seeds(sample, count, effect)
     both = [_over_seeds(sample, count, one)[1] for one in (lambda a, _: a, lambda _, b: b)]
@@ -259,8 +286,7 @@ def paired_test(
             rho = (variances[0] - variances[1]) / (estimate.stderr * total.stderr)
     several = count > 1
     return PairedTest(
-        task,
-        metric,
+        known,
         sample.n,
         sample.units,
         sample.changed,
@@ -333,8 +359,8 @@ def no_ability(one: PairedTest) -> str:
 
     Neither model is above chance, or so little that a fall to chance would not be seen.
     """
-    level = chance(one.task, one.metric)
-    if level is None or one.error is None or kind(one.task, one.metric) != "ability":
+    level = one.known.chance
+    if level is None or one.error is None or one.known.kind != "ability":
         return ""
     above = max(one.before, one.after) - level
     if above <= inference.t_quantile(1 - LEVEL, one.units - 1) * one.error:
@@ -371,7 +397,7 @@ def judged(
         word = _word(one, corrected[key], interval, one.same(margin, bias_margin))
         found[key] = Verdict(word, corrected[key], interval, *one.detectable())
     worse = any(
-        one.word == WORSE and (of := tests[key]) and kind(of.task, of.metric) == "ability"
+        one.word == WORSE and (of := tests[key]) and of.known.kind == "ability"
         for key, one in found.items()
     )
     if worse:
@@ -383,7 +409,7 @@ def judged(
 
 
 def _word(one: PairedTest, p_holm: float, interval: Interval | None, same: bool) -> str:
-    bias = kind(one.task, one.metric) == "bias"
+    bias = one.known.kind == "bias"
     if same:
         return EQUALLY_FAIR if bias else SAME
     if p_holm < LEVEL:

@@ -1,0 +1,101 @@
+"""The items of a benchmark that moved most between two models, to be read."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..plan.tasks import splits_of
+from ..reporting.item_texts import FIELDS, ItemText, read_texts
+from ..reporting.make_items import stereotyped
+from ..stats.records import Record as Row
+
+MOST = 10  # items of a benchmark
+
+
+@dataclass(frozen=True)
+class Moved:
+    """An item, its texts where they are known, and what both models make of it.
+
+    ``before`` and ``after`` are the ``score`` of the dense and the pruned model: the lead of the
+    right or the stereotyped option over the best other one, in nats, or a metric. ``chosen`` are
+    the options that both chose, or the answers that they gave.
+    """
+
+    benchmark: str
+    item: str
+    category: str
+    score: str
+    before: float
+    after: float
+    chosen: tuple[str, str]
+    texts: Sequence[str] = ()
+    options: Sequence[str] = ()
+
+
+def texts_of(result: Mapping[str, Any], data: Path | None) -> Mapping[str, ItemText]:
+    """Return the texts of a benchmark's items by id, where its data are at hand; else nothing."""
+    task, spec = str(result["task"]), dict(result["spec"])
+    if task not in FIELDS or data is None or not data.exists():
+        return {}
+    facts = spec.get("protocol") or {}
+    split = facts.get("split") or spec.get("split") or splits_of(task, task)[0]
+    return read_texts(task, data, split, spec | {"style": facts.get("style") or spec.get("style")})
+
+
+def _anchor(task: str, row: Row) -> tuple[int | None, str]:
+    named = stereotyped(task, row)
+    return (row.get("gold"), "right option") if named is None else (named, "stereotype")
+
+
+def _lead(row: Row, anchor: int) -> float:
+    scores = list(row["option_logprobs"])
+    return float(scores.pop(anchor) - max(scores))
+
+
+def _score(task: str, before: Row, after: Row) -> tuple[str, float, float] | None:
+    """Return what is compared of an item, in both models; None where there is nothing."""
+    anchor, name = _anchor(task, before)
+    both = (before, after)
+    counts = [len(row.get("option_logprobs") or ()) for row in both]
+    if anchor is not None and min(counts) > max(anchor, 1):
+        return f"lead of the {name}", _lead(before, anchor), _lead(after, anchor)
+    for metric, value in (before.get("values") or {}).items():
+        other = after["values"].get(metric)
+        if value is not None and other is not None:
+            return metric, float(value), float(other)
+    return None
+
+
+def _chosen(row: Row, options: Sequence[str]) -> str:
+    if row.get("answer"):
+        return str(row["answer"])
+    pred = row.get("pred")
+    if pred is None:
+        return ""
+    return options[pred] if pred < len(options) else f"option {pred + 1}"
+
+
+def most_moved(
+    slug: str,
+    task: str,
+    dense: Sequence[Row],
+    pruned: Sequence[Row],
+    texts: Mapping[str, ItemText] | None = None,
+) -> list[Moved]:
+    """Return the items whose score changed most, the furthest first; equal ones in their order."""
+    found = []
+    for before, after in zip(dense, pruned, strict=True):
+        score = _score(task, before, after)
+        if score is None or not abs(score[2] - score[1]) > 0:
+            continue
+        own = (texts or {}).get(str(before["item_id"]))
+        words = own[0] if own else [before["text"]] if before.get("text") else []
+        options = list(own[1] if own else before.get("options") or ())
+        found.append(
+            Moved(
+                slug, str(before["item_id"]), str(before.get("category") or ""), *score,
+                (_chosen(before, options), _chosen(after, options)), list(words), options,
+            )
+        )  # fmt: skip
+    return sorted(found, key=lambda one: -abs(one.after - one.before))[:MOST]

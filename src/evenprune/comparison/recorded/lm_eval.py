@@ -1,0 +1,164 @@
+"""What lm-eval's ``--log_samples`` wrote: ``samples_TASK_DATE.jsonl`` beside ``results_DATE.json``.
+
+A sample has the hash of its document; its prompts are the ``arguments`` of its requests.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from ...base.checksums import sha256_cached
+from ...base.errors import UserError
+from ...base.reading import expected_form, iter_jsonl, read_json
+from ...evaluation.lm_eval import metric_name
+from ...plan.tasks import Direction
+from .items import Recording, Sample, content, cut
+from .metric_table import MetricTable
+
+SIGNS = ("doc_id", "doc", "filtered_resps", "resps")  # of a line of samples
+FIELDS = (*SIGNS, "arguments", "target", "filter", "metrics", "doc_hash", "prompt_hash")
+NAMED = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
+DIRECTIONS: Mapping[Any, Direction] = {True: "up", False: "down"}
+AGAIN = "evaluate again with --log_samples"
+
+
+def is_samples(path: Path) -> bool:
+    """Return whether a ``.jsonl`` file holds samples of lm-eval, by its first line."""
+    first = next(iter_jsonl(path), None)
+    return first is not None and all(name in first[1] for name in SIGNS)
+
+
+def read_lm_eval(path: Path, table: MetricTable) -> Recording:
+    """Return the samples of a task, with what the results beside them say of it.
+
+    Raises UserError for a file of another form, and where a document stands twice in it.
+    """
+    named = NAMED.fullmatch(path.name)
+    task = named[1] if named else path.stem
+    evidence = {"samples_sha256": sha256_cached(path)}
+    found: dict[Any, list[dict[str, Any]]] = {}
+    for number, sample in iter_jsonl(path, FIELDS):
+        with expected_form("a sample of lm-eval", f"line {number} of {path}", AGAIN):
+            several = found.setdefault(sample["doc_id"], [])
+            if any(one["filter"] == sample["filter"] for one in several):
+                raise UserError(
+                    f"expected each document once in {path}, found doc_id {sample['doc_id']} again "
+                    f"on line {number}, so that it is of several runs; {AGAIN}"
+                )
+            several.append(_reduced(sample, table))
+    samples = []
+    for several in found.values():
+        if len({(one["sample"].document, one["sample"].prompt) for one in several}) > 1:
+            raise UserError(f"expected one prompt for each doc_id in {path}, found two; {AGAIN}")
+        values = {name: value for one in several for name, value in one["values"].items()}
+        first: Sample = several[0]["sample"]
+        samples.append(Sample(**{**vars(first), "values": values}))
+    results = _results(path, named[2]) if named else None
+    if results is None:
+        return Recording(task, path, samples, evidence=evidence)
+    with expected_form(f"lm-eval's results of {task}", results, AGAIN):
+        return _with_results(Recording(task, path, samples, evidence=evidence), read_json(results))
+
+
+def _results(path: Path, date: str) -> Path | None:
+    return next(iter(sorted(path.parent.glob(f"*_{date}.json"))), None)
+
+
+def _with_results(one: Recording, said: Mapping[str, Any]) -> Recording:
+    config = said["configs"][one.task]
+    recorded = {}
+    for key, value in said["results"][one.task].items():
+        name, _, chosen = key.partition(",")
+        if chosen and not name.endswith("_stderr") and isinstance(value, Real):
+            recorded[metric_name(name, chosen)] = float(value)
+    listed = {str(each["metric"]): each for each in config.get("metric_list") or ()}
+    ways = said.get("higher_is_better", {}).get(one.task, {})
+    bare = {name: name.partition(".")[0] for name in recorded}
+    return Recording(
+        one.task,
+        one.place,
+        one.samples,
+        recorded,
+        frozenset(n for n, b in bare.items() if listed.get(b, {}).get("aggregation") == "mean"),
+        {name: DIRECTIONS.get(ways.get(b), "") for name, b in bare.items()},
+        {
+            "version": said.get("versions", {}).get(one.task),
+            "number of examples": said.get("n-shot", {}).get(one.task),
+        },
+        {
+            "lm-eval": said.get("lm_eval_version"),
+            "transformers": said.get("transformers_version"),
+            "dtype": said.get("config", {}).get("model_dtype"),
+        },
+        said.get("n-samples", {}).get(one.task, {}).get("effective"),
+        {**one.evidence, "model": said.get("model_name"), "lm_eval": said.get("lm_eval_version")},
+    )
+
+
+def _reduced(sample: Mapping[str, Any], table: MetricTable) -> dict[str, Any]:
+    """Return what is kept of a line: its filter, the sample, and its metrics."""
+    options = _options(sample["arguments"])
+    scores = [_score(one) for one in sample["filtered_resps"]]
+    values = {}
+    for name in sample["metrics"]:
+        value = sample[name]
+        number = float(value) if isinstance(value, Real) else _loss(value)
+        values[metric_name(name, sample["filter"])] = number
+    known = len(scores) >= len(options) > 1 and None not in scores
+    return {
+        "filter": sample["filter"],
+        "values": values,
+        "sample": Sample(
+            document=content(sample["doc_hash"], str(sample["target"])),
+            prompt=content(sample["prompt_hash"], sample["arguments"]),
+            values={},
+            category=table.category(sample["doc"]),
+            options=[cut(one) for one in options],
+            option_logprobs=[one or 0.0 for one in scores[: len(options)]] if known else None,
+            gold=_gold(str(sample["target"]), options),
+            text=cut(next(iter(_arguments(sample["arguments"])), ("",))[0]),
+            answer="" if known else cut(sample["filtered_resps"]),
+        ),
+    }
+
+
+def _loss(value: Any) -> float | None:
+    """Return the log-likelihood a word of what perplexities are of; None for what is no number."""
+    if isinstance(value, list) and len(value) == 2 and all(isinstance(v, Real) for v in value):
+        return float(value[0]) / float(value[1]) if value[1] else None
+    return None
+
+
+def _arguments(given: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Any, ...]]:
+    for one in given.values():
+        yield tuple(one.values())
+
+
+def _options(given: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the texts that a choice is made of: endings, or beginnings where endings are one."""
+    pairs = list(_arguments(given))
+    if len(pairs) < 2 or not all(len(p) == 2 and isinstance(p[1], str) for p in pairs):
+        return []
+    ends = [str(end) for _, end in pairs]
+    half = len(ends) // 2
+    if half > 1 and ends[:half] == ends[half:]:  # again without the context, for acc_mutual_info
+        ends = ends[:half]
+    return [str(start) for start, _ in pairs] if len(set(ends)) == 1 else ends
+
+
+def _score(response: Any) -> float | None:
+    """Return the log-likelihood of an option; lm-eval writes it as text, with whether greedy."""
+    first = response[0] if isinstance(response, Sequence) and len(response) == 2 else None
+    try:
+        return None if first is None else float(first)
+    except (TypeError, ValueError):
+        return None
+
+
+def _gold(target: str, options: Sequence[str]) -> int | None:
+    if target.isdecimal() and int(target) < len(options):
+        return int(target)
+    near = [k for k, one in enumerate(options) if one.strip() == target.strip()]
+    return near[0] if len(near) == 1 else None

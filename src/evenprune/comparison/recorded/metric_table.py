@@ -1,0 +1,81 @@
+"""What metrics of other evaluators say: ``metrics.yaml``, and a table of the user's before it."""
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ...base.errors import UserError, shown
+from ...base.yamlfile import own_yaml, read_yaml
+from ...plan.tasks import Direction
+from ...stats.verdicts import Kind
+
+DATA_FILES = ("metrics.yaml",)  # part of this module's code, see codedigest.py
+OWN = Path(__file__).with_name(DATA_FILES[0])
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Entry(_Strict):
+    """What the metrics of such a name say; the head of ``metrics.yaml`` explains the keys."""
+
+    metric: str
+    task: str = "*"
+    kind: Kind
+    good: Literal["up", "down", "half", "zero", "none"] | None = None
+    chance: float | Literal["options"] | None = None
+    perplexity: bool = False
+
+
+class MetricTable(_Strict):
+    """The entries in the order in which they are asked, and the fields that name a category."""
+
+    metrics: tuple[Entry, ...] = ()
+    categories: tuple[str, ...] = ()
+
+    def entry(self, task: str, metric: str) -> Entry:
+        """Return the first entry that fits; the last one of ours fits all."""
+        return next(
+            one
+            for one in self.metrics
+            if fnmatchcase(task, one.task) and fnmatchcase(metric, one.metric)
+        )
+
+    def category(self, document: Any) -> str:
+        """Return the category that a document names, "" where it names none."""
+        fields = document if isinstance(document, Mapping) else {}
+        found = (fields.get(name) for name in self.categories)
+        return next((str(one) for one in found if isinstance(one, str | int)), "")
+
+
+def direction_of(entry: Entry, stated: Direction) -> Direction:
+    """Return which values are good: as the entry says, else as the task itself ``stated``."""
+    if entry.good is None:
+        return stated
+    return "" if entry.good == "none" else entry.good
+
+
+def read_table(path: Path | None = None) -> MetricTable:
+    """Return our table, with the entries of the user's before ours; UserError for a bad file."""
+    parts: Sequence[Mapping[str, Any]] = [own_yaml(OWN)]
+    if path:
+        parts = [read_yaml(path), *parts]
+    tables = []
+    for part in parts:
+        try:
+            tables.append(MetricTable.model_validate(part))
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise UserError(
+                f"expected metrics and categories as in evenprune's metrics.yaml in {path}, but "
+                f"{shown('/'.join(map(str, first['loc'])))} has another form ({first['msg']}); "
+                "mend that entry"
+            ) from None
+    return MetricTable(
+        metrics=tuple(one for table in tables for one in table.metrics),
+        categories=tuple(one for table in tables for one in table.categories),
+    )

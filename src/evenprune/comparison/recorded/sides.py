@@ -1,0 +1,69 @@
+"""A path that holds another evaluator's records, told by what is in its files."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ...base.errors import UserError
+from ...base.reading import read_json
+from . import every_eval_ever, inspect_logs, lm_eval
+from .items import Recorded, Recording, once
+from .metric_table import MetricTable, read_table
+
+LM_EVAL, INSPECT, EEE = "lm-eval", "Inspect", "every_eval_ever"
+MOST = 1_000  # files of a folder that are looked into
+
+
+def open_recorded(text: str, table: Path | None = None) -> Recorded | None:
+    """Return the records at a path: a file, or a folder with those of one evaluator; else None.
+
+    ``table``: the user's own, of what metrics say. Raises UserError for a damaged record, several
+    evaluators in one folder, and a task that was recorded twice.
+    """
+    path = Path(text)
+    if not path.exists() or (path / "config.json").is_file():
+        return None
+    files = [path] if path.is_file() else sorted(path.rglob("*"))
+    known = [one for one in files if one.suffix in (".jsonl", ".json", ".eval")]
+    found: dict[str, list[Recording]] = {}
+    own: MetricTable | None = None
+    if len(known) > MOST:
+        raise UserError(
+            f"expected at most {MOST:,} files of records in {text}, found {len(known):,}; name the "
+            "folder of one evaluation"
+        )
+    for file in known:
+        evaluator = _evaluator(file)
+        if evaluator:
+            own = own or read_table(table)
+            found.setdefault(evaluator, []).extend(_read(evaluator, file, own))
+    if len(found) > 1:
+        raise UserError(
+            f"expected the records of one evaluator in {text}, found those of "
+            f"{' and '.join(found)}; name the folder of one"
+        )
+    return next(
+        (Recorded(text, path, name, once(several, path)) for name, several in found.items()), None
+    )
+
+
+def _evaluator(file: Path) -> str | None:
+    """Return whose record a file is, None where it is none or only belongs to one."""
+    if file.suffix == ".eval":
+        return INSPECT
+    if not file.is_file() or file.stat().st_size == 0:
+        return None
+    if file.suffix == ".jsonl":
+        return LM_EVAL if lm_eval.is_samples(file) else None
+    said = read_json(file, finite=False)
+    if every_eval_ever.is_record(said):
+        return EEE
+    return INSPECT if {"version", "status", "eval"} <= said.keys() else None
+
+
+def _read(evaluator: str, file: Path, table: MetricTable) -> Iterator[Recording]:
+    if evaluator == LM_EVAL:
+        yield lm_eval.read_lm_eval(file, table)
+    elif evaluator == INSPECT:
+        yield inspect_logs.read_inspect(file, table)
+    else:
+        yield from every_eval_ever.read_record(file, read_json(file), table)
