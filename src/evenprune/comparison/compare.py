@@ -29,9 +29,11 @@ from ..evaluation.benchmarks import data_checksums
 from ..evaluation.evaluate import add_protocol_arguments, add_run_arguments, quiet_libraries
 from ..plan.grids import in_calibration
 from ..plan.tasks import TASKS
+from ..reporting.item_texts import ItemText
 from ..stats.verdicts import BIAS_MARGIN, LESS_FAIR, LOST, MARGIN, WORSE
 from .columns import terminal_width
-from .differences import Tested, by_category, compare_results, judged
+from .differences import Records, Tested, by_category, compare_results, judged
+from .export import card_of, write_card, write_record
 from .moved import Moved, most_moved, texts_of
 from .recorded.items import Recorded, recorded_differences
 from .recorded.metric_table import MetricTable, read_table
@@ -56,6 +58,7 @@ from .sides import (
 FAILED = 3  # the exit status of a verdict that --fail-if names
 FAIL_IF = {"worse": WORSE, "less-fair": LESS_FAIR, "ability-lost": LOST}
 KIND_OF = {"worse": "ability", "less-fair": "bias", "ability-lost": "bias"}
+Export = tuple[str, str, Records, Mapping[str, ItemText]]  # what write_record takes
 JSON, HTML = "comparison.json", "comparison.html"
 
 
@@ -84,6 +87,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="YAML that says which metrics of another evaluator's records are of ability or bias, "
         "before what evenprune knows; docs/your-own.md explains it")  # fmt: skip
     add("--out", type=Path, metavar="DIR", help=f"write {JSON} and {HTML} there")
+    add("--every-eval-ever", type=Path, metavar="DIR",
+        help="write the evaluations there too, as JSON of every_eval_ever, with every item where "
+        "its texts are at hand")  # fmt: skip
+    add("--card", action="store_true",
+        help="put the results of PRUNED into the card in its folder, as model-index")  # fmt: skip
     add("--evals", type=Path, metavar="DIR",
         help="where evaluations are kept; default: evaluations in the user's cache")  # fmt: skip
     add_protocol_arguments(parser)
@@ -106,6 +114,7 @@ def run(args: argparse.Namespace) -> int:
     for side in sides[1:]:
         require_roles(sides[0], side)
     quiet_libraries()
+    cards = {side.name: _card(side) for side in sides[1:]} if args.card else {}
     requests = requests_of(args, sides)
     models = {side.name: side for side in sides if isinstance(side, Model)}
     found = {s.name: results_of(s, requests) for s in sides if isinstance(s, Evaluated)}
@@ -118,12 +127,31 @@ def run(args: argparse.Namespace) -> int:
         for number, (name, one) in enumerate(asked.items(), 1):
             print(f"model {number} of {len(asked)}: {name}", flush=True)
             found[name] = one.evaluate()
-    missing = left_out(sides, requests)
+    missing, exports = left_out(sides, requests), list[Export]()
     blocks = [
-        _block(sides[0], side, found[sides[0].name], found[side.name], args, requests, missing)
+        _block(
+            sides[0], side, found[sides[0].name], found[side.name], args, requests, missing, exports
+        )
         for side in sides[1:]
     ]
-    return _finish(args, blocks)
+    status = _finish(args, blocks)
+    if args.every_eval_ever:
+        for export in exports:
+            print(f"wrote {write_record(args.every_eval_ever, *export)}")
+    for block in blocks:
+        if block.pruned in cards:
+            write_card(cards[block.pruned], block.rows)
+            print(f"wrote the results into {cards[block.pruned]}")
+    return status
+
+
+def _card(side: Side) -> Path:
+    if not isinstance(side, Model) or side.revision:
+        raise UserError(
+            f"--card writes into the folder of a model of your own, but {side.name} is none; leave "
+            "--card out"
+        )
+    return card_of(side.folder)
 
 
 def _finish(args: argparse.Namespace, blocks: Sequence[Block]) -> int:
@@ -159,11 +187,12 @@ def _recorded_blocks(opened: Sequence[Side | Recorded], args: argparse.Namespace
             "expected all sides to be of one evaluator, as others ask otherwise, got those of "
             f"{', '.join(sorted(evaluators))}; evaluate all with the same one"
         )
-    if args.benchmark or args.data:
-        raise UserError(
-            f"--benchmark and --data say what models are evaluated on, but {dense.name} is a "
-            "record; leave them out"
-        )
+    for flag in ("benchmark", "data", "every_eval_ever", "card"):
+        if getattr(args, flag):
+            raise UserError(
+                f"--{flag.replace('_', '-')} is for models that evenprune evaluates, but "
+                f"{dense.name} is a record of {dense.evaluator}; leave it out"
+            )
     table = read_table(args.metrics)
     return [_recorded_block(dense, side, table, args) for side in others]
 
@@ -227,6 +256,7 @@ def _block(
     args: argparse.Namespace,
     requests: Mapping[str, Request],
     told: Sequence[str],
+    exports: list[Export],
 ) -> Block:
     tested: list[Tested] = []
     notes, evidence, moved = list(told), {}, list[Moved]()
@@ -241,6 +271,8 @@ def _block(
         notes += said
         texts = texts_of(records[0].result, requests[slug].data)
         task = str(records[0].result["task"])
+        if args.every_eval_ever:
+            exports += [(slug, name, one, texts) for name, one in zip(names, records)]
         moved += most_moved(slug, task, records[0].rows, records[1].rows, texts)
     notes += calibration_note(pruned, list(dict.fromkeys(one.row.task for one in tested)))
     notes += [
