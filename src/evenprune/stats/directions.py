@@ -37,7 +37,7 @@ CHANCE: dict[tuple[str, str], float] = {
     ("bbq", "right_dis_text"): 1 / 2,
     ("bbq", "margin_dis_text"): 0.0,
 }
-BEST_AT = {"half": 0.5, "zero": 0.0}
+BEST_AT: dict[Direction, float] = {"half": 0.5, "zero": 0.0}
 
 
 def chance(task: str, metric: str) -> float | None:

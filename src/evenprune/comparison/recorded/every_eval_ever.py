@@ -11,6 +11,7 @@ from ...base.checksums import sha256_cached
 from ...base.errors import UserError
 from ...base.reading import expected_form, iter_jsonl
 from ...plan.tasks import Direction
+from ...stats.directions import BEST_AT
 from .items import Recording, Sample, content, cut
 from .metric_table import MetricTable
 
@@ -93,6 +94,13 @@ def _metric(result: Mapping[str, Any]) -> str:
     return str(known or result.get("evaluation_result_id") or "score")
 
 
+def _direction(config: Mapping[str, Any]) -> Direction:
+    """Return which values are good; ``best_at`` is what our own records say of some."""
+    best = (config.get("additional_details") or {}).get("best_at")
+    named: dict[Any, Direction] = {f"{value:g}": name for name, value in BEST_AT.items()}
+    return named.get(best) or ("down" if config["lower_is_better"] else "up")
+
+
 def _recording(
     task: str, place: Path, said: Mapping[str, Any], table: MetricTable,
     items: Mapping[Any, list[tuple[dict[str, Any], str]]], sha256: str,
@@ -119,8 +127,7 @@ def _recording(
             )
     own = {key: one for key, one in about.items() if one["evaluation_name"] == task}
     recorded = {names[key]: float(one["score_details"]["score"]) for key, one in own.items()}
-    down = {names[key]: one["metric_config"]["lower_is_better"] for key, one in own.items()}
-    good: dict[str, Direction] = {name: "down" if low else "up" for name, low in down.items()}
+    good = {names[key]: _direction(one["metric_config"]) for key, one in own.items()}
     library = said.get("eval_library", {})
     return Recording(
         task, place, samples, recorded, frozenset(), good,
