@@ -7,12 +7,14 @@ import json
 import math
 import random
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
-from evaluation_fixtures import save_model
+from evaluation_fixtures import save_model, write_jsonl
 from huggingface_hub import ModelCard
-from scipy.stats import ttest_rel
+from scipy.stats import ttest_1samp, ttest_rel
 
 from evenprune.cli import main
 from evenprune.comparison.export import write_card
@@ -155,6 +157,10 @@ def test_a_pair_of_sentences_is_bias_and_flips_both_ways(tmp_path, capsys):
     assert row["flips"] == {
         "n": 60, "to_stereotyped": changed.count((0, 1)), "to_unbiased": changed.count((1, 0))
     }  # fmt: skip
+    # Nearer to one half: both the difference and the sum of the distances have to be shown.
+    marks = [np.array([r["pct_stereotype"] for r in each]) for each in (dense, pruned)]
+    parts = [ttest_rel(*marks).pvalue, ttest_1samp(sum(marks), 1).pvalue]
+    assert row["p"] == pytest.approx(max(parts), abs=1e-9)
     assert rows["likelihood_diff"]["verdict"] == "not tested"
     assert {one["score"] for one in block["moved"]} == {"lead of the stereotype"}
 
@@ -266,6 +272,53 @@ def test_sides_of_two_kinds_are_refused(tmp_path, capsys):
         status, *_, errors = compared(capsys, tmp_path, *words)
         assert status == 2
         assert message in errors
+
+
+YAML = """
+dataset_path: json
+dataset_kwargs: {data_files: {test: FOLDER/TASK.jsonl}}
+test_split: test
+output_type: multiple_choice
+doc_to_text: "{{query}}"
+doc_to_target: "{{gold}}"
+doc_to_choice: choices
+task: TASK
+metadata: {version: 1.0}
+metric_list:
+- {metric: acc, aggregation: mean, higher_is_better: true}
+- {metric: acc_norm, aggregation: mean, higher_is_better: true}
+"""
+
+
+@pytest.mark.slow
+def test_what_lm_eval_itself_writes(tmp_path, capsys, monkeypatch):
+    """Its command, on two tiny models and questions in a file, against a naive script."""
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
+        monkeypatch.setenv(name, "1")
+    folder = tmp_path / "tasks"
+    documents = [
+        {"query": f"{a} met {b}. Who came?", "choices": [a, b, "not known"], "gold": k % 3}
+        for k, (a, b) in enumerate(itertools.combinations(WORDS, 2))
+    ]
+    write_jsonl(folder / "hella.jsonl", documents)
+    (folder / "hella.yaml").write_text(YAML.replace("FOLDER", str(folder)).replace("TASK", "hella"))
+    lines = []
+    for seed, name in enumerate(("dense", "pruned")):
+        model = save_model(tmp_path / f"model-{name}", seed=seed)
+        words = ["run", "--model", "hf", "--model_args", f"pretrained={model},dtype=float32"]
+        words += ["--tasks", "hella", "--include_path", str(folder), "--log_samples"]
+        words += ["--output_path", str(tmp_path / name), "--device", "cpu", "--batch_size", "8"]
+        subprocess.run([sys.executable, "-m", "lm_eval", *words], check=True, cwd=tmp_path)
+        (file,) = (tmp_path / name).rglob("samples_hella_*.jsonl")
+        lines.append([json.loads(line) for line in file.read_text().splitlines()])
+    status, rows, *_ = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / "pruned")
+    assert status == 0
+    for metric in ("acc", "acc_norm"):
+        difference, p, n = naive(*lines, metric)
+        assert rows[metric]["n"] == n == 45
+        assert rows[metric]["difference"] == pytest.approx(difference, abs=1e-9)
+        assert rows[metric]["p"] == pytest.approx(p, abs=1e-9)
+        assert rows[metric]["chance"] == pytest.approx(1 / 3)
 
 
 # Inspect
