@@ -244,6 +244,20 @@ def test_missing_and_foreign_items_are_counted_and_never_paired(tmp_path, capsys
     assert "5 of the pruned" in text
 
 
+def test_samples_alone_say_that_less_was_checked(tmp_path, capsys):
+    """And no name that they bring steers the terminal."""
+    sides = both(tmp_path)
+    for side in sides:
+        (side / f"results_{DATE}.json").unlink()
+        (side / f"samples_hellaswag_{DATE}.jsonl").rename(side / "a\x1b[31m.jsonl")
+    status, rows, _, text, _ = compared(capsys, tmp_path, *sides)
+    assert status == 0
+    assert text.count("are not checked") == 2
+    assert "\x1b" not in text
+    # Nothing says whether high values are good.
+    assert {row["verdict"] for row in rows.values()} == {"not tested"}
+
+
 def test_repeated_documents_are_one_item(tmp_path, capsys):
     """Two lines of a document weigh twice in its mean, and are no two independent items."""
 

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError
+from ..base.errors import UserError, printable
 from ..base.files import write_json, write_text
 from ..base.outputs import check_file, check_ours, check_place
 from ..data.source_flags import LOCK
@@ -160,7 +160,7 @@ def _finish(args: argparse.Namespace, blocks: Sequence[Block]) -> int:
     whole = Comparison(
         args.dense, blocks, args.margin, args.bias_margin, args.plan, args.fail_if, failed
     )
-    print(to_text(whole, terminal_width()))
+    print(printable(to_text(whole, terminal_width())))
     if args.out:
         write_json(args.out / JSON, as_dict(whole))
         write_text(args.out / HTML, to_html(whole))
@@ -269,7 +269,7 @@ def _block(
         found, said, evidence[slug], records = compare_results(slug, both, names, known)
         tested += found
         notes += said
-        texts = texts_of(records[0].result, requests[slug].data)
+        texts = texts_of(records[0].result, requests[slug])
         task = str(records[0].result["task"])
         if args.every_eval_ever:
             exports += [(slug, name, one, texts) for name, one in zip(names, records)]

@@ -18,7 +18,7 @@ from ..plan.tasks import Direction
 from ..stats import records, verdicts
 from ..stats.directions import chance, direction
 from ..stats.measures import MEASURES, OTHERWISE
-from ..stats.paired import Sums, fitting, some
+from ..stats.paired import LEAST, Sums, fitting, some
 from ..stats.records import Record as Row
 from ..stats.verdicts import (
     IDENTICAL,
@@ -382,7 +382,8 @@ def by_category(
 ) -> list[Difference]:
     """Return the rows of every category of the items, a family of tests of their own.
 
-    A metric whose items are all of one category has none, nor has a record against itself.
+    A metric whose items are all of one category has none, nor has a record against itself, nor a
+    category of fewer items than are tested.
     """
     rows, tests, constant = {}, {}, {}
     for k, one in enumerate(found):
@@ -391,6 +392,8 @@ def by_category(
             continue
         for name in names:
             chosen = [place for place, found in enumerate(one.categories) if found == name]
+            if len(chosen) < LEAST:
+                continue
             sums = [some(each, chosen) for each in one.sums]
             metric = one.row.metric
             test = paired_test(one.row.task, metric, sums[:1], sums[1:], one.test.known)

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from ..evaluation.benchmarks import data_checksums
 from ..plan.tasks import splits_of
 from ..reporting.item_texts import FIELDS, ItemText, read_texts
 from ..reporting.make_items import stereotyped
 from ..stats.records import Record as Row
+from .sides import Request
 
 MOST = 10  # items of a benchmark
 
@@ -33,10 +34,15 @@ class Moved:
     options: Sequence[str] = ()
 
 
-def texts_of(result: Mapping[str, Any], data: Path | None) -> Mapping[str, ItemText]:
-    """Return the texts of a benchmark's items by id, where its data are at hand; else nothing."""
-    task, spec = str(result["task"]), dict(result["spec"])
-    if task not in FIELDS or data is None or not data.exists():
+def texts_of(result: Mapping[str, Any], request: Request) -> Mapping[str, ItemText]:
+    """Return the texts of a benchmark's items by id, where the data it was made with are at hand.
+
+    Else nothing.
+    """
+    task, spec, data = str(result["task"]), dict(result["spec"]), request.data
+    if task not in FIELDS or data is None or request.spec is None:
+        return {}
+    if data_checksums(data, request.spec) != result["data"]:
         return {}
     facts = spec.get("protocol") or {}
     split = facts.get("split") or spec.get("split") or splits_of(task, task)[0]

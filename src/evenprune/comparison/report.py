@@ -9,6 +9,7 @@ from .. import __version__
 from ..base.pages import fill
 from ..reporting.labels import TASK_DIGITS
 from ..stats.inference import p_text
+from ..stats.paired import LEAST
 from ..stats.verdicts import (
     BIAS_MARGIN,
     EQUALLY_FAIR,
@@ -69,7 +70,13 @@ class Block:
             for row in self.categories
             if row.verdict not in QUIET
         ]
-        return "; ".join([f"By category, corrected over these {len(found)} rows: {said}", *shown])
+        return "; ".join(
+            [
+                f"By category of {LEAST} items or more, corrected over these {len(found)} rows: "
+                f"{said}",
+                *shown,
+            ]
+        )
 
     def summary(self) -> str:
         """Return how often which verdict occurs."""

@@ -159,6 +159,11 @@ def matched(dense: Recording, pruned: Recording) -> tuple[list[Item], list[Item]
         )
     notes = []
     for recording in (dense, pruned):
+        if not recording.fixed:
+            notes.append(
+                f"{dense.task}: no results of its evaluator beside {recording.place}, so that the "
+                "task's version and the number of samples are not checked"
+            )
         if recording.counted is not None and recording.counted != len(recording.samples):
             notes.append(
                 f"{dense.task}: {recording.place} holds {len(recording.samples):,} of the "
