@@ -186,8 +186,6 @@ def reporting(made):
     own = {"records": ("in/run/**/*.json", "in/run/**/*.jsonl")}
     sealed = ("in/run/evals/**/*.json*",)
     yield Scene("collect-results", root, argv, names, own, sealed)
-    words = ["make-items", *words[1:], "--out", "../items.json"]
-    yield Scene("make-items", root, words, ("items.json",), own)
     tables = made / "tables"
     tables.mkdir()
     shutil.copytree(root / "in", tables / "in")
