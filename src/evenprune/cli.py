@@ -295,9 +295,9 @@ def _values(given: Iterable[Any]) -> list[Any]:
 
 
 def _locate_models(args: argparse.Namespace) -> None:
-    """Fetch models that are named by their hub repository, in place of a folder."""
+    """Fetch models that are named by their hub repository, or a GGUF file, in place of a folder."""
     given = _values(getattr(args, name, None) for name in ("model", "base", "reference"))
-    if not all(os.path.lexists(one) for one in given if one):
+    if not all(os.path.lexists(one) and not str(one).endswith(".gguf") for one in given if one):
         from .data.hub_models import fetch_models
 
         fetch_models(args)

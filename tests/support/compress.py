@@ -1,6 +1,6 @@
-"""Quantise a model folder with llm-compressor, round to nearest: compress.py MODEL OUT BITS [GROUP].
+"""Quantise a model folder with llm-compressor: compress.py MODEL OUT BITS [GROUP].
 
-As the presets W8A16 and W4A16, in groups of GROUP weights, which a matrix's width must be a
+Rounded to nearest as the presets W8A16 and W4A16, in groups of GROUP weights, which a matrix's width must be a
 multiple of (theirs have 128; SmolLM2's are 576 wide).
 """
 

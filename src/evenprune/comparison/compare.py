@@ -1,7 +1,8 @@
 """Compare pruned models with their dense one on the same items: what got worse, what less fair.
 
-DENSE and PRUNED are model folders, ids on the hub (org/name, org/name@ref) or what was evaluated
-before: a folder of `evaluate`, of `evaluate-checkpoint`, or of the workflow below results/evals.
+DENSE and PRUNED are model folders, quantised ones too, GGUF files, ids on the hub (org/name,
+org/name@ref) or what was evaluated before: a folder of `evaluate`, of `evaluate-checkpoint`, or of
+the workflow below results/evals.
 A model is evaluated first, on each --benchmark with its --data; what was evaluated once is kept
 (--evals) and taken from there. Evaluations alone are compared on all benchmarks that they share,
 models alone on those of the default configuration.
@@ -40,6 +41,7 @@ from .sides import (
     require_roles,
     results_of,
     run_of,
+    stored_of,
 )
 
 FAILED = 3  # the exit status of a verdict that --fail-if names
@@ -110,7 +112,8 @@ def run(args: argparse.Namespace) -> int:
     ]
     failed = _broken(args.fail_if, blocks)
     whole = Comparison(
-        args.dense, blocks, args.margin, args.bias_margin, args.plan, args.fail_if, failed
+        *(args.dense, blocks, args.margin, args.bias_margin, args.plan, args.fail_if, failed),
+        stored={side.name: stored_of(side) for side in sides},
     )
     print(to_text(whole, terminal_width()))
     if args.out:

@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import __version__
 from ..base.pages import fill
+from ..models.stored import Stored
 from ..reporting.labels import TASK_DIGITS
 from ..stats.inference import p_text
 from ..stats.verdicts import (
@@ -64,6 +65,12 @@ class Comparison:
     plan: float | None = None
     fail_if: Sequence[str] = ()
     failed: Sequence[str] = ()  # one line for each limit that is broken, or could not be tested
+    stored: Mapping[str, Stored | None] = field(default_factory=dict)  # of each side by its name
+
+    def side(self, name: str) -> str:
+        """Return a side's name, and what its weights take on disk."""
+        found = self.stored.get(name)
+        return f"{name}: {found}" if found else name
 
     def notes(self) -> list[str]:
         """Return what the tables mean, in words."""
@@ -201,7 +208,7 @@ def to_text(found: Comparison, width: int | None = None) -> str:
     parts = []
     for block in found.blocks:
         table = _table([cells(row) for row in block.rows], width)
-        head = f"{block.pruned}\nagainst {found.dense}: {block.summary()}"
+        head = f"{found.side(block.pruned)}\nagainst {found.side(found.dense)}\n{block.summary()}"
         parts.append("\n".join([head, "", table, *(f"Note: {note}" for note in block.notes)]))
     return "\n\n".join([*parts, "\n".join(found.notes())])
 
@@ -219,11 +226,11 @@ def to_html(found: Comparison) -> str:
     """Return the comparison as one HTML page without any other file."""
     values = {
         "title": "Pruned against dense",
-        "dense": found.dense,
+        "dense": found.side(found.dense),
         "heads": HEADS,
         "blocks": [
             {
-                "pruned": block.pruned,
+                "pruned": found.side(block.pruned),
                 "summary": block.summary(),
                 "notes": block.notes,
                 "rows": [

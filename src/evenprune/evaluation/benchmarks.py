@@ -23,6 +23,7 @@ from .task import Task
 
 if TYPE_CHECKING:
     from .causal_model import CausalModel
+    from .load_model import Loader
 
 # backend -> module of its model
 MODELS = {"transformers": "language_model", "vllm": "vllm_model"}
@@ -126,7 +127,10 @@ def headline_of(slug: str, spec: Protocol, metrics: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Wanted:
-    """One benchmark of a model: its options, data with their checksums, and its digest."""
+    """One benchmark of a model: its options, data with their checksums, and its digest.
+
+    ``stored`` is what the model's weights take, see ``models.stored``.
+    """
 
     slug: str
     spec: Protocol
@@ -134,15 +138,14 @@ class Wanted:
     model: Identity
     checksums: dict[str, str]
     digest: str
+    stored: dict[str, Any]
 
 
-def ask(
-    slug: str, spec: Protocol, data: Path, model: Identity, versions: Mapping[str, str]
-) -> Wanted:
+def ask(slug: str, spec: Protocol, data: Path, model: Identity, loader: "Loader") -> Wanted:
     """Return a benchmark of a model; UserError for data and judges that are not there."""
     checksums = data_checksums(data, spec)
-    digest = run_digest(model, checksums, spec, versions)
-    return Wanted(slug, spec, data, model, checksums, digest)
+    digest = run_digest(model, checksums, spec, loader.versions(spec))
+    return Wanted(slug, spec, data, model, checksums, digest, loader.stored)
 
 
 def run_benchmark(
@@ -181,6 +184,7 @@ def run_benchmark(
         "spec": {**options, "protocol": outcome.facts, **trust_record()},
         "digest": wanted.digest,
         **wanted.model.as_dict(),
+        "stored": wanted.stored,
         "data": wanted.checksums,
         "headline": headline_of(slug, spec, outcome.metrics),
         "metrics": outcome.metrics,

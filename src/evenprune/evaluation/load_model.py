@@ -3,7 +3,7 @@
 import contextlib
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from ..base.gpu import claim_devices, numbers
 from .causal_model import CausalModel
@@ -37,6 +37,13 @@ class Loader:
         if self._model is not None:
             self._model.close()
         self._key = self._model = None
+
+    @cached_property
+    def stored(self) -> dict[str, Any]:
+        """What the folder's weights take, as it is recorded; see ``models.stored``."""
+        from ..models.stored import stored_form
+
+        return stored_form(self.folder).as_dict()
 
     @cached_property
     def vllm(self) -> tuple[str, str]:
