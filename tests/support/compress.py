@@ -1,7 +1,7 @@
 """Quantise a model folder with llm-compressor: compress.py MODEL OUT BITS [GROUP].
 
-Rounded to nearest as the presets W8A16 and W4A16, in groups of GROUP weights, which a matrix's width must be a
-multiple of (theirs have 128; SmolLM2's are 576 wide).
+Rounded to nearest as the presets W8A16 and W4A16, in groups of GROUP weights, which a matrix's
+width must be a multiple of (theirs have 128; SmolLM2's are 576 wide).
 """
 
 import sys
