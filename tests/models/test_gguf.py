@@ -201,6 +201,7 @@ def test_the_folder_is_an_ordinary_model(folder, tiny):
     ]  # fmt: skip
     assert json.loads((folder / "source.json").read_text()) == {
         "weights": "4-bit weights (Q4_1), de-quantised",
+        "stored": {"bits": 5.0, "bytes": tiny.stat().st_size, "form": "GGUF Q4_1, de-quantised"},
         "file": "tiny.gguf",
         "sha256": sha256_file(tiny),
         "package": "tiny==1",
@@ -318,10 +319,13 @@ def test_a_folder_of_the_users_is_left_alone(tiny, tmp_path):
     assert sorted(contents(tiny.parent)) == ["tiny.gguf"]
 
 
-def test_a_command_says_how_to_give_a_gguf_file(tiny, tmp_path, capsys):
+def test_a_command_takes_a_gguf_file(tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("EVENPRUNE_CACHE", str(tmp_path / "cache"))
     words = ["prune", "--model", str(tiny), "--method", "magnitude", "--regime", "2of4"]
-    assert cli.main([*words, "--out", str(tmp_path / "out")]) == 2
-    assert "that is a file; name it as models.<name>.path" in one_sentence(capsys.readouterr().err)
+    assert cli.main([*words, "--out", str(tmp_path / "out")]) == 0
+    assert "de-quantised" in (tmp_path / "out/README.md").read_text()
+    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
+    assert manifest["base"]["weights"] == "4-bit weights (Q4_1), de-quantised"
 
 
 # What is refused

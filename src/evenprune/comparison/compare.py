@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..base.errors import UserError
@@ -28,6 +29,7 @@ from ..plan.tasks import TASKS
 from ..stats.verdicts import BIAS_MARGIN, LESS_FAIR, LOST, MARGIN, WORSE
 from .columns import terminal_width
 from .differences import Tested, compare_results, judged
+from .fidelity import LIMIT, ask_text
 from .report import Block, Comparison, as_dict, block_notes, to_html, to_text
 from .requests import left_out, requests_of
 from .sides import (
@@ -71,6 +73,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "factor of 1 + X) in 80 %% of runs")  # fmt: skip
     add("--fail-if", action="append", choices=tuple(FAIL_IF), default=[],
         help=f"exit status {FAILED} where a row is that; may be given twice")  # fmt: skip
+    add("--fidelity", nargs="?", const="", metavar="PATH",
+        help="also say how far each model's next tokens are from the dense one's on a text: KL "
+        "divergence, agreement, ratio of perplexities; PATH: a folder of WikiText-2 or of "
+        f"documents; at most --limit windows of 512 tokens (default: {LIMIT})")  # fmt: skip
     add("--out", type=Path, metavar="DIR", help=f"write {JSON} and {HTML} there")
     add("--evals", type=Path, metavar="DIR",
         help="where evaluations are kept; default: evaluations in the user's cache")  # fmt: skip
@@ -102,12 +108,17 @@ def run(args: argparse.Namespace) -> int:
     with contextlib.redirect_stdout(sys.stderr):
         # All are looked at before the first is evaluated.
         asked = {name: ask_model(model, requests, evals, args) for name, model in models.items()}
+        text = ask_text(args, sides)
         for number, (name, one) in enumerate(asked.items(), 1):
             print(f"model {number} of {len(asked)}: {name}", flush=True)
             found[name] = one.evaluate()
+        faithful = text.measure(evals) if text else {}
     missing = left_out(sides, requests)
     blocks = [
-        _block(sides[0], side, found[sides[0].name], found[side.name], args, missing)
+        replace(
+            _block(sides[0], side, found[sides[0].name], found[side.name], args, missing),
+            fidelity=faithful.get(side.name),
+        )
         for side in sides[1:]
     ]
     failed = _broken(args.fail_if, blocks)

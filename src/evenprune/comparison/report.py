@@ -26,6 +26,7 @@ from ..stats.verdicts import (
 )
 from .columns import GOOD, NONE, aligned
 from .differences import STATES, Difference
+from .fidelity import Fidelity
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("comparison.html.j2",)
@@ -47,6 +48,7 @@ class Block:
     rows: Sequence[Difference]
     notes: Sequence[str] = ()
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    fidelity: Fidelity | None = None
 
     def summary(self) -> str:
         """Return how often which verdict occurs."""
@@ -209,7 +211,8 @@ def to_text(found: Comparison, width: int | None = None) -> str:
     for block in found.blocks:
         table = _table([cells(row) for row in block.rows], width)
         head = f"{found.side(block.pruned)}\nagainst {found.side(found.dense)}\n{block.summary()}"
-        parts.append("\n".join([head, "", table, *(f"Note: {note}" for note in block.notes)]))
+        said = [f"\n{block.fidelity}"] if block.fidelity else []
+        parts.append("\n".join([head, "", table, *said, *(f"Note: {one}" for one in block.notes)]))
     return "\n\n".join([*parts, "\n".join(found.notes())])
 
 
@@ -232,6 +235,7 @@ def to_html(found: Comparison) -> str:
             {
                 "pruned": found.side(block.pruned),
                 "summary": block.summary(),
+                "fidelity": block.fidelity,
                 "notes": block.notes,
                 "rows": [
                     {"cells": cells(row), "look": LOOKS.get(row.verdict, "")} for row in block.rows
