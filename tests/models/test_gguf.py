@@ -328,6 +328,30 @@ def test_a_command_takes_a_gguf_file(tiny, tmp_path, monkeypatch):
     assert manifest["base"]["weights"] == "4-bit weights (Q4_1), de-quantised"
 
 
+def test_compare_takes_a_gguf_file(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("EVENPRUNE_CACHE", str(tmp_path / "cache"))
+    exact = write_gguf(tmp_path / "exact.gguf", Kind.F32)
+    small = write_gguf(tmp_path / "small.gguf", Kind.Q8_0)
+    own = "question,option1,option2,answer\nWho sang?,Ann,Bob,A\nWho ran?,Ann,Bob,B\n"
+    (tmp_path / "own.csv").write_text(own)
+    text = json.dumps({"id": "a", "text": "the cat and the hat"})
+    (tmp_path / "text.jsonl").write_text(text)
+    words = ["compare", exact, small, "--benchmark", "multiple_choice", "--data"]
+    words += [
+        tmp_path / "own.csv",
+        "--fidelity",
+        tmp_path / "text.jsonl",
+        "--out",
+        tmp_path / "out",
+    ]
+    assert cli.main([*map(str, words)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"{small}: 8.5 bits a weight (GGUF Q8_0, de-quantised), ")
+    assert f"against {exact}: 32 bits a weight (GGUF F32), " in said
+    found = json.loads((tmp_path / "out/comparison.json").read_text())["blocks"][0]["fidelity"]
+    assert 0 < found["kl"]["value"] < 0.01
+
+
 # What is refused
 
 

@@ -75,12 +75,13 @@ class Fidelity:
 
     def __str__(self) -> str:
         """Return it as one sentence."""
-        return (
-            f"Fidelity on {self.tokens:,} tokens of {self.documents:,} documents: "
-            f"KL(dense ‖ model) {self.kl.shown('.3g')}, 99 % quantile {self.kl_q99.shown('.3g')}; same likeliest "
-            f"token {self.same_top.shown('.1%')}; perplexity × "
-            f"{self.perplexity_ratio.shown('.4g')}"
+        where = f"{self.tokens:,} tokens of {self.documents:,} documents"
+        said = (
+            f"KL(dense ‖ model) {self.kl.shown('.3g')}, 99 % quantile {self.kl_q99.shown('.3g')}",
+            f"same likeliest token {self.same_top.shown('.1%')}",
+            f"perplexity × {self.perplexity_ratio.shown('.4g')}",
         )
+        return f"Fidelity on {where}: {'; '.join(said)}"
 
 
 def by_document(values: ArrayLike, documents: Sequence[str]) -> Estimate:
