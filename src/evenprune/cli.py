@@ -34,7 +34,7 @@ OVERVIEW = """\
 One model:
   prune           prune one model
       evenprune prune --model smollm2-135m --method debias-sparsegpt --regime 2of4 --out pruned/a
-  check           verify a pruned checkpoint before it is evaluated
+  check           verify a pruned checkpoint, or say what any folder holds
       evenprune check --model pruned/a --base smollm2-135m --out pruned/a-check.json
   evaluate        run one benchmark on one model
       evenprune evaluate --model pruned/a --benchmark crows_pairs --limit 200 --out evals/a

@@ -3,7 +3,6 @@ package; real ones by llm-compressor where it is there."""
 
 import json
 import subprocess
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from evenprune.evaluation.language_model import load_language_model
 from evenprune.models import quantised
 from evenprune.models.loading import check_model_folder, load_model
 from evenprune.models.stored import stored_form
+from evenprune.workflow import load_run
 
 COMPRESS = Path(__file__).parents[1] / "support/compress.py"
 WEIGHTS = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "channel"}
@@ -137,18 +137,13 @@ def test_what_is_missing_is_named_before_anything_is_loaded(compressed, tmp_path
     ],
 )
 def test_a_missing_package_is_one_sentence(ground, tmp_path, monkeypatch, capsys, config, needed):
-    def none(package):
-        raise PackageNotFoundError(package)
-
     root, dense = ground
     folder = save_model(tmp_path / "quantised")
     reconfigure(folder, quantization_config=config)
-    monkeypatch.setattr(quantised.importlib.metadata, "version", none)
+    monkeypatch.setattr(quantised, "_is_installed", lambda package: False)
     with pytest.raises(UserError, match=f"needs the package {needed}; install it"):
         load_model(folder, quantised=True)
     words = ["compare", dense, folder, "--benchmark", "unqover", "--data", root / "data"]
-    monkeypatch.undo()
-    monkeypatch.setattr(quantised, "_is_installed", lambda package: False)
     assert main([*map(str, words), "--evals", str(tmp_path / "evals")]) == 2
     said = capsys.readouterr().err
     assert f"install it (pip install {needed.replace(' and ', ' ')})" in said
@@ -180,3 +175,26 @@ def test_folders_of_llm_compressor(repo, tmp_path, capsys, bits, least, most):
     found = json.loads((tmp_path / "cmp/comparison.json").read_text())
     assert least < found["stored"][str(out)]["bits"] < most
     assert 0 < found["blocks"][0]["fidelity"]["kl"]["value"] < (0.05 if bits == "8" else 5)
+
+
+def test_a_dry_run_refuses_to_prune_it(tmp_path, monkeypatch, repo):
+    monkeypatch.chdir(tmp_path)
+    reconfigure(save_model(tmp_path / "mine"), quantization_config={"quant_method": "gptq"})
+    write_jsonl(tmp_path / "text.jsonl", [{"id": "a", "text": "A man ran."}])
+    pairs = "stereotype,anti_stereotype\nA man ran.,A man sat.\n"
+    (tmp_path / "pairs.csv").write_text(pairs)
+    grid = {"models": ["mine"], "regimes": ["u50"], "calibrations": ["own"]}
+    given = {
+        "source": "external",
+        "models": {"mine": {"path": "mine", "label": "Mine"}},
+        "benchmarks": {"prose": {"task": "perplexity", "dataset": "text.jsonl"}},
+        "calibrations": {"own": {"pairs": "pairs.csv"}},
+        "experiments": {"main": grid | {"methods": ["dense"]}},
+        "tables": ["main"],
+        "figures": [],
+    }
+    places = (repo / "config/config.yaml", repo / "config/catalogue.yaml", [], False)
+    load_run(given, {}, [], *places)
+    given["experiments"]["main"]["methods"] = ["dense", "magnitude"]
+    with pytest.raises(UserError, match=r"models\.mine: the weights in mine are quantised"):
+        load_run(given, {}, [], *places)

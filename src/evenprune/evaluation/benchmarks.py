@@ -129,7 +129,8 @@ def headline_of(slug: str, spec: Protocol, metrics: Mapping[str, Any]) -> str:
 class Wanted:
     """One benchmark of a model: its options, data with their checksums, and its digest.
 
-    ``stored`` is what the model's weights take, see ``models.stored``.
+    ``versions`` are those of packages that only its model needs, ``stored`` is what the model's
+    weights take, see ``models.stored``.
     """
 
     slug: str
@@ -138,14 +139,16 @@ class Wanted:
     model: Identity
     checksums: dict[str, str]
     digest: str
+    versions: dict[str, str]
     stored: dict[str, Any]
 
 
 def ask(slug: str, spec: Protocol, data: Path, model: Identity, loader: "Loader") -> Wanted:
     """Return a benchmark of a model; UserError for data and judges that are not there."""
     checksums = data_checksums(data, spec)
-    digest = run_digest(model, checksums, spec, loader.versions(spec))
-    return Wanted(slug, spec, data, model, checksums, digest, loader.stored)
+    versions = loader.versions(spec)
+    digest = run_digest(model, checksums, spec, versions)
+    return Wanted(slug, spec, data, model, checksums, digest, versions, loader.stored)
 
 
 def run_benchmark(
@@ -190,7 +193,7 @@ def run_benchmark(
         "metrics": outcome.metrics,
         "bos_loss": losses and losses.record(),
         "categories": outcome.categories,
-        "versions": {**package_versions(*PACKAGES), **lm.versions},
+        "versions": {**package_versions(*PACKAGES), **wanted.versions, **lm.versions},
     }
     # The metrics go first and come last: a folder with metrics is a finished one, and they
     # belong to the items beside them.

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..base.gpu import claim_devices, numbers
+from ..models.loading import load_config
+from ..models.quantised import backend_versions
 from .causal_model import CausalModel
 from .protocol import Protocol
 
@@ -54,11 +56,13 @@ class Loader:
         return python, vllm_version(python)
 
     def versions(self, spec: Protocol) -> dict[str, str]:
-        """Return the versions that only the benchmark's backend has, without loading a model.
+        """Return the versions that only the benchmark's backend has, or a quantised model needs.
 
-        Raises UserError when the backend is vllm and there is none.
+        No model is loaded. Raises UserError when the backend is vllm and there is none.
         """
-        return {"vllm": self.vllm[1]} if spec.backend == "vllm" else {}
+        if spec.backend == "vllm":
+            return {"vllm": self.vllm[1]}
+        return backend_versions(load_config(self.folder))
 
     @cached_property
     def devices(self) -> list[str]:

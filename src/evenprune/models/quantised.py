@@ -9,6 +9,7 @@ import importlib.metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..base.codedigest import package_versions
 from ..base.errors import UserError, shown
 
 if TYPE_CHECKING:
@@ -65,10 +66,12 @@ def require_backend(folder: Path, method: str) -> None:
 
 
 def _is_installed(package: str) -> bool:
-    try:
-        return bool(importlib.metadata.version(package))
-    except importlib.metadata.PackageNotFoundError:
-        return False
+    return package_versions(package)[package] != "absent"
+
+
+def backend_versions(config: "PreTrainedConfig") -> dict[str, str]:
+    """Return the versions of the packages that a quantised model is loaded with."""
+    return package_versions(*PACKAGES.get(quantised_by(config), ()))
 
 
 def loading_options(method: str, device: str) -> dict[str, Any]:
