@@ -34,7 +34,7 @@ OVERVIEW = """\
 One model:
   prune           prune one model
       evenprune prune --model smollm2-135m --method debias-sparsegpt --regime 2of4 --out pruned/a
-  check           verify a pruned checkpoint before it is evaluated
+  check           verify a pruned checkpoint, or say what any folder holds
       evenprune check --model pruned/a --base smollm2-135m --out pruned/a-check.json
   evaluate        run one benchmark on one model
       evenprune evaluate --model pruned/a --benchmark crows_pairs --limit 200 --out evals/a
@@ -295,9 +295,9 @@ def _values(given: Iterable[Any]) -> list[Any]:
 
 
 def _locate_models(args: argparse.Namespace) -> None:
-    """Fetch models that are named by their hub repository, in place of a folder."""
+    """Fetch models that are named by their hub repository, or a GGUF file, in place of a folder."""
     given = _values(getattr(args, name, None) for name in ("model", "base", "reference"))
-    if not all(os.path.lexists(one) for one in given if one):
+    if not all(os.path.lexists(one) and not str(one).endswith(".gguf") for one in given if one):
         from .data.hub_models import fetch_models
 
         fetch_models(args)

@@ -10,9 +10,11 @@ from typing import Any
 
 from .base.codedigest import package_versions
 from .base.errors import UserError
+from .base.reading import read_json
 from .base.yamlfile import read_yaml
 from .data import sources
-from .plan import jobs, steps
+from .models.quantised import CONFIG
+from .plan import grids, jobs, steps
 from .plan.config import load_config
 from .plan.paths import Paths
 from .serving.environment import OWN, serving_python
@@ -90,7 +92,18 @@ def load_run(
         key = f"benchmarks.{on_vllm[0]}.backend"
         computing = serving_python(asked, "vllm", folders, by_conda, key=key)
     mirror = jobs.mirror(config)
-    wrong, absent = sources.unresolved(jobs.needed_sources(config), mirror, config.lock)
+    needed = jobs.needed_sources(config)
+    wrong, absent = sources.unresolved(needed, mirror, config.lock)
+    pruned = {point.model for point in grids.all_checkpoints(config) if not point.is_base}
+    for name in sorted(pruned) if not wrong else ():
+        entry = next((one for kind, key, one in needed if (kind, key) == ("models", name)), {})
+        folder = sources.local_source("models", name, entry, mirror)
+        raw = folder / "config.json" if folder else None
+        if raw and raw.is_file() and read_json(raw, finite=False).get(CONFIG):
+            wrong.append(
+                f"models.{name}: the weights in {folder} are quantised, and only evaluated as they "
+                "are (methods: [dense]); to prune, give the model that was quantised"
+            )
     if wrong:
         raise UserError("\n".join(wrong))
 

@@ -129,7 +129,7 @@ def test_missing_tensor(base, pruned, stories, tmp_path, capsys, name):
         ("num_hidden_layers", 1, ("model.layers.1.", "and 5 more")),
         ("num_hidden_layers", 10**9, ("number of layers", "1000000000")),
         ("intermediate_size", 128, ("another shape", "mlp.gate_proj")),
-        ("quantization_config", {"quant_method": "gptq", "bits": 4}, ("are quantized",)),
+        ("quantization_config", {"quant_method": "gptq", "bits": 4}, ("are quantised (gptq)",)),
         ("transformers_weights", "other.safetensors", ("remove that key",)),
         ("configuration_files", ["config.4.0.0.json"], ("remove that key",)),
         ("_attn_implementation", "org/kernel", ("remove that key",)),

@@ -201,6 +201,7 @@ def test_the_folder_is_an_ordinary_model(folder, tiny):
     ]  # fmt: skip
     assert json.loads((folder / "source.json").read_text()) == {
         "weights": "4-bit weights (Q4_1), de-quantised",
+        "stored": {"bits": 5.0, "bytes": tiny.stat().st_size, "form": "GGUF Q4_1, de-quantised"},
         "file": "tiny.gguf",
         "sha256": sha256_file(tiny),
         "package": "tiny==1",
@@ -307,10 +308,37 @@ def test_a_folder_of_the_users_is_left_alone(tiny, tmp_path):
     assert sorted(contents(tiny.parent)) == ["tiny.gguf"]
 
 
-def test_a_command_says_how_to_give_a_gguf_file(tiny, tmp_path, capsys):
+def test_a_command_takes_a_gguf_file(tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("EVENPRUNE_CACHE", str(tmp_path / "cache"))
     words = ["prune", "--model", str(tiny), "--method", "magnitude", "--regime", "2of4"]
-    assert cli.main([*words, "--out", str(tmp_path / "out")]) == 2
-    assert "that is a file; name it as models.<name>.path" in one_sentence(capsys.readouterr().err)
+    assert cli.main([*words, "--out", str(tmp_path / "out")]) == 0
+    assert "de-quantised" in (tmp_path / "out/README.md").read_text()
+    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
+    assert manifest["base"]["weights"] == "4-bit weights (Q4_1), de-quantised"
+
+
+def test_compare_takes_a_gguf_file(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("EVENPRUNE_CACHE", str(tmp_path / "cache"))
+    exact = write_gguf(tmp_path / "exact.gguf", Kind.F32)
+    small = write_gguf(tmp_path / "small.gguf", Kind.Q8_0)
+    own = "question,option1,option2,answer\nWho sang?,Ann,Bob,A\nWho ran?,Ann,Bob,B\n"
+    (tmp_path / "own.csv").write_text(own)
+    text = json.dumps({"id": "a", "text": "the cat and the hat"})
+    (tmp_path / "text.jsonl").write_text(text)
+    words = ["compare", exact, small, "--benchmark", "multiple_choice", "--data"]
+    words += [
+        tmp_path / "own.csv",
+        "--fidelity",
+        tmp_path / "text.jsonl",
+        "--out",
+        tmp_path / "out",
+    ]
+    assert cli.main([*map(str, words)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"{small}: 8.5 bits a weight (GGUF Q8_0, de-quantised), ")
+    assert f"against {exact}: 32 bits a weight (GGUF F32), " in said
+    found = json.loads((tmp_path / "out/comparison.json").read_text())["blocks"][0]["fidelity"]
+    assert 0 < found["kl"]["value"] < 0.01
 
 
 # What is refused

@@ -168,9 +168,14 @@ def subtract_product(total: Tensor, left: Tensor, right: Tensor) -> None:
         total[rows] -= linear(left[rows], turned)
 
 
+def is_plain(values: Tensor) -> bool:
+    """Return whether a tensor is its numbers, no quantised form that only looks like them."""
+    return type(values.data) is Tensor
+
+
 def is_linear(module: nn.Module) -> bool:
-    """Return whether this is torch's own linear layer, or ours."""
-    return type(module) in (nn.Linear, Linear)
+    """Return whether this is torch's own linear layer, or ours, with ordinary weights."""
+    return type(module) in (nn.Linear, Linear) and is_plain(module.weight)  # type: ignore[arg-type]
 
 
 class Linear(nn.Linear):
@@ -244,5 +249,7 @@ def pack(model: nn.Module, keep: nn.Module) -> None:
             if module is not keep:
                 module.weight = nn.Parameter(weight.to("meta"), requires_grad=False)
     for parameter in model.parameters():
-        if not parameter.is_meta:  # a copy: as long as one tensor lies in the file, all of it does
+        if not parameter.is_meta and is_plain(
+            parameter
+        ):  # a copy: as long as one tensor lies in the file, all of it does
             parameter.data = parameter.data.clone()

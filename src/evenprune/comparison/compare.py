@@ -1,7 +1,8 @@
 """Compare pruned models with their dense one on the same items: what got worse, what less fair.
 
-DENSE and PRUNED are model folders, ids on the hub (org/name, org/name@ref) or what was evaluated
-before: a folder of `evaluate`, of `evaluate-checkpoint`, or of the workflow below results/evals.
+DENSE and PRUNED are model folders, quantised ones too, GGUF files, ids on the hub (org/name,
+org/name@ref) or what was evaluated before: a folder of `evaluate`, of `evaluate-checkpoint`, or of
+the workflow below results/evals.
 A model is evaluated first, on each --benchmark with its --data; what was evaluated once is kept
 (--evals) and taken from there. Evaluations alone are compared on all benchmarks that they share,
 models alone on those of the default configuration.
@@ -18,6 +19,7 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from ..base.outputs import check_file, check_ours, check_place
 from ..data.source_flags import LOCK
 from ..evaluation.benchmarks import data_checksums
 from ..evaluation.evaluate import add_protocol_arguments, add_run_arguments, quiet_libraries
+from ..models.stored import Stored
 from ..plan.grids import in_calibration
 from ..plan.tasks import TASKS
 from ..reporting.item_texts import ItemText
@@ -34,6 +37,7 @@ from ..stats.verdicts import BIAS_MARGIN, LESS_FAIR, LOST, MARGIN, WORSE
 from .columns import terminal_width
 from .differences import Records, Tested, by_category, compare_results, judged
 from .export import card_of, write_card, write_record
+from .fidelity import LIMIT, ask_text
 from .moved import Moved, most_moved, texts_of
 from .recorded.items import Recorded, recorded_differences
 from .recorded.metric_table import MetricTable, read_table
@@ -53,6 +57,7 @@ from .sides import (
     require_roles,
     results_of,
     run_of,
+    stored_of,
 )
 
 FAILED = 3  # the exit status of a verdict that --fail-if names
@@ -83,6 +88,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "factor of 1 + X) in 80 %% of runs")  # fmt: skip
     add("--fail-if", action="append", choices=tuple(FAIL_IF), default=[],
         help=f"exit status {FAILED} where a row is that; may be given twice")  # fmt: skip
+    add("--fidelity", nargs="?", const="", metavar="PATH",
+        help="also say how far each model's next tokens are from the dense one's on a text: KL "
+        "divergence, agreement, ratio of perplexities; PATH: a folder of WikiText-2 or of "
+        f"documents; at most --limit windows of 512 tokens (default: {LIMIT})")  # fmt: skip
     add("--metrics", type=Path, metavar="FILE",
         help="YAML that says which metrics of another evaluator's records are of ability or bias, "
         "before what evenprune knows; docs/your-own.md explains it")  # fmt: skip
@@ -109,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
     _check_out(args)
     opened = [_open(text, args) for text in (args.dense, *args.pruned)]
     if any(isinstance(side, Recorded) for side in opened):
-        return _finish(args, _recorded_blocks(opened, args))
+        return _finish(args, _recorded_blocks(opened, args), {})
     sides = [side for side in opened if not isinstance(side, Recorded)]
     for side in sides[1:]:
         require_roles(sides[0], side)
@@ -124,17 +133,23 @@ def run(args: argparse.Namespace) -> int:
     with contextlib.redirect_stdout(sys.stderr):
         # All are looked at before the first is evaluated.
         asked = {name: ask_model(model, requests, evals, args) for name, model in models.items()}
+        text = ask_text(args, sides)
         for number, (name, one) in enumerate(asked.items(), 1):
             print(f"model {number} of {len(asked)}: {name}", flush=True)
             found[name] = one.evaluate()
+        faithful = text.measure(evals) if text else {}
     missing, exports = left_out(sides, requests), list[Export]()
     blocks = [
-        _block(
-            sides[0], side, found[sides[0].name], found[side.name], args, requests, missing, exports
+        replace(
+            _block(
+                *(sides[0], side, found[sides[0].name], found[side.name]),
+                *(args, requests, missing, exports),
+            ),
+            fidelity=faithful.get(side.name),
         )
         for side in sides[1:]
     ]
-    status = _finish(args, blocks)
+    status = _finish(args, blocks, {side.name: stored_of(side) for side in sides})
     if args.every_eval_ever:
         for export in exports:
             print(f"wrote {write_record(args.every_eval_ever, *export)}")
@@ -154,11 +169,14 @@ def _card(side: Side) -> Path:
     return card_of(side.folder)
 
 
-def _finish(args: argparse.Namespace, blocks: Sequence[Block]) -> int:
+def _finish(
+    args: argparse.Namespace, blocks: Sequence[Block], stored: Mapping[str, Stored | None]
+) -> int:
     """Print and write the comparison, and return the exit status."""
     failed = _broken(args.fail_if, blocks)
     whole = Comparison(
-        args.dense, blocks, args.margin, args.bias_margin, args.plan, args.fail_if, failed
+        *(args.dense, blocks, args.margin, args.bias_margin, args.plan, args.fail_if, failed),
+        stored=stored,
     )
     print(printable(to_text(whole, terminal_width())))
     if args.out:
@@ -187,8 +205,8 @@ def _recorded_blocks(opened: Sequence[Side | Recorded], args: argparse.Namespace
             "expected all sides to be of one evaluator, as others ask otherwise, got those of "
             f"{', '.join(sorted(evaluators))}; evaluate all with the same one"
         )
-    for flag in ("benchmark", "data", "every_eval_ever", "card"):
-        if getattr(args, flag):
+    for flag in ("benchmark", "data", "fidelity", "every_eval_ever", "card"):
+        if getattr(args, flag) not in (None, False):
             raise UserError(
                 f"--{flag.replace('_', '-')} is for models that evenprune evaluates, but "
                 f"{dense.name} is a record of {dense.evaluator}; leave it out"

@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import __version__
 from ..base.pages import fill
+from ..models.stored import Stored
 from ..reporting.labels import TASK_DIGITS
 from ..stats.inference import p_text
 from ..stats.paired import LEAST
@@ -29,6 +30,7 @@ from ..stats.verdicts import (
 )
 from .columns import GOOD, NONE, aligned
 from .differences import STATES, Difference
+from .fidelity import Fidelity
 from .moved import Moved
 
 # Part of this module's code, see codedigest.py.
@@ -78,6 +80,8 @@ class Block:
             ]
         )
 
+    fidelity: Fidelity | None = None
+
     def summary(self) -> str:
         """Return how often which verdict occurs."""
         found = [row.verdict for row in self.rows]
@@ -97,6 +101,12 @@ class Comparison:
     plan: float | None = None
     fail_if: Sequence[str] = ()
     failed: Sequence[str] = ()  # one line for each limit that is broken, or could not be tested
+    stored: Mapping[str, Stored | None] = field(default_factory=dict)  # of each side by its name
+
+    def side(self, name: str) -> str:
+        """Return a side's name, and what its weights take on disk."""
+        found = self.stored.get(name)
+        return f"{name}: {found}" if found else name
 
     def notes(self) -> list[str]:
         """Return what the tables mean, in words."""
@@ -269,8 +279,9 @@ def to_text(found: Comparison, width: int | None = None) -> str:
     parts = []
     for block in found.blocks:
         table = _table([cells(row) for row in block.rows], width)
-        head = f"{block.pruned}\nagainst {found.dense}: {block.summary()}"
-        under = [one for one in (block.by_category(),) if one]
+        head = f"{found.side(block.pruned)}\nagainst {found.side(found.dense)}\n{block.summary()}"
+        under = [f"\n{block.fidelity}"] if block.fidelity else []
+        under += [one for one in (block.by_category(),) if one]
         notes = (f"Note: {note}" for note in block.notes)
         parts.append("\n".join([head, "", table, *under, *notes]))
     return "\n\n".join([*parts, "\n".join(found.notes())])
@@ -295,12 +306,13 @@ def to_html(found: Comparison) -> str:
     """Return the comparison as one HTML page without any other file."""
     values = {
         "title": "Pruned against dense",
-        "dense": found.dense,
+        "dense": found.side(found.dense),
         "heads": HEADS,
         "blocks": [
             {
-                "pruned": block.pruned,
+                "pruned": found.side(block.pruned),
                 "summary": block.summary(),
+                "fidelity": block.fidelity,
                 "notes": block.notes,
                 "rows": [_page_row(row) for row in block.rows],
                 "by_category": block.by_category(),

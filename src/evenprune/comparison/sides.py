@@ -16,12 +16,15 @@ from ..base.errors import UserError
 from ..base.outputs import check_place
 from ..data.defaults import catalogue_model, similar_models
 from ..data.hub_models import hub_model
+from ..data.packages import gguf_folder
+from ..data.sources import is_gguf
 from ..evaluation.benchmarks import Wanted, ask, check_out
 from ..evaluation.evaluate_checkpoint import take_or_run
 from ..evaluation.load_model import Loader
 from ..evaluation.protocol import Protocol
 from ..models.identity import identify, own_manifest
 from ..models.loading import check_model_folder, load_tokenizer
+from ..models.stored import Stored, stored_form
 from ..models.trust import trusting_folders
 from ..plan.config import Config
 from ..plan.finished import METRICS, SUMMARY, read_result, read_summary, result_folder
@@ -100,6 +103,8 @@ def open_side(text: str, lock: Path, trust: bool) -> Side:
     the hub and an evaluation.
     """
     path = Path(text)
+    if is_gguf(path):
+        return Model(text, gguf_folder(path))
     evaluated = open_evaluated(path, text)
     if evaluated:
         return evaluated
@@ -107,8 +112,8 @@ def open_side(text: str, lock: Path, trust: bool) -> Side:
         folder = source_folder(path)
         if not (folder / "config.json").is_file():
             raise UserError(
-                f"expected a model folder (with config.json) or an evaluation (with {SUMMARY} or "
-                f"{METRICS}) at {text}, found neither; check the path"
+                f"expected a model folder (with config.json), a GGUF file or an evaluation (with "
+                f"{SUMMARY} or {METRICS}) at {text}, found neither; check the path"
             )
         return Model(text, folder)
     known = catalogue_model(text)
@@ -169,12 +174,12 @@ def ask_model(
     with trusting_folders(trusted):
         for slug, request in requests.items():
             spec, data = request.asked
-            wanted = ask(slug, spec, data, identity, loader.versions(spec))
+            wanted = ask(slug, spec, data, identity, loader)
             folder = root / f"{slug}-{wanted.digest}"
             check_out(folder, [model.folder, data, spec.judge])
             found[folder] = wanted
         if not all((folder / METRICS).is_file() for folder in found):
-            check_model_folder(model.folder)
+            check_model_folder(model.folder, quantised=True)
             load_tokenizer(model.folder)
     return Asked(loader, found, trusted)
 
@@ -191,6 +196,14 @@ def results_of(side: Evaluated, requests: Mapping[str, Request]) -> dict[str, Pa
             )
         found[slug] = folder
     return found
+
+
+def stored_of(side: Side) -> Stored | None:
+    """Return what a side's weights take on disk, None where an evaluation does not say it."""
+    if isinstance(side, Model):
+        return stored_form(side.folder)
+    folders = iter(side.folders.values())
+    return Stored.of(read_result(next(folders)).get("stored"))
 
 
 # The workflow's run that a folder lies in

@@ -1,5 +1,5 @@
-"""Models that a command line names: as the catalogue does, or by their hub repository,
-``org/name`` or ``org/name@revision``.
+"""Models that a command line names: as the catalogue does, by a GGUF file, or by their hub
+repository, ``org/name`` or ``org/name@revision``.
 
 What the lock file pins is used as it is pinned; anything else is fetched as it is now, and its
 commit said, into the hub library's cache.
@@ -17,16 +17,18 @@ from ..models.trust import FLAG
 from ..plan.catalogue import is_repository
 from .hub import Hub, Unreachable
 from .lock import read_lock
+from .packages import gguf_folder
 from .parts import split_ref
 from .prefetch import download, safetensors_of
 from .source_flags import LOCK
-from .sources import resolve_model
+from .sources import is_gguf, resolve_model
 
 
 def fetch_models(args: argparse.Namespace, hub: Hub | None = None) -> None:
     """Put the local folder in the place of each name that a command's models have.
 
-    A path that is there, or lies in a folder that is there, stays a path. Raises UserError for a
+    A path that is there, or lies in a folder that is there, stays a path; a GGUF file becomes the
+    folder into which it is converted. Raises UserError for a
     repository that cannot be read, and for a name that nothing has.
     """
     trusted = bool(getattr(args, FLAG, False))
@@ -42,6 +44,8 @@ def _local(given: str | Path, trusted: bool, hub: Hub | None) -> str | Path:
     from .defaults import catalogue_model, similar_models
 
     text = str(given)
+    if is_gguf(text):
+        return type(given)(gguf_folder(Path(text)))
     if not os.path.lexists(text) and "/" not in text:
         if found := catalogue_model(text):
             return type(given)(found)

@@ -50,6 +50,11 @@ def mirror_folder(kind: Kind, name: str, entry: Entry, mirror: Mirrors) -> Path 
     return None
 
 
+def is_gguf(path: Path | str) -> bool:
+    """Return whether a model is named by its GGUF file."""
+    return Path(path).suffix == GGUF and Path(path).is_file()
+
+
 def own_source(kind: Kind, name: str, entry: Entry) -> Path | None:
     """Return the user's own file or folder that an entry names, None where it names none.
 
@@ -58,7 +63,7 @@ def own_source(kind: Kind, name: str, entry: Entry) -> Path | None:
     if not entry.get("path"):
         return None
     path = Path(entry["path"])
-    good = path.is_dir() or (path.is_file() and (kind == "data" or path.suffix == GGUF))
+    good = path.is_dir() or is_gguf(path) or (path.is_file() and kind == "data")
     if not good or not source_files(kind, path):
         what = "the folder of a model or a GGUF file" if kind == "models" else "a file or folder"
         found = "a folder without files" if path.is_dir() else "nothing"

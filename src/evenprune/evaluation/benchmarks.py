@@ -23,6 +23,7 @@ from .task import Task
 
 if TYPE_CHECKING:
     from .causal_model import CausalModel
+    from .load_model import Loader
 
 # backend -> module of its model
 MODELS = {"transformers": "language_model", "vllm": "vllm_model"}
@@ -126,7 +127,11 @@ def headline_of(slug: str, spec: Protocol, metrics: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Wanted:
-    """One benchmark of a model: its options, data with their checksums, and its digest."""
+    """One benchmark of a model: its options, data with their checksums, and its digest.
+
+    ``versions`` are those of packages that only its model needs, ``stored`` is what the model's
+    weights take, see ``models.stored``.
+    """
 
     slug: str
     spec: Protocol
@@ -134,15 +139,16 @@ class Wanted:
     model: Identity
     checksums: dict[str, str]
     digest: str
+    versions: dict[str, str]
+    stored: dict[str, Any]
 
 
-def ask(
-    slug: str, spec: Protocol, data: Path, model: Identity, versions: Mapping[str, str]
-) -> Wanted:
+def ask(slug: str, spec: Protocol, data: Path, model: Identity, loader: "Loader") -> Wanted:
     """Return a benchmark of a model; UserError for data and judges that are not there."""
     checksums = data_checksums(data, spec)
+    versions = loader.versions(spec)
     digest = run_digest(model, checksums, spec, versions)
-    return Wanted(slug, spec, data, model, checksums, digest)
+    return Wanted(slug, spec, data, model, checksums, digest, versions, loader.stored)
 
 
 def run_benchmark(
@@ -181,12 +187,13 @@ def run_benchmark(
         "spec": {**options, "protocol": outcome.facts, **trust_record()},
         "digest": wanted.digest,
         **wanted.model.as_dict(),
+        "stored": wanted.stored,
         "data": wanted.checksums,
         "headline": headline_of(slug, spec, outcome.metrics),
         "metrics": outcome.metrics,
         "bos_loss": losses and losses.record(),
         "categories": outcome.categories,
-        "versions": {**package_versions(*PACKAGES), **lm.versions},
+        "versions": {**package_versions(*PACKAGES), **wanted.versions, **lm.versions},
     }
     # The metrics go first and come last: a folder with metrics is a finished one, and they
     # belong to the items beside them.

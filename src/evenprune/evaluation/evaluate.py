@@ -92,7 +92,7 @@ def evaluate(args: argparse.Namespace) -> dict[str, Any]:
     data_checksums(data, spec)  # says at once what is missing
     identity = identify(model)
     with Loader(model, args.device, args.serving_python, args.gpus) as loader:
-        wanted = ask(spec.task, spec, data, identity, loader.versions(spec))
+        wanted = ask(spec.task, spec, data, identity, loader)
         return run_benchmark(loader.load(spec), wanted, args.out)
 
 

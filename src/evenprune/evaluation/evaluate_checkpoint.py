@@ -121,8 +121,7 @@ def run(args: argparse.Namespace) -> None:
     summary = {}
     with Loader(model, args.device, args.serving_python, args.gpus) as loader:
         asked = [
-            ask(slug, spec, data, identity, loader.versions(spec))
-            for slug, (spec, data) in benchmarks.items()
+            ask(slug, spec, data, identity, loader) for slug, (spec, data) in benchmarks.items()
         ]
         for wanted in asked:
             slug = wanted.slug

@@ -22,6 +22,7 @@ from ..models.loading import (
     own_dtype,
     pick_device,
 )
+from ..models.quantised import drop
 from .causal_model import (
     Answer,
     Asked,
@@ -329,7 +330,7 @@ class LanguageModel(CausalModel):
             from accelerate.hooks import remove_hook_from_submodules
 
             remove_hook_from_submodules(self.model)  # which would keep them where they are
-        self.model.to("meta")  # type: ignore[arg-type]  # its wrapper hides self
+        drop(self.model)
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
@@ -372,7 +373,7 @@ def load_language_model(
     kind = getattr(torch, own_dtype(dtype, load_config(folder)), None)
     if dtype == "auto" and kind:
         kind = onednn.fast_dtype(kind, device)
-    model = load_model(folder, device, kind or "auto", devices)
+    model = load_model(folder, device, kind or "auto", devices, quantised=True)
     config = model.config
     lm = LanguageModel(model, tokenizer, context_length(config), logit_transform(config))
     used = max(tokenizer.bos_token_id or 0, tokenizer.eos_token_id or 0)

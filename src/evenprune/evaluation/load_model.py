@@ -3,9 +3,11 @@
 import contextlib
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from ..base.gpu import claim_devices, numbers
+from ..models.loading import load_config
+from ..models.quantised import backend_versions
 from .causal_model import CausalModel
 from .protocol import Protocol
 
@@ -39,6 +41,13 @@ class Loader:
         self._key = self._model = None
 
     @cached_property
+    def stored(self) -> dict[str, Any]:
+        """What the folder's weights take, as it is recorded; see ``models.stored``."""
+        from ..models.stored import stored_form
+
+        return stored_form(self.folder).as_dict()
+
+    @cached_property
     def vllm(self) -> tuple[str, str]:
         """The interpreter that has vLLM, and vLLM's version; UserError where there is none."""
         from .vllm_model import vllm_python, vllm_version
@@ -47,11 +56,13 @@ class Loader:
         return python, vllm_version(python)
 
     def versions(self, spec: Protocol) -> dict[str, str]:
-        """Return the versions that only the benchmark's backend has, without loading a model.
+        """Return the versions that only the benchmark's backend has, or a quantised model needs.
 
-        Raises UserError when the backend is vllm and there is none.
+        No model is loaded. Raises UserError when the backend is vllm and there is none.
         """
-        return {"vllm": self.vllm[1]} if spec.backend == "vllm" else {}
+        if spec.backend == "vllm":
+            return {"vllm": self.vllm[1]}
+        return backend_versions(load_config(self.folder))
 
     @cached_property
     def devices(self) -> list[str]:

@@ -257,7 +257,7 @@ def load_vllm_model(
     from ..models.tensors import check_stored
 
     tokenizer = load_tokenizer(folder)
-    check_model_folder(folder)
+    check_model_folder(folder, quantised=True)
     check_stored(Path(folder))
     config = load_config(folder)
     with library_errors(folder, "generation configuration"):

@@ -17,12 +17,12 @@ from ..base.errors import UserError, printable
 from ..base.files import sha256_file, write_json, write_text
 from ..base.marks import FETCHED
 from ..base.outputs import atomic_folder
-from .gguf_header import Header, read_header
+from .gguf_header import Header, Tensor, read_header
 from .gguf_keys import check_keys, check_tokens
 from .gguf_tokenizer import asked_of, carried, check_carried, ends
 from .loading import check_depth, check_finite_weights, library_errors, quiet
+from .stored import SOURCE, Stored
 
-SOURCE = "source.json"
 ALONE, NAMED = 0.99, 0.05  # shares of a form that is named alone, and of one that is named at all
 
 
@@ -32,10 +32,8 @@ def stored_as(path: Path, header: Header) -> str:
     Of several forms it names the shares of the values, and the most frequent one's bits. Raises
     UserError for a file that holds no matrix.
     """
-    matrices = {name: one for name, one in header.tensors.items() if len(one.shape) > 1}
-    inside = [one for name, one in matrices.items() if name.startswith("blk.")]
     counts: Counter[tuple[str, int]] = Counter()
-    for tensor in inside or matrices.values():
+    for tensor in _matrices(header):
         counts[tensor.kind, tensor.block] += math.prod(tensor.shape)
     (kind, block), most = counts.most_common(1)[0] if counts else (("", 0), 0)
     bits = re.search(r"\d+", kind)
@@ -48,6 +46,21 @@ def stored_as(path: Path, header: Header) -> str:
         kind = ", ".join(f"{name} {x:.0%}" for name, x in shares.items() if x >= NAMED)
         kind = kind.replace("%", " %")
     return f"{bits[0]}-bit weights ({kind}){', de-quantised' if block > 1 else ''}"
+
+
+def _matrices(header: Header) -> list[Tensor]:
+    """Return the matrices of a file's blocks, of a file without blocks all."""
+    matrices = {name: one for name, one in header.tensors.items() if len(one.shape) > 1}
+    inside = [one for name, one in matrices.items() if name.startswith("blk.")]
+    return inside or list(matrices.values())
+
+
+def _stored(path: Path, header: Header, weights: str) -> Stored:
+    """Return what a file takes; ``weights`` is what ``stored_as`` says of it."""
+    matrices = _matrices(header)
+    values = sum(math.prod(one.shape) for one in matrices)
+    form = weights.partition(" weights ")[2].replace("(", "GGUF ", 1).replace(")", "", 1)
+    return Stored(8 * sum(one.size for one in matrices) / values, path.stat().st_size, form)
 
 
 def _check(path: Path, header: Header) -> None:
@@ -92,6 +105,7 @@ def convert_gguf(
     _check(path, header)
     asked = asked_of(path, header.keys)
     source = {"weights": weights, "file": path.name, "sha256": sha256_file(path), **facts}
+    source["stored"] = _stored(path, header, weights).as_dict()
     with atomic_folder(folder, FETCHED, [path]) as new:
         print(
             f"converting {printable(path.name)} ({weights}) to a model folder in {dtype}",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.errors import UserError, shown
 from ..base.files import library_cache
 from ..base.reading import read_json
+from .quantised import ON_META, loading_options, quantised_by, require_backend
 from .raw_files import check_config, check_tokenizer
 from .trust import FLAG, is_trusted
 from .weights import Entry, stored_files
@@ -55,10 +56,9 @@ def stored_weights(folder: Path | str) -> dict[Path, dict[str, Entry]]:
     folder = Path(folder)
     if not (folder / "config.json").is_file():
         found = "that is a file" if folder.is_file() else "it has no config.json"
-        remedy = "check the path"
-        if folder.is_file() and folder.suffix == ".gguf":
-            remedy = "name it as models.<name>.path of a configuration, which converts it"
-        raise UserError(f"expected a Hugging Face model folder at {folder}, but {found}; {remedy}")
+        raise UserError(
+            f"expected a Hugging Face model folder at {folder}, but {found}; check the path"
+        )
     if (folder / ADAPTER).exists():
         raise UserError(
             f"{folder} holds an adapter ({ADAPTER}), which some libraries add to the weights and "
@@ -173,22 +173,29 @@ def load_tokenizer(folder: Path | str) -> "PreTrainedTokenizerBase":
     return tokenizer
 
 
-def check_model_folder(folder: Path | str) -> None:
+def check_model_folder(folder: Path | str, quantised: bool = False) -> None:
     """Raise UserError unless a folder's weights are exactly those that its config.json asks for.
 
     From headers alone, on device meta: what transformers itself would miss, find too much or of
-    another shape. Without this it draws what is missing at random and drops the rest.
+    another shape. Without this it draws what is missing at random and drops the rest. Quantised
+    weights only with ``quantised``, and where their method's package is here.
     """
     from transformers import AutoModelForCausalLM
 
     folder = Path(folder)
     stored = {name: item for part in stored_weights(folder).values() for name, item in part.items()}
     config = load_config(folder)
-    if getattr(config, "quantization_config", None) is not None:
+    method = quantised_by(config)
+    if method and not quantised:
         raise UserError(
-            f"the weights in {folder} are quantized (quantization_config), which is not supported "
-            "here; give the model in float32, bfloat16 or float16"
+            f"the weights in {folder} are quantised ({method}), which only evaluate and compare "
+            "take; give the model that was quantised, in float32, bfloat16 or float16, and "
+            "quantise after pruning"
         )
+    if method:
+        require_backend(folder, method)
+    if method and method not in ON_META:
+        return
     with quiet(), library_errors(folder, "model"):  # what it says is said below, in one sentence
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -201,6 +208,12 @@ def check_model_folder(folder: Path | str) -> None:
             output_loading_info=True,
         )
     model, found = loaded
+    _check_found(folder, found)
+    _check_floating(folder, model, stored)
+
+
+def _check_found(folder: Path, found: dict[str, Any]) -> None:
+    """Raise UserError for what transformers found missing, too much or of another shape."""
     mismatched = [str(item[0]) for item in found["mismatched_keys"]]
     for names, what in (
         (found["missing_keys"], "lack"),
@@ -215,7 +228,6 @@ def check_model_folder(folder: Path | str) -> None:
     if found["error_msgs"]:
         said = " ".join(str(found["error_msgs"][0]).split())
         raise UserError(f"the model in {folder} does not load ({said[:SAID]}); fetch it again")
-    _check_floating(folder, model, stored)
 
 
 def _check_floating(folder: Path, model: "PreTrainedModel", stored: dict[str, Entry]) -> None:
@@ -253,33 +265,40 @@ def load_model(
     device: str = "cpu",
     dtype: "torch.dtype | str" = "auto",
     devices: Sequence[str] = (),
+    quantised: bool = False,
     **kwargs: Any,
 ) -> "PreTrainedModel":
     """Load a causal LM from a local folder in evaluation mode (safetensors only).
 
     With more than one of ``devices`` its blocks are spread over these, in place of ``device``.
-    ``dtype`` "auto" keeps the checkpoint's own. Raises UserError for a folder that is
-    incomplete, damaged or of an unknown architecture, for weights that do not belong to its
-    config.json, and for NaN or infinity in them.
+    ``dtype`` "auto" keeps the checkpoint's own. Quantised weights are taken with ``quantised``
+    only. Raises UserError for a folder that is incomplete, damaged or of an unknown architecture,
+    for weights that do not belong to its config.json, and for NaN or infinity in them.
     """
     from transformers import AutoModelForCausalLM
 
     from ..base.onednn import speed_up
 
-    check_model_folder(folder)
+    check_model_folder(folder, quantised)
+    method = quantised_by(load_config(folder))
+    if method:
+        kwargs |= loading_options(method, device)
     if len(devices) > 1:
         kwargs |= spread(devices)
-    with library_errors(folder, "model"):
-        model = AutoModelForCausalLM.from_pretrained(
+    with library_errors(folder, "model"), quiet() if method else contextlib.nullcontext():
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             dtype=dtype,
             local_files_only=True,
             use_safetensors=True,
             trust_remote_code=is_trusted(folder),
+            output_loading_info=True,
             **kwargs,
         )
-    if len(devices) <= 1:
-        model = model.to(device)  # type: ignore[arg-type]  # its wrapper hides self
+    model, found = loaded
+    _check_found(Path(folder), found)
+    if len(devices) <= 1 and not method:
+        model = model.to(device)
     model.eval()
     check_finite_weights(model, folder)
     speed_up(model)
@@ -288,8 +307,11 @@ def load_model(
 
 def check_finite_weights(model: "PreTrainedModel", folder: Path | str) -> None:
     """Raise UserError that names the first loaded parameter with NaN or infinity."""
+    from ..base.onednn import is_plain
+
     for name, parameter in model.named_parameters():
-        if not all_finite(parameter.detach()):
+        values: Any = parameter.detach()
+        if not all_finite(values if is_plain(values) else values.dequantize()):
             raise UserError(
                 f"NaN or infinity in {name} of {folder}, as {str(parameter.dtype)[6:]}; "
                 "fetch or prune the model again, or choose a dtype with a wider range"

@@ -3,6 +3,9 @@
 Checks every tensor against the manifest and the base model: the N:M groups or the number of
 zeros, finite values that float32 can compute with, no -0.0 in pruned matrices and none of zeros
 alone, untouched tensors equal byte for byte, files as recorded, tokenizer present.
+
+Of a folder that `prune` did not write it says what it holds: zeros and N:M patterns by matrix,
+which tensors differ from the base's, equal matrices, NaN and infinity.
 """
 
 import argparse
@@ -22,9 +25,9 @@ SMALLEST, LARGEST = 1e-19, 1.8e19
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``check``."""
-    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="pruned model")
+    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="the model")
     parser.add_argument("--base", type=Path, required=True, metavar="DIR", help="its base model")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="check.json")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="check.json, a report of it")
     add_trust_argument(parser)
 
 
@@ -32,10 +35,22 @@ def run(args: argparse.Namespace) -> None:
     """Check and write the report; UserError on the first violation."""
     from ..base.checksums import sealed, source_folder
     from ..base.files import write_json
+    from ..models.identity import MANIFEST
+    from .inspect_folder import in_words, inspect_folder, require_finite
 
-    base = source_folder(args.base)
-    check_report(args.out, [args.model, args.base, base])
-    write_json(args.out, sealed(check_model(args.model, base)))
+    folder, base = source_folder(args.model), source_folder(args.base)
+    if args.out:
+        check_report(args.out, [args.model, args.base, base])
+    ours = (folder / MANIFEST).exists()
+    report = check_model(folder, base) if ours else inspect_folder(folder, base)
+    if args.out:
+        write_json(args.out, sealed(report))
+    if ours:
+        zeros = f"{report['zeros']:,} of {report['weights']:,} weights are zero"
+        print(f"{folder} is as `prune` wrote it: {report['method']}, {report['regime']}, {zeros}")
+        return
+    print(in_words(report, folder, base))
+    require_finite(report, folder)
 
 
 def check_report(path: Path, inputs: list[Path | None], name: str = "--out") -> None:
@@ -71,7 +86,10 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
     manifest = own_manifest(folder)
     if manifest is None:
         read_json(folder / MANIFEST)
-        raise UserError(f"{folder / MANIFEST} is not one that `prune` wrote; prune again")
+        raise UserError(
+            f"{folder / MANIFEST} is not one that `prune` wrote; prune again, or remove it from a "
+            "folder of others, which is then compared with its base"
+        )
     check_pruned(folder, manifest, verify=True)
     with expected_form("what prune writes", folder / MANIFEST, "prune again"):
         options = Options.of(manifest)

@@ -1,0 +1,200 @@
+"""Quantised folders as models: the numbers they stand for, their size, one sentence without a
+package; real ones by llm-compressor where it is there."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from evaluation_fixtures import save_model, unqover_rows, write_jsonl
+from peer_python import llmcompressor_python
+from real_model import shortened, smollm2_folder
+from safetensors.torch import load_file, save_file
+
+from evenprune.base.errors import UserError
+from evenprune.cli import main
+from evenprune.evaluation.language_model import load_language_model
+from evenprune.models import quantised
+from evenprune.models.loading import check_model_folder, load_model
+from evenprune.models.stored import stored_form
+from evenprune.workflow import load_run
+
+COMPRESS = Path(__file__).parents[1] / "support/compress.py"
+WEIGHTS = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "channel"}
+
+
+def reconfigure(folder, **keys):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | keys))
+
+
+def rounded(base, out):
+    """Write a model in eight bits, a scale for each row, as compressed-tensors stores it; and the
+    numbers that it stands for as an ordinary model."""
+    plain = out.with_name(f"{out.name}-plain")
+    for folder in (out, plain):
+        folder.mkdir()
+        for file in base.iterdir():
+            (folder / file.name).write_bytes(file.read_bytes())
+    tensors, numbers, weights = load_file(base / "model.safetensors"), {}, {}
+    for name, tensor in tensors.items():
+        weights[name] = numbers[name] = tensor
+        if tensor.ndim > 1 and ".layers." in name:
+            scale = tensor.abs().amax(1, keepdim=True) / 127
+            integers = (tensor / scale).round().clamp(-128, 127).to(torch.int8)
+            weights |= {name: integers, f"{name}_scale": scale}
+            numbers[name] = integers * scale
+    save_file(weights, out / "model.safetensors", {"format": "pt"})
+    save_file(numbers, plain / "model.safetensors", {"format": "pt"})
+    group = {"targets": ["Linear"], "weights": WEIGHTS, "format": "int-quantized"}
+    config = {"config_groups": {"group_0": group}, "format": "int-quantized", "ignore": ["lm_head"]}
+    config |= {"quant_method": "compressed-tensors", "quantization_status": "compressed"}
+    reconfigure(out, quantization_config=config)
+    return out, plain
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory):
+    root = tmp_path_factory.mktemp("quantised")
+    write_jsonl(root / "data/datas_rebuilt.jsonl", unqover_rows(24))
+    return root, save_model(root / "dense")
+
+
+@pytest.fixture
+def compressed(ground, tmp_path):
+    pytest.importorskip("compressed_tensors")
+    return rounded(ground[1], tmp_path / "int8")
+
+
+def test_a_quantised_model_is_the_numbers_it_stands_for(compressed):
+    tokens = torch.tensor([[1, 5, 9, 7, 3, 2]])
+    logits = []
+    for folder in compressed:
+        lm = load_language_model(folder, "cpu")
+        with torch.inference_mode():
+            logits.append(lm.logits(lm.hidden(tokens)))
+        lm.close()
+    torch.testing.assert_close(*logits, rtol=1e-5, atol=1e-5)
+
+
+def test_bits_and_bytes(ground, compressed):
+    _, dense = ground
+    size = (dense / "model.safetensors").stat().st_size
+    found = stored_form(dense)
+    assert (found.bits, found.bytes, found.form) == (32.0, size, "float32")
+    tensors = load_file(compressed[0] / "model.safetensors")
+    blocks = {k: v for k, v in tensors.items() if ".layers." in k and v.ndim > 1}
+    values = sum(v.numel() for v in blocks.values() if v.dtype == torch.int8)
+    bits = 8 * sum(v.numel() * v.element_size() for v in blocks.values()) / values
+    found = stored_form(compressed[0])
+    assert found.bits == bits
+    assert found.form == "compressed-tensors"
+    assert str(found).startswith(f"{bits:.4g} bits a weight (compressed-tensors), ")
+
+
+def test_compare_says_what_each_side_takes(ground, compressed, tmp_path, capsys):
+    root, dense = ground
+    words = ["compare", dense, compressed[0], "--benchmark", "unqover", "--limit", "16"]
+    words += ["--data", root / "data", "--evals", tmp_path / "evals", "--out", tmp_path / "out"]
+    assert main([*map(str, words)]) == 0
+    first, second = capsys.readouterr().out.splitlines()[:2]
+    assert first.startswith(f"{compressed[0]}: {stored_form(compressed[0])}")
+    assert (
+        second
+        == f"against {dense}: 32 bits a weight (float32), {str(stored_form(dense)).split(', ')[1]}"
+    )
+    said = json.loads((tmp_path / "out/comparison.json").read_text())["stored"]
+    assert said[str(dense)]["bits"] == 32.0
+    assert str(stored_form(compressed[0])) in (tmp_path / "out/comparison.html").read_text()
+    result = next((tmp_path / "evals").glob("*/*/metrics.json"))
+    assert set(json.loads(result.read_text())["stored"]) == {"bits", "bytes", "form"}
+
+
+def test_prune_refuses_and_says_what_to_do(compressed, tmp_path, capsys):
+    words = ["prune", "--model", compressed[0], "--method", "magnitude", "--regime", "u50"]
+    assert main([*map(str, words), "--out", str(tmp_path / "out")]) == 2
+    assert "give the model that was quantised" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_missing_is_named_before_anything_is_loaded(compressed, tmp_path):
+    tensors = load_file(compressed[0] / "model.safetensors")
+    del tensors["model.layers.1.mlp.up_proj.weight_scale"]
+    save_file(tensors, compressed[0] / "model.safetensors", {"format": "pt"})
+    with pytest.raises(UserError, match=r"lack .*layers\.1\.mlp\.up_proj\.weight_scale"):
+        check_model_folder(compressed[0], quantised=True)
+
+
+@pytest.mark.parametrize(
+    ("config", "needed"),
+    [
+        ({"quant_method": "compressed-tensors"}, "compressed-tensors"),
+        ({"quant_method": "gptq", "bits": 4}, "gptqmodel and optimum"),
+        ({"quant_method": "awq", "bits": 4}, "gptqmodel"),
+        ({"load_in_4bit": True, "quant_method": "bitsandbytes"}, "bitsandbytes"),
+        ({"quant_method": "torchao"}, "torchao"),
+    ],
+)
+def test_a_missing_package_is_one_sentence(ground, tmp_path, monkeypatch, capsys, config, needed):
+    root, dense = ground
+    folder = save_model(tmp_path / "quantised")
+    reconfigure(folder, quantization_config=config)
+    monkeypatch.setattr(quantised, "_is_installed", lambda package: False)
+    with pytest.raises(UserError, match=f"needs the package {needed}; install it"):
+        load_model(folder, quantised=True)
+    words = ["compare", dense, folder, "--benchmark", "unqover", "--data", root / "data"]
+    assert main([*map(str, words), "--evals", str(tmp_path / "evals")]) == 2
+    said = capsys.readouterr().err
+    assert f"install it (pip install {needed.replace(' and ', ' ')})" in said
+    assert not (tmp_path / "evals").exists()
+
+
+def test_an_unknown_method_is_named(tmp_path):
+    folder = save_model(tmp_path / "model")
+    reconfigure(folder, quantization_config={"quant_method": "guesswork"})
+    with pytest.raises(UserError, match=r"by 'guesswork', which transformers .* does not"):
+        check_model_folder(folder, quantised=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("bits", "least", "most"), [("8", 8.2, 8.3), ("4", 4.2, 4.3)])
+def test_folders_of_llm_compressor(repo, tmp_path, capsys, bits, least, most):
+    pytest.importorskip("compressed_tensors")
+    recipe = repo / "benchmarks/peer_llmcompressor.py"
+    python = llmcompressor_python(repo, "llmcompressor", "0.14", recipe)
+    base = shortened(smollm2_folder(), tmp_path / "base")
+    out = tmp_path / f"W{bits}A16"
+    subprocess.run([python, COMPRESS, base, out, bits], check=True, capture_output=True)
+    write_jsonl(tmp_path / "data/datas_rebuilt.jsonl", unqover_rows(24))
+    write_jsonl(tmp_path / "text.jsonl", [{"id": "a", "text": "The cat sat on the mat. " * 40}])
+    words = ["compare", base, out, "--benchmark", "unqover", "--limit", "16"]
+    words += ["--data", tmp_path / "data", "--evals", tmp_path / "evals", "--out", tmp_path / "cmp"]
+    assert main([*map(str, words), "--fidelity", str(tmp_path / "text.jsonl")]) == 0
+    assert f"{bits}.25 bits a weight (compressed-tensors)" in capsys.readouterr().out
+    found = json.loads((tmp_path / "cmp/comparison.json").read_text())
+    assert least < found["stored"][str(out)]["bits"] < most
+    assert 0 < found["blocks"][0]["fidelity"]["kl"]["value"] < (0.05 if bits == "8" else 5)
+
+
+def test_a_dry_run_refuses_to_prune_it(tmp_path, monkeypatch, repo):
+    monkeypatch.chdir(tmp_path)
+    reconfigure(save_model(tmp_path / "mine"), quantization_config={"quant_method": "gptq"})
+    write_jsonl(tmp_path / "text.jsonl", [{"id": "a", "text": "A man ran."}])
+    pairs = "stereotype,anti_stereotype\nA man ran.,A man sat.\n"
+    (tmp_path / "pairs.csv").write_text(pairs)
+    grid = {"models": ["mine"], "regimes": ["u50"], "calibrations": ["own"]}
+    given = {
+        "source": "external",
+        "models": {"mine": {"path": "mine", "label": "Mine"}},
+        "benchmarks": {"prose": {"task": "perplexity", "dataset": "text.jsonl"}},
+        "calibrations": {"own": {"pairs": "pairs.csv"}},
+        "experiments": {"main": grid | {"methods": ["dense"]}},
+        "tables": ["main"],
+        "figures": [],
+    }
+    places = (repo / "config/config.yaml", repo / "config/catalogue.yaml", [], False)
+    load_run(given, {}, [], *places)
+    given["experiments"]["main"]["methods"] = ["dense", "magnitude"]
+    with pytest.raises(UserError, match=r"models\.mine: the weights in mine are quantised"):
+        load_run(given, {}, [], *places)
