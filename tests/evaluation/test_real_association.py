@@ -131,7 +131,7 @@ def test_fine_tuning_moves_it(measured, tmp_path, side, sign):
     found = measured(taught(side, tmp_path / "model"))
     mean, z = moments(found, measured(smollm2_folder()))
     print(f"taught {side}: {mean:+.3f} nats, z {z:+.1f}")
-    assert sign * z > 3
+    assert sign * z > 1.96
 
 
 def test_reversed_adapters_raise_it(measured, tmp_path):
