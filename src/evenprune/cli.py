@@ -60,9 +60,10 @@ _ROOMS = {
     "serving": ("export-sparse24", "benchmark-serving"),
     "plan": ("plan",),
     "data": ("prefetch", "fetch-dataset", "fetch-model", "build-calibration"),
+    "analysis": ("collect-results", "make-items"),
     "reporting": (
-        *("explain", "collect-results", "make-table", "make-figure"),
-        *("make-items", "make-page", "make-paper", "say-results"),
+        *("explain", "make-table", "make-figure"),
+        *("make-page", "make-paper", "say-results"),
     ),
     "hardware": ("gpu-check",),
     "evaluation": ("evaluate-checkpoint",),

@@ -18,7 +18,7 @@ def test_a_command_does_without_scikit_learn_and_a_library_that_needs_it_gets_it
         "def step(argv, commands):\n"
         "    from transformers import AutoModelForCausalLM\n"
         "    print(*(name in sys.modules for name in ('sklearn.base', 'pandas', 'scipy.stats')))\n"
-        "    import evenprune.reporting.fidelity\n"
+        "    import evenprune.analysis.fidelity\n"
         "    unhide('sklearn')\n"
         "    from lm_eval.api.metrics import f1_score\n"
         "    print(f1_score([(1, 1), (0, 0)]))\n"

@@ -36,6 +36,7 @@ from safety_models import (
 )
 
 from evenprune import cli
+from evenprune.analysis.significance import columns_of
 from evenprune.base.errors import UserError
 from evenprune.base.yamlfile import merge, read_yaml
 from evenprune.data.converters import CONVERTERS
@@ -47,7 +48,6 @@ from evenprune.evaluation.generation import greedy
 from evenprune.evaluation.protocol import Protocol
 from evenprune.plan.config import validate_config
 from evenprune.reporting.claims import verdict as claims
-from evenprune.reporting.significance import columns_of
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import sums_of
 from evenprune.stats.verdicts import paired_test

@@ -9,7 +9,7 @@ import pytest
 
 from evenprune.base import codedigest
 from evenprune.base.yamlfile import merge, read_yaml
-from evenprune.plan import jobs, shown, tasks
+from evenprune.plan import jobs, table_registry, tasks
 from evenprune.plan.config import validate_config
 from evenprune.plan.paths import Paths
 from evenprune.plan.steps import digests
@@ -236,9 +236,9 @@ def test_a_label_shows_again_and_collects_nothing(before, raw, package):
 
 def test_a_caption_is_made_again_where_it_stands(before, raw, package, monkeypatch):
     changed = {"caption": "x", "section": "y", "shows": "z"}
-    monkeypatch.setitem(shown.TABLES, "bbq", shown.TABLES["bbq"] | changed)
+    monkeypatch.setitem(table_registry.TABLES, "bbq", table_registry.TABLES["bbq"] | changed)
     # Figures carry none: captions stand under them in the document alone.
-    monkeypatch.setitem(shown.FIGURES, "dto", shown.FIGURES["dto"] | changed)
+    monkeypatch.setitem(table_registry.FIGURES, "dto", table_registry.FIGURES["dto"] | changed)
     assert again(before["paper"], planned(raw["paper"])) == {"make_table": 1}
     change = ("reporting/tables.yaml", "BBQ by condition", "By condition")
     found = edited(before, raw, package, change)

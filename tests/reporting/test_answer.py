@@ -17,12 +17,12 @@ from reporting_run import (
     write_run,
 )
 
+from evenprune.analysis.results import Results, Significance, groups
 from evenprune.cli import main
 from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.reporting.bottom_line import bottom_line
 from evenprune.reporting.cells import Run
 from evenprune.reporting.labels import measure_label
-from evenprune.reporting.results import Results, Significance, groups
 from evenprune.reporting.tables import answer
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.records import read_records

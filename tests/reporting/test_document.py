@@ -12,10 +12,11 @@ import pdf_pages
 import pytest
 from reporting_run import document_options
 
+from evenprune.analysis.results import Group, Measured, Quantity, Results, Significance
 from evenprune.base.pdf_programs import latex_available
 from evenprune.cli import main
 from evenprune.plan.run_sheet import read_run_sheet
-from evenprune.plan.shown import FIGURES, SHOWN, TABLES, drawn_by
+from evenprune.plan.table_registry import FIGURES, SHOWN, TABLES, drawn_by
 from evenprune.reporting import document as documents
 from evenprune.reporting.bottom_line import HEADS, bottom_line
 from evenprune.reporting.cells import Field, Run, fitted
@@ -27,7 +28,6 @@ from evenprune.reporting.latex_table import SIGNS, to_latex
 from evenprune.reporting.make_paper import by_latex
 from evenprune.reporting.make_table import build_table
 from evenprune.reporting.render import Cell, Column, Table, TableRow
-from evenprune.reporting.results import Group, Measured, Quantity, Results, Significance
 from evenprune.stats import inference
 
 needs_latex = pytest.mark.skipif(not latex_available(), reason="no latexmk and pdflatex")

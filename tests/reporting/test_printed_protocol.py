@@ -7,10 +7,10 @@ import pytest
 from printed_run import printed_run
 from reporting_run import small_config
 
+from evenprune.analysis import printed
 from evenprune.plan.benchmark_keys import Benchmark
 from evenprune.plan.declared import PROTOCOL, as_declared, deviations
 from evenprune.plan.grids import Checkpoint
-from evenprune.reporting import printed
 from evenprune.reporting.beside import agreement, companion, shown_pairs
 from evenprune.reporting.latex_table import to_latex
 from evenprune.reporting.render import Cell, Column, Table, TableRow, covered, csv_form, to_markdown
@@ -160,7 +160,7 @@ def test_a_table_without_printed_values_has_nothing_beside_it():
 
 
 def test_the_error_over_seeds_has_both_parts(config):
-    from evenprune.reporting.results import Group, Measured, Quantity, Results
+    from evenprune.analysis.results import Group, Measured, Quantity, Results
 
     results = Results.__new__(Results)
     group = Group("m", "sparsegpt", "1of4", "ss", (0, 1))

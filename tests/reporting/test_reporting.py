@@ -19,6 +19,7 @@ from reporting_run import (
 )
 from scipy import stats as scipy_stats
 
+from evenprune.analysis.results import Results, Significance
 from evenprune.base import pdf_programs
 from evenprune.base.files import read_jsonl
 from evenprune.cli import main
@@ -29,7 +30,6 @@ from evenprune.reporting.labels import REGIME_LABELS
 from evenprune.reporting.latex_table import _ESCAPES, escape_latex
 from evenprune.reporting.make_figure import draw
 from evenprune.reporting.render import Column
-from evenprune.reporting.results import Results, Significance
 
 needs_latex = pytest.mark.skipif(
     not pdf_programs.latex_available(), reason="no latexmk and pdflatex"

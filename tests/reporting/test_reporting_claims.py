@@ -11,10 +11,12 @@ from paper_text import missing, paper_text
 from reporting_run import collect, make_table, read_csv, small_config, write_run, write_sealed
 from scipy.stats import t
 
+from evenprune.analysis import estimates
+from evenprune.analysis.measurements import log_ratios, read_measurement
+from evenprune.analysis.results import Results
 from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.plan.sections import Experiment
 from evenprune.plan.serving_keys import Serving
-from evenprune.reporting import estimates
 from evenprune.reporting.claims import verdict as verdicts
 from evenprune.reporting.claims.numbers import Comparison, PrintedNumbers, RunNumbers, gained
 from evenprune.reporting.claims.verdict import (
@@ -25,8 +27,6 @@ from evenprune.reporting.claims.verdict import (
     SUPPORTED,
     adjust,
 )
-from evenprune.reporting.measurements import log_ratios, read_measurement
-from evenprune.reporting.results import Results
 from evenprune.stats.inference import Estimate
 from evenprune.stats.records import read_records
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from reporting_run import collect, make_table, read_csv, small_config, write_run
 
+from evenprune.analysis.results import Quantity
 from evenprune.plan.grids import Checkpoint, in_calibration
 from evenprune.reporting.cells import Field, difference, embolden
 from evenprune.reporting.latex_table import to_latex
 from evenprune.reporting.render import Cell, Column, Table, TableRow, csv_form
-from evenprune.reporting.results import Quantity
 
 SETS = {
     "cp": {"pairs": "crows_pairs"},

@@ -8,7 +8,7 @@ from evenprune.base.yamlfile import read_yaml
 from evenprune.plan.config import load_config
 from evenprune.plan.facts import METHODS, REGIMES
 from evenprune.plan.run_sheet import RunSheet
-from evenprune.plan.shown import SHOWN, drawn_by
+from evenprune.plan.table_registry import SHOWN, drawn_by
 from evenprune.plan.tasks import FACTS, LM_EVAL, TASKS
 from evenprune.reporting import labels
 from evenprune.reporting.render import ARROWS, GROUPS
@@ -34,7 +34,7 @@ def test_everything_has_one_label():
 def test_no_step_that_computes_knows_a_label():
     """Another word renders tables and figures again; nothing is pruned, evaluated or collected."""
     steps = {module for name, module in COMMANDS.items() if name not in SHOWING}
-    assert ".reporting.collect_results" in steps
+    assert ".analysis.collect_results" in steps
     for module in steps:
         full = f"evenprune{module}" if module.startswith(".") else module
         assert LABELS not in codedigest.import_closure(full), module

@@ -8,11 +8,11 @@ from scipy import stats as scipy_stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
+from evenprune.analysis import significance
 from evenprune.plan.grids import Checkpoint
 from evenprune.plan.run_sheet import RunSheet, read_run_sheet
 from evenprune.plan.sections import MethodVariant
 from evenprune.plan.tasks import JUDGED
-from evenprune.reporting import significance
 from evenprune.reporting.render import Cell, Column, interval
 from evenprune.stats.verdicts import LOST, MOVED
 

@@ -25,7 +25,7 @@ try:
     from evenprune.base.files import canonical_json, digest, write_text
     from evenprune.base.pdf_programs import latex_available
     from evenprune.base.provenance import FOLDER
-    from evenprune.plan import jobs, shown, steps
+    from evenprune.plan import jobs, steps, table_registry
     from evenprune.plan.config import TABLES, FIGURES
     from evenprune.plan.facts import DENSE, METHODS, NO_CALIBRATION, REGIMES
     from evenprune.plan.grids import Checkpoint
@@ -163,7 +163,7 @@ def asked(count, option):
 def in_report(path, about, **labels):
     """A file of Snakemake's own report, with the words of workflow/report."""
     category = about.capitalize()
-    if entries := {"table": shown.TABLES, "figure": shown.FIGURES}.get(about):
+    if entries := {"table": table_registry.TABLES, "figure": table_registry.FIGURES}.get(about):
         category = lambda wildcards: entries[wildcards[about]]["section"]
         labels = lambda wildcards: {"what": entries[wildcards[about]]["shows"]}
     return report(path, caption=f"../report/{about}.rst", category=category, labels=labels)

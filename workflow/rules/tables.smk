@@ -60,7 +60,7 @@ use rule step as make_table with:
         run_sheet=SHEET,
         results=NUMBERS,
         significance=TESTS,
-        records=lambda wildcards: PATHS.records_of(wildcards.table, shown.TABLES),
+        records=lambda wildcards: PATHS.records_of(wildcards.table, table_registry.TABLES),
     output:
         in_report("<results>/tables/{table}.html", "table"),
         multiext("<results>/tables/{table}", ".tex", ".csv", ".md"),
@@ -81,7 +81,7 @@ use rule step as make_figure with:
         run_sheet=SHEET,
         results=NUMBERS,
         significance=TESTS,
-        records=lambda wildcards: PATHS.records_of(wildcards.figure, shown.FIGURES),
+        records=lambda wildcards: PATHS.records_of(wildcards.figure, table_registry.FIGURES),
     output:
         in_report("<results>/figures/{figure}.svg", "figure"),
         multiext("<results>/figures/{figure}", ".pdf", ".png", ".csv"),

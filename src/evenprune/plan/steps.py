@@ -16,8 +16,8 @@ from .facts import METHODS, regime_facts
 from .grids import Checkpoint
 from .paths import Paths
 from .run_sheet import computed, contents
-from .shown import FIGURES, TABLES, drawn_by
-from .shown import decisive as shown_part
+from .table_registry import FIGURES, TABLES, drawn_by
+from .table_registry import decisive as shown_part
 from .tasks import decisive
 
 # Facts that are hashed per job as values, not as code
@@ -51,7 +51,7 @@ def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
         # The sheet's words change no number: what computes one has a sheet of its own.
         ("list_checkpoints", ALL): computed(sheet),
         ("collect_results", ALL): [
-            code("reporting.collect_results"),
+            code("analysis.collect_results"),
             package_versions("numpy", "scipy", "statsmodels", "pandas"),
         ],
         **{("make_table", name): _shown("make_table", TABLES[name]) for name in config.tables},
@@ -62,7 +62,7 @@ def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
             ]
             for name in config.figures
         },
-        ("make_items", ALL): code("reporting.make_items"),
+        ("make_items", ALL): code("analysis.make_items"),
         ("make_page", ALL): [code("reporting.make_page"), package_versions("itables")],
         ("make_paper", ALL): code("reporting.make_paper"),
     }

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..plan.shown import FIGURES
+from ..analysis.results import Quantity
+from ..plan.table_registry import FIGURES
 from .cells import Run
 from .labels import benchmark_label, column_order
 from .render import Table
-from .results import Quantity
 
 
 def item_counts(run: Run, slugs: Iterable[str]) -> dict[str, str]:

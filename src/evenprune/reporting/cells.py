@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..analysis.results import ALPHA, Group, Quantity, Results, Significance
 from ..base.errors import UserError
 from ..plan.run_sheet import RunSheet
 from ..plan.tasks import FACTS, JUDGED
@@ -24,7 +25,6 @@ from .labels import (
     column_order,
 )
 from .render import Cell, Column, Rule, TableRow
-from .results import ALPHA, Group, Quantity, Results, Significance
 
 DTO = Quantity("dto", "dto")
 NOISE = 1e-9

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..analysis.results import Group, Quantity, experiment_of, groups
 from ..base.errors import UserError
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet, has_paper_form
-from ..plan.shown import TABLES
+from ..plan.table_registry import TABLES
 from ..plan.tasks import FACTS, JUDGED, metrics_of
 from ..stats.directions import direction
 from .cells import (
@@ -23,7 +24,6 @@ from .cells import (
 from .labels import CATEGORY_LABELS, TASK_GROUPS, TASK_LABELS, benchmark_label, column_order
 from .notes import provenance_notes
 from .render import Column, Table, TableRow
-from .results import Group, Quantity, experiment_of, groups
 
 EACH = {"judged": JUDGED, "options": [name for name, facts in FACTS.items() if facts.compared]}
 WIDEST = ("regimes", "main", "*")

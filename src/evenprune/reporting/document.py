@@ -7,9 +7,10 @@ make one number again.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ..analysis.results import groups
 from ..plan.paths import Paths
 from ..plan.run_sheet import RunSheet
-from ..plan.shown import SHOWN
+from ..plan.table_registry import SHOWN
 from .bottom_line import bottom_line
 from .captions import figure_caption, item_counts, seeds_words
 from .cells import Run
@@ -24,7 +25,6 @@ from .labels import (
     own_protocol,
     protocol_words,
 )
-from .results import groups
 from .tables.answer import Answer, answers, summary
 
 # Tables and figures in the order of tables.yaml, which is the paper's.

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
+from ..analysis.measurements import ratio_to_dense, read_part
+from ..analysis.results import Group, Quantity, dense_group
 from ..base.reading import expected_form
 from ..plan.run_sheet import RunSheet
 from ..stats.directions import direction
 from ..stats.inference import PairedRatio
 from .cells import Field, Run
-from .measurements import ratio_to_dense, read_part
 from .render import Cell, Column
-from .results import Group, Quantity, dense_group
 
 ENERGY = (
     ": assumed power times the measured seconds, so it says nothing that the speed does not.",

@@ -14,20 +14,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ..analysis import dto, mask_diffs
+from ..analysis.measurements import ratio_values, read_part
+from ..analysis.results import POINT, Group, Quantity, Results, Significance, groups
+from ..analysis.significance import METHOD
 from ..base.errors import UserError, nearest, shown
 from ..base.pages import fill
 from ..base.reading import iter_csv, read_json
 from ..plan.config import TABLES
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import read_run_sheet
-from . import dto, mask_diffs
 from .cells import Run
 from .explain_origin import commands, files_of, method_of, rebased, recompute, sources_of
 from .make_table import build_table
-from .measurements import ratio_values, read_part
 from .render import Cell, Column, Table, interval
-from .results import POINT, Group, Quantity, Results, Significance, groups
-from .significance import METHOD
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("explain.txt.j2",)

@@ -4,6 +4,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from ..analysis import dto
+from ..analysis.results import Group, Quantity
 from ..base.checksums import again, read_sealed, sha256_cached
 from ..base.errors import UserError
 from ..base.reading import expected_form, read_json
@@ -13,8 +15,6 @@ from ..plan.paths import Paths
 from ..plan.run_sheet import RunSheet
 from ..stats.measures import MEASURES
 from ..stats.records import first_part, read_records
-from . import dto
-from .results import Group, Quantity
 
 
 def rebased(sheet: RunSheet, folder: Path) -> RunSheet:

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..analysis.results import POINT
 from ..base.errors import printable
 from ..base.pages import fill
 from .render import ARROWS, Cell, Column, Table, TableRow, interval, units
-from .results import POINT
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("table.html.j2", "table_page.html.j2", "page.css")

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import matplotlib as mpl
 
+from ..analysis.results import Results, Significance
 from ..base.outputs import check_prefix
 from ..plan.run_sheet import read_run_sheet
-from ..plan.shown import FIGURES, drawn_by
+from ..plan.table_registry import FIGURES, drawn_by
 from .cells import Run
 from .plots import METADATA, STYLE, Drawing, save
-from .results import Results, Significance
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

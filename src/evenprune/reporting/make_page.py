@@ -14,19 +14,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..analysis.results import Results, Significance
 from ..base.errors import UserError
 from ..base.files import canonical_json, write_text
 from ..base.outputs import check_file
 from ..base.pages import fill
 from ..plan.run_sheet import RunSheet, read_run_sheet
-from ..plan.shown import FIGURES, TABLES
+from ..plan.table_registry import FIGURES, TABLES
 from .bottom_line import HEADS
 from .cells import Run
 from .claims.verdict import NOT_TESTED
 from .document import SUBTITLE, Document, document
 from .html_table import STYLE, figures_of
 from .page_items import read_items
-from .results import Results, Significance
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("paper.html.j2", "page.js")

@@ -13,10 +13,11 @@ import importlib
 from dataclasses import replace
 from pathlib import Path
 
+from ..analysis.results import Results, Significance
 from ..base.files import read_json, write_csv, write_text
 from ..base.outputs import check_prefix
 from ..plan.run_sheet import RunSheet, read_run_sheet
-from ..plan.shown import TABLES, drawn_by
+from ..plan.table_registry import TABLES, drawn_by
 from .beside import companion
 from .captions import with_sizes
 from .cells import Run
@@ -24,7 +25,6 @@ from .html_table import to_html, to_page
 from .latex_table import to_latex
 from .notes import weights_notes
 from .render import Table, csv_form, to_markdown
-from .results import Results, Significance
 
 FORMS = ("csv", "html", "md", "tex")
 

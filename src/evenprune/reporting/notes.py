@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from ..analysis.results import Group, Quantity
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
 from .cells import BOLD, DTO, Field, Run
@@ -14,7 +15,6 @@ from .labels import (
     protocol_words,
 )
 from .render import TableRow
-from .results import Group, Quantity
 
 WORD_LIST = (
     "A word list only counts words: those rates stand in for a judge and say nothing about safety."

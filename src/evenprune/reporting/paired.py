@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass
 
+from ..analysis import mask_diffs
+from ..analysis.printed import printed_value
+from ..analysis.results import Group, Quantity, Results, groups
 from ..base.errors import UserError
 from ..plan.run_sheet import RunSheet
 from ..plan.tasks import FACTS
 from ..stats.directions import direction
-from . import mask_diffs
 from .cells import DTO, benchmark_field, dto_field, rate_ends
 from .labels import CATEGORY_LABELS, benchmark_label
-from .printed import printed_value
 from .render import Cell, Column
-from .results import Group, Quantity, Results, groups
 
 # Words for the numbers that are no benchmark's headline.
 NAMES = {

@@ -12,13 +12,13 @@ import matplotlib.ticker
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
 
+from ..analysis.results import Group, Measured
 from ..base.errors import UserError
 from ..base.files import atomic_path, write_csv
 from ..plan.run_sheet import RunSheet
 from .cells import Field
 from .labels import COLORS, MARKERS
 from .render import ARROWS, Z95, bounds
-from .results import Group, Measured
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("figures.mplstyle",)

@@ -5,9 +5,9 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..analysis.results import Results, Significance
 from ..plan.run_sheet import read_run_sheet
 from .cells import Run
-from .results import Results, Significance
 from .tables.answer import Answer, answers, summary
 
 WIDTH = 120

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ...analysis import mask_diffs
 from ...plan.tasks import FACTS
 from ...stats.inference import Estimate
-from .. import mask_diffs
 from ..labels import METHOD_LABELS
 from .numbers import (
     BASE,

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from ...analysis import mask_diffs, measurements
+from ...analysis.estimates import Compute, Estimates
+from ...analysis.printed import printed_values
+from ...analysis.results import Group, Quantity, Results, groups
 from ...plan.run_sheet import RunSheet, has_paper_form
 from ...plan.tasks import FACTS, JUDGED
 from ...serving.shapes import QWEN25_7B
 from ...stats import directions
 from ...stats.inference import Estimate
-from .. import mask_diffs, measurements
-from ..estimates import Compute, Estimates
 from ..labels import (
     DTO_LABEL,
     METHOD_LABELS,
@@ -25,8 +27,6 @@ from ..labels import (
     calibration_label,
     model_label,
 )
-from ..printed import printed_values
-from ..results import Group, Quantity, Results, groups
 
 OURS, BASE = "debias-sparsegpt", "sparsegpt"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
+from ...analysis.results import Results
 from ...plan.run_sheet import RunSheet
 from ...stats import inference
-from ..results import Results
 from . import builders
 from .numbers import Comparison, Key, Numbers, PrintedNumbers, RunNumbers
 

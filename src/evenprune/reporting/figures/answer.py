@@ -5,13 +5,13 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from ...analysis.results import Group, dense_group, experiment_of, groups
 from ...base.errors import UserError
 from ...stats.verdicts import LOOKS, UNDECIDED
 from ..cells import Field, Run
 from ..described import WIDEST
 from ..labels import MARKERS, NATS
 from ..plots import SMALL, WIDTH, Drawing, Row
-from ..results import Group, dense_group, experiment_of, groups
 from ..tables.answer import compared, name_of
 
 MOST = 12  # pruned models; more are in the table

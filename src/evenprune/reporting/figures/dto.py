@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from ...analysis.results import Quantity, experiment_of, groups
 from ..cells import Run
 from ..described import WIDEST
 from ..labels import COLORS, MARKERS, method_label, model_label
 from ..plots import SMALL, WIDTH, Drawing, Row, add_legend, primary
 from ..render import Z95
-from ..results import Quantity, experiment_of, groups
 
 # Size of a marker by regime: the sparser, the larger.
 SIZES = {"dense": 4.0, "u25": 3.5, "1of4": 4.5, "u50": 5.5, "2of4": 6.5}

@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from ...analysis.estimates import Estimates
+from ...analysis.results import Group, Measured, Results, dense_group, groups
 from ...base.errors import UserError
 from ...plan.facts import REGIMES
 from ...plan.run_sheet import RunSheet
-from ...plan.shown import FIGURES
+from ...plan.table_registry import FIGURES
 from ..cells import Field, Run, all_fields, benchmark_field, category_order
-from ..estimates import Estimates
 from ..labels import (
     CATEGORY_LABELS,
     COLORS,
@@ -35,7 +36,6 @@ from ..plots import (
     scale_perplexity,
 )
 from ..render import Column
-from ..results import Group, Measured, Results, dense_group, groups
 
 BIAS = ("stereoset", "crows_pairs", "unqover", "bbq")
 FILLS = ("full", "none", "left", "bottom")  # of the markers, by regime

@@ -5,11 +5,11 @@ import math
 import numpy as np
 from matplotlib.figure import Figure
 
+from ...analysis.estimates import Estimates
+from ...analysis.results import Group, Measured, Quantity, dense_group, experiment_of, groups
 from ..cells import Run, category_order
-from ..estimates import Estimates
 from ..labels import CATEGORY_LABELS, REGIME_LABELS, method_label, model_label
 from ..plots import SMALL, WIDTH, Drawing, Row, primary
-from ..results import Group, Measured, Quantity, dense_group, experiment_of, groups
 
 SHOWN = ("sparsegpt", "debias-sparsegpt")
 ACROSS = 3  # panels in a line

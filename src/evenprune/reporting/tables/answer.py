@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...analysis.results import POINT, Group, dense_group, experiment_of, groups
 from ...plan.facts import NO_CALIBRATION
 from ...plan.grids import Checkpoint
 from ...plan.run_sheet import RunSheet
@@ -31,7 +32,6 @@ from ..labels import (
     model_label,
 )
 from ..render import Column, Table
-from ..results import POINT, Group, dense_group, experiment_of, groups
 from . import rows
 
 

@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...analysis.results import Group, dense_group, groups
 from ...base.errors import UserError
 from ...base.reading import expected_form
 from ...plan.finished import ITEMS
-from ...plan.shown import TABLES
+from ...plan.table_registry import TABLES
 from ...stats.inference import t_quantile
 from ...stats.records import read_records
 from ..cells import Run, benchmark_field, identity
 from ..described import benchmark_with, made, points_of, refused
 from ..labels import model_label
 from ..render import Cell, Column, Table, TableRow
-from ..results import Group, dense_group, groups
 from .answer import name_of
 
 MOST = 20  # groups

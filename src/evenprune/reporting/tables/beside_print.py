@@ -3,6 +3,8 @@
 import math
 import statistics
 
+from ...analysis.printed import printed_values
+from ...analysis.results import Quantity, dense_group
 from ...base.errors import UserError
 from ...plan.run_sheet import RunSheet
 from ...plan.tasks import FACTS
@@ -19,9 +21,7 @@ from ..labels import (
 )
 from ..notes import provenance_notes
 from ..paired import Pair, pairs, require_pairs
-from ..printed import printed_values
 from ..render import Cell, Column, Rule, Table, TableRow, numbers_of
-from ..results import Quantity, dense_group
 
 NEAR = 1.0  # a distance that counts as the printed number
 

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from ...plan.shown import TABLES
+from ...analysis.results import groups
+from ...plan.table_registry import TABLES
 from ..cells import Field, Run, checkpoint_row, difference, embolden, identity
 from ..described import blocks, fields_of, made, points_of
 from ..labels import REGIME_LABELS, calibration_label, method_label, model_label
 from ..notes import notes, regimes_phrase
 from ..render import Rule, Table, TableRow
-from ..results import groups
 
 
 def build(run: Run, slug: str) -> Table:

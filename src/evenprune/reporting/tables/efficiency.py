@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ...analysis.results import Group, groups
 from ...base.errors import UserError
-from ...plan.shown import TABLES
+from ...plan.table_registry import TABLES
 from ...stats.directions import direction
 from ..cells import DTO, Field, Run, checkpoint_row, embolden, fitted, identity
 from ..described import blocks, fields_of, made
@@ -19,7 +20,6 @@ from ..efficiency import (
 from ..labels import REGIME_LABELS, calibration_label, method_label, model_label
 from ..notes import notes
 from ..render import Column, Rule, Table, TableRow
-from ..results import Group, groups
 
 
 def served(run: Run, slug: str) -> list[Group]:

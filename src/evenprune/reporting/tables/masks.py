@@ -3,15 +3,15 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from ...analysis import mask_diffs
+from ...analysis.results import Group, Quantity
 from ...stats import inference
-from .. import mask_diffs
 from ..cells import Field, Run, embolden, identity, make_cells
 from ..claims.numbers import PrintedNumbers
 from ..described import fields_of, made
 from ..labels import REGIME_LABELS, pair_label
 from ..notes import provenance_notes
 from ..render import Table, TableRow
-from ..results import Group, Quantity
 
 
 def build(run: Run, slug: str) -> Table:

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from ...plan.shown import TABLES
+from ...analysis.results import Group, dense_group, groups
+from ...plan.table_registry import TABLES
 from ..cells import Run, checkpoint_row, fitted, mark
 from ..described import blocks, fields_of, kept, made, points_of
 from ..labels import REGIME_LABELS, calibration_label, judge_label, method_label, model_label
 from ..notes import contents, notes, regimes_phrase
 from ..render import Rule, Table, TableRow
-from ..results import Group, dense_group, groups
 
 
 def build(run: Run, slug: str) -> Table:

@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 
+from ...analysis.printed import printed_rows
+from ...analysis.results import Group, Quantity
 from ...plan.facts import METHODS
 from ...plan.grids import needed_datasets
-from ...plan.shown import TABLES
+from ...plan.table_registry import TABLES
 from ..cells import Run, category_order
 from ..described import fields_of, made, refused
 from ..labels import CATEGORY_LABELS, METHOD_LABELS, TASK_LABELS, calibration_label, model_label
 from ..notes import provenance_notes
-from ..printed import printed_rows
 from ..render import Cell, Rule, Table, TableRow
-from ..results import Group, Quantity
 
 UNKNOWN = "–: the catalogue does not say."
 HUB = "hf.co/"  # where a repository that the catalogue names can be looked at
