@@ -38,8 +38,8 @@ def write_results(repo, folder: Path, seed: int) -> Config:
     }
     given = read_yaml(repo / "config/world.yaml") | {
         "experiments": {name: grid for name in ("main", "regimes", "efficiency", "masks")},
-        "tables": ["main", "regimes", "fidelity", "efficiency", "masks", "claims"],
-        "figures": ["regimes"],
+        "tables": ["main", "efficiency", "claims"],
+        "figures": ["answer"],
         "world": {"seed": seed, "retrain": True},
     }
     config = load_config(given, "", repo / "config/catalogue.yaml")
@@ -102,8 +102,9 @@ def write_origins(root: Path, config: Config, point: grids.Checkpoint) -> None:
     """Put beside a run what `explain` reads of it: tables, sources, a manifest."""
     for path in root.glob("*.csv*"):
         shutil.copy(path, root / "run" / path.name)
-    command = words(root, "make-table main")
-    assert cli.main([*command[:-1], f"--out-prefix={root}/run/tables/main"]) == 0
+    assert cli.main(words(root, "make-tables")) == 0
+    (root / "out/tables").rename(root / "run/tables")
+    shutil.rmtree(root / "out")
     record = {"origin": "hub", "revision": "1", "files": {"a": {"sha256": "0" * 64}}}
     for kind, name in (("models", "world"), ("data", "bbq"), ("data", "stereoset")):
         write_json(root / f"run/sources/{kind}/{name}.json", record)
@@ -119,10 +120,9 @@ DATASET = '{"entry": {"hub": {"repo": "org/name", "parts": {"validation": {"file
 FILES = {
     "fetch-dataset": "out.json", "fetch-model": "out.json", "check": "check.json",
     "compare-masks": "masks.csv", "benchmark-serving": "speed.json",
-    "collect-results": "results.csv", "make-items": "items.json", "make-page": "paper.html",
+    "collect-results": "results.csv", "make-items": "items.json", "make-tables": "paper.html",
     "make-paper": "paper.pdf",
 }  # fmt: skip
-PREFIXED = ("make-table main", "make-figure regimes", "make-figure answer")
 
 
 def words(root: Path, command: str) -> list[str]:
@@ -154,16 +154,15 @@ def words(root: Path, command: str) -> list[str]:
         "export-sparse24": [f"--model={root}/good"],
         "collect-results": [sheet, f"--significance={root}/out/significance.csv"],
         "explain": ["main", "--cell=world/debias-sparsegpt/2of4/ss/bbq", f"--results={root}/run"],
-        "make-table": [f"--table={choice}", *results, sheet, f"--out-prefix={root}/out/table"],
-        "make-figure": [f"--figure={choice}", *results, sheet, f"--out-prefix={root}/out/figure"],
         "make-items": [sheet],
-        "make-page": [*results, sheet, f"--tables={root}/tables", f"--figures={root}/figures"],
+        "make-tables": [*results, sheet, f"--tables={root}/out/tables",
+                        f"--figures={root}/out/figures"],
         "make-paper": [*results, sheet, f"--tables={root}/tables", f"--figures={root}/figures"],
         "report-controls": [f"--run={root}/run", f"--run={root}/run2"],
     }  # fmt: skip
     file = FILES.get(command)
     out = [f"--out={root}/out/{file}" if file else f"--out={root}/out"]
-    if command in ("make-table", "make-figure", "prefetch", "explain"):
+    if command in ("prefetch", "explain"):
         out = []
     return [command, *given[command], *out]
 
@@ -189,17 +188,17 @@ READ_BY = {
     "data/realtoxicityprompts/train.jsonl": ("evaluate realtoxicityprompts",),
     "data/harmbench/harmbench_behaviors_text_all.csv": ("evaluate harmbench",),
     "run/run_sheet.json": (
-        *("collect-results", "make-table main", "make-figure regimes", "explain"),
-        *("make-items", "make-page", "make-paper", "report-controls"),
+        *("collect-results", "make-tables", "explain"),
+        *("make-items", "make-paper", "report-controls"),
     ),
     "point/bbq/metrics.json": ("collect-results", "explain", "make-items"),
     "point/bbq/items.jsonl": ("collect-results", "explain", "make-items", "report-controls"),
     "pruned/check.json": ("collect-results",),
     "pruned/masks.csv": ("collect-results",),
     "calibration.json": ("collect-results",),
-    "speed.json": ("collect-results", "make-table efficiency"),
-    "results.csv": ("make-table main", "make-figure regimes"),
-    "significance.csv": ("make-table main", "make-figure answer"),
+    "speed.json": ("collect-results", "make-tables"),
+    "results.csv": ("make-tables",),
+    "significance.csv": ("make-tables",),
     "run/tables/main.csv": ("explain",),
     "run/sources/data/bbq.json": ("explain",),
     "pruned/model/manifest.json": ("explain",),
@@ -279,18 +278,13 @@ def test_an_attacked_file_is_one_sentence(command, file, ground, tmp_path, monke
     ("command", "file"),
     [
         (command, file) for command, file in CASES
-        if (command.split()[0] in FILES and not file.startswith(("point", "record")))
-        or (command in PREFIXED and file.endswith("s.csv"))
+        if command.split()[0] in FILES and not file.startswith(("point", "record"))
     ],
 )  # fmt: skip
 def test_no_command_writes_over_its_input(command, file, ground, capsys):
     path, before = ground / file, contents(ground)
     argv = words(ground, command)
     argv = [f"--out={path}" if word.startswith("--out=") else word for word in argv]
-    argv = [
-        f"--out-prefix={path.with_suffix('')}" if word.startswith("--out-prefix") else word
-        for word in argv
-    ]
     assert main(argv) == 2
     error = capsys.readouterr().err.partition("error: ")[2]
     assert error.startswith("--out")

@@ -61,10 +61,7 @@ _ROOMS = {
     "plan": ("plan",),
     "data": ("prefetch", "fetch-dataset", "fetch-model", "build-calibration"),
     "analysis": ("collect-results", "make-items"),
-    "reporting": (
-        *("explain", "make-table", "make-figure"),
-        *("make-page", "make-paper", "say-results"),
-    ),
+    "reporting": ("explain", "make-tables", "make-paper", "say-results"),
     "hardware": ("gpu-check",),
     "evaluation": ("evaluate-checkpoint",),
 }

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
 WORDS = r"run_sheet\.json"
 SHEET = rf"checkpoints\.json|{WORDS}"
-TABLES = r"tables/|figures/|report/paper\.html"
+TABLES = r"report/paper\.html"  # and all tables and figures
 RESULTS = rf"results\.csv|report/items\.json|{TABLES}"  # and what shows them
 
 
@@ -214,7 +214,7 @@ AGAIN = {
     "label": (label, (WORDS, TABLES)),
     "table": (
         lambda run: run.edit("reporting/tables.yaml", "BBQ by condition", "By condition"),
-        ("tables/bbq", r"report/paper\.html"),
+        (TABLES,),
     ),
 }
 

@@ -24,6 +24,11 @@ class Quantity(NamedTuple):
     metric: str
     category: str = ""
 
+    @property
+    def path(self) -> str:
+        """What a cell's path calls it: BENCHMARK/METRIC[/CATEGORY]."""
+        return "/".join(filter(None, self))
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -66,6 +71,11 @@ class Group:
     def named(self) -> dict[str, str]:
         """What a CSV calls it, without the seeds."""
         return dict(zip(POINT, self.key, strict=True))
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What a table's CSV calls it."""
+        return {**self.named, "seeds": " ".join(map(str, self.seeds))}
 
     @property
     def seed(self) -> str:

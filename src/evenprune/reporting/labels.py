@@ -8,7 +8,8 @@ import itertools
 
 from ..analysis.results import Group
 from ..plan.benchmark_keys import Benchmark
-from ..plan.facts import METHODS, REGIMES
+from ..plan.facts import METHODS, NO_CALIBRATION, REGIMES
+from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
 from ..plan.tasks import FACTS, JUDGED, OWN_TASKS
 from ..stats.verdicts import metrics_of
@@ -144,6 +145,25 @@ def calibration_label(
     if entry.control != "none":
         label += f", {entry.control.replace('-', ' ')}"
     return label
+
+
+def point_label(run_sheet: RunSheet, point: Checkpoint) -> str:
+    """Return model, method and sparsity of a checkpoint; its calibration if the run has several."""
+    words = [model_label(run_sheet, point.model), method_label(run_sheet, point.method)]
+    if not point.is_base:
+        words.append(REGIME_LABELS[point.regime])
+        used = {one.calibration for one in run_sheet.files} - {NO_CALIBRATION}
+        if point.calibration in used and len(used) > 1:
+            words.append(calibration_label(run_sheet, point.calibration))
+    return ", ".join(words)
+
+
+def group_labels(run_sheet: RunSheet, group: Group) -> tuple[str, str]:
+    """Return the model of a grid point, and all else of it, in words."""
+    words = [method_label(run_sheet, group.method), REGIME_LABELS[group.regime]]
+    if group.calibration != NO_CALIBRATION:
+        words.append(calibration_label(run_sheet, group.calibration))
+    return model_label(run_sheet, group.model), "dense" if group.is_base else ", ".join(words)
 
 
 def pair_label(run_sheet: RunSheet, group: Group) -> str:

@@ -5,11 +5,11 @@ import math
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...analysis.estimates import Estimates
-from ...analysis.results import Group, Measured, Quantity, dense_group, experiment_of, groups
-from ..cells import Run, category_order
-from ..labels import CATEGORY_LABELS, REGIME_LABELS, method_label, model_label
-from ..plots import SMALL, WIDTH, Drawing, Row, primary
+from ..analysis.results import Group, Measured, Quantity, dense_group, groups
+from ..analysis.run import Run
+from .labels import CATEGORY_LABELS, REGIME_LABELS, method_label, model_label
+from .plots import SMALL, WIDTH, Drawing, Row, primary
+from .table_columns import category_order
 
 SHOWN = ("sparsegpt", "debias-sparsegpt")
 ACROSS = 3  # panels in a line
@@ -26,7 +26,7 @@ def draw(run: Run, slug: str) -> Drawing:
     """
     run_sheet, results = run.sheet, run.results
     (benchmark,) = primary(run_sheet, slug, "unqover")
-    points = run_sheet.experiment(experiment_of(run_sheet, ("main", "*")), f"the figure {slug}")
+    points = run.points(("main", "*"), f"the figure {slug}")
     results.require(points)
     metric = run_sheet.headline(benchmark)
     categories = category_order(results.categories(benchmark, metric))
@@ -35,13 +35,12 @@ def draw(run: Run, slug: str) -> Drawing:
     models = list(dict.fromkeys(point.model for point in points))
     rows: list[Row] = []
     panels: dict[str, Panel] = {}
-    estimates = Estimates(run_sheet, results)
 
     def changed(group: Group, dense: Group | None, quantity: Quantity) -> float:
         """Return the difference in points; nan where it is not known or its interval covers 0."""
         if dense is None or group == dense:
             return math.nan
-        found = estimates.of(np.subtract, (group, quantity), (dense, quantity))
+        found = run.estimates.of(np.subtract, (group, quantity), (dense, quantity))
         half = found.half_width() if found else None
         clear = found is not None and half is not None and abs(found.value) > half
         return 100 * found.value if found and clear else math.nan

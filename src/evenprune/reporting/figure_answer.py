@@ -5,14 +5,14 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from ...analysis.results import Group, dense_group, experiment_of, groups
-from ...base.errors import UserError
-from ...stats.verdicts import LOOKS, UNDECIDED
-from ..cells import Field, Run
-from ..described import WIDEST
-from ..labels import MARKERS, NATS
-from ..plots import SMALL, WIDTH, Drawing, Row
-from ..tables.answer import compared, name_of
+from ..analysis.results import Group, dense_group, groups
+from ..analysis.run import WIDEST, Run
+from ..base.errors import UserError
+from ..stats.verdicts import LOOKS, UNDECIDED
+from .answer import compared
+from .labels import MARKERS, NATS, point_label
+from .plots import SMALL, WIDTH, Drawing, Row
+from .table_columns import Field
 
 MOST = 12  # pruned models; more are in the table
 COLORS = {"good": "#009E73", "bad": "#D55E00", "": "#0072B2"}
@@ -27,10 +27,9 @@ def draw(run: Run, slug: str) -> Drawing:
     decides, else grey. The band behind it is what would not have been seen. Bias stands left,
     ability right. Raises UserError where nothing was tested.
     """
-    sheet = run.sheet
-    name = experiment_of(sheet, WIDEST)
-    pruned = [one for one in groups(sheet.experiment(name, f"the figure {slug}"))
-              if not one.is_base and dense_group(sheet, one.model)][:MOST]  # fmt: skip
+    points = run.points(WIDEST, f"the figure {slug}")
+    pruned = [one for one in groups(points) if not one.is_base]
+    pruned = [one for one in pruned if dense_group(run.sheet, one.model)][:MOST]
     panels: dict[str, dict[Field, dict[Group, dict[str, Any]]]] = {kind: {} for kind in HEADS}
     for group in pruned:
         for field, test in compared(run, group):
@@ -112,8 +111,10 @@ def _panel(
 def _legend(figure: Figure, run: Run, pruned: list[Group]) -> None:
     """Name the models, in the order of every panel, and what the colours say."""
     line = mpl.lines.Line2D
-    handles: list[Any] = [line([], [], color=OPEN, label=name_of(run.sheet, group.checkpoints()[0]),
-                    **_look(run, group, pruned)) for group in pruned]  # fmt: skip
+    handles: list[Any] = []
+    for group in pruned:
+        label = point_label(run.sheet, group.checkpoints()[0])
+        handles.append(line([], [], color=OPEN, label=label, **_look(run, group, pruned)))
     words = {"better or fairer": COLORS["good"], "worse or less fair": COLORS["bad"],
              "within the margin": COLORS[""], "no change shown": OPEN}  # fmt: skip
     handles += [line([], [], color=color, label=word) for word, color in words.items()]

@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from ...analysis.estimates import Estimates
-from ...analysis.results import Group, Measured, Results, dense_group, groups
-from ...base.errors import UserError
-from ...plan.facts import REGIMES
-from ...plan.run_sheet import RunSheet
-from ...plan.table_registry import FIGURES
-from ..cells import Field, Run, all_fields, benchmark_field, category_order
-from ..labels import (
+from ..analysis.results import Group, Measured, dense_group, groups
+from ..analysis.run import Run
+from ..base.errors import UserError
+from ..plan.facts import REGIMES
+from ..plan.run_sheet import RunSheet
+from ..plan.table_registry import FIGURES
+from .labels import (
     CATEGORY_LABELS,
     COLORS,
     METHOD_LABELS,
@@ -21,7 +20,7 @@ from ..labels import (
     method_label,
     model_label,
 )
-from ..plots import (
+from .plots import (
     SMALL,
     Drawing,
     Row,
@@ -35,7 +34,8 @@ from ..plots import (
     primary,
     scale_perplexity,
 )
-from ..render import Column
+from .table_columns import Field, all_fields, benchmark_field, category_order
+from .tables import Column
 
 BIAS = ("stereoset", "crows_pairs", "unqover", "bbq")
 FILLS = ("full", "none", "left", "bottom")  # of the markers, by regime
@@ -69,9 +69,9 @@ def _panels(
     return Drawing(figure, rows)
 
 
-def _seen(results: Results, field: Field, found: Sequence[Group]) -> list[tuple[Group, Measured]]:
+def _seen(run: Run, field: Field, found: Sequence[Group]) -> list[tuple[Group, Measured]]:
     """Return the grid points that have a value, with it."""
-    return [(g, one) for g in found if (one := results.of(g, field.quantity)) is not None]
+    return [(g, one) for g in found if (one := run.results.of(g, field.quantity)) is not None]
 
 
 def _bar(x: float, field: Field, measured: Measured) -> tuple[float, float, float]:
@@ -126,7 +126,7 @@ def regimes(run: Run, slug: str) -> Drawing:
     for name, entry in run_sheet.config.benchmarks.items():
         if entry.task == "stereoset":
             field = benchmark_field(run_sheet, name)
-            seen = _seen(results, field, pruned)
+            seen = _seen(run, field, pruned)
             shown += [field] * (bool(seen) and not any(one.in_calibration for _, one in seen))
 
     def panel(axis: Any, model: str, field: Field) -> list[Row]:
@@ -172,7 +172,6 @@ def changes(run: Run, slug: str) -> Drawing:
     pruned = [group for group in groups(points) if not group.is_base]
     order = [one for one in REGIME_LABELS if any(group.regime == one for group in pruned)]
     models = [one for one in dict.fromkeys(g.model for g in pruned) if dense_group(run_sheet, one)]
-    estimates = Estimates(run_sheet, results)
 
     def panel(axis: Any, model: str, field: Field) -> list[Row]:
         rows: list[Row] = []
@@ -180,7 +179,7 @@ def changes(run: Run, slug: str) -> Drawing:
 
         def value(group: Group) -> tuple[float, float] | None:
             both = ((one, field.quantity) for one in (dense, group) if one)
-            found = estimates.of(np.subtract, *both)
+            found = run.estimates.of(np.subtract, *both)
             if found is None:
                 return None
             change, half = 100 * found.value, found.half_width()
@@ -240,8 +239,8 @@ def frontier(run: Run, slug: str) -> Drawing:
         if field.column.direction == "half":
             axis.axhline(50, color="0.2", linewidth=0.7)
         for (_, base, regime, calibration, words), members in mine.items():
-            costs = {one: seen.value for one, seen in _seen(results, over, members)}
-            seen = {one: y for one, y in _seen(results, field, members) if one in costs}
+            costs = {one: seen.value for one, seen in _seen(run, over, members)}
+            seen = {one: y for one, y in _seen(run, field, members) if one in costs}
             found = [(_bar(costs[group], field, y), group) for group, y in seen.items()]
             rows += [line_rows(field, g, seen[g], f"{point[0]:.4f}") for point, g in found]
             label = METHOD_LABELS[base]

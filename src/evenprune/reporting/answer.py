@@ -5,11 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...analysis.results import POINT, Group, dense_group, experiment_of, groups
-from ...plan.facts import NO_CALIBRATION
-from ...plan.grids import Checkpoint
-from ...plan.run_sheet import RunSheet
-from ...stats.verdicts import (
+from ..analysis.results import POINT, Group, dense_group, groups
+from ..analysis.run import OURS, WIDEST, Run
+from ..stats.verdicts import (
     BETTER,
     FAIRER,
     LESS_FAIR,
@@ -21,18 +19,11 @@ from ...stats.verdicts import (
     WORSE,
     metrics_of,
 )
-from ..cells import OURS, Field, Run, benchmark_field, show_difference
-from ..described import WIDEST, points_of
-from ..labels import (
-    REGIME_LABELS,
-    calibration_label,
-    column_order,
-    measure_label,
-    method_label,
-    model_label,
-)
-from ..render import Column, Table
 from . import rows
+from .cells import show_difference
+from .labels import column_order, measure_label, point_label
+from .table_columns import Field, benchmark_field
+from .tables import Column, Row, Table
 
 
 @dataclass(frozen=True)
@@ -87,15 +78,17 @@ def build(run: Run, slug: str) -> Table:
     table = rows.build(run, slug)
     said: dict[tuple[str, ...], str] = {
         group.key: " ".join(sentences(lines_of(run, group)))
-        for group in groups(points_of(run, slug))
+        for group in groups(rows.points_of(run, slug))
     }
-    lines = []
-    for row in table.rows:
-        if row.kind != "heading":
-            words = said.get(tuple(row.identity[name] for name in POINT), "")
-            row = replace(row, labels=(*row.labels, words))
-        lines.append(row)
-    return replace(table, heads=(*table.heads, "Against the dense model"), rows=tuple(lines))
+
+    def worded(row: Row) -> Row:
+        if row.kind == "heading":
+            return row
+        words = said.get(tuple(row.identity[name] for name in POINT), "")
+        return replace(row, labels=(*row.labels, words))
+
+    heads = (*table.heads, "Against the dense model")
+    return replace(table, heads=heads, rows=tuple(map(worded, table.rows)))
 
 
 def answers(run: Run) -> list[Answer]:
@@ -103,12 +96,11 @@ def answers(run: Run) -> list[Answer]:
 
     Those by Debias-SparseGPT come first: the page folds what is left of many.
     """
-    sheet = run.sheet
-    shown = groups(sheet.experiment(experiment_of(sheet, WIDEST), "the bottom line"))
-    found = []
+    sheet, found = run.sheet, list[Answer]()
+    shown = groups(run.points(WIDEST, "the bottom line"))
     for group in sorted(shown, key=lambda one: sheet.base_method(one.method) != OURS):
         if lines := lines_of(run, group):
-            name = name_of(sheet, group.checkpoints()[0])
+            name = point_label(sheet, group.checkpoints()[0])
             found.append(Answer(name, tuple(lines), tuple(sentences(lines))))
     return found
 
@@ -139,36 +131,20 @@ def summary(found: Sequence[Answer]) -> list[str]:
     return said
 
 
-def name_of(sheet: RunSheet, point: Checkpoint) -> str:
-    """Return a checkpoint's name in words: model, method, sparsity, and calibration if any."""
-    words = [model_label(sheet, point.model), method_label(sheet, point.method)]
-    if not point.is_base:
-        words.append(REGIME_LABELS[point.regime])
-        used = {one.calibration for one in sheet.files} - {NO_CALIBRATION}
-        if point.calibration in used and len(used) > 1:
-            words.append(calibration_label(sheet, point.calibration))
-    return ", ".join(words)
-
-
-def fields_of(run: Run) -> Iterator[Field]:
-    """Yield what is compared of each benchmark, as ``evenprune compare`` does."""
-    for slug, entry in column_order(run.sheet).items():
-        for metric in metrics_of(entry.task, entry.headline):
-            field = benchmark_field(run.sheet, slug, metric)
-            yield replace(
-                field, column=replace(field.column, head=measure_label(run.sheet, slug, metric))
-            )
-
-
 def compared(run: Run, group: Group) -> Iterator[tuple[Field, dict[str, Any] | None]]:
-    """Yield each compared measure that both models have, with its test against the dense model."""
+    """Yield each measure that both models have, with its test against the dense model.
+
+    The measures are those of ``evenprune compare``.
+    """
     dense = dense_group(run.sheet, group.model)
     if group.is_base or dense is None:
         return
-    for field in fields_of(run):
-        if all(run.results.of(one, field.quantity) for one in (group, dense)):
-            slug, metric, _ = field.quantity
-            yield field, run.significance.against_dense(group, slug, metric)
+    for slug, entry in column_order(run.sheet).items():
+        for metric in metrics_of(entry.task, entry.headline):
+            field = benchmark_field(run.sheet, slug, metric)
+            if all(run.results.of(one, field.quantity) for one in (group, dense)):
+                field = field.with_column(head=measure_label(run.sheet, slug, metric))
+                yield field, run.significance.against_dense(group, slug, metric)
 
 
 def lines_of(run: Run, group: Group) -> list[Line]:
@@ -179,21 +155,19 @@ def lines_of(run: Run, group: Group) -> list[Line]:
     dense, found = dense_group(run.sheet, group.model), list[Line]()
     for field, test in compared(run, group):
         column = field.column
-        before, after = (run.results.of(one, field.quantity) for one in (dense, group) if one)
-        assert before is not None
-        assert after is not None
-        values = (column.show(before.value), column.show(after.value))
-        head = (column.head, column.group, *values)
+        before, after = (
+            one.value for g in (dense, group) if g and (one := run.results.of(g, field.quantity))
+        )
+        head = (column.head, column.group, column.show(before), column.show(after))
         if not test or test["diff"] is None:
-            plain: dict[str, Any] = {"form": "", "diff": after.value - before.value}
+            plain: dict[str, Any] = {"form": "", "diff": after - before}
             if column.group == "perplexity":
-                plain = {"form": "ratio", "diff": after.value / before.value}
+                plain = {"form": "ratio", "diff": after / before}
             found.append(Line(*head, show_difference(column, plain, "diff"), NOT_TESTED))
             continue
-        verdict = test["verdict"]
-        seen = seen_words(column, test) if verdict in UNDECIDED else ""
+        seen = seen_words(column, test) if test["verdict"] in UNDECIDED else ""
         words = difference_words(column, test)
-        found.append(Line(*head, words, verdict, seen, test["reason"] or ""))
+        found.append(Line(*head, words, test["verdict"], seen, test["reason"] or ""))
     return sorted(found, key=lambda line: line.open)
 
 

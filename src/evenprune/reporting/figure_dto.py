@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...analysis.results import Quantity, experiment_of, groups
-from ..cells import Run
-from ..described import WIDEST
-from ..labels import COLORS, MARKERS, method_label, model_label
-from ..plots import SMALL, WIDTH, Drawing, Row, add_legend, primary
-from ..render import Z95
+from ..analysis.results import Quantity, groups
+from ..analysis.run import WIDEST, Run
+from .labels import COLORS, MARKERS, method_label, model_label
+from .plots import SMALL, WIDTH, Drawing, Row, add_legend, primary
+from .tables import Z95
 
 # Size of a marker by regime: the sparser, the larger.
 SIZES = {"dense": 4.0, "u25": 3.5, "1of4": 4.5, "u50": 5.5, "2of4": 6.5}
@@ -25,7 +24,7 @@ def draw(run: Run, slug: str) -> Drawing:
     """
     run_sheet, results = run.sheet, run.results
     across, up = primary(run_sheet, slug, "mmlu", "unqover")
-    points = run_sheet.experiment(experiment_of(run_sheet, WIDEST), f"the figure {slug}")
+    points = run.points(WIDEST, f"the figure {slug}")
     results.require(points)
     shown = groups(points)
     models = list(dict.fromkeys(group.model for group in shown))

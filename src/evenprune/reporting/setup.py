@@ -2,16 +2,17 @@
 
 from dataclasses import replace
 
-from ...analysis.printed import printed_rows
-from ...analysis.results import Group, Quantity
-from ...plan.facts import METHODS
-from ...plan.grids import needed_datasets
-from ...plan.table_registry import TABLES
-from ..cells import Run, category_order
-from ..described import fields_of, made, refused
-from ..labels import CATEGORY_LABELS, METHOD_LABELS, TASK_LABELS, calibration_label, model_label
-from ..notes import provenance_notes
-from ..render import Cell, Rule, Table, TableRow
+from ..analysis.printed import printed_rows
+from ..analysis.results import Group, Quantity
+from ..analysis.run import Run
+from ..plan.facts import METHODS
+from ..plan.grids import needed_datasets
+from ..plan.table_registry import TABLES
+from .cells import made
+from .labels import CATEGORY_LABELS, METHOD_LABELS, TASK_LABELS, calibration_label, model_label
+from .notes import provenance_notes
+from .table_columns import category_order, fields_of, refused
+from .tables import Cell, Row, Rule, Table
 
 UNKNOWN = "–: the catalogue does not say."
 HUB = "hf.co/"  # where a repository that the catalogue names can be looked at
@@ -23,19 +24,23 @@ def yes_no(fact: bool | None) -> str:
     return "–" if fact is None else "✓" if fact else "×"
 
 
-def models_by_kind(run: Run) -> dict[bool | None, list[str]]:
+def models_by_kind(run: Run) -> list[tuple[bool | None, list[str]]]:
     """Return the models of the experiments: instruction-tuned, base, and of unknown kind.
 
-    Each list has the order of the experiments; a kind without models is left out.
+    Each list has the order of the experiments.
     """
     points = [point for grid in run.sheet.experiments.values() for point in grid]
-    found: dict[bool | None, list[str]] = {True: [], False: [], None: []}
-    for name in dict.fromkeys(point.model for point in points):
-        found[run.sheet.config.models[name].instruction_tuned].append(name)
-    return {kind: names for kind, names in found.items() if names}
+    names, models = dict.fromkeys(point.model for point in points), run.sheet.config.models
+    kinds = {name: models[name].instruction_tuned for name in names}
+    return [(kind, [n for n in names if kinds[n] is kind]) for kind in (True, False, None)]
 
 
-def _listed(run: Run, slug: str, rows: list[TableRow]) -> Table:
+def _listed(run: Run, slug: str, parts: list[list[Row]]) -> Table:
+    """Return a table of parts with a line between them."""
+    rows: list[Row] = []
+    for part in parts:
+        rule: Rule = "full" if rows else ""
+        rows += [replace(row, rule=rule if k == 0 else "") for k, row in enumerate(part)]
     return made(run, slug, rows, notes=[UNKNOWN] * any("–" in row.labels for row in rows))
 
 
@@ -44,7 +49,7 @@ def methods(run: Run, slug: str) -> Table:
     sheet = run.sheet
     points = [point for grid in sheet.experiments.values() for point in grid]
     used = {sheet.base_method(point.method) for point in points if not point.is_base}
-    rows: list[TableRow] = []
+    rows: list[Row] = []
     for name, facts in METHODS.items():
         if name not in used:
             continue
@@ -57,7 +62,7 @@ def methods(run: Run, slug: str) -> Table:
         keys = ("weight_update", "calibration_data", "bias_aware", "metric", "complexity")
         identity = {"method": name, **dict(zip(keys, labels[1:], strict=True))}
         rule: Rule = "full" if bias and rows and not rows[-1].strong else ""
-        rows.append(TableRow(labels, identity=identity, rule=rule, strong=bool(bias)))
+        rows.append(Row(labels, identity=identity, rule=rule, strong=bool(bias)))
     return made(run, slug, rows, notes=())
 
 
@@ -70,7 +75,7 @@ def algorithm(run: Run, slug: str) -> Table:
         text = words.format(**options.model_dump(), scaled=scaled)
         named = {"step": str(number), "name": name, "text": text, "new": str(len(new))}
         labels = (str(number), name, text)
-        rows.append(TableRow(labels, identity=named, strong=bool(new), strong_at=1))
+        rows.append(Row(labels, identity=named, strong=bool(new), strong_at=1))
     return made(run, slug, rows, notes=())
 
 
@@ -79,36 +84,38 @@ def models(run: Run, slug: str) -> Table:
 
     All of it is the catalogue's word, not measured.
     """
-    rows: list[TableRow] = []
-    for kind, names in models_by_kind(run).items():
+    parts: list[list[Row]] = []
+    for kind, names in models_by_kind(run):
+        parts.append([])
         for name in names:
             entry = run.sheet.config.models[name]
-            rule: Rule = "full" if rows and name == names[0] else ""
             link = entry.hub.partition("@")[0] if entry.hub else ""
             signs = (yes_no(kind), yes_no(entry.multilingual))
             shown = (entry.params or "–", *signs, f"{HUB}{link}" if link else "–")
             keys = ("params", "instruction_tuned", "multilingual", "hub")
             known = dict(zip(keys, (entry.params or "", *signs, link), strict=True))
-            labels = (model_label(run.sheet, name), *shown)
-            rows.append(TableRow(labels, identity={"model": name, **known}, rule=rule))
-    return _listed(run, slug, rows)
+            label = model_label(run.sheet, name)
+            parts[-1].append(Row((label, *shown), identity={"model": name, **known}))
+    return _listed(run, slug, parts)
 
 
 def licences(run: Run, slug: str) -> Table:
     """Return the licence of every model of the run, base models last, and of every data set."""
-    rows, config = list[TableRow](), run.sheet.config
-    parts = [
+    config = run.sheet.config
+    lines = [
         [("model", one, model_label(run.sheet, one), config.models[one].licence) for one in names]
-        for names in models_by_kind(run).values()
+        for _, names in models_by_kind(run)
     ]
     sets = [] if config.source == "world" else needed_datasets(config)
-    parts.append([("dataset", one, one, config.datasets[one].licence) for one in sets])
-    for part in parts:
-        for kind, name, label, licence in part:
-            rule: Rule = "full" if rows and name == part[0][1] else ""
-            identity = {kind: name, "licence": licence or ""}
-            rows.append(TableRow((label, licence or "–"), identity=identity, rule=rule))
-    return _listed(run, slug, rows)
+    lines.append([("dataset", one, one, config.datasets[one].licence) for one in sets])
+    parts = [
+        [
+            Row((label, licence or "–"), identity={kind: name, "licence": licence or ""})
+            for kind, name, label, licence in part
+        ]
+        for part in lines
+    ]
+    return _listed(run, slug, parts)
 
 
 def printed_sizes() -> dict[str, int]:
@@ -131,8 +138,8 @@ def benchmarks(run: Run, slug: str) -> Table:
         if name is None:
             continue
         quantity = Quantity(name, sheet.headline(name))
-        found = [run.results.one(point, quantity) for point in sheet.files]
-        counts = [one.n for one in found if one is not None and one.n]
+        measured = [run.results.one(point, quantity) for point in sheet.files]
+        counts = [one.n for one in measured if one is not None and one.n]
         size = max(counts, default=sizes[task] if real else None)
         dataset = sheet.config.benchmarks[name].dataset
         about = sheet.config.datasets[dataset].groups if dataset else None
@@ -143,7 +150,7 @@ def benchmarks(run: Run, slug: str) -> Table:
         identity = {"benchmark": name, "size": str(size or ""), "attributes": about}
         identity |= {"size_printed": str(sizes[task])} if real else {}
         printed = (f"{sizes[task]:,}",) if real else ()
-        rows.append(TableRow((*labels, *printed), identity=identity))
+        rows.append(Row((*labels, *printed), identity=identity))
     if not rows:
         raise refused(slug, list(BENCHMARKS))
     table = made(run, slug, rows)
@@ -154,8 +161,8 @@ def benchmarks(run: Run, slug: str) -> Table:
 
 def calibration(run: Run, slug: str) -> Table:
     """Return the pairs kept and dropped by alignment, per calibration set, model and category."""
-    sheet, rows = run.sheet, list[TableRow]()
-    fields = [(one.column, one.quantity.metric) for one in fields_of(run, slug)]
+    sheet, rows = run.sheet, list[Row]()
+    fields = fields_of(run, slug)
 
     def order(key: tuple[str, str, int]) -> tuple:
         entry = sheet.config.calibrations[key[0]]
@@ -165,24 +172,22 @@ def calibration(run: Run, slug: str) -> Table:
     points = [point for point in sheet.files if point.calibration != "none"]
     calibrated = sorted({(one.calibration, one.model, one.seed) for one in points}, key=order)
     several_seeds = len({seed for *_, seed in calibrated}) > 1
-    names = run.results.categories("calibration", "pairs_total")
     for data, model, seed in calibrated:
-        label, name = calibration_label(sheet, data), model_label(sheet, model)
-        if several_seeds:
-            label += f", seed {seed}"
+        words = f", seed {seed}" if several_seeds else ""
+        label, name = f"{calibration_label(sheet, data)}{words}", model_label(sheet, model)
         group = Group(model, "", "", data, (seed,))
         rule: Rule = "dashed" if rows else ""
-        for category in ["", *names]:
+        for category in ["", *run.results.categories("calibration", "pairs_total")]:
             cells = {
-                column.key: Cell(found.value, column.show(found.value))
-                for column, metric in fields
-                if (found := run.results.of(group, Quantity("calibration", metric, category)))
+                field.column.key: Cell(found.value, field.column.show(found.value))
+                for field in fields
+                if (found := run.results.of(group, field.quantity._replace(category=category)))
             }
             if not cells:
                 continue
             named = {"calibration": data, "model": model, "seed": str(seed)}
             named["category"] = category or "all"
-            rows.append(TableRow((label, name, category or "all"), cells, named, rule=rule))
+            rows.append(Row((label, name, category or "all"), cells, named, rule=rule))
             label, name, rule = "", "", ""
     said = [f"Alignment policy: {sheet.config.pruning.alignment}.", *provenance_notes(sheet)]
-    return made(run, slug, rows, (column for column, _ in fields), said)
+    return made(run, slug, rows, (field.column for field in fields), said)
