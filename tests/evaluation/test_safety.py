@@ -37,6 +37,7 @@ from safety_models import (
 )
 
 from evenprune import cli
+from evenprune.analysis import claims
 from evenprune.analysis.significance import columns_of
 from evenprune.base.errors import UserError
 from evenprune.base.yamlfile import merge, read_yaml
@@ -48,7 +49,6 @@ from evenprune.evaluation import judges, realtoxicityprompts
 from evenprune.evaluation.generation import greedy
 from evenprune.evaluation.protocol import Protocol
 from evenprune.plan.config import validate_config
-from evenprune.reporting import claims
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import sums_of
 from evenprune.stats.verdicts import paired_test

@@ -216,7 +216,7 @@ def test_a_fact_of_a_task_evaluates_what_has_it(before, raw, monkeypatch):
 
 
 def test_a_label_shows_again_and_collects_nothing(before, raw, package):
-    change = ("reporting/labels.py", '"sparsegpt": "SparseGPT"', '"sparsegpt": "S"')
+    change = ("analysis/labels.py", '"sparsegpt": "SparseGPT"', '"sparsegpt": "S"')
     assert edited(before, raw, package, change) == SHOWN
     # Where a number is made, it is collected again.
     found = edited(before, raw, package, ("stats/inference.py", *CODE))

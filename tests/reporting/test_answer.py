@@ -18,11 +18,11 @@ from reporting_run import (
     write_run,
 )
 
+from evenprune.analysis.labels import measure_label
 from evenprune.analysis.results import groups
 from evenprune.cli import main
 from evenprune.reporting import answer
 from evenprune.reporting.document import document
-from evenprune.reporting.labels import measure_label
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.records import read_records
 from evenprune.stats.verdicts import UNDECIDED

@@ -12,15 +12,15 @@ import pdf_pages
 import pytest
 from reporting_run import document_options, run_of
 
+from evenprune.analysis import claims
+from evenprune.analysis.labels import METHOD_LABELS
 from evenprune.analysis.results import Group, Measured, Quantity
 from evenprune.base.pdf_programs import latex_available
 from evenprune.cli import main
 from evenprune.plan.table_registry import SHOWN, TABLES
-from evenprune.reporting import claims
 from evenprune.reporting import document as documents
 from evenprune.reporting.explain import find, parse
 from evenprune.reporting.forms import latex_signs, to_latex
-from evenprune.reporting.labels import METHOD_LABELS
 from evenprune.reporting.make_paper import latex_text, typeset
 from evenprune.reporting.make_tables import BUILDERS, DRAWERS, build_table
 from evenprune.reporting.table_columns import Field, fitted

@@ -19,12 +19,9 @@ from reporting_run import (
 )
 from scipy.stats import t
 
+from evenprune.analysis import claims as verdicts
 from evenprune.analysis import estimates
-from evenprune.analysis.measurements import log_ratios, read_measurement
-from evenprune.plan.sections import Experiment
-from evenprune.plan.serving_keys import Serving
-from evenprune.reporting import claims as verdicts
-from evenprune.reporting.claims import (
+from evenprune.analysis.claims import (
     CONTRADICTED,
     IN_DIRECTION,
     NOT_SUPPORTED,
@@ -32,7 +29,10 @@ from evenprune.reporting.claims import (
     SUPPORTED,
     adjust,
 )
-from evenprune.reporting.comparisons import Comparison, PrintedNumbers, RunNumbers, gained
+from evenprune.analysis.comparisons import Comparison, PrintedNumbers, RunNumbers, gained
+from evenprune.analysis.measurements import log_ratios, read_measurement
+from evenprune.plan.sections import Experiment
+from evenprune.plan.serving_keys import Serving
 from evenprune.stats.inference import Estimate
 from evenprune.stats.records import read_records
 

@@ -3,17 +3,17 @@
 import pytest
 from both import COMMANDS
 
+from evenprune.analysis import labels
 from evenprune.base import codedigest
 from evenprune.base.yamlfile import read_yaml
 from evenprune.plan.config import load_config
 from evenprune.plan.facts import METHODS, REGIMES
 from evenprune.plan.run_sheet import RunSheet
 from evenprune.plan.tasks import FACTS, LM_EVAL, TASKS
-from evenprune.reporting import labels
 from evenprune.reporting.forms import ARROWS, COLUMN_TYPES
 from evenprune.stats.directions import better, direction, gain
 
-LABELS = "evenprune.reporting.labels"
+LABELS = "evenprune.analysis.labels"
 # The commands that write words for people.
 SHOWING = (
     "say-results",

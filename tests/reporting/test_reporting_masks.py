@@ -12,11 +12,11 @@ from reporting_run import (
 from scipy import stats as scipy_stats
 
 from evenprune.analysis import mask_diffs
+from evenprune.analysis.claims import NOT_SUPPORTED, NOT_TESTED
 from evenprune.base.errors import UserError
 from evenprune.plan import grids
 from evenprune.plan.facts import REGIMES, RegimeFacts
 from evenprune.plan.sections import Experiment
-from evenprune.reporting.claims import NOT_SUPPORTED, NOT_TESTED
 
 NAMES = ("disagreement", "pattern_disagreement", "jaccard", "relative_frobenius")
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
+from scipy.stats import entropy
 
 from ..base.errors import UserError
 from ..base.progress import Progress
@@ -75,8 +76,6 @@ def js_divergence(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
 
     Rows are probabilities; 0 for equal rows, 1 for rows without a common option.
     """
-    from scipy.stats import entropy  # slow to import
-
     p, q = np.asarray(first, float), np.asarray(second, float)
     parts = (entropy(p, base=2, axis=1) + entropy(q, base=2, axis=1)) / 2
     # Not scipy's jensenshannon: for nearly equal rows it takes the root of a rounding error

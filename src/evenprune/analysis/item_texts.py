@@ -16,6 +16,9 @@ from ..data.readers.mmlu import read_mmlu
 from ..data.readers.own_questions import LETTERS, read_own_questions
 from ..data.readers.stereoset import read_stereoset
 from ..data.readers.unqover import read_unqover
+from ..evaluation.multiple_choice import as_choice
+from ..evaluation.protocol import Protocol
+from ..evaluation.unqover import select_items
 
 # The texts of an item: those of its task's ``FIELDS``, and its options in the data's order.
 ItemText = tuple[tuple[str, ...], tuple[str, ...]]
@@ -35,17 +38,12 @@ def _questions(folder: Path, split: str, spec: dict[str, Any]) -> Iterable[Any]:
     """Return UnQover's items of a split; limit and seed choose among those that are generated."""
     if split not in ("generated", "balanced"):
         return read_unqover(folder, split)
-    from ..evaluation.protocol import Protocol
-    from ..evaluation.unqover import select_items
-
     asked = Protocol("unqover", limit=spec.get("limit"), seed=spec.get("seed", 0))
     return [item for item, _ in select_items(folder, split, asked)[0]]
 
 
 def _own(item: Any, spec: dict[str, Any]) -> ItemText:
     """Return a question as it was asked, with lettered options: their number is its own."""
-    from ..evaluation.multiple_choice import as_choice
-
     return (as_choice(item, spec["style"]).query,), item.options
 
 

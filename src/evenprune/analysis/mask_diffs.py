@@ -12,6 +12,8 @@ from math import comb
 from pathlib import Path
 from typing import Any
 
+from scipy.stats import fisher_exact
+
 from ..base.errors import UserError
 from ..base.reading import expected_form, iter_csv
 from ..plan.facts import REGIMES
@@ -165,8 +167,6 @@ class Concentration:
     @property
     def p_value(self) -> float:
         """Two-sided p of Fisher's exact test: the hypergeometric law, were ranks random."""
-        from scipy.stats import fisher_exact  # slow to import
-
         inside, outside = self.top, self.total - self.top
         rest = self.kind - self.found
         table = [[self.found, inside - self.found], [rest, outside - rest]]

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..analysis.labels import TASK_DIGITS
 from ..base.pages import fill
-from ..reporting.labels import TASK_DIGITS
 from ..stats.inference import p_text
 from ..stats.verdicts import (
     BIAS_MARGIN,

@@ -6,6 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ..analysis import mask_diffs
+from ..analysis.labels import (
+    CATEGORY_LABELS,
+    TASK_LABELS,
+    benchmark_label,
+    group_labels,
+    protocol_words,
+)
 from ..analysis.printed import printed_value, printed_values
 from ..analysis.results import Group, Quantity, dense_group, groups
 from ..analysis.run import Run
@@ -14,13 +21,6 @@ from ..plan.run_sheet import RunSheet
 from ..plan.tasks import FACTS
 from ..stats.directions import direction
 from .cells import made, rate_ends
-from .labels import (
-    CATEGORY_LABELS,
-    TASK_LABELS,
-    benchmark_label,
-    group_labels,
-    protocol_words,
-)
 from .notes import provenance_notes
 from .table_columns import DTO, benchmark_field, dto_field, fields_of
 from .tables import Cell, Column, Row, Rule, Table

@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from ..analysis import mask_diffs
+from ..analysis.comparisons import PrintedNumbers
+from ..analysis.labels import REGIME_LABELS, model_label, pair_label, point_label
 from ..analysis.results import Group, Quantity, dense_group, groups
 from ..analysis.run import Run
 from ..base.errors import UserError
@@ -17,8 +19,6 @@ from ..plan.table_registry import TABLES
 from ..stats import inference
 from ..stats.records import read_records
 from .cells import embolden, made, make_cell
-from .comparisons import PrintedNumbers
-from .labels import REGIME_LABELS, model_label, pair_label, point_label
 from .notes import provenance_notes
 from .rows import points_of
 from .table_columns import benchmark_field, benchmark_with, fields_of, refused

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..analysis.labels import column_order, measure_label, point_label
 from ..analysis.results import POINT, Group, dense_group, groups
 from ..analysis.run import OURS, WIDEST, Run
 from ..stats.verdicts import (
@@ -21,7 +22,6 @@ from ..stats.verdicts import (
 )
 from . import rows
 from .cells import show_difference
-from .labels import column_order, measure_label, point_label
 from .table_columns import Field, benchmark_field
 from .tables import Column, Row, Table
 

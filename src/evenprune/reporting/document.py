@@ -7,23 +7,12 @@ make one number again.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ..analysis import claims, labels
 from ..analysis.results import groups
 from ..analysis.run import OURS, Run
 from ..plan.paths import Paths
 from ..plan.table_registry import SHOWN
-from . import claims
 from .answer import Answer, answers, summary
-from .labels import (
-    REGIME_LABELS,
-    benchmark_label,
-    calibration_label,
-    column_order,
-    judge_label,
-    method_label,
-    model_label,
-    own_protocol,
-    protocol_words,
-)
 from .notes import figure_caption, item_counts, seeds_words
 
 DATA_FILES = ("tables.yaml",)  # part of this module's code, see codedigest.py
@@ -121,9 +110,9 @@ def facts(run: Run) -> Paragraphs:
     pruned = [point for point in sheet.files if not point.is_base]
     calibrated = [point for point in pruned if point.calibration != "none"]
     models = [
-        model_label(sheet, name) + (f" ({own})" if own else "")
+        labels.model_label(sheet, name) + (f" ({own})" if own else "")
         for name in sorted({point.model for point in sheet.files})
-        for own in [own_protocol(sheet, name)]
+        for own in [labels.own_protocol(sheet, name)]
     ]
     grids = [
         f"{name.replace('_', ' ')}: {len(groups(grid))}" for name, grid in sheet.experiments.items()
@@ -132,10 +121,12 @@ def facts(run: Run) -> Paragraphs:
     seeds = seeds_words(point.seed for point in calibrated)
     found = {
         "Models": ", ".join(models),
-        "Methods": _listed(method_label(sheet, point.method) for point in pruned),
-        "Sparsity": ", ".join(label for name, label in REGIME_LABELS.items() if name in used)
+        "Methods": _listed(labels.method_label(sheet, point.method) for point in pruned),
+        "Sparsity": ", ".join(label for name, label in labels.REGIME_LABELS.items() if name in used)
         + " (N:M is N zeros in every M weights; 1:4 is 25% zeros)",
-        "Calibration": _listed(calibration_label(sheet, point.calibration) for point in calibrated)
+        "Calibration": _listed(
+            labels.calibration_label(sheet, point.calibration) for point in calibrated
+        )
         + (f"; {seeds}" if seeds else ""),
         "Benchmarks": benchmarks(run),
         "Checkpoints": f"{len(pruned)} pruned, {len(sheet.files) - len(pruned)} dense; grid points "
@@ -154,16 +145,16 @@ def benchmarks(run: Run) -> str:
     """Return each benchmark with its items, sample, metric where it is not the usual, protocol."""
     sheet, parts = run.sheet, []
     counts = item_counts(run, sheet.config.benchmarks)
-    for slug, entry in column_order(sheet).items():
+    for slug, entry in labels.column_order(sheet).items():
         words = []
         if slug in counts:
             words.append(f"{counts[slug]} {'tokens' if entry.task == 'perplexity' else 'items'}")
         if entry.limit is not None:
             words.append(f"sampled with seed {entry.seed}")
-        words += protocol_words(entry)
-        judge = judge_label(sheet, slug)
+        words += labels.protocol_words(entry)
+        judge = labels.judge_label(sheet, slug)
         words += [f"judge {judge}"] if judge else []
-        label = benchmark_label(sheet, slug)
+        label = labels.benchmark_label(sheet, slug)
         parts.append(f"{label} ({', '.join(words)})" if words else label)
     return ", ".join(parts)
 
@@ -174,12 +165,14 @@ def again(run: Run) -> Paragraphs:
     table = next((name for name in ("main", "regimes") if name in sheet.config.tables), "")
     pruned = [point for point in sheet.experiments.get(table, []) if not point.is_base]
     own = [one for one in pruned if sheet.base_method(one.method) == OURS]
-    slug = next((one for one in (sheet.primary("unqover"), *column_order(sheet)) if one), None)
+    slug = next(
+        (one for one in (sheet.primary("unqover"), *labels.column_order(sheet)) if one), None
+    )
     if not pruned or slug is None:
         return []
     point, folder = [*own, *pruned][0], sheet.config.results
     cell = f"{point.key.rpartition('/')[0]}/{slug}"
-    where = f"{method_label(sheet, point.method)} on {benchmark_label(sheet, slug)}"
+    where = f"{labels.method_label(sheet, point.method)} on {labels.benchmark_label(sheet, slug)}"
     return [
         (
             f"Where a number comes from, checked on the way (here {where}; in the page of HTML "

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ..analysis.labels import REGIME_LABELS, calibration_label, method_label, model_label
 from ..analysis.measurements import ratio_to_dense, read_part
 from ..analysis.results import Group, Quantity, dense_group, groups
 from ..analysis.run import Run
@@ -13,7 +14,6 @@ from ..plan.table_registry import TABLES
 from ..stats.directions import direction
 from ..stats.inference import PairedRatio
 from .cells import blocks, checkpoint_row, embolden, emboldened, made
-from .labels import REGIME_LABELS, calibration_label, method_label, model_label
 from .notes import notes
 from .table_columns import DTO, Field, fields_of, fitted
 from .tables import Cell, Column, Row, Rule, Table

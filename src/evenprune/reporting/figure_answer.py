@@ -5,12 +5,12 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from ..analysis.labels import MARKERS, NATS, point_label
 from ..analysis.results import Group, dense_group, groups
 from ..analysis.run import WIDEST, Run
 from ..base.errors import UserError
 from ..stats.verdicts import LOOKS, UNDECIDED
 from .answer import compared
-from .labels import MARKERS, NATS, point_label
 from .plots import SMALL, WIDTH, Drawing, Row
 from .table_columns import Field
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..analysis.labels import COLORS, MARKERS, method_label, model_label
 from ..analysis.results import Quantity, groups
 from ..analysis.run import WIDEST, Run
-from .labels import COLORS, MARKERS, method_label, model_label
 from .plots import SMALL, WIDTH, Drawing, Row, add_legend, primary
 from .tables import Z95
 

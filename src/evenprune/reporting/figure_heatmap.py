@@ -5,9 +5,9 @@ import math
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..analysis.labels import CATEGORY_LABELS, REGIME_LABELS, method_label, model_label
 from ..analysis.results import Group, Measured, Quantity, dense_group, groups
 from ..analysis.run import Run
-from .labels import CATEGORY_LABELS, REGIME_LABELS, method_label, model_label
 from .plots import SMALL, WIDTH, Drawing, Row, primary
 from .table_columns import category_order
 

@@ -5,35 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from ..analysis import labels
 from ..analysis.results import Group, Measured, dense_group, groups
 from ..analysis.run import Run
 from ..base.errors import UserError
 from ..plan.facts import REGIMES
 from ..plan.run_sheet import RunSheet
 from ..plan.table_registry import FIGURES
-from .labels import (
-    CATEGORY_LABELS,
-    COLORS,
-    METHOD_LABELS,
-    REGIME_LABELS,
-    calibration_label,
-    method_label,
-    model_label,
-)
-from .plots import (
-    SMALL,
-    Drawing,
-    Row,
-    add_legend,
-    axis_label,
-    finish_axis,
-    half_width,
-    line_rows,
-    panel_grid,
-    plot_line,
-    primary,
-    scale_perplexity,
-)
+from . import plots
 from .table_columns import Field, all_fields, benchmark_field, category_order
 from .tables import Column
 
@@ -48,25 +27,25 @@ def _panels(
     models: Sequence[str],
     fields: Sequence[Field],
     x_label: str,
-    panel: Callable[[Any, str, Field], list[Row]],
-) -> Drawing:
+    panel: Callable[[Any, str, Field], list[plots.Row]],
+) -> plots.Drawing:
     """Return panels of quantities by model; ``panel`` draws one and returns its rows."""
-    figure, axes = panel_grid(models, len(fields))
-    rows: list[Row] = []
+    figure, axes = plots.panel_grid(models, len(fields))
+    rows: list[plots.Row] = []
     for column, model in enumerate(models):
         for place, field in enumerate(fields):
             axis = axes[column][place]
             rows += panel(axis, model, field)
-            finish_axis(axis, field)
+            plots.finish_axis(axis, field)
             if len(models) == 1:
-                axis.set_title(axis_label(field))
+                axis.set_title(plots.axis_label(field))
             elif place == 0:
-                axis.set_title(model_label(run_sheet, model))
+                axis.set_title(labels.model_label(run_sheet, model))
             if len(models) > 1 and column == 0:
-                axis.set_ylabel(axis_label(field))
+                axis.set_ylabel(plots.axis_label(field))
     figure.supxlabel(x_label, fontsize=8)
-    add_legend(figure, axes)
-    return Drawing(figure, rows)
+    plots.add_legend(figure, axes)
+    return plots.Drawing(figure, rows)
 
 
 def _seen(run: Run, field: Field, found: Sequence[Group]) -> list[tuple[Group, Measured]]:
@@ -76,7 +55,7 @@ def _seen(run: Run, field: Field, found: Sequence[Group]) -> list[tuple[Group, M
 
 def _bar(x: float, field: Field, measured: Measured) -> tuple[float, float, float]:
     scale = field.column.scale
-    return x, scale * measured.value, half_width(measured, scale)
+    return x, scale * measured.value, plots.half_width(measured, scale)
 
 
 def _over_regimes(
@@ -95,9 +74,9 @@ def _over_regimes(
     several = len({calibration for _, calibration in lines if calibration != "none"}) > 1
     step = min(STEP, MOST / len(lines))
     for index, (method, calibration) in enumerate(lines):
-        label = method_label(run_sheet, method)
+        label = labels.method_label(run_sheet, method)
         if several and calibration != "none":
-            label += f", {calibration_label(run_sheet, calibration)}"
+            label += f", {labels.calibration_label(run_sheet, calibration)}"
         offset = step * (index - (len(lines) - 1) / 2)
         parts: dict[bool, Points] = {}
         for group in pruned:
@@ -107,12 +86,12 @@ def _over_regimes(
                     x = order.index(group.regime) + offset
                     parts.setdefault(REGIMES[group.regime].structured, []).append((x, *found))
         for points in parts.values():
-            plot_line(axis, sorted(points), run_sheet.base_method(method), label)
-    axis.set_xticks(range(len(order)), [REGIME_LABELS[name] for name in order])
+            plots.plot_line(axis, sorted(points), run_sheet.base_method(method), label)
+    axis.set_xticks(range(len(order)), [labels.REGIME_LABELS[name] for name in order])
     axis.set_xlim(-0.5, len(order) - 0.5)
 
 
-def regimes(run: Run, slug: str) -> Drawing:
+def regimes(run: Run, slug: str) -> plots.Drawing:
     """Return every quantity over the sparsity regimes, a line a method, with 95 % intervals.
 
     StereoSet, which has a table of its own, is here too where no calibration has its data.
@@ -129,19 +108,19 @@ def regimes(run: Run, slug: str) -> Drawing:
             seen = _seen(run, field, pruned)
             shown += [field] * (bool(seen) and not any(one.in_calibration for _, one in seen))
 
-    def panel(axis: Any, model: str, field: Field) -> list[Row]:
+    def panel(axis: Any, model: str, field: Field) -> list[plots.Row]:
         rows, dense, scale = [], dense_group(run_sheet, model), field.column.scale
         level = results.of(dense, field.quantity) if dense else None
         if level is not None and dense is not None:
-            axis.axhline(scale * level.value, color=COLORS["dense"], linestyle="--",
-                         label=METHOD_LABELS["dense"])  # fmt: skip
-            rows.append(line_rows(field, dense, level, "dense"))
+            axis.axhline(scale * level.value, color=labels.COLORS["dense"], linestyle="--",
+                         label=labels.METHOD_LABELS["dense"])  # fmt: skip
+            rows.append(plots.line_rows(field, dense, level, "dense"))
 
         def value(group: Group) -> tuple[float, float] | None:
             found = results.of(group, field.quantity)
             if found is None:
                 return None
-            rows.append(line_rows(field, group, found, group.regime))
+            rows.append(plots.line_rows(field, group, found, group.regime))
             return _bar(0, field, found)[1:]
 
         _over_regimes(axis, run_sheet, pruned, order, model, value)
@@ -151,14 +130,14 @@ def regimes(run: Run, slug: str) -> Drawing:
     return _panels(run_sheet, models, shown, "sparsity regime", panel)
 
 
-def changes(run: Run, slug: str) -> Drawing:
+def changes(run: Run, slug: str) -> plots.Drawing:
     """Return what pruning does to UnQover's error rate, in points: the paper's motivation.
 
     A panel a model and category, of the experiment ``regimes``; ``categories`` of the figure's
     entry keeps some. The interval is that of two independent shares, wider than a paired one.
     """
     run_sheet, results = run.sheet, run.results
-    (name,) = primary(run_sheet, slug, "unqover")
+    (name,) = plots.primary(run_sheet, slug, "unqover")
     points = run_sheet.experiment("regimes", f"the figure {slug}")
     results.require(points)
     base, wanted = benchmark_field(run_sheet, name), FIGURES[slug].get("categories")
@@ -170,11 +149,11 @@ def changes(run: Run, slug: str) -> Drawing:
             f"but {name} has {', '.join(have) or 'none'}; leave the figure out"
         )
     pruned = [group for group in groups(points) if not group.is_base]
-    order = [one for one in REGIME_LABELS if any(group.regime == one for group in pruned)]
+    order = [one for one in labels.REGIME_LABELS if any(group.regime == one for group in pruned)]
     models = [one for one in dict.fromkeys(g.model for g in pruned) if dense_group(run_sheet, one)]
 
-    def panel(axis: Any, model: str, field: Field) -> list[Row]:
-        rows: list[Row] = []
+    def panel(axis: Any, model: str, field: Field) -> list[plots.Row]:
+        rows: list[plots.Row] = []
         dense = dense_group(run_sheet, model)
 
         def value(group: Group) -> tuple[float, float] | None:
@@ -195,7 +174,7 @@ def changes(run: Run, slug: str) -> Drawing:
         _over_regimes(axis, run_sheet, pruned, order, model, value)
         return rows
 
-    columns = [Column(one, CATEGORY_LABELS.get(one, one), direction="down") for one in shown]
+    columns = [Column(one, labels.CATEGORY_LABELS.get(one, one), direction="down") for one in shown]
     fields = [Field(one, base.quantity._replace(category=one.key)) for one in columns]
     drawing = _panels(run_sheet, models, fields, "sparsity regime", panel)
     drawing.figure.supylabel("change (points)", fontsize=8)
@@ -205,7 +184,7 @@ def changes(run: Run, slug: str) -> Drawing:
     return drawing
 
 
-def frontier(run: Run, slug: str) -> Drawing:
+def frontier(run: Run, slug: str) -> plots.Drawing:
     """Return each measure of bias over perplexity: how much less bias, and what that costs.
 
     The variants of one method on one calibration are joined in the order of their perplexity; a
@@ -214,10 +193,10 @@ def frontier(run: Run, slug: str) -> Drawing:
     run_sheet, results = run.sheet, run.results
     points = run_sheet.experiment(slug, f"the figure {slug}")
     results.require(points)
-    (cost,) = primary(run_sheet, slug, "perplexity")
+    (cost,) = plots.primary(run_sheet, slug, "perplexity")
     named = [name for task in BIAS if (name := run_sheet.primary(task)) is not None]
     if not named:
-        primary(run_sheet, slug, *BIAS)
+        plots.primary(run_sheet, slug, *BIAS)
     over = benchmark_field(run_sheet, cost)
     pruned = [group for group in groups(points) if not group.is_base]
     # One line: a method's variants of one regime and calibration that differ in numbers.
@@ -228,10 +207,10 @@ def frontier(run: Run, slug: str) -> Drawing:
         key = (group.model, base, group.regime, group.calibration, words)
         lines.setdefault(key, []).append(group)
     looks = dict(zip(sorted({key[4] for key in lines}), ("-", "--", ":", "-.")))
-    fills = dict(zip([r for r in REGIME_LABELS if r in {key[2] for key in lines}], FILLS))
+    fills = dict(zip([r for r in labels.REGIME_LABELS if r in {key[2] for key in lines}], FILLS))
     calibrations = {key[3] for key in lines} - {"none"}
 
-    def panel(axis: Any, model: str, field: Field) -> list[Row]:
+    def panel(axis: Any, model: str, field: Field) -> list[plots.Row]:
         rows, dense = [], dense_group(run_sheet, model)
         mine = {key: members for key, members in lines.items() if key[0] == model}
         if dense is not None:
@@ -242,23 +221,24 @@ def frontier(run: Run, slug: str) -> Drawing:
             costs = {one: seen.value for one, seen in _seen(run, over, members)}
             seen = {one: y for one, y in _seen(run, field, members) if one in costs}
             found = [(_bar(costs[group], field, y), group) for group, y in seen.items()]
-            rows += [line_rows(field, g, seen[g], f"{point[0]:.4f}") for point, g in found]
-            label = METHOD_LABELS[base]
+            rows += [plots.line_rows(field, g, seen[g], f"{point[0]:.4f}") for point, g in found]
+            label = labels.METHOD_LABELS[base]
             if base != "dense" and len(fills) > 1:
-                label += f" {REGIME_LABELS[regime]}"
+                label += f" {labels.REGIME_LABELS[regime]}"
             if calibration != "none" and len(calibrations) > 1:
-                label += f", {calibration_label(run_sheet, calibration)}"
+                label += f", {labels.calibration_label(run_sheet, calibration)}"
             label += f", {words}" if words else ""
             if found:
                 found.sort(key=lambda one: one[0])
                 look = {"linestyle": looks.get(words, "-"), "fillstyle": fills.get(regime, "full")}
                 line = [point for point, _ in found]
-                plot_line(axis, line, base, label, linewidth=0.8, **look)
+                plots.plot_line(axis, line, base, label, linewidth=0.8, **look)
+            color = labels.COLORS[base]
             for (x, y, _), group in found:
                 text = _strength(run_sheet, group, members)
                 axis.annotate(text, (x, y), xytext=(-3, 3), textcoords="offset points",
-                              ha="right", fontsize=SMALL, color=COLORS[base])  # fmt: skip
-        scale_perplexity(axis, "x")
+                              fontsize=plots.SMALL, color=color, ha="right")  # fmt: skip
+        plots.scale_perplexity(axis, "x")
         return rows
 
     models = list(dict.fromkeys(group.model for group in pruned))

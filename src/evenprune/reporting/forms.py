@@ -6,7 +6,7 @@ import re
 import shlex
 import textwrap
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -174,47 +174,15 @@ def _latex_cell(cell: Cell | None) -> str:
     return _lines([text, *map(escape_latex, rest)], "t")
 
 
-def _latex_heads(table: Table, columns: Sequence[Column]) -> list[str]:
-    """Return the head lines: spans over their columns first, then every column's head.
-
-    A head stands in lines as short as its words allow.
-    """
-    lines, shared = [], units(columns)
-    if any(unit[0].span for unit in shared):
-        spans = [
-            rf"\multicolumn{{{len(unit)}}}{{{COLUMN_TYPES[unit[0].group].replace('r', 'c')}}}"
-            rf"{{{_bold(unit[0].span)}}}"
-            for unit in shared
-        ]
-        lines.append([*("" for _ in table.heads), *spans])
-    heads = []
-    for column in columns:
-        words = textwrap.wrap(column.head, 7, break_long_words=False) or [""]
-        *above, last = map(_bold, words)
-        heads.append(_lines([*above, f"{last} {LATEX_ARROWS[column.direction]}".strip()]))
-    lines.append([*map(_bold, table.heads), *heads])
-    return [" & ".join(line) for line in lines]
+def _latex_head(column: Column) -> str:
+    """Return a column's head, in lines as short as its words allow, with the arrow."""
+    *above, last = map(_bold, textwrap.wrap(column.head, 7, break_long_words=False) or [""])
+    return _lines([*above, f"{last} {LATEX_ARROWS[column.direction]}".strip()])
 
 
-def _latex_rows(table: Table, columns: Sequence[Column]) -> list[str]:
-    width = len(table.heads) + len(columns)
-    lines: list[str] = []
-    for before, row in zip([None, *table.rows], table.rows, strict=False):
-        if row.rule == "full":
-            lines.append(r"\midrule")
-        # No page ends between a heading and its rows: one could after the rule.
-        elif row.rule == "dashed" and not (before and before.kind == "heading"):
-            lines.append(rf"\cdashlinelr{{1-{width}}}")
-        if row.kind == "heading":
-            # Over all columns, whose colours would hide its end; without a width of its own, so
-            # that it widens none.
-            text = rf"\leavevmode\rlap{{\textit{{{escape_latex(' '.join(row.labels))}}}}}"
-            lines.append(rf"\multicolumn{{{width}}}{{l}}{{{text}}} \\*")
-            continue
-        labels = _strong(row, list(map(escape_latex, row.labels)), r"\textbf{{{}}}")
-        cells = [_latex_cell(row.cells.get(column.key)) for column in columns]
-        lines.append(" & ".join([*labels, *cells]) + r" \\")
-    return lines
+def _latex_line(row: Row, columns: Sequence[Column]) -> str:
+    labels = _strong(row, list(map(escape_latex, row.labels)), r"\textbf{{{}}}")
+    return " & ".join([*labels, *(_latex_cell(row.cells.get(one.key)) for one in columns)])
 
 
 def to_latex(table: Table) -> str:
@@ -232,16 +200,16 @@ def to_latex(table: Table) -> str:
         "room": rows + 8 if rows < WHOLE else 10,
         "size": "small" if len(parts[0]) > MANY else "normal",
         "labels": "".join(f"Y{{{one:.3f}}}" for one in shares) or "L" * len(table.heads),
-        "parts": [
-            {
-                "letters": "".join("l" if one.text else COLUMN_TYPES[one.group] for one in part),
-                "heads": _latex_heads(table, part),
-                "rows": _latex_rows(table, part),
-            }
-            for part in parts
-        ],
+        "parts": [(part, units(part)) for part in parts],
+        "types": COLUMN_TYPES,
     }
-    return fill(LATEX, values, {"tex": escape_latex, "bold": _bold})
+    filters: dict[str, Callable] = {
+        "tex": escape_latex,
+        "bold": _bold,
+        "head": _latex_head,
+        "line": _latex_line,
+    }
+    return fill(LATEX, values, filters)
 
 
 # HTML, whose cells name the command that explains them

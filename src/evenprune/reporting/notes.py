@@ -3,21 +3,13 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from ..analysis import labels
 from ..analysis.results import Group, Quantity
 from ..analysis.run import Run
 from ..base.files import read_json
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
 from ..plan.table_registry import FIGURES
-from .labels import (
-    GROUP_WORDS,
-    REGIME_LABELS,
-    benchmark_label,
-    column_order,
-    judge_label,
-    model_label,
-    protocol_words,
-)
 from .table_columns import DTO, Field
 from .tables import Row, Table
 
@@ -69,10 +61,12 @@ def notes(
 def judge_notes(sheet: RunSheet, benchmarks: Iterable[str]) -> list[str]:
     """Return who judges, of the benchmarks whose answers are judged."""
     known = [slug for slug in benchmarks if slug in sheet.config.benchmarks]
-    judges = {slug: label for slug in known if (label := judge_label(sheet, slug))}
+    judges = {slug: label for slug in known if (label := labels.judge_label(sheet, slug))}
     if not judges:
         return []
-    said = "; ".join(f"{benchmark_label(sheet, name)}: {one}" for name, one in judges.items())
+    said = "; ".join(
+        f"{labels.benchmark_label(sheet, name)}: {one}" for name, one in judges.items()
+    )
     listed = any(sheet.config.benchmarks[name].judge is None for name in judges)
     return [f"Judge of {said}.", *[WORD_LIST] * listed]
 
@@ -97,8 +91,8 @@ def limit_notes(run: Run, benchmarks: Iterable[str], groups: Sequence[Group]) ->
             number = f"{min(counts):,}" if known else f"at most {entry.limit:,}"
             of = f" of {min(total):,}" if len(total) == 1 else ""
             words.append(f"{number}{of} items sampled with seed {entry.seed}")
-        if words := words + protocol_words(entry):
-            parts.append(f"{benchmark_label(run.sheet, slug)}: {', '.join(words)}")
+        if words := words + labels.protocol_words(entry):
+            parts.append(f"{labels.benchmark_label(run.sheet, slug)}: {', '.join(words)}")
     return [f"{'; '.join(parts)}."] if parts else []
 
 
@@ -122,7 +116,7 @@ def weights_notes(run: Run, rows: Iterable[Row]) -> list[str]:
     }
     facts = {name: read_json(file).get("source") for name, file in files.items() if file.is_file()}
     return [
-        f"{model_label(sheet, name)}: {source['weights']}."
+        f"{labels.model_label(sheet, name)}: {source['weights']}."
         for name, source in facts.items()
         if source and "weights" in source
     ]
@@ -131,14 +125,14 @@ def weights_notes(run: Run, rows: Iterable[Row]) -> list[str]:
 def regimes_phrase(points: Iterable[Checkpoint]) -> str:
     """Return the regimes of checkpoints in words."""
     names = dict.fromkeys(point.regime for point in points)
-    labels = [REGIME_LABELS[name] for name in names if name != "dense"]
-    return f"{', '.join(labels)} sparsity"
+    words = [labels.REGIME_LABELS[name] for name in names if name != "dense"]
+    return f"{', '.join(words)} sparsity"
 
 
 def contents(fields: Sequence[Field]) -> str:
     """Return what columns show, in words: perplexity, accuracy (…), bias (…) and DTO."""
     parts = []
-    for group, words in GROUP_WORDS.items():
+    for group, words in labels.GROUP_WORDS.items():
         heads = [field.column.head for field in fields if field.column.group == group]
         if heads:
             listed = group in ("performance", "fairness")
@@ -171,11 +165,11 @@ def sizes(run: Run, slugs: Iterable[str], seeds: Iterable[int]) -> str:
     """Return the sentence on items and seeds; "" where there is nothing to say."""
     named = set(slugs)
     grouped: dict[str, list[str]] = {}
-    counts = item_counts(run, [slug for slug in column_order(run.sheet) if slug in named])
+    counts = item_counts(run, [slug for slug in labels.column_order(run.sheet) if slug in named])
     for slug, number in counts.items():
         number += " tokens" * (run.sheet.config.benchmarks[slug].task == "perplexity")
-        grouped.setdefault(number, []).append(benchmark_label(run.sheet, slug))
-    parts = [f"{number} ({', '.join(labels)})" for number, labels in grouped.items()]
+        grouped.setdefault(number, []).append(labels.benchmark_label(run.sheet, slug))
+    parts = [f"{number} ({', '.join(names)})" for number, names in grouped.items()]
     text = "; ".join(filter(None, [f"n = {', '.join(parts)}" if parts else "", seeds_words(seeds)]))
     return f"{text[0].upper() * (not parts) or text[0]}{text[1:]}." if text else ""
 

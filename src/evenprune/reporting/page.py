@@ -14,16 +14,16 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from ..analysis.claims import NOT_TESTED
+from ..analysis.labels import benchmark_label, point_label
 from ..base.errors import UserError
 from ..base.files import canonical_json
 from ..base.pages import fill
 from ..base.reading import expected_form, read_json
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
-from .claims import NOT_TESTED
 from .document import HEADS, SUBTITLE, Document
 from .forms import STYLE
-from .labels import benchmark_label, point_label
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("paper.html.j2", "page.js")

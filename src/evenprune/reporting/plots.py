@@ -12,12 +12,12 @@ import matplotlib.ticker
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
 
+from ..analysis.labels import COLORS, MARKERS
 from ..analysis.results import Group, Measured
 from ..base.errors import UserError
 from ..base.files import atomic_path, write_csv
 from ..plan.run_sheet import RunSheet
 from .forms import ARROWS
-from .labels import COLORS, MARKERS
 from .table_columns import Field
 from .tables import Z95, Cell
 

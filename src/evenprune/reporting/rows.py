@@ -2,12 +2,18 @@
 
 from dataclasses import replace
 
+from ..analysis.labels import (
+    REGIME_LABELS,
+    calibration_label,
+    judge_label,
+    method_label,
+    model_label,
+)
 from ..analysis.results import Group, dense_group, groups
 from ..analysis.run import Run
 from ..plan.grids import Checkpoint
 from ..plan.table_registry import TABLES
 from .cells import blocks, checkpoint_row, embolden, emboldened, made, mark
-from .labels import REGIME_LABELS, calibration_label, judge_label, method_label, model_label
 from .notes import contents, notes, regimes_phrase
 from .table_columns import Field, fields_of, fitted
 from .tables import Cell, Column, Row, Rule, Table

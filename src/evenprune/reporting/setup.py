@@ -2,6 +2,13 @@
 
 from dataclasses import replace
 
+from ..analysis.labels import (
+    CATEGORY_LABELS,
+    METHOD_LABELS,
+    TASK_LABELS,
+    calibration_label,
+    model_label,
+)
 from ..analysis.printed import printed_rows
 from ..analysis.results import Group, Quantity
 from ..analysis.run import Run
@@ -9,7 +16,6 @@ from ..plan.facts import METHODS
 from ..plan.grids import needed_datasets
 from ..plan.table_registry import TABLES
 from .cells import made
-from .labels import CATEGORY_LABELS, METHOD_LABELS, TASK_LABELS, calibration_label, model_label
 from .notes import provenance_notes
 from .table_columns import category_order, fields_of, refused
 from .tables import Cell, Row, Rule, Table

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..analysis import labels
 from ..analysis.results import Group, Quantity
 from ..analysis.run import Run
 from ..base.errors import UserError
@@ -14,16 +15,6 @@ from ..plan.table_registry import TABLES
 from ..plan.tasks import FACTS, JUDGED, metrics_of
 from ..stats.directions import direction
 from ..stats.verdicts import KINDS
-from .labels import (
-    CATEGORY_LABELS,
-    DTO_LABEL,
-    NATS,
-    TASK_DIGITS,
-    TASK_GROUPS,
-    TASK_LABELS,
-    benchmark_label,
-    column_order,
-)
 from .tables import Column
 
 DTO = Quantity("dto", "dto")
@@ -49,19 +40,19 @@ class Field:
 def benchmark_field(sheet: RunSheet, slug: str, metric: str = "") -> Field:
     """Return the column of a benchmark's metric, the headline by default."""
     task, metric = sheet.config.benchmarks[slug].task, metric or sheet.headline(slug)
-    label = benchmark_label(sheet, slug)
+    label = labels.benchmark_label(sheet, slug)
     if metric != FACTS[task].headline:
         label += f" {metric}"
-    scale = 1.0 if task in TASK_DIGITS or metric in NATS else 100.0
-    digits = TASK_DIGITS.get(task, 3 if metric in NATS else 2)
-    group = "performance" if (task, metric) in ABILITIES else TASK_GROUPS[task]
+    scale = 1.0 if task in labels.TASK_DIGITS or metric in labels.NATS else 100.0
+    digits = labels.TASK_DIGITS.get(task, 3 if metric in labels.NATS else 2)
+    group = "performance" if (task, metric) in ABILITIES else labels.TASK_GROUPS[task]
     column = Column(slug, label, group, direction(task, metric), scale, digits)
     return Field(column, Quantity(slug, metric))
 
 
 def dto_field() -> Field:
     """Return the column of the distance to the optimum."""
-    return Field(Column("dto", DTO_LABEL, "dto", direction("dto", "dto"), digits=3), DTO)
+    return Field(Column("dto", labels.DTO_LABEL, "dto", direction("dto", "dto"), digits=3), DTO)
 
 
 def dto_fields(sheet: RunSheet) -> list[Field]:
@@ -75,7 +66,7 @@ def all_fields(sheet: RunSheet) -> list[Field]:
     Raises UserError where all of the run's have one.
     """
     apart = ("stereoset", *JUDGED)
-    names = [slug for slug, entry in column_order(sheet).items() if entry.task not in apart]
+    names = [slug for slug, entry in labels.column_order(sheet).items() if entry.task not in apart]
     if not names:
         raise UserError(
             "this table or figure shows the benchmarks that have no table of their own, and this "
@@ -87,7 +78,7 @@ def all_fields(sheet: RunSheet) -> list[Field]:
 
 def category_order(names: Iterable[str]) -> list[str]:
     """Return UnQover's categories in the paper's order, others after them."""
-    place = {name: index for index, name in enumerate(CATEGORY_LABELS)}
+    place = {name: index for index, name in enumerate(labels.CATEGORY_LABELS)}
     return sorted(names, key=lambda name: (place.get(name, len(place)), name))
 
 
@@ -111,7 +102,7 @@ def fitted(run: Run, groups: Sequence[Group], field: Field) -> Field:
 
 def refused(slug: str, tasks: Iterable[str]) -> UserError:
     """Return the error of a table whose benchmarks the configuration does not have."""
-    words = [TASK_LABELS[task] for task in tasks]
+    words = [labels.TASK_LABELS[task] for task in tasks]
     return UserError(
         f"the table {slug} shows {' or '.join(words)}, but the configuration has no benchmark "
         f"with task {' or '.join(tasks)}; add one or leave the table out"
@@ -133,10 +124,10 @@ def fields_of(run: Run, slug: str) -> list[Field]:
                 fields += _named(run, one) if isinstance(one, str) else [_field(sheet, one, task)]
             continue
         given = list(columns)
-        for name, benchmark in column_order(sheet).items():
+        for name, benchmark in labels.column_order(sheet).items():
             if benchmark.task in EACH[each]:
                 fields += [
-                    _field(sheet, {"span": benchmark_label(sheet, name), **one}, task, name)
+                    _field(sheet, {"span": labels.benchmark_label(sheet, name), **one}, task, name)
                     for one in given
                     if one["metric"] != "says_unsafe_paper" or has_paper_form(benchmark)
                 ]
@@ -156,7 +147,7 @@ def _each(column: Any) -> str:
 def _named(run: Run, name: str) -> list[Field]:
     """Return the columns that one word stands for; none where the run lacks that benchmark."""
     sheet = run.sheet
-    order = column_order(sheet)
+    order = labels.column_order(sheet)
     if name == "all":
         return all_fields(sheet)
     if name == "dto":
@@ -176,11 +167,11 @@ def _named(run: Run, name: str) -> list[Field]:
     field = benchmark_field(sheet, slug, metric)
     if not parts:
         return [field]
-    span = field.column.head if metric else TASK_LABELS[task]
+    span = field.column.head if metric else labels.TASK_LABELS[task]
     whole = field.quantity
     fields = []
     for category in category_order(run.results.categories(slug, whole.metric)):
-        head = CATEGORY_LABELS.get(category, category.capitalize())
+        head = labels.CATEGORY_LABELS.get(category, category.capitalize())
         part = field.with_column(key=f"{slug}_{category}", head=head, span=span)
         fields.append(replace(part, quantity=whole._replace(category=category)))
     return [*fields, field.with_column(head="Avg.", span=span)]
@@ -199,7 +190,7 @@ def _unsafe(sheet: RunSheet, slug: str) -> Field:
     """
     entry = sheet.config.benchmarks[slug]
     metric = "says_unsafe_paper" if has_paper_form(entry) else "unsafe_rate"
-    way, head = direction(entry.task, metric), benchmark_label(sheet, slug)
+    way, head = direction(entry.task, metric), labels.benchmark_label(sheet, slug)
     return Field(Column(slug, head, "fairness", way, digits=3), Quantity(slug, metric))
 
 
@@ -209,6 +200,6 @@ def _field(sheet: RunSheet, given: dict[str, Any], task: str | None, slug: str =
     task = sheet.config.benchmarks[slug].task if slug else str(given.get("task", task))
     key = "_".join(filter(None, [slug, metric if part == "value" else part]))
     own = {k: v for k, v in given.items() if k not in ("each", "metric", "task", "of")}
-    usual = {"group": TASK_GROUPS.get(task, "plain"), "direction": direction(task, metric)}
+    usual = {"group": labels.TASK_GROUPS.get(task, "plain"), "direction": direction(task, metric)}
     name = slug or (task if task not in FACTS else str(sheet.primary(task)))
     return Field(Column(key, **{**usual, **own}), Quantity(name, metric), part)

@@ -15,16 +15,13 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from ..analysis import mask_diffs, measurements
-from ..analysis.estimates import Compute
-from ..analysis.printed import printed_values
-from ..analysis.results import Group, Quantity, groups
-from ..analysis.run import OURS, Run
 from ..plan.run_sheet import has_paper_form
 from ..plan.tasks import FACTS, JUDGED
 from ..serving.shapes import QWEN25_7B
 from ..stats import directions
 from ..stats.inference import Estimate
+from . import mask_diffs, measurements
+from .estimates import Compute
 from .labels import (
     DTO_LABEL,
     METHOD_LABELS,
@@ -34,6 +31,9 @@ from .labels import (
     calibration_label,
     model_label,
 )
+from .printed import printed_values
+from .results import Group, Quantity, groups
+from .run import OURS, Run
 
 BASE, SPEED = "sparsegpt", "serving:decode_tok_per_s"
 REGIMES = ("u25", "u50", "1of4", "2of4")

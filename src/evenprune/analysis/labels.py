@@ -6,13 +6,13 @@ renders tables and figures again and nothing else.
 
 import itertools
 
-from ..analysis.results import Group
 from ..plan.benchmark_keys import Benchmark
 from ..plan.facts import METHODS, NO_CALIBRATION, REGIMES
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
 from ..plan.tasks import FACTS, JUDGED, OWN_TASKS
 from ..stats.verdicts import metrics_of
+from .results import Group
 
 # Of parts of names that are not just written with a capital.
 _WORDS = {"sparsegpt": "SparseGPT", "lora": "LoRA"}
