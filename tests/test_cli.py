@@ -39,7 +39,7 @@ def write_results(repo, folder: Path, seed: int) -> Config:
     given = read_yaml(repo / "config/world.yaml") | {
         "experiments": {name: grid for name in ("main", "regimes", "efficiency", "masks")},
         "tables": ["main", "efficiency", "claims"],
-        "figures": ["answer"],
+        "figures": ["regimes"],
         "world": {"seed": seed, "retrain": True},
     }
     config = load_config(given, "", repo / "config/catalogue.yaml")
