@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from evenprune.reporting.labels import CATEGORY_LABELS, METHOD_LABELS, REGIME_LABELS, TASK_LABELS
-from evenprune.reporting.printed import printed_rows
+from evenprune.analysis.labels import CATEGORY_LABELS, METHOD_LABELS, REGIME_LABELS, TASK_LABELS
+from evenprune.analysis.printed import printed_rows
 from evenprune.serving.shapes import QWEN25_7B
 
 HERE = Path(__file__).parent

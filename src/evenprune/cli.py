@@ -7,7 +7,6 @@ when it is called, so that ``--help`` stays quick.
 import argparse
 import contextlib
 import errno
-import gc
 import importlib
 import os
 import re
@@ -19,14 +18,10 @@ from typing import Any, NoReturn
 
 from . import __version__
 from .base.errors import UserError, nearest, shown
-from .base.hidden import hidden
 from .base.provenance import recorded
 from .models.trust import trusting
 
 STREAMS = (1, 2)  # stdout, stderr
-# New objects between two searches for unreachable ones, in place of Python's 700. The imports of a
-# step make half a million that stay; going through them took a fifth of its start.
-COLLECTED = 100_000
 
 Commands = Mapping[str, str]  # subcommand -> module
 # What `evenprune --help` says: the commands for people, in groups, with an example each.
@@ -60,10 +55,8 @@ _ROOMS = {
     "serving": ("export-sparse24", "benchmark-serving"),
     "plan": ("plan",),
     "data": ("prefetch", "fetch-dataset", "fetch-model", "build-calibration"),
-    "reporting": (
-        *("explain", "collect-results", "make-table", "make-figure"),
-        *("make-items", "make-page", "make-paper", "say-results"),
-    ),
+    "analysis": ("collect-results", "make-items"),
+    "reporting": ("explain", "make-tables", "make-paper", "say-results"),
     "hardware": ("gpu-check",),
     "evaluation": ("evaluate-checkpoint",),
 }
@@ -89,7 +82,6 @@ def entry(argv: Sequence[str] | None = None, commands: Commands = PEOPLE) -> int
     Beside those of ``main``: 130 after Ctrl-C, 141 where what reads our output has gone.
     """
     _prepare_streams()
-    gc.set_threshold(COLLECTED)
     try:
         try:
             status = main(argv, commands)
@@ -121,11 +113,7 @@ def main(argv: Sequence[str] | None = None, commands: Commands = COMMANDS) -> in
     traceback.
     """
     try:
-        # transformers loads scikit-learn and pandas for one option of assisted generation, and
-        # SciPy for the losses of object detection; no step uses them. More than a quarter of what
-        # a step takes to start.
-        with hidden("sklearn", "scipy"):
-            return _run(list(sys.argv[1:] if argv is None else argv), commands)
+        return _run(list(sys.argv[1:] if argv is None else argv), commands)
     except UserError as error:
         print(f"{_in_red('error:')} {error}", file=sys.stderr)
         return 2

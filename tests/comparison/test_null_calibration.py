@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from evenprune.analysis.results import ALPHA
 from evenprune.comparison import differences
-from evenprune.reporting.results import ALPHA
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import sums_of
 from evenprune.stats.verdicts import (

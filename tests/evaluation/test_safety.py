@@ -8,6 +8,7 @@ import shutil
 from collections import Counter
 
 import pytest
+import reporting_run
 import torch
 from evaluation_fixtures import (
     checkpoint_command,
@@ -35,11 +36,11 @@ from safety_models import (
 )
 
 from evenprune import cli
+from evenprune.analysis.claims import verdict as claims
+from evenprune.analysis.significance import columns_of
 from evenprune.base.errors import UserError
 from evenprune.evaluation import judges
 from evenprune.evaluation.generation import greedy
-from evenprune.reporting.claims import verdict as claims
-from evenprune.reporting.significance import columns_of
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import sums_of
 from evenprune.stats.verdicts import paired_test
@@ -445,13 +446,9 @@ JUDGED = ("harmbench", "realtoxicityprompts")
 
 
 def report(root, name="safety_details", collect=True):
-    words = ["--run-sheet", str(root / "run_sheet.json")]
-    results, tests = str(root / "results.csv"), str(root / "significance.csv")
-    if collect:
-        assert cli.main(["collect-results", *words, "--out", results, "--significance", tests]) == 0
-    words += ["--results", results, "--significance", tests, "--out-prefix", str(root / name)]
-    assert cli.main(["make-table", "--table", name, *words]) == 0
-    return table(root, name), (root / f"{name}.md").read_text()
+    assert not collect or reporting_run.collect(root) == 0
+    assert reporting_run.make_table(root, name) == 0
+    return table(root / "tables", name), (root / f"tables/{name}.md").read_text()
 
 
 def test_the_claim_is_tested_with_a_guard_model(repo, tmp_path):

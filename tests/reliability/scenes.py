@@ -192,11 +192,11 @@ def reporting(made):
     with _inside(tables):
         assert main([word.replace("../res", "../in/res").replace("../sig", "../in/sig")
                      for word in argv]) == 0  # fmt: skip
-    argv = ["make-table", "--table", "main", "--run-sheet", "../in/run/run_sheet.json"]
+    argv = ["make-tables", "--run-sheet", "../in/run/run_sheet.json"]
     argv += ["--results", "../in/results.csv", "--significance", "../in/significance.csv"]
-    files = tuple(f"out{end}" for end in (".tex", ".csv", ".md", ".html"))
-    own = {"records": ("in/*.csv",)}
-    yield Scene("make-table", tables, [*argv, "--out-prefix", "../out"], files, own, ("in/*.csv",))
+    argv += ["--tables", "../tables", "--figures", "../figures", "--out", "../page.html"]
+    files, own = ("tables", "figures", "page.html"), {"records": ("in/*.csv",)}
+    yield Scene("make-tables", tables, argv, files, own, ("in/*.csv",))
     yield from _foreign(made, sheet)
 
 

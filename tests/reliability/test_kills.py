@@ -92,7 +92,7 @@ def played(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "name",
-    ["prune", "evaluate stereoset", "own questions", "collect-results", "make-table", "prefetch"],
+    ["prune", "evaluate stereoset", "own questions", "collect-results", "make-tables", "prefetch"],
 )
 def test_a_killed_command_ends_with_the_same_bytes(played, tmp_path, name):
     scene = played[name]

@@ -1,7 +1,7 @@
 """A run that several files of tests look at."""
 
 import pytest
-from reporting_run import make_figure, make_table, prepare
+from reporting_run import make_tables, prepare
 
 
 @pytest.fixture(scope="session")
@@ -11,8 +11,5 @@ def world(repo, tmp_path_factory):
     Returns its folder and configuration. Tests add files of their own and change none.
     """
     root, config = prepare(repo, tmp_path_factory.mktemp("world"))
-    for table in config.tables:
-        assert make_table(root, table) == 0
-    for figure in config.figures:
-        assert make_figure(root, figure) == 0
+    assert make_tables(root) == 0
     return root, config

@@ -11,19 +11,18 @@ from reporting_run import (
     collect,
     make_table,
     prepare,
+    run_of,
     seal,
     small_config,
     write_jsonl,
     write_run,
 )
 
+from evenprune.analysis.labels import measure_label
+from evenprune.analysis.results import groups
 from evenprune.cli import main
-from evenprune.plan.run_sheet import read_run_sheet
-from evenprune.reporting.bottom_line import bottom_line
-from evenprune.reporting.cells import Run
-from evenprune.reporting.labels import measure_label
-from evenprune.reporting.results import Results, Significance, groups
-from evenprune.reporting.tables import answer
+from evenprune.reporting import answer
+from evenprune.reporting.document import document
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.records import read_records
 from evenprune.stats.verdicts import UNDECIDED
@@ -36,11 +35,6 @@ def run(repo, tmp_path_factory):
     root, _ = prepare(repo, tmp_path_factory.mktemp("answer"), experiments=grids)
     (root / "significance.csv.sha256").unlink()  # a test below changes that file
     return root
-
-
-def whole(root):
-    files = Results(root / "results.csv"), Significance(root / "significance.csv")
-    return Run(read_run_sheet(root / "run_sheet.json"), *files)
 
 
 def rows(root):
@@ -64,10 +58,10 @@ def test_each_pruned_model_is_judged_in_words(run):
 
 
 def test_without_the_claims_the_document_begins_with_the_same_words(run):
-    found = whole(run)
+    found = run_of(run)
     tables = [name for name in found.sheet.config.tables if name != "claims"]
     config = found.sheet.config.model_copy(update={"tables": tables})
-    head, *lines = bottom_line(replace(found, sheet=replace(found.sheet, config=config)))
+    head, *lines = document(replace(found, sheet=replace(found.sheet, config=config))).bottom
     assert head[0] == "Bottom line"
     assert make_table(run, "answer") == 0
     table = (run / "tables/answer.md").read_text().replace("**", "")
@@ -80,7 +74,7 @@ def test_without_the_claims_the_document_begins_with_the_same_words(run):
 
 
 def test_a_run_ends_with_its_page_and_the_verdicts_on_each_model(run, capsys):
-    found = answer.answers(whole(run))
+    found = answer.answers(run_of(run))
     capsys.readouterr()
     assert main(["say-results", "--results", str(run)]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -98,7 +92,7 @@ def test_a_run_ends_with_its_page_and_the_verdicts_on_each_model(run, capsys):
 
 
 def test_the_summary_counts_the_verdicts(run):
-    found = answer.answers(whole(run))
+    found = answer.answers(run_of(run))
     ability, bias = answer.summary(found)
     worse = [
         [line.measure for line in one.lines if line.verdict == "worse" and line.kind != "fairness"]
@@ -116,7 +110,7 @@ def test_the_summary_counts_the_verdicts(run):
 
 
 def test_a_line_has_both_values_the_interval_and_the_verdict(run):
-    found = {one.name: one for one in answer.answers(whole(run))}
+    found = {one.name: one for one in answer.answers(run_of(run))}
     first = next(one for name, one in found.items() if ", Magnitude, " in name)
     lines = {line.measure: line for line in first.lines}
     assert lines["Perplexity"].difference == "× 1.6"
@@ -160,7 +154,7 @@ def test_page_table_and_compare_say_the_same(repo, tmp_path, capsys):
     for summary in run.glob("evals/**/summary.json"):
         truthful(summary.parent)
     assert collect(run) == 0
-    found = whole(run)
+    found = run_of(run)
     dense = run / "evals/world/dense/dense/none/s0"
     shown = 0
     for group in groups(list(found.sheet.files)):
@@ -213,9 +207,9 @@ def test_weights_of_another_form_are_said_beneath_the_tables_of_their_model(run)
     record.parent.mkdir(parents=True)
     record.write_text(json.dumps({"source": {"weights": text}}))
     for table in ("answer", "fidelity"):
-        assert make_table(run, table, "noted") == 0
+        assert make_table(run, table) == 0
         for form in ("md", "tex", "html"):
-            content = (run / f"noted/{table}.{form}").read_text()
+            content = (run / f"tables/{table}.{form}").read_text()
             assert "de-quantised" in content, (table, form)
     record.write_text(json.dumps({"source": {"package": "w==1"}}))
     assert make_table(run, "answer") == 0

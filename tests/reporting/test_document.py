@@ -1,33 +1,30 @@
 """The document of a run: what its pages look like, what it says, and where its numbers lead."""
 
-import importlib
 import itertools
 import re
 import shlex
+import shutil
 from dataclasses import replace
 from html import unescape
 from unittest.mock import Mock
 
 import pdf_pages
 import pytest
-from reporting_run import document_options
+from reporting_run import document_options, run_of
 
+from evenprune.analysis import claims
+from evenprune.analysis.labels import METHOD_LABELS
+from evenprune.analysis.results import Group, Measured, Quantity
 from evenprune.base.pdf_programs import latex_available
 from evenprune.cli import main
-from evenprune.plan.run_sheet import read_run_sheet
-from evenprune.plan.shown import FIGURES, SHOWN, TABLES, drawn_by
+from evenprune.plan.table_registry import SHOWN, TABLES
 from evenprune.reporting import document as documents
-from evenprune.reporting.bottom_line import HEADS, bottom_line
-from evenprune.reporting.cells import Field, Run, fitted
-from evenprune.reporting.claims import verdict
 from evenprune.reporting.explain import find, parse
-from evenprune.reporting.labels import METHOD_LABELS
-from evenprune.reporting.latex_document import latex_text, typeset
-from evenprune.reporting.latex_table import SIGNS, to_latex
-from evenprune.reporting.make_paper import by_latex
-from evenprune.reporting.make_table import build_table
-from evenprune.reporting.render import Cell, Column, Table, TableRow
-from evenprune.reporting.results import Group, Measured, Quantity, Results, Significance
+from evenprune.reporting.forms import latex_signs, to_latex
+from evenprune.reporting.make_paper import latex_text, typeset
+from evenprune.reporting.make_tables import BUILDERS, DRAWERS, build_table
+from evenprune.reporting.table_columns import Field, fitted
+from evenprune.reporting.tables import Cell, Column, Row, Table
 from evenprune.stats import inference
 
 needs_latex = pytest.mark.skipif(not latex_available(), reason="no latexmk and pdflatex")
@@ -41,23 +38,12 @@ CELL = re.compile(r'<tr[^>]*data-point="([^"]*)"|data-cell="([^"]*)" title="([^"
 @pytest.fixture(scope="module")
 def root(world):
     """The run of the invented world, with its page."""
-    folder, _ = world
-    assert make_page(folder) == 0
-    return folder
+    return world[0]
 
 
 @pytest.fixture(scope="module")
 def run(root):
-    sheet = read_run_sheet(root / "run_sheet.json")
-    return Run(sheet, Results(root / "results.csv"), Significance(root / "significance.csv"))
-
-
-def options(root):
-    return [*document_options(root), "--tables", str(root / "tables")]
-
-
-def make_page(root):
-    return main(["make-page", *options(root), "--out", str(root / "paper.html")])
+    return run_of(root)
 
 
 def overfull(folder):
@@ -75,9 +61,11 @@ def overfull(folder):
 def test_the_pages_of_latex_are_full_and_readable(root, run, tmp_path):
     """No page but the last is more than half empty, no letter small, the bottom line first."""
     content = documents.document(run)
-    made = by_latex(run.sheet, content, root / "tables", root / "figures", tmp_path)
+    for kind in ("tables", "figures"):
+        shutil.copytree(root / kind, tmp_path / kind)
+    (tmp_path / "paper.tex").write_text(latex_text(content))
     pdf = tmp_path / "found.pdf"
-    pdf.write_bytes(made)
+    pdf.write_bytes(typeset(tmp_path))
     filled = pdf_pages.filled(pdf)
     assert len(filled) > 5
     assert min(filled[:-1]) > 0.5, filled
@@ -93,7 +81,7 @@ def test_the_pages_of_latex_are_full_and_readable(root, run, tmp_path):
 
 def test_without_any_program_one_sentence_says_what_to_install(root, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(["make-paper", *options(root), "--out", str(tmp_path / "none.pdf")]) == 2
+    assert main(["make-paper", *document_options(root), "--out", str(tmp_path / "none.pdf")]) == 2
     message = capsys.readouterr().err
     assert all(word in message for word in ("Debian", "Fedora", "latexmk"))
     assert not (tmp_path / "none.pdf").exists()
@@ -103,16 +91,14 @@ def test_each_cell_of_the_page_names_a_command_that_finds_it(root, run):
     tables = {}
     count = 0
     point = ""
-    for started, cell, command in CELL.findall((root / "paper.html").read_text()):
+    for started, cell, command in CELL.findall((root / "report/paper.html").read_text()):
         point = started or point
         if not cell:
             continue
         *head, name, _, path = shlex.split(unescape(command))
         assert (head, path) == (["evenprune", "explain"], f"{point}/{cell}")
         if name not in tables:
-            tables[name] = build_table(
-                name, run.sheet, root / "results.csv", root / "significance.csv"
-            )
+            tables[name] = build_table(run, name)
         group, quantity = parse(run, path)
         _, seen = find(tables[name], group, quantity)
         assert seen.value is not None
@@ -124,16 +110,16 @@ def test_each_cell_of_the_page_names_a_command_that_finds_it(root, run):
 # What the document says
 
 
-def test_every_table_and_figure_has_a_place():
-    assert len(set(documents.ORDER)) == len(documents.ORDER) == len(TABLES) + len(FIGURES)
-    found = documents.ordered(["main", "methods"], ["dto"])
-    assert [one.slug for one in found] == ["methods", "main", "dto"]
+def test_tables_and_figures_stand_in_the_papers_order(run):
+    config = run.sheet.config.model_copy(update={"tables": ["main", "methods"], "figures": ["dto"]})
+    found = documents.document(replace(run, sheet=replace(run.sheet, config=config)))
+    assert [one.slug for one in found.pieces] == ["methods", "main", "dto"]
 
 
 @pytest.mark.parametrize("entry", SHOWN, ids=lambda entry: entry.get("table", entry.get("figure")))
 def test_an_entry_names_a_builder_and_what_it_shows(entry):
-    module, function = drawn_by(entry)
-    assert callable(getattr(importlib.import_module(f"evenprune.reporting.{module}"), function))
+    known, usual = (BUILDERS, "rows") if "table" in entry else (DRAWERS, entry.get("figure"))
+    assert entry.get("by", usual) in known
     assert entry["section"]
     assert entry["shows"]
     assert entry["caption"].endswith((".", "}"))
@@ -143,7 +129,7 @@ def test_an_entry_makes_a_table(run, root, monkeypatch):
     columns = ["unqover", "bbq", {"task": "mmlu", "metric": "acc", "head": "MMLU", "scale": 100}]
     entry = {"experiments": ["none", "*"], "columns": columns, "caption": "Some.", "table": "new"}
     monkeypatch.setitem(TABLES, "new", entry)
-    table = build_table("new", run.sheet, root / "results.csv", root / "significance.csv")
+    table = build_table(run, "new")
     assert [column.head for column in table.columns] == ["UnQover", "BBQ", "MMLU"]
     assert table.columns[2].direction == "up"
     assert table.rows[0].labels == ("World-Llama",)
@@ -167,20 +153,20 @@ def test_the_document_names_what_was_run_and_how_to_rerun_a_cell(run):
 
 
 def test_the_bottom_line_counts_every_claim(run, root):
-    lines = bottom_line(run)
-    found = verdict.findings(run.sheet, run.results)
+    lines = documents.document(run).bottom
+    found = claims.findings(run)
     head, text = lines[0]
     assert head == "Bottom line"
     assert text.startswith(f"Of {len(found)} claims of the paper, ")
     assert "not the numbers of the paper" in text
     # No claim stands anywhere without its verdict before it.
-    assert {one.verdict for one in found} <= set(HEADS)
+    assert {one.verdict for one in found} <= set(documents.HEADS)
     for one in found:
         (head,) = [head for head, text in lines if one.claim.text.rstrip(".") in text]
-        assert head == HEADS[one.verdict]
+        assert head == documents.HEADS[one.verdict]
     assert all(text.startswith("Claim") for _, text in lines[1:])
-    untested = sum(one.verdict == verdict.NOT_TESTED for one in found)
-    page = (root / "paper.html").read_text()
+    untested = sum(one.verdict == claims.NOT_TESTED for one in found)
+    page = (root / "report/paper.html").read_text()
     found = re.search(
         r"<summary>Claims not tested here: (\d+)</summary>(.*?)</details>", page, re.S
     )
@@ -192,7 +178,7 @@ def test_the_bottom_line_counts_every_claim(run, root):
 
 def test_a_column_has_one_number_of_decimals(root, run):
     for name in run.sheet.config.tables:
-        table = build_table(name, run.sheet, root / "results.csv", root / "significance.csv")
+        table = build_table(run, name)
         for column in table.columns:
             shown = [
                 len(cell.display.partition(".")[2])
@@ -239,10 +225,10 @@ def test_no_table_is_wider_than_the_text_and_latex_knows_each_sign(tmp_path):
             Column(f"c{k}", f"Head of column {k}", direction="up") for k in range(count)
         )
         cells = {column.key: Cell(1.0, "100.00 ± 10.00", bold=True) for column in columns}
-        row = TableRow((label, label), cells, strong=True)
+        row = Row((label, label), cells, strong=True)
         table = Table("t", "Caption.", ("Model", "Data"), columns, (row,), widths=widths)
         tables.append(to_latex(table))
-    content = documents.Document(" ".join(sorted(SIGNS)), (), (), (), ())
+    content = documents.Document(" ".join(sorted(latex_signs())), [], [], [], [], [], [])
     text = latex_text(content).replace(r"\end{document}", "".join(tables) + r"\end{document}")
     (tmp_path / "paper.tex").write_text(text)
     typeset(tmp_path)

@@ -23,7 +23,7 @@ POINT = ("model", "method", "regime", "calibration", "metric")
 
 @functools.cache
 def read(name):
-    folder = resources.files("evenprune.reporting") if name == "printed.csv" else DOCS
+    folder = resources.files("evenprune.analysis") if name == "printed.csv" else DOCS
     return list(csv.DictReader(folder.joinpath(name).read_text(encoding="utf-8").splitlines()))
 
 

@@ -11,13 +11,13 @@ from urllib.parse import parse_qs
 import pytest
 from browser import chromium_path, opened
 from item_run import HOSTILE, ITEMS, TASKS, write_item_run
-from reporting_run import collect, document_options, make_figure, make_table
+from reporting_run import collect, make_tables
 
 from evenprune.cli import main
 from evenprune.plan.run_sheet import read_run_sheet
-from evenprune.reporting.html_table import full_labels, to_html
-from evenprune.reporting.page_items import read_items
-from evenprune.reporting.render import Cell, Column, Table, TableRow
+from evenprune.reporting.forms import full_labels, to_html
+from evenprune.reporting.page import read_items
+from evenprune.reporting.tables import Cell, Column, Row, Table
 
 needs_chromium = pytest.mark.skipif(chromium_path() is None, reason="no Chromium")
 HEADS = "#tab-main thead tr:last-child th"
@@ -25,9 +25,7 @@ SPARSE, DEBIAS = (f"tiny/{one}/2of4/ss/s0" for one in ("sparsegpt", "debias-spar
 
 
 def make_page(root, *words):
-    given = [*document_options(root / "results"), "--tables", str(root / "results/tables")]
-    out = root / "results/report/paper.html"
-    return main(["make-page", *given, "--out", str(out), *words])
+    return make_tables(root / "results", *words)
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +35,6 @@ def root(repo, tmp_path_factory):
     sheet = str(write_item_run(repo, folder))
     results = folder / "results"
     assert collect(results) == 0
-    assert all(make_table(results, table) == 0 for table in ("main", "bbq"))
-    assert make_figure(results, "unqover_heatmap") == 0
     items = str(results / "report/items.json")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -149,14 +145,14 @@ def table(*rows):
 
 def test_a_row_says_alone_what_rows_above_say_for_it():
     rows = [
-        TableRow(("Group",), kind="heading"),
-        TableRow(("Llama", "x")),
-        TableRow(("", "y")),
-        TableRow(("+ Wanda", "")),
-        TableRow(("Qwen", "x")),
-        TableRow(("Other",), kind="heading"),
-        TableRow(("+ Wanda", "x")),
-        TableRow(("+ Wanda", "x"), identity={"model": "without a dense row"}),
+        Row(("Group",), kind="heading"),
+        Row(("Llama", "x")),
+        Row(("", "y")),
+        Row(("+ Wanda", "")),
+        Row(("Qwen", "x")),
+        Row(("Other",), kind="heading"),
+        Row(("+ Wanda", "x")),
+        Row(("+ Wanda", "x"), identity={"model": "without a dense row"}),
     ]
     assert full_labels(rows) == [
         ("Group",),
@@ -172,7 +168,7 @@ def test_a_row_says_alone_what_rows_above_say_for_it():
 
 def test_a_cell_holds_its_difference_interval_and_printed_value():
     shown = Cell(1.5, "1.50", printed=1.25, ends=(1.0, 2.0), source="x/y", change="+0.50*")
-    text = to_html(table(TableRow(("m", "d"), {"a": shown, "b": Cell(None, "–", 1.0)})), "t")
+    text = to_html(table(Row(("m", "d"), {"a": shown, "b": Cell(None, "–", 1.0)})), "t")
     assert '<small class="interval">1.00 to 2.00</small>' in text
     assert '<small class="printed">paper 1.25</small>' in text
     assert '1.50<small class="change">+0.50*</small>' in text
@@ -183,7 +179,7 @@ def test_a_command_that_is_copied_runs_nothing_from_a_name():
     """Categories are words of data files, which are other people's."""
     source = 'x/acc/$(touch gone) \x1b[2J"><script>'
     identity = {"model": "m", "method": "dense", "regime": "dense", "calibration": "none"}
-    row = TableRow(("m", "d"), {"a": Cell(1.0, "1", source=source)}, identity)
+    row = Row(("m", "d"), {"a": Cell(1.0, "1", source=source)}, identity)
     text = to_html(table(row), "main")
     command = unescape(re.search(r'title="([^"]*)"', text)[1])
     assert shlex.split(command)[-1].startswith("m/dense/dense/none/x/acc/$(touch gone) ")
@@ -238,7 +234,7 @@ def test_a_first_click_sorts_the_best_on_top(page):
 def test_a_row_without_a_value_comes_last(tmp_path):
     columns = (Column("a", "A", direction="up"), Column("b", "B", direction="down"))
     cells = [{}, {"a": Cell(1.0, "1")}, {"a": Cell(2.0, "2"), "b": Cell(3.0, "3")}]
-    table = Table("t", "C", ("M",), columns, tuple(TableRow((f"r{k}",), c)
+    table = Table("t", "C", ("M",), columns, tuple(Row((f"r{k}",), c)
                   for k, c in enumerate(cells)))  # fmt: skip
     found = re.findall(r'data-order="([^"]*)"', to_html(table, "t"))
     assert found == ["-1e+300", "1e+300", "1.0", "1e+300", "2.0", "3.0"]

@@ -11,7 +11,7 @@ import pytest
 from printed_run import PAPER_TABLES, printed_run
 from reporting_run import small_config
 
-from evenprune.reporting.make_table import built
+from evenprune.reporting.make_tables import build_table
 
 REGIMES = {"dense": "dense", "0.25": "u25", "0.50": "u50", "1:4": "1of4", "2:4": "2of4"}
 CALIBRATIONS = {
@@ -72,7 +72,7 @@ def config(repo, tmp_path_factory):
 
 
 def render(config, slug):
-    return built(printed_run(config, slug), slug)
+    return build_table(printed_run(config, slug), slug)
 
 
 def head(column):

@@ -7,13 +7,13 @@ import pytest
 from printed_run import printed_run
 from reporting_run import small_config
 
+from evenprune.analysis import printed
 from evenprune.plan.benchmark_keys import Benchmark
 from evenprune.plan.declared import PROTOCOL, as_declared, deviations
 from evenprune.plan.grids import Checkpoint
-from evenprune.reporting import printed
-from evenprune.reporting.beside import agreement, companion, shown_pairs
-from evenprune.reporting.latex_table import to_latex
-from evenprune.reporting.render import Cell, Column, Table, TableRow, covered, csv_form, to_markdown
+from evenprune.reporting.against_printed import companion
+from evenprune.reporting.forms import csv_form, to_latex, to_markdown
+from evenprune.reporting.tables import Cell, Column, Row, Table
 
 LLAMA = Checkpoint("llama3.1-8b-it", "dense", "dense", "none", 0)
 
@@ -107,15 +107,15 @@ PERCENT = Column("mmlu", "MMLU", scale=100.0)
     ],
 )
 def test_the_interval_covers_what_is_rounded_to_the_printed_value(value, error, paper, inside):
-    assert covered(PERCENT, Cell(value, "", paper, error=error)) is inside
+    assert Cell(value, "", paper, error=error).covers(PERCENT) is inside
 
 
 def table(*cells):
     rows = [
-        TableRow((f"row {index}",), {"mmlu": cell}, {"model": str(index)})
+        Row((f"row {index}",), {"mmlu": cell}, {"model": str(index)})
         for index, cell in enumerate(cells)
     ]
-    heading = TableRow(("nothing below",), kind="heading")
+    heading = Row(("nothing below",), kind="heading")
     return Table("main", "Caption.", ("Model",), (PERCENT,), (*rows, heading))
 
 
@@ -126,7 +126,7 @@ def test_ours_stand_above_the_paper_s_and_the_difference():
         Cell(0.60, "60.00"),
         Cell(0.60, "60.00", 0.59999),
     )
-    beside = companion(shown)
+    (beside,) = companion(shown)
     assert beside.slug == "main_vs_print"
     assert [(row.labels, row.cells["mmlu"].display) for row in beside.rows] == [
         (("row 0",), "60.00"), (("paper",), "59.00"), (("ours − paper",), "+1.00 ✓"),
@@ -134,8 +134,6 @@ def test_ours_stand_above_the_paper_s_and_the_difference():
         (("row 3",), "60.00"), (("paper",), "60.00"), (("ours − paper",), "+0.00"),
     ]  # fmt: skip
     assert not any(cell.bold for row in beside.rows for cell in row.cells.values())
-    found = agreement(shown_pairs(shown))
-    assert (found.inside, found.tested, found.printed) == (1, 2, 3)
     assert "1 of 2 cells with a printed value have it within" in beside.caption
     assert "1 more have no interval" in beside.caption
     assert "| ours − paper | +1.00 ✓ |" in to_markdown(beside)
@@ -155,12 +153,12 @@ def test_the_csv_has_difference_interval_and_cover():
 
 def test_a_table_without_printed_values_has_nothing_beside_it():
     plain = table(Cell(0.60, "60.00", error=0.01))
-    assert companion(plain) is None
+    assert companion(plain) == []
     assert csv_form(plain)[0] == ["model", "mmlu", "mmlu_printed"]
 
 
 def test_the_error_over_seeds_has_both_parts(config):
-    from evenprune.reporting.results import Group, Measured, Quantity, Results
+    from evenprune.analysis.results import Group, Measured, Quantity, Results
 
     results = Results.__new__(Results)
     group = Group("m", "sparsegpt", "1of4", "ss", (0, 1))

@@ -3,9 +3,9 @@
 import pytest
 from reporting_run import collect, make_table, read_csv, small_config, write_run
 
+from evenprune.analysis.printed import printed_values
 from evenprune.base.files import write_csv
 from evenprune.plan.run_sheet import read_run_sheet
-from evenprune.reporting.printed import printed_values
 
 # How far the made-up numbers of a benchmark are from the printed ones, as a factor of perplexity
 # and in fractions.

@@ -11,25 +11,25 @@ from reporting_run import (
     document_options,
     make_figure,
     make_table,
+    make_tables,
     prepare,
     read_csv,
+    run_of,
     seal,
     small_config,
     write_run,
 )
 from scipy import stats as scipy_stats
 
+from evenprune.analysis.labels import REGIME_LABELS
 from evenprune.base import pdf_programs
 from evenprune.base.files import read_jsonl
 from evenprune.cli import main
 from evenprune.plan.facts import REGIMES
-from evenprune.plan.run_sheet import read_run_sheet
-from evenprune.reporting.cells import Run, rank
-from evenprune.reporting.labels import REGIME_LABELS
-from evenprune.reporting.latex_table import _ESCAPES, escape_latex
-from evenprune.reporting.make_figure import draw
-from evenprune.reporting.render import Column
-from evenprune.reporting.results import Results, Significance
+from evenprune.reporting.cells import rank
+from evenprune.reporting.forms import _ESCAPES, escape_latex
+from evenprune.reporting.make_tables import draw
+from evenprune.reporting.tables import Column
 
 needs_latex = pytest.mark.skipif(
     not pdf_programs.latex_available(), reason="no latexmk and pdflatex"
@@ -37,18 +37,14 @@ needs_latex = pytest.mark.skipif(
 
 
 def make_paper(root, out="paper.pdf"):
-    return main(
-        ["make-paper", *document_options(root), "--tables", str(root / "tables"),
-         "--out", str(root / out)]
-    )  # fmt: skip
+    return main(["make-paper", *document_options(root), "--out", str(root / out)])
 
 
 @pytest.fixture(scope="module")
 def full(repo, tmp_path_factory):
     """A collected run of the paper's grid, with some tables."""
     root, _ = prepare(repo, tmp_path_factory.mktemp("full"), "paper.yaml", 40)
-    for table in ("ours_vs_paper", "masks"):
-        assert make_table(root, table) == 0
+    assert make_tables(root, tables=["ours_vs_paper", "masks"]) == 0
     return root
 
 
@@ -226,11 +222,8 @@ def test_a_table_follows_its_experiment(repo, tmp_path):
         "figures": ["regimes"],
         "title": nasty,
     }
-    root, config = prepare(repo, tmp_path, **changes)
-    for table in config.tables:
-        assert make_table(root, table) == 0
-    for figure in config.figures:
-        assert make_figure(root, figure) == 0
+    root, _ = prepare(repo, tmp_path, **changes)
+    assert make_tables(root) == 0
     text = (root / "tables/main.md").read_text()
     assert text.count("*Sparsity") == 2
     assert "debias-sparsegpt.b64, StereoSet, shuffled pairs" in text
@@ -338,11 +331,12 @@ def test_tables_without_their_benchmark_say_so(repo, tmp_path, capsys):
 
 def test_figures_are_the_same_again(world):
     root, _ = world
-    for figure in ("regimes", "unqover_heatmap"):
-        assert make_figure(root, figure, "again") == 0
-        for suffix in ("pdf", "svg", "png", "csv"):
-            name = f"{figure}.{suffix}"
-            assert (root / "figures" / name).read_bytes() == (root / "again" / name).read_bytes()
+    names = ["regimes", "unqover_heatmap"]
+    again = root / "again"
+    assert make_tables(root, "--figures", str(again), figures=names) == 0
+    for path in again.iterdir():
+        assert path.read_bytes() == (root / "figures" / path.name).read_bytes()
+    assert len(list(again.iterdir())) == 8
     rows = read_csv(root / "figures/unqover_heatmap.csv")
     names = [row["category"] for row in rows[:4]]
     assert names == ["religion", "country", "ethnicity", "mixedgender"]
@@ -360,8 +354,7 @@ def test_figures_are_the_same_again(world):
 @pytest.mark.parametrize("slug", ["motivation_categories", "regimes"])
 def test_lines_stand_about_their_tick_and_join_only_regimes_of_one_scale(world, slug):
     root, _ = world
-    files = Results(root / "results.csv"), Significance(root / "significance.csv")
-    drawn = draw(slug, Run(read_run_sheet(root / "run_sheet.json"), *files))
+    drawn = draw(run_of(root), slug)
     for axis in filter(lambda one: one.get_visible(), drawn.figure.axes):
         names = {label: name for name, label in REGIME_LABELS.items()}
         ticks = [names[text.get_text()] for text in axis.get_xticklabels()]
@@ -398,13 +391,13 @@ def test_a_latex_error_is_one_sentence(world, tmp_path, capsys):
         (broken / f"{table}.tex").write_text(text + r"\nosuchcommand" + "\n")
     arguments = document_options(root)
     out = tmp_path / "out.pdf"
-    assert main(["make-paper", "--tables", str(broken), "--out", str(out), *arguments]) == 2
+    assert main(["make-paper", *arguments, "--tables", str(broken), "--out", str(out)]) == 2
     message = capsys.readouterr().err
     assert "! Undefined control sequence" in message
     assert "nosuchcommand" in message
     (broken / f"{config.tables[0]}.tex").unlink()
-    assert main(["make-paper", "--tables", str(broken), "--out", str(out), *arguments]) == 2
-    assert f"run make-table --table {config.tables[0]} first" in capsys.readouterr().err
+    assert main(["make-paper", *arguments, "--tables", str(broken), "--out", str(out)]) == 2
+    assert "run make-tables first" in capsys.readouterr().err
     assert not out.exists()
 
 

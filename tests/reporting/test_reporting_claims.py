@@ -8,16 +8,20 @@ import reporting_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper_text import missing, paper_text
-from reporting_run import collect, make_table, read_csv, small_config, write_run, write_sealed
+from reporting_run import (
+    collect,
+    make_table,
+    read_csv,
+    run_of,
+    small_config,
+    write_run,
+    write_sealed,
+)
 from scipy.stats import t
 
-from evenprune.plan.run_sheet import read_run_sheet
-from evenprune.plan.sections import Experiment
-from evenprune.plan.serving_keys import Serving
-from evenprune.reporting import estimates
-from evenprune.reporting.claims import verdict as verdicts
-from evenprune.reporting.claims.numbers import Comparison, PrintedNumbers, RunNumbers, gained
-from evenprune.reporting.claims.verdict import (
+from evenprune.analysis import claims as verdicts
+from evenprune.analysis import estimates
+from evenprune.analysis.claims import (
     CONTRADICTED,
     IN_DIRECTION,
     NOT_SUPPORTED,
@@ -25,8 +29,10 @@ from evenprune.reporting.claims.verdict import (
     SUPPORTED,
     adjust,
 )
-from evenprune.reporting.measurements import log_ratios, read_measurement
-from evenprune.reporting.results import Results
+from evenprune.analysis.comparisons import Comparison, PrintedNumbers, RunNumbers, gained
+from evenprune.analysis.measurements import log_ratios, read_measurement
+from evenprune.plan.sections import Experiment
+from evenprune.plan.serving_keys import Serving
 from evenprune.stats.inference import Estimate
 from evenprune.stats.records import read_records
 
@@ -264,8 +270,7 @@ def test_throughput_is_compared_round_by_round(repo, tmp_path):
 
 
 def estimated(root, compute, *wanted):
-    run_sheet = read_run_sheet(root / "run_sheet.json")
-    return RunNumbers(run_sheet, Results(root / "results.csv")).estimate(compute, *wanted)
+    return RunNumbers(run_of(root)).estimate(compute, *wanted)
 
 
 def test_seeds_widen_the_interval(repo, tmp_path, monkeypatch):

@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 from reporting_run import collect, make_table, read_csv, small_config, write_run
 
+from evenprune.analysis.results import Quantity
 from evenprune.plan.grids import Checkpoint, in_calibration
-from evenprune.reporting.cells import Field, difference, embolden
-from evenprune.reporting.latex_table import to_latex
-from evenprune.reporting.render import Cell, Column, Table, TableRow, csv_form
-from evenprune.reporting.results import Quantity
+from evenprune.reporting.cells import embolden
+from evenprune.reporting.forms import csv_form, to_latex
+from evenprune.reporting.rows import difference
+from evenprune.reporting.table_columns import Field
+from evenprune.reporting.tables import Cell, Column, Row, Table
 
 SETS = {
     "cp": {"pairs": "crows_pairs"},
@@ -118,10 +120,10 @@ def test_bold_needs_two_clean_values_and_differences_keep_the_mark():
     column = Column("c", "C", direction="up")
     field = Field(column, Quantity("b", "m"))
     known = Cell(9.0, "9", in_calibration=True)
-    rows = [TableRow(("r",), {"c": cell}) for cell in (known, Cell(1.0, "1"), Cell(2.0, "2"))]
+    rows = [Row(("r",), {"c": cell}) for cell in (known, Cell(1.0, "1"), Cell(2.0, "2"))]
     embolden(rows, [field], range(3))
     assert [row.cells["c"].bold for row in rows] == [False, False, True]
-    rows = [TableRow(("r",), {"c": cell}) for cell in (known, Cell(1.0, "1"))]
+    rows = [Row(("r",), {"c": cell}) for cell in (known, Cell(1.0, "1"))]
     embolden(rows, [field], range(2))
     assert not any(row.cells["c"].bold for row in rows)
     assert difference(column, known, Cell(1.0, "1")).in_calibration

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from reporting_run import read_csv
 
-from evenprune.reporting import dto
+from evenprune.analysis import dto
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import jackknife, sums_of
 

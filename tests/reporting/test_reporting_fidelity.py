@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from reporting_run import collect, read_csv, small_config, write_jsonl, write_run
 from scipy.spatial.distance import jensenshannon
 
+from evenprune.analysis import fidelity
 from evenprune.base.errors import UserError
 from evenprune.base.files import read_jsonl
-from evenprune.reporting import fidelity
 
 
 @settings(deadline=None)

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
+from evenprune.analysis.frames import make_frame, read_frame, write_frame
 from evenprune.base.errors import UserError
 from evenprune.base.files import write_csv
-from evenprune.reporting.frames import make_frame, read_frame, write_frame
 
 COLUMNS = (
     "model", "method", "regime", "calibration", "seed", "benchmark", "metric", "category",

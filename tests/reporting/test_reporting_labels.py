@@ -3,22 +3,21 @@
 import pytest
 from both import COMMANDS
 
+from evenprune.analysis import labels
 from evenprune.base import codedigest
 from evenprune.base.yamlfile import read_yaml
 from evenprune.plan.config import load_config
 from evenprune.plan.facts import METHODS, REGIMES
 from evenprune.plan.run_sheet import RunSheet
-from evenprune.plan.shown import SHOWN, drawn_by
 from evenprune.plan.tasks import FACTS, LM_EVAL, TASKS
-from evenprune.reporting import labels
-from evenprune.reporting.render import ARROWS, GROUPS
+from evenprune.reporting.forms import ARROWS, COLUMN_TYPES
 from evenprune.stats.directions import better, direction, gain
 
-LABELS = "evenprune.reporting.labels"
+LABELS = "evenprune.analysis.labels"
 # The commands that write words for people.
 SHOWING = (
     "say-results",
-    *("make-table", "make-figure", "make-page", "make-paper", "explain"),
+    *("make-tables", "make-paper", "explain"),
     *("report-controls", "report-world", "compare", "evaluate"),
 )
 
@@ -28,19 +27,18 @@ def test_everything_has_one_label():
     assert set(labels.COLORS) == set(labels.MARKERS) == set(METHODS)
     assert set(labels.REGIME_LABELS) == {"dense", *REGIMES}
     assert set(labels.TASK_LABELS) == set(labels.TASK_GROUPS) == set(TASKS)
-    assert set(labels.TASK_GROUPS.values()) <= set(GROUPS)
+    assert set(labels.TASK_GROUPS.values()) <= set(COLUMN_TYPES)
 
 
 def test_no_step_that_computes_knows_a_label():
     """Another word renders tables and figures again; nothing is pruned, evaluated or collected."""
     steps = {module for name, module in COMMANDS.items() if name not in SHOWING}
-    assert ".reporting.collect_results" in steps
+    assert ".analysis.collect_results" in steps
     for module in steps:
         full = f"evenprune{module}" if module.startswith(".") else module
         assert LABELS not in codedigest.import_closure(full), module
-    for entry in SHOWN:
-        module = f"evenprune.reporting.{drawn_by(entry)[0]}"
-        assert LABELS in codedigest.import_closure(module), module
+    for name in ("make-tables", "make-paper"):
+        assert LABELS in codedigest.import_closure(f"evenprune{COMMANDS[name]}"), name
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -11,12 +11,12 @@ from reporting_run import (
 )
 from scipy import stats as scipy_stats
 
+from evenprune.analysis import mask_diffs
+from evenprune.analysis.claims import NOT_SUPPORTED, NOT_TESTED
 from evenprune.base.errors import UserError
 from evenprune.plan import grids
 from evenprune.plan.facts import REGIMES, RegimeFacts
 from evenprune.plan.sections import Experiment
-from evenprune.reporting import mask_diffs
-from evenprune.reporting.claims.verdict import NOT_SUPPORTED, NOT_TESTED
 
 NAMES = ("disagreement", "pattern_disagreement", "jaccard", "relative_frobenius")
 
@@ -163,7 +163,7 @@ def test_several_grid_points_and_two_seeds(repo, tmp_path):
 
 def test_nothing_to_compare_is_one_sentence(repo, tmp_path, capsys):
     root = prepare(repo, tmp_path, main={"methods": ["debias-sparsegpt"], "regimes": ["2of4"]})
-    assert make_table(root, "masks", "out") == 2
+    assert make_table(root, "masks") == 2
     message = capsys.readouterr().err
     assert "the table masks compares masks" in message
     assert "'main'" in message

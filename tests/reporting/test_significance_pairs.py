@@ -8,12 +8,12 @@ from scipy import stats as scipy_stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
+from evenprune.analysis import significance
 from evenprune.plan.grids import Checkpoint
 from evenprune.plan.run_sheet import RunSheet, read_run_sheet
 from evenprune.plan.sections import MethodVariant
 from evenprune.plan.tasks import JUDGED
-from evenprune.reporting import significance
-from evenprune.reporting.render import Cell, Column, interval
+from evenprune.reporting.tables import Cell, Column
 from evenprune.stats.verdicts import LOST, MOVED
 
 VARIANTS = {
@@ -162,7 +162,7 @@ def test_rates_of_judged_answers_have_wilsons_interval(run):
 
 def test_intervals_end_where_a_share_or_a_bias_score_ends():
     cells = {
-        name: interval(Column("c", "C", direction=way, scale=scale), Cell(value, "", error=0.04))
+        name: Cell(value, "", error=0.04).interval(Column("c", "C", direction=way, scale=scale))
         for name, way, scale, value in (
             ("share", "up", 100.0, 0.98), ("score", "zero", 100.0, -0.98), ("ppl", "down", 1.0, 1.0)
         )

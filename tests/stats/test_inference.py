@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from evenprune.reporting.printed import printed_rows
+from evenprune.analysis.printed import printed_rows
 from evenprune.stats import inference
 from evenprune.stats.inference import Estimate
 

@@ -8,6 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from evenprune.analysis import mask_diffs
+from evenprune.analysis.printed import DIFFERENCE, printed_rows, scaled
+from evenprune.analysis.results import Group, Measured, Quantity, Results, Significance
+from evenprune.analysis.run import Run
 from evenprune.base.errors import UserError
 from evenprune.plan.config import Config
 from evenprune.plan.grids import (
@@ -18,10 +22,6 @@ from evenprune.plan.grids import (
 )
 from evenprune.plan.run_sheet import RunSheet
 from evenprune.plan.tasks import FACTS
-from evenprune.reporting import mask_diffs
-from evenprune.reporting.cells import Run
-from evenprune.reporting.printed import DIFFERENCE, printed_rows, scaled
-from evenprune.reporting.results import Group, Measured, Quantity, Results, Significance
 
 # The label in the paper of each table of ours that has its form.
 PAPER_TABLES = {

@@ -7,11 +7,13 @@ import json
 import random
 from pathlib import Path
 
+from evenprune.analysis.run import read_run
 from evenprune.base.checksums import sealed
 from evenprune.base.files import sha256_file
 from evenprune.cli import main
 from evenprune.plan import grids
 from evenprune.plan.config import Config, load_config
+from evenprune.plan.run_sheet import read_run_sheet
 from evenprune.plan.tasks import JUDGED
 from evenprune.pruning import compare_masks
 
@@ -321,8 +323,10 @@ def read_csv(path):
         return list(csv.DictReader(lines))
 
 
-FILES = {"run-sheet": "run_sheet.json", "results": "results.csv", "figures": "figures"}
-FILES["significance"] = "significance.csv"
+FILES = {
+    "run-sheet": "run_sheet.json", "results": "results.csv", "significance": "significance.csv",
+    "tables": "tables", "figures": "figures",
+}  # fmt: skip
 
 
 def options(root, *names):
@@ -336,22 +340,37 @@ def collect(root):
     return main(["collect-results", *given, "--out", str(root / "results.csv")])
 
 
-def make_table(root, table, out="tables"):
-    """Run make-table; return its exit status."""
-    given = options(root, "run-sheet", "results", "significance")
-    out = str(root / out / table)
-    return main(["make-table", "--table", table, *given, "--out-prefix", out])
+def make_tables(root, *more, **shown):
+    """Run make-tables for the run's tables and figures, or those given; return its exit status."""
+    given, sheet = options(root, *FILES), root / "run_sheet.json"
+    if shown:
+        content = json.loads(sheet.read_text())
+        content["config"] |= {"tables": ["methods"], "figures": []} | shown
+        sheet = root / "shown.json"
+        write_json(sheet, content)
+    out = ("--out", str(root / "report/paper.html"))
+    return main(["make-tables", *given, "--run-sheet", str(sheet), *out, *more])
 
 
-def make_figure(root, figure, out="figures"):
-    """Run make-figure; return its exit status."""
-    given, out = options(root, "run-sheet", "results", "significance"), str(root / out / figure)
-    return main(["make-figure", "--figure", figure, *given, "--out-prefix", out])
+def make_table(root, table, *more):
+    """Run make-tables for one table; return its exit status."""
+    return make_tables(root, *more, tables=[table])
+
+
+def make_figure(root, figure, *more):
+    """Run make-tables for one figure; return its exit status."""
+    return make_tables(root, *more, figures=[figure])
 
 
 def document_options(root):
-    """Return the options that make-page and make-paper share."""
+    """Return the options that make-tables and make-paper share."""
     return options(root, *FILES)
+
+
+def run_of(root):
+    """Return a run that was written and collected."""
+    names = ("results.csv", "significance.csv")
+    return read_run(read_run_sheet(root / "run_sheet.json"), *(root / name for name in names))
 
 
 def prepare(repo, root, name="world.yaml", items=ITEMS, **changes):

@@ -23,15 +23,14 @@ PLANNED = {
     "config": {
         "fetch_dataset": 5, "fetch_model": 1, "build_calibration": 1, "prune_model": 2,
         "evaluate_checkpoint": 3,
-        "make_table": 11, "make_figure": 1,
     },
     "world": {
         "generate_world": 1, "fetch_dataset": 10, "world_model": 1, "fetch_model": 1,
         "build_calibration": 3, "prune_model": 16, "compare_masks": 1, "evaluate_checkpoint": 17,
-        "benchmark_serving": 1, "make_table": 23, "make_figure": 6, "report_world": 1,
+        "benchmark_serving": 1, "report_world": 1,
     },
 }  # fmt: skip
-ONCE = ("write_run_sheet", "list_checkpoints", "collect_results", "make_items", "make_page")
+ONCE = ("write_run_sheet", "list_checkpoints", "collect_results", "make_items", "make_tables")
 
 
 def planned(name):
@@ -61,8 +60,7 @@ def test_dry_run_of_the_paper_lists_its_67_checkpoints(clone):
     assert jobs["compare_masks"] == 1  # that of the experiment masks
     # Nine models and the guard model of the safety benchmarks.
     assert jobs["fetch_model"] == 10
-    assert jobs["make_table"] == 26
-    assert jobs["make_figure"] == 5
+    assert jobs["make_tables"] == 1
 
 
 def test_a_run_that_does_not_fit_the_disk_stops_before_its_first_job(clone):

@@ -25,12 +25,12 @@ try:
     from evenprune.base.files import canonical_json, digest, write_text
     from evenprune.base.pdf_programs import latex_available
     from evenprune.base.provenance import FOLDER
-    from evenprune.plan import jobs, shown, steps
-    from evenprune.plan.config import TABLES, FIGURES
+    from evenprune.plan import jobs, steps
     from evenprune.plan.facts import DENSE, METHODS, NO_CALIBRATION, REGIMES
     from evenprune.plan.grids import Checkpoint
     from evenprune.plan.plan import check_before
     from evenprune.plan.run_sheet import write_run_sheet
+    from evenprune.plan.table_registry import FIGURES, TABLES
     from evenprune.workflow import load_run
 except ModuleNotFoundError as error:
     raise WorkflowError(
@@ -162,8 +162,8 @@ def asked(count, option):
 
 def in_report(path, about, **labels):
     """A file of Snakemake's own report, with the words of workflow/report."""
-    category = about.capitalize()
-    if entries := {"table": shown.TABLES, "figure": shown.FIGURES}.get(about):
-        category = lambda wildcards: entries[wildcards[about]]["section"]
-        labels = lambda wildcards: {"what": entries[wildcards[about]]["shows"]}
+    category, shown = about.capitalize(), {"table": TABLES, "figure": FIGURES}.get(about)
+    if shown:
+        entry = shown[Path(path).stem]
+        category, labels = entry["section"], {"what": entry["shows"]}
     return report(path, caption=f"../report/{about}.rst", category=category, labels=labels)

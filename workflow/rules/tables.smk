@@ -7,9 +7,6 @@ report/paper.html, paper.pdf.
 
 SHEET, NUMBERS = "<results>/run_sheet.json", "<results>/results.csv"
 TESTS = "<results>/significance.csv"
-# What the page and the PDF are made of: the same files in other forms.
-DOCUMENT = [PATHS.table_files(), PATHS.figure_files()]
-SHOWN = "--run-sheet {input.run_sheet:q} --results {input.results:q}"
 
 
 rule write_run_sheet:
@@ -54,48 +51,6 @@ use rule step as collect_results with:
         ),
 
 
-use rule step as make_table with:
-    """Render the table {wildcards.table} as LaTeX, CSV, Markdown and HTML."""
-    input:
-        run_sheet=SHEET,
-        results=NUMBERS,
-        significance=TESTS,
-        records=lambda wildcards: PATHS.records_of(wildcards.table, shown.TABLES),
-    output:
-        in_report("<results>/tables/{table}.html", "table"),
-        multiext("<results>/tables/{table}", ".tex", ".csv", ".md"),
-    log:
-        "<results>/logs/make_table/{table}.log",
-    localrule: True
-    params:
-        depends=depends("make_table", "{table}"),
-        command=told(
-            f"make-table --table {{wildcards.table}} {SHOWN}"
-            " --significance {input.significance:q} --out-prefix {folder}/{wildcards.table}"
-        ),
-
-
-use rule step as make_figure with:
-    """Draw the figure {wildcards.figure}."""
-    input:
-        run_sheet=SHEET,
-        results=NUMBERS,
-        significance=TESTS,
-        records=lambda wildcards: PATHS.records_of(wildcards.figure, shown.FIGURES),
-    output:
-        in_report("<results>/figures/{figure}.svg", "figure"),
-        multiext("<results>/figures/{figure}", ".pdf", ".png", ".csv"),
-    log:
-        "<results>/logs/make_figure/{figure}.log",
-    localrule: True
-    params:
-        depends=depends("make_figure", "{figure}"),
-        command=told(
-            f"make-figure --figure {{wildcards.figure}} {SHOWN}"
-            " --significance {input.significance:q} --out-prefix {folder}/{wildcards.figure}"
-        ),
-
-
 use rule step as make_items with:
     """Join dense and pruned answers to each item with its texts, for the page."""
     input:
@@ -111,22 +66,27 @@ use rule step as make_items with:
         command=told("make-items --run-sheet {input.run_sheet:q} --out {output:q}"),
 
 
-use rule step as make_page with:
-    """Put all tables, figures and items into one page of HTML that needs no other file."""
+use rule step as make_tables with:
+    """Make all tables and figures, and one page of HTML that holds them and needs no other file."""
     input:
-        DOCUMENT,
         answers=PATHS.item_files(),
         run_sheet=SHEET,
         significance=TESTS,
+        results=NUMBERS,
+        records=[PATHS.evaluation_files(), PATHS.serving_files()],
     output:
         in_report(PATHS.page, "paper", file="page"),
+        *[in_report(file, "table") for file in PATHS.table_files("html")],
+        *[in_report(file, "figure") for file in PATHS.figure_files("svg")],
+        PATHS.table_files("tex", "csv", "md"),
+        PATHS.figure_files("pdf", "png", "csv"),
     log:
-        "<results>/logs/make_page.log",
+        "<results>/logs/make_tables.log",
     localrule: True
     params:
-        depends=depends("make_page"),
+        depends=depends("make_tables"),
         command=told(
-            "make-page {document} --out {output:q}",
+            "make-tables {document} --out {output[0]:q}",
             document=jobs.flags(PATHS.document() | {"items": PATHS.item_files()}),
         ),
 
@@ -134,8 +94,10 @@ use rule step as make_page with:
 use rule step as make_paper with:
     """Typeset all tables and figures as one PDF, by LaTeX."""
     input:
-        DOCUMENT,
+        PATHS.table_files("tex"),
+        PATHS.figure_files("pdf"),
         run_sheet=SHEET,
+        results=NUMBERS,
         significance=TESTS,
     output:
         in_report("<results>/paper.pdf", "paper", file="PDF"),

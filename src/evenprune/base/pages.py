@@ -6,6 +6,10 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+LATEX_SIGNS = tuple(
+    f"{kind}_{end}_string" for kind in ("block", "variable", "comment") for end in ("start", "end")
+)
+
 
 def fill(
     template: Path, values: Mapping[str, Any], filters: Mapping[str, Callable] | None = None
@@ -13,8 +17,12 @@ def fill(
     """Return the text of a template ``NAME.<kind>.j2`` with its values in it.
 
     In HTML every value is escaped; in other kinds the template says which filter a value takes.
+    LaTeX's signs are LaTeX's: there ``<< >>`` and ``<% %>`` stand in place of braces.
     A value that the template asks for and does not get is jinja2's UndefinedError.
     """
+    signs: dict[str, Any] = dict(
+        zip(LATEX_SIGNS, ("<%", "%>", "<<", ">>", "<#", "#>"), strict=True)
+    )
     environment = Environment(
         loader=FileSystemLoader(template.parent),
         autoescape=template.name.endswith(".html.j2"),
@@ -22,6 +30,7 @@ def fill(
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        **(signs if template.name.endswith(".tex.j2") else {}),
     )
     environment.filters.update(filters or {})
     return environment.get_template(template.name).render(values)

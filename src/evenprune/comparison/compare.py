@@ -23,6 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..analysis.item_texts import ItemText
 from ..base.errors import UserError, printable
 from ..base.files import write_json, write_text
 from ..base.outputs import check_file, check_ours, check_place
@@ -32,7 +33,6 @@ from ..evaluation.evaluate import add_protocol_arguments, add_run_arguments, qui
 from ..models.stored import Stored
 from ..plan.grids import in_calibration
 from ..plan.tasks import TASKS
-from ..reporting.item_texts import ItemText
 from ..stats.verdicts import BIAS_MARGIN, LESS_FAIR, LOST, MARGIN, WORSE
 from .columns import terminal_width
 from .differences import Records, Tested, by_category, compare_results, judged

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..analysis.item_texts import FIELDS, ItemText, read_texts
+from ..analysis.make_items import stereotyped
 from ..evaluation.benchmarks import data_checksums
 from ..plan.tasks import splits_of
-from ..reporting.item_texts import FIELDS, ItemText, read_texts
-from ..reporting.make_items import stereotyped
 from ..stats.records import Record as Row
 from .sides import Request
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..analysis.labels import TASK_DIGITS
 from ..base.pages import fill
 from ..models.stored import Stored
-from ..reporting.labels import TASK_DIGITS
 from ..stats.inference import p_text
 from ..stats.paired import LEAST
 from ..stats.verdicts import (

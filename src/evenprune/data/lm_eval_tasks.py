@@ -8,7 +8,6 @@ import yaml
 
 from ..base.errors import UserError, nearest, shown
 from ..base.files import library_cache
-from ..base.hidden import unhide
 from ..base.reading import read_text
 from ..base.yamlfile import bounded
 
@@ -22,7 +21,6 @@ def load_tasks(name: str, folder: Path | None) -> dict[str, Any]:
     ``folder`` has YAML tasks beside lm-eval's own, and comes first. Raises UserError for a name
     that is in neither, and for a task whose files or data cannot be read.
     """
-    unhide("sklearn", "scipy")
     from lm_eval.tasks import TaskManager
     from lm_eval.tasks._yaml_loader import load_yaml
 

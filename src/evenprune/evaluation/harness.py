@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import UserError
-from ..base.hidden import unhide
 from ..base.progress import Progress
 from ..data.readers.choice import ChoiceItem
 from .causal_model import CausalModel, ignore
@@ -86,7 +85,6 @@ def _compile_once() -> None:
 
 def _model_class() -> type:
     """Return lm-eval's model class with our progress lines, our BOS switch and our journal."""
-    unhide("sklearn", "scipy")
     from lm_eval.models.huggingface import HFLM
 
     class QuietModel(HFLM):

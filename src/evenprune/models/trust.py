@@ -13,7 +13,6 @@ from typing import Any
 
 from ..base.checksums import source_folder
 from ..base.files import sha256_file
-from ..base.hidden import unhide
 
 FLAG = "trust_remote_code"
 _FOLDERS: ContextVar[frozenset[Path]] = ContextVar("trusted folders", default=frozenset())
@@ -43,10 +42,7 @@ def trusting(args: argparse.Namespace) -> Iterator[None]:
 @contextlib.contextmanager
 def trusting_folders(folders: Iterable[Path]) -> Iterator[None]:
     """Trust these folders, and no others, within the context."""
-    trusted = frozenset(folder.resolve() for folder in folders)
-    if trusted:
-        unhide("sklearn", "scipy")  # their code may import what ours does without
-    token = _FOLDERS.set(trusted)
+    token = _FOLDERS.set(frozenset(folder.resolve() for folder in folders))
     try:
         yield
     finally:

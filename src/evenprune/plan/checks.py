@@ -13,7 +13,7 @@ from ..base.files import read_json
 from .benchmark_keys import JUDGE_KEYS
 from .facts import GROUPED, METHODS, REGIMES
 from .pair_sources import BIAS_TYPES, PAIR_SOURCES, TEXT_SOURCES
-from .shown import TABLES
+from .table_registry import TABLES
 from .tasks import DATA_OF, FACTS, JUDGED, LM_EVAL, TASK_OPTIONS, metrics_of
 
 # Names that something else has already, by section, and what that is.

@@ -20,7 +20,7 @@ from pydantic import (
 
 from ..base.errors import UserError
 from ..base.yamlfile import merge, read_yaml
-from . import shown
+from . import table_registry
 from .benchmark_keys import Benchmark
 from .calibration_keys import Calibration
 from .catalogue import PACKAGED
@@ -34,7 +34,7 @@ from .serving_keys import Serving
 from .tasks import splits_of
 
 CATALOGUE, DEFAULT = Path("config/catalogue.yaml"), Path("config/config.yaml")
-TABLES, FIGURES = tuple(sorted(shown.TABLES)), tuple(sorted(shown.FIGURES))
+TABLES, FIGURES = tuple(sorted(table_registry.TABLES)), tuple(sorted(table_registry.FIGURES))
 
 
 class Config(Section):

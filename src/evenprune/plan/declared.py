@@ -76,7 +76,7 @@ def deviations(config: Config, slug: str, model: str) -> list[str]:
 def as_declared(config: Config, task: str, model: str) -> str | None:
     """Return the first benchmark of a task that is in the paper's form for a model, None without.
 
-    ``dto`` is the run's only where its two benchmarks are (``reporting/printed.py``).
+    ``dto`` is the run's only where its two benchmarks are (``analysis/printed.py``).
     """
     return next(
         (

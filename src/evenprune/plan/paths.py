@@ -4,10 +4,8 @@ The rules' own outputs name the same places with wildcards; everything else that
 for is decided here, so that it can be tested without Snakemake.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from ..base.errors import UserError
 from . import grids
@@ -15,7 +13,6 @@ from .config import Config
 from .facts import COMPRESSIBLE, NO_CALIBRATION
 from .grids import Checkpoint
 
-TABLE_FORMS = ("tex", "csv", "md", "html")
 # Tasks whose records are answers among options, which the page shows item by item.
 ANSWERED = (
     *("unqover", "bbq", "crows_pairs", "stereoset", "hellaswag", "mmlu"),
@@ -185,18 +182,16 @@ class Paths:
         evaluated = [*self.evaluation_files(), *self.pruned_files(), *self.mask_files()]
         return [*evaluated, *self.calibration_files(), *self.serving_files()]
 
-    def table_files(self) -> list[str]:
-        """Return results.csv and every table in every form."""
-        tables = [
-            f"{self.results}/tables/{table}.{form}"
-            for table in self.config.tables
-            for form in TABLE_FORMS
+    def table_files(self, *forms: str) -> list[str]:
+        """Return every table in these forms: tex, csv, md or html."""
+        return [
+            f"{self.results}/tables/{one}.{form}" for one in self.config.tables for form in forms
         ]
-        return [f"{self.results}/results.csv", *tables]
 
-    def figure_files(self) -> list[str]:
-        """Return every figure as PDF."""
-        return [f"{self.results}/figures/{figure}.pdf" for figure in self.config.figures]
+    def figure_files(self, *forms: str) -> list[str]:
+        """Return every figure in these forms: pdf, svg, png, or csv of its numbers."""
+        names = self.config.figures
+        return [f"{self.results}/figures/{one}.{form}" for one in names for form in forms]
 
     def dense_points(self) -> dict[str, Checkpoint]:
         """Return the dense checkpoint of each model, by the model's name."""
@@ -206,11 +201,6 @@ class Paths:
         """Return the page of the invented world, where the run has what it shows."""
         shown = self.config.source == "world" and {*PLANTED} & {*self.config.benchmarks}
         return [f"{self.results}/report/world.html"] if shown and self.dense_points() else []
-
-    def records_of(self, name: str, shown: Mapping[str, Mapping[str, Any]]) -> list[str]:
-        """Return the evaluations or measurements that a table or figure opens, if any."""
-        reads = shown[name].get("reads", "")
-        return {"evals": self.evaluation_files, "serving": self.serving_files}.get(reads, list)()
 
     def item_files(self) -> list[str]:
         """Return the items that the page shows one by one, where the run has such benchmarks."""
@@ -235,8 +225,13 @@ class Paths:
 
     def shown_files(self, possible: bool) -> list[str]:
         """Return all that a run makes for people; ``possible``: as for ``paper_files``."""
-        shown = [*self.table_files(), *self.figure_files(), *self.world_files()]
-        return [*shown, *self.paper_files(possible)]
+        return [
+            f"{self.results}/results.csv",
+            *self.table_files("html", "tex", "csv", "md"),
+            *self.figure_files("pdf"),
+            *self.world_files(),
+            *self.paper_files(possible),
+        ]
 
     def every_file(self) -> list[str]:
         """Return all that people look at, with what it is made of."""

@@ -16,8 +16,6 @@ from .facts import METHODS, regime_facts
 from .grids import Checkpoint
 from .paths import Paths
 from .run_sheet import computed, contents
-from .shown import FIGURES, TABLES, drawn_by
-from .shown import decisive as shown_part
 from .tasks import decisive
 
 # Facts that are hashed per job as values, not as code
@@ -51,19 +49,14 @@ def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
         # The sheet's words change no number: what computes one has a sheet of its own.
         ("list_checkpoints", ALL): computed(sheet),
         ("collect_results", ALL): [
-            code("reporting.collect_results"),
+            code("analysis.collect_results"),
             package_versions("numpy", "scipy", "statsmodels", "pandas"),
         ],
-        **{("make_table", name): _shown("make_table", TABLES[name]) for name in config.tables},
-        **{
-            ("make_figure", name): [
-                *_shown("make_figure", FIGURES[name]),
-                package_versions("matplotlib"),
-            ]
-            for name in config.figures
-        },
-        ("make_items", ALL): code("reporting.make_items"),
-        ("make_page", ALL): [code("reporting.make_page"), package_versions("itables")],
+        ("make_items", ALL): code("analysis.make_items"),
+        ("make_tables", ALL): [
+            code("reporting.make_tables"),
+            package_versions("matplotlib", "itables"),
+        ],
         ("make_paper", ALL): code("reporting.make_paper"),
     }
     page = "evenprune_world.controls"
@@ -74,10 +67,6 @@ def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
         versions = package_versions("numpy", "scipy", "matplotlib")
         found["report_controls", ALL] = [code(f"{page}.report_controls"), versions]
     return found
-
-
-def _shown(rule: str, entry: dict[str, Any]) -> list[Any]:
-    return [shown_part(entry), code(f"reporting.{rule}", f"reporting.{drawn_by(entry)[0]}")]
 
 
 def _sources(paths: Paths, fingerprint: Fingerprint) -> Dependencies:

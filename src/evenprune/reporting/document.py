@@ -4,33 +4,28 @@ First the bottom line, then what was run, then tables and figures in the paper's
 make one number again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ..analysis import claims, labels
+from ..analysis.results import groups
+from ..analysis.run import OURS, Run
 from ..plan.paths import Paths
-from ..plan.run_sheet import RunSheet
-from ..plan.shown import SHOWN
-from .bottom_line import bottom_line
-from .captions import figure_caption, item_counts, seeds_words
-from .cells import Run
-from .labels import (
-    REGIME_LABELS,
-    benchmark_label,
-    calibration_label,
-    column_order,
-    judge_label,
-    method_label,
-    model_label,
-    own_protocol,
-    protocol_words,
-)
-from .results import groups
-from .tables.answer import Answer, answers, summary
+from ..plan.table_registry import SHOWN
+from .answer import Answer, answers, summary
+from .notes import figure_caption, item_counts, seeds_words
 
-# Tables and figures in the order of tables.yaml, which is the paper's.
-ORDER = [("table", one["table"]) if "table" in one else ("figure", one["figure"]) for one in SHOWN]
 DATA_FILES = ("tables.yaml",)  # part of this module's code, see codedigest.py
 SUBTITLE = "What pruning changed, what was run, tables and figures"
+# Verdicts on claims in the order of the page, with their heads.
+HEADS = {
+    claims.SUPPORTED: "Held",
+    claims.IN_DIRECTION: "Held jointly, not one by one",
+    claims.NOT_SUPPORTED: "Not shown",
+    claims.CONTRADICTED: "Did not hold",
+    claims.NOT_TESTED: "Not tested here",
+}
+Paragraphs = list[tuple[str, str]]  # (head, text)
 
 
 @dataclass(frozen=True)
@@ -39,6 +34,8 @@ class Piece:
 
     kind: str
     slug: str
+    section: str
+    shows: str
     caption: str = ""
 
 
@@ -46,46 +43,90 @@ class Piece:
 class Document:
     """The document: paragraphs of the bottom line, facts of the run by name, pieces in order.
 
-    ``bottom`` and ``facts`` are (head, text); ``again`` are (sentence, command) of one cell;
-    ``summary`` is what pruning did to all models and ``answers`` to each, which the page of HTML
-    begins with.
+    ``again`` are (sentence, command) of one cell; ``summary`` is what pruning did to all models and
+    ``answers`` to each, which the page of HTML begins with.
     """
 
     title: str
-    bottom: tuple[tuple[str, str], ...]
-    facts: tuple[tuple[str, str], ...]
-    pieces: tuple[Piece, ...]
-    again: tuple[tuple[str, str], ...]
-    answers: tuple[Answer, ...] = ()
-    summary: tuple[str, ...] = ()
+    bottom: Paragraphs
+    facts: Paragraphs
+    pieces: list[Piece]
+    again: Paragraphs
+    answers: list[Answer]
+    summary: list[str]
 
 
-def ordered(tables: Sequence[str], figures: Sequence[str]) -> list[Piece]:
-    """Return tables and figures in the document's order."""
-    chosen = {"table": {*tables}, "figure": {*figures}}
-    return [Piece(kind, slug) for kind, slug in ORDER if slug in chosen[kind]]
+def document(run: Run) -> Document:
+    """Return the document of a run."""
+    config, found = run.sheet.config, answers(run)
+    chosen = {"table": config.tables, "figure": config.figures}
+    pieces = []
+    for entry in SHOWN:  # in the paper's order
+        kind = "table" if "table" in entry else "figure"
+        slug = entry[kind]
+        if slug in chosen[kind]:
+            caption = figure_caption(run, slug) if kind == "figure" else ""
+            pieces.append(Piece(kind, slug, entry["section"], entry["shows"], caption))
+    said, title = summary(found), config.title or "Results"
+    bottom = bottom_line(run, found, said)
+    return Document(title, bottom, facts(run), pieces, again(run), found, said)
 
 
-def facts(run: Run) -> list[tuple[str, str]]:
+def bottom_line(run: Run, found: list[Answer], said: list[str]) -> Paragraphs:
+    """Return what held, what did not and what was not tested, a paragraph each.
+
+    Of a run with the table claims these are the paper's claims, of any other one it is what pruning
+    did to each model.
+    """
+    config = run.sheet.config
+    if "claims" not in config.tables:
+        about = "Each pruned model against its dense one, on the same items."
+        lines = [("Bottom line", " ".join([about, *said]))]
+        return lines + [(one.name, " ".join(one.sentences)) for one in found]
+    findings = claims.findings(run)
+    numbers = {name: sum(one.verdict == name for one in findings) for name in HEADS}
+    words = ", ".join(f"{count} {name}" for name, count in numbers.items() if count)
+    where = "Where the paper prints a number too, the table has it next to ours."
+    if config.source == "world":
+        where = (
+            f"All numbers were measured in a small invented world (seed {config.world.seed}) "
+            "with models trained for it. They test the methods where the planted bias is known and "
+            "are not the numbers of the paper. report/world.html shows what the dense models "
+            "learned; snakemake controls compares with negative controls."
+        )
+    lines = [("Bottom line", f"Of {len(findings)} claims of the paper, {words}. {where}")]
+    for name, head in HEADS.items():
+        # The verdict stands before each claim: nobody takes a refuted one for a result.
+        for one in findings:
+            if one.verdict == name:
+                reason = f" ({one.reason})" if one.reason else ""
+                lines.append((head, f"Claim: {one.claim.text}{reason}"))
+    return lines
+
+
+def facts(run: Run) -> Paragraphs:
     """Return what was run, by name: models, methods, regimes, data, items, seeds, options."""
     sheet = run.sheet
     pruned = [point for point in sheet.files if not point.is_base]
+    calibrated = [point for point in pruned if point.calibration != "none"]
     models = [
-        model_label(sheet, name) + (f" ({own})" if own else "")
+        labels.model_label(sheet, name) + (f" ({own})" if own else "")
         for name in sorted({point.model for point in sheet.files})
-        for own in [own_protocol(sheet, name)]
+        for own in [labels.own_protocol(sheet, name)]
     ]
-    calibrations = dict.fromkeys(p.calibration for p in pruned if p.calibration != "none")
-    grids = [f"{_words(name)}: {len(groups(points))}" for name, points in sheet.experiments.items()]
-    options = sheet.config.pruning
-    used = {point.regime for point in pruned}
-    seeds = seeds_words(point.seed for point in pruned if point.calibration != "none")
+    grids = [
+        f"{name.replace('_', ' ')}: {len(groups(grid))}" for name, grid in sheet.experiments.items()
+    ]
+    options, used = sheet.config.pruning, {point.regime for point in pruned}
+    seeds = seeds_words(point.seed for point in calibrated)
     found = {
         "Models": ", ".join(models),
-        "Methods": _listed(method_label(sheet, point.method) for point in pruned),
-        "Sparsity": ", ".join(label for name, label in REGIME_LABELS.items() if name in used)
+        "Methods": _listed(labels.method_label(sheet, point.method) for point in pruned),
+        "Sparsity": ", ".join(label for name, label in labels.REGIME_LABELS.items() if name in used)
         + " (N:M is N zeros in every M weights; 1:4 is 25% zeros)",
-        "Calibration": _listed(calibration_label(sheet, name) for name in calibrations)
+        "Calibration": _listed(
+            labels.calibration_label(sheet, point.calibration) for point in calibrated
+        )
         + (f"; {seeds}" if seeds else ""),
         "Benchmarks": benchmarks(run),
         "Checkpoints": f"{len(pruned)} pruned, {len(sheet.files) - len(pruned)} dense; grid points "
@@ -100,42 +141,38 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(names))
 
 
-def _words(name: str) -> str:
-    return name.replace("_", " ")
-
-
 def benchmarks(run: Run) -> str:
     """Return each benchmark with its items, sample, metric where it is not the usual, protocol."""
     sheet, parts = run.sheet, []
     counts = item_counts(run, sheet.config.benchmarks)
-    for slug, entry in column_order(sheet).items():
+    for slug, entry in labels.column_order(sheet).items():
         words = []
         if slug in counts:
             words.append(f"{counts[slug]} {'tokens' if entry.task == 'perplexity' else 'items'}")
         if entry.limit is not None:
             words.append(f"sampled with seed {entry.seed}")
-        words += protocol_words(entry)
-        judge = judge_label(sheet, slug)
+        words += labels.protocol_words(entry)
+        judge = labels.judge_label(sheet, slug)
         words += [f"judge {judge}"] if judge else []
-        label = benchmark_label(sheet, slug)
+        label = labels.benchmark_label(sheet, slug)
         parts.append(f"{label} ({', '.join(words)})" if words else label)
     return ", ".join(parts)
 
 
-def again(run: Run) -> list[tuple[str, str]]:
+def again(run: Run) -> Paragraphs:
     """Return how one number is traced and made again: (sentence, command), of one of this run."""
     sheet = run.sheet
-    table = next((name for name in ("main", "regimes") if name in sheet.config.tables), None)
-    points = sheet.experiments.get(table or "", [])
-    pruned = [point for point in points if not point.is_base]
-    own = [one for one in pruned if sheet.base_method(one.method) == "debias-sparsegpt"]
-    point = next(iter([*own, *pruned]), None)
-    slug = next((one for one in (sheet.primary("unqover"), *column_order(sheet)) if one), None)
-    if table is None or point is None or slug is None:
+    table = next((name for name in ("main", "regimes") if name in sheet.config.tables), "")
+    pruned = [point for point in sheet.experiments.get(table, []) if not point.is_base]
+    own = [one for one in pruned if sheet.base_method(one.method) == OURS]
+    slug = next(
+        (one for one in (sheet.primary("unqover"), *labels.column_order(sheet)) if one), None
+    )
+    if not pruned or slug is None:
         return []
-    folder, paths = sheet.config.results, Paths(sheet.config)
-    cell = f"{point.model}/{point.method}/{point.regime}/{point.calibration}/{slug}"
-    where = f"{method_label(sheet, point.method)} on {benchmark_label(sheet, slug)}"
+    point, folder = [*own, *pruned][0], sheet.config.results
+    cell = f"{point.key.rpartition('/')[0]}/{slug}"
+    where = f"{labels.method_label(sheet, point.method)} on {labels.benchmark_label(sheet, slug)}"
     return [
         (
             f"Where a number comes from, checked on the way (here {where}; in the page of HTML "
@@ -144,27 +181,8 @@ def again(run: Run) -> list[tuple[str, str]]:
         ),
         (
             "Its evaluation again (with this run's configuration file, if it has one):",
-            f"snakemake --cores all -f {paths.evaluation(point)}/summary.json",
+            f"snakemake --cores all -f {Paths(sheet.config).evaluation(point)}/summary.json",
         ),
         ("The table again:", f"snakemake --cores all {folder}/tables/{table}.csv"),
         ("What is left to do after any change:", "snakemake -n"),
     ]
-
-
-def document(run: Run) -> Document:
-    """Return the document of a run."""
-    sheet: RunSheet = run.sheet
-    pieces = [
-        Piece(one.kind, one.slug, figure_caption(run, one.slug) if one.kind == "figure" else "")
-        for one in ordered(sheet.config.tables, sheet.config.figures)
-    ]
-    found = answers(run)
-    return Document(
-        sheet.config.title or "Results",
-        tuple(bottom_line(run)),
-        tuple(facts(run)),
-        tuple(pieces),
-        tuple(again(run)),
-        tuple(found),
-        tuple(summary(found)),
-    )

@@ -1,22 +1,28 @@
-"""How throughput was measured, and the sentences on it that the tables of efficiency share."""
+"""Speed, energy and CO2 of dense and 2:4 models: the paper's table:mfu_sparsity_results."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from ..analysis.labels import REGIME_LABELS, calibration_label, method_label, model_label
+from ..analysis.measurements import ratio_to_dense, read_part
+from ..analysis.results import Group, Quantity, dense_group, groups
+from ..analysis.run import Run
+from ..base.errors import UserError
 from ..base.reading import expected_form
 from ..plan.run_sheet import RunSheet
+from ..plan.table_registry import TABLES
 from ..stats.directions import direction
 from ..stats.inference import PairedRatio
-from .cells import Field, Run
-from .measurements import ratio_to_dense, read_part
-from .render import Cell, Column
-from .results import Group, Quantity, dense_group
+from .cells import blocks, checkpoint_row, embolden, emboldened, made
+from .notes import notes
+from .table_columns import DTO, Field, fields_of, fitted
+from .tables import Cell, Column, Row, Rule, Table
 
 ENERGY = (
     ": assumed power times the measured seconds, so it says nothing that the speed does not.",
     ": read from a counter (NVML or RAPL).",
 )
-# Of each one-sided test of equivalence.
-LEVEL = 0.05
+LEVEL = 0.05  # of each one-sided test of equivalence
 SPEED = Quantity("serving", "decode_tok_per_s")
 # Whose ratio a number has: CO2 is energy times a constant.
 PAIRED_AS = {SPEED.metric: SPEED.metric, "j_per_token": "j_per_token",
@@ -37,9 +43,7 @@ def verdict(ratio: PairedRatio | None, margin: float) -> str:
         return f"same within {100 * margin:g} %"
     if ratio.low is not None and ratio.low > 1:
         return "faster"
-    if ratio.high is not None and ratio.high < 1:
-        return "slower"
-    return "not shown"
+    return "slower" if ratio.high is not None and ratio.high < 1 else "not shown"
 
 
 def ratio_columns(batch: str = "") -> tuple[Column, Column]:
@@ -59,17 +63,20 @@ def ratio_columns(batch: str = "") -> tuple[Column, Column]:
 def ratio_cells(run: Run, group: Group, batch: str = "", printed: bool = True) -> dict[str, Cell]:
     """Return the cells of ``ratio_columns``; the paper's ratio beside ours where ``printed``."""
     column, words = ratio_columns(batch)
-    found = ratio_to_dense(run.sheet, group, SPEED.metric, batch)
-    said = Cell(None, verdict(found, run.sheet.config.serving.margin))
-    if found is None:
+    ratio = ratio_to_dense(run.sheet, group, SPEED.metric, batch)
+    said = Cell(None, verdict(ratio, run.sheet.config.serving.margin))
+    if ratio is None:
         return {column.key: Cell(None, column.show(None)), words.key: said}
-    ends = None if found.low is None or found.high is None else (found.low, found.high)
-    text = column.show(found.value)
+    ends = None if ratio.low is None or ratio.high is None else (ratio.low, ratio.high)
+    text = column.show(ratio.value)
     if ends:
         text += f" [{', '.join(map(column.show, ends))}]"
-    theirs = _printed_ratio(run, group) if printed else None
-    source = "/".join(filter(None, ("serving", f"{SPEED.metric}_ratio", batch)))
-    return {column.key: Cell(found.value, text, theirs, ends=ends, source=source), words.key: said}
+    dense = dense_group(run.sheet, group.model)
+    pair = [run.results.of(one, SPEED) if one else None for one in (group, dense)]
+    ours, base = (one.printed if one else None for one in pair)
+    theirs = ours / base if printed and ours and base else None
+    source = Quantity("serving", f"{SPEED.metric}_ratio", batch).path
+    return {column.key: Cell(ratio.value, text, theirs, ends=ends, source=source), words.key: said}
 
 
 def paired_cell(run: Run, group: Group, field: Field) -> Cell:
@@ -84,15 +91,7 @@ def paired_cell(run: Run, group: Group, field: Field) -> Cell:
     base = run.results.of(dense, quantity) if dense is not None else None
     ratio = ratio_to_dense(run.sheet, group, PAIRED_AS[quantity.metric], quantity.category)
     value = own.value if ratio is None or base is None else base.value * ratio.value
-    source = "/".join(filter(None, quantity))
-    return Cell(value, column.show(value), own.printed, source=source)
-
-
-def _printed_ratio(run: Run, group: Group) -> float | None:
-    dense = dense_group(run.sheet, group.model)
-    pair = [run.results.of(one, SPEED) if one else None for one in (group, dense)]
-    values = [one.printed if one else None for one in pair]
-    return values[0] / values[1] if values[0] and values[1] else None
+    return Cell(value, column.show(value), own.printed, source=quantity.path)
 
 
 def serving_stack(run: Run, group: Group) -> dict[str, str]:
@@ -101,7 +100,7 @@ def serving_stack(run: Run, group: Group) -> dict[str, str]:
     Seeds measured in different ways are all named. Empty where there are no files, as of printed
     numbers.
     """
-    found = []
+    stacks = []
     for point in group.checkpoints():
         path = run.sheet.files[point]["serving"]
         if path is None:
@@ -110,14 +109,16 @@ def serving_stack(run: Run, group: Group) -> dict[str, str]:
         with expected_form("the backend and the energy source", path, "measure it again"):
             backend, device = content["backend"], content["spec"]["device"]
             name = f"{backend['name']} {backend['version']} on {device}"
-            found.append((name, backend["kernel"], content["energy"]["source"]))
-    said = ["; ".join(dict.fromkeys(values)) for values in zip(*found, strict=True)]
+            stacks.append((name, backend["kernel"], content["energy"]["source"]))
+    said = ["; ".join(dict.fromkeys(values)) for values in zip(*stacks, strict=True)]
     return dict(zip(("backend", "kernel", "energy"), said, strict=False))
 
 
-def serving_notes(run_sheet: RunSheet, stacks: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return sentences on what was measured, on ratios, energy and kernels."""
-    serving, margin = run_sheet.config.serving, f"{100 * run_sheet.config.serving.margin:g} %"
+def serving_notes(sheet: RunSheet, stacks: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return sentences on what was measured, on ratios, energy and kernels; none of no stack."""
+    if not stacks:
+        return []
+    serving, margin = sheet.config.serving, f"{100 * sheet.config.serving.margin:g} %"
     energy = " or ".join(dict.fromkeys(stack["energy"] for stack in stacks))
     measured = dict.fromkeys(f"{stack['backend']}, {stack['kernel']}" for stack in stacks)
     return [
@@ -132,3 +133,80 @@ def serving_notes(run_sheet: RunSheet, stacks: Sequence[Mapping[str, str]]) -> l
         "A dense kernel multiplies the zeros too: on it every regime runs at the dense model's "
         "speed, and for unstructured zeros and 1:4 there is no other.",
     ]
+
+
+def served(run: Run, slug: str) -> list[Group]:
+    """Return what was measured, in the order of the experiment's grid; UserError for nothing."""
+    grid = run.sheet.experiments.get(run.sheet.config.serving.experiment or "", [])
+    shown = [group for group in groups(grid) if run.results.of(group, SPEED) is not None]
+    if not shown:
+        raise UserError(
+            f"the table {slug} shows measured throughput, but this run measures none; set "
+            "serving.experiment in the configuration or leave the table out"
+        )
+    return shown
+
+
+def build(run: Run, slug: str) -> Table:
+    """Return speed and CO2 at the first batch size, or with ``batches`` as measured at each.
+
+    At the first one a pruned model's numbers are the dense model's times the ratio within rounds,
+    so that values, ratio and verdict are one estimate; medians of what was measured are in the
+    table with ``batches``. Energy that was only assumed is no result of its own: there alone.
+    """
+    sheet, shown, batches = run.sheet, served(run, slug), "batches" in TABLES[slug]
+    stacks = {group: serving_stack(run, group) for group in shown}
+    known = [stack for stack in stacks.values() if stack]
+    names, fields = [""], fields_of(run, slug)
+    if batches:
+        found = run.results.categories(*SPEED[:2])
+        names = sorted(found, key=lambda name: (len(name), name)) or [""]
+        dto = [field for field in fields if field.quantity == DTO]
+        fields = [*dto, *map(_speed, names), *fields[len(dto) :]]
+    elif any(stack["energy"] != "measured" for stack in known):
+        fields = [field for field in fields if field.quantity in (DTO, SPEED)]
+    fields = [fitted(run, shown, field) for field in fields]
+    own = [field for field in fields if field.quantity != DTO]
+    paired = [ratio_columns(name) for name in names] if known else []
+    several = len({group.calibration for group in shown} - {"none"}) > 1
+    rows: list[Row] = []
+    for (model,), mine in blocks(shown, "model"):
+        start = len(rows)
+        for group in mine:
+            label = f"{model_label(sheet, model)} (Dense)"
+            if not group.is_base:
+                label = f"{method_label(sheet, group.method)} ({REGIME_LABELS[group.regime]})"
+                label += f", {calibration_label(sheet, group.calibration)}" * several
+            rule: Rule = "full" if rows and len(rows) == start else ""
+            row = checkpoint_row(run, group, fields, (label,), rule, marks=False)
+            cells = dict(row.cells)
+            if not batches:
+                cells |= {field.column.key: paired_cell(run, group, field) for field in own}
+            # The paper's throughput is printed without a batch size: it stands beside the first's.
+            headline, first = run.results.of(group, SPEED), _speed(names[0]).column.key
+            if headline is not None:
+                cells[first] = replace(cells[first], printed=headline.printed)
+            for name in names if known else []:
+                cells |= ratio_cells(run, group, name, printed=name == names[0])
+            named = group.identity | (stacks[group] if batches else {})
+            rows.append(replace(row, cells=cells, identity=named))
+        pruned = [start + k for k, group in enumerate(mine) if not group.is_base]
+        embolden(rows, [field for field in fields if field.quantity == DTO], pruned)
+        dense = {stacks[group].get("kernel", "dense") for group in mine if group.is_base}
+        for place in pruned:
+            said = {rows[place].cells[column.key].display for _, column in paired}
+            # On the dense model's kernel none is faster; that of printed numbers is another one.
+            if stacks[mine[place - start]].get("kernel") not in dense and said <= {"faster"}:
+                rows[place] = emboldened(rows[place], [field.column.key for field in own])
+    columns = [*(field.column for field in fields), *(column for column, _ in paired)]
+    columns += [column for _, column in paired]
+    said_all = [*notes(run, fields, shown, rows), *serving_notes(sheet, known)]
+    return made(run, slug, rows, columns, said_all)
+
+
+def _speed(batch: str) -> Field:
+    """Return the column of decode throughput at one batch size; "" is the first one."""
+    key = f"{SPEED.metric}_{batch.replace(' ', '_')}".rstrip("_")
+    way = direction("serving", SPEED.metric)
+    column = Column(key, batch or "decode", "performance", way, span="Throughput (tokens/s)")
+    return Field(column, SPEED._replace(category=batch))

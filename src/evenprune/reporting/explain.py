@@ -10,24 +10,25 @@ error.
 import argparse
 import json
 import math
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ..analysis.measurements import read_part
+from ..analysis.origin import computed, files_of, method_of, sources_of
+from ..analysis.results import POINT, Group, Quantity, groups
+from ..analysis.run import Run, read_run
+from ..analysis.significance import METHOD
 from ..base.errors import UserError, nearest, shown
 from ..base.pages import fill
 from ..base.reading import iter_csv, read_json
 from ..plan.config import TABLES
 from ..plan.grids import Checkpoint
-from ..plan.run_sheet import read_run_sheet
-from . import dto, mask_diffs
-from .cells import Run
-from .explain_origin import commands, files_of, method_of, rebased, recompute, sources_of
-from .make_table import build_table
-from .measurements import ratio_values, read_part
-from .render import Cell, Column, Table, interval
-from .results import POINT, Group, Quantity, Results, Significance, groups
-from .significance import METHOD
+from ..plan.paths import Paths
+from ..plan.run_sheet import RunSheet, read_run_sheet
+from .make_tables import build_table
+from .tables import Cell, Column, Table
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("explain.txt.j2",)
@@ -35,7 +36,6 @@ TEMPLATE = Path(__file__).with_name(DATA_FILES[0])
 FORM = "MODEL/METHOD/REGIME/CALIBRATION/BENCHMARK[/METRIC[/CATEGORY]]"
 # Benchmarks of results.csv that are none of the configuration, with what is meant by default.
 DERIVED = {"dto": "dto", "serving": "decode_tok_per_s", "masks": "pattern_disagreement"}
-
 EXACT, RECOMPUTED = 1e-9, 1e-6  # relative; records are rounded
 
 
@@ -60,18 +60,18 @@ def explain(folder: Path, table: str, cell: str) -> dict[str, Any]:
             "--results, or make one: snakemake --cores all"
         )
     sheet = rebased(read_run_sheet(folder / "run_sheet.json"), folder)
-    files = (folder / "results.csv", folder / "significance.csv")
-    run = Run(sheet, Results(files[0]), Significance(files[1]))
+    tests = folder / "significance.csv"
+    run = read_run(sheet, folder / "results.csv", tests)
     group, quantity = parse(run, cell)
-    column, seen = find(build_table(table, sheet, *files), group, quantity)
-    _check_printed_table(folder, table, group, column.key, column.plain(seen.value))
+    column, seen = find(build_table(run, table), group, quantity)
+    _check_written_table(folder, table, group, column.key, column.plain(seen.value))
     seeds = [_seed(run, one, quantity) for one in group.checkpoints()]
-    point, ends = group.checkpoints()[0], interval(column, seen)
+    point, ends = group.checkpoints()[0], seen.interval(column)
     return {
         "table": table,
         "column": column.key,
         "shown": seen.display,
-        "cell": "/".join(part for part in (*group.key, *quantity) if part),
+        "cell": "/".join([*group.key, quantity.path]),
         "value": seen.value,
         "paired": quantity.benchmark == "serving" and seen.value not in [s["value"] for s in seeds],
         "n": seeds[0]["n"] if len(seeds) == 1 else None,
@@ -81,24 +81,26 @@ def explain(folder: Path, table: str, cell: str) -> dict[str, Any]:
         "seeds": seeds,
         "method": method_of(sheet, point),
         "sources": sources_of(sheet, folder, point, quantity),
-        "tests": _tests(files[1], group, quantity),
+        "tests": _tests(tests, group, quantity),
         "commands": commands(sheet, folder, group, quantity.benchmark, table),
     }
 
 
-def _check_printed_table(folder: Path, table: str, group: Group, key: str, text: str) -> None:
-    """Raise UserError where the table's CSV has not the text that the values give."""
-    path = folder / "tables" / f"{table}.csv"
-    rows = [
-        row
-        for _, row in iter_csv(path, (*POINT, key), what="a table", remedy="make the table again")
-        if tuple(row[name] for name in POINT) == group.key
-    ]
-    if text not in [row[key] for row in rows]:
-        raise UserError(
-            f"expected {text} as {key} of {'/'.join(group.key)} in {path}, found "
-            f"{', '.join(row[key] for row in rows) or 'no such row'}; make the table again"
-        )
+def rebased(sheet: RunSheet, folder: Path) -> RunSheet:
+    """Return a run sheet whose files lie below ``folder``, wherever the run was made."""
+    old, new = f"{sheet.config.results}/", f"{folder}/"
+    files = {
+        point: {
+            name: new + path.removeprefix(old) if path and path.startswith(old) else path
+            for name, path in entry.items()
+        }
+        for point, entry in sheet.files.items()
+    }
+    config = sheet.config.model_copy(update={"results": str(folder)})
+    return RunSheet(config, sheet.experiments, files)
+
+
+# The cell
 
 
 def near(word: str, known: Iterable[str]) -> str:
@@ -128,8 +130,8 @@ def parse(run: Run, text: str) -> tuple[Group, Quantity]:
     quantity = Quantity(*words[4:]) if len(words) > 5 else Quantity(words[4], usual[words[4]])
     if run.results.of(group, quantity) is None:
         here = run.results.quantities(group.checkpoints()[0])
-        have = ["/".join(filter(None, one[1:])) for one in here if one.benchmark == words[4]]
-        wanted = "/".join(filter(None, quantity[1:]))
+        have = [one.path.partition("/")[2] for one in here if one.benchmark == words[4]]
+        wanted = quantity.path.partition("/")[2]
         raise UserError(f"{'/'.join(words[:5])} has no {shown(wanted)}; {near(wanted, have)}")
     return group, quantity
 
@@ -139,7 +141,6 @@ def find(table: Table, group: Group, quantity: Quantity) -> tuple[Column, Cell]:
 
     Raises UserError where the table has no such row, or no cell of the quantity.
     """
-    name = "/".join(filter(None, quantity))
     keyed = [
         (tuple(row.identity[part] for part in POINT), row)
         for row in table.rows
@@ -156,57 +157,52 @@ def find(table: Table, group: Group, quantity: Quantity) -> tuple[Column, Cell]:
     for row in rows:
         for column in table.columns:
             cell = row.cells.get(column.key)
-            if cell is not None and cell.source == name:
+            if cell is not None and cell.source == quantity.path:
                 return column, cell
     shows = ", ".join(dict.fromkeys(cell.source for cell in rows[0].cells.values() if cell.source))
-    raise UserError(f"the table {table.slug} does not show {name}; it shows {shows or 'words'}")
+    raise UserError(
+        f"the table {table.slug} does not show {quantity.path}; it shows {shows or 'words'}"
+    )
+
+
+def _check_written_table(folder: Path, table: str, group: Group, key: str, text: str) -> None:
+    """Raise UserError where the table's CSV has not the text that the values give."""
+    path = folder / "tables" / f"{table}.csv"
+    rows = iter_csv(path, (*POINT, key), what="a table", remedy="make the table again")
+    have = [row[key] for _, row in rows if tuple(row[name] for name in POINT) == group.key]
+    if text not in have:
+        raise UserError(
+            f"expected {text} as {key} of {'/'.join(group.key)} in {path}, found "
+            f"{', '.join(have) or 'no such row'}; make the table again"
+        )
+
+
+# Its values
 
 
 def _seed(run: Run, point: Checkpoint, quantity: Quantity) -> dict[str, Any]:
     """Return the files and numbers of one seed, checked against each other."""
     value = run.results.one(point, quantity)
-    if value is None:  # Results.of has found all seeds
-        raise AssertionError(point)
-    found: dict[str, Any] = {"seed": point.seed, "value": value.value, "n": value.n}
-    found |= {"stderr": value.stderr, **files_of(run.sheet, point, quantity)}
-    if "metrics" in found:
-        stored = _stored(read_json(found["metrics"]), quantity)
-        _compare(stored, value.value, EXACT, quantity, found["metrics"])
-    elif "measurement" in found:
-        stored = _stored(read_part(found["measurement"], point), quantity)
-        _compare(stored, value.value, EXACT, quantity, found["measurement"])
-    again = _again(run, point, quantity, found)
-    _compare(again, value.value, RECOMPUTED, quantity, found.get("items", "the items"))
-    return found | {"recomputed": again}
-
-
-def _again(run: Run, point: Checkpoint, quantity: Quantity, files: dict[str, Any]) -> float | None:
-    """Return a number computed again from records, None where it is no function of them alone."""
-    slug, metric, category = quantity
-    if slug in run.sheet.config.benchmarks:
-        task = run.sheet.config.benchmarks[slug].task
-        return recompute(Path(files["items"]), task, metric, category)
-    if slug == dto.SLUG:
-        distances = dto.definitions(run.sheet)
-        own = (one for one in distances if one.name == metric)
-        return next((dto.distance_sums(run.sheet, point, one).value for one in own), None)
-    parts = (
-        mask_diffs.mask_values(Path(files["masks"]))
-        if slug == mask_diffs.SLUG
-        else ratio_values(run.sheet, point)
-    )
-    return next((one["value"] for *place, one in parts if place == [metric, category]), None)
-
-
-def _stored(content: dict[str, Any], quantity: Quantity) -> float | None:
-    part = content["metrics"]
-    if quantity.category:
-        part = content["categories"].get(quantity.category, {})
-    return part[quantity.metric]["value"] if quantity.metric in part else None
+    assert value is not None  # Results.of has found all seeds
+    files = files_of(run.sheet, point, quantity)
+    content = read_json(files["metrics"]) if "metrics" in files else None
+    if "measurement" in files:
+        content = read_part(files["measurement"], point)
+    if content is not None:
+        part = content["metrics"]
+        if quantity.category:
+            part = content["categories"].get(quantity.category, {})
+        stored = part[quantity.metric]["value"] if quantity.metric in part else None
+        where = files.get("metrics", files.get("measurement"))
+        _compare(stored, value.value, EXACT, quantity, where)
+    again = computed(run.sheet, point, quantity, files)
+    _compare(again, value.value, RECOMPUTED, quantity, files.get("items", "the items"))
+    numbers = {"seed": point.seed, "value": value.value, "n": value.n, "stderr": value.stderr}
+    return {**numbers, **files, "recomputed": again}
 
 
 def _compare(
-    found: float | None, value: float, tolerance: float, quantity: Quantity, path: str
+    found: float | None, value: float, tolerance: float, quantity: Quantity, path: Any
 ) -> None:
     """Raise UserError where a number that a file gives is not that of results.csv."""
     if found is not None and not math.isclose(found, value, rel_tol=tolerance, abs_tol=tolerance):
@@ -225,20 +221,27 @@ def _tests(path: Path, group: Group, quantity: Quantity) -> list[dict[str, str]]
         return []
     wanted = (*group.key, quantity.benchmark, quantity.metric)
     names = (*POINT, "benchmark", "metric")
-    found = [
+    rows = [
         {name: text for name, text in row.items() if text and name not in names}
         for _, row in iter_csv(path, (*names, "against"))
         if tuple(row[name] for name in names) == wanted
     ]
-    return sorted(found, key=lambda row: row.get("against") != METHOD)
+    return sorted(rows, key=lambda row: row.get("against") != METHOD)
+
+
+def commands(sheet: RunSheet, folder: Path, group: Group, benchmark: str, table: str) -> list[str]:
+    """Return the commands that make a number again, with the --configfile of the run."""
+    paths = Paths(sheet.config)
+    files = []
+    for point in group.checkpoints():
+        own = {"serving": paths.efficiency(point.model), "masks": paths.masks(point)}
+        files.append(own.get(benchmark, f"{paths.evaluation(point)}/summary.json"))
+    made = dict.fromkeys([*files, f"{folder}/tables/{table}.csv"])
+    return [f"snakemake --cores all --force {shlex.quote(name)}" for name in made]
 
 
 def run(args: argparse.Namespace) -> None:
     """Run ``explain``."""
     found = explain(args.results, args.table, args.cell)
-    text = (
-        json.dumps(found, indent=1, ensure_ascii=False) + "\n"
-        if args.json
-        else fill(TEMPLATE, found)
-    )
-    print(text, end="")
+    text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    print(text if args.json else fill(TEMPLATE, found), end="")

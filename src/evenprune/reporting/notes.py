@@ -1,152 +1,206 @@
 """Sentences beneath tables, and words of their captions."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
+from ..analysis import labels
+from ..analysis.results import Group, Quantity
+from ..analysis.run import Run
+from ..base.files import read_json
 from ..plan.grids import Checkpoint
 from ..plan.run_sheet import RunSheet
-from .cells import BOLD, DTO, Field, Run
-from .labels import (
-    GROUP_WORDS,
-    REGIME_LABELS,
-    benchmark_label,
-    judge_label,
-    model_label,
-    protocol_words,
-)
-from .render import TableRow
-from .results import Group, Quantity
+from ..plan.table_registry import FIGURES
+from .table_columns import DTO, Field
+from .tables import Row, Table
 
 WORD_LIST = (
     "A word list only counts words: those rates stand in for a judge and say nothing about safety."
 )
+# What is bold, by the word of tables.yaml: the best value of a block's column, or as in the paper
+# where daggers stand, what is significant, and the lowest DTO of a block.
+BOLD = {
+    "best": "Bold: best pruned value of a block.",
+    "significant": "Bold: improvements with a dagger, and the best pruned DTO of a block.",
+    "tested": "Bold: improvements with a dagger.",
+}
 
 
 def notes(
-    run: Run,
-    fields: Sequence[Field],
-    shown: Sequence[Group],
-    rows: Sequence[TableRow],
+    run: Run, fields: Sequence[Field], groups: Sequence[Group], rows: Sequence[Row],
     bold: str = "best",
-) -> list[str]:
+) -> list[str]:  # fmt: skip
     """Return the sentences beneath a table: abbreviations, marks, item limits, provenance."""
-    run_sheet = run.sheet
+    benchmarks = run.sheet.config.benchmarks
     used = dict.fromkeys(field.quantity.benchmark for field in fields)
-    sentences = []
-    tasks = {
-        run_sheet.config.benchmarks[slug].task
-        for slug in used
-        if slug in run_sheet.config.benchmarks
-    }
-    if "crows_pairs" in tasks:
-        sentences.append("CP: CrowS-Pairs, 50 is unbiased and the best is the closest to it.")
-    if any(field.quantity == DTO for field in fields):
-        sentences.append("DTO: distance to optimum, from MMLU and UnQover.")
+    has_dto = any(field.quantity == DTO for field in fields)
     cells = [cell for row in rows for cell in row.cells.values()]
-    if any(cell.bold for cell in cells):
-        has_dto = any(field.quantity == DTO for field in fields)
-        sentences.append(BOLD["tested" if bold == "significant" and not has_dto else bold])
-    tested = [
-        field for field in fields for group in shown if run.dagger_test(group, field.quantity)
-    ]
-    if any(cell.dagger for cell in cells):
-        heads = ", ".join(dict.fromkeys(field.column.head for field in tested))
-        sentences.append(
-            "†: improvement of Debias-SparseGPT over SparseGPT with p < 0.01 by a paired "
-            f"t-test over clusters of items, not corrected for several tests (tested: {heads})."
-        )
-    if any(cell.in_calibration for cell in cells):
-        sentences.append(
-            "‡: no clean test, the calibration pairs are from the same data set and bias types; "
-            "neither tested nor compared."
-        )
-    if any(row.kind == "diff" for row in rows):
-        sentences.append("Differences are computed before rounding.")
-    if any(cell.sd is not None for cell in cells):
-        sentences.append("±: standard deviation over calibration seeds.")
-    sentences += judge_notes(run_sheet, used)
-    return sentences + limit_notes(run, used, shown) + provenance_notes(run_sheet)
-
-
-def judge_notes(run_sheet: RunSheet, benchmarks: Iterable[str]) -> list[str]:
-    """Return who judges, of the benchmarks whose answers are judged."""
-    judges = {
-        slug: label
-        for slug in benchmarks
-        if slug in run_sheet.config.benchmarks and (label := judge_label(run_sheet, slug))
+    tested = [f for f in fields for group in groups if run.dagger_test(group, f.quantity)]
+    heads = ", ".join(dict.fromkeys(field.column.head for field in tested))
+    sentences = {
+        "CP: CrowS-Pairs, 50 is unbiased and the best is the closest to it.": any(
+            slug in benchmarks and benchmarks[slug].task == "crows_pairs" for slug in used
+        ),
+        "DTO: distance to optimum, from MMLU and UnQover.": has_dto,
+        BOLD["tested" if bold == "significant" and not has_dto else bold]: any(
+            cell.bold for cell in cells
+        ),
+        "†: improvement of Debias-SparseGPT over SparseGPT with p < 0.01 by a paired t-test over "
+        f"clusters of items, not corrected for several tests (tested: {heads}).": any(
+            cell.dagger for cell in cells
+        ),
+        "‡: no clean test, the calibration pairs are from the same data set and bias types; "
+        "neither tested nor compared.": any(cell.in_calibration for cell in cells),
+        "Differences are computed before rounding.": any(row.kind == "diff" for row in rows),
+        "±: standard deviation over calibration seeds.": any(one.sd is not None for one in cells),
     }
+    said = [sentence for sentence, holds in sentences.items() if holds]
+    said += [*judge_notes(run.sheet, used), *limit_notes(run, used, groups)]
+    return said + provenance_notes(run.sheet)
+
+
+def judge_notes(sheet: RunSheet, benchmarks: Iterable[str]) -> list[str]:
+    """Return who judges, of the benchmarks whose answers are judged."""
+    known = [slug for slug in benchmarks if slug in sheet.config.benchmarks]
+    judges = {slug: label for slug in known if (label := labels.judge_label(sheet, slug))}
     if not judges:
         return []
-    said = "; ".join(f"{benchmark_label(run_sheet, name)}: {one}" for name, one in judges.items())
-    listed = any(run_sheet.config.benchmarks[name].judge is None for name in judges)
-    return [f"Judge of {said}.", *([WORD_LIST] if listed else [])]
+    said = "; ".join(
+        f"{labels.benchmark_label(sheet, name)}: {one}" for name, one in judges.items()
+    )
+    listed = any(sheet.config.benchmarks[name].judge is None for name in judges)
+    return [f"Judge of {said}.", *[WORD_LIST] * listed]
 
 
-def limit_notes(run: Run, benchmarks: Iterable[str], shown: Sequence[Group]) -> list[str]:
+def limit_notes(run: Run, benchmarks: Iterable[str], groups: Sequence[Group]) -> list[str]:
     """Return a sentence on benchmarks measured on a sample or under a named protocol."""
     parts = []
+    points = [point for group in groups for point in group.checkpoints()]
     for slug in benchmarks:
         entry = run.sheet.config.benchmarks.get(slug)
         if entry is None:
             continue
-        label = benchmark_label(run.sheet, slug)
-        quantity = Quantity(slug, run.sheet.headline(slug))
-        points = [point for group in shown for point in group.checkpoints()]
-        scored, all_items = (
-            [one for point in points if (one := run.results.one(point, wanted)) is not None]
-            for wanted in (quantity, Quantity(slug, "items_total"))
-        )
-        counts, total = {one.n for one in scored if one.n}, {int(one.value) for one in all_items}
         words = []
         if entry.limit is not None:
+            scored, whole = (
+                [one for point in points if (one := run.results.one(point, Quantity(slug, name)))]
+                for name in (run.sheet.headline(slug), "items_total")
+            )
+            counts, total = {one.n for one in scored if one.n}, {int(one.value) for one in whole}
             # A perplexity counts tokens, everything else items.
             known = len(counts) == 1 and entry.task != "perplexity"
             number = f"{min(counts):,}" if known else f"at most {entry.limit:,}"
             of = f" of {min(total):,}" if len(total) == 1 else ""
             words.append(f"{number}{of} items sampled with seed {entry.seed}")
-        words += protocol_words(entry)
-        if words:
-            parts.append(f"{label}: {', '.join(words)}")
+        if words := words + labels.protocol_words(entry):
+            parts.append(f"{labels.benchmark_label(run.sheet, slug)}: {', '.join(words)}")
     return [f"{'; '.join(parts)}."] if parts else []
 
 
-def provenance_notes(run_sheet: RunSheet) -> list[str]:
+def provenance_notes(sheet: RunSheet) -> list[str]:
     """Return the sentence that keeps an invented world apart from the paper."""
-    if run_sheet.config.source == "world":
-        return [
-            "Measured in an invented world with a model made for it; not comparable to the paper."
-        ]
-    return []
+    said = "Measured in an invented world with a model made for it; not comparable to the paper."
+    return [said] if sheet.config.source == "world" else []
 
 
-def weights_notes(
-    run_sheet: RunSheet, weights: Mapping[str, str], rows: Iterable[TableRow]
-) -> list[str]:
-    """Return a sentence on each model of a table whose ``weights`` came out of another form.
+def weights_notes(run: Run, rows: Iterable[Row]) -> list[str]:
+    """Return a sentence on each model of a table whose weights came out of another form.
 
-    A table whose rows name no model is about all of the run.
+    The records of the sources say it, in the folder of the run. A table whose rows name no model is
+    about all of the run.
     """
-    named = {str(row.identity["model"]) for row in rows if "model" in row.identity}
+    sheet, named = run.sheet, {row.identity["model"] for row in rows if "model" in row.identity}
+    files = {
+        name: run.results.path.parent / f"sources/models/{name}.json"
+        for name in sheet.config.models
+        if not named or name in named
+    }
+    facts = {name: read_json(file).get("source") for name, file in files.items() if file.is_file()}
     return [
-        f"{model_label(run_sheet, model)}: {text}."
-        for model, text in weights.items()
-        if not named or model in named
+        f"{labels.model_label(sheet, name)}: {source['weights']}."
+        for name, source in facts.items()
+        if source and "weights" in source
     ]
 
 
 def regimes_phrase(points: Iterable[Checkpoint]) -> str:
     """Return the regimes of checkpoints in words."""
     names = dict.fromkeys(point.regime for point in points)
-    labels = [REGIME_LABELS[name] for name in names if name != "dense"]
-    return f"{', '.join(labels)} sparsity"
+    words = [labels.REGIME_LABELS[name] for name in names if name != "dense"]
+    return f"{', '.join(words)} sparsity"
 
 
 def contents(fields: Sequence[Field]) -> str:
     """Return what columns show, in words: perplexity, accuracy (…), bias (…) and DTO."""
     parts = []
-    for group, words in GROUP_WORDS.items():
+    for group, words in labels.GROUP_WORDS.items():
         heads = [field.column.head for field in fields if field.column.group == group]
         if heads:
             listed = group in ("performance", "fairness")
             parts.append(f"{words} ({', '.join(heads)})" if listed else words)
     text = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
     return text[0].upper() + text[1:]
+
+
+# Captions
+
+
+def item_counts(run: Run, slugs: Iterable[str]) -> dict[str, str]:
+    """Return the number of items (of a perplexity: tokens) of each benchmark's headline."""
+    found = {}
+    for slug in slugs:
+        quantity = Quantity(slug, run.sheet.headline(slug))
+        measured = [run.results.one(point, quantity) for point in run.sheet.files]
+        if counts := sorted({one.n for one in measured if one is not None and one.n}):
+            found[slug] = " to ".join(f"{n:,}" for n in dict.fromkeys((counts[0], counts[-1])))
+    return found
+
+
+def seeds_words(seeds: Iterable[int]) -> str:
+    """Return seeds of the calibration data in words."""
+    names = [str(seed) for seed in sorted(set(seeds))]
+    return f"calibration seed{'s' if len(names) > 1 else ''} {', '.join(names)}" if names else ""
+
+
+def sizes(run: Run, slugs: Iterable[str], seeds: Iterable[int]) -> str:
+    """Return the sentence on items and seeds; "" where there is nothing to say."""
+    named = set(slugs)
+    grouped: dict[str, list[str]] = {}
+    counts = item_counts(run, [slug for slug in labels.column_order(run.sheet) if slug in named])
+    for slug, number in counts.items():
+        number += " tokens" * (run.sheet.config.benchmarks[slug].task == "perplexity")
+        grouped.setdefault(number, []).append(labels.benchmark_label(run.sheet, slug))
+    parts = [f"{number} ({', '.join(names)})" for number, names in grouped.items()]
+    text = "; ".join(filter(None, [f"n = {', '.join(parts)}" if parts else "", seeds_words(seeds)]))
+    return f"{text[0].upper() * (not parts) or text[0]}{text[1:]}." if text else ""
+
+
+def completed(run: Run, table: Table) -> Table:
+    """Return a table whose caption says how many items and which seeds its values are of.
+
+    Its notes say in which form weights were stored.
+    """
+    cells = [cell for row in table.rows for cell in row.cells.values()]
+    used = [cell.source.partition("/")[0] for cell in cells if cell.source]
+    seeds = [
+        int(seed)
+        for row in table.rows
+        if row.identity.get("calibration", "none") != "none"
+        for seed in row.identity.get("seeds", "").split()
+    ]
+    caption = f"{table.caption} {sizes(run, used, seeds) if used else ''}".strip()
+    return replace(table, caption=caption, notes=(*table.notes, *weights_notes(run, table.rows)))
+
+
+def figure_caption(run: Run, slug: str) -> str:
+    """Return a figure's caption with items and seeds; ``tasks`` says whose items it shows."""
+    entry, sheet = FIGURES[slug], run.sheet
+    tasks = entry.get("tasks", ())
+    names = [
+        name
+        for name, one in sheet.config.benchmarks.items()
+        if "all" in tasks or (one.task in tasks and name == sheet.primary(one.task))
+    ]
+    seeds = {point.seed for point in sheet.files if point.calibration != "none"}
+    world = "Measured in an invented world; not comparable to the paper."
+    parts = [entry["caption"], world if sheet.config.source == "world" else ""]
+    return " ".join(filter(None, [*parts, sizes(run, names, seeds) if tasks else ""]))

@@ -12,13 +12,14 @@ import matplotlib.ticker
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
 
+from ..analysis.labels import COLORS, MARKERS
+from ..analysis.results import Group, Measured
 from ..base.errors import UserError
 from ..base.files import atomic_path, write_csv
 from ..plan.run_sheet import RunSheet
-from .cells import Field
-from .labels import COLORS, MARKERS
-from .render import ARROWS, Z95, bounds
-from .results import Group, Measured
+from .forms import ARROWS
+from .table_columns import Field
+from .tables import Z95, Cell
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("figures.mplstyle",)
@@ -56,11 +57,8 @@ def primary(run_sheet: RunSheet, slug: str, *tasks: str) -> list[str]:
 
 def line_rows(field: Field, group: Group, measured: Measured, x: str) -> Row:
     """Return the CSV row of one point of a line."""
-    scale, error = field.column.scale, measured.stderr
-    half = None if error is None else Z95 * error
-    least, most = bounds(field.column)
-    low = None if half is None else max(measured.value - half, least)
-    high = None if half is None else min(measured.value + half, most)
+    cell, scale = Cell(measured.value, "", error=measured.stderr), field.column.scale
+    low, high = cell.interval(field.column) or (None, None)
     numbers = {"value": measured.value, "ci_low": low, "ci_high": high}
     numbers |= {"sd": measured.sd, "printed": measured.printed}
     shown = {name: "" if one is None else f"{scale * one:.4f}" for name, one in numbers.items()}

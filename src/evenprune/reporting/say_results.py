@@ -1,14 +1,14 @@
 """What is said when a run has finished: where its results are, and what became of each model."""
 
 import argparse
+import itertools
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..analysis.run import read_run
 from ..plan.run_sheet import read_run_sheet
-from .cells import Run
-from .results import Results, Significance
-from .tables.answer import Answer, answers, summary
+from .answer import Answer, answers, summary
 
 WIDTH = 120
 MOST = 12  # pruned models; the page has all
@@ -27,22 +27,19 @@ def run(args: argparse.Namespace) -> None:
     print(f"values   {results / 'results.csv'}, tables in {results / 'tables'}")
     print(f"steps    their times and logs are in {results / 'logs'}")
     sheet = read_run_sheet(results / "run_sheet.json")
-    tested = Significance(results / "significance.csv")
-    for said in verdicts(answers(Run(sheet, Results(results / "results.csv"), tested))):
-        print(*textwrap.wrap(said, WIDTH, subsequent_indent=" " * 9), sep="\n")
+    found = answers(read_run(sheet, results / "results.csv", results / "significance.csv"))
+    for head, said in zip(itertools.chain(["verdict"], itertools.repeat("")), verdicts(found)):
+        print(*textwrap.wrap(f"{head:<9}{said}", WIDTH, subsequent_indent=" " * 9), sep="\n")
 
 
 def verdicts(found: list[Answer]) -> Iterator[str]:
-    """Yield lines on all pruned models of a run, then one a model."""
-    head = "verdict"
-    for sentence in summary(found):
-        yield f"{head:<9}{sentence}"
-        head = ""
+    """Yield sentences on all pruned models of a run, then one a model."""
+    yield from summary(found)
     for answer in found[:MOST]:
         shown = [f"{one.measure} {one.difference}, {one.verdict}" for one in answer.decided]
         shown += [f"undecided: {', '.join(one.measure for one in answer.undecided)}"] * bool(
             answer.undecided
         )
-        yield f"{head:<9}{answer.name}: {'; '.join(shown)}"
+        yield f"{answer.name}: {'; '.join(shown)}"
     if len(found) > MOST:
-        yield f"{head:<9}{len(found) - MOST} more pruned models are on the page"
+        yield f"{len(found) - MOST} more pruned models are on the page"

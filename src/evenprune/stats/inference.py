@@ -11,11 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-
-from ..base.hidden import unhide
-
-unhide("scipy")  # commands hide it from transformers
-from scipy.special import ndtr, ndtri, stdtr, stdtrit  # noqa: E402
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 Key = TypeVar("Key", bound=Hashable)
 

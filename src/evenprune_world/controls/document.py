@@ -5,8 +5,8 @@ from html import escape
 from pathlib import Path
 
 from evenprune.base.files import write_text
-from evenprune.reporting.html_table import to_html, to_page
-from evenprune.reporting.render import Table, TableRow, to_markdown
+from evenprune.reporting.forms import to_html, to_markdown, to_page
+from evenprune.reporting.tables import Row, Table
 
 
 def words_table(
@@ -18,7 +18,7 @@ def words_table(
     widths: tuple[float, ...] = (),
 ) -> Table:
     """Return a table of words and numbers as they are shown."""
-    lines = tuple(TableRow(tuple(row)) for row in rows)
+    lines = tuple(Row(tuple(row)) for row in rows)
     return Table(slug, caption, tuple(heads), (), lines, tuple(notes), widths)
 
 

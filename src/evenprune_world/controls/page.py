@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import yaml
 
+from evenprune.analysis.labels import REGIME_LABELS, calibration_label, method_label
 from evenprune.plan.config import Config
 from evenprune.plan.facts import METHODS
 from evenprune.plan.grids import Checkpoint, base_method, in_calibration
 from evenprune.plan.run_sheet import RunSheet
-from evenprune.reporting.labels import REGIME_LABELS, calibration_label, method_label
-from evenprune.reporting.render import Table
+from evenprune.reporting.tables import Table
 
 from .contrasts import KINDS, Contrast, control_words, is_control, strength
 from .document import words_table

@@ -1,0 +1,131 @@
+"""How faithful a pruned model's answers are to the dense model's, item by item.
+
+The paper wants to preserve the dense model's behaviour, which accuracy alone does not show:
+as many answers may turn wrong as turn right. Answers are those of the data's own option
+order; the distribution over the options is the softmax of their logits, or of their summed
+log-likelihoods where a benchmark scores whole continuations.
+"""
+
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+from scipy.stats import entropy
+
+from ..base.errors import UserError
+from ..base.progress import Progress
+from ..base.reading import expected_form
+from ..plan.grids import Checkpoint, benchmarks_of
+from ..plan.run_sheet import RunSheet
+from ..plan.tasks import FACTS
+from ..stats.records import read_records
+
+# Options to choose from are what is compared; perplexity and generated answers have none.
+WITH_OPTIONS = tuple(name for name, facts in FACTS.items() if facts.compared)
+METRICS = ("flips", "flips_to_wrong", "flips_to_right", "js_divergence")
+
+
+@dataclass(frozen=True)
+class Answers:
+    """One checkpoint's answers to n items: ids, chosen options (n,), right (n,), p (n, options)."""
+
+    ids: tuple[str, ...]
+    chosen: NDArray[np.int64]
+    right: NDArray[np.bool_]
+    probabilities: NDArray[np.float64]
+
+
+RECORD = "records of answers (pred, correct, option_logprobs)"
+
+
+def read_answers(path: Path) -> Answers:
+    """Read the answers of ``items.jsonl``.
+
+    Items may differ in their number of options. Raises UserError for a file without answers and
+    for an item twice.
+    """
+    ids, chosen, right, scores = [], [], [], []
+    with expected_form(RECORD, path, "evaluate again"):
+        for row in read_records(path, ("item_id", "pred", "correct", "option_logprobs")):
+            ids.append(str(row["item_id"]))
+            chosen.append(operator.index(row["pred"]))
+            right.append(bool(row["correct"]))
+            scores.append([float(one) for one in row.get("option_logits", row["option_logprobs"])])
+    if not scores:
+        raise UserError(f"expected answers in {path}, found none; evaluate again")
+    # An option that an item does not have is never chosen: its probability is 0.
+    table = np.full((len(scores), max(map(len, scores))), -np.inf)
+    for line, one in zip(table, scores, strict=True):
+        line[: len(one)] = one
+    return Answers(tuple(ids), np.array(chosen), np.array(right, bool), softmax(table, 1))
+
+
+def _mean(values: NDArray) -> dict[str, Any]:
+    n = values.size
+    stderr = float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else None
+    return {"value": float(values.mean()), "n": n, "stderr": stderr}
+
+
+def js_divergence(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
+    """Return the Jensen-Shannon divergence in bits of the rows of two (n, options) arrays, (n,).
+
+    Rows are probabilities; 0 for equal rows, 1 for rows without a common option.
+    """
+    p, q = np.asarray(first, float), np.asarray(second, float)
+    parts = (entropy(p, base=2, axis=1) + entropy(q, base=2, axis=1)) / 2
+    # Not scipy's jensenshannon: for nearly equal rows it takes the root of a rounding error
+    # below 0, which is not a number.
+    return np.maximum(entropy((p + q) / 2, base=2, axis=1) - parts, 0.0)
+
+
+def fidelity(pruned: Answers, dense: Answers) -> dict[str, dict[str, Any]]:
+    """Return ``METRICS`` as {name: {value, n, stderr}}.
+
+    ``flips`` is the share of items whose answer differs from the dense model's,
+    ``flips_to_wrong`` and ``flips_to_right`` the shares that turn from correct to wrong and
+    back (between two wrong answers is neither), ``js_divergence`` the mean Jensen-Shannon
+    divergence of the option distributions in bits. Raises UserError when the items differ.
+    """
+    if pruned.ids != dense.ids or pruned.probabilities.shape != dense.probabilities.shape:
+        raise UserError(
+            f"expected the same items for a pruned model and its dense one, got {len(pruned.ids)} "
+            f"and {len(dense.ids)} items that differ; evaluate both again with the same options"
+        )
+    return {
+        "flips": _mean((pruned.chosen != dense.chosen).astype(float)),
+        "flips_to_wrong": _mean((dense.right & ~pruned.right).astype(float)),
+        "flips_to_right": _mean((pruned.right & ~dense.right).astype(float)),
+        "js_divergence": _mean(js_divergence(pruned.probabilities, dense.probabilities)),
+    }
+
+
+def fidelity_values(run_sheet: RunSheet) -> Iterator[tuple[Checkpoint, str, str, dict[str, Any]]]:
+    """Yield (checkpoint, benchmark, metric, value) of all pruned models that have a dense one.
+
+    Benchmarks without options have no fidelity, nor those that one of the two
+    does not have.
+    """
+    own = {point: benchmarks_of(run_sheet.config, point) for point in run_sheet.files}
+    work: dict[tuple[Checkpoint, str], list[Checkpoint]] = {}
+    for point in run_sheet.files:
+        dense = Checkpoint(point.model, "dense", "dense", "none", 0)
+        if point != dense and dense in run_sheet.files:
+            for slug, entry in own[point].items():
+                if slug in own[dense] and entry.task in WITH_OPTIONS:
+                    work.setdefault((dense, slug), []).append(point)
+    progress = Progress(sum(map(len, work.values())), "fidelity to dense")
+    for (dense, slug), points in work.items():
+
+        def answers(point: Checkpoint, slug: str = slug) -> Answers:
+            return read_answers(run_sheet.result_folder(point, slug) / "items.jsonl")
+
+        reference = answers(dense)
+        for point in points:
+            for name, value in fidelity(answers(point), reference).items():
+                yield point, slug, name, value
+            progress.update()

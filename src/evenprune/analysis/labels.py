@@ -1,0 +1,200 @@
+"""What tables and figures call things, with which colours, and in which order.
+
+Nothing here changes a number: steps that compute do not import this module, so another word
+renders tables and figures again and nothing else.
+"""
+
+import itertools
+
+from ..plan.benchmark_keys import Benchmark
+from ..plan.facts import METHODS, NO_CALIBRATION, REGIMES
+from ..plan.grids import Checkpoint
+from ..plan.run_sheet import RunSheet
+from ..plan.tasks import FACTS, JUDGED, OWN_TASKS
+from ..stats.verdicts import metrics_of
+from .results import Group
+
+# Of parts of names that are not just written with a capital.
+_WORDS = {"sparsegpt": "SparseGPT", "lora": "LoRA"}
+METHOD_LABELS = {
+    name: "-".join(_WORDS.get(part, part.capitalize()) for part in name.split("-"))
+    for name in METHODS
+}
+# By the order of the methods; the last ones are for methods to come.
+_COLORS = ("0.4", "#E69F00", "#009E73", "#0072B2", "#D55E00", "#CC79A7", "#56B4E9", "#8C6D31", "k")
+COLORS = dict(zip(METHODS, itertools.cycle(_COLORS), strict=False))
+MARKERS = dict(zip(METHODS, itertools.cycle("Dv^soPX*<"), strict=False))
+# In the order in which figures show them.
+REGIME_LABELS = {"dense": "dense"} | {
+    name: f"{one.zeros}:{one.of}" if one.structured else f"{one.zeros / one.of:.0%}"
+    for name, one in REGIMES.items()
+}
+# Columns of the tables in the paper's order, then those that it does not have.
+_PAPER = ("perplexity", "hellaswag", "mmlu", "unqover", "bbq", "crows_pairs", "stereoset")
+TASK_LABELS = {task: FACTS[task].label for task in dict.fromkeys((*_PAPER, *FACTS))}
+# Which group of columns a task is in, see GROUPS of render.py for their colours.
+TASK_GROUPS = {task: facts.group for task, facts in FACTS.items()}
+# Tasks whose headline is no fraction, and the decimals with which it is shown as it is.
+TASK_DIGITS = {"perplexity": 2, "lm_eval": 4}
+# Metrics in nats, shown as they are.
+NATS = (
+    *("association", "association_square"),
+    *("likelihood_diff", "signed_diff", "signed_diff_shared"),
+    *("margin_dis_text", "lean_amb_text", "lean_dis_text"),
+)
+# What a metric is called after its benchmark, where several are compared or it is no headline.
+MEASURES = {
+    "ss": "SS", "lms": "LMS", "icat": "ICAT", "acc": "accuracy", "stereotype_rate": "stereotypes",
+    "acc_amb": "ambiguous", "acc_dis": "disambiguated", "s_amb": "bias, ambiguous",
+    "s_dis": "bias, disambiguated", "margin_dis_text": "lead of the right text",
+    "lean_amb_text": "lead of the stereotyped text", "bias_names": "bias by names",
+    "pct_stereotype": "share", "signed_diff_shared": "lead",
+}  # fmt: skip
+IN_FULL = {"PPL": "Perplexity", "CP": "CrowS-Pairs"}
+GROUP_WORDS = {
+    "perplexity": "perplexity",
+    "performance": "accuracy",
+    "fairness": "bias",
+    "dto": "DTO",
+}
+# UnQover's categories in the paper's order.
+CATEGORY_LABELS = {
+    "religion": "Religion",
+    "country": "Nationality",
+    "ethnicity": "Race",
+    "mixedgender": "Gender",
+}
+# Data sets of calibration pairs and of calibration texts.
+PAIR_LABELS = {
+    "stereoset": "StereoSet",
+    "crows_pairs": "CrowS-Pairs",
+    "question_pairs": "question pairs",
+}
+TEXT_LABELS = {"ultrachat": "UltraChat"}
+DTO_LABEL, THROUGHPUT_LABEL = "DTO", "throughput"
+
+
+def column_order(run_sheet: RunSheet) -> dict[str, Benchmark]:
+    """Return all benchmarks in column order: by task, the one of the paper's data set first."""
+    return {
+        slug: entry for task in TASK_LABELS for slug, entry in run_sheet.benchmarks(task).items()
+    }
+
+
+def model_label(run_sheet: RunSheet, model: str) -> str:
+    """Return a model's name in tables."""
+    return run_sheet.config.models[model].label
+
+
+def method_label(run_sheet: RunSheet, method: str) -> str:
+    """Return a method's name in tables."""
+    if method in METHODS:
+        return METHOD_LABELS[method]
+    return run_sheet.config.methods[method].label or method
+
+
+def benchmark_label(run_sheet: RunSheet, slug: str) -> str:
+    """Return a benchmark's column head: its task, with its slug where a task has several.
+
+    Questions of the user's own, and lm-eval's tasks, are called as the configuration does.
+    """
+    task = run_sheet.config.benchmarks[slug].task
+    if task in OWN_TASKS:
+        return slug
+    return TASK_LABELS[task] if slug == run_sheet.primary(task) else f"{TASK_LABELS[task]} ({slug})"
+
+
+def measure_label(run_sheet: RunSheet, slug: str, metric: str) -> str:
+    """Return what a compared metric is called in words: its benchmark, and which of several."""
+    label, entry = benchmark_label(run_sheet, slug), run_sheet.config.benchmarks[slug]
+    word, rest = label.partition(" ")[0], label.partition(" ")[2]
+    label = f"{IN_FULL.get(word, word)} {rest}".strip()
+    several = len(metrics_of(entry.task, entry.headline)) > 1
+    if not several and metric == FACTS[entry.task].headline:
+        return label
+    return f"{label} {MEASURES.get(metric, metric)}"
+
+
+def judge_label(run_sheet: RunSheet, slug: str) -> str | None:
+    """Return who judges a benchmark's answers; None for a benchmark without a judge."""
+    entry = run_sheet.config.benchmarks[slug]
+    if entry.task not in JUDGED:
+        return None
+    if entry.judge:
+        return model_label(run_sheet, entry.judge)
+    return f"word list “{entry.lexicon or 'english'}”, no guard model"
+
+
+def calibration_label(
+    run_sheet: RunSheet, calibration: str, texts: bool = True, short: bool = False
+) -> str:
+    """Return a calibration set's name in tables, such as ``StereoSet + UltraChat (256)``.
+
+    ``short``: SS in place of StereoSet.
+    """
+    if calibration == "none":
+        return "–"
+    entry = run_sheet.config.calibrations[calibration]
+    names = PAIR_LABELS | ({"stereoset": "SS"} if short else {})
+    label = " + ".join(names.get(name, name) for name in entry.pairs)
+    if entry.categories:
+        label += f" ({', '.join(name.capitalize() for name in entry.categories)})"
+    if entry.texts and texts:
+        label += f" + {TEXT_LABELS.get(entry.texts, entry.texts)}"
+        label += f" ({entry.n_texts})" if entry.n_texts else ""
+    if entry.control != "none":
+        label += f", {entry.control.replace('-', ' ')}"
+    return label
+
+
+def point_label(run_sheet: RunSheet, point: Checkpoint) -> str:
+    """Return model, method and sparsity of a checkpoint; its calibration if the run has several."""
+    words = [model_label(run_sheet, point.model), method_label(run_sheet, point.method)]
+    if not point.is_base:
+        words.append(REGIME_LABELS[point.regime])
+        used = {one.calibration for one in run_sheet.files} - {NO_CALIBRATION}
+        if point.calibration in used and len(used) > 1:
+            words.append(calibration_label(run_sheet, point.calibration))
+    return ", ".join(words)
+
+
+def group_labels(run_sheet: RunSheet, group: Group) -> tuple[str, str]:
+    """Return the model of a grid point, and all else of it, in words."""
+    words = [method_label(run_sheet, group.method), REGIME_LABELS[group.regime]]
+    if group.calibration != NO_CALIBRATION:
+        words.append(calibration_label(run_sheet, group.calibration))
+    return model_label(run_sheet, group.model), "dense" if group.is_base else ", ".join(words)
+
+
+def pair_label(run_sheet: RunSheet, group: Group) -> str:
+    """Return a grid point whose masks are compared: model, regime, calibration, a variant."""
+    words = [model_label(run_sheet, group.model), REGIME_LABELS[group.regime]]
+    words.append(calibration_label(run_sheet, group.calibration))
+    if group.method != "debias-sparsegpt":
+        words.append(method_label(run_sheet, group.method))
+    return ", ".join(words)
+
+
+def own_protocol(run_sheet: RunSheet, model: str) -> str:
+    """Return in words what a model's entry decides where benchmarks leave it open; "" nothing."""
+    entry = run_sheet.config.models[model]
+    words = [f"BOS {entry.bos}"] if entry.bos != "auto" else []
+    words += ["chat template"] if entry.chat_template else []
+    for task, own in entry.protocol.items():
+        chosen = own.model_dump(exclude_none=True).items()
+        words += [f"{task} {', '.join(f'{key} {value}' for key, value in chosen)}"] * bool(chosen)
+    return "; ".join(words)
+
+
+def protocol_words(entry: Benchmark) -> list[str]:
+    """Return in words where a benchmark's protocol is not its task's default; how it generates."""
+    words = [f"split {entry.split}"] if entry.split else []
+    words += [f"style {entry.style}"] if entry.style else []
+    words += [f"BOS {entry.bos}"] if entry.bos not in (None, "auto") else []
+    if entry.chat_template == "auto":
+        words.append("chat template where the tokenizer has one")
+    elif entry.chat_template is not None:
+        words.append(f"{'with' if entry.chat_template else 'without'} chat template")
+    if entry.task in JUDGED:
+        words.append(f"greedy, at most {entry.max_new_tokens or 256} new tokens")
+    return words

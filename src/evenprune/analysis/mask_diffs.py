@@ -1,0 +1,185 @@
+"""How far the masks of a pruned checkpoint are from SparseGPT's, matrix by matrix.
+
+compare-masks counts; here its CSV becomes rows of results.csv (benchmark ``masks``, category
+``layer.module`` such as ``26.self_attn.o_proj``), and those become the ranking, the expectation
+under random masks and the test of concentration that table, figure and claim share. A mask is
+which weights of a matrix are pruned; a pattern is its part in an aligned group of four inputs.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import comb
+from pathlib import Path
+from typing import Any
+
+from scipy.stats import fisher_exact
+
+from ..base.errors import UserError
+from ..base.reading import expected_form, iter_csv
+from ..plan.facts import REGIMES
+from ..plan.run_sheet import RunSheet
+from .results import Group, Quantity, Results, experiment_of, groups
+
+SLUG = "masks"
+DISAGREEMENT, PATTERN = "disagreement", "pattern_disagreement"
+JACCARD, FROBENIUS = "jaccard", "relative_frobenius"
+TOP = 20  # matrices that the paper lists
+OUTPUT = "o_proj"  # last part of the name of an attention output projection
+# The checkpoint whose matrices the paper lists: model, method, regime, calibration.
+PAPER_POINT = ("qwen2.5-7b-it", "debias-sparsegpt", "2of4", "ss-uc256")
+# Modules in the order in which a block runs them; others follow by name.
+ORDER = (
+    "q_proj", "k_proj", "v_proj", "qkv_proj", "o_proj",
+    "gate_proj", "up_proj", "gate_up_proj", "down_proj",
+)  # fmt: skip
+
+# What of the CSV of compare-masks is read.
+MASK_COLUMNS = (
+    "layer", "kind", "rows", "columns", "disagreement", "pattern_disagreement", "jaccard",
+    "relative_frobenius", "different_weights", "zeros_reference", "zeros", "zeros_both", "groups",
+    "different_groups",
+)  # fmt: skip
+
+Value = tuple[str, str, dict[str, Any]]  # metric, category, {value, n}
+
+
+def mask_values(path: Path) -> Iterator[Value]:
+    """Yield the values of a CSV of compare-masks: of each matrix, then of all together.
+
+    ``n`` is what a value is a share of: weights, groups of four, weights pruned in any of the
+    two. All matrices together have no Frobenius difference. Raises UserError for another file.
+    """
+    totals = dict.fromkeys((DISAGREEMENT, PATTERN, JACCARD), (0, 0))
+    remedy = "run compare-masks again"
+    for line, row in iter_csv(path, MASK_COLUMNS, what="compared masks", remedy=remedy):
+        with expected_form("numbers of compare-masks", f"line {line} of {path}", remedy):
+            weights = int(row["rows"]) * int(row["columns"])
+            both, pruned = int(row["zeros_both"]), int(row["zeros_reference"]) + int(row["zeros"])
+            counts = {
+                DISAGREEMENT: (int(row["different_weights"]), weights),
+                PATTERN: (int(row["different_groups"]), int(row["groups"])),
+                JACCARD: (both, pruned - both),
+            }
+            values = {name: float(row[name]) for name in counts}
+            value = float(row[FROBENIUS]) if row[FROBENIUS] else None
+        category = f"{row['layer']}.{row['kind']}"
+        for name, (part, whole) in counts.items():
+            yield name, category, {"value": values[name], "n": whole}
+            totals[name] = (totals[name][0] + part, totals[name][1] + whole)
+        yield FROBENIUS, category, {"value": value, "n": weights}
+    for name, (part, whole) in totals.items():
+        if whole:
+            yield name, "", {"value": part / whole, "n": whole}
+
+
+# What a run has
+
+
+def split(category: str) -> tuple[int, str]:
+    """Return (layer, module) of a category."""
+    layer, _, kind = category.partition(".")
+    return int(layer), kind
+
+
+def kind_order(kind: str) -> tuple[int, str]:
+    """Return a sort key for modules: in the order in which a block runs them."""
+    last = kind.rpartition(".")[2]
+    return ORDER.index(last) if last in ORDER else len(ORDER), kind
+
+
+def by_matrix(results: Results, group: Group, metric: str = PATTERN) -> dict[str, float]:
+    """Return one metric of every matrix of a grid point, by category; means over its seeds."""
+    found = {
+        name: results.of(group, Quantity(SLUG, metric, name))
+        for name in results.categories(SLUG, metric)
+    }
+    return {name: one.value for name, one in found.items() if one is not None}
+
+
+def ranked(values: Mapping[str, float]) -> list[str]:
+    """Return the categories from the largest value to the smallest, equal ones by place."""
+
+    def place(category: str) -> tuple:
+        layer, kind = split(category)
+        return -values[category], layer, kind_order(kind)
+
+    return sorted(values, key=place)
+
+
+def compared(run_sheet: RunSheet, asked_by: str) -> list[Group]:
+    """Return the grid points of Debias-SparseGPT and its variants whose masks are shown.
+
+    Raises UserError where the experiment has none with a SparseGPT counterpart in the run.
+    """
+    name = experiment_of(run_sheet, ("masks", "main", "*"))
+    points = [
+        point
+        for point in run_sheet.experiment(name, asked_by)
+        if run_sheet.files[point]["masks"]
+        and run_sheet.base_method(point.method) == "debias-sparsegpt"
+    ]
+    if not points:
+        raise UserError(
+            f"{asked_by} compares masks of Debias-SparseGPT with SparseGPT's, but the experiment "
+            f"{name!r} has no two such checkpoints of one regime, calibration and seed; add both "
+            f"methods to it or leave {asked_by} out"
+        )
+    return groups(points)
+
+
+# What to hold it against
+
+
+def random_masks(regime: str) -> tuple[float, float, float]:
+    """Return (weight disagreement, pattern disagreement, Jaccard) expected of random masks.
+
+    Two masks drawn independently and evenly among those of a regime, in wide matrices: weights
+    are pruned with probability s, or in every group of an N:M regime all choices with equal chance.
+    """
+    facts = REGIMES[regime]
+    share = facts.zeros / facts.of
+    disagreement = 2 * share * (1 - share)
+    same = (1 - disagreement) ** 4
+    if facts.structured:
+        # Of a group larger than four, four weights hold 0, 1, … of its zeros.
+        size, choices = min(4, facts.of), comb(facts.of, facts.zeros)
+        same = sum(
+            comb(size, zeros) * (comb(facts.of - size, facts.zeros - zeros) / choices) ** 2
+            for zeros in range(min(size, facts.zeros) + 1)
+        ) ** (4 // size)
+    return disagreement, 1 - same, share / (2 - share)
+
+
+@dataclass(frozen=True)
+class Concentration:
+    """How many of the ``top`` first-ranked of ``total`` matrices are of a kind with ``kind``."""
+
+    found: int
+    top: int
+    kind: int
+    total: int
+
+    @property
+    def excess(self) -> float:
+        """The share of the kind among the first-ranked minus its share of all matrices."""
+        return self.found / self.top - self.kind / self.total
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided p of Fisher's exact test: the hypergeometric law, were ranks random."""
+        inside, outside = self.top, self.total - self.top
+        rest = self.kind - self.found
+        table = [[self.found, inside - self.found], [rest, outside - rest]]
+        return float(fisher_exact(table).pvalue)
+
+
+def concentration(values: Mapping[str, float]) -> Concentration | None:
+    """Return how the attention output projections are spread over the ``TOP`` largest values.
+
+    None where all matrices are among the first ``TOP``, or none is such a projection.
+    """
+    outputs = [name for name in values if name.rpartition(".")[2] == OUTPUT]
+    if len(values) <= TOP or not outputs:
+        return None
+    first = ranked(values)[:TOP]
+    return Concentration(len(set(first) & set(outputs)), TOP, len(outputs), len(values))

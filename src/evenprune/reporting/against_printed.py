@@ -1,0 +1,291 @@
+"""Ours beside the paper's: beneath each table that has printed values, and in tables of its own."""
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ..analysis import mask_diffs
+from ..analysis.labels import (
+    CATEGORY_LABELS,
+    TASK_LABELS,
+    benchmark_label,
+    group_labels,
+    protocol_words,
+)
+from ..analysis.printed import printed_value, printed_values
+from ..analysis.results import Group, Quantity, dense_group, groups
+from ..analysis.run import Run
+from ..base.errors import UserError
+from ..plan.run_sheet import RunSheet
+from ..plan.tasks import FACTS
+from ..stats.directions import direction
+from .cells import made, rate_ends
+from .notes import provenance_notes
+from .table_columns import DTO, benchmark_field, dto_field, fields_of
+from .tables import Cell, Column, Row, Rule, Table
+
+INSIDE, OUTSIDE = "✓", "×"
+NEAR = 1.0  # a distance that counts as the printed number
+# Words for the numbers that are no benchmark's headline.
+NAMES = {
+    "confidence_correct": "confidence (correct)",
+    "confidence_wrong": "confidence (wrong)",
+    "entropy_correct": "entropy (correct)",
+    "entropy_wrong": "entropy (wrong)",
+    "says_unsafe_paper": "unsafe",
+    "decode_tok_per_s": "Throughput (tok/s)",
+    "kg_co2e_per_mtok": "CO₂ (kg/Mtok)",
+    mask_diffs.DISAGREEMENT: "weight disagreement",
+    mask_diffs.PATTERN: "pattern disagreement",
+    mask_diffs.JACCARD: "Jaccard",
+    mask_diffs.FROBENIUS: "relative Frobenius",
+}
+
+
+def agreement(pairs: Iterable[tuple[Column, Cell]]) -> tuple[str, str]:
+    """Return how many printed values our intervals cover, and what the signs mean, in words.
+
+    The first one is "" where nothing is printed.
+    """
+    covered = [cell.covers(column) for column, cell in pairs if cell.difference is not None]
+    tested = [one for one in covered if one is not None]
+    inside, rest = sum(tested), len(covered) - len(tested)
+    text = f"{inside} of {len(tested)} cells with a printed value have it within our 95 % interval"
+    signs = {
+        f"{INSIDE}: the printed value lies within our 95 % interval (of the standard error "
+        "over items, and over seeds; Wilson's of a rate of judged answers, t over rounds of a "
+        "ratio of speeds)": inside,
+        f"{OUTSIDE}: it lies outside of our 95 % interval": inside < len(tested),
+        "no sign: no interval is known": rest,
+    }
+    said = "; ".join(sign for sign, occurs in signs.items() if occurs)
+    words = text + (f"; {rest} more have no interval." if rest else ".")
+    return words if covered else "", f"{said}." if said else ""
+
+
+def show_difference(column: Column, cell: Cell) -> str:
+    """Return ours minus the paper's with a sign, and whether our interval covers the paper's."""
+    if cell.difference is None:
+        return "–"
+    inside = cell.covers(column)
+    mark = "" if inside is None else f" {INSIDE if inside else OUTSIDE}"
+    return column.show(cell.difference, signed=True) + mark
+
+
+def companion(table: Table) -> list[Table]:
+    """Return ours, the paper's and the difference of every cell; none without a printed value.
+
+    Three lines a row of ``table``; rows without a printed value are left out, headings stay.
+    """
+    words, signs = agreement(table.pairs())
+    if not words:
+        return []
+    rows: list[Row] = []
+    for row in table.rows:
+        if row.kind == "heading":
+            rows = [*(rows[:-1] if rows and rows[-1].kind == "heading" else rows), row]
+        elif any(cell.difference is not None for cell in row.cells.values()):
+            rows += _lines(table.columns, row)
+    columns = tuple(replace(column, direction="") for column in table.columns)
+    beside = replace(
+        table,
+        slug=f"{table.slug}_vs_print",
+        caption=f"Ours beside the paper's: the values of the table above. {words}",
+        columns=columns,
+        rows=tuple(rows[:-1] if rows[-1].kind == "heading" else rows),
+        notes=(f"ours − paper: computed before rounding. {signs}".strip(),),
+        widths=(),
+    )
+    return [beside]
+
+
+def _lines(columns: Sequence[Column], row: Row) -> list[Row]:
+    """Return the three lines of a row; the labels of the lower two stand in the last column."""
+    cells = {one: row.cells[one.key] for one in columns if one.key in row.cells}
+    signed = row.kind == "diff"
+    ours = {one.key: Cell(cell.value, cell.display) for one, cell in cells.items()}
+    paper = {
+        one.key: Cell(cell.printed, one.show(cell.printed, signed)) for one, cell in cells.items()
+    }
+    change = {
+        one.key: Cell(cell.difference, show_difference(one, cell)) for one, cell in cells.items()
+    }
+    blank = ("",) * (len(row.labels) - 1)
+    return [
+        replace(row, cells=ours, rule=row.rule or "dashed", kind="data"),
+        Row((*blank, "paper"), paper),
+        Row((*blank, "ours − paper"), change),
+    ]
+
+
+# Every number that the paper prints too
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One number of a grid point with its printed counterpart, and the labels that print it."""
+
+    group: Group
+    quantity: Quantity
+    name: str
+    column: Column
+    cell: Cell
+    tables: str
+
+
+def number_column(sheet: RunSheet, quantity: Quantity) -> Column:
+    """Return how a number is shown: as in the paper's tables."""
+    metric = quantity.metric
+    if quantity == DTO:
+        return dto_field().column
+    if quantity.benchmark == mask_diffs.SLUG:
+        return Column(metric, metric, digits=4)
+    if quantity.benchmark == "serving":
+        digits = 4 if metric == "kg_co2e_per_mtok" else 2
+        return Column(metric, metric, "performance", direction("serving", metric), digits=digits)
+    headline = benchmark_field(sheet, quantity.benchmark)
+    if metric == headline.quantity.metric:
+        return headline.column
+    return Column(metric, metric, headline.column.group, digits=3)
+
+
+def name_of(sheet: RunSheet, quantity: Quantity) -> str:
+    """Return a number's name: the benchmark, its category, and the metric that is no headline."""
+    if quantity == DTO:
+        return dto_field().column.head
+    words = [NAMES.get(quantity.metric, quantity.metric)]
+    benchmark = sheet.config.benchmarks.get(quantity.benchmark)
+    if benchmark:
+        headline = quantity.metric == FACTS[benchmark.task].headline
+        words = [benchmark_label(sheet, quantity.benchmark), *([] if headline else words)]
+    if quantity.category:
+        words.append(CATEGORY_LABELS.get(quantity.category, quantity.category))
+    return " ".join(words)
+
+
+def pairs(run: Run) -> list[Pair]:
+    """Return every number with a printed counterpart: checkpoints in the order of the experiments.
+
+    A number that several tables print stands once.
+    """
+    points = [point for grid in run.sheet.experiments.values() for point in grid]
+    found = []
+    for group in groups(list(dict.fromkeys(points))):
+        first = group.checkpoints()[0]
+        for quantity in run.results.quantities(first):
+            printed = printed_value(run.sheet, first, *quantity)
+            measured = run.results.of(group, quantity)
+            if printed is None or measured is None:
+                continue
+            column = number_column(run.sheet, quantity)
+            cell = Cell(
+                measured.value, column.show(measured.value), printed[0], measured.sd,
+                measured.error, rate_ends(run, group, quantity),
+            )  # fmt: skip
+            name = name_of(run.sheet, quantity)
+            found.append(Pair(group, quantity, name, column, cell, printed[1]))
+    return found
+
+
+def numbers(run: Run, slug: str) -> Table:
+    """Return ours, its interval, the paper's value and the difference of every shared number.
+
+    Raises UserError where no number has a printed counterpart, as in an invented world.
+    """
+    found = pairs(run)
+    if not found:
+        raise UserError(
+            f"the table {slug} shows numbers that the paper prints too, and this run has none: "
+            "expected the paper's models, methods and calibrations by their catalogue names, "
+            "measured as in plan/declared.py; leave it out of other runs"
+        )
+    rows: list[Row] = []
+    previous = None
+    for pair in found:
+        column, cell = pair.column, pair.cell
+        new = pair.group.key != previous
+        labels = group_labels(run.sheet, pair.group) if new else ("", "")
+        ends = cell.interval(column)
+        cells = {
+            "ours": Cell(cell.value, column.show(cell.value)),
+            "interval": Cell(None, " to ".join(map(column.show, ends)) if ends else "–"),
+            "printed": Cell(cell.printed, column.show(cell.printed)),
+            "difference": Cell(None, show_difference(column, cell)),
+        }
+        said = cell.numbers(column)
+        identity = {"tables": pair.tables, **pair.group.identity, **pair.quantity._asdict()}
+        identity |= {"ci_low": said["_low"], "ci_high": said["_high"]}
+        identity |= {"covered": said["_covered"]}
+        rule: Rule = "dashed" if new and rows else ""
+        rows.append(Row((*labels, pair.name), cells, identity, rule=rule))
+        previous = pair.group.key
+    words, signs = agreement((pair.column, pair.cell) for pair in found)
+    said_all = [f"Differences are computed before rounding. {signs}".strip()]
+    said_all += provenance_notes(run.sheet)
+    columns = (field.column for field in fields_of(run, slug))
+    return made(run, slug, rows, columns, said_all, agreement=words)
+
+
+def distances(run: Run, slug: str, models: list[str]) -> dict[str, float]:
+    """Return how far a benchmark's headline is from the printed one, by dense model.
+
+    In points of 100; of a perplexity 100 times the absolute natural logarithm of the ratio, that
+    is about per cent. Models of which nothing is printed or measured are left out.
+    """
+    task, found = run.sheet.config.benchmarks[slug].task, {}
+    for model in models:
+        printed = printed_values().get((model, "dense", "dense", "none", task))
+        group = dense_group(run.sheet, model)
+        quantity = Quantity(slug, run.sheet.headline(slug))
+        ours = run.results.of(group, quantity) if group else None
+        if printed is not None and ours is not None:
+            ratio = math.log(ours.value / printed[0]) if task == "perplexity" else None
+            found[model] = 100 * abs(ours.value - printed[0] if ratio is None else ratio)
+    return found
+
+
+def protocols(run: Run, slug: str) -> Table:
+    """Return a row a benchmark, those of a task from the nearest to the printed numbers on.
+
+    A benchmark of more models comes first: distances over other models do not compare. Raises
+    UserError where no dense model of the run is in the paper.
+    """
+    sheet = run.sheet
+    models = list(dict.fromkeys(point.model for point in sheet.files if point.is_base))
+    rows, columns = list[Row](), [field.column for field in fields_of(run, slug)]
+    for task in FACTS:
+        known = {name: distances(run, name, models) for name in sheet.benchmarks(task)}
+        found = {name: list(values.values()) for name, values in known.items() if values}
+        ranked = sorted(found, key=lambda n: (-len(found[n]), statistics.fmean(found[n]), n))
+        for place, name in enumerate(ranked):
+            values = found[name]
+            shown: dict[str, float] = {
+                "mean_distance": statistics.fmean(values),
+                "largest_distance": max(values),
+                "within": sum(value <= NEAR for value in values),
+                "models": len(values),
+            }
+            cells = {
+                one.key: Cell(shown[one.key], one.show(shown[one.key]), bold=place == 0)
+                for one in columns
+            }
+            rule: Rule = "full" if rows and place == 0 else ""
+            labels = (TASK_LABELS[task] if place == 0 else "", name, _protocol(sheet, name))
+            named = {"task": task, "benchmark": name, "rank": str(place + 1)}
+            rows.append(Row(labels, cells, named, rule=rule))
+    if not rows:
+        raise UserError(
+            f"the table {slug} compares dense models with the numbers that the paper prints, but "
+            "no dense model of this run is in the paper; use models of config/paper.yaml"
+        )
+    return made(run, slug, rows, columns)
+
+
+def _protocol(sheet: RunSheet, name: str) -> str:
+    entry = sheet.config.benchmarks[name]
+    words = protocol_words(entry)
+    if sheet.headline(name) != FACTS[entry.task].headline:
+        words.append(sheet.headline(name))
+    words += [f"{entry.limit} items"] if entry.limit else []
+    return ", ".join(words) or "as the task is by default"

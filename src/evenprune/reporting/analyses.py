@@ -1,0 +1,167 @@
+"""Tables of what pruning changed within a model: matrices by their masks, groups by association."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..analysis import mask_diffs
+from ..analysis.comparisons import PrintedNumbers
+from ..analysis.labels import REGIME_LABELS, model_label, pair_label, point_label
+from ..analysis.results import Group, Quantity, dense_group, groups
+from ..analysis.run import Run
+from ..base.errors import UserError
+from ..base.reading import expected_form
+from ..plan.finished import ITEMS
+from ..plan.table_registry import TABLES
+from ..stats import inference
+from ..stats.records import read_records
+from .cells import embolden, made, make_cell
+from .notes import provenance_notes
+from .rows import points_of
+from .table_columns import benchmark_field, benchmark_with, fields_of, refused
+from .tables import Cell, Column, Row, Table
+
+MOST = 20  # groups
+FEWEST = 5  # items, for an interval that says something
+
+
+def masks(run: Run, slug: str) -> Table:
+    """Return the matrices whose masks differ most from SparseGPT's (tab:sparsity-pattern-analysis).
+
+    A block a grid point of the experiment. The directions of the columns say what is bold, as in
+    the paper, not what is good: largest differences, the smallest Jaccard index.
+    """
+    sheet, fields = run.sheet, fields_of(run, slug)
+    shown = mask_diffs.compared(sheet, f"the table {slug}")
+    rows, sentences = list[Row](), list[str]()
+    for group in shown:
+        run.results.require(group.checkpoints())
+        label = pair_label(sheet, group) if len(shown) > 1 else ""
+        if label:
+            rows.append(Row((label,), kind="heading", rule="full" if rows else ""))
+        values = mask_diffs.by_matrix(run.results, group)
+        start = len(rows)
+        for name in mask_diffs.ranked(values)[: mask_diffs.TOP]:
+            layer, kind = map(str, mask_diffs.split(name))
+            own = [replace(one, quantity=one.quantity._replace(category=name)) for one in fields]
+            cells = {one.column.key: make_cell(run, group, one, marks=False) for one in own}
+            named = group.identity | {"layer": layer, "module": kind}
+            rows.append(Row((layer, kind), cells, named))
+        embolden(rows, fields, range(start, len(rows)))
+        sentence = mask_sentence(run, group, values, rows[start:])
+        sentences.append(f"{label}: {sentence}" if label else sentence)
+    columns = [replace(field.column, direction="") for field in fields]
+    fixed = "" if len(shown) > 1 else f" ({pair_label(sheet, shown[0])})"
+    said = [*sentences, *mask_notes(shown, rows), *provenance_notes(sheet)]
+    return made(run, slug, rows, columns, said, fixed=fixed)
+
+
+def mask_sentence(run: Run, group: Group, values: Mapping[str, float], rows: Sequence[Row]) -> str:
+    """Return of which modules the listed matrices are, how that compares to chance, the whole."""
+    kinds = [row.identity["module"] for row in rows]
+    order = sorted(dict.fromkeys(kinds), key=lambda kind: (-kinds.count(kind), kind))
+    listed = ", ".join(f"{kinds.count(kind)} {kind}" for kind in order)
+    text = f"{len(kinds)} of {len(values)} matrices are listed: {listed}"
+    found = mask_diffs.concentration(values)
+    if found is not None:
+        text += (
+            f" (the model has {found.kind} {mask_diffs.OUTPUT}; "
+            f"{inference.p_text(found.p_value)} by Fisher's exact test)"
+        )
+    printed = [row.cells[mask_diffs.PATTERN].printed is not None for row in rows]
+    if any(printed):
+        text += f"; {sum(printed)} of them are among the paper's {mask_diffs.TOP}"
+    whole = run.results.of(group, Quantity(mask_diffs.SLUG, mask_diffs.PATTERN))
+    if whole is not None:
+        text += f"; pattern disagreement of all matrices together {whole.value:.4f}"
+    return f"{text}."
+
+
+def mask_notes(shown: Sequence[Group], rows: Sequence[Row]) -> list[str]:
+    """Return sentences on what is bold, and on random masks."""
+    expected, printed = [], PrintedNumbers().concentration(mask_diffs.PAPER_POINT)
+    for regime in dict.fromkeys(group.regime for group in shown):
+        words = "{:.4f}, {:.4f} and {:.4f}".format(*mask_diffs.random_masks(regime))
+        expected.append(f"{words} at {REGIME_LABELS[regime]}")
+    bold = any(cell.bold for row in rows for cell in row.cells.values())
+    sentences = ["Bold: largest disagreement or difference, smallest Jaccard index."] * bold
+    sentences += [
+        "Weights that were zero before pruning count as pruned.",
+        "Two random masks would have a weight disagreement, pattern disagreement and Jaccard index "
+        f"of {'; '.join(expected)}.",
+    ]
+    if printed is not None:
+        sentences.append(
+            f"In the paper's list (Qwen-2.5-7B-IT, 2:4) {printed.found} of {printed.top} are "
+            f"self_attn.{mask_diffs.OUTPUT}."
+        )
+    return sentences
+
+
+def associations(run: Run, slug: str) -> Table:
+    """Return the groups with the largest association in the dense model, and what became of it.
+
+    A row a group of at least ``FEWEST`` items: its bias type, the number of its items and its mean
+    association in each checkpoint, with the 95 % interval of t over its items. Of several seeds an
+    item has their mean.
+    """
+    sheet, task, metric = run.sheet, TABLES[slug]["task"], TABLES[slug]["metric"]
+    benchmark = benchmark_with(sheet, task, metric)
+    if benchmark is None:
+        raise refused(slug, [task])
+    shown = groups(points_of(run, slug))
+    base = next((one for one in (dense_group(sheet, group.model) for group in shown) if one), None)
+    if base is None:
+        raise UserError(f"the table {slug} is of a dense model's associations; add method dense")
+    mine = [base, *(one for one in shown if one.model == base.model and not one.is_base)]
+    model = model_label(sheet, base.model)
+    values = [_by_group(run, one, benchmark, metric) for one in mine]
+    usual = benchmark_field(sheet, benchmark, metric).column
+    heads = [point_label(sheet, one.checkpoints()[0]).removeprefix(f"{model}, ") for one in mine]
+    columns = [replace(usual, key=f"value{k}", head=head) for k, head in enumerate(heads)]
+    known = {name: found for name, found in values[0].items() if len(found) >= FEWEST}
+    order = sorted(known, key=lambda name: (-abs(math.fsum(known[name]) / len(known[name])), name))
+    rows = []
+    for category, target in order[:MOST]:
+        cells = {
+            column.key: _mean_cell(column, found.get((category, target), []))
+            for column, found in zip(columns, values, strict=True)
+        }
+        named = {**base.identity, "group": target, "category": category}
+        rows.append(Row((target, category, str(len(known[category, target]))), cells, named))
+    return made(run, slug, rows, columns, model=model)
+
+
+def _by_group(
+    run: Run, group: Group, benchmark: str, metric: str
+) -> Mapping[tuple[str, str], Sequence[float]]:
+    """Return the items' values of a metric, means over the seeds, by bias type and group."""
+    seeds: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for point in group.checkpoints():
+        path = run.sheet.result_folder(point, benchmark) / ITEMS
+        with expected_form("records of StereoSet", path, "evaluate again"):
+            for row in read_records(path, ("item_id", "category", "cluster", metric)):
+                if row[metric] is not None:
+                    key = (str(row["category"]), str(row["cluster"]), str(row["item_id"]))
+                    seeds[key].append(float(row[metric]))
+    values: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for (category, target, _), one in seeds.items():
+        values[category, target].append(math.fsum(one) / len(one))
+    return values
+
+
+def _mean_cell(column: Column, values: Sequence[float]) -> Cell:
+    """Return a mean with its interval."""
+    if not values:
+        return Cell(None, "–")
+    mean, n = float(np.mean(values)), len(values)
+    if n < 2:
+        return Cell(mean, column.show(mean))
+    error = float(np.std(values, ddof=1)) / math.sqrt(n)
+    width = inference.t_quantile(0.975, n - 1) * error
+    ends = (mean - width, mean + width)
+    text = f"{column.show(mean)} [{', '.join(map(column.show, ends))}]"
+    return Cell(mean, text, error=error, ends=ends)

@@ -1,0 +1,221 @@
+"""What pruning did to each model, and whether it is less fair than the dense one."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..analysis.labels import column_order, measure_label, point_label
+from ..analysis.results import POINT, Group, dense_group, groups
+from ..analysis.run import OURS, WIDEST, Run
+from ..stats.verdicts import (
+    BETTER,
+    FAIRER,
+    LESS_FAIR,
+    LOOKS,
+    LOST,
+    NOT_TESTED,
+    UNCHANGED,
+    UNDECIDED,
+    WORSE,
+    metrics_of,
+)
+from . import rows
+from .cells import show_difference
+from .table_columns import Field, benchmark_field
+from .tables import Column, Row, Table
+
+
+@dataclass(frozen=True)
+class Line:
+    """One measure of a pruned model next to its dense one, as shown.
+
+    ``seen`` is the smallest change that would have been seen, "" where the verdict decides;
+    ``reason`` is why the measure says nothing.
+    """
+
+    measure: str
+    kind: str
+    dense: str
+    pruned: str
+    difference: str
+    verdict: str
+    seen: str = ""
+    reason: str = ""
+
+    @property
+    def open(self) -> bool:
+        """Whether the verdict leaves open if anything changed for better or worse."""
+        return self.verdict in (*UNDECIDED, NOT_TESTED)
+
+    @property
+    def look(self) -> str:
+        """Whether the verdict is good or bad news; "" for neither."""
+        return LOOKS.get(self.verdict, "")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What pruning did to one model: its name, a line a measure, and the same in sentences."""
+
+    name: str
+    lines: tuple[Line, ...]
+    sentences: tuple[str, ...]
+
+    @property
+    def decided(self) -> list[Line]:
+        """The lines whose verdict says something."""
+        return [one for one in self.lines if not one.open and not one.reason]
+
+    @property
+    def undecided(self) -> list[Line]:
+        """The lines of which no change was shown, or that were not tested."""
+        return [one for one in self.lines if one.open]
+
+
+def build(run: Run, slug: str) -> Table:
+    """Return the usual rows, with words on each pruned checkpoint."""
+    table = rows.build(run, slug)
+    said: dict[tuple[str, ...], str] = {
+        group.key: " ".join(sentences(lines_of(run, group)))
+        for group in groups(rows.points_of(run, slug))
+    }
+
+    def worded(row: Row) -> Row:
+        if row.kind == "heading":
+            return row
+        words = said.get(tuple(row.identity[name] for name in POINT), "")
+        return replace(row, labels=(*row.labels, words))
+
+    heads = (*table.heads, "Against the dense model")
+    return replace(table, heads=heads, rows=tuple(map(worded, table.rows)))
+
+
+def answers(run: Run) -> list[Answer]:
+    """Return what pruning did to each model of the run's widest experiment.
+
+    Those by Debias-SparseGPT come first: the page folds what is left of many.
+    """
+    sheet, found = run.sheet, list[Answer]()
+    shown = groups(run.points(WIDEST, "the bottom line"))
+    for group in sorted(shown, key=lambda one: sheet.base_method(one.method) != OURS):
+        if lines := lines_of(run, group):
+            name = point_label(sheet, group.checkpoints()[0])
+            found.append(Answer(name, tuple(lines), tuple(sentences(lines))))
+    return found
+
+
+def summary(found: Sequence[Answer]) -> list[str]:
+    """Return a sentence on ability and one on bias, over all pruned models; none without any."""
+    said = []
+    for head, kinds, verdicts in (
+        ("Ability", ("perplexity", "performance"), {WORSE: (WORSE,), BETTER: (BETTER,)}),
+        ("Bias", ("fairness",), {LESS_FAIR: (LESS_FAIR,), FAIRER: (FAIRER, LOST)}),
+    ):
+        shown = [[one for one in answer.lines if one.kind in kinds] for answer in found]
+        if not any(shown):
+            continue
+        parts = []
+        for word, names in verdicts.items():
+            mine = [[one for one in lines if one.verdict in names] for lines in shown]
+            counts = Counter(one.measure for lines in mine for one in lines)
+            where = ", ".join(f"{measure}: {count}" for measure, count in counts.items())
+            models = "1 pruned model" if len(found) == 1 else f"{len(found)} pruned models"
+            parts.append(
+                f"{word} in {sum(map(bool, mine))} of {models}" + f" ({where})" * bool(where)
+            )
+        lost = sum(any(one.verdict == LOST for one in lines) for lines in shown)
+        if lost:
+            parts.append(f"{lost} of these lost ability, and a model that guesses shows no bias")
+        said.append(f"{head}: {'; '.join(parts)}.")
+    return said
+
+
+def compared(run: Run, group: Group) -> Iterator[tuple[Field, dict[str, Any] | None]]:
+    """Yield each measure that both models have, with its test against the dense model.
+
+    The measures are those of ``evenprune compare``.
+    """
+    dense = dense_group(run.sheet, group.model)
+    if group.is_base or dense is None:
+        return
+    for slug, entry in column_order(run.sheet).items():
+        for metric in metrics_of(entry.task, entry.headline):
+            field = benchmark_field(run.sheet, slug, metric)
+            if all(run.results.of(one, field.quantity) for one in (group, dense)):
+                field = field.with_column(head=measure_label(run.sheet, slug, metric))
+                yield field, run.significance.against_dense(group, slug, metric)
+
+
+def lines_of(run: Run, group: Group) -> list[Line]:
+    """Return a line for each compared measure of a pruned checkpoint; none for a dense one.
+
+    What is decided comes first.
+    """
+    dense, found = dense_group(run.sheet, group.model), list[Line]()
+    for field, test in compared(run, group):
+        column = field.column
+        before, after = (
+            one.value for g in (dense, group) if g and (one := run.results.of(g, field.quantity))
+        )
+        head = (column.head, column.group, column.show(before), column.show(after))
+        if not test or test["diff"] is None:
+            plain: dict[str, Any] = {"form": "", "diff": after - before}
+            if column.group == "perplexity":
+                plain = {"form": "ratio", "diff": after / before}
+            found.append(Line(*head, show_difference(column, plain, "diff"), NOT_TESTED))
+            continue
+        seen = seen_words(column, test) if test["verdict"] in UNDECIDED else ""
+        words = difference_words(column, test)
+        found.append(Line(*head, words, test["verdict"], seen, test["reason"] or ""))
+    return sorted(found, key=lambda line: line.open)
+
+
+def difference_words(column: Column, test: Mapping[str, Any]) -> str:
+    """Return a difference, or ratio, with the interval that goes with its verdict."""
+    words = show_difference(column, test, "diff")
+    ends = [test["family_low"], test["family_high"]]
+    if None in ends:
+        return words
+    if ends == [1, 1] if test["form"] == "ratio" else ends == [0, 0]:
+        return f"{words}, {UNCHANGED}"
+    low, high = (show_difference(column, test, f"family_{end}") for end in ("low", "high"))
+    return f"{words} [{low}, {high}]".replace("[× ", "[").replace(", × ", ", ")
+
+
+def seen_words(column: Column, test: Mapping[str, Any]) -> str:
+    """Return the smallest change that would have been seen, in the unit of the difference."""
+
+    def shown(name: str) -> str:
+        size = test[name]
+        if size is None:
+            return "none"
+        return f"× {size:.3g}" if test["form"] == "ratio" else column.show(size)
+
+    worse, better = shown("detectable"), shown("detectable_better")
+    return worse if worse == better else f"{worse} for the worse, {better} for the better"
+
+
+def sentences(lines: list[Line]) -> list[str]:
+    """Return sentences on perplexity, on ability, on bias, and on measures that say nothing."""
+    said = [
+        f"{line.measure} goes from {line.dense} to {line.pruned} ({line.difference}: "
+        f"{line.verdict})."
+        for line in lines
+        if line.kind == "perplexity"
+    ]
+    for kind, head in (("performance", "Ability"), ("fairness", "Bias")):
+        found: dict[str, list[str]] = {}
+        for line in lines:
+            if line.kind == kind and not line.reason:
+                size = f" (could have seen {line.seen})" if line.seen else ""
+                found.setdefault(line.verdict, []).append(line.measure + size)
+        # What was shown comes first.
+        order = sorted(found, key=(*UNDECIDED, NOT_TESTED).__contains__)
+        parts = [f"{verdict} on {', '.join(found[verdict])}" for verdict in order]
+        if parts:
+            said.append(f"{head}: {'; '.join(parts)}.")
+    silent = [f"{line.measure} ({line.reason})" for line in lines if line.reason]
+    if silent:
+        said.append(f"Left out, as the dense model is too weak there: {', '.join(silent)}.")
+    return said

@@ -1,0 +1,262 @@
+"""Quantities over something, a line a method: a panel a model and quantity."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..analysis import labels
+from ..analysis.results import Group, Measured, dense_group, groups
+from ..analysis.run import Run
+from ..base.errors import UserError
+from ..plan.facts import REGIMES
+from ..plan.run_sheet import RunSheet
+from ..plan.table_registry import FIGURES
+from . import plots
+from .table_columns import Field, all_fields, benchmark_field, category_order
+from .tables import Column
+
+BIAS = ("stereoset", "crows_pairs", "unqover", "bbq")
+FILLS = ("full", "none", "left", "bottom")  # of the markers, by regime
+STEP, MOST = 0.12, 0.7  # between lines, and all of them together; regimes are 1 apart
+Points = list[tuple[float, float, float]]
+
+
+def _panels(
+    run_sheet: RunSheet,
+    models: Sequence[str],
+    fields: Sequence[Field],
+    x_label: str,
+    panel: Callable[[Any, str, Field], list[plots.Row]],
+) -> plots.Drawing:
+    """Return panels of quantities by model; ``panel`` draws one and returns its rows."""
+    figure, axes = plots.panel_grid(models, len(fields))
+    rows: list[plots.Row] = []
+    for column, model in enumerate(models):
+        for place, field in enumerate(fields):
+            axis = axes[column][place]
+            rows += panel(axis, model, field)
+            plots.finish_axis(axis, field)
+            if len(models) == 1:
+                axis.set_title(plots.axis_label(field))
+            elif place == 0:
+                axis.set_title(labels.model_label(run_sheet, model))
+            if len(models) > 1 and column == 0:
+                axis.set_ylabel(plots.axis_label(field))
+    figure.supxlabel(x_label, fontsize=8)
+    plots.add_legend(figure, axes)
+    return plots.Drawing(figure, rows)
+
+
+def _seen(run: Run, field: Field, found: Sequence[Group]) -> list[tuple[Group, Measured]]:
+    """Return the grid points that have a value, with it."""
+    return [(g, one) for g in found if (one := run.results.of(g, field.quantity)) is not None]
+
+
+def _bar(x: float, field: Field, measured: Measured) -> tuple[float, float, float]:
+    scale = field.column.scale
+    return x, scale * measured.value, plots.half_width(measured, scale)
+
+
+def _over_regimes(
+    axis: Any,
+    run_sheet: RunSheet,
+    pruned: Sequence[Group],
+    order: Sequence[str],
+    model: str,
+    value: Callable[[Group], tuple[float, float] | None],
+) -> None:
+    """Draw a line a method and calibration, next to each other, so that no bar hides another.
+
+    No line from the unstructured regimes to those of groups: no scale joins them.
+    """
+    lines = list(dict.fromkeys((one.method, one.calibration) for one in pruned))
+    several = len({calibration for _, calibration in lines if calibration != "none"}) > 1
+    step = min(STEP, MOST / len(lines))
+    for index, (method, calibration) in enumerate(lines):
+        label = labels.method_label(run_sheet, method)
+        if several and calibration != "none":
+            label += f", {labels.calibration_label(run_sheet, calibration)}"
+        offset = step * (index - (len(lines) - 1) / 2)
+        parts: dict[bool, Points] = {}
+        for group in pruned:
+            if (group.model, group.method, group.calibration) == (model, method, calibration):
+                found = value(group)
+                if found is not None:
+                    x = order.index(group.regime) + offset
+                    parts.setdefault(REGIMES[group.regime].structured, []).append((x, *found))
+        for points in parts.values():
+            plots.plot_line(axis, sorted(points), run_sheet.base_method(method), label)
+    axis.set_xticks(range(len(order)), [labels.REGIME_LABELS[name] for name in order])
+    axis.set_xlim(-0.5, len(order) - 0.5)
+
+
+def regimes(run: Run, slug: str) -> plots.Drawing:
+    """Return every quantity over the sparsity regimes, a line a method, with 95 % intervals.
+
+    StereoSet, which has a table of its own, is here too where no calibration has its data.
+    """
+    run_sheet, results = run.sheet, run.results
+    points = run_sheet.experiment(slug, f"the figure {slug}")
+    results.require(points)
+    pruned = [group for group in groups(points) if not group.is_base]
+    order = list(dict.fromkeys(group.regime for group in pruned))
+    shown = all_fields(run_sheet)
+    for name, entry in run_sheet.config.benchmarks.items():
+        if entry.task == "stereoset":
+            field = benchmark_field(run_sheet, name)
+            seen = _seen(run, field, pruned)
+            shown += [field] * (bool(seen) and not any(one.in_calibration for _, one in seen))
+
+    def panel(axis: Any, model: str, field: Field) -> list[plots.Row]:
+        rows, dense, scale = [], dense_group(run_sheet, model), field.column.scale
+        level = results.of(dense, field.quantity) if dense else None
+        if level is not None and dense is not None:
+            axis.axhline(scale * level.value, color=labels.COLORS["dense"], linestyle="--",
+                         label=labels.METHOD_LABELS["dense"])  # fmt: skip
+            rows.append(plots.line_rows(field, dense, level, "dense"))
+
+        def value(group: Group) -> tuple[float, float] | None:
+            found = results.of(group, field.quantity)
+            if found is None:
+                return None
+            rows.append(plots.line_rows(field, group, found, group.regime))
+            return _bar(0, field, found)[1:]
+
+        _over_regimes(axis, run_sheet, pruned, order, model, value)
+        return rows
+
+    models = list(dict.fromkeys(point.model for point in points))
+    return _panels(run_sheet, models, shown, "sparsity regime", panel)
+
+
+def changes(run: Run, slug: str) -> plots.Drawing:
+    """Return what pruning does to UnQover's error rate, in points: the paper's motivation.
+
+    A panel a model and category, of the experiment ``regimes``; ``categories`` of the figure's
+    entry keeps some. The interval is that of two independent shares, wider than a paired one.
+    """
+    run_sheet, results = run.sheet, run.results
+    (name,) = plots.primary(run_sheet, slug, "unqover")
+    points = run_sheet.experiment("regimes", f"the figure {slug}")
+    results.require(points)
+    base, wanted = benchmark_field(run_sheet, name), FIGURES[slug].get("categories")
+    have = category_order(results.categories(*base.quantity[:2]))
+    shown = have if wanted is None else [one for one in wanted if one in have]
+    if not shown:
+        raise UserError(
+            f"the figure {slug} shows the categories {', '.join(wanted or ('any',))} of UnQover, "
+            f"but {name} has {', '.join(have) or 'none'}; leave the figure out"
+        )
+    pruned = [group for group in groups(points) if not group.is_base]
+    order = [one for one in labels.REGIME_LABELS if any(group.regime == one for group in pruned)]
+    models = [one for one in dict.fromkeys(g.model for g in pruned) if dense_group(run_sheet, one)]
+
+    def panel(axis: Any, model: str, field: Field) -> list[plots.Row]:
+        rows: list[plots.Row] = []
+        dense = dense_group(run_sheet, model)
+
+        def value(group: Group) -> tuple[float, float] | None:
+            both = ((one, field.quantity) for one in (dense, group) if one)
+            found = run.estimates.of(np.subtract, *both)
+            if found is None:
+                return None
+            change, half = 100 * found.value, found.half_width()
+            half = None if half is None else 100 * half
+            numbers = [change, *([change - half, change + half] if half is not None else [])]
+            texts = [*(f"{number:.3f}" for number in numbers), "", ""][:3]
+            keys = ("change_points", "ci_low", "ci_high")
+            rows.append({**group.named, "category": field.quantity.category,
+                         **dict(zip(keys, texts, strict=True))})  # fmt: skip
+            return change, half or 0.0
+
+        axis.axhline(0, color="0.2", linewidth=0.7)
+        _over_regimes(axis, run_sheet, pruned, order, model, value)
+        return rows
+
+    columns = [Column(one, labels.CATEGORY_LABELS.get(one, one), direction="down") for one in shown]
+    fields = [Field(one, base.quantity._replace(category=one.key)) for one in columns]
+    drawing = _panels(run_sheet, models, fields, "sparsity regime", panel)
+    drawing.figure.supylabel("change (points)", fontsize=8)
+    ends = [end for axis in drawing.figure.axes for end in axis.get_ylim()]
+    for axis in drawing.figure.axes:
+        axis.set_ylim(min(ends), max(ends))
+    return drawing
+
+
+def frontier(run: Run, slug: str) -> plots.Drawing:
+    """Return each measure of bias over perplexity: how much less bias, and what that costs.
+
+    The variants of one method on one calibration are joined in the order of their perplexity; a
+    number at a point is the option in which they differ.
+    """
+    run_sheet, results = run.sheet, run.results
+    points = run_sheet.experiment(slug, f"the figure {slug}")
+    results.require(points)
+    (cost,) = plots.primary(run_sheet, slug, "perplexity")
+    named = [name for task in BIAS if (name := run_sheet.primary(task)) is not None]
+    if not named:
+        plots.primary(run_sheet, slug, *BIAS)
+    over = benchmark_field(run_sheet, cost)
+    pruned = [group for group in groups(points) if not group.is_base]
+    # One line: a method's variants of one regime and calibration that differ in numbers.
+    lines: dict[tuple[str, str, str, str, str], list[Group]] = {}
+    for group in pruned:
+        words = ", ".join(v for v in _own(run_sheet, group).values() if isinstance(v, str))
+        base = run_sheet.base_method(group.method)
+        key = (group.model, base, group.regime, group.calibration, words)
+        lines.setdefault(key, []).append(group)
+    looks = dict(zip(sorted({key[4] for key in lines}), ("-", "--", ":", "-.")))
+    fills = dict(zip([r for r in labels.REGIME_LABELS if r in {key[2] for key in lines}], FILLS))
+    calibrations = {key[3] for key in lines} - {"none"}
+
+    def panel(axis: Any, model: str, field: Field) -> list[plots.Row]:
+        rows, dense = [], dense_group(run_sheet, model)
+        mine = {key: members for key, members in lines.items() if key[0] == model}
+        if dense is not None:
+            mine = {(model, "dense", "dense", "none", ""): [dense], **mine}
+        if field.column.direction == "half":
+            axis.axhline(50, color="0.2", linewidth=0.7)
+        for (_, base, regime, calibration, words), members in mine.items():
+            costs = {one: seen.value for one, seen in _seen(run, over, members)}
+            seen = {one: y for one, y in _seen(run, field, members) if one in costs}
+            found = [(_bar(costs[group], field, y), group) for group, y in seen.items()]
+            rows += [plots.line_rows(field, g, seen[g], f"{point[0]:.4f}") for point, g in found]
+            label = labels.METHOD_LABELS[base]
+            if base != "dense" and len(fills) > 1:
+                label += f" {labels.REGIME_LABELS[regime]}"
+            if calibration != "none" and len(calibrations) > 1:
+                label += f", {labels.calibration_label(run_sheet, calibration)}"
+            label += f", {words}" if words else ""
+            if found:
+                found.sort(key=lambda one: one[0])
+                look = {"linestyle": looks.get(words, "-"), "fillstyle": fills.get(regime, "full")}
+                line = [point for point, _ in found]
+                plots.plot_line(axis, line, base, label, linewidth=0.8, **look)
+            color = labels.COLORS[base]
+            for (x, y, _), group in found:
+                text = _strength(run_sheet, group, members)
+                axis.annotate(text, (x, y), xytext=(-3, 3), textcoords="offset points",
+                              fontsize=plots.SMALL, color=color, ha="right")  # fmt: skip
+        plots.scale_perplexity(axis, "x")
+        return rows
+
+    models = list(dict.fromkeys(group.model for group in pruned))
+    fields = [benchmark_field(run_sheet, one) for one in named]
+    return _panels(run_sheet, models, fields, f"{over.column.head} ↓", panel)
+
+
+def _own(run_sheet: RunSheet, group: Group) -> dict[str, Any]:
+    """Return the options that a variant sets by itself."""
+    variant = run_sheet.config.methods.get(group.method)
+    return variant.model_dump(exclude_none=True, exclude={"method", "label"}) if variant else {}
+
+
+def _strength(run_sheet: RunSheet, group: Group, members: Sequence[Group]) -> str:
+    """Return the values of the options, other than words, in which variants differ."""
+    own = {one.method: _own(run_sheet, one) for one in members}
+    usual = run_sheet.config.pruning.model_dump()
+    names = dict.fromkeys(key for found in own.values() for key in found)
+    values = [own[group.method].get(name, usual[name]) for name in names]
+    shown = [one for one in values if not isinstance(one, str)]
+    return ", ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in shown)

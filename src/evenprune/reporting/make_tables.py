@@ -1,0 +1,129 @@
+"""Make all tables and figures of a run, and the page of HTML that holds them.
+
+A table is written as .tex, .csv, .md and .html, in the form of the paper. Column groups have the
+paper's colours (perplexity, performance, fairness, DTO). What is bold follows the paper; each table
+says it beneath. A dagger says that Debias-SparseGPT improves on SparseGPT with p < 0.01 by a paired
+t-test, a double dagger that the calibration pairs are the test's own data; such values are neither
+tested nor bold. A table whose numbers the paper prints too has a second one beneath it, of ours,
+the paper's and the differences; its CSV has the same.
+
+A figure is written as .pdf, .svg and .png, with the plotted numbers as .csv: no dates, fixed ids,
+colours safe for colour-blind readers, units in the axis labels. Equal inputs give equal bytes.
+"""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib as mpl
+
+from ..analysis.run import Run, read_run
+from ..base.files import write_text
+from ..base.outputs import check_file
+from ..plan.run_sheet import read_run_sheet
+from ..plan.table_registry import FIGURES, TABLES
+from . import (
+    against_printed,
+    analyses,
+    answer,
+    claims,
+    efficiency,
+    figure_answer,
+    figure_dto,
+    figure_heatmap,
+    figure_lines,
+    rows,
+    setup,
+)
+from .document import document
+from .forms import FORMS, to_html, write_forms
+from .notes import completed
+from .page import page_text, read_items
+from .plots import METADATA, STYLE, Drawing, save
+from .tables import Table
+
+# What `by` of tables.yaml names.
+BUILDERS: dict[str, Callable[[Run, str], Table]] = {
+    "rows": rows.build,
+    "calibrations": rows.calibrations,
+    "judged": rows.judged,
+    "answer": answer.build,
+    "associations": analyses.associations,
+    "claims": claims.build,
+    "efficiency": efficiency.build,
+    "masks": analyses.masks,
+    "numbers": against_printed.numbers,
+    "protocols": against_printed.protocols,
+    "methods": setup.methods,
+    "algorithm": setup.algorithm,
+    "models": setup.models,
+    "licences": setup.licences,
+    "benchmarks": setup.benchmarks,
+    "calibration": setup.calibration,
+}
+DRAWERS: dict[str, Callable[[Run, str], Drawing]] = {
+    "answer": figure_answer.draw,
+    "dto": figure_dto.draw,
+    "unqover_heatmap": figure_heatmap.draw,
+    "changes": figure_lines.changes,
+    "regimes": figure_lines.regimes,
+    "frontier": figure_lines.frontier,
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``make-tables``."""
+    add_places(parser.add_argument)
+    parser.add_argument("--items", type=Path, help="items of make-items, to look at one by one")
+    parser.add_argument("--out", type=Path, required=True, help="the page, an .html file")
+
+
+def add_places(add: Callable) -> None:
+    """Add the options that ``make-tables`` and ``make-paper`` share."""
+    add("--tables", type=Path, required=True, help="folder of the tables")
+    add("--figures", type=Path, required=True, help="folder of the figures")
+    add("--run-sheet", type=Path, required=True, help="run_sheet.json, written by the workflow")
+    add("--results", type=Path, required=True, help="results.csv")
+    add("--significance", type=Path, required=True, help="significance.csv")
+
+
+def build_table(run: Run, slug: str) -> Table:
+    """Return one table of a run as data, as ``tables.yaml`` describes it."""
+    return completed(run, BUILDERS[TABLES[slug].get("by", "rows")](run, slug))
+
+
+def draw(run: Run, slug: str) -> Drawing:
+    """Return one figure of a run, drawn in the package's own style."""
+    with mpl.rc_context():
+        mpl.style.use(str(STYLE))
+        return DRAWERS[FIGURES[slug].get("by", slug)](run, slug)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run ``make-tables``: all is made before the first file is written."""
+    sheet = read_run_sheet(args.run_sheet)
+    inputs = [args.run_sheet, args.results, args.significance, args.items]
+    check_file(args.out, inputs)
+    for slug in sheet.config.tables:
+        for form in FORMS:
+            check_file(args.tables / f"{slug}.{form}", inputs, "--tables")
+    for slug in sheet.config.figures:
+        for form in (*METADATA, "csv"):
+            check_file(args.figures / f"{slug}.{form}", inputs, "--figures")
+    found = read_run(sheet, args.results, args.significance)
+    items = read_items(args.items, sheet) if args.items else []
+    content = document(found)
+    tables = {slug: build_table(found, slug) for slug in sheet.config.tables}
+    shown = {slug: [one, *against_printed.companion(one)] for slug, one in tables.items()}
+    drawings = {slug: draw(found, slug) for slug in sheet.config.figures}
+    for slug, several in shown.items():
+        write_forms(several, args.tables / slug)
+    for slug, drawing in drawings.items():
+        save(drawing, args.figures / slug)
+    bodies = {
+        slug: "\n".join(to_html(one, slug) for one in several).strip()
+        for slug, several in shown.items()
+    }
+    pictures = {slug: (args.figures / f"{slug}.svg").read_bytes() for slug in drawings}
+    write_text(args.out, page_text(content, bodies, pictures, items))
+    print(f"{args.out}: {len(tables)} tables, {len(drawings)} figures")

@@ -1,0 +1,199 @@
+"""What a run is made of: methods, models, licences, benchmarks, calibration data."""
+
+from dataclasses import replace
+
+from ..analysis.labels import (
+    CATEGORY_LABELS,
+    METHOD_LABELS,
+    TASK_LABELS,
+    calibration_label,
+    model_label,
+)
+from ..analysis.printed import printed_rows
+from ..analysis.results import Group, Quantity
+from ..analysis.run import Run
+from ..plan.facts import METHODS
+from ..plan.grids import needed_datasets
+from ..plan.table_registry import TABLES
+from .cells import made
+from .notes import provenance_notes
+from .table_columns import category_order, fields_of, refused
+from .tables import Cell, Row, Rule, Table
+
+UNKNOWN = "–: the catalogue does not say."
+HUB = "hf.co/"  # where a repository that the catalogue names can be looked at
+BENCHMARKS = {"bbq": "BBQ-HELM", "crows_pairs": "CrowS-Pairs", "unqover": "UnQover"}
+
+
+def yes_no(fact: bool | None) -> str:
+    """Return a fact as a sign: ✓, × or – where it is not known."""
+    return "–" if fact is None else "✓" if fact else "×"
+
+
+def models_by_kind(run: Run) -> list[tuple[bool | None, list[str]]]:
+    """Return the models of the experiments: instruction-tuned, base, and of unknown kind.
+
+    Each list has the order of the experiments.
+    """
+    points = [point for grid in run.sheet.experiments.values() for point in grid]
+    names, models = dict.fromkeys(point.model for point in points), run.sheet.config.models
+    kinds = {name: models[name].instruction_tuned for name in names}
+    return [(kind, [n for n in names if kinds[n] is kind]) for kind in (True, False, None)]
+
+
+def _listed(run: Run, slug: str, parts: list[list[Row]]) -> Table:
+    """Return a table of parts with a line between them."""
+    rows: list[Row] = []
+    for part in parts:
+        rule: Rule = "full" if rows else ""
+        rows += [replace(row, rule=rule if k == 0 else "") for k, row in enumerate(part)]
+    return made(run, slug, rows, notes=[UNKNOWN] * any("–" in row.labels for row in rows))
+
+
+def methods(run: Run, slug: str) -> Table:
+    """Return what each pruning method of the run changes, reads and compares weights by."""
+    sheet = run.sheet
+    points = [point for grid in sheet.experiments.values() for point in grid]
+    used = {sheet.base_method(point.method) for point in points if not point.is_base}
+    rows: list[Row] = []
+    for name, facts in METHODS.items():
+        if name not in used:
+            continue
+        update, bias, metric, cost = TABLES[slug]["forms"].get(name, (None, None, "–", "–"))
+        solved = f" (solver {sheet.config.pruning.solver})" if facts.shifts and bias else ""
+        labels = (
+            METHOD_LABELS[name], yes_no(update), yes_no(facts.calibrated), yes_no(bias),
+            f"{metric}{solved}", cost,
+        )  # fmt: skip
+        keys = ("weight_update", "calibration_data", "bias_aware", "metric", "complexity")
+        identity = {"method": name, **dict(zip(keys, labels[1:], strict=True))}
+        rule: Rule = "full" if bias and rows and not rows[-1].strong else ""
+        rows.append(Row(labels, identity=identity, rule=rule, strong=bool(bias)))
+    return made(run, slug, rows, notes=())
+
+
+def algorithm(run: Run, slug: str) -> Table:
+    """Return the steps of Debias-SparseGPT for one matrix, the one that SparseGPT lacks in bold."""
+    options = run.sheet.config.pruning
+    scaled = "" if options.bias_scaling == "equation" else f" ({options.bias_scaling})"
+    rows = []
+    for number, (name, words, *new) in enumerate(TABLES[slug]["steps"], 1):
+        text = words.format(**options.model_dump(), scaled=scaled)
+        named = {"step": str(number), "name": name, "text": text, "new": str(len(new))}
+        labels = (str(number), name, text)
+        rows.append(Row(labels, identity=named, strong=bool(new), strong_at=1))
+    return made(run, slug, rows, notes=())
+
+
+def models(run: Run, slug: str) -> Table:
+    """Return size, kind and link of every model of the run, base models last.
+
+    All of it is the catalogue's word, not measured.
+    """
+    parts: list[list[Row]] = []
+    for kind, names in models_by_kind(run):
+        parts.append([])
+        for name in names:
+            entry = run.sheet.config.models[name]
+            link = entry.hub.partition("@")[0] if entry.hub else ""
+            signs = (yes_no(kind), yes_no(entry.multilingual))
+            shown = (entry.params or "–", *signs, f"{HUB}{link}" if link else "–")
+            keys = ("params", "instruction_tuned", "multilingual", "hub")
+            known = dict(zip(keys, (entry.params or "", *signs, link), strict=True))
+            label = model_label(run.sheet, name)
+            parts[-1].append(Row((label, *shown), identity={"model": name, **known}))
+    return _listed(run, slug, parts)
+
+
+def licences(run: Run, slug: str) -> Table:
+    """Return the licence of every model of the run, base models last, and of every data set."""
+    config = run.sheet.config
+    lines = [
+        [("model", one, model_label(run.sheet, one), config.models[one].licence) for one in names]
+        for _, names in models_by_kind(run)
+    ]
+    sets = [] if config.source == "world" else needed_datasets(config)
+    lines.append([("dataset", one, one, config.datasets[one].licence) for one in sets])
+    parts = [
+        [
+            Row((label, licence or "–"), identity={kind: name, "licence": licence or ""})
+            for kind, name, label, licence in part
+        ]
+        for part in lines
+    ]
+    return _listed(run, slug, parts)
+
+
+def printed_sizes() -> dict[str, int]:
+    """Return the paper's number of items of each task."""
+    named = [(row["metric"].partition(":"), row["value"]) for row in printed_rows()]
+    return {task: int(value) for (task, _, metric), value in named if metric == "size"}
+
+
+def benchmarks(run: Run, slug: str) -> Table:
+    """Return size and attributes of each benchmark of bias.
+
+    The size is the number of items that this run scored, and beside it what the paper prints; of
+    printed numbers it is the paper's. Attributes are the catalogue's, in an invented world, or
+    where it has none, the categories that were measured.
+    """
+    sheet, sizes, rows = run.sheet, printed_sizes(), []
+    real = sheet.config.source != "world"
+    for task, known_as in BENCHMARKS.items():
+        name = sheet.primary(task)
+        if name is None:
+            continue
+        quantity = Quantity(name, sheet.headline(name))
+        measured = [run.results.one(point, quantity) for point in sheet.files]
+        counts = [one.n for one in measured if one is not None and one.n]
+        size = max(counts, default=sizes[task] if real else None)
+        dataset = sheet.config.benchmarks[name].dataset
+        about = sheet.config.datasets[dataset].groups if dataset else None
+        if not real or about is None:
+            parts = category_order(run.results.categories(*quantity[:2]))
+            about = ", ".join(CATEGORY_LABELS.get(one, one) for one in parts)
+        labels = (known_as if real else TASK_LABELS[task], f"{size:,}" if size else "–", about)
+        identity = {"benchmark": name, "size": str(size or ""), "attributes": about}
+        identity |= {"size_printed": str(sizes[task])} if real else {}
+        printed = (f"{sizes[task]:,}",) if real else ()
+        rows.append(Row((*labels, *printed), identity=identity))
+    if not rows:
+        raise refused(slug, list(BENCHMARKS))
+    table = made(run, slug, rows)
+    if not real:
+        return replace(table, widths=(0.15, 0.08, 0.65))
+    return replace(table, heads=(*table.heads, "Size in the paper"), widths=(0.15, 0.08, 0.55, 0.1))
+
+
+def calibration(run: Run, slug: str) -> Table:
+    """Return the pairs kept and dropped by alignment, per calibration set, model and category."""
+    sheet, rows = run.sheet, list[Row]()
+    fields = fields_of(run, slug)
+
+    def order(key: tuple[str, str, int]) -> tuple:
+        entry = sheet.config.calibrations[key[0]]
+        sources = [name != "stereoset" for name in entry.pairs]
+        return (sources, entry.categories, entry.control, entry.n_texts, key)
+
+    points = [point for point in sheet.files if point.calibration != "none"]
+    calibrated = sorted({(one.calibration, one.model, one.seed) for one in points}, key=order)
+    several_seeds = len({seed for *_, seed in calibrated}) > 1
+    for data, model, seed in calibrated:
+        words = f", seed {seed}" if several_seeds else ""
+        label, name = f"{calibration_label(sheet, data)}{words}", model_label(sheet, model)
+        group = Group(model, "", "", data, (seed,))
+        rule: Rule = "dashed" if rows else ""
+        for category in ["", *run.results.categories("calibration", "pairs_total")]:
+            cells = {
+                field.column.key: Cell(found.value, field.column.show(found.value))
+                for field in fields
+                if (found := run.results.of(group, field.quantity._replace(category=category)))
+            }
+            if not cells:
+                continue
+            named = {"calibration": data, "model": model, "seed": str(seed)}
+            named["category"] = category or "all"
+            rows.append(Row((label, name, category or "all"), cells, named, rule=rule))
+            label, name, rule = "", "", ""
+    said = [f"Alignment policy: {sheet.config.pruning.alignment}.", *provenance_notes(sheet)]
+    return made(run, slug, rows, (field.column for field in fields), said)

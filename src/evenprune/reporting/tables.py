@@ -1,0 +1,183 @@
+"""A table as data: columns, rows of cells, notes. The forms that it is written in decide nothing.
+
+What is bold, what carries a dagger, how many digits: all is settled here.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ..plan.tasks import Direction
+
+ColumnGroup = Literal["perplexity", "performance", "fairness", "dto", "plain"]
+Rule = Literal["", "dashed", "full"]
+Ends = tuple[float, float]
+Z95 = 1.959964  # half width of a 95 % normal interval in standard errors
+
+
+@dataclass(frozen=True)
+class Column:
+    """One value column.
+
+    ``key`` names it in the CSV, ``span`` is a head shared with the neighbours of the same
+    span. Values are multiplied by ``scale`` and shown with ``digits`` decimals. ``direction``
+    says which values are good: up, down, half (near one half), zero or "" (not ranked). A column
+    of ``text`` shows words, in the CSV too, one with ``ends`` the intervals of rates.
+    """
+
+    key: str
+    head: str
+    group: ColumnGroup = "plain"
+    direction: Direction = ""
+    scale: float = 1.0
+    digits: int = 2
+    span: str = ""
+    text: bool = False
+    ends: bool = False
+
+    def show(self, value: float | None, signed: bool = False) -> str:
+        """Return a value as shown in this column, a difference ``signed``; an en dash for none.
+
+        What is 0 after rounding has no minus.
+        """
+        if value is None:
+            return "–"
+        # Adding 0 makes a positive zero of a negative one.
+        rounded = round(value * self.scale, self.digits) + 0.0
+        comma = "" if self.digits else ","  # counts have thousands apart
+        return f"{rounded:{'+' if signed else ''}{comma}.{self.digits}f}".replace("-", "−")
+
+    def plain(self, value: float | None) -> str:
+        """Return a value as in the CSV: the same digits, an ASCII sign, empty for none."""
+        return "" if value is None else f"{value * self.scale:.{self.digits}f}"
+
+    @property
+    def bounds(self) -> Ends:
+        """Between which values its numbers lie: shares (in percent), or bias scores."""
+        if self.scale != 100:
+            return -math.inf, math.inf
+        return (-1.0 if self.direction == "zero" else 0.0), 1.0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One value: raw, as shown, the paper's (same scale as ``value``), and its marks.
+
+    ``error`` is the standard error of ``value``, None where it is not known; ``ends`` those of its
+    95 % interval where that is not the normal one. ``source`` is what results.csv calls it, as in
+    a cell's path: BENCHMARK/METRIC[/CATEGORY]; "" where it is no number of one checkpoint.
+    ``change`` is the difference to the dense model as the page shows it, "*" where it is
+    significant; "" without a test.
+    """
+
+    value: float | None
+    display: str
+    printed: float | None = None
+    sd: float | None = None
+    error: float | None = None
+    ends: Ends | None = None
+    bold: bool = False
+    dagger: bool = False
+    in_calibration: bool = False
+    source: str = ""
+    change: str = ""
+
+    @property
+    def marks(self) -> str:
+        """The signs behind the value."""
+        return "†" * self.dagger + "‡" * self.in_calibration
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's, None where one is missing."""
+        known = self.value is not None and self.printed is not None
+        return self.value - self.printed if known else None  # type: ignore[operator]
+
+    def interval(self, column: Column) -> Ends | None:
+        """Return the 95 % interval of our value: its own, or the normal one of its standard error.
+
+        Within the bounds of its column; None without either.
+        """
+        if self.ends is not None or self.value is None or self.error is None:
+            return self.ends
+        low, high = column.bounds
+        return max(self.value - Z95 * self.error, low), min(self.value + Z95 * self.error, high)
+
+    def covers(self, column: Column) -> bool | None:
+        """Return whether our interval covers the printed value, None where either is missing.
+
+        The printed value stands for all that are rounded to it.
+        """
+        ends = self.interval(column)
+        if ends is None or self.printed is None:
+            return None
+        half = 0.5 * 10.0**-column.digits / column.scale
+        return ends[0] <= self.printed + half and self.printed - half <= ends[1]
+
+    def numbers(self, column: Column) -> dict[str, str]:
+        """Return what the CSV says of it, by the end of the column's name."""
+        low, high = self.interval(column) or (None, None)
+        inside = self.covers(column)
+        return {
+            "": column.plain(self.value),
+            "_printed": column.plain(self.printed),
+            "_diff": column.plain(self.difference),
+            "_low": column.plain(low),
+            "_high": column.plain(high),
+            "_covered": "" if inside is None else str(int(inside)),
+            "_sd": column.plain(self.sd),
+            "_dagger": "1" * self.dagger,
+            "_in_calibration": "1" * self.in_calibration,
+        }
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line: the label cells, the value cells by column key, the identity for the CSV.
+
+    ``kind``: data, diff (a difference of two data rows), heading (a line of its own across
+    the table). ``rule`` is drawn above: none, dashed or full. ``strong``: the label at
+    ``strong_at`` in bold.
+    """
+
+    labels: tuple[str, ...]
+    cells: Mapping[str, Cell] = field(default_factory=dict)
+    identity: Mapping[str, str] = field(default_factory=dict)
+    kind: Literal["data", "diff", "heading"] = "data"
+    rule: Rule = ""
+    strong: bool = False
+    strong_at: int = 0
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: ``heads`` are the label columns, ``notes`` are sentences printed beneath it.
+
+    ``widths`` gives label columns of running text their shares of the line in LaTeX; without
+    it labels stay on one line.
+    """
+
+    slug: str
+    caption: str
+    heads: tuple[str, ...]
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    widths: tuple[float, ...] = ()
+
+    def pairs(self) -> list[tuple[Column, Cell]]:
+        """Return the cells of its rows of data, each with the column that shows it."""
+        rows = [row.cells for row in self.rows if row.kind == "data"]
+        return [(one, row[one.key]) for row in rows for one in self.columns if one.key in row]
+
+
+def units(columns: Sequence[Column]) -> list[list[Column]]:
+    """Return columns in groups that share a head."""
+    parts: list[list[Column]] = []
+    for column in columns:
+        if parts and column.span and parts[-1][0].span == column.span:
+            parts[-1].append(column)
+        else:
+            parts.append([column])
+    return parts

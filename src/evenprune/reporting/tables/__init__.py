@@ -1,1 +1,0 @@
-"""Builders of tables, called as ``tables.yaml`` says: ``build(run, slug)`` returns a table."""
