@@ -9,9 +9,8 @@ from typing import Any
 from ..base.errors import UserError
 from ..base.files import read_json
 from .identity import own_manifest
-from .loading import load_config
+from .loading import load_config, stored_weights
 from .quantised import quantised_by
-from .tensors import NAMES, read_folder
 
 SOURCE = "source.json"
 
@@ -55,11 +54,14 @@ def stored_form(folder: Path) -> Stored:
         found = Stored.of(read_json(folder / SOURCE).get("stored"))
         if found:
             return found
-    stored = read_folder(folder)
-    size = sum(file.stat().st_size for file in {entry.file for entry in stored.values()})
+    from .tensors import NAMES
+
+    files = stored_weights(folder)
+    size = sum(file.stat().st_size for file in files)
     sizes: Counter[str] = Counter()
-    for entry in stored.values():
-        sizes[entry.dtype] += entry.size
+    for part in files.values():
+        for entry in part.values():
+            sizes[entry.dtype] += entry.size
     dtype = sizes.most_common(1)[0][0] if sizes else ""
     names = {name: str(torch_name).removeprefix("torch.") for torch_name, name in NAMES.items()}
     form = quantised_by(load_config(folder)) or names.get(dtype, dtype)
@@ -73,6 +75,7 @@ def _bits(folder: Path) -> float | None:
     architecture whose blocks are not found.
     """
     from .architecture import find_blocks, load_skeleton
+    from .tensors import read_folder
 
     try:
         model = load_skeleton(folder)
