@@ -21,6 +21,7 @@ from scipy.stats import t
 
 from evenprune.analysis import claims as verdicts
 from evenprune.analysis import estimates
+from evenprune.analysis.claim_numbers import PrintedNumbers, RunNumbers
 from evenprune.analysis.claims import (
     CONTRADICTED,
     IN_DIRECTION,
@@ -29,7 +30,7 @@ from evenprune.analysis.claims import (
     SUPPORTED,
     adjust,
 )
-from evenprune.analysis.comparisons import Comparison, PrintedNumbers, RunNumbers, gained
+from evenprune.analysis.comparisons import Comparison, gained
 from evenprune.analysis.measurements import log_ratios, read_measurement
 from evenprune.plan.sections import Experiment
 from evenprune.plan.serving_keys import Serving

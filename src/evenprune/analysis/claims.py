@@ -15,7 +15,8 @@ import yaml
 
 from ..stats import inference
 from . import comparisons
-from .comparisons import Comparison, Key, Numbers, PrintedNumbers, RunNumbers
+from .claim_numbers import Numbers, PrintedNumbers, RunNumbers
+from .comparisons import Comparison, Key
 from .run import Run
 
 DATA_FILES = ("claims.yaml",)  # part of this module's code, see codedigest.py

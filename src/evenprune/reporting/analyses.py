@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..analysis import mask_diffs
-from ..analysis.comparisons import PrintedNumbers
+from ..analysis.claim_numbers import PrintedNumbers
 from ..analysis.labels import REGIME_LABELS, model_label, pair_label, point_label
 from ..analysis.results import Group, Quantity, dense_group, groups
 from ..analysis.run import Run
