@@ -36,7 +36,7 @@ from safety_models import (
 )
 
 from evenprune import cli
-from evenprune.analysis.claims import verdict as claims
+from evenprune.analysis import claims
 from evenprune.analysis.significance import columns_of
 from evenprune.base.errors import UserError
 from evenprune.evaluation import judges
