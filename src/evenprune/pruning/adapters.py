@@ -32,6 +32,7 @@ from torch import Tensor, nn
 from ..base.checksums import read_sealed, sealed
 from ..base.errors import UserError
 from ..base.files import digest, sha256_file, write_json
+from ..base.onednn import missing
 from ..base.progress import Progress
 from ..data.calibration import TokenPair, common_prefix
 from ..models.architecture import find_blocks, find_linears, rows_of
@@ -46,6 +47,7 @@ RANK = 8
 STRENGTH = 0.4  # of an adapter, times the root mean square of what its matrix makes of white noise
 CONTEXTS = 12  # a step
 PASS = 4  # contexts of similar length in one pass
+STEP = 4  # tokens
 TEXT_TOKENS = 64  # of a text at most
 DRIFT = 0.8
 WARM_UP = 3  # steps
@@ -198,10 +200,13 @@ class Tuning:
         return int(torch.randint(count, (1,), generator=self.generator))
 
     def _filled(self, rows: Sequence[Ids]) -> Tensor:
-        """Return rows filled up at the right, (r, l): attention is causal."""
-        tensors = [torch.tensor(row) for row in rows]
-        ids = nn.utils.rnn.pad_sequence(tensors, batch_first=True)
-        return ids.to(self.model.device)
+        """Return rows filled up at the right to a multiple of ``STEP``: attention is causal.
+
+        A CPU's library makes code for each shape that comes, and keeps it.
+        """
+        length = -(-max(map(len, rows)) // STEP) * STEP
+        filled = [[*row, *(0,) * (length - len(row))] for row in rows]
+        return torch.tensor(filled, device=self.model.device)
 
     def _last(self, ids: Tensor) -> tuple[Any, Tensor]:
         """Return what the last block returns for ids (r, l), and what it was given."""
@@ -241,7 +246,9 @@ class Tuning:
         where = [(r, t) for r, ids in enumerate(rows) for t in range(starts[r], len(ids))]
         row, place = torch.tensor(where, device=self.model.device).T
         wanted = torch.tensor([rows[r][t] for r, t in where], device=row.device)
-        logits = self._logits(rows, row, place - 1)
+        more = (0, missing(len(where)))
+        padded = (nn.functional.pad(one, more) for one in (row, place - 1))
+        logits = self._logits(rows, *padded)[: len(where)]
         losses = nn.functional.cross_entropy(logits, wanted, reduction="none")
         return torch.zeros(len(rows), device=row.device).index_add(0, row, -losses)
 
