@@ -49,7 +49,7 @@ CONTEXTS = 12  # a step
 PASS = 4  # contexts of similar length in one pass
 STEP = 4  # tokens
 TEXT_TOKENS = 64  # of a text at most
-DRIFT = 0.8
+DRIFT = 1.2
 WARM_UP = 3  # steps
 CLIP = 5.0  # longest gradient
 HELD_OUT = 0.2  # share of the groups, and of the texts
@@ -293,28 +293,39 @@ class Tuning:
         return nn.functional.kl_div(after, before, log_target=True, reduction="sum")
 
     def curve(self, contexts: Sequence[Context], texts: Sequence[Ids]) -> list[dict[str, float]]:
-        """Return what scales of the change do, from 0 and then from the largest on to the first
-        that is within the budgets: loss, mean fall (nats), KL divergence (nats a token).
+        """Return what scales of the change do, in rising order: loss, mean fall (nats), KL
+        divergence (nats a token).
 
-        contexts, each with its first other group, and texts are those held out.
+        They are 0 and those that a bisection of ``SCALES`` looks at: the largest within the
+        budgets is the one to take, as all three grow with the scale. contexts, each with its first
+        other group, and texts are those held out.
         """
         parts = _passes(contexts)
         leads = [self.leads(part) for part in parts]
         falling = max(1, sum(2 for one in contexts if one.unrelated))
         tokens = sum(len(ids) - 1 for ids in texts)
-        found = []
-        for scale in (0.0, *SCALES):
+
+        def point(scale: float) -> dict[str, float]:
             loss = fallen = apart = 0.0
             with self.adapters.scaled(scale):
                 for part, before in zip(parts, leads, strict=True):
                     losses, falls = self.terms(part, [1] * len(part), before)
                     loss += losses.sum().item() / len(contexts)
                     fallen += falls.sum().item() / falling
-                apart = sum(self.divergence(ids).item() for ids in texts) / tokens if scale else 0.0
-            found.append({"scale": scale, "loss": loss, "fall": fallen, "kl": apart})
-            if scale and within(found[-1], self.options):
-                break
-        return found
+                if scale:
+                    apart = sum(self.divergence(ids).item() for ids in texts) / tokens
+            return {"scale": scale, "loss": loss, "fall": fallen, "kl": apart}
+
+        found = [point(0.0), point(SCALES[0])]
+        low, high = (1, len(SCALES)) if not within(found[-1], self.options) else (0, 0)
+        while low < high:
+            middle = (low + high) // 2
+            found.append(point(SCALES[middle]))
+            if within(found[-1], self.options):
+                high = middle
+            else:
+                low = middle + 1
+        return sorted(found, key=lambda one: one["scale"])
 
     def _next(self) -> list[Context]:
         chosen: list[Context] = []
@@ -417,9 +428,10 @@ def adapt(
         tuning = Tuning(base, used, learned, options)
         steps = tuning.train()
         curve = tuning.curve(judged, measured)
-        before, last = curve[0], curve[-1]
-        inside = within(last, options)
-        kept = inside and last["loss"] < before["loss"]
+        before, *found = curve
+        inside = [one for one in found if within(one, options)]
+        last = inside[-1] if inside else found[0]
+        kept = bool(inside) and last["loss"] < before["loss"]
         print(
             f"{options.lora_loss} loss of {'groups held out' if held else 'the groups'}: "
             f"{before['loss']:.4g} -> {last['loss']:.4g} at {last['scale']:.3g} times the change, "
