@@ -46,7 +46,7 @@ from .standin import Stop, form_of, replaced
 RANK = 8
 STRENGTH = 0.4  # of an adapter, times the root mean square of what its matrix makes of white noise
 CONTEXTS = 12  # a step
-PASS = 4  # contexts of similar length in one pass
+PASS = 3  # contexts of similar length in one pass
 STEP = 4  # tokens
 TEXT_TOKENS = 64  # of a text at most
 DRIFT = 1.2
