@@ -81,7 +81,7 @@ class Pruning(Section):
         gt=0,
         le=10,
         description="`debias-lora`: how far the changed model may go from the base model on texts "
-        "held out, KL divergence in nats a token; it decides how much of the trained change is taken",
+        "held out, KL divergence in nats a token; decides how much of the change is taken",
     )
     lora_keep: float = Field(
         0.2,
