@@ -26,15 +26,18 @@ HEAD = """\
 | --- | ---: | ---: | ---: | ---: | ---: |
 """
 THREE, FIVE = (0, 1, 2), (0, 1, 2, 3, 4)  # of config/smollm2.yaml, of config/bias.yaml
-SEEDS = {"Debias-SparseGPT, b = 1": "debias-sparsegpt", "Debias-LoRA, association": "debias-lora"}
+SEEDS = {"Debias-SparseGPT, b = 1": "debias-sparsegpt", "Debias-LoRA": "debias-lora"}
 FRONTIER = {
     "SparseGPT": "sparsegpt",
+    "Debias-SparseGPT, b = 4": "debias.b4",
     "Debias-SparseGPT, b = 16": "debias.b16",
-    "Debias-Erase, λ = 1": "erase.l1",
-    "Debias-Erase, λ = 4": "erase.l4",
-    "Debias-LoRA, association": "debias-lora",
-    "Debias-LoRA, association × 2": "lora.x2",
-    "control: Debias-LoRA, association × −1": "lora.x-1",
+    "Debias-LoRA, budget 0.01": "lora.b01",
+    "Debias-LoRA, budget 0.03": "debias-lora",
+    "Debias-LoRA, budget 0.1": "lora.b1",
+    "Debias-LoRA without the keep term": "lora.no-keep",
+    "Debias-LoRA × 2": "lora.x2",
+    "control: fine-tuning on the same sentences": "lora.language",
+    "control: Debias-LoRA × −1": "lora.x-1",
 }
 STRENGTHS = {
     "SparseGPT": "sparsegpt",

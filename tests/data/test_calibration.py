@@ -310,10 +310,11 @@ def test_bos_of_calibration_is_that_of_evaluation(bos):
         lm = tiny_lm(adds=adds)
         tokens = tokenize_texts(["Who?", "a b"], lm.tokenizer, bos=bos)
         assert tokens == list(map(tuple, lm.with_bos(bos).encode(["Who?", "a b"])))
-        rows = [pair("1", "Who?", "a b", "x") | {"counterfactuals": [["c", "d"]]}]
+        rows = [pair("1", "Who?", "a b", "x") | {"counterfactuals": [["c", "d"]], "unrelated": "c"}]
         (found,) = tokenize_pairs(rows, lm.tokenizer, "suffix", bos=bos).pairs
         both = lm.with_bos(bos).encode(["c", "d"])
         assert (found.ids0, found.counterfactuals[0]) == (tokens[0], tuple(map(tuple, both)))
+        assert found.unrelated == found.counterfactuals[0][0]
     with pytest.raises(UserError, match="bos: always was asked for"):
         tokenize_texts(["Who?"], tiny_lm(bos=False).tokenizer, bos="always")
 

@@ -74,6 +74,7 @@ def test_build_calibration_writes_them_and_a_control_gives_others(tmp_path, caps
         groups = [[side.split() for side in both] for both in pair["counterfactuals"]]
         assert [[word for _, word in both] for both in groups] == [["x", "y"]] * 2
         assert pair["target"] not in {group for both in groups for group, _ in both}
+        assert pair["unrelated"] == f"{pair['target']} z"
     assert read_json(tmp_path / "own/manifest.json")["spec"]["counterfactuals"] == 2
     assert build("none") == 0
     assert "counterfactuals" not in read_json(tmp_path / "none/manifest.json")["spec"]
@@ -84,6 +85,10 @@ def test_build_calibration_writes_them_and_a_control_gives_others(tmp_path, caps
     for pair, before in zip(read_pairs(tmp_path / "other/pairs.jsonl"), own, strict=True):
         assert pair["counterfactuals"] in [one["counterfactuals"] for one in own]
         assert pair["counterfactuals"] != before["counterfactuals"]
+        assert pair["unrelated"] == before["unrelated"]
+    assert build("cut", "--counterfactuals", "2", "--pair-tokens", "3") == 0
+    for pair in read_pairs(tmp_path / "cut/pairs.jsonl"):
+        assert pair["unrelated"] == pair["stereotype"] != f"{pair['target']} x"
     (tmp_path / "stereoset/crows_pairs_anonymized.csv").write_text(
         ",sent_more,sent_less,stereo_antistereo,bias_type\n0,more,less,antistereo,age\n"
     )

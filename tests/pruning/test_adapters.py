@@ -1,6 +1,6 @@
-"""Adapters against a bias loss: the losses, merging, held-out groups, resuming."""
+"""Adapters against a bias loss: loss, budget, merging, held-out groups, resuming."""
 
-import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from evenprune.base.errors import UserError
 from evenprune.data.calibration import TokenPair, tokenize_pairs
 from evenprune.models.tensors import read_tensor
 from evenprune.pruning import adapters as module
-from evenprune.pruning.adapters import Tuning, adapt, contexts_of, split
+from evenprune.pruning.adapters import SCALES, Tuning, adapt, contexts_of, split, split_texts
 from evenprune.pruning.base_model import BaseModel
 from evenprune.pruning.masks import REGIMES
 from evenprune.pruning.options import Options
@@ -32,47 +32,128 @@ def adapted(base, pairs, folder, **given):
     return adapt(base, pairs, TEXTS, options, folder)
 
 
-def log_p(model, ids, start=1):
-    """Return log p of a sentence's tokens from ``start`` on, in float64."""
+def log_p(model, ids):
+    """Return log p of a sentence's tokens after the first, in float64."""
     logits = model(torch.tensor([ids]), use_cache=False).logits[0, :-1]
-    chosen = torch.log_softmax(logits, -1).gather(1, torch.tensor(ids[1:])[:, None])
-    return chosen[start - 1 :].sum().item()
-
-
-def behind_the_group(model, own, other):
-    """Return log p of the last tokens that two sentences share, given one less given the other."""
-    shared = 0
-    while own[-1 - shared] == other[-1 - shared] and shared < min(len(own), len(other)) - 1:
-        shared += 1
-    return log_p(model, own, len(own) - shared) - log_p(model, other, len(other) - shared)
+    return torch.log_softmax(logits, -1).gather(1, torch.tensor(ids[1:])[:, None]).sum().item()
 
 
 def naive(loss, model, own, other):
     """Return the loss of one context from single sentences."""
-    if loss == "association":
-        gaps = [log_p(model, one) - log_p(model, two) for one, two in (own, other)]
-        return 0.5 * (gaps[0] - gaps[1]) ** 2
-    apart = [behind_the_group(model, *both) for both in zip(own, other)]
-    if loss == "shared":
-        return 0.5 * sum(x**2 for x in apart)
-    return module.PREFERRED * math.log1p(math.exp(apart[0]))
+    if loss == "language":
+        rows = [*own, *other]
+        return -sum(log_p(model, ids) for ids in rows) / sum(len(ids) - 1 for ids in rows)
+    gaps = [log_p(model, one) - log_p(model, two) for one, two in (own, other)]
+    return 0.5 * (gaps[0] - gaps[1]) ** 2
 
 
-@pytest.mark.parametrize("loss", ["association", "shared", "preference"])
-@pytest.mark.parametrize("name", ["llama", "gemma2", "cohere", "gpt2"])
+def merged(tuning, model, scale=1.0):
+    """Add the adapters' change to a model's weights, in its dtype."""
+    for name in tuning.adapters.matrices:
+        weight = model.get_parameter(f"{name}.weight")
+        weight.data += scale * tuning.adapters.change(name).to(weight.dtype)
+
+
+def in_float64(base):
+    model = AutoModelForCausalLM.from_pretrained(base.folder, dtype=torch.float64).eval()
+    model.set_attn_implementation("eager")
+    return model.requires_grad_(False)
+
+
+def drawn(tuning, size=0.05):
+    """Give the adapters a change, as if they were trained."""
+    generator = torch.Generator().manual_seed(1)
+    for _, two in tuning.adapters.matrices.values():
+        two.data.copy_(size * torch.randn(two.shape, generator=generator))
+    return tuning
+
+
+@pytest.mark.parametrize("loss", ["association", "language"])
+@pytest.mark.parametrize("name", ["llama", "gemma2", "cohere"])
 def test_the_loss_is_that_of_single_sentences_in_float64(name, loss, tmp_path):
     base, pairs = made(tmp_path / "model", name)
     contexts = contexts_of(pairs)
-    options = Options("debias-lora", "2of4", lora_loss=loss)
-    tuning = Tuning(base, contexts, TEXTS, options)
-    model = AutoModelForCausalLM.from_pretrained(base.folder, dtype=torch.float64).eval()
-    model.set_attn_implementation("eager")
+    tuning = drawn(Tuning(base, contexts, TEXTS, Options("debias-lora", "2of4", lora_loss=loss)))
+    leads = tuning.leads(contexts)
+    model = in_float64(base)
+
+    def lead(one):
+        return [log_p(model, ids) - log_p(model, one.unrelated) for ids in one.pairs[0]]
+
+    for one, found in zip(contexts, leads, strict=True):
+        assert found.tolist() == pytest.approx(lead(one), rel=1e-3, abs=1e-4)
+    merged(tuning, model)
     others = [1 + k % 2 for k in range(len(contexts))]
-    right = 0.0
-    for context, other in zip(contexts, others, strict=True):
-        right += naive(loss, model, context.pairs[0], context.pairs[other]) / len(contexts)
     with torch.no_grad():
-        assert float(tuning.bias(contexts, others)) == pytest.approx(right, rel=1e-3)
+        losses, falls = tuning.terms(contexts, others, leads)
+    for k, (one, other) in enumerate(zip(contexts, others, strict=True)):
+        right = naive(loss, model, one.pairs[0], one.pairs[other])
+        assert losses[k].item() == pytest.approx(right, rel=1e-3, abs=1e-4)
+        fallen = [max(0.0, was - now) for was, now in zip(leads[k].tolist(), lead(one))]
+        assert falls[k].tolist() == pytest.approx(fallen, rel=1e-3, abs=1e-4)
+    assert (falls == 0).any()  # one-sided
+    assert (falls > 0).any()
+
+
+def test_the_drift_is_the_divergence_from_the_base_model_in_float64(tmp_path):
+    base, pairs = made(tmp_path / "model")
+    tuning = drawn(Tuning(base, contexts_of(pairs), TEXTS, Options("debias-lora", "2of4")))
+    model = in_float64(base)
+    before = model(torch.tensor([TEXTS[0]])).logits[0, :-1].log_softmax(-1)
+    merged(tuning, model)
+    after = model(torch.tensor([TEXTS[0]])).logits[0, :-1].log_softmax(-1)
+    right = (before.exp() * (before - after)).sum().item()
+    with torch.no_grad():
+        assert tuning.divergence(TEXTS[0]).item() == pytest.approx(right, rel=1e-3)
+
+
+def test_a_pair_without_an_unrelated_sentence_has_no_fall(tmp_path):
+    base, pairs = made(tmp_path / "model")
+    without = [replace(pair, unrelated=()) for pair in pairs]
+    tuning = drawn(Tuning(base, contexts_of(without), TEXTS, Options("debias-lora", "2of4")))
+    contexts = contexts_of(without)
+    with torch.no_grad():
+        losses, falls = tuning.terms(contexts, [1] * len(contexts), tuning.leads(contexts))
+        whole = tuning.terms(contexts_of(pairs), [1] * len(pairs), tuning.leads(contexts_of(pairs)))
+    assert not falls.any()
+    torch.testing.assert_close(losses, whole[0], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("budget", ["kl", "fall"])
+def test_the_scale_chosen_is_the_largest_within_the_budgets(budget, tmp_path, monkeypatch):
+    base, pairs = made(tmp_path / "model")
+    contexts = contexts_of(pairs)
+
+    def curve(kl=10.0, fall=1e3):
+        options = Options("debias-lora", "2of4", lora_budget=kl)
+        monkeypatch.setattr(module, "FALL", fall)
+        return drawn(Tuning(base, contexts, TEXTS, options)).curve(contexts, TEXTS)
+
+    first, whole = curve()
+    assert (first["scale"], first["kl"], whole["scale"]) == (0.0, 0.0, 1.0)
+    assert first["fall"] == pytest.approx(0.0, abs=1e-4)
+    most = whole[budget] / 5
+    found = curve(**{budget: most})
+    assert found[0] == first
+    assert found[-1] == whole
+    values = [one[budget] for one in found]
+    assert values == sorted(values)  # so that the bisection finds the largest
+    chosen = max(one["scale"] for one in found if one[budget] <= most)
+    assert 0 < chosen < 1
+    larger = SCALES[SCALES.index(chosen) - 1]
+    assert next(one[budget] for one in found if one["scale"] == larger) > most
+
+
+def test_out_of_every_budget_nothing_is_changed(tmp_path, capsys):
+    base, pairs = made(tmp_path / "model")
+    before = dict(base.stored)
+    given = {"lora_steps": 2, "lora_rate": 0.5, "lora_budget": 1e-9}
+    record = adapted(base, pairs, tmp_path / "kept", **given)
+    assert not record["kept"]
+    assert record["scale"] == 0.0
+    assert [one["scale"] for one in record["curve"]][:2] == [0.0, SCALES[-1]]
+    assert base.stored == before
+    assert "out of budget, nothing is changed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
@@ -82,22 +163,25 @@ def test_training_lowers_the_loss_and_what_is_written_is_what_was_trained(
     monkeypatch.setattr(module, "HELD_OUT", 0.0)  # random models have nothing to carry over
     base, pairs = made(tmp_path / "model", name)
     first = {full: read_tensor(base.entry(f"{full}.weight")) for full in base.linears()}
-    record = adapted(base, pairs, tmp_path / "kept", lora_steps=20, lora_rate=0.01)
+    given = {"lora_steps": 20, "lora_rate": 0.01, "lora_budget": 10.0, "lora_blocks": 0.5}
+    record = adapted(base, pairs, tmp_path / "kept", **given)
     assert record["kept"]
     assert record["after"] < record["before"]
     assert len(record["steps"]) == 20
     used = contexts_of(pairs)
-    tuning = Tuning(base, used, TEXTS, Options("debias-lora", "2of4"))
-    tuning.train(20, 0.01)
-    trained = tuning.judge(used)
-    tuning.adapters.on = False
-    assert tuning.judge(used) == pytest.approx(record["before"], rel=1e-4)
+    tuning = Tuning(base, used, TEXTS, Options("debias-lora", "2of4", **given))
+    tuning.train()
+    trained = tuning.curve(used, TEXTS)
+    assert trained[0]["loss"] == pytest.approx(record["before"], rel=1e-4)
+    assert trained[-1]["loss"] == pytest.approx(record["after"], rel=1e-4)
+    assert 0 < len(tuning.adapters.matrices) < len(first)
     for full in base.linears():  # merged: the same function without adapters
         written = read_tensor(base.entry(f"{full}.weight"))
         assert torch.equal(written, first[full]) == (full not in tuning.adapters.matrices)
         tuning.model.get_parameter(f"{full}.weight").data.copy_(written)
-    assert tuning.judge(used) == pytest.approx(trained, rel=1e-3)
-    assert trained == pytest.approx(record["after"], rel=1e-4)
+    with tuning.adapters.scaled(0.0):
+        losses, _ = tuning.terms(used, [1] * len(used), tuning.leads(used))
+    assert losses.mean().item() == pytest.approx(record["after"], rel=1e-3)
 
 
 def test_the_scale_is_linear_and_its_sign_turns(tmp_path, monkeypatch):
@@ -108,7 +192,7 @@ def test_the_scale_is_linear_and_its_sign_turns(tmp_path, monkeypatch):
     changes = []
     for scale in (1.0, 2.0, -1.0):
         again, _ = made(tmp_path / "model")
-        given = {"lora_steps": 5, "lora_rate": 0.01, "lora_scale": scale}
+        given = {"lora_steps": 5, "lora_rate": 0.01, "lora_scale": scale, "lora_budget": 10.0}
         adapted(again, pairs, tmp_path / f"kept{scale}", **given)
         changes.append(read_tensor(again.entry(f"{name}.weight")) - first)
     torch.testing.assert_close(changes[1], 2 * changes[0], rtol=1e-3, atol=1e-6)
@@ -117,7 +201,8 @@ def test_the_scale_is_linear_and_its_sign_turns(tmp_path, monkeypatch):
 
 def test_where_groups_held_out_do_not_gain_nothing_is_changed(tmp_path, monkeypatch, capsys):
     base, pairs = made(tmp_path / "model")
-    monkeypatch.setattr(Tuning, "judge", lambda self, contexts: 1.0)
+    same = [{"scale": scale, "loss": 1.0, "fall": 0.0, "kl": 0.0} for scale in (0.0, 1.0)]
+    monkeypatch.setattr(Tuning, "curve", lambda *_: same)
     before = dict(base.stored)
     record = adapted(base, pairs, tmp_path / "kept", lora_steps=1)
     assert not record["kept"]
@@ -130,7 +215,7 @@ def test_a_finished_training_is_taken_and_a_killed_one_ends_with_the_same_bytes(
 ):
     monkeypatch.setattr(module, "HELD_OUT", 0.0)
     base, pairs = made(tmp_path / "model")
-    given = {"lora_steps": 4, "lora_rate": 0.01}
+    given = {"lora_steps": 4, "lora_rate": 0.01, "lora_budget": 10.0}
     record = adapted(base, pairs, tmp_path / "one", **given)
     files = sorted((tmp_path / "one").glob("block-*"))
     monkeypatch.setattr(module, "write_json", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -159,3 +244,10 @@ def test_whole_groups_are_held_out(tmp_path):
     used, held = split(contexts_of(pairs), 0)
     assert held
     assert not {one.target for one in used} & {one.target for one in held}
+
+
+def test_every_fifth_text_is_held_out():
+    learned, measured = split_texts([(1, k) for k in range(10)])
+    assert measured == [(1, 0), (1, 5)]
+    assert sorted(learned + measured) == [(1, k) for k in range(10)]
+    assert split_texts(TEXTS) == (TEXTS, TEXTS)  # too few

@@ -161,6 +161,7 @@ def random_pairs(count: int, seed: int = 0, low: int = 3, high: int = 8, equal: 
                 "anti_stereotype": sides[1],
                 "target": WORDS[number % 6],
                 "counterfactuals": [[f"{word} {side}" for side in sides] for word in "xy"],
+                "unrelated": " ".join([*words[:start], WORDS[number % 6], *words[start + span :]]),
             }
         )
     return rows

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 Text = TypeVar("Text")
+PAIR = ("id", "category", "stereotype", "anti_stereotype")
 # Negative control -> which sentence of another pair becomes the partner.
 PARTNERS = {"shuffled-pairs": "anti_stereotype", "random-delta": "stereotype"}
 TOKENIZER_FILES = (
@@ -71,9 +72,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_trust_argument(parser)
 
 
-def read_source_pairs(source: str, folder: Path) -> list[dict[str, str]]:
+def read_source_pairs(source: str, folder: Path, unrelated: bool = False) -> list[dict[str, str]]:
     """Return a data set's pairs with id, category, stereotype and anti_stereotype.
 
+    With ``unrelated`` those of StereoSet also have the sentence that makes no sense.
     CrowS-Pairs are the original 1,508 (the paper's table counts 3,016 = 2 x 1,508 sentences);
     their stereotype is sent_more, whatever stereo_antistereo says.
     """
@@ -83,14 +85,11 @@ def read_source_pairs(source: str, folder: Path) -> list[dict[str, str]]:
             for pair in read_crows_pairs(folder, "anonymized")
         ]
     elif source == "stereoset":
-        rows = [
-            (item.id, item.category, item.stereotype, item.anti_stereotype)
-            for item in read_stereoset(folder)
-        ]
+        names = (*PAIR, "unrelated") if unrelated else PAIR
+        return [{name: getattr(item, name) for name in names} for item in read_stereoset(folder)]
     else:
         return read_pairs(folder)
-    names = ("id", "category", "stereotype", "anti_stereotype")
-    return [dict(zip(names, row, strict=True)) for row in rows]
+    return [dict(zip(PAIR, row, strict=True)) for row in rows]
 
 
 def with_counterfactuals(
@@ -309,11 +308,13 @@ def run(args: argparse.Namespace) -> None:
     wanted = [name for name in args.categories.split(",") if name]
     parts = {}
     for name, path in asked.items():
-        pairs = select_categories(read_source_pairs(name, source_folder(path)), wanted)
+        read = read_source_pairs(name, source_folder(path), args.counterfactuals > 0)
+        pairs = select_categories(read, wanted)
         if args.pair_tokens is not None:
-            for pair, side in itertools.product(pairs, ("stereotype", "anti_stereotype")):
-                told = (args.pair_tokens, "--pair-tokens", bos)
-                pair[side] = truncate_text(pair[side], tokenizer, *told)
+            for pair, side in itertools.product(pairs, (*PAIR[2:], "unrelated")):
+                if side in pair:
+                    told = (args.pair_tokens, "--pair-tokens", bos)
+                    pair[side] = truncate_text(pair[side], tokenizer, *told)
         if args.counterfactuals:
             pairs = with_counterfactuals(pairs, name, source_folder(path), args)
         how = (args.alignment, args.control, args.seed, bos)

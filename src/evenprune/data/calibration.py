@@ -39,7 +39,8 @@ class TokenPair:
 
     ``matches`` holds the pairs of positions (into ``ids0``, into ``ids1``) whose activations
     are subtracted, strictly increasing in both. ``counterfactuals`` are both sentences about other
-    groups, ``target`` is the group of the pair itself; only ``debias-lora`` uses them.
+    groups, ``target`` is the group of the pair itself, ``unrelated`` is a third sentence whose word
+    makes no sense; only ``debias-lora`` uses them.
     """
 
     id: str
@@ -49,6 +50,7 @@ class TokenPair:
     matches: tuple[tuple[int, int], ...]
     target: str = ""
     counterfactuals: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
+    unrelated: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -215,6 +217,7 @@ def tokenize_pairs(
                 tokenize_texts(both, tokenizer, max_tokens, bos)
                 for both in pair.get("counterfactuals", ())
             ]
+            senseless = [pair["unrelated"]] if pair.get("unrelated") else []
             kept.append(
                 TokenPair(
                     pair["id"],
@@ -222,6 +225,7 @@ def tokenize_pairs(
                     *aligned,
                     target=pair.get("target", ""),
                     counterfactuals=tuple((one, two) for one, two in others),
+                    unrelated=next(iter(tokenize_texts(senseless, tokenizer, max_tokens, bos)), ()),
                 )
             )
     if not kept:

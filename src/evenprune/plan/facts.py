@@ -26,7 +26,10 @@ IMPROVEMENTS = ("refit_steps",)
 _TEXT = ("alignment", "compute_dtype")
 _HESSIAN = (*_TEXT, "block_size", "damping")
 _SHIFTING = (*_HESSIAN, *IMPROVEMENTS, "solver")
-_LORA = ("lora_loss", "lora_steps", "lora_rate", "lora_scale")
+_LORA = (
+    *("lora_loss", "lora_budget", "lora_keep", "lora_blocks"),
+    *("lora_steps", "lora_rate", "lora_scale"),
+)
 _ERASE = ("erase_strength", "erase_keep", "erase_modules")
 
 METHODS = {

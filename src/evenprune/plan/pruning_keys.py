@@ -71,14 +71,31 @@ class Pruning(Section):
         min_length=1,
         description="`debias-erase`: linear layers to change, by the ends of their names",
     )
-    lora_loss: Literal["association", "shared", "preference"] = Field(
+    lora_loss: Literal["association", "language"] = Field(
         "association",
-        description="`debias-lora`: what is the same for every group: how far a word goes with it, "
-        "or the probability of the words after it; `preference`: of stereotypes, one-sided",
+        description="`debias-lora`: what is trained: that a group makes no difference to which of "
+        "two words follows; `language`: the same sentences' likelihood (a control)",
     )
-    lora_steps: int = Field(14, ge=1, description="`debias-lora`: training steps of 12 contexts")
+    lora_budget: float = Field(
+        0.03,
+        gt=0,
+        le=10,
+        description="`debias-lora`: how far the changed model may go from the base model on texts "
+        "held out, KL divergence in nats a token; decides how much of the change is taken",
+    )
+    lora_keep: float = Field(
+        0.2,
+        ge=0,
+        le=MOST,
+        description="`debias-lora`: weight of the term that keeps meaningful words above the "
+        "unrelated one; 0: without it and its budget",
+    )
+    lora_blocks: float = Field(
+        1.0, gt=0, le=1, description="`debias-lora`: share of the blocks to change, the last ones"
+    )
+    lora_steps: int = Field(28, ge=1, description="`debias-lora`: training steps of 12 contexts")
     lora_rate: float = Field(
-        7e-3, gt=0, le=1, description="`debias-lora`: learning rate of AdamW at its highest"
+        4e-3, gt=0, le=1, description="`debias-lora`: learning rate of AdamW at its highest"
     )
     lora_scale: float = Field(
         1.0,

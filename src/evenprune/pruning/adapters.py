@@ -1,24 +1,27 @@
-"""Low-rank changes ``ΔW = B A`` of the last blocks, trained against a bias loss.
+"""Low-rank changes ``ΔW = B A``, trained against a bias loss as far as a budget allows.
 
 A context is one pair of sentences about its own group and the same pair about other groups. Its gap
 for a group is ``log p(x0) - log p(x1)``; how common the words of the two sentences are is the same
 for every group, so it cancels in the difference of two gaps. The loss of a step is
 
     mean over contexts of ½ (gap of the own group - gap of another group)²
-    + KEEP · KL(base model ‖ changed model) at positions of the texts (else of the stereotypes),
+    + lora_keep · mean of relu(r⁰ - r)² + DRIFT / lora_budget · KL(base model ‖ changed model),
 
-the first term an unbiased estimate of the variance over groups. Two other losses look at the tokens
-behind the group's word, d = log p(these | own group) - log p(these | another group): ``shared`` is
-the sum of ½ d² of both sentences, ``preference`` PREFERRED · log(1 + exp d) of the stereotype.
+the first term an unbiased estimate of the variance over groups. r = log p(x) - log p(unrelated) of
+x0 and x1 about the own group, r⁰ that of the base model: a word that makes sense may gain on one
+that makes none, but not fall. The KL divergence is in nats a token, at positions of the texts.
 
-A and B are the adapters of LoRA (Hu et al. 2021, arXiv 2106.09685), trained by AdamW. Some groups
-are held out: where the loss of their contexts does not fall, nothing is changed.
+A and B are the adapters of LoRA (Hu et al. 2021, arXiv 2106.09685), trained by AdamW; an adapter is
+in units of its matrix, so that one learning rate fits models of any scale. Some groups and texts
+are held out. They decide how much of the change is taken: the largest scale of ``SCALES`` where
+neither the KL divergence nor the mean fall, relu(r⁰ - r), leaves its budget. Where the loss does
+not fall there, nothing is changed.
 """
 
 import contextlib
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,7 @@ from torch import Tensor, nn
 from ..base.checksums import read_sealed, sealed
 from ..base.errors import UserError
 from ..base.files import digest, sha256_file, write_json
+from ..base.onednn import missing
 from ..base.progress import Progress
 from ..data.calibration import TokenPair, common_prefix
 from ..models.architecture import find_blocks, find_linears, rows_of
@@ -40,35 +44,43 @@ from .options import Options
 from .standin import Stop, form_of, replaced
 
 RANK = 8
-ADAPTED = 1 / 3  # share of the blocks, the last ones: the gradient ends before them
-SCALING = 2.0  # LoRA's α / rank
+STRENGTH = 0.4  # of an adapter, times the root mean square of what its matrix makes of white noise
 CONTEXTS = 12  # a step
-ROWS = 24  # sentences of similar length in one pass: as fast as all 48, in 220 MB less
-TEXTS = 1  # a step
-TEXT_TOKENS = 128  # of a text at most
-POSITIONS = 256  # of the texts, a step
-KEEP = 40.0
-PREFERRED = 4.0
+PASS = 3  # contexts of similar length in one pass
+STEP = 4  # tokens
+TEXT_TOKENS = 64  # of a text at most
+DRIFT = 1.2
 WARM_UP = 3  # steps
 CLIP = 5.0  # longest gradient
-HELD_OUT = 0.2  # share of the groups
-JUDGED = 32  # contexts held out that are looked at, at most
+HELD_OUT = 0.2  # share of the groups, and of the texts
+JUDGED = 48  # contexts held out that are looked at, at most
+SCALES = tuple(0.85**k for k in range(13))
+FALL = 0.5  # nats
 AGAIN = "run the command again, which begins anew"
 Ids = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Context:
-    """A pair of sentences about its own group ``target``, then the same about other groups."""
+    """A pair of sentences about its own group ``target``, then the same about other groups.
+
+    ``unrelated`` is the third sentence about the own group; () for none.
+    """
 
     target: str
     pairs: tuple[tuple[Ids, Ids], ...]
+    unrelated: Ids = ()
+
+    @property
+    def own(self) -> list[Ids]:
+        """The sentences about the own group: two, or three."""
+        return [*self.pairs[0], *([self.unrelated] if self.unrelated else [])]
 
 
 def contexts_of(pairs: Sequence[TokenPair]) -> list[Context]:
     """Return the pairs that have counterfactuals; UserError where none has."""
     found = [
-        Context(pair.target, ((pair.ids0, pair.ids1), *pair.counterfactuals))
+        Context(pair.target, ((pair.ids0, pair.ids1), *pair.counterfactuals), pair.unrelated)
         for pair in pairs
         if pair.counterfactuals
     ]
@@ -92,12 +104,26 @@ def split(contexts: Sequence[Context], seed: int) -> tuple[list[Context], list[C
     return used, [one for one in contexts if one.target in held][:JUDGED]
 
 
+def split_texts(texts: Sequence[Ids]) -> tuple[list[Ids], list[Ids]]:
+    """Return the texts that are learned from, and every fifth, held out; of four both have all."""
+    usable = [text[:TEXT_TOKENS] for text in texts if len(text) > 1]
+    if HELD_OUT * len(usable) < 1:
+        return usable, usable
+    every = round(1 / HELD_OUT)
+    return [ids for k, ids in enumerate(usable) if k % every], usable[::every][:JUDGED]
+
+
 class Adapters:
-    """A (RANK, d) and B (n, RANK), float32, of each linear, added to what it returns while on."""
+    """A (RANK, d) and B (n, RANK), float32, of each linear, times ``scale`` added to its output.
+
+    ΔW = u B A, where u = STRENGTH · RMS(W) · √d is in the unit of the matrix: with entries of A of
+    variance 1/d, B of RMS 1/√RANK makes as large an output as W does of white noise.
+    """
 
     def __init__(self, linears: Mapping[str, nn.Module], generator: torch.Generator) -> None:
-        self.on = True
+        self.scale = 1.0
         self.matrices: dict[str, tuple[nn.Parameter, nn.Parameter]] = {}
+        self.units: dict[str, float] = {}
         for name, module in linears.items():
             weight: Any = module.weight
             rows, columns = rows_of(module, weight).shape
@@ -106,18 +132,31 @@ class Adapters:
                 nn.Parameter(drawn.to(weight.device)),
                 nn.Parameter(torch.zeros(rows, RANK, device=weight.device)),
             )
+            self.units[name] = STRENGTH * weight.float().norm().item() / rows**0.5
             module.register_forward_hook(self._added(name))
 
     def _added(self, name: str) -> Callable:
         one, two = self.matrices[name]
 
         def hook(_module: nn.Module, args: tuple[Tensor], output: Tensor) -> Tensor:
-            if not self.on:
+            if not self.scale:
                 return output
             inner = nn.functional.linear(args[0], one.to(args[0].dtype))
-            return output + SCALING * nn.functional.linear(inner, two.to(inner.dtype))
+            outer = (self.scale * self.units[name] * two).to(inner.dtype)
+            both = torch.addmm(output.flatten(0, -2), inner.flatten(0, -2), outer.T)
+            return both.reshape(output.shape)
 
         return hook
+
+    @contextlib.contextmanager
+    def scaled(self, scale: float) -> Iterator[None]:
+        """Compute with another scale, 0 for the base model, without gradients."""
+        before, self.scale = self.scale, scale
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            self.scale = before
 
     def parameters(self) -> list[nn.Parameter]:
         """Return all A and B."""
@@ -126,7 +165,7 @@ class Adapters:
     def change(self, name: str) -> Tensor:
         """Return ΔW (n, d) float32 of a linear, on the CPU."""
         one, two = self.matrices[name]
-        return (SCALING * two @ one).detach().cpu()
+        return (self.units[name] * two @ one).detach().cpu()
 
 
 class Tuning:
@@ -136,16 +175,17 @@ class Tuning:
         self, base: BaseModel, contexts: Sequence[Context], texts: Sequence[Ids], options: Options
     ) -> None:
         self.generator = torch.Generator().manual_seed(options.seed)
-        self.loss = options.lora_loss
+        self.options = options
+        self.language = options.lora_loss == "language"
         self.contexts = contexts
-        self.texts = [text[:TEXT_TOKENS] for text in texts if len(text) > 1]
+        self.texts = texts
         # On rows this short the backward pass of a CPU's fused attention takes a fifth of a step.
         self.model = load_model(
             base.folder, base.device, base.compute_dtype, attn_implementation="eager"
         )
         self.model.requires_grad_(False)
         _, self.blocks = find_blocks(self.model)
-        first = len(self.blocks) - max(1, round(ADAPTED * len(self.blocks)))
+        first = len(self.blocks) - max(1, round(options.lora_blocks * len(self.blocks)))
         linears = {
             f"{base.block_name(index)}.{name}": linear
             for index, block in enumerate(self.blocks)
@@ -160,10 +200,13 @@ class Tuning:
         return int(torch.randint(count, (1,), generator=self.generator))
 
     def _filled(self, rows: Sequence[Ids]) -> Tensor:
-        """Return rows filled up at the right, (r, l): attention is causal."""
-        tensors = [torch.tensor(row) for row in rows]
-        ids = nn.utils.rnn.pad_sequence(tensors, batch_first=True)
-        return ids.to(self.model.device)
+        """Return rows filled up at the right to a multiple of ``STEP``: attention is causal.
+
+        A CPU's library makes code for each shape that comes, and keeps it.
+        """
+        length = -(-max(map(len, rows)) // STEP) * STEP
+        filled = [[*row, *(0,) * (length - len(row))] for row in rows]
+        return torch.tensor(filled, device=self.model.device)
 
     def _last(self, ids: Tensor) -> tuple[Any, Tensor]:
         """Return what the last block returns for ids (r, l), and what it was given."""
@@ -200,62 +243,89 @@ class Tuning:
 
     def scores(self, rows: Sequence[Ids], starts: Sequence[int]) -> Tensor:
         """Return log p (rows,) of each row's tokens from a start of at least 1 on."""
-        order = sorted(range(len(rows)), key=lambda r: len(rows[r]))
-        sums = []
-        for start in range(0, len(rows), ROWS):
-            part = order[start : start + ROWS]
-            given = [rows[r] for r in part]
-            where = [(k, t) for k, r in enumerate(part) for t in range(starts[r], len(rows[r]))]
-            row, place = torch.tensor(where, device=self.model.device).T
-            wanted = torch.tensor([given[k][t] for k, t in where], device=row.device)
-            losses = nn.functional.cross_entropy(
-                self._logits(given, row, place - 1), wanted, reduction="none"
-            )
-            sums.append(torch.zeros(len(part), device=row.device).index_add(0, row, -losses))
-        places = torch.tensor(order, device=self.model.device).argsort()
-        return torch.cat(sums)[places]
+        where = [(r, t) for r, ids in enumerate(rows) for t in range(starts[r], len(ids))]
+        row, place = torch.tensor(where, device=self.model.device).T
+        wanted = torch.tensor([rows[r][t] for r, t in where], device=row.device)
+        more = (0, missing(len(where)))
+        padded = (nn.functional.pad(one, more) for one in (row, place - 1))
+        logits = self._logits(rows, *padded)[: len(where)]
+        losses = nn.functional.cross_entropy(logits, wanted, reduction="none")
+        return torch.zeros(len(rows), device=row.device).index_add(0, row, -losses)
 
-    def bias(self, contexts: Sequence[Context], others: Sequence[int]) -> Tensor:
-        """Return the mean loss of contexts, each with the other group of that number."""
-        rows: list[Ids] = []  # a context's stereotype and anti-stereotype, then the other group's
-        starts = []
-        for context, other in zip(contexts, others, strict=True):
-            own, foreign = context.pairs[0], context.pairs[other]
-            rows += [*own, *foreign]
-            if self.loss == "association":
-                starts += [max(1, common_prefix(*pair)) for pair in (own, foreign) for _ in pair]
+    def _scored(self, parts: Sequence[Sequence[Ids]]) -> list[Tensor]:
+        """Return log p of the sentences of each part, less that of what they begin with alike."""
+        starts = [1 if self.language else _start(part) for part in parts for _ in part]
+        rows = [ids for part in parts for ids in part]
+        return list(self.scores(rows, starts).split([len(part) for part in parts]))
+
+    def leads(self, contexts: Sequence[Context]) -> Tensor:
+        """Return r⁰ (c, 2) of contexts: their ``lead`` in the base model."""
+        with self.adapters.scaled(0.0):
+            scored = self._scored([one.own for one in contexts])
+        return torch.stack([_lead(own) for own in scored])
+
+    def terms(
+        self, contexts: Sequence[Context], others: Sequence[int], leads: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the loss (c,) of contexts, each with the other group of that number, and their
+        falls relu(r⁰ - r), (c, 2); ``leads`` is r⁰."""
+        foreign = [one.pairs[other] for one, other in zip(contexts, others, strict=True)]
+        scored = self._scored([*(one.own for one in contexts), *foreign])
+        own = scored[: len(contexts)]
+        falls = torch.relu(leads - torch.stack([_lead(one) for one in own]))
+        pairs = torch.stack([one[:2] for one in scored]).reshape(2, -1, 2)
+        if self.language:
+            tokens = [
+                sum(len(ids) - 1 for ids in (*one.pairs[0], *both))
+                for one, both in zip(contexts, foreign, strict=True)
+            ]
+            return -pairs.sum((0, 2)) / torch.tensor(tokens, device=pairs.device), falls
+        one, two = pairs[..., 0] - pairs[..., 1]
+        return 0.5 * (one - two) ** 2, falls
+
+    def divergence(self, ids: Ids) -> Tensor:
+        """Return KL(base ‖ changed) of a text, summed over its positions but the last."""
+        place = torch.arange(len(ids) - 1, device=self.model.device)
+        row = torch.zeros_like(place)
+        with self.adapters.scaled(0.0):
+            before = self._logits([ids], row, place).log_softmax(-1)
+        after = self._logits([ids], row, place).log_softmax(-1)
+        return nn.functional.kl_div(after, before, log_target=True, reduction="sum")
+
+    def curve(self, contexts: Sequence[Context], texts: Sequence[Ids]) -> list[dict[str, float]]:
+        """Return what scales of the change do, in rising order: loss, mean fall (nats), KL
+        divergence (nats a token).
+
+        They are 0 and those that a bisection of ``SCALES`` looks at: the largest within the
+        budgets is the one to take, as all three grow with the scale. contexts, each with its first
+        other group, and texts are those held out.
+        """
+        parts = _passes(contexts)
+        leads = [self.leads(part) for part in parts]
+        falling = max(1, sum(2 for one in contexts if one.unrelated))
+        tokens = sum(len(ids) - 1 for ids in texts)
+
+        def point(scale: float) -> dict[str, float]:
+            loss = fallen = apart = 0.0
+            with self.adapters.scaled(scale):
+                for part, before in zip(parts, leads, strict=True):
+                    losses, falls = self.terms(part, [1] * len(part), before)
+                    loss += losses.sum().item() / len(contexts)
+                    fallen += falls.sum().item() / falling
+                if scale:
+                    apart = sum(self.divergence(ids).item() for ids in texts) / tokens
+            return {"scale": scale, "loss": loss, "fall": fallen, "kl": apart}
+
+        found = [point(0.0), point(SCALES[0])]
+        low, high = (1, len(SCALES)) if not within(found[-1], self.options) else (0, 0)
+        while low < high:
+            middle = (low + high) // 2
+            found.append(point(SCALES[middle]))
+            if within(found[-1], self.options):
+                high = middle
             else:
-                both = [common_prefix(a[:0:-1], b[:0:-1]) for a, b in zip(own, foreign)]
-                starts += [len(ids) - n for pair in (own, foreign) for ids, n in zip(pair, both)]
-        own_scores, other_scores = self.scores(rows, starts).reshape(-1, 2, 2).unbind(1)
-        stereotype, anti = (own_scores - other_scores).T
-        if self.loss == "association":
-            return 0.5 * ((stereotype - anti) ** 2).mean()
-        if self.loss == "shared":
-            return 0.5 * (stereotype**2 + anti**2).mean()
-        return PREFERRED * nn.functional.softplus(stereotype).mean()
-
-    @torch.no_grad()
-    def judge(self, contexts: Sequence[Context]) -> float:
-        """Return the loss of contexts, each with its first other group."""
-        total = 0.0
-        for start in range(0, len(contexts), CONTEXTS):
-            part = contexts[start : start + CONTEXTS]
-            total += float(self.bias(part, [1] * len(part))) * len(part)
-        return total / len(contexts)
-
-    def drift(self) -> Tensor:
-        """Return KL(base ‖ changed) in nats a position, at positions of some texts."""
-        texts = [self.texts[self._below(len(self.texts))] for _ in range(TEXTS)]
-        places = torch.tensor([(r, t) for r, ids in enumerate(texts) for t in range(len(ids) - 1)])
-        places = places[torch.randperm(len(places), generator=self.generator)[:POSITIONS]]
-        row, place = places.to(self.model.device).T
-        self.adapters.on = False
-        with torch.no_grad():
-            before = self._logits(texts, row, place).log_softmax(-1)
-        self.adapters.on = True
-        after = self._logits(texts, row, place).log_softmax(-1)
-        return nn.functional.kl_div(after, before, log_target=True, reduction="batchmean")
+                low = middle + 1
+        return sorted(found, key=lambda one: one["scale"])
 
     def _next(self) -> list[Context]:
         chosen: list[Context] = []
@@ -266,10 +336,11 @@ class Tuning:
             chosen.append(self.contexts[self.queue.pop()])
         return chosen
 
-    def train(self, steps: int, rate: float) -> list[dict[str, float]]:
-        """Train the adapters; return the two terms of the loss of each step."""
+    def train(self) -> list[dict[str, float]]:
+        """Train the adapters; return the terms of the loss of each step."""
+        steps = self.options.lora_steps
         optimizer = torch.optim.AdamW(
-            self.adapters.parameters(), lr=rate, betas=(0.9, 0.99), weight_decay=0.0
+            self.adapters.parameters(), lr=self.options.lora_rate, betas=(0.9, 0.99), weight_decay=0
         )
         schedule = torch.optim.lr_scheduler.LambdaLR(
             optimizer,
@@ -280,19 +351,45 @@ class Tuning:
         progress = Progress(steps, "adapters")
         records = []
         for _ in range(steps):
-            contexts = self._next()
-            others = [1 + self._below(len(one.pairs) - 1) for one in contexts]
-            loss = self.bias(contexts, others)
-            loss.backward()
-            drift = self.drift()
-            (KEEP * drift).backward()
+            chosen = self._next()
+            bias = keep = 0.0
+            for part in _passes(chosen):
+                others = [1 + self._below(len(one.pairs) - 1) for one in part]
+                losses, falls = self.terms(part, others, self.leads(part))
+                terms = losses.sum() / len(chosen), (falls**2).mean(1).sum() / len(chosen)
+                (terms[0] + self.options.lora_keep * terms[1]).backward()
+                bias, keep = bias + terms[0].item(), keep + terms[1].item()
+            ids = self.texts[self._below(len(self.texts))]
+            drift = self.divergence(ids) / (len(ids) - 1)
+            (DRIFT / self.options.lora_budget * drift).backward()
             nn.utils.clip_grad_norm_(self.adapters.parameters(), CLIP)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            records.append({"bias": loss.item(), "drift": drift.item()})
+            records.append({"bias": bias, "keep": keep, "drift": drift.item()})
             progress.update()
         return records
+
+
+def within(point: Mapping[str, float], options: Options) -> bool:
+    """Return whether a point of the curve is within the budgets; without ``lora_keep`` one."""
+    return point["kl"] <= options.lora_budget and (not options.lora_keep or point["fall"] <= FALL)
+
+
+def _start(part: Sequence[Ids]) -> int:
+    """Return where the sentences of a part begin to differ, at least 1."""
+    return max(1, min(common_prefix(part[0], ids) for ids in part[1:]))
+
+
+def _lead(own: Tensor) -> Tensor:
+    """Return r (2,) of the scores of a context's own sentences; 0 without the third."""
+    return own[:2] - own[2] if len(own) > 2 else torch.zeros_like(own)
+
+
+def _passes(contexts: Sequence[Context]) -> list[list[Context]]:
+    """Return contexts in passes of similar length."""
+    order = sorted(contexts, key=lambda one: max(map(len, one.own)))
+    return [order[start : start + PASS] for start in range(0, len(order), PASS)]
 
 
 def adapt(
@@ -302,11 +399,11 @@ def adapt(
     options: Options,
     folder: Path,
 ) -> dict[str, Any]:
-    """Change the model by trained adapters, times ``lora_scale``; return what was done.
+    """Change the model by trained adapters, times the scale chosen and ``lora_scale``; return what
+    was done.
 
-    The adapters are judged by the groups held out. What is finished lies in ``folder``, a file a
-    block; a killed training begins anew and ends with the same bytes. Raises UserError without
-    counterfactuals.
+    What is finished lies in ``folder``, a file a block; a killed training begins anew and ends
+    with the same bytes. Raises UserError without counterfactuals.
     """
     folder.mkdir(parents=True, exist_ok=True)
     state = folder / "adapters.json"
@@ -316,24 +413,46 @@ def adapt(
         if any(sha256_file(folder / name) != files[name] for name in files):
             raise UserError(f"a file in {folder} has changed since it was written; {AGAIN}")
     else:
+        used, held = split(contexts_of(pairs), options.seed)
+        judged = held or used[:JUDGED]
         if not texts:
             print("note: without --texts, drift is measured on stereotypes", file=sys.stderr)
-        used, held = split(contexts_of(pairs), options.seed)
-        tuning = Tuning(base, used, texts or [pair.ids0 for pair in pairs], options)
-        judged = held or used[:JUDGED]
-        before = tuning.judge(judged)
-        steps = tuning.train(options.lora_steps, options.lora_rate)
-        after = tuning.judge(judged)
-        kept = after < before
-        of = "groups held out" if held else "the groups"
-        said = "" if kept else "; it does not fall, nothing is changed"
+        without = sum(not one.unrelated for one in (*used, *held))
+        if without and options.lora_keep:
+            print(
+                f"note: {without} of {len(used) + len(held)} contexts have no unrelated sentence "
+                "and do not hold meaningful words up",
+                file=sys.stderr,
+            )
+        learned, measured = split_texts(texts or [pair.ids0 for pair in pairs])
+        tuning = Tuning(base, used, learned, options)
+        steps = tuning.train()
+        curve = tuning.curve(judged, measured)
+        before, *found = curve
+        inside = [one for one in found if within(one, options)]
+        last = inside[-1] if inside else found[0]
+        kept = bool(inside) and last["loss"] < before["loss"]
         print(
-            f"{options.lora_loss} loss of {of}: {before:.4g} -> {after:.4g}{said}", file=sys.stderr
+            f"{options.lora_loss} loss of {'groups held out' if held else 'the groups'}: "
+            f"{before['loss']:.4g} -> {last['loss']:.4g} at {last['scale']:.3g} times the change, "
+            f"KL divergence {last['kl']:.3g} nats a token, fall {last['fall']:.3g} nats"
+            f"{'' if kept else '; ' + ('it does not fall' if inside else 'out of budget')}"
+            f"{'' if kept else ', nothing is changed'}",
+            file=sys.stderr,
         )
         if kept:
-            _write(base, tuning.adapters, options.lora_scale, folder)
-        counts = {"contexts": len(used), "contexts_held_out": len(held)}
-        record = {"kept": kept, **counts, "before": before, "after": after, "steps": steps}
+            _write(base, tuning.adapters, options.lora_scale * last["scale"], folder)
+        record = {
+            "kept": kept,
+            "contexts": len(used),
+            "contexts_held_out": len(held),
+            "contexts_without_unrelated": without,
+            "before": before["loss"],
+            "after": last["loss"],
+            "scale": last["scale"] if kept else 0.0,
+            "curve": curve,
+            "steps": steps,
+        }
         files = {file.name: sha256_file(file) for file in folder.glob("block-*.safetensors")}
         write_json(state, sealed({"record": record, "files": files}))
     if record["kept"]:

@@ -145,7 +145,7 @@ class PruningRun:
         folder = self.place.folder / "prepared"
         prepared = self.method.prepare(self.base, self.text, self.options, folder)
         if done < count:
-            self._prune_blocks(records, done, start)
+            self._prune_blocks(records, done, time.monotonic())
         seconds = time.monotonic() - start
         known = {"files": base_files, **(source or {})}
         return assemble(
@@ -155,7 +155,7 @@ class PruningRun:
     def _prune_blocks(self, records: list[Any], done: int, start: float) -> None:
         """Prune the blocks after the ``done`` finished shards; put their records in ``records``.
 
-        start: when the run began, for its estimate of the time that is left.
+        start: when the first of them was begun, for the estimate of the time that is left.
         """
         count = len(self.base.blocks)
         calibration = self._calibration()

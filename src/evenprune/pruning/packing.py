@@ -74,7 +74,7 @@ class Text:
         """
         rows = [
             [list(p.ids0), list(p.ids1), [list(m) for m in p.matches], p.category]
-            + ([p.target, p.counterfactuals] if p.counterfactuals else [])
+            + ([p.target, p.counterfactuals, p.unrelated] if p.counterfactuals else [])
             for p in self.kept
         ]
         return digest([rows, [list(ids) for _, ids in self.texts]])

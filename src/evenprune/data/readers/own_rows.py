@@ -26,7 +26,8 @@ class OwnText:
 class OwnPair:
     """One pair; ``stereotype`` is the text that a prejudiced model finds likelier.
 
-    ``counterfactuals`` are the same two texts about other groups than ``target``.
+    ``counterfactuals`` are the same two texts about other groups than ``target``, ``unrelated`` is
+    a third one that makes no sense.
     """
 
     id: Identifier
@@ -35,6 +36,7 @@ class OwnPair:
     anti_stereotype: Text
     target: str = ""
     counterfactuals: list[tuple[Text, Text]] = field(default_factory=list)
+    unrelated: str = ""
 
 
 def read_pairs(place: Path | str) -> list[dict[str, str]]:
