@@ -23,7 +23,7 @@ def page(repo):
 
 def test_no_command_of_the_tutorial_has_a_placeholder(repo):
     lines = page(repo)
-    assert len(lines) >= 8
+    assert len(lines) >= 7
     assert not [line for line in lines if any(word.isupper() for word in shlex.split(line))]
 
 
