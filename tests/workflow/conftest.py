@@ -139,6 +139,11 @@ while [ $# -gt 0 ]; do
           for name in results significance; do
             : > "${2%results.csv}$name.csv"; : > "${2%results.csv}$name.csv.sha256"
           done ;;
+        */report/paper.html)
+          : > "$2"; root=${2%report/paper.html}; mkdir -p "${root}tables" "${root}figures"
+          for name in tables/main tables/bbq figures/unqover_heatmap; do
+            for form in tex csv md html pdf svg png; do : > "$root$name.$form"; done
+          done ;;
         *.json | *.csv | *.html) : > "$2" ;;
         *) mkdir -p "$2"
           for name in pairs.jsonl texts.jsonl manifest.json summary.json; do
@@ -146,7 +151,6 @@ while [ $# -gt 0 ]; do
           done ;;
       esac ;;
     --check) : > "$2" ;;
-    --out-prefix) for form in tex csv md html pdf svg png; do : > "$2.$form"; done ;;
   esac
   shift
 done
