@@ -56,7 +56,7 @@ def run(tmp_path_factory, reference):
     def evaluate(task, data, **options):
         spec = make_protocol({"task": task, "dtype": "float32", **options})
         out = tmp_path_factory.mktemp(task)
-        wanted = Wanted(task, spec, data, identity, data_checksums(data, spec), "digest")
+        wanted = Wanted(task, spec, data, identity, data_checksums(data, spec), "digest", {}, {})
         result = run_benchmark(lm, wanted, out)
         assert result["spec"]["dtype"] == "float32"
         with open(out / "items.jsonl") as lines:
