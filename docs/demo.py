@@ -72,11 +72,16 @@ def table(rows: pd.DataFrame) -> str:
     return "\n".join(lines) + "\n"
 
 
+def between(page: str, begin: str, table: str) -> str:
+    """Return a page with another table between the comment ``begin`` and ``END``."""
+    before, rest = page.split(begin)
+    _, after = rest.split(END)
+    return f"{before}{begin}\n{table}\n{END}{after}"
+
+
 def filled(page: str, rows: pd.DataFrame) -> str:
     """Return README.md with the table of these rows."""
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n{table(rows)}\n{END}{after}"
+    return between(page, BEGIN, table(rows))
 
 
 if __name__ == "__main__":

@@ -6,24 +6,18 @@ python docs/seeds.py results/bias
 import sys
 from pathlib import Path
 
+import demo
 import pandas as pd
 
 FOLDER = Path(__file__).parent
 ROWS, PAGE = FOLDER / "seeds.csv", FOLDER / "bias.md"
-BEGIN, END = "<!-- table of docs/seeds.py -->\n", "<!-- end of table -->\n"
+BEGIN = "<!-- table of docs/seeds.py -->\n"
 POINT, MEASURE = ["method", "regime"], ["benchmark", "metric"]
 TESTED = [
     "diff", "low", "high", "p", "p_holm", "low_fixed", "high_fixed", "p_fixed", "detectable",
     "form", "verdict",
 ]  # fmt: skip
-MEASURES = {  # its name, factor and decimals
-    ("prose", "ppl"): ("perplexity of prose", 1, 1),
-    ("stereoset", "lms"): ("StereoSet LMS, %", 100, 1),
-    ("stereoset", "association"): ("StereoSet association, nats", 1, 3),
-    ("stereoset", "ss"): ("StereoSet SS, %", 100, 1),
-    ("crows_pairs", "signed_diff_shared"): ("CrowS-Pairs lead, nats", 1, 2),
-    ("crows_pairs", "pct_stereotype"): ("CrowS-Pairs share, %", 100, 1),
-}
+MEASURES = demo.MEASURES | {("stereoset", "association"): ("StereoSet association, nats", 1, 3)}
 REGIMES = {"u50": "50 %", "2of4": "2:4"}
 
 
@@ -95,9 +89,7 @@ def table(rows: pd.DataFrame) -> str:
 
 def filled(page: str, rows: pd.DataFrame) -> str:
     """Return the page with the table of these rows."""
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n{table(rows)}\n{END}{after}"
+    return demo.between(page, BEGIN, table(rows))
 
 
 if __name__ == "__main__":
