@@ -115,8 +115,12 @@ def _legend(figure: Figure, run: Run, pruned: list[Group]) -> None:
     for group in pruned:
         label = point_label(run.sheet, group.checkpoints()[0])
         handles.append(line([], [], color=OPEN, label=label, **_look(run, group, pruned)))
-    words = {"better or fairer": COLORS["good"], "worse or less fair": COLORS["bad"],
-             "within the margin": COLORS[""], "no change shown": OPEN}  # fmt: skip
+    words = {
+        "better or fairer": COLORS["good"],
+        "worse, less fair; fairer, ability lost": COLORS["bad"],
+        "within the margin": COLORS[""],
+        "no change shown": OPEN,
+    }
     handles += [line([], [], color=color, label=word) for word, color in words.items()]
     handles.append(mpl.patches.Patch(color=BAND, label="too small to be seen"))
     figure.legend(handles=handles, loc="outside upper center", ncols=2)
