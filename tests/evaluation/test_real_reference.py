@@ -2,7 +2,7 @@
 
 SmolLM2-135M-Instruct in float32, item by item: all log-probabilities within 1e-3 nats and all
 decisions equal (``naive.py``). Where model and data come from: ``real_model.py``. A benchmark
-has 6 items; with EVENPRUNE_AGREEMENT=1 it has 100.
+has 6 items; EVENPRUNE_AGREEMENT=500 makes that 500.
 """
 
 import json
@@ -25,7 +25,7 @@ from evenprune.evaluation.protocol import make_protocol
 from evenprune.evaluation.unqover_generator import head_items
 from evenprune.models.identity import identify
 
-ITEMS = 100 if os.environ.get("EVENPRUNE_AGREEMENT") else 6
+ITEMS = int(os.environ.get("EVENPRUNE_AGREEMENT", 6))
 BAR = 1e-3  # nats
 TEXT_BAR = 1e-5  # nats a token, of the sum over a text or a window of thousands
 SHORT = 80  # characters of a question with its options: a CPU scores some 300 tokens a second
