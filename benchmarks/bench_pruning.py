@@ -92,8 +92,8 @@ def floor(folder: Path, pairs: Path, texts: Path, threads: int) -> dict[str, flo
     triangle of each Hessian comes in float32 (with AMX in bfloat16), its factor and the updates of
     the weights in float32. Attention, reading and writing are left out.
     """
-    from evenprune.base import onednn
     from evenprune.data.calibration import common_prefix
+    from evenprune.io import onednn
 
     torch.set_num_threads(threads)
     tokenizer = AutoTokenizer.from_pretrained(folder)

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
-from evenprune.plan.config import Config
+from evenprune.config.config import Config
 
 CONFIG = Path(__file__).resolve().parents[1] / "config"
 README, SCHEMA = "README.md", "schema.json"

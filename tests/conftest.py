@@ -44,7 +44,7 @@ def shared() -> Path:
 @pytest.fixture
 def torch_products(monkeypatch):
     """Products and factors of torch's own library, as on the fake GPU: bytes can be compared."""
-    from evenprune.base import onednn
+    from evenprune.io import onednn
     from evenprune.pruning import factor
 
     monkeypatch.setattr(factor, "LEAF", 1 << 20)

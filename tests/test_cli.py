@@ -10,7 +10,7 @@ from evaluation_fixtures import save_model
 from pruning_models import random_pairs, write_rows
 
 from evenprune import cli
-from evenprune.base.errors import UserError
+from evenprune.io.errors import UserError
 
 
 @pytest.fixture(scope="module")

@@ -93,7 +93,7 @@ def test_a_built_wheel_has_all_that_commands_read(repo, tmp_path):
         assert wanted, package
         assert not [str(path) for path in sorted(wanted) if not (site / path).is_file()]
     assert (site / "evenprune/shipped/config/catalogue.yaml").is_file()
-    code = "from evenprune.plan.config import default_config as d; print(*d().models)"
+    code = "from evenprune.config.config import default_config as d; print(*d().models)"
     environment = os.environ | {"PYTHONPATH": str(site)}
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from . import __version__
-from .base.errors import UserError, nearest, shown
-from .base.provenance import recorded
+from .io.errors import UserError, nearest, shown
+from .io.provenance import recorded
 from .models.trust import trusting
 
 STREAMS = (1, 2)  # stdout, stderr
@@ -53,7 +53,7 @@ _ROOMS = {
     "pruning": ("prune", "check", "compare-masks"),
     "comparison": ("evaluate", "compare"),
     "serving": ("export-sparse24", "benchmark-serving"),
-    "plan": ("plan",),
+    "config": ("plan",),
     "data": ("prefetch", "fetch-dataset", "fetch-model", "build-calibration"),
     "analysis": ("collect-results", "make-items"),
     "reporting": ("explain", "make-tables", "make-paper", "say-results"),
@@ -298,7 +298,7 @@ def _step(args: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
     def said() -> str:
-        from .plan.headlines import headline
+        from .config.headlines import headline
 
         return headline(args.command, Path(out))
 

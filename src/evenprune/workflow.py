@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .base.codedigest import package_versions
-from .base.errors import UserError
-from .base.reading import read_json
-from .base.yamlfile import read_yaml
+from .config import grids, job_options, rerun
+from .config.config import load_config
+from .config.paths import Paths
 from .data import sources
+from .io.codedigest import package_versions
+from .io.errors import UserError
+from .io.reading import read_json
+from .io.yamlfile import read_yaml
 from .models.quantised import CONFIG
-from .plan import grids, jobs, steps
-from .plan.config import load_config
-from .plan.paths import Paths
 from .serving.environment import OWN, serving_python
 
 
@@ -91,8 +91,8 @@ def load_run(
     if on_vllm:
         key = f"benchmarks.{on_vllm[0]}.backend"
         computing = serving_python(asked, "vllm", folders, by_conda, key=key)
-    mirror = jobs.mirror(config)
-    needed = jobs.needed_sources(config)
+    mirror = job_options.mirror(config)
+    needed = job_options.needed_sources(config)
     wrong, absent = sources.unresolved(needed, mirror, config.lock)
     pruned = {point.model for point in grids.all_checkpoints(config) if not point.is_base}
     for name in sorted(pruned) if not wrong else ():
@@ -117,7 +117,7 @@ def load_run(
     return Run(
         paths,
         measuring,
-        "" if computing == OWN else jobs.flags({"serving_python": computing}),
-        steps.digests(paths, fingerprint),
+        "" if computing == OWN else job_options.flags({"serving_python": computing}),
+        rerun.digests(paths, fingerprint),
         absent,
     )

@@ -7,9 +7,9 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerFast
 
-from evenprune.base.errors import UserError
-from evenprune.base.files import iter_jsonl
-from evenprune.base.reading import expected_form
+from evenprune.io.errors import UserError
+from evenprune.io.files import iter_jsonl
+from evenprune.io.reading import expected_form
 
 from .training_options import TrainingOptions
 

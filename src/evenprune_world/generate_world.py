@@ -15,10 +15,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from evenprune.base.files import sha256_file, write_json, write_jsonl, write_text
-from evenprune.base.marks import WORLD
-from evenprune.base.outputs import atomic_folder, check_folder
-from evenprune.base.progress import track
+from evenprune.io.files import sha256_file, write_json, write_jsonl, write_text
+from evenprune.io.marks import WORLD
+from evenprune.io.outputs import atomic_folder, check_folder
+from evenprune.io.progress import track
 
 from . import items, questions, sentences, texts, unsafe_prompts
 from . import lexicon as lx

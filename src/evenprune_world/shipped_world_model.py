@@ -9,11 +9,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from evenprune.base.errors import UserError
-from evenprune.base.files import read_json
-from evenprune.base.marks import WORLD_MODEL
-from evenprune.base.outputs import atomic_folder, check_folder
-from evenprune.base.reading import expected_form
+from evenprune.io.errors import UserError
+from evenprune.io.files import read_json
+from evenprune.io.marks import WORLD_MODEL
+from evenprune.io.outputs import atomic_folder, check_folder
+from evenprune.io.reading import expected_form
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("weights",)

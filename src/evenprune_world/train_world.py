@@ -20,10 +20,10 @@ from torch.nn import functional
 from torch.optim import swa_utils
 from transformers import LlamaForCausalLM
 
-from evenprune.base.files import write_json
-from evenprune.base.marks import WORLD_MODEL
-from evenprune.base.outputs import atomic_folder, check_folder
-from evenprune.base.progress import Progress
+from evenprune.io.files import write_json
+from evenprune.io.marks import WORLD_MODEL
+from evenprune.io.outputs import atomic_folder, check_folder
+from evenprune.io.progress import Progress
 
 from .documents import Document, Stock, chunks, draw_batch, load_rows, pieces, tokenize
 from .network import Optimiser, build_tokenizer, new_model

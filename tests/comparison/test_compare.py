@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from reporting_run import small_config, write_jsonl
 from statsmodels.stats.multitest import multipletests
 
-from evenprune.base.checksums import sealed
-from evenprune.base.files import sha256_file
 from evenprune.cli import main
 from evenprune.comparison import differences
 from evenprune.comparison.differences import STATES
 from evenprune.comparison.report import Block, Comparison, to_text
+from evenprune.config.tasks import FACTS
 from evenprune.evaluation.metrics import bbq_metrics, perplexity
 from evenprune.evaluation.multiple_choice import TASK as MULTIPLE_CHOICE
-from evenprune.plan.tasks import FACTS
+from evenprune.io.checksums import sealed
+from evenprune.io.files import sha256_file
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.verdicts import BY_TEXT
 

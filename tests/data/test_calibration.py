@@ -9,10 +9,6 @@ from evaluation_fixtures import tiny_lm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenprune.base.checksums import source_files
-from evenprune.base.errors import UserError
-from evenprune.base.files import read_json, read_jsonl, write_jsonl
-from evenprune.base.marks import MARK
 from evenprune.cli import main
 from evenprune.data.build_calibration import (
     choose_texts,
@@ -28,6 +24,10 @@ from evenprune.data.calibration import (
 )
 from evenprune.data.readers.own_rows import read_pairs
 from evenprune.data.sources import checksums
+from evenprune.io.checksums import source_files
+from evenprune.io.errors import UserError
+from evenprune.io.files import read_json, read_jsonl, write_jsonl
+from evenprune.io.marks import MARK
 from evenprune.models.loading import load_tokenizer
 
 

@@ -3,10 +3,10 @@
 import pytest
 from test_calibration import make_tokenizer
 
-from evenprune.base.files import read_json, write_jsonl
 from evenprune.cli import main
 from evenprune.data.counterfactuals import about, add_counterfactuals, exchanged
 from evenprune.data.readers.own_rows import read_pairs
+from evenprune.io.files import read_json, write_jsonl
 
 LABELS = ("stereotype", "anti-stereotype", "unrelated")
 

@@ -8,10 +8,10 @@ import pytest
 from pruning_models import save_model
 from test_packages import cluster, index, make_wheel  # noqa: F401  # a fixture
 
-from evenprune.base.errors import UserError
 from evenprune.cli import main
 from evenprune.data import defaults
 from evenprune.data.hub_models import fetch_models
+from evenprune.io.errors import UserError
 
 
 @pytest.fixture

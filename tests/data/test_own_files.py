@@ -2,16 +2,16 @@
 
 import pytest
 
-from evenprune.base.checksums import source_folder
-from evenprune.base.errors import UserError
-from evenprune.base.files import write_json
+from evenprune.config.own_files import with_own_files
 from evenprune.data.calibration import TokenizedPairs, TokenPair, pair_notes
 from evenprune.data.sources import (
     fingerprint,
     resolve_dataset,
     within_mirror,
 )
-from evenprune.plan.own_files import with_own_files
+from evenprune.io.checksums import source_folder
+from evenprune.io.errors import UserError
+from evenprune.io.files import write_json
 
 
 def test_a_path_becomes_a_data_set_and_a_name_stays():

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from evenprune.base.errors import UserError
 from evenprune.data import packages
 from evenprune.data.converters import convert
-from evenprune.data.parts import package_parts
 from evenprune.data.readers.bbq import read_bbq
+from evenprune.data.source_files import package_parts
 from evenprune.data.sources import resolve_dataset, unresolved
+from evenprune.io.errors import UserError
 
 LICENCE = "Data licence.\n"
 RAN = "setup_ran"

@@ -7,7 +7,6 @@ from collections import Counter
 
 import pytest
 
-from evenprune.base.errors import UserError
 from evenprune.data.readers.bbq import bbq_files, read_bbq
 from evenprune.data.readers.crows_pairs import CrowsPair, read_crows_pairs
 from evenprune.data.readers.harmbench import read_harmbench
@@ -19,6 +18,7 @@ from evenprune.data.readers.tinystories import read_tinystories
 from evenprune.data.readers.ultrachat import read_ultrachat
 from evenprune.data.readers.unqover import read_unqover
 from evenprune.data.readers.wikitext import read_wikitext
+from evenprune.io.errors import UserError
 
 LABELS = ("stereotype", "anti-stereotype", "unrelated")
 STEREOSET = {

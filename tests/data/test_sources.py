@@ -10,17 +10,17 @@ from unittest.mock import MagicMock
 import pytest
 from fake_hub import FakeHub
 
-from evenprune.base.errors import UserError
-from evenprune.base.yamlfile import read_yaml
 from evenprune.cli import main
 from evenprune.data import sources
 from evenprune.data.converters import CONVERTERS
 from evenprune.data.hub import Hub
 from evenprune.data.hub_models import hub_model
 from evenprune.data.lock import PARQUET_REF
-from evenprune.data.parts import dataset_parts, package_parts
 from evenprune.data.prefetch import prefetch
 from evenprune.data.readers.tinystories import read_tinystories
+from evenprune.data.source_files import dataset_parts, package_parts
+from evenprune.io.errors import UserError
+from evenprune.io.yamlfile import read_yaml
 
 TOKEN = "hf_NotToBeSeenAnywhere"
 STORIES = {

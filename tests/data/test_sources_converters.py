@@ -6,10 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenprune.base.errors import UserError
-from evenprune.base.yamlfile import read_yaml
 from evenprune.data.converters import CONVERTERS, clean_hellaswag
-from evenprune.data.parts import dataset_parts, package_parts
 from evenprune.data.readers.bbq import read_bbq
 from evenprune.data.readers.choice import ChoiceItem
 from evenprune.data.readers.hellaswag import read_hellaswag
@@ -17,7 +14,10 @@ from evenprune.data.readers.mmlu import read_mmlu
 from evenprune.data.readers.stereoset import StereoSetItem, read_stereoset
 from evenprune.data.readers.unqover import read_unqover
 from evenprune.data.readers.wikitext import read_wikitext
+from evenprune.data.source_files import dataset_parts, package_parts
 from evenprune.data.split_tables import SplitTable, read_table
+from evenprune.io.errors import UserError
+from evenprune.io.yamlfile import read_yaml
 
 
 def parquet(path, rows, **features):

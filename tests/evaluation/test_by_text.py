@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from evaluation_fixtures import bbq_rows, logprob, tiny_lm, write_jsonl
 
-from evenprune.base.errors import UserError
 from evenprune.data.readers.bbq import read_bbq
 from evenprune.evaluation import bbq, unqover
 from evenprune.evaluation.metrics import combination, name_shares, text_lead, unqover_bias
 from evenprune.evaluation.protocol import Protocol, make_protocol
 from evenprune.evaluation.records import checked
 from evenprune.evaluation.unqover_generator import CATEGORIES, balanced_items
+from evenprune.io.errors import UserError
 from evenprune.stats.measures import MEASURES
 
 

@@ -17,13 +17,13 @@ from lm_eval.tasks._yaml_loader import load_yaml
 from safety_models import TURNS
 
 from evenprune import cli
+from evenprune.config.tasks import FACTS, metrics_of
 from evenprune.data.readers.choice import ChoiceItem
 from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.evaluation import perplexity
 from evenprune.evaluation.harness import Harness, wikitext_pages
 from evenprune.evaluation.language_model import load_language_model
 from evenprune.evaluation.protocol import Protocol
-from evenprune.plan.tasks import FACTS, metrics_of
 
 TASKS = ("perplexity", "hellaswag", "mmlu", "crows_pairs", "stereoset", "unqover", "bbq")
 

@@ -8,12 +8,12 @@ from evaluation_fixtures import bbq_rows, unqover_rows, write_jsonl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenprune.base.errors import UserError
 from evenprune.data.readers.bbq import BBQ_ORDER, read_bbq
 from evenprune.data.readers.unqover import read_unqover
 from evenprune.evaluation import bbq, metrics, unqover
 from evenprune.evaluation.lettered_options import order_metrics
 from evenprune.evaluation.sampling import stratified_sample
+from evenprune.io.errors import UserError
 
 
 def option_record(logits, gold, **extra):

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval_pairs import crows_pairs_samples
 
-from evenprune.base.errors import UserError
 from evenprune.data.prompts import DEMONSTRATIONS, unqover_prompt
 from evenprune.data.readers.crows_pairs import CrowsPair
 from evenprune.data.readers.hellaswag import read_hellaswag
@@ -19,6 +18,7 @@ from evenprune.evaluation import crows_pairs, perplexity, records
 from evenprune.evaluation.crows_pairs import shared_positions
 from evenprune.evaluation.harness import Harness, loglikelihoods
 from evenprune.evaluation.protocol import Protocol
+from evenprune.io.errors import UserError
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import sums_of
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from evenprune.base.errors import UserError
+from evenprune.config.tasks import FACTS
 from evenprune.evaluation.benchmarks import find
 from evenprune.evaluation.mmlu import TASK
 from evenprune.evaluation.records import ITEM, checked
-from evenprune.plan.tasks import FACTS
+from evenprune.io.errors import UserError
 
 GOOD = {
     "item_id": "1", "category": "law", "option_logprobs": [-1.0, -2.5], "pred": 0, "gold": 1,

@@ -2,9 +2,9 @@ import pytest
 import torch
 from evaluation_fixtures import tiny_lm
 
-from evenprune.base.onednn import Packed, pack
 from evenprune.evaluation.causal_model import CausalModel
-from evenprune.evaluation.stems import choose_stems, last_states
+from evenprune.evaluation.prefix_sharing import choose_stems, last_states
+from evenprune.io.onednn import Packed, pack
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 50])

@@ -4,7 +4,6 @@ import math
 import pytest
 from evaluation_fixtures import tiny_lm
 
-from evenprune.base.errors import UserError
 from evenprune.data.readers.unqover import read_unqover
 from evenprune.evaluation import unqover
 from evenprune.evaluation.metrics import unqover_bias
@@ -18,6 +17,7 @@ from evenprune.evaluation.unqover_generator import (
     head_items,
     option_order,
 )
+from evenprune.io.errors import UserError
 
 FILES = {
     "nouns/subjects/tribe.txt": "# tribes\n[subj] Vel\n[subj] Orrin\n[subj] Tor\n",

@@ -5,7 +5,6 @@ import pytest
 import torch
 from evaluation_fixtures import LETTERS, bbq_rows, tiny_lm, unqover_rows
 
-from evenprune.base.errors import UserError
 from evenprune.data.prompts import BBQ_STYLES, UNQOVER_STYLES, bbq_prompt, unqover_prompt
 from evenprune.evaluation.language_model import LanguageModel
 from evenprune.evaluation.lettered_options import (
@@ -14,6 +13,7 @@ from evenprune.evaluation.lettered_options import (
     make_record,
     score_prompts,
 )
+from evenprune.io.errors import UserError
 
 GOLD = SimpleNamespace(label=2, unknown=2)
 ITEM = {"context": "C.", "question": "Q?", "ans0": "x", "ans1": "y", "ans2": "unknown"}

@@ -17,9 +17,9 @@ from real_model import real_data, smollm2_folder
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from evenprune import cli
-from evenprune.base.files import read_jsonl, write_jsonl
 from evenprune.data.counterfactuals import about
 from evenprune.data.readers.stereoset import read_stereoset
+from evenprune.io.files import read_jsonl, write_jsonl
 
 ITEMS, OTHERS = 1000, 2
 STEPS, BATCH, RATE = 130, 16, 1e-4  # one epoch

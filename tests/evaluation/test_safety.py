@@ -38,9 +38,9 @@ from safety_models import (
 from evenprune import cli
 from evenprune.analysis import claims
 from evenprune.analysis.significance import columns_of
-from evenprune.base.errors import UserError
 from evenprune.evaluation import judges
 from evenprune.evaluation.generation import greedy
+from evenprune.io.errors import UserError
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import sums_of
 from evenprune.stats.verdicts import paired_test

@@ -24,12 +24,12 @@ from fake_vllm import install
 from transformers import LlamaForCausalLM
 
 from evenprune import cli
-from evenprune.base.errors import UserError
 from evenprune.evaluation import vllm_model
 from evenprune.evaluation.language_model import load_language_model
 from evenprune.evaluation.lettered_options import score_prompts
 from evenprune.evaluation.vllm_model import load_vllm_model
 from evenprune.evaluation.vllm_worker import Engine, one_line
+from evenprune.io.errors import UserError
 from evenprune.serving import environment
 
 # Everything that a backend computes: lettered options, lm-eval, windows, answers.

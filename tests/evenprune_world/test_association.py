@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from evenprune import cli
-from evenprune.base.files import read_json, read_jsonl, write_jsonl
+from evenprune.io.files import read_json, read_jsonl, write_jsonl
 from evenprune_world import items, sentences
 from evenprune_world.generate_world import Sizes
 from evenprune_world.shipped_world_model import WEIGHTS

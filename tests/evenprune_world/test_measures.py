@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from reporting_run import write_jsonl
 
-from evenprune.base.errors import UserError
+from evenprune.io.errors import UserError
 from evenprune_world.controls.measures import BY_NAME, TERMS, columns, read_rows
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evenprune.base.files import write_json, write_jsonl
+from evenprune.io.files import write_json, write_jsonl
 from evenprune_world.__main__ import main
 
 ODDS = (-2.0, -1.0, 0.5, 1.0, 2.5)

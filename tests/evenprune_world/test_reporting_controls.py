@@ -9,9 +9,9 @@ import pytest
 import scipy.stats
 from reporting_run import read_csv, seal, small_config, write_json, write_jsonl, write_run
 
+from evenprune.config import grids
+from evenprune.config.grids import Checkpoint
 from evenprune.evaluation.metrics import bbq_metrics
-from evenprune.plan import grids
-from evenprune.plan.grids import Checkpoint
 from evenprune.stats.inference import Estimate
 from evenprune_world.__main__ import main
 from evenprune_world.controls.contrasts import Contrast, contrasts, control_of, is_control

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from evenprune.base.files import read_json, read_jsonl, sha256_file
-from evenprune.base.marks import MARK
 from evenprune.data.prompts import bbq_prompt, unqover_prompt
 from evenprune.data.readers.bbq import read_bbq
 from evenprune.data.readers.crows_pairs import read_crows_pairs
@@ -21,6 +19,8 @@ from evenprune.data.readers.stereoset import read_stereoset
 from evenprune.data.readers.ultrachat import read_ultrachat
 from evenprune.data.readers.unqover import read_unqover
 from evenprune.data.readers.wikitext import read_wikitext
+from evenprune.io.files import read_json, read_jsonl, sha256_file
+from evenprune.io.marks import MARK
 from evenprune_world import questions, sentences, texts
 from evenprune_world.generate_world import Sizes, beliefs, write_world
 from evenprune_world.items import TOLD

@@ -2,9 +2,9 @@
 
 import pytest
 
-from evenprune.base.errors import UserError
-from evenprune.base.yamlfile import read_yaml
-from evenprune.plan.config import load_config
+from evenprune.config.config import load_config
+from evenprune.io.errors import UserError
+from evenprune.io.yamlfile import read_yaml
 from evenprune.workflow import typed
 from evenprune_world.controls.world_configs import unasked, world_configs
 

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from evenprune import cli
-from evenprune.base.errors import UserError
-from evenprune.base.files import read_json, write_json
+from evenprune.io.errors import UserError
+from evenprune.io.files import read_json, write_json
 from evenprune_world.__main__ import main
 from evenprune_world.controls.measures import read_planted
 from evenprune_world.controls.report_world import fitted, read_points

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenprune.base.errors import UserError
-from evenprune.base.files import read_json, read_jsonl, sha256_file
+from evenprune.io.errors import UserError
+from evenprune.io.files import read_json, read_jsonl, sha256_file
 from evenprune.models.loading import load_model, load_tokenizer
 from evenprune_world import questions
 from evenprune_world.documents import Document, Stock, draw_batch, pieces, tokenize

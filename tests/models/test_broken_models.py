@@ -13,9 +13,9 @@ from pruning_models import save_model, write_rows
 from safetensors.torch import load_file, save_file
 
 from evenprune import cli
-from evenprune.base.checksums import sealed
-from evenprune.base.errors import UserError
-from evenprune.base.files import sha256_file, write_json
+from evenprune.io.checksums import sealed
+from evenprune.io.errors import UserError
+from evenprune.io.files import sha256_file, write_json
 from evenprune.models import loading, tensors
 
 HEAD = "lm_head.weight"

@@ -24,9 +24,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig, Qwen2C
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from evenprune import cli
-from evenprune.base.errors import UserError
-from evenprune.base.files import sha256_file
 from evenprune.data.sources import fingerprint, resolve_model
+from evenprune.io.errors import UserError
+from evenprune.io.files import sha256_file
 from evenprune.models.gguf import convert_gguf, stored_as
 from evenprune.models.gguf_header import read_header
 from evenprune.models.loading import check_model_folder, load_model, load_tokenizer

@@ -10,7 +10,7 @@ from test_gguf import HEADS, LAYERS, MLP, WIDTH, one_sentence, write_gguf
 from test_gguf_tokenizer import PIECES, spm_file
 from transformers import AutoModelForCausalLM, Gemma3TextConfig
 
-from evenprune.base.errors import UserError
+from evenprune.io.errors import UserError
 from evenprune.models.gguf import convert_gguf
 from evenprune.models.loading import load_model
 

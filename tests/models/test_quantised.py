@@ -12,9 +12,9 @@ from peer_python import llmcompressor_python
 from real_model import shortened, smollm2_folder
 from safetensors.torch import load_file, save_file
 
-from evenprune.base.errors import UserError
 from evenprune.cli import main
 from evenprune.evaluation.language_model import load_language_model
+from evenprune.io.errors import UserError
 from evenprune.models import quantised
 from evenprune.models.loading import check_model_folder, load_model
 from evenprune.models.stored import stored_form

@@ -12,9 +12,9 @@ from pruning_models import random_pairs, save_model, write_rows
 from reporting_run import small_config, write_run
 from safetensors.torch import load_file, save_file
 
-from evenprune.base.checksums import sealed
-from evenprune.base.files import sha256_file, write_json
 from evenprune.cli import main
+from evenprune.io.checksums import sealed
+from evenprune.io.files import sha256_file, write_json
 from evenprune.models.identity import identify
 
 

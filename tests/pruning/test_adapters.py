@@ -7,8 +7,8 @@ import torch
 from pruning_models import random_pairs, save_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from evenprune.base.errors import UserError
 from evenprune.data.calibration import TokenPair, tokenize_pairs
+from evenprune.io.errors import UserError
 from evenprune.models.tensors import read_tensor
 from evenprune.pruning import adapters as module
 from evenprune.pruning.adapters import SCALES, Tuning, adapt, contexts_of, split, split_texts

@@ -11,8 +11,8 @@ from registry_sweep import mask_agreement, stored_tensors
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from evenprune.base.errors import UserError
 from evenprune.data.calibration import tokenize_pairs
+from evenprune.io.errors import UserError
 from evenprune.pruning.check import check_model
 from evenprune.pruning.compare_masks import compare_models
 from evenprune.pruning.engine import prune_model

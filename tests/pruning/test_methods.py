@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from evenprune.base.codedigest import import_closure
-from evenprune.plan import facts
-from evenprune.plan.pruning_keys import Pruning
+from evenprune.config import facts
+from evenprune.config.pruning_keys import Pruning
+from evenprune.io.codedigest import import_closure
 from evenprune.pruning import methods
 from evenprune.pruning.masks import REGIMES
 from evenprune.pruning.method import Method
@@ -40,7 +40,7 @@ def test_a_method_keeps_to_its_own_code(name):
     """Another method's module decides nothing of this one's result, but what it is built on."""
     closure = import_closure(methods.module_of(name), methods.FACTS)
     engine = import_closure("evenprune.pruning.engine", methods.FACTS)
-    assert "evenprune.plan.facts" not in {*closure, *engine}
+    assert "evenprune.config.facts" not in {*closure, *engine}
     assert not [module for module in engine if "pruning.methods." in module]
     assert "evenprune.pruning.solver" not in engine
     others = {module for module in closure if "pruning.methods." in module}

@@ -11,8 +11,8 @@ from pruning_models import random_pairs, save_model, write_rows
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from evenprune.base.checksums import sealed
 from evenprune.cli import main
+from evenprune.io.checksums import sealed
 from evenprune.pruning import check, engine
 
 
@@ -292,7 +292,7 @@ def test_check_finds_violations(
     argv = ["check", "--model", str(out), "--base", str(model), "--out", str(tmp_path / "c.json")]
     fails(capsys, tmp_path, argv, "has changed since", file.name)
 
-    from evenprune.base import files
+    from evenprune.io import files
 
     manifest = json.loads((out / "manifest.json").read_text())
     manifest["files"][file.name] = files.sha256_file(file)

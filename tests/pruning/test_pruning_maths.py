@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenprune.base.errors import UserError
+from evenprune.io.errors import UserError
 from evenprune.pruning.factor import NotPositiveDefinite, inverse_factor
 from evenprune.pruning.hessian import Differences, Gram, Plan, SquareNorms
 from evenprune.pruning.masks import REGIMES, group_mask, smallest, smallest_per_row

@@ -12,12 +12,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from evenprune.data.calibration import tokenize_pairs
 from evenprune.data.readers.stereoset import read_stereoset
 from evenprune.pruning.base_model import BaseModel
+from evenprune.pruning.block_recorder import Form
 from evenprune.pruning.engine import prune_model
 from evenprune.pruning.forward import advance, record_inputs
 from evenprune.pruning.masks import regime_of
 from evenprune.pruning.options import Options
 from evenprune.pruning.packing import Text, pack_pairs
-from evenprune.pruning.standin import Form
 
 LAST = 29  # the number of the last block
 

@@ -13,8 +13,8 @@ from pruning_models import random_pairs, write_rows
 from pruning_models import save_model as save_prunable
 from reporting_run import small_config, write_run
 
-from evenprune.base.files import write_json
 from evenprune.evaluation.journal import Journal
+from evenprune.io.files import write_json
 from evenprune.pruning.workspace import Workspace
 
 REPO = Path(__file__).parents[2]

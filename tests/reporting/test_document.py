@@ -15,9 +15,9 @@ from reporting_run import document_options, run_of
 from evenprune.analysis import claims
 from evenprune.analysis.labels import METHOD_LABELS
 from evenprune.analysis.results import Group, Measured, Quantity
-from evenprune.base.pdf_programs import latex_available
 from evenprune.cli import main
-from evenprune.plan.table_registry import SHOWN, TABLES
+from evenprune.config.table_registry import SHOWN, TABLES
+from evenprune.io.pdf_programs import latex_available
 from evenprune.reporting import document as documents
 from evenprune.reporting.explain import find, parse
 from evenprune.reporting.forms import latex_signs, to_latex

@@ -15,9 +15,9 @@ from reporting_run import (
     write_sealed,
 )
 
-from evenprune.base.errors import UserError
 from evenprune.cli import main
-from evenprune.plan import grids
+from evenprune.config import grids
+from evenprune.io.errors import UserError
 from evenprune.reporting.explain import explain
 
 UNQOVER = "world/debias-sparsegpt/1of4/ss/unqover"

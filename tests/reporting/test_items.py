@@ -9,12 +9,12 @@ from item_run import HOSTILE, ITEMS, TASKS, item_id, record, write_item_run
 
 from evenprune.analysis.item_texts import FIELDS, prompt_of, read_texts
 from evenprune.analysis.make_items import LEAST, changes, fitted, joined, leans, stereotyped
-from evenprune.base.errors import UserError
 from evenprune.cli import main
+from evenprune.config.grids import Checkpoint
+from evenprune.config.paths import ANSWERED
 from evenprune.data.prompts import STYLES
 from evenprune.evaluation.harness import MMLU_HEADER
-from evenprune.plan.grids import Checkpoint
-from evenprune.plan.paths import ANSWERED
+from evenprune.io.errors import UserError
 
 DENSE = Checkpoint("tiny", "dense", "dense", "none", 0)
 PRUNED = Checkpoint("tiny", "sparsegpt", "2of4", "ss", 0)

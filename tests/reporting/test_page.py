@@ -14,7 +14,7 @@ from item_run import HOSTILE, ITEMS, TASKS, write_item_run
 from reporting_run import collect, make_tables
 
 from evenprune.cli import main
-from evenprune.plan.run_sheet import read_run_sheet
+from evenprune.config.run_sheet import read_run_sheet
 from evenprune.reporting.forms import full_labels, to_html
 from evenprune.reporting.page import read_items
 from evenprune.reporting.tables import Cell, Column, Row, Table

@@ -8,9 +8,9 @@ from printed_run import printed_run
 from reporting_run import small_config
 
 from evenprune.analysis import printed
-from evenprune.plan.benchmark_keys import Benchmark
-from evenprune.plan.declared import PROTOCOL, as_declared, deviations
-from evenprune.plan.grids import Checkpoint
+from evenprune.config.benchmark_keys import Benchmark
+from evenprune.config.declared import PROTOCOL, as_declared, deviations
+from evenprune.config.grids import Checkpoint
 from evenprune.reporting.against_printed import companion
 from evenprune.reporting.forms import csv_form, to_latex, to_markdown
 from evenprune.reporting.tables import Cell, Column, Row, Table

@@ -4,8 +4,8 @@ import pytest
 from reporting_run import collect, make_table, read_csv, small_config, write_run
 
 from evenprune.analysis.printed import printed_values
-from evenprune.base.files import write_csv
-from evenprune.plan.run_sheet import read_run_sheet
+from evenprune.config.run_sheet import read_run_sheet
+from evenprune.io.files import write_csv
 
 # How far the made-up numbers of a benchmark are from the printed ones, as a factor of perplexity
 # and in fractions.

@@ -22,10 +22,10 @@ from reporting_run import (
 from scipy import stats as scipy_stats
 
 from evenprune.analysis.labels import REGIME_LABELS
-from evenprune.base import pdf_programs
-from evenprune.base.files import read_jsonl
 from evenprune.cli import main
-from evenprune.plan.facts import REGIMES
+from evenprune.config.facts import REGIMES
+from evenprune.io import pdf_programs
+from evenprune.io.files import read_jsonl
 from evenprune.reporting.cells import rank
 from evenprune.reporting.forms import _ESCAPES, escape_latex
 from evenprune.reporting.make_tables import draw

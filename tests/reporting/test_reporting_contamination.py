@@ -6,7 +6,7 @@ import pytest
 from reporting_run import collect, make_table, read_csv, small_config, write_run
 
 from evenprune.analysis.results import Quantity
-from evenprune.plan.grids import Checkpoint, in_calibration
+from evenprune.config.grids import Checkpoint, in_calibration
 from evenprune.reporting.cells import embolden
 from evenprune.reporting.forms import csv_form, to_latex
 from evenprune.reporting.rows import difference

@@ -11,8 +11,8 @@ from reporting_run import collect, read_csv, small_config, write_jsonl, write_ru
 from scipy.spatial.distance import jensenshannon
 
 from evenprune.analysis import fidelity
-from evenprune.base.errors import UserError
-from evenprune.base.files import read_jsonl
+from evenprune.io.errors import UserError
+from evenprune.io.files import read_jsonl
 
 
 @settings(deadline=None)

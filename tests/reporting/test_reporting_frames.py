@@ -5,8 +5,8 @@ import math
 import pytest
 
 from evenprune.analysis.frames import make_frame, read_frame, write_frame
-from evenprune.base.errors import UserError
-from evenprune.base.files import write_csv
+from evenprune.io.errors import UserError
+from evenprune.io.files import write_csv
 
 COLUMNS = (
     "model", "method", "regime", "calibration", "seed", "benchmark", "metric", "category",

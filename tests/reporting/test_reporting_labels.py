@@ -4,12 +4,12 @@ import pytest
 from both import COMMANDS
 
 from evenprune.analysis import labels
-from evenprune.base import codedigest
-from evenprune.base.yamlfile import read_yaml
-from evenprune.plan.config import load_config
-from evenprune.plan.facts import METHODS, REGIMES
-from evenprune.plan.run_sheet import RunSheet
-from evenprune.plan.tasks import FACTS, LM_EVAL, TASKS
+from evenprune.config.config import load_config
+from evenprune.config.facts import METHODS, REGIMES
+from evenprune.config.run_sheet import RunSheet
+from evenprune.config.tasks import FACTS, LM_EVAL, TASKS
+from evenprune.io import codedigest
+from evenprune.io.yamlfile import read_yaml
 from evenprune.reporting.forms import ARROWS, COLUMN_TYPES
 from evenprune.stats.directions import better, direction, gain
 

@@ -9,10 +9,10 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
 from evenprune.analysis import significance
-from evenprune.plan.grids import Checkpoint
-from evenprune.plan.run_sheet import RunSheet, read_run_sheet
-from evenprune.plan.sections import MethodVariant
-from evenprune.plan.tasks import JUDGED
+from evenprune.config.grids import Checkpoint
+from evenprune.config.run_sheet import RunSheet, read_run_sheet
+from evenprune.config.sections import MethodVariant
+from evenprune.config.tasks import JUDGED
 from evenprune.reporting.tables import Cell, Column
 from evenprune.stats.verdicts import LOST, MOVED
 

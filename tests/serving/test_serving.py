@@ -12,8 +12,8 @@ import pytest
 from evaluation_fixtures import save_model, write_jsonl
 from test_serving_sparse24 import prune_2of4
 
-from evenprune.base.errors import UserError
 from evenprune.cli import main
+from evenprune.io.errors import UserError
 from evenprune.serving import (
     backends,
     energy,

@@ -8,8 +8,8 @@ import sys
 import pytest
 import yaml
 
-from evenprune.base.codedigest import import_closure, module_file
-from evenprune.base.errors import UserError
+from evenprune.io.codedigest import import_closure, module_file
+from evenprune.io.errors import UserError
 from evenprune.serving import environment
 
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pruning_models import save_model
 
-from evenprune.base.errors import UserError
 from evenprune.cli import main
+from evenprune.io.errors import UserError
 from evenprune.models.identity import identify
 from evenprune.models.loading import load_model
 from evenprune.models.tensors import read_folder, read_tensor

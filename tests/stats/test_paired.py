@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from evenprune.base.errors import UserError
+from evenprune.io.errors import UserError
 from evenprune.stats.inference import Estimate
 from evenprune.stats.measures import Measure
 from evenprune.stats.paired import LEAST, Sums, jackknife, joined, read_sums, with_seeds

@@ -7,8 +7,8 @@ from pathlib import Path
 from reporting_run import seal, write_jsonl, write_run
 
 from evenprune.cli import main
-from evenprune.plan import grids
-from evenprune.plan.config import load_config
+from evenprune.config import grids
+from evenprune.config.config import load_config
 
 # Text that would end a script, begin an element, or run, wherever a page took it for markup.
 HOSTILE = "</script><img src=x onerror=alert(1)><!--<script> & \"'{{x}} \u2028"

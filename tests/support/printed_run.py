@@ -12,16 +12,16 @@ from evenprune.analysis import mask_diffs
 from evenprune.analysis.printed import DIFFERENCE, printed_rows, scaled
 from evenprune.analysis.results import Group, Measured, Quantity, Results, Significance
 from evenprune.analysis.run import Run
-from evenprune.base.errors import UserError
-from evenprune.plan.config import Config
-from evenprune.plan.grids import (
+from evenprune.config.config import Config
+from evenprune.config.grids import (
     Checkpoint,
     all_checkpoints,
     experiment_checkpoints,
     mask_references,
 )
-from evenprune.plan.run_sheet import RunSheet
-from evenprune.plan.tasks import FACTS
+from evenprune.config.run_sheet import RunSheet
+from evenprune.config.tasks import FACTS
+from evenprune.io.errors import UserError
 
 # The label in the paper of each table of ours that has its form.
 PAPER_TABLES = {

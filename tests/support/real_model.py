@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file, save_file
 
-from evenprune.base.errors import UserError
+from evenprune.config.config import CATALOGUE, DEFAULT, load_config
 from evenprune.data.packages import fetch_wheel
 from evenprune.data.sources import resolve_dataset, resolve_model
-from evenprune.plan.config import CATALOGUE, DEFAULT, load_config
+from evenprune.io.errors import UserError
 
 REPO = Path(__file__).resolve().parents[2]
 MIRROR = Path(os.environ.get("EVENPRUNE_MIRROR", REPO.parent / "shared"))

@@ -23,8 +23,8 @@ from registry_models import TYPES, NotSmall, save_random
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM
 
-from evenprune.base.errors import UserError
 from evenprune.data.calibration import TokenizedPairs, TokenPair
+from evenprune.io.errors import UserError
 from evenprune.pruning.engine import prune_model
 from evenprune.pruning.options import Options
 from evenprune.pruning.packing import Text

@@ -8,13 +8,13 @@ import random
 from pathlib import Path
 
 from evenprune.analysis.run import read_run
-from evenprune.base.checksums import sealed
-from evenprune.base.files import sha256_file
 from evenprune.cli import main
-from evenprune.plan import grids
-from evenprune.plan.config import Config, load_config
-from evenprune.plan.run_sheet import read_run_sheet
-from evenprune.plan.tasks import JUDGED
+from evenprune.config import grids
+from evenprune.config.config import Config, load_config
+from evenprune.config.run_sheet import read_run_sheet
+from evenprune.config.tasks import JUDGED
+from evenprune.io.checksums import sealed
+from evenprune.io.files import sha256_file
 from evenprune.pruning import compare_masks
 
 CATEGORIES = {
@@ -84,7 +84,7 @@ def write_jsonl(path: Path, rows: list) -> None:
 
 def small_config(repo: Path, results: Path, name: str = "world.yaml", **changes) -> Config:
     """Return a configuration of the project whose results lie under ``results``."""
-    from evenprune.base.yamlfile import merge, read_yaml
+    from evenprune.io.yamlfile import merge, read_yaml
 
     given = read_yaml(repo / "config" / name)
     given = merge(given, changes)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from evenprune.base.pdf_programs import latex_available
+from evenprune.io.pdf_programs import latex_available
 
 from .conftest import copy_workflow, counts, snakemake
 

@@ -1,7 +1,7 @@
 """Which jobs Snakemake plans again after one change of a finished run.
 
 The run is finished by a stand-in of the program that writes empty files: what is planned depends
-on names, times and checksums only. tests/plan/test_reruns.py compares what jobs depend on.
+on names, times and checksums only. tests/config/test_reruns.py compares what jobs depend on.
 """
 
 import json

@@ -1,6 +1,6 @@
 """The configuration, and what leads from the wildcards of a job to its files and its command.
 
-All that is decided is decided in src/evenprune/plan: paths.py (files), jobs.py (options), steps.py
+All that is decided is decided in src/evenprune/config: paths.py (files), job_options.py (options), rerun.py
 (what a result depends on).
 """
 
@@ -21,16 +21,16 @@ if IS_FOLDER:
     sys.path.insert(0, str(REPO / "src"))
 
 try:
-    from evenprune.base.errors import UserError
-    from evenprune.base.files import canonical_json, digest, write_text
-    from evenprune.base.pdf_programs import latex_available
-    from evenprune.base.provenance import FOLDER
-    from evenprune.plan import jobs, steps
-    from evenprune.plan.facts import DENSE, METHODS, NO_CALIBRATION, REGIMES
-    from evenprune.plan.grids import Checkpoint
-    from evenprune.plan.plan import check_before
-    from evenprune.plan.run_sheet import write_run_sheet
-    from evenprune.plan.table_registry import FIGURES, TABLES
+    from evenprune.io.errors import UserError
+    from evenprune.io.files import canonical_json, digest, write_text
+    from evenprune.io.pdf_programs import latex_available
+    from evenprune.io.provenance import FOLDER
+    from evenprune.config import job_options, rerun
+    from evenprune.config.facts import DENSE, METHODS, NO_CALIBRATION, REGIMES
+    from evenprune.config.grids import Checkpoint
+    from evenprune.config.plan import check_before
+    from evenprune.config.run_sheet import write_run_sheet
+    from evenprune.config.table_registry import FIGURES, TABLES
     from evenprune.workflow import load_run
 except ModuleNotFoundError as error:
     raise WorkflowError(
@@ -89,7 +89,7 @@ SEARCHED = f"export PYTHONPATH={shlex.quote(str(REPO / 'src'))}; " if IS_FOLDER 
 shell.prefix(f"set -euo pipefail; {SEARCHED}")
 
 
-def depends(rule_name, job=steps.ALL):
+def depends(rule_name, job=rerun.ALL):
     """The digest of what a job's result depends on, as Snakemake compares parameters; ``job`` is
     the pattern of its name. A job that is not of this run has none."""
 
@@ -124,7 +124,7 @@ def told(command, **parts):
         for name, part in parts.items():
             found[name] = part(wildcards) if callable(part) else part
         if "model" in wildcards.keys():
-            found |= jobs.of_model(CONFIG, wildcards.model)
+            found |= job_options.of_model(CONFIG, wildcards.model)
         return filled_in(command, wildcards=wildcards, input=input, output=output, **found)
 
     return line
@@ -142,22 +142,22 @@ def grows(base):
 
 def gpus(wildcards):
     """GPUs of a job that loads the whole model."""
-    return jobs.gpus_for(CONFIG, wildcards.model)
+    return job_options.gpus_for(CONFIG, wildcards.model)
 
 
 def one_gpu(wildcards):
     """GPUs of a job that loads one block at a time."""
-    return jobs.gpus_per_job(CONFIG)
+    return job_options.gpus_per_job(CONFIG)
 
 
-# How profiles/site asks for GPUs, see jobs.gpus_asked_by.
+# How profiles/site asks for GPUs, see job_options.gpus_asked_by.
 SELECTOR = (workflow.resource_settings.default_resources or {}).get("gpu_selector")
 SELECTOR = getattr(SELECTOR, "raw", SELECTOR)  # the text of profiles/site
 
 
 def asked(count, option):
     """The resource `gpu` or `gres` of a job on ``count(wildcards)`` GPUs."""
-    return lambda wildcards: plainly(jobs.gpus_asked_by)(SELECTOR, count(wildcards))[option]
+    return lambda wildcards: plainly(job_options.gpus_asked_by)(SELECTOR, count(wildcards))[option]
 
 
 def in_report(path, about, **labels):

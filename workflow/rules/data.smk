@@ -22,8 +22,8 @@ use rule step as fetch_dataset with:
         command=told(
             "fetch-dataset --name {wildcards.dataset} --spec {spec:q} --cache {cache:q}"
             " {asked} --out {output:q}",
-            asked=jobs.fetch_flags(PATHS),
-            spec=lambda wildcards: jobs.source_json(CONFIG, "data", wildcards.dataset),
+            asked=job_options.fetch_flags(PATHS),
+            spec=lambda wildcards: job_options.source_json(CONFIG, "data", wildcards.dataset),
             cache=f"{CONFIG.results}/sources/hub",
         ),
 
@@ -41,15 +41,15 @@ use rule step as fetch_model with:
         depends=depends("fetch_model", "{model}"),
         command=told(
             "fetch-model --name {wildcards.model} --spec {spec:q} {asked} --out {output:q}",
-            asked=jobs.fetch_flags(PATHS),
-            spec=lambda wildcards: jobs.source_json(CONFIG, "models", wildcards.model),
+            asked=job_options.fetch_flags(PATHS),
+            spec=lambda wildcards: job_options.source_json(CONFIG, "models", wildcards.model),
         ),
 
 
 use rule step as build_calibration with:
     """Select, align and count the calibration pairs and texts for one tokenizer."""
     input:
-        data=lambda wildcards: jobs.calibration_sources(PATHS, wildcards.calibration),
+        data=lambda wildcards: job_options.calibration_sources(PATHS, wildcards.calibration),
         model="<results>/sources/models/{model}.json",
     output:
         pairs="<results>/calibration/{model}/{calibration}/s{seed}/pairs.jsonl",
@@ -62,7 +62,7 @@ use rule step as build_calibration with:
         command=told(
             "build-calibration --model {input.model:q} {options} {bos} {trust}"
             " --seed {wildcards.seed} --out {folder:q}",
-            options=lambda wildcards: jobs.calibration_flags(PATHS, wildcards.calibration),
+            options=lambda wildcards: job_options.calibration_flags(PATHS, wildcards.calibration),
         ),
 
 

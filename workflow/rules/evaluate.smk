@@ -14,8 +14,8 @@ use rule step as evaluate_checkpoint with:
     input:
         ready=of_point(PATHS.ready),
         model=ancient(of_point(PATHS.folder)),
-        data=of_point(jobs.benchmark_sources, PATHS),
-        judges=of_point(jobs.judge_sources, PATHS),
+        data=of_point(job_options.benchmark_sources, PATHS),
+        judges=of_point(job_options.judge_sources, PATHS),
     output:
         "<results>/evals/<point>/summary.json",
     log:
@@ -28,13 +28,13 @@ use rule step as evaluate_checkpoint with:
     resources:
         gpu=asked(gpus, "gpu"),
         gres=asked(gpus, "gres"),
-        mem_mb=grows(jobs.evaluation_memory_mb(CONFIG)),
+        mem_mb=grows(job_options.evaluation_memory_mb(CONFIG)),
         runtime=grows(720),
     params:
         depends=depends("evaluate_checkpoint", POINT),
         command=told(
             "evaluate-checkpoint --model {input.model:q} --benchmarks {benchmarks:q} {trust}"
             " --device {device} {gpus} {vllm} --out {folder:q}",
-            benchmarks=of_point(jobs.benchmarks_json, PATHS),
+            benchmarks=of_point(job_options.benchmarks_json, PATHS),
             vllm=RUN.vllm_flags,
         ),

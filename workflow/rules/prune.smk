@@ -9,7 +9,7 @@ use rule step as prune_model with:
     """Prune {wildcards.model} with {wildcards.method} to {wildcards.regime}, and check the result."""
     input:
         model="<results>/sources/models/{model}.json",
-        calibration=of_point(jobs.pruned_with, PATHS),
+        calibration=of_point(job_options.pruned_with, PATHS),
     output:
         model=kept(directory("<results>/pruned/<point>/model")),
         check="<results>/pruned/<point>/check.json",
@@ -29,7 +29,7 @@ use rule step as prune_model with:
             "prune --model {input.model:q} {flags} --regime {wildcards.regime} {trust}"
             " --seed {wildcards.seed} --device {device} --work {work:q} --out {output.model:q}"
             " --check {output.check:q}",
-            flags=of_point(jobs.prune_flags, PATHS),
+            flags=of_point(job_options.prune_flags, PATHS),
             work=f"{CONFIG.results}/.partial",
         ),
 

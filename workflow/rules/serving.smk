@@ -41,8 +41,10 @@ use rule step as benchmark_serving with:
     resources:
         gpu=asked(gpus, "gpu"),
         gres=asked(gpus, "gres"),
-        mem_mb=lambda wildcards, attempt: attempt * jobs.serving_memory_mb(PATHS, wildcards.model),
-        runtime=lambda wildcards, attempt: attempt * jobs.serving_minutes(PATHS, wildcards.model),
+        mem_mb=lambda wildcards, attempt: attempt
+        * job_options.serving_memory_mb(PATHS, wildcards.model),
+        runtime=lambda wildcards, attempt: attempt
+        * job_options.serving_minutes(PATHS, wildcards.model),
     params:
         depends=depends("benchmark_serving", "{model}"),
         # vLLM has an environment of its own, see config/README.md.
@@ -51,5 +53,5 @@ use rule step as benchmark_serving with:
             "benchmark-serving --model {input.models:q} --names {names:q} --prompts {input.prompts:q}"
             " {flags} {trust} --device {device} {gpus} --out {output:q}",
             names=served(lambda point: point.key),
-            flags=lambda wildcards: jobs.serving_flags(CONFIG, wildcards.model),
+            flags=lambda wildcards: job_options.serving_flags(CONFIG, wildcards.model),
         ),

@@ -87,7 +87,7 @@ use rule step as make_tables with:
         depends=depends("make_tables"),
         command=told(
             "make-tables {document} --out {output[0]:q}",
-            document=jobs.flags(PATHS.document() | {"items": PATHS.item_files()}),
+            document=job_options.flags(PATHS.document() | {"items": PATHS.item_files()}),
         ),
 
 
@@ -108,5 +108,5 @@ use rule step as make_paper with:
         depends=depends("make_paper"),
         command=told(
             "make-paper {document} --out {output:q}",
-            document=jobs.flags(PATHS.document()),
+            document=job_options.flags(PATHS.document()),
         ),

@@ -47,7 +47,7 @@ use rule step as world_model with:
         # train-world --seed N, or shipped-world-model
         command=told(
             "{made} --world $(dirname {input.world:q}) --out {output:q}",
-            made=jobs.world_command(CONFIG),
+            made=job_options.world_command(CONFIG),
         ),
 
 

@@ -5,8 +5,8 @@ from statistics import fmean
 
 import numpy as np
 
-from ..plan.run_sheet import has_paper_form
-from ..plan.tasks import FACTS, JUDGED
+from ..config.run_sheet import has_paper_form
+from ..config.tasks import FACTS, JUDGED
 from ..serving.shapes import QWEN25_7B
 from ..stats.inference import Estimate
 from . import mask_diffs, measurements

@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..base.checksums import again, read_sealed
-from ..base.files import read_json
-from ..base.outputs import check_file, check_header
-from ..base.progress import Progress
-from ..base.reading import expected_form
-from ..plan.finished import METRICS
-from ..plan.grids import Checkpoint, benchmarks_of, in_calibration
-from ..plan.run_sheet import RunSheet, read_run_sheet
+from ..config.finished import METRICS
+from ..config.grids import Checkpoint, benchmarks_of, in_calibration
+from ..config.run_sheet import RunSheet, read_run_sheet
+from ..io.checksums import again, read_sealed
+from ..io.files import read_json
+from ..io.outputs import check_file, check_header
+from ..io.progress import Progress
+from ..io.reading import expected_form
 from ..stats import inference
 from ..stats.inference import Estimate, Interval
 from ..stats.measures import is_rate

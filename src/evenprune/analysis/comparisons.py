@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from ..plan.tasks import FACTS
+from ..config.tasks import FACTS
 from ..stats import directions
 from ..stats.inference import Estimate
 from . import mask_diffs

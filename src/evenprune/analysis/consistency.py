@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..base.checksums import again, read_sealed
-from ..base.errors import UserError
-from ..base.progress import Progress
-from ..plan.finished import SUMMARY, read_summary, remedy
-from ..plan.grids import Checkpoint
-from ..plan.run_sheet import RunSheet
+from ..config.finished import SUMMARY, read_summary, remedy
+from ..config.grids import Checkpoint
+from ..config.run_sheet import RunSheet
+from ..io.checksums import again, read_sealed
+from ..io.errors import UserError
+from ..io.progress import Progress
 from .measurements import read_part
 from .measurements import remedy as redo
 

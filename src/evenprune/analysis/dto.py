@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..plan.finished import ITEMS
-from ..plan.grids import Checkpoint
-from ..plan.run_sheet import RunSheet
+from ..config.finished import ITEMS
+from ..config.grids import Checkpoint
+from ..config.run_sheet import RunSheet
 from ..stats.measures import Measure
 from ..stats.paired import Sums, joined, read_sums
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..base.reading import expected_form
-from ..plan.grids import Checkpoint
-from ..plan.run_sheet import RunSheet
+from ..config.grids import Checkpoint
+from ..config.run_sheet import RunSheet
+from ..io.reading import expected_form
 from ..stats.inference import Estimate
 from ..stats.measures import MEASURES, OTHERWISE
 from ..stats.paired import Sums, combined, jackknife, sums_of, with_seeds

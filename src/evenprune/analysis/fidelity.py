@@ -17,12 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from scipy.stats import entropy
 
-from ..base.errors import UserError
-from ..base.progress import Progress
-from ..base.reading import expected_form
-from ..plan.grids import Checkpoint, benchmarks_of
-from ..plan.run_sheet import RunSheet
-from ..plan.tasks import FACTS
+from ..config.grids import Checkpoint, benchmarks_of
+from ..config.run_sheet import RunSheet
+from ..config.tasks import FACTS
+from ..io.errors import UserError
+from ..io.progress import Progress
+from ..io.reading import expected_form
 from ..stats.records import read_records
 
 # Options to choose from are what is compared; perplexity and generated answers have none.

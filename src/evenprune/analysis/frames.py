@@ -10,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from ..base.checksums import again, check_sum, write_sum
-from ..base.files import atomic_path
-from ..base.reading import expected_form, iter_csv
+from ..io.checksums import again, check_sum, write_sum
+from ..io.files import atomic_path
+from ..io.reading import expected_form, iter_csv
 
 # Columns that hold a number or nothing.
 NUMBERS = (

@@ -6,11 +6,11 @@ renders tables and figures again and nothing else.
 
 import itertools
 
-from ..plan.benchmark_keys import Benchmark
-from ..plan.facts import METHODS, NO_CALIBRATION, REGIMES
-from ..plan.grids import Checkpoint
-from ..plan.run_sheet import RunSheet
-from ..plan.tasks import FACTS, JUDGED, OWN_TASKS
+from ..config.benchmark_keys import Benchmark
+from ..config.facts import METHODS, NO_CALIBRATION, REGIMES
+from ..config.grids import Checkpoint
+from ..config.run_sheet import RunSheet
+from ..config.tasks import FACTS, JUDGED, OWN_TASKS
 from ..stats.verdicts import metrics_of
 from .results import Group
 

@@ -15,16 +15,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..base.checksums import source_folder
-from ..base.errors import UserError
-from ..base.files import canonical_json, write_text
-from ..base.outputs import check_file
-from ..base.reading import expected_form
-from ..plan.finished import ITEMS, read_result
-from ..plan.grids import Checkpoint, benchmarks_of
-from ..plan.paths import Paths
-from ..plan.run_sheet import RunSheet, read_run_sheet
-from ..plan.tasks import splits_of
+from ..config.finished import ITEMS, read_result
+from ..config.grids import Checkpoint, benchmarks_of
+from ..config.paths import Paths
+from ..config.run_sheet import RunSheet, read_run_sheet
+from ..config.tasks import splits_of
+from ..io.checksums import source_folder
+from ..io.errors import UserError
+from ..io.files import canonical_json, write_text
+from ..io.outputs import check_file
+from ..io.reading import expected_form
 from ..stats.records import Record, read_records
 from .item_texts import FIELDS, ItemText, prompt_of, read_texts
 

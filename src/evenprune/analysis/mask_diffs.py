@@ -14,10 +14,10 @@ from typing import Any
 
 from scipy.stats import fisher_exact
 
-from ..base.errors import UserError
-from ..base.reading import expected_form, iter_csv
-from ..plan.facts import REGIMES
-from ..plan.run_sheet import RunSheet
+from ..config.facts import REGIMES
+from ..config.run_sheet import RunSheet
+from ..io.errors import UserError
+from ..io.reading import expected_form, iter_csv
 from .results import Group, Quantity, Results, experiment_of, groups
 
 SLUG = "masks"

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..base.checksums import again, read_sealed
-from ..base.errors import UserError
-from ..base.reading import expected_form
-from ..plan.grids import Checkpoint
-from ..plan.run_sheet import RunSheet
+from ..config.grids import Checkpoint
+from ..config.run_sheet import RunSheet
+from ..io.checksums import again, read_sealed
+from ..io.errors import UserError
+from ..io.reading import expected_form
 from ..stats import inference
 from .results import Group, dense_group, groups
 

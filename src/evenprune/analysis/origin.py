@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from ..base.checksums import again, read_sealed, sha256_cached
-from ..base.errors import UserError
-from ..base.reading import expected_form, read_json
-from ..plan.finished import ITEMS, METRICS, read_result
-from ..plan.grids import Checkpoint
-from ..plan.paths import Paths
-from ..plan.run_sheet import RunSheet
+from ..config.finished import ITEMS, METRICS, read_result
+from ..config.grids import Checkpoint
+from ..config.paths import Paths
+from ..config.run_sheet import RunSheet
+from ..io.checksums import again, read_sealed, sha256_cached
+from ..io.errors import UserError
+from ..io.reading import expected_form, read_json
 from ..stats.measures import MEASURES
 from ..stats.records import first_part, read_records
 from . import dto, mask_diffs

@@ -12,10 +12,10 @@ import functools
 from decimal import Decimal
 from importlib import resources
 
-from ..plan.declared import as_declared
-from ..plan.grids import Checkpoint
-from ..plan.run_sheet import RunSheet
-from ..plan.tasks import FACTS
+from ..config.declared import as_declared
+from ..config.grids import Checkpoint
+from ..config.run_sheet import RunSheet
+from ..config.tasks import FACTS
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("printed.csv",)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..base.errors import UserError
-from ..base.reading import expected_form
-from ..plan.grids import Checkpoint
-from ..plan.run_sheet import RunSheet
+from ..config.grids import Checkpoint
+from ..config.run_sheet import RunSheet
+from ..io.errors import UserError
+from ..io.reading import expected_form
 from .frames import read_frame
 from .significance import DENSE, MEAN, METHOD
 

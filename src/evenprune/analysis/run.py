@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..plan.grids import Checkpoint
-from ..plan.run_sheet import RunSheet
+from ..config.grids import Checkpoint
+from ..config.run_sheet import RunSheet
 from .estimates import Estimates
 from .results import Group, Quantity, Results, Significance, experiment_of
 

@@ -30,13 +30,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..base.files import read_json
-from ..base.progress import Progress
-from ..base.reading import expected_form
-from ..plan.facts import DENSE, METHODS, NO_CALIBRATION, is_calibrated
-from ..plan.finished import ITEMS, METRICS
-from ..plan.grids import Checkpoint, benchmarks_of, in_calibration, method_options
-from ..plan.run_sheet import RunSheet, has_paper_form
+from ..config.facts import DENSE, METHODS, NO_CALIBRATION, is_calibrated
+from ..config.finished import ITEMS, METRICS
+from ..config.grids import Checkpoint, benchmarks_of, in_calibration, method_options
+from ..config.run_sheet import RunSheet, has_paper_form
+from ..io.files import read_json
+from ..io.progress import Progress
+from ..io.reading import expected_form
 from ..stats.measures import MEASURES
 from ..stats.paired import Sums, fitting, read_sums, sums_of
 from ..stats.records import Record, first_part, read_records

@@ -24,15 +24,15 @@ from pathlib import Path
 from typing import Any
 
 from ..analysis.item_texts import ItemText
-from ..base.errors import UserError, printable
-from ..base.files import write_json, write_text
-from ..base.outputs import check_file, check_ours, check_place
+from ..config.grids import in_calibration
+from ..config.tasks import TASKS
 from ..data.source_flags import LOCK
 from ..evaluation.benchmarks import data_checksums
 from ..evaluation.evaluate import add_protocol_arguments, add_run_arguments, quiet_libraries
+from ..io.errors import UserError, printable
+from ..io.files import write_json, write_text
+from ..io.outputs import check_file, check_ours, check_place
 from ..models.stored import Stored
-from ..plan.grids import in_calibration
-from ..plan.tasks import TASKS
 from ..stats.verdicts import BIAS_MARGIN, LESS_FAIR, LOST, MARGIN, WORSE
 from .columns import terminal_width
 from .differences import Records, Tested, by_category, compare_results, judged

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.errors import UserError
-from ..base.reading import expected_form
-from ..plan.finished import ITEMS, METRICS, read_result
-from ..plan.tasks import Direction
+from ..config.finished import ITEMS, METRICS, read_result
+from ..config.tasks import Direction
+from ..io.errors import UserError
+from ..io.reading import expected_form
 from ..stats import records, verdicts
 from ..stats.directions import chance, direction
 from ..stats.measures import MEASURES, OTHERWISE

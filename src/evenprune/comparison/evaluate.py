@@ -12,10 +12,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError
-from ..base.outputs import check_place
+from ..config.finished import ITEMS, METRICS, read_result
 from ..evaluation import evaluate
-from ..plan.finished import ITEMS, METRICS, read_result
+from ..io.errors import UserError
+from ..io.outputs import check_place
 from ..stats.directions import chance, direction
 from .columns import GOOD, NONE, aligned, terminal_width
 

@@ -16,10 +16,10 @@ from typing import Any
 from .. import __version__
 from ..analysis.item_texts import ItemText
 from ..analysis.labels import TASK_LABELS
-from ..base.errors import UserError
-from ..base.files import canonical_json, sha256_file, write_json, write_jsonl, write_text
+from ..config.finished import METRICS
+from ..io.errors import UserError
+from ..io.files import canonical_json, sha256_file, write_json, write_jsonl, write_text
 from ..models.cards import CARD, split_card, with_front_matter
-from ..plan.finished import METRICS
 from ..stats.directions import BEST_AT, direction
 from ..stats.measures import ITEM_SCORES, MEASURES
 from ..stats.verdicts import metrics_of

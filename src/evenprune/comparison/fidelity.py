@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..base.checksums import source_folder
-from ..base.errors import UserError
 from ..data.defaults import default_benchmark
 from ..evaluation.causal_model import context_length
 from ..evaluation.load_model import Loader
 from ..evaluation.protocol import Protocol
+from ..io.checksums import source_folder
+from ..io.errors import UserError
 from ..models.loading import load_config, load_tokenizer
 from ..models.trust import trusting_folders
 from ..stats.inference import Estimate

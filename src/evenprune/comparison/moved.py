@@ -6,8 +6,8 @@ from typing import Any
 
 from ..analysis.item_texts import FIELDS, ItemText, read_texts
 from ..analysis.make_items import stereotyped
+from ..config.tasks import splits_of
 from ..evaluation.benchmarks import data_checksums
-from ..plan.tasks import splits_of
 from ..stats.records import Record as Row
 from .sides import Request
 

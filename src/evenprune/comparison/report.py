@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import __version__
 from ..analysis.labels import TASK_DIGITS
-from ..base.pages import fill
+from ..io.pages import fill
 from ..models.stored import Stored
 from ..stats.inference import p_text
 from ..stats.paired import LEAST

@@ -7,16 +7,16 @@ evaluations share, and the benchmarks of the default configuration.
 import argparse
 from collections.abc import Mapping, Sequence
 
-from ..base.checksums import source_folder
-from ..base.errors import UserError
+from ..config.benchmark_keys import Benchmark
+from ..config.config import Config, default_config
+from ..config.finished import read_result
+from ..config.tasks import TASKS
 from ..data.defaults import dataset_folder
 from ..evaluation.evaluate import asked_for, with_data
 from ..evaluation.protocol import make_protocol
 from ..evaluation.task import NOWHERE
-from ..plan.benchmark_keys import Benchmark
-from ..plan.config import Config, default_config
-from ..plan.finished import read_result
-from ..plan.tasks import TASKS
+from ..io.checksums import source_folder
+from ..io.errors import UserError
 from .sides import Evaluated, Model, Request, Side
 
 WORLD = "training.json"  # of a model of an invented world

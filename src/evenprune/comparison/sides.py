@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..base.checksums import source_folder, user_cache
-from ..base.errors import UserError
-from ..base.outputs import check_place
+from ..config.config import Config
+from ..config.finished import METRICS, SUMMARY, read_result, read_summary, result_folder
+from ..config.grids import Checkpoint
+from ..config.pair_sources import BIAS_TYPES
+from ..config.run_sheet import RUN_SHEET, read_run_sheet
 from ..data.defaults import catalogue_model, similar_models
 from ..data.hub_models import hub_model
 from ..data.packages import gguf_folder
@@ -22,15 +24,13 @@ from ..evaluation.benchmarks import Wanted, ask, check_out
 from ..evaluation.evaluate_checkpoint import take_or_run
 from ..evaluation.load_model import Loader
 from ..evaluation.protocol import Protocol
+from ..io.checksums import source_folder, user_cache
+from ..io.errors import UserError
+from ..io.outputs import check_place
 from ..models.identity import identify, own_manifest
 from ..models.loading import check_model_folder, load_tokenizer
 from ..models.stored import Stored, stored_form
 from ..models.trust import trusting_folders
-from ..plan.config import Config
-from ..plan.finished import METRICS, SUMMARY, read_result, read_summary, result_folder
-from ..plan.grids import Checkpoint
-from ..plan.pair_sources import BIAS_TYPES
-from ..plan.run_sheet import RUN_SHEET, read_run_sheet
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w./-]+)?")
 

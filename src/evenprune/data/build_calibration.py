@@ -15,26 +15,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..base.checksums import recorded_checksums, sealed, sha256_cached, source_files, source_folder
-from ..base.errors import UserError, printable
-from ..base.files import digest, read_json, sha256_file, write_json, write_jsonl
-from ..base.marks import CALIBRATION
-from ..base.outputs import atomic_folder, check_folder
-from ..base.progress import track
+from ..config.calibration_keys import Calibration, Tokens
+from ..config.flags import add_flags
+from ..config.pair_sources import PAIR_SOURCES, TEXT_SOURCES
+from ..config.pruning_keys import Pruning
+from ..io.checksums import recorded_checksums, sealed, sha256_cached, source_files, source_folder
+from ..io.errors import UserError, printable
+from ..io.files import digest, read_json, sha256_file, write_json, write_jsonl
+from ..io.marks import CALIBRATION
+from ..io.outputs import atomic_folder, check_folder
+from ..io.progress import track
 from ..models.bos import check_bos, with_bos
 from ..models.loading import load_tokenizer
 from ..models.trust import add_trust_argument
-from ..plan.calibration_keys import Calibration, Tokens
-from ..plan.flags import add_flags
-from ..plan.pair_sources import PAIR_SOURCES, TEXT_SOURCES
-from ..plan.pruning_keys import Pruning
 from .calibration import counted, pair_notes, tokenize_pairs, tokenize_texts
 from .counterfactuals import add_counterfactuals, exchanged
-from .parts import split_ref
 from .readers.crows_pairs import read_crows_pairs
 from .readers.own_rows import read_pairs, read_texts
 from .readers.stereoset import read_stereoset
 from .readers.ultrachat import read_ultrachat
+from .source_files import split_ref
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..base.errors import UserError, shown
+from ..io.errors import UserError, shown
 from ..models.bos import check_bos, with_bos
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError
-from ..base.files import canonical_json
-from ..base.reading import expected_form
-from .parts import Part
+from ..io.errors import UserError
+from ..io.files import canonical_json
+from ..io.reading import expected_form
+from .source_files import Part
 from .split_tables import SplitTable, read_table
 
 # A document shorter than this says too little for a perplexity.

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..base.codedigest import code_digest
-from ..base.errors import UserError, nearest
-from ..base.files import digest, read_json
-from ..plan.benchmark_keys import Benchmark
-from ..plan.config import Config, default_config
+from ..config.benchmark_keys import Benchmark
+from ..config.config import Config, default_config
+from ..io.codedigest import code_digest
+from ..io.errors import UserError, nearest
+from ..io.files import digest, read_json
 from . import build_calibration
 from .packages import cache_path
 from .sources import resolve_dataset, resolve_model

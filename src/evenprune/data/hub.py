@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ..base.checksums import sha256_cached
-from ..base.errors import UserError
-from ..base.files import disk_errors
+from ..io.checksums import sha256_cached
+from ..io.errors import UserError
+from ..io.files import disk_errors
 
 RepoType = Literal["model", "dataset"]
 TIMEOUT = 10.0  # seconds for a question about a repository; downloads have the library's own

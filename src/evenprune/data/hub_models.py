@@ -10,16 +10,16 @@ import os
 import sys
 from pathlib import Path
 
-from ..base.checksums import model_files
-from ..base.errors import UserError
+from ..config.catalogue import is_repository
+from ..io.checksums import model_files
+from ..io.errors import UserError
 from ..models.loading import weight_files
 from ..models.trust import FLAG
-from ..plan.catalogue import is_repository
 from .hub import Hub, Unreachable
 from .lock import read_lock
 from .packages import gguf_folder
-from .parts import split_ref
 from .prefetch import download, safetensors_of
+from .source_files import split_ref
 from .source_flags import LOCK
 from .sources import is_gguf, resolve_model
 

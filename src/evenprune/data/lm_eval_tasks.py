@@ -6,10 +6,10 @@ from typing import Any
 
 import yaml
 
-from ..base.errors import UserError, nearest, shown
-from ..base.files import library_cache
-from ..base.reading import read_text
-from ..base.yamlfile import bounded
+from ..io.errors import UserError, nearest, shown
+from ..io.files import library_cache
+from ..io.reading import read_text
+from ..io.yamlfile import bounded
 
 # What a mistake in a task's own files raises: its text names files and keys, no addresses.
 LOCAL = (FileNotFoundError, KeyError, TypeError, ValueError, ImportError, AttributeError)

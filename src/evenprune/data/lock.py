@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
 
-from ..base.errors import UserError, shown
-from ..base.files import read_json, write_json
+from ..io.errors import UserError, shown
+from ..io.files import read_json, write_json
 from .hub import RepoType
-from .parts import Part, select
+from .source_files import Part, select
 
 # The hub's own parquet copy of a data set, for those that are stored in another form.
 PARQUET_REF = "refs/convert/parquet"

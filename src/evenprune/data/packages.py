@@ -19,14 +19,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ..base.checksums import Kind, sha256_cached, user_cache
-from ..base.codedigest import code_digest
-from ..base.errors import UserError, shown
-from ..base.files import digest, disk_errors, half_written, read_json, write_json, write_text
-from ..base.marks import DATA_SET, FETCHED, objection
-from ..base.outputs import atomic_folder
+from ..io.checksums import Kind, sha256_cached, user_cache
+from ..io.codedigest import code_digest
+from ..io.errors import UserError, shown
+from ..io.files import digest, disk_errors, half_written, read_json, write_json, write_text
+from ..io.marks import DATA_SET, FETCHED, objection
+from ..io.outputs import atomic_folder
 from ..models.gguf import convert_gguf
-from .parts import package_parts, select
+from .source_files import package_parts, select
 
 SOURCE = "source.json"  # in a converted folder: where it comes from
 LICENCE = "LICENSE"

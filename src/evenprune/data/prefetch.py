@@ -18,20 +18,20 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..base.checksums import Kind, model_files, sha256_cached
-from ..base.errors import UserError
-from ..base.outputs import check_file
-from ..base.reading import parse_json
-from ..base.yamlfile import read_yaml as read_config
+from ..config.config import load_config, validate_config
+from ..config.grids import needed_datasets, needed_models
+from ..config.tasks import LM_EVAL
+from ..io.checksums import Kind, model_files, sha256_cached
+from ..io.errors import UserError
+from ..io.outputs import check_file
+from ..io.reading import parse_json
+from ..io.yamlfile import read_yaml as read_config
 from ..models.loading import weight_files
-from ..plan.config import load_config, validate_config
-from ..plan.grids import needed_datasets, needed_models
-from ..plan.tasks import LM_EVAL
 from .hub import Hub, Listing, RemoteFile, RepoType, Unreachable
 from .lm_eval_tasks import load_tasks
 from .lock import PARQUET_REF, lock_key, read_lock, record_in_lock
 from .packages import package_dataset, package_model
-from .parts import Entry, dataset_parts, select, split_ref
+from .source_files import Entry, dataset_parts, select, split_ref
 from .sources import (
     Mirrors,
     convert,

@@ -8,7 +8,7 @@ any tokenizer, so the same text can be used for training data and for evaluation
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..plan.tasks import BBQ_STYLES, UNQOVER_STYLES
+from ..config.tasks import BBQ_STYLES, UNQOVER_STYLES
 
 LETTERS = ("A", "B", "C")
 AFTER_SPACE = [" A", " B", " C"]

@@ -3,11 +3,11 @@
 import argparse
 from typing import Any
 
-from ..base.checksums import Kind, read_mirrors
-from ..base.errors import UserError, shown
-from ..base.files import write_json
-from ..base.outputs import check_file, check_ours
-from ..base.reading import parse_json
+from ..io.checksums import Kind, read_mirrors
+from ..io.errors import UserError, shown
+from ..io.files import write_json
+from ..io.outputs import check_file, check_ours
+from ..io.reading import parse_json
 from .sources import local_source, resolve_dataset, resolve_model, within_mirror
 
 LOCK = "config/sources.lock.json"

@@ -14,17 +14,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..base.checksums import Kind, model_files, sha256_cached, source_files
-from ..base.errors import UserError
-from ..base.files import digest, write_text
-from ..base.marks import DATA_SET
-from ..base.outputs import atomic_folder, check_folder
+from ..config.catalogue import PACKAGED
+from ..io.checksums import Kind, model_files, sha256_cached, source_files
+from ..io.errors import UserError
+from ..io.files import digest, write_text
+from ..io.marks import DATA_SET
+from ..io.outputs import atomic_folder, check_folder
 from ..models.loading import weight_files
-from ..plan.catalogue import PACKAGED
 from .hub import Hub
 from .lock import locked, read_lock
 from .packages import gguf_folder, package_dataset, package_model, source_facts
-from .parts import Entry, Part, dataset_parts, split_ref
+from .source_files import Entry, Part, dataset_parts, split_ref
 
 # Mirrors by their folders: one, or several that are tried in order.
 Mirrors = str | Sequence[str] | None

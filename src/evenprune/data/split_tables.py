@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError, shown
-from ..base.reading import iter_csv, iter_jsonl, parse_json, read_json, read_text
+from ..io.errors import UserError, shown
+from ..io.reading import iter_csv, iter_jsonl, parse_json, read_json, read_text
 
 
 @dataclass

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 
-from ..base.errors import UserError
 from ..data.prompts import by_text
 from ..data.readers.bbq import BBQ_ORDER, BBQItem, bbq_files, read_bbq
+from ..io.errors import UserError
 from .causal_model import CausalModel
 from .lettered_options import Chosen, LetteredTask, score_prompts, shown_item
 from .metrics import Metric, bbq_metrics, macro

@@ -7,15 +7,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..base.checksums import sealed, sha256_cached, source_folder, source_name
-from ..base.codedigest import code_digest, package_versions
-from ..base.errors import UserError
-from ..base.files import digest, sha256_file, write_json, write_jsonl
-from ..base.outputs import check_file, check_ours, check_place
+from ..config.finished import ITEMS, METRICS
+from ..config.tasks import FACTS, JUDGED, decisive
+from ..io.checksums import sealed, sha256_cached, source_folder, source_name
+from ..io.codedigest import code_digest, package_versions
+from ..io.errors import UserError
+from ..io.files import digest, sha256_file, write_json, write_jsonl
+from ..io.outputs import check_file, check_ours, check_place
 from ..models.identity import Identity, identify
 from ..models.trust import trust_record
-from ..plan.finished import ITEMS, METRICS
-from ..plan.tasks import FACTS, JUDGED, decisive
 from . import records
 from .journal import Journal
 from .protocol import AUTO, Protocol
@@ -30,7 +30,7 @@ MODELS = {"transformers": "language_model", "vllm": "vllm_model"}
 PACKAGES = ("torch", "transformers", "lm_eval")
 PACKAGE = __package__
 # Not part of an evaluation's code: it has the facts of its own task as values.
-GIVEN = ("evenprune.plan.tasks",)
+GIVEN = ("evenprune.config.tasks",)
 PARTIAL = "partial.jsonl"  # finished batches of a run that is not finished
 # The files of a benchmark, and keys by which they are known as ours.
 WRITTEN = {

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from ..base.errors import UserError
+from ..io.errors import UserError
 from ..models.bos import Losses, check_bos, fixed_rows, losses_of, puts_bos, with_bos
 from .finite import require_finite
 from .journal import Journal

@@ -9,9 +9,9 @@ from ..data.readers.crows_pairs import CrowsPair, read_crows_pairs
 from .causal_model import CausalModel
 from .losses import sentence_losses
 from .metrics import Metric, Record, mean
+from .prefix_sharing import common_prefix
 from .protocol import Facts, Protocol, Records
 from .records import CHOICE, COUNT, FLAG_OR_NULL, NUMBERS, TEXT, Fields
-from .stems import common_prefix
 from .task import ItemTask
 
 DIGITS = 6

@@ -17,10 +17,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ..base.errors import UserError
-from ..base.progress import Progress
 from ..data.readers.tinystories import read_tinystories
 from ..data.readers.wikitext import read_wikitext
+from ..io.errors import UserError
+from ..io.progress import Progress
 from ..models.bos import puts_bos
 from ..models.tensors import tensor_bytes
 from .finite import require_finite

@@ -5,15 +5,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..base.checksums import source_folder
-from ..base.errors import UserError
-from ..base.gpu import add_gpus_argument
+from ..config.benchmark_keys import Asked
+from ..config.flags import add_flags
+from ..config.tasks import LM_EVAL, TASKS
 from ..data.defaults import default_benchmark
+from ..io.checksums import source_folder
+from ..io.errors import UserError
+from ..io.gpu import add_gpus_argument
 from ..models.identity import identify
 from ..models.trust import add_trust_argument
-from ..plan.benchmark_keys import Asked
-from ..plan.flags import add_flags
-from ..plan.tasks import LM_EVAL, TASKS
 from .benchmarks import ask, check_out, data_checksums, find, run_benchmark
 from .load_model import Loader
 from .protocol import Protocol, make_protocol

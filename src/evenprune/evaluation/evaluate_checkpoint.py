@@ -13,15 +13,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ..base.checksums import sealed, sha256_cached, source_folder
-from ..base.errors import UserError, shown
-from ..base.files import read_json, write_json
-from ..base.outputs import check_file, check_ours, check_place
-from ..base.provenance import FINISHED, cpu_seconds, machine, read_record
-from ..base.reading import parse_json
+from ..config.finished import ITEMS, METRICS, SUMMARY, read_result
+from ..config.tasks import LM_EVAL
+from ..io.checksums import sealed, sha256_cached, source_folder
+from ..io.errors import UserError, shown
+from ..io.files import read_json, write_json
+from ..io.outputs import check_file, check_ours, check_place
+from ..io.provenance import FINISHED, cpu_seconds, machine, read_record
+from ..io.reading import parse_json
 from ..models.identity import identify
-from ..plan.finished import ITEMS, METRICS, SUMMARY, read_result
-from ..plan.tasks import LM_EVAL
 from .benchmarks import (
     PARTIAL,
     Wanted,

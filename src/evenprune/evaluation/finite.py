@@ -9,7 +9,7 @@ masked with -inf, such as filling of the vocabulary, does no harm.
 import math
 from collections.abc import Iterable, Sequence
 
-from ..base.errors import UserError
+from ..io.errors import UserError
 
 CURE = (
     "the model's weights are damaged or its dtype is too narrow: check or prune it again, or "

@@ -13,8 +13,8 @@ from transformers import (
     StoppingCriteriaList,
 )
 
-from ..base.errors import UserError
-from ..base.progress import Progress
+from ..io.errors import UserError
+from ..io.progress import Progress
 from .causal_model import Answer, CausalModel, Rows
 from .finite import require_finite
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from ..base.errors import UserError
 from ..data.readers.harmbench import read_harmbench
+from ..io.errors import UserError
 from .protocol import Facts, Protocol
 from .records import TEXT, Fields
 from .safety import ANSWER, STORED, SafetyPrompt, SafetyTask

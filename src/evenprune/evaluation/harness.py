@@ -14,9 +14,9 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError
-from ..base.progress import Progress
 from ..data.readers.choice import ChoiceItem
+from ..io.errors import UserError
+from ..io.progress import Progress
 from .causal_model import CausalModel, ignore
 from .finite import CURE
 from .metrics import Metric, Record, mean

@@ -13,7 +13,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from ..base.files import digest, disk_errors
+from ..io.files import digest, disk_errors
 
 
 class Journal:

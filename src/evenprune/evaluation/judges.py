@@ -15,8 +15,8 @@ from typing import Any, get_args
 
 import torch
 
-from ..base.errors import UserError
-from ..plan.benchmark_keys import Lexicon
+from ..config.benchmark_keys import Lexicon
+from ..io.errors import UserError
 from .generation import greedy
 from .language_model import LanguageModel, load_language_model
 from .templates import template_errors

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import torch
 from torch.nn.functional import cross_entropy
 
-from ..base import onednn
-from ..base.errors import UserError
+from ..io import onednn
+from ..io.errors import UserError
 from ..models.loading import (
     limit_threads,
     load_config,
@@ -39,7 +39,7 @@ from .causal_model import (
 from .finite import require_finite
 from .generation import generate_batch
 from .journal import Journal
-from .stems import last_states, merged, right_padded, select_rows, tree, visible
+from .prefix_sharing import last_states, merged, right_padded, select_rows, tree, visible
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

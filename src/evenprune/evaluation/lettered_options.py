@@ -15,10 +15,10 @@ from itertools import islice, permutations
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError
-from ..base.progress import Progress
 from ..data.prompts import LETTERS, STYLES, Prompt, by_text
 from ..data.readers.choice import Question
+from ..io.errors import UserError
+from ..io.progress import Progress
 from .causal_model import CausalModel, Position, Rows
 from .metrics import Metric, Record, by_category, mean
 from .protocol import Facts, Outcome, Protocol

@@ -14,11 +14,11 @@ from typing import Any
 
 from pydantic import FiniteFloat
 
-from ..base.checksums import source_files
-from ..base.errors import UserError, nearest
-from ..base.files import digest
+from ..config.tasks import LM_EVAL
 from ..data.lm_eval_tasks import load_tasks
-from ..plan.tasks import LM_EVAL
+from ..io.checksums import source_files
+from ..io.errors import UserError, nearest
+from ..io.files import digest
 from .causal_model import CausalModel
 from .harness import Harness
 from .metrics import Metric, mean, metric

@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from ..base.gpu import claim_devices, numbers
+from ..io.gpu import claim_devices, numbers
 from ..models.loading import load_config
 from ..models.quantised import backend_versions
 from .causal_model import CausalModel

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from ..base.errors import UserError
-from ..base.progress import Progress
+from ..io.errors import UserError
+from ..io.progress import Progress
 from .causal_model import CausalModel, Rows
-from .stems import merged
+from .prefix_sharing import merged
 
 # Tokens of the sentences of one tree; with more, attention costs more than is shared.
 TREE = 512

@@ -31,11 +31,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError
+from ..config.tasks import DOCUMENTS, WIKITEXT_SPLITS
 from ..data.readers.rows import find_file
 from ..data.readers.tinystories import documents_file, read_tinystories
 from ..data.readers.wikitext import read_wikitext
-from ..plan.tasks import DOCUMENTS, WIKITEXT_SPLITS
+from ..io.errors import UserError
 from .causal_model import CausalModel, Rows
 from .finite import exp_loss
 from .harness import Harness, wikitext_pages

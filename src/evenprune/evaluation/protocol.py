@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from ..base.errors import UserError
-from ..plan.benchmark_keys import Asked, JudgeForm, Lexicon
-from ..plan.checks import benchmark_faults
-from ..plan.flags import checked
-from ..plan.section import Bos, Dtype
+from ..config.benchmark_keys import Asked, JudgeForm, Lexicon
+from ..config.checks import benchmark_faults
+from ..config.flags import checked
+from ..config.section import Bos, Dtype
+from ..io.errors import UserError
 from .metrics import Metric
 
 AUTO = "auto"

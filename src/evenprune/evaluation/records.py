@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from annotated_types import Len
 from pydantic import ConfigDict, FiniteFloat, ValidationError, create_model
 
-from ..base.errors import UserError
+from ..io.errors import UserError
 
 VERSION = 1
 

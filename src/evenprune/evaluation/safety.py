@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from annotated_types import Len
 
-from ..base.checksums import source_folder, source_name
+from ..io.checksums import source_folder, source_name
 from .causal_model import CausalModel
 from .generation import Completion, greedy
 from .judges import LEXICAL, UNPARSED, UNSAFE, GuardJudge, Judgement, LexicalJudge, is_refusal

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..config.tasks import FACTS
 from ..data.readers.rows import find_file
-from ..plan.tasks import FACTS
 from .causal_model import CausalModel
 from .metrics import Metric, Record, by_category
 from .protocol import Facts, Outcome, Protocol, Records

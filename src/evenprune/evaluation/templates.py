@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..base.errors import UserError
+from ..io.errors import UserError
 
 LONG = "A long question. " * 50
 PROBES = (f"{LONG}What the first one asks.", f"{LONG}Another question.")

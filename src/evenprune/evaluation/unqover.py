@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError
 from ..data.readers.rows import find_file
 from ..data.readers.unqover import UnqoverItem, read_unqover
+from ..io.errors import UserError
 from . import unqover_generator
 from .causal_model import CausalModel
 from .lettered_options import DIGITS, Chosen, LetteredTask

@@ -20,8 +20,8 @@ from itertools import combinations, permutations, product
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError
 from ..data.readers.unqover import UnqoverItem
+from ..io.errors import UserError
 
 UNKNOWN = "unknown"
 HEAD_INSTANCES = 5001

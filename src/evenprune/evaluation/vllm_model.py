@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
-from ..base.errors import UserError
+from ..io.errors import UserError
 from ..models.loading import (
     check_model_folder,
     library_errors,

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..base.errors import UserError
+from ..io.errors import UserError
 
 if TYPE_CHECKING:
     from .trial import Trial
@@ -60,9 +60,9 @@ def check_device(device: str, size: str) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Check the place, run the steps, write both files."""
-    from ..base.files import write_json, write_text
-    from ..base.gpu import claim_device
-    from ..base.outputs import check_ours, check_place
+    from ..io.files import write_json, write_text
+    from ..io.gpu import claim_device
+    from ..io.outputs import check_ours, check_place
     from ..models.loading import limit_threads
 
     check_place(args.out)
@@ -125,7 +125,7 @@ def system(device: str) -> dict[str, Any]:
     import torch
 
     from .. import __version__
-    from ..base.codedigest import package_versions
+    from ..io.codedigest import package_versions
 
     cuda = torch.device(device).type == "cuda"
     found: dict[str, Any] = {
@@ -149,7 +149,7 @@ def system(device: str) -> dict[str, Any]:
 
 def page(report: dict[str, Any]) -> str:
     """Return the report as a page in Markdown."""
-    from ..base.pages import fill
+    from ..io.pages import fill
 
     # In the order of the file, of which it can be made as well.
     report = json.loads(json.dumps(report, sort_keys=True))

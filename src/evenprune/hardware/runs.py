@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ..base.files import read_json
+from ..io.files import read_json
 from ..pruning.compare_masks import compare_models
 from ..pruning.engine import prune_model
 from ..pruning.options import Options

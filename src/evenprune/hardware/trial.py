@@ -7,9 +7,9 @@ from pathlib import Path
 
 import torch
 
-from ..base.files import write_json
-from ..base.progress import Progress
 from ..data.calibration import TokenizedPairs, TokenPair, align
+from ..io.files import write_json
+from ..io.progress import Progress
 from ..models.tensors import write_tensors
 from ..pruning.packing import Text
 from ..serving.shapes import Decoder

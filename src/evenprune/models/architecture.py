@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.conversion_mapping import get_model_conversion_mapping
 from transformers.pytorch_utils import Conv1D
 
-from ..base.errors import Unsupported, UserError
+from ..io.errors import Unsupported, UserError
 from .experts import routers_of
 from .loading import library_errors, load_config
 from .tensors import read_tensor

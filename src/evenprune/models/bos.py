@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..base.errors import UserError
+from ..io.errors import UserError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -25,7 +25,7 @@ from transformers.core_model_loading import (
 )
 from transformers.pytorch_utils import Conv1D
 
-from ..base.errors import UserError
+from ..io.errors import UserError
 from .weights import Entry
 
 UPS = ("gate_up_proj", "up_proj")  # with and without a gate

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError, printable
-from ..base.files import sha256_file, write_json, write_text
-from ..base.marks import FETCHED
-from ..base.outputs import atomic_folder
+from ..io.errors import UserError, printable
+from ..io.files import sha256_file, write_json, write_text
+from ..io.marks import FETCHED
+from ..io.outputs import atomic_folder
 from .gguf_header import Header, Tensor, read_header
 from .gguf_keys import check_keys, check_tokens
 from .gguf_tokenizer import asked_of, carried, check_carried, ends

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from ..base.errors import UserError, shown
-from ..base.reading import reading
+from ..io.errors import UserError, shown
+from ..io.reading import reading
 
 VERSIONS = (2, 3)
 MAX_ITEMS = 5_000_000  # keys, tensors and entries of lists; the largest vocabularies need a third

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError, shown
+from ..io.errors import UserError, shown
 from .gguf_header import Header
 from .gguf_tokenizer import BYTES, FOLDER, GGML
 

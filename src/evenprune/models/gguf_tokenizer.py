@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
-from ..base.errors import UserError, shown
+from ..io.errors import UserError, shown
 from .loading import load_tokenizer
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..base.checksums import (
+from ..io.checksums import (
     again,
     check_seal,
     compare_files,
@@ -21,8 +21,8 @@ from ..base.checksums import (
     read_sealed,
     sha256_cached,
 )
-from ..base.errors import UserError
-from ..base.files import digest, read_json
+from ..io.errors import UserError
+from ..io.files import digest, read_json
 from .loading import EXPORT, weight_files
 
 MANIFEST = "manifest.json"

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..base.errors import UserError, shown
-from ..base.files import library_cache
-from ..base.reading import read_json
+from ..io.errors import UserError, shown
+from ..io.files import library_cache
+from ..io.reading import read_json
 from .quantised import ON_META, loading_options, quantised_by, require_backend
 from .raw_files import check_config, check_tokenizer
 from .trust import FLAG, is_trusted
@@ -277,7 +277,7 @@ def load_model(
     """
     from transformers import AutoModelForCausalLM
 
-    from ..base.onednn import speed_up
+    from ..io.onednn import speed_up
 
     check_model_folder(folder, quantised)
     method = quantised_by(load_config(folder))
@@ -307,7 +307,7 @@ def load_model(
 
 def check_finite_weights(model: "PreTrainedModel", folder: Path | str) -> None:
     """Raise UserError that names the first loaded parameter with NaN or infinity."""
-    from ..base.onednn import is_plain
+    from ..io.onednn import is_plain
 
     for name, parameter in model.named_parameters():
         values: Any = parameter.detach()

@@ -9,8 +9,8 @@ import importlib.metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..base.codedigest import package_versions
-from ..base.errors import UserError, shown
+from ..io.codedigest import package_versions
+from ..io.errors import UserError, shown
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError, shown
-from ..base.reading import read_json
+from ..io.errors import UserError, shown
+from ..io.reading import read_json
 
 # Keys of config.json that have transformers read other files than those that a result names.
 REDIRECTS = ("transformers_weights", "configuration_files")

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError
-from ..base.files import read_json
+from ..io.errors import UserError
+from ..io.files import read_json
 from .identity import own_manifest
 from .loading import load_config, stored_weights
 from .quantised import quantised_by

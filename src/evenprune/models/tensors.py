@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..base.errors import UserError
-from ..base.files import atomic_path, disk_errors
+from ..io.errors import UserError
+from ..io.files import atomic_path, disk_errors
 from .loading import all_finite, stored_weights
 from .weights import Entry
 

@@ -11,8 +11,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from ..base.checksums import source_folder
-from ..base.files import sha256_file
+from ..io.checksums import source_folder
+from ..io.files import sha256_file
 
 FLAG = "trust_remote_code"
 _FOLDERS: ContextVar[frozenset[Path]] = ContextVar("trusted folders", default=frozenset())

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from safetensors import SafetensorError, safe_open
 
-from ..base.errors import UserError, shown
-from ..base.reading import parse_json, read_json, reading
+from ..io.errors import UserError, shown
+from ..io.reading import parse_json, read_json, reading
 
 if TYPE_CHECKING:
     import torch

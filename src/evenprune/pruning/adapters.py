@@ -29,19 +29,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..base.checksums import read_sealed, sealed
-from ..base.errors import UserError
-from ..base.files import digest, sha256_file, write_json
-from ..base.onednn import missing
-from ..base.progress import Progress
 from ..data.calibration import TokenPair, common_prefix
+from ..io.checksums import read_sealed, sealed
+from ..io.errors import UserError
+from ..io.files import digest, sha256_file, write_json
+from ..io.onednn import missing
+from ..io.progress import Progress
 from ..models.architecture import find_blocks, find_linears, rows_of
 from ..models.loading import load_model
 from ..models.tensors import read_tensor, write_tensors
 from ..models.weights import read_header
 from .base_model import BaseModel
+from .block_recorder import Stop, form_of, replaced
 from .options import Options
-from .standin import Stop, form_of, replaced
 
 RANK = 8
 STRENGTH = 0.4  # of an adapter, times the root mean square of what its matrix makes of white noise

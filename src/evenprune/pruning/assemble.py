@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..base.checksums import sealed
-from ..base.files import digest, disk_errors, sha256_file, write_csv, write_json, write_text
+from ..io.checksums import sealed
+from ..io.files import digest, disk_errors, sha256_file, write_csv, write_json, write_text
 from ..models.identity import files_digest
 from ..models.trust import trust_record
 from .base_model import BaseModel

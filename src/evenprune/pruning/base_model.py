@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..base import onednn
-from ..base.checksums import sha256_cached
-from ..base.errors import UserError
+from ..io import onednn
+from ..io.checksums import sha256_cached
+from ..io.errors import UserError
 from ..models.architecture import (
     PRUNABLE,
     check_block,

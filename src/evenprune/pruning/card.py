@@ -4,9 +4,9 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from ..base.pages import fill
+from ..config.facts import regime_facts
+from ..io.pages import fill
 from ..models.cards import USE, metadata, with_front_matter
-from ..plan.facts import regime_facts
 from .methods import description
 
 # Part of this module's code, see codedigest.py.

@@ -33,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Check and write the report; UserError on the first violation."""
-    from ..base.checksums import sealed, source_folder
-    from ..base.files import write_json
+    from ..io.checksums import sealed, source_folder
+    from ..io.files import write_json
     from ..models.identity import MANIFEST
     from .inspect_folder import in_words, inspect_folder, require_finite
 
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
 
 def check_report(path: Path, inputs: list[Path | None], name: str = "--out") -> None:
     """Raise UserError where a report may not be written: what is there is not ours."""
-    from ..base.outputs import check_file, check_ours
+    from ..io.outputs import check_file, check_ours
 
     check_file(path, inputs, name)
     check_ours(path, ("model_sha256", "matrices"), name)
@@ -70,10 +70,10 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
     """
     import torch
 
-    from ..base.checksums import sha256_cached
-    from ..base.errors import UserError
-    from ..base.files import read_json
-    from ..base.reading import expected_form
+    from ..io.checksums import sha256_cached
+    from ..io.errors import UserError
+    from ..io.files import read_json
+    from ..io.reading import expected_form
     from ..models.architecture import rows_of
     from ..models.identity import MANIFEST, check_pruned, files_digest, own_manifest
     from ..models.loading import check_model_folder, load_tokenizer

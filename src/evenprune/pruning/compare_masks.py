@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..base.errors import UserError
-from ..base.files import write_csv
-from ..base.outputs import check_file, check_header
-from ..base.progress import track
-from ..base.reading import expected_form
+from ..config.facts import DENSE
+from ..io.errors import UserError
+from ..io.files import write_csv
+from ..io.outputs import check_file, check_header
+from ..io.progress import track
+from ..io.reading import expected_form
 from ..models.identity import MANIFEST, identify, own_manifest
 from ..models.trust import add_trust_argument
-from ..plan.facts import DENSE
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch.nn.functional import cross_entropy
 
-from ..base.errors import UserError
+from ..io.errors import UserError
 from ..models.bos import Losses, losses_of
 from .base_model import BaseModel
+from .block_recorder import Form, Tape, replaced
 from .forward import record_calls, stream_of
 from .packing import PackedPart
-from .standin import Form, Tape, replaced
 
 
 @torch.no_grad()

@@ -17,12 +17,12 @@ import torch
 import transformers
 from torch import Tensor
 
-from ..base.codedigest import code_digest
-from ..base.errors import UserError
-from ..base.files import digest, read_json
-from ..base.marks import PRUNED
-from ..base.outputs import check_folder
-from ..base.progress import format_seconds
+from ..io.codedigest import code_digest
+from ..io.errors import UserError
+from ..io.files import digest, read_json
+from ..io.marks import PRUNED
+from ..io.outputs import check_folder
+from ..io.progress import format_seconds
 from ..models.architecture import find_linears, max_positions, rows_of, unsupported_named
 from ..models.experts import experts_of
 from ..models.identity import MANIFEST

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..base.onednn import product, subtract_product
+from ..io.onednn import product, subtract_product
 
 # After the asked-for damping: three times ten times more, then the same ladder in float64.
 ESCALATIONS = 3

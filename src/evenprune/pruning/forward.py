@@ -14,14 +14,14 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..base.errors import Unsupported, UserError
+from ..io.errors import Unsupported, UserError
 from ..models.architecture import find_linears
 from ..models.experts import Experts, experts_of
 from ..models.loading import all_finite, total_of
+from .block_recorder import Call, Form, Stop, Tape, replaced
 from .hessian import Plan
 from .packing import Batch, PackedPart
 from .routed import Routed
-from .standin import Call, Form, Stop, Tape, replaced
 
 
 @dataclass

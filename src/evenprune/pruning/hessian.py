@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ..base.onednn import add_gram, missing, rounds
+from ..io.onednn import add_gram, missing, rounds
 
 PANEL = 128  # columns of H computed by one product; only the upper triangle of panels is
 

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..base.errors import UserError, printable
-from ..base.files import read_json
-from ..base.progress import Progress
+from ..io.errors import UserError, printable
+from ..io.files import read_json
+from ..io.progress import Progress
 from ..models.identity import identify
 from ..models.quantised import CONFIG
 from ..models.tensors import chunks, read_folder, read_tensor

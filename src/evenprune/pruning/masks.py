@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..plan import facts
+from ..config import facts
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from ..base.errors import UserError
-from ..plan.calibration_keys import Tokens
-from ..plan.facts import (
+from ..config.calibration_keys import Tokens
+from ..config.facts import (
     DENSE,
     METHODS,
     PRUNING_METHODS,
@@ -17,7 +16,8 @@ from ..plan.facts import (
     regime_facts,
     used_options,
 )
-from ..plan.pruning_keys import Pruning
+from ..config.pruning_keys import Pruning
+from ..io.errors import UserError
 
 RELEASED_TOKENS = 100  # the released code of 2026 cuts each sentence there
 

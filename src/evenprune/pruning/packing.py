@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..base.files import digest
 from ..data.calibration import TokenizedPairs, TokenPair, common_prefix
+from ..io.files import digest
 from .hessian import Plan
 
 TOKENS = 1024  # a batch

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..base.errors import Unsupported, UserError
+from ..io.errors import Unsupported, UserError
 from ..models.experts import Experts, experts_of
+from .block_recorder import Form, Tape, check_independent, form_of
 from .forward import Stream, hooked, record_calls, stream_of, token_modules, tokens_of
 from .packing import PackedPart
-from .standin import Form, Tape, check_independent, form_of
 
 TOKENS = 8  # of the two rows tried
 TOLERANCE = 0.05  # far above the rounding of bfloat16, far below another row's values

@@ -12,7 +12,7 @@ import torch
 import transformers
 
 from .. import __version__
-from ..base.provenance import machine
+from ..io.provenance import machine
 from .base_model import BaseModel
 
 

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..config.facts import METHODS, PRUNING_METHODS
+from ..config.flags import add_flags, given
 from ..models.trust import add_trust_argument
-from ..plan.facts import METHODS, PRUNING_METHODS
-from ..plan.flags import add_flags, given
 from .options import RELEASED_TOKENS, Options
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Check the options, read and tokenise the text, prune."""
-    from ..base.checksums import sealed, source_folder
-    from ..base.errors import UserError
-    from ..base.files import write_json
-    from ..base.gpu import claim_device
-    from ..base.marks import PRUNED
-    from ..base.outputs import check_folder
+    from ..io.checksums import sealed, source_folder
+    from ..io.errors import UserError
+    from ..io.files import write_json
+    from ..io.gpu import claim_device
+    from ..io.marks import PRUNED
+    from ..io.outputs import check_folder
     from ..models.identity import identify
     from ..models.loading import limit_threads, pick_device
     from .check import check_model, check_report
@@ -88,11 +88,11 @@ def run(args: argparse.Namespace) -> None:
 
 def calibration_text(args: argparse.Namespace, options: Options) -> "Text":
     """Read and tokenise the calibration text that ``args`` name; the tokenizer is freed here."""
-    from ..base.checksums import check_calibration_file
-    from ..base.errors import UserError
     from ..data.calibration import pair_notes, tokenize_pairs, tokenize_texts
     from ..data.defaults import default_calibration
     from ..data.readers.own_rows import read_pairs, read_texts
+    from ..io.checksums import check_calibration_file
+    from ..io.errors import UserError
     from ..models.architecture import max_positions
     from ..models.bos import fixed_rows, puts_bos
     from ..models.loading import load_tokenizer
@@ -140,8 +140,8 @@ def calibration_text(args: argparse.Namespace, options: Options) -> "Text":
 def base_source(record: Path, folder: Path) -> dict[str, str]:
     """Return where a base model is from: ``hub`` and ``revision`` of one that its record has from
     the hub, and what its ``weights`` were stored as where they came out of another form."""
-    from ..base.files import read_json
     from ..data.packages import source_facts
+    from ..io.files import read_json
 
     content = read_json(record) if record.is_file() else {}
     found = {name: str(content[name]) for name in ("hub", "revision") if content.get("hub")}
@@ -150,7 +150,7 @@ def base_source(record: Path, folder: Path) -> dict[str, str]:
 
 def hub_datasets(files: list[Path]) -> tuple[str, ...]:
     """Return the hub repositories that calibration files are from, as their manifests say."""
-    from ..base.files import read_json
+    from ..io.files import read_json
 
     manifests = {file.parent / "manifest.json" for file in files}
     found = [read_json(path) for path in manifests if path.is_file()]

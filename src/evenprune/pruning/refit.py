@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ..base import onednn
+from ..io import onednn
 from .options import Options
 from .target import Report, Target, stored_form
 

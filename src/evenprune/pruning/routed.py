@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..base.errors import UserError
+from ..io.errors import UserError
 from ..models.architecture import rows_of
 from ..models.experts import DOWN, Expert, Experts
 from .hessian import Plan

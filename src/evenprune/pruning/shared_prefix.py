@@ -7,12 +7,12 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from ..base.errors import UserError
 from ..data.calibration import TokenPair, common_prefix
+from ..io.errors import UserError
 from .base_model import BaseModel
+from .block_recorder import Form
 from .forward import record_inputs
 from .packing import ROW, pack_pairs
-from .standin import Form
 
 # Rounding between the two packings stays far below, an ignored mask lies far above.
 TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 5e-2, torch.float16: 1e-2}

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..base.errors import UserError
-from ..base.onednn import subtract_product
+from ..io.errors import UserError
+from ..io.onednn import subtract_product
 from . import plain_loop
 from .masks import Regime, smallest
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..base.errors import UserError
+from ..io.errors import UserError
 from ..models.experts import experts_of
 from .base_model import BaseModel
 from .forward import Batches, Stream, check_finite, collect

@@ -12,8 +12,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from ..base.errors import UserError
-from ..base.onednn import product
+from ..io.errors import UserError
+from ..io.onednn import product
 from .factor import Factor, NotPositiveDefinite, damp, inverse_factor
 
 

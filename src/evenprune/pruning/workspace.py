@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..base.checksums import read_sealed, sealed
-from ..base.errors import UserError
-from ..base.files import disk_errors, sha256_file, write_json
-from ..base.marks import MARK, PRUNED, mark_folder
-from ..base.outputs import Input, check_place, covers, discard_folder, replace_folder
+from ..io.checksums import read_sealed, sealed
+from ..io.errors import UserError
+from ..io.files import disk_errors, sha256_file, write_json
+from ..io.marks import MARK, PRUNED, mark_folder
+from ..io.outputs import Input, check_place, covers, discard_folder, replace_folder
 
 
 class Workspace:

@@ -16,9 +16,9 @@ from ..analysis.labels import (
 from ..analysis.printed import printed_value, printed_values
 from ..analysis.results import Group, Quantity, dense_group, groups
 from ..analysis.run import Run
-from ..base.errors import UserError
-from ..plan.run_sheet import RunSheet
-from ..plan.tasks import FACTS
+from ..config.run_sheet import RunSheet
+from ..config.tasks import FACTS
+from ..io.errors import UserError
 from ..stats.directions import direction
 from .cells import made, rate_ends
 from .notes import provenance_notes

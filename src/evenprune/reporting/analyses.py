@@ -12,10 +12,10 @@ from ..analysis.claim_numbers import PrintedNumbers
 from ..analysis.labels import REGIME_LABELS, model_label, pair_label, point_label
 from ..analysis.results import Group, Quantity, dense_group, groups
 from ..analysis.run import Run
-from ..base.errors import UserError
-from ..base.reading import expected_form
-from ..plan.finished import ITEMS
-from ..plan.table_registry import TABLES
+from ..config.finished import ITEMS
+from ..config.table_registry import TABLES
+from ..io.errors import UserError
+from ..io.reading import expected_form
 from ..stats import inference
 from ..stats.records import read_records
 from .cells import embolden, made, make_cell

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..analysis.results import ALPHA, Group, Quantity
 from ..analysis.run import OURS, Run
-from ..plan.table_registry import TABLES
+from ..config.table_registry import TABLES
 from ..stats.directions import better
 from ..stats.measures import is_rate
 from ..stats.verdicts import LEVEL

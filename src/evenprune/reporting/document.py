@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from ..analysis import claims, labels
 from ..analysis.results import groups
 from ..analysis.run import OURS, Run
-from ..plan.paths import Paths
-from ..plan.table_registry import SHOWN
+from ..config.paths import Paths
+from ..config.table_registry import SHOWN
 from .answer import Answer, answers, summary
 from .notes import figure_caption, item_counts, seeds_words
 

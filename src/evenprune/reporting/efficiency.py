@@ -7,10 +7,10 @@ from ..analysis.labels import REGIME_LABELS, calibration_label, method_label, mo
 from ..analysis.measurements import ratio_to_dense, read_part
 from ..analysis.results import Group, Quantity, dense_group, groups
 from ..analysis.run import Run
-from ..base.errors import UserError
-from ..base.reading import expected_form
-from ..plan.run_sheet import RunSheet
-from ..plan.table_registry import TABLES
+from ..config.run_sheet import RunSheet
+from ..config.table_registry import TABLES
+from ..io.errors import UserError
+from ..io.reading import expected_form
 from ..stats.directions import direction
 from ..stats.inference import PairedRatio
 from .cells import blocks, checkpoint_row, embolden, emboldened, made

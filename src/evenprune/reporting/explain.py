@@ -20,13 +20,13 @@ from ..analysis.origin import computed, files_of, method_of, sources_of
 from ..analysis.results import POINT, Group, Quantity, groups
 from ..analysis.run import Run, read_run
 from ..analysis.significance import METHOD
-from ..base.errors import UserError, nearest, shown
-from ..base.pages import fill
-from ..base.reading import iter_csv, read_json
-from ..plan.config import TABLES
-from ..plan.grids import Checkpoint
-from ..plan.paths import Paths
-from ..plan.run_sheet import RunSheet, read_run_sheet
+from ..config.config import TABLES
+from ..config.grids import Checkpoint
+from ..config.paths import Paths
+from ..config.run_sheet import RunSheet, read_run_sheet
+from ..io.errors import UserError, nearest, shown
+from ..io.pages import fill
+from ..io.reading import iter_csv, read_json
 from .make_tables import build_table
 from .tables import Cell, Column, Table
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from ..analysis.labels import MARKERS, NATS, point_label
 from ..analysis.results import Group, dense_group, groups
 from ..analysis.run import WIDEST, Run
-from ..base.errors import UserError
+from ..io.errors import UserError
 from ..stats.verdicts import LOOKS, UNDECIDED
 from .answer import compared
 from .plots import SMALL, WIDTH, Drawing, Row

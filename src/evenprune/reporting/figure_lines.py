@@ -8,10 +8,10 @@ import numpy as np
 from ..analysis import labels
 from ..analysis.results import Group, Measured, dense_group, groups
 from ..analysis.run import Run
-from ..base.errors import UserError
-from ..plan.facts import REGIMES
-from ..plan.run_sheet import RunSheet
-from ..plan.table_registry import FIGURES
+from ..config.facts import REGIMES
+from ..config.run_sheet import RunSheet
+from ..config.table_registry import FIGURES
+from ..io.errors import UserError
 from . import plots
 from .table_columns import Field, all_fields, benchmark_field, category_order
 from .tables import Column

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..analysis.results import POINT
-from ..base.errors import printable
-from ..base.files import write_csv, write_text
-from ..base.pages import fill
+from ..io.errors import printable
+from ..io.files import write_csv, write_text
+from ..io.pages import fill
 from .tables import Cell, Column, Row, Table, units
 
 # Part of this module's code, see codedigest.py.

@@ -11,12 +11,12 @@ import tempfile
 from pathlib import Path
 
 from ..analysis.run import read_run
-from ..base.errors import UserError
-from ..base.files import atomic_path
-from ..base.outputs import check_file
-from ..base.pages import fill
-from ..base.pdf_programs import PACKAGES, latex_available
-from ..plan.run_sheet import read_run_sheet
+from ..config.run_sheet import read_run_sheet
+from ..io.errors import UserError
+from ..io.files import atomic_path
+from ..io.outputs import check_file
+from ..io.pages import fill
+from ..io.pdf_programs import PACKAGES, latex_available
 from .document import SUBTITLE, Document, document
 from .forms import PREAMBLE, escape_latex
 from .make_tables import add_places

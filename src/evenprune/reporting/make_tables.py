@@ -18,10 +18,10 @@ from pathlib import Path
 import matplotlib as mpl
 
 from ..analysis.run import Run, read_run
-from ..base.files import write_text
-from ..base.outputs import check_file
-from ..plan.run_sheet import read_run_sheet
-from ..plan.table_registry import FIGURES, TABLES
+from ..config.run_sheet import read_run_sheet
+from ..config.table_registry import FIGURES, TABLES
+from ..io.files import write_text
+from ..io.outputs import check_file
 from . import (
     against_printed,
     analyses,

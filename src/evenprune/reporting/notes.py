@@ -6,10 +6,10 @@ from dataclasses import replace
 from ..analysis import labels
 from ..analysis.results import Group, Quantity
 from ..analysis.run import Run
-from ..base.files import read_json
-from ..plan.grids import Checkpoint
-from ..plan.run_sheet import RunSheet
-from ..plan.table_registry import FIGURES
+from ..config.grids import Checkpoint
+from ..config.run_sheet import RunSheet
+from ..config.table_registry import FIGURES
+from ..io.files import read_json
 from .table_columns import DTO, Field
 from .tables import Row, Table
 

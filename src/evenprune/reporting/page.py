@@ -16,12 +16,12 @@ from typing import Any
 
 from ..analysis.claims import NOT_TESTED
 from ..analysis.labels import benchmark_label, point_label
-from ..base.errors import UserError
-from ..base.files import canonical_json
-from ..base.pages import fill
-from ..base.reading import expected_form, read_json
-from ..plan.grids import Checkpoint
-from ..plan.run_sheet import RunSheet
+from ..config.grids import Checkpoint
+from ..config.run_sheet import RunSheet
+from ..io.errors import UserError
+from ..io.files import canonical_json
+from ..io.pages import fill
+from ..io.reading import expected_form, read_json
 from .document import HEADS, SUBTITLE, Document
 from .forms import STYLE
 

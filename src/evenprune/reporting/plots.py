@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 
 from ..analysis.labels import COLORS, MARKERS
 from ..analysis.results import Group, Measured
-from ..base.errors import UserError
-from ..base.files import atomic_path, write_csv
-from ..plan.run_sheet import RunSheet
+from ..config.run_sheet import RunSheet
+from ..io.errors import UserError
+from ..io.files import atomic_path, write_csv
 from .forms import ARROWS
 from .table_columns import Field
 from .tables import Z95, Cell

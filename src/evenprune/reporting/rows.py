@@ -11,8 +11,8 @@ from ..analysis.labels import (
 )
 from ..analysis.results import Group, dense_group, groups
 from ..analysis.run import Run
-from ..plan.grids import Checkpoint
-from ..plan.table_registry import TABLES
+from ..config.grids import Checkpoint
+from ..config.table_registry import TABLES
 from .cells import blocks, checkpoint_row, embolden, emboldened, made, mark
 from .notes import contents, notes, regimes_phrase
 from .table_columns import Field, fields_of, fitted

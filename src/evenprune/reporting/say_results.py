@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..analysis.run import read_run
-from ..plan.run_sheet import read_run_sheet
+from ..config.run_sheet import read_run_sheet
 from .answer import Answer, answers, summary
 
 WIDTH = 120

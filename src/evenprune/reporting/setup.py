@@ -12,9 +12,9 @@ from ..analysis.labels import (
 from ..analysis.printed import printed_rows
 from ..analysis.results import Group, Quantity
 from ..analysis.run import Run
-from ..plan.facts import METHODS
-from ..plan.grids import needed_datasets
-from ..plan.table_registry import TABLES
+from ..config.facts import METHODS
+from ..config.grids import needed_datasets
+from ..config.table_registry import TABLES
 from .cells import made
 from .notes import provenance_notes
 from .table_columns import category_order, fields_of, refused

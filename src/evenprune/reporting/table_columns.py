@@ -9,10 +9,10 @@ from typing import Any
 from ..analysis import labels
 from ..analysis.results import Group, Quantity
 from ..analysis.run import Run
-from ..base.errors import UserError
-from ..plan.run_sheet import RunSheet, has_paper_form
-from ..plan.table_registry import TABLES
-from ..plan.tasks import FACTS, JUDGED, metrics_of
+from ..config.run_sheet import RunSheet, has_paper_form
+from ..config.table_registry import TABLES
+from ..config.tasks import FACTS, JUDGED, metrics_of
+from ..io.errors import UserError
 from ..stats.directions import direction
 from ..stats.verdicts import KINDS
 from .tables import Column

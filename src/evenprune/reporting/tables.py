@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..plan.tasks import Direction
+from ..config.tasks import Direction
 
 ColumnGroup = Literal["perplexity", "performance", "fairness", "dto", "plain"]
 Rule = Literal["", "dashed", "full"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError
+from ..io.errors import UserError
 from ..models.loading import check_model_folder, load_model, pick_device, release_memory
 from ..models.trust import is_trusted
 from .environment import has_vllm

@@ -19,12 +19,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..base.checksums import sealed, sha256_cached, source_folder
-from ..base.errors import UserError
-from ..base.files import digest, write_json
-from ..base.gpu import add_gpus_argument
-from ..base.outputs import check_file, check_ours
-from ..base.progress import Progress
+from ..config.flags import add_flags, given
+from ..config.serving_keys import Measured
+from ..io.checksums import sealed, sha256_cached, source_folder
+from ..io.errors import UserError
+from ..io.files import digest, write_json
+from ..io.gpu import add_gpus_argument
+from ..io.outputs import check_file, check_ours
+from ..io.progress import Progress
 from ..models.identity import Identity, identify
 from ..models.loading import (
     DTYPES,
@@ -35,8 +37,6 @@ from ..models.loading import (
     pick_device,
 )
 from ..models.trust import add_trust_argument, trust_record
-from ..plan.flags import add_flags, given
-from ..plan.serving_keys import Measured
 from . import workload as prompting
 from .backends import Backend, choose, load_backend, system
 from .energy import EnergyMeter

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..base.gpu import numbers
+from ..io.gpu import numbers
 
 JOULES_PER_KWH = 3.6e6
 COMPONENTS = ("cpu", "gpu", "ram")

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..base.errors import UserError
+from ..io.errors import UserError
 
 FOLDER = ".venv-vllm"
 OWN = "python"  # the one on PATH, of the run itself or of Snakemake's conda environment

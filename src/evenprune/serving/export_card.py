@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..base.pages import fill
+from ..io.pages import fill
 from ..models.cards import CARD, USE, metadata, split_card, with_front_matter, without_section
 
 # Part of this module's code, see codedigest.py.

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from torch import Tensor
 
-from ..base.checksums import sealed
-from ..base.errors import UserError
-from ..base.files import read_json, sha256_file, write_json, write_text
-from ..base.marks import EXPORT, MARK
-from ..base.outputs import atomic_folder, check_folder
-from ..base.progress import Progress
+from ..io.checksums import sealed
+from ..io.errors import UserError
+from ..io.files import read_json, sha256_file, write_json, write_text
+from ..io.marks import EXPORT, MARK
+from ..io.outputs import atomic_folder, check_folder
+from ..io.progress import Progress
 from ..models.architecture import find_blocks, find_linears, load_skeleton, stored_name
 from ..models.experts import is_packed
 from ..models.identity import EXPORT as INDEX

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import UserError
+from ..io.errors import UserError
 from .energy import JOULES_PER_KWH, EnergyMeter, Reading
 
 Metric = dict[str, Any]

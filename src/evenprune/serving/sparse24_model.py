@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from ..base.errors import UserError
+from ..io.errors import UserError
 from ..models.architecture import find_blocks, find_linears
 from ..models.loading import check_finite_weights, library_errors, pick_device
 from ..models.trust import is_trusted

@@ -4,10 +4,10 @@ import random
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..base.checksums import source_folder
-from ..base.errors import UserError
-from ..base.files import read_jsonl
-from ..base.reading import expected_form
+from ..io.checksums import source_folder
+from ..io.errors import UserError
+from ..io.files import read_jsonl
+from ..io.reading import expected_form
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

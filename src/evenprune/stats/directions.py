@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ..plan import tasks
-from ..plan.tasks import FACTS, Direction
+from ..config import tasks
+from ..config.tasks import FACTS, Direction
 
 # Of numbers that no benchmark's own metrics are: the distances to the optimum, fidelity to the
 # dense model, and what serving measures.

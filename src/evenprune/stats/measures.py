@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..config.tasks import FACTS, JUDGED
 from ..evaluation.metrics import ambiguous_bias, preferred, text_lead
-from ..plan.tasks import FACTS, JUDGED
 from .records import Record as Row
 
 Values = NDArray[np.float64]

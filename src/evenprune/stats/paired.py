@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from ..base.errors import UserError
-from ..base.reading import expected_form
+from ..io.errors import UserError
+from ..io.reading import expected_form
 from .inference import Estimate
 from .measures import MEASURES, OTHERWISE, Measure
 from .records import Record, clusters, read_records

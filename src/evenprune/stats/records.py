@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import UserError
-from ..base.files import read_jsonl
+from ..io.errors import UserError
+from ..io.files import read_jsonl
 
 Record = Mapping[str, Any]
 OWN_ORDER = "012"  # records of further option orders of the same item are left out

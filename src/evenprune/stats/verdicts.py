@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from ..plan.tasks import FACTS, JUDGED, Direction
+from ..config.tasks import FACTS, JUDGED, Direction
 from . import inference, power
 from .directions import BEST_AT, chance, direction, gain_of
 from .inference import Estimate, Interval

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from evenprune.plan.config import Config
-from evenprune.plan.facts import DENSE, IMPROVEMENTS, METHODS
-from evenprune.plan.grids import Checkpoint, base_method, method_options
+from evenprune.config.config import Config
+from evenprune.config.facts import DENSE, IMPROVEMENTS, METHODS
+from evenprune.config.grids import Checkpoint, base_method, method_options
 
 # What a method is without what it does against bias: its options that say how much of it there is.
 STRENGTH = {

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
-from evenprune.base.files import write_text
+from evenprune.io.files import write_text
 from evenprune.reporting.forms import to_html, to_markdown, to_page
 from evenprune.reporting.tables import Row, Table
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evenprune.plan.grids import Checkpoint
+from evenprune.config.grids import Checkpoint
 from evenprune.stats.inference import Estimate, holm
 from evenprune.stats.paired import least_p
 

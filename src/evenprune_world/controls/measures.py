@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from evenprune.base.errors import UserError
-from evenprune.base.files import read_json, read_jsonl
-from evenprune.base.reading import expected_form
+from evenprune.io.errors import UserError
+from evenprune.io.files import read_json, read_jsonl
+from evenprune.io.reading import expected_form
 from evenprune.stats.measures import MEASURES, Term
 from evenprune.stats.paired import Array
 from evenprune.stats.records import own_order

@@ -8,10 +8,10 @@ import numpy as np
 import yaml
 
 from evenprune.analysis.labels import REGIME_LABELS, calibration_label, method_label
-from evenprune.plan.config import Config
-from evenprune.plan.facts import METHODS
-from evenprune.plan.grids import Checkpoint, base_method, in_calibration
-from evenprune.plan.run_sheet import RunSheet
+from evenprune.config.config import Config
+from evenprune.config.facts import METHODS
+from evenprune.config.grids import Checkpoint, base_method, in_calibration
+from evenprune.config.run_sheet import RunSheet
 from evenprune.reporting.tables import Table
 
 from .contrasts import KINDS, Contrast, control_words, is_control, strength

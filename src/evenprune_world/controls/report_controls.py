@@ -19,9 +19,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from evenprune.base.files import write_csv
-from evenprune.base.outputs import check_place
-from evenprune.plan.config import Config
+from evenprune.config.config import Config
+from evenprune.io.files import write_csv
+from evenprune.io.outputs import check_place
 
 from .contrasts import contrasts, strength
 from .document import write_page

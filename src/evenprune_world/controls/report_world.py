@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evenprune.base.errors import UserError
-from evenprune.base.files import write_csv
-from evenprune.base.outputs import check_place
+from evenprune.io.errors import UserError
+from evenprune.io.files import write_csv
+from evenprune.io.outputs import check_place
 
 from .document import words_table, write_page
 from .measures import read_planted, read_rows

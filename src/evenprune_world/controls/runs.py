@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from evenprune.base.errors import UserError
-from evenprune.base.progress import Progress
-from evenprune.plan.finished import result_folder
-from evenprune.plan.grids import Checkpoint
-from evenprune.plan.run_sheet import RunSheet, read_run_sheet
+from evenprune.config.finished import result_folder
+from evenprune.config.grids import Checkpoint
+from evenprune.config.run_sheet import RunSheet, read_run_sheet
+from evenprune.io.errors import UserError
+from evenprune.io.progress import Progress
 
 from .measures import FIELDS, PLANTED, Array, columns, read_planted, read_rows
 

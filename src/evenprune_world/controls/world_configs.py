@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from evenprune.base.errors import UserError
-from evenprune.plan.checks import shipped_seed
-from evenprune.plan.config import Config
+from evenprune.config.checks import shipped_seed
+from evenprune.config.config import Config
+from evenprune.io.errors import UserError
 
 
 def world_configs(given: Mapping[str, Any], config: Config) -> dict[str, dict[str, Any]]:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...base.checksums import sha256_cached
-from ...base.errors import UserError
-from ...base.reading import expected_form, iter_jsonl
-from ...plan.tasks import Direction
+from ...config.tasks import Direction
+from ...io.checksums import sha256_cached
+from ...io.errors import UserError
+from ...io.reading import expected_form, iter_jsonl
 from ...stats.directions import BEST_AT
 from .items import Recording, Sample, content, cut
 from .metric_table import MetricTable

@@ -7,10 +7,10 @@ import math
 from pathlib import Path
 from typing import Any
 
-from ...base.checksums import sha256_cached
-from ...base.errors import UserError
-from ...base.reading import expected_form
-from ...plan.tasks import Direction
+from ...config.tasks import Direction
+from ...io.checksums import sha256_cached
+from ...io.errors import UserError
+from ...io.reading import expected_form
 from .items import Recording, Sample, content, cut
 from .metric_table import MetricTable
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ...base.errors import UserError, shown
-from ...base.files import canonical_json
-from ...plan.tasks import Direction
+from ...config.tasks import Direction
+from ...io.errors import UserError, shown
+from ...io.files import canonical_json
 from ...stats.measures import Measure
 from ...stats.paired import FITS, Sums, sums_of
 from ...stats.records import Record as Row

@@ -9,11 +9,11 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from ...base.checksums import sha256_cached
-from ...base.errors import UserError
-from ...base.reading import expected_form, iter_jsonl, read_json
+from ...config.tasks import Direction
 from ...evaluation.lm_eval import metric_name
-from ...plan.tasks import Direction
+from ...io.checksums import sha256_cached
+from ...io.errors import UserError
+from ...io.reading import expected_form, iter_jsonl, read_json
 from .items import Recording, Sample, content, cut
 from .metric_table import MetricTable
 

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ...base.errors import UserError, shown
-from ...base.yamlfile import own_yaml, read_yaml
-from ...plan.tasks import Direction
+from ...config.tasks import Direction
+from ...io.errors import UserError, shown
+from ...io.yamlfile import own_yaml, read_yaml
 from ...stats.verdicts import Kind
 
 DATA_FILES = ("metrics.yaml",)  # part of this module's code, see codedigest.py

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...base.errors import UserError
-from ...base.reading import read_json
+from ...io.errors import UserError
+from ...io.reading import read_json
 from . import every_eval_ever, inspect_logs, lm_eval
 from .items import Recorded, Recording, once
 from .metric_table import MetricTable, read_table

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
 
-from ...base.errors import UserError
+from ...io.errors import UserError
 from .rows import Identifier, OneOfThree, Text, collect, data_files, fixed, read_items
 
 # HELM reads the BBQ files in this order, and its seeded shuffle depends on it.

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from ...base.errors import UserError
+from ...io.errors import UserError
 from .rows import Text, collect, csv_rows, find_file, read_items
 
 Category = Literal["standard", "contextual", "copyright"]

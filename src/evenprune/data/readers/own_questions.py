@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic.dataclasses import dataclass
 
-from ...base.reading import iter_table
+from ...io.reading import iter_table
 from .rows import Identifier, Text, collect, read_items, table_files
 
 LETTERS = string.ascii_uppercase

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic.dataclasses import dataclass
 
-from ...base.reading import iter_table
+from ...io.reading import iter_table
 from .rows import Identifier, Item, Text, collect, read_items, table_files
 
 

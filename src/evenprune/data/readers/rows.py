@@ -11,8 +11,8 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
-from ...base.errors import UserError, shown
-from ...base.reading import iter_csv, iter_jsonl
+from ...io.errors import UserError, shown
+from ...io.reading import iter_csv, iter_jsonl
 
 NAMED = 4  # files of a folder in a message
 Item = TypeVar("Item")

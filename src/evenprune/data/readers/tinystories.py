@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 from pydantic.dataclasses import dataclass
 
-from ...base.errors import UserError
+from ...io.errors import UserError
 from .rows import Identifier, Text, collect, data_files, read_items
 
 

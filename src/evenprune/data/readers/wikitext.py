@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from ...base.errors import UserError
-from ...base.reading import read_text
+from ...io.errors import UserError
+from ...io.reading import read_text
 from .rows import find_file
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..method import Method
 
 # Not part of a pruning's code: it has its own method's and regime's facts as values.
-FACTS = ("evenprune.plan.facts",)
+FACTS = ("evenprune.config.facts",)
 
 
 def module_of(name: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from ...base.errors import UserError
+from ...io.errors import UserError
 from ..hessian import Differences, Gram
 from ..method import Statistic
 from ..options import Options

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...base.errors import UserError
+from ...io.errors import UserError
 from ..adapters import adapt
 from ..base_model import BaseModel
 from ..hessian import Gram

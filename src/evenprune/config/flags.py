@@ -1,0 +1,98 @@
+"""Flags of commands, made from the keys of the configuration: kind, choices, default, help."""
+
+import argparse
+from collections.abc import Callable
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from ..io.errors import UserError
+from .facts import REGIMES
+from .field_errors import field_errors
+
+Model = TypeVar("Model", bound=BaseModel)
+_SHOWN = {int: "N", float: "X"}
+
+
+def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel], *names: str) -> None:
+    """Declare a flag for each of the named keys of a section, by default for all.
+
+    Lists are given with commas, what is true or false is switched on. A required key is a required
+    flag; of a key that is null the flag is left out.
+    """
+    for name in names or model.model_fields:
+        field = model.model_fields[name]
+        told: dict[str, Any] = {"help": _help(field), "required": field.is_required()}
+        kind, choices = _kind(field.annotation)
+        if name == "regime":
+            kind = cast(Any, _regime)
+        if kind is bool:
+            told["action"] = "store_true"
+        else:
+            told |= {"type": kind, "choices": choices}
+            if choices is None:
+                told["metavar"] = _SHOWN.get(kind, name.rpartition("_")[2].upper())
+            if not field.is_required():
+                told["default"] = field.default
+        parser.add_argument(f"--{name.replace('_', '-')}", **told)
+
+
+def _regime(text: str) -> str:
+    """Return a regime's name, also of `2:4`, `50%` and `0.5`."""
+    for name, one in REGIMES.items():
+        share = one.zeros / one.of
+        said = [f"{one.zeros}:{one.of}"] if one.structured else [f"{share:.0%}", f"{share:g}"]
+        if text in said:
+            return name
+    return text
+
+
+def _help(field: Any) -> str:
+    # "null" is what a configuration writes; here the flag is left out.
+    text = (field.description or "").replace("null: ", "default: ").replace("`", "")
+    shown = None if field.is_required() else field.default
+    if shown not in (None, [], "") and shown is not False:
+        shown = ",".join(map(str, shown)) if isinstance(shown, list) else shown
+        text += f" (default: {shown})"
+    return text.replace("%", "%%")
+
+
+def _kind(annotation: Any) -> tuple[Any, tuple[Any, ...] | None]:
+    """Return what makes a value of a text, and the values there may be (None: any)."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _kind(inner[0])
+    if origin in (Union, UnionType):  # with null, or true and false with another word
+        return _kind(inner[0])
+    if origin is Literal:
+        return type(inner[0]), inner
+    if origin is list:
+        return _list_of(_kind(inner[0])[0]), None
+    return annotation, None
+
+
+def _list_of(kind: Callable[[str], Any]) -> Callable[[str], list[Any]]:
+    def parse(text: str) -> list[Any]:
+        return [kind(part.strip()) for part in text.split(",")]
+
+    parse.__name__ = f"list with commas of {kind.__name__}"  # said by argparse of a wrong one
+    return parse
+
+
+def given(model: type[Model], args: argparse.Namespace) -> Model:
+    """Return the section that the flags say; UserError for the first value out of its bounds."""
+    values = {name: getattr(args, name) for name in model.model_fields if hasattr(args, name)}
+    return checked(model, values, lambda key: f"--{key.replace('_', '-')}")
+
+
+def checked(model: type[Model], values: dict[str, Any], called: Callable[[str], str]) -> Model:
+    """Return a section of some values; UserError for the first that it cannot have.
+
+    ``called`` is what a key is called in that sentence.
+    """
+    try:
+        return model(**values)
+    except ValidationError as error:
+        key, line = next(field_errors(error, model))
+        raise UserError(f"{called(key)}{line.removeprefix(key)}") from None

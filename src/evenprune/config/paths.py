@@ -1,0 +1,244 @@
+"""Where every file of a run lies, and which files each step waits for.
+
+The rules' own outputs name the same places with wildcards; everything else that Snakemake asks
+for is decided here, so that it can be tested without Snakemake.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..io.errors import UserError
+from . import grids
+from .config import Config
+from .facts import COMPRESSIBLE, NO_CALIBRATION
+from .grids import Checkpoint
+
+# Tasks whose records are answers among options, which the page shows item by item.
+ANSWERED = (
+    *("unqover", "bbq", "crows_pairs", "stereoset", "hellaswag", "mmlu"),
+    "multiple_choice",
+)
+# Benchmarks whose items have planted log-odds in the invented world.
+PLANTED = ("stereoset", "crows_pairs", "unqover", "bbq")
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The files of one configuration's run, as strings below ``config.results``."""
+
+    config: Config
+
+    @property
+    def results(self) -> str:
+        """The folder of everything that the run makes."""
+        return self.config.results
+
+    @cached_property
+    def checkpoints(self) -> list[Checkpoint]:
+        """All checkpoints of the run, each once, sorted."""
+        return grids.all_checkpoints(self.config)
+
+    @cached_property
+    def mask_references(self) -> dict[Checkpoint, Checkpoint]:
+        """The checkpoints whose masks are compared, and with which."""
+        return grids.mask_references(self.config)
+
+    # One file or folder
+
+    def dataset(self, name: str) -> str:
+        """Return the record of a data set."""
+        return f"{self.results}/sources/data/{name}.json"
+
+    @property
+    def mirror_file(self) -> str | None:
+        """The file that names the mirror; None where a world is made. The records name none."""
+        return f"{self.results}/sources/mirror.json" if self.config.source == "external" else None
+
+    def model(self, name: str) -> str:
+        """Return the record of a base model."""
+        return f"{self.results}/sources/models/{name}.json"
+
+    def calibration(self, model: str, calibration: str, seed: int) -> str:
+        """Return the folder of calibration data as a model's tokenizer aligns it."""
+        return f"{self.results}/calibration/{model}/{calibration}/s{seed}"
+
+    def calibration_manifest(self, point: Checkpoint) -> str | None:
+        """Return the manifest of a checkpoint's calibration data; None where it uses none."""
+        if point.calibration == NO_CALIBRATION:
+            return None
+        return f"{self.calibration(point.model, point.calibration, point.seed)}/manifest.json"
+
+    def ready(self, point: Checkpoint) -> str:
+        """Return the file that says a checkpoint exists and may be evaluated."""
+        if point.is_base:
+            return self.model(point.model)
+        return f"{self.results}/pruned/{point.key}/check.json"
+
+    def folder(self, point: Checkpoint) -> str:
+        """Return what ``--model`` is given: a dense model's record, or a pruned folder."""
+        if point.is_base:
+            return self.model(point.model)
+        return f"{self.results}/pruned/{point.key}/model"
+
+    def masks(self, point: Checkpoint) -> str:
+        """Return where a checkpoint's masks are compared with another one's."""
+        return f"{self.results}/pruned/{point.key}/masks.csv"
+
+    def mask_reference_folder(self, point: Checkpoint) -> str:
+        """Return the SparseGPT checkpoint that a checkpoint's masks are compared with."""
+        self.mask_reference(point)
+        return self.folder(self.mask_references[point])
+
+    def mask_reference(self, point: Checkpoint) -> str:
+        """Return the check of the SparseGPT checkpoint that a checkpoint's masks are compared with.
+
+        Raises UserError where the run has none.
+        """
+        if point not in self.mask_references:
+            raise UserError(
+                f"{self.masks(point)} compares with SparseGPT, but this run has no such "
+                f"counterpart of {point.key}; add sparsegpt to the methods of its experiment"
+            )
+        return self.ready(self.mask_references[point])
+
+    def evaluation(self, point: Checkpoint) -> str:
+        """Return the folder of a checkpoint's evaluation."""
+        return f"{self.results}/evals/{point.key}"
+
+    def is_compressed(self, point: Checkpoint) -> bool:
+        """Return whether a checkpoint is served from its 2:4 export: only that has 2:4 kernels."""
+        wanted = self.config.serving.sparse24
+        return point.regime == COMPRESSIBLE and (
+            self.config.device == "cuda" if wanted is None else wanted
+        )
+
+    def is_exported(self, point: Checkpoint) -> bool:
+        """Return whether this run makes a checkpoint's 2:4 export."""
+        return self.is_compressed(point) and point in grids.serving_checkpoints(self.config)
+
+    def served_ready(self, point: Checkpoint) -> str:
+        """Return what a measurement waits for: the export where that is served."""
+        return self.exported(point) if self.is_compressed(point) else self.ready(point)
+
+    def served_folder(self, point: Checkpoint) -> str:
+        """Return the folder that is served."""
+        return self.exported(point) if self.is_compressed(point) else self.folder(point)
+
+    def exported(self, point: Checkpoint) -> str:
+        """Return the folder of a checkpoint's 2:4 export."""
+        return f"{self.results}/exported/{point.key}"
+
+    def served(self, model: str) -> list[Checkpoint]:
+        """Return the checkpoints of a model that are measured together, the dense one first.
+
+        Raises UserError where the run measures none.
+        """
+        mine = [one for one in grids.serving_checkpoints(self.config) if one.model == model]
+        if not mine:
+            raise UserError(
+                f"{self.efficiency(model)} measures throughput, but this run measures no "
+                f"checkpoint of {model}; name an experiment with it in serving.experiment"
+            )
+        return sorted(mine, key=lambda point: not point.is_base)
+
+    def efficiency(self, model: str) -> str:
+        """Return the measurement of throughput and energy of a model's checkpoints."""
+        return f"{self.results}/serving/{model}/efficiency.json"
+
+    # All files of a stage
+
+    def calibration_files(self) -> list[str]:
+        """Return the manifests of all calibration data."""
+        calibrated = grids.calibrated(self.checkpoints)
+        return [f"{self.calibration(*key)}/manifest.json" for key in calibrated]
+
+    def data_files(self) -> list[str]:
+        """Return the records of data sets and models, and the calibration manifests."""
+        return [
+            *map(self.dataset, grids.needed_datasets(self.config)),
+            *map(self.model, grids.needed_models(self.config)),
+            *self.calibration_files(),
+        ]
+
+    def pruned_files(self) -> list[str]:
+        """Return the checks of all pruned checkpoints."""
+        return [self.ready(point) for point in self.checkpoints if not point.is_base]
+
+    def mask_files(self) -> list[str]:
+        """Return the comparisons of masks."""
+        return [self.masks(point) for point in self.mask_references]
+
+    def evaluation_files(self) -> list[str]:
+        """Return the summaries of all evaluations."""
+        return [f"{self.evaluation(point)}/summary.json" for point in self.checkpoints]
+
+    def serving_files(self) -> list[str]:
+        """Return the measurements of throughput and energy."""
+        models = (point.model for point in grids.serving_checkpoints(self.config))
+        return [self.efficiency(model) for model in dict.fromkeys(models)]
+
+    def measured_files(self) -> list[str]:
+        """Return all that ``results.csv`` is gathered from."""
+        evaluated = [*self.evaluation_files(), *self.pruned_files(), *self.mask_files()]
+        return [*evaluated, *self.calibration_files(), *self.serving_files()]
+
+    def table_files(self, *forms: str) -> list[str]:
+        """Return every table in these forms: tex, csv, md or html."""
+        return [
+            f"{self.results}/tables/{one}.{form}" for one in self.config.tables for form in forms
+        ]
+
+    def figure_files(self, *forms: str) -> list[str]:
+        """Return every figure in these forms: pdf, svg, png, or csv of its numbers."""
+        names = self.config.figures
+        return [f"{self.results}/figures/{one}.{form}" for one in names for form in forms]
+
+    def dense_points(self) -> dict[str, Checkpoint]:
+        """Return the dense checkpoint of each model, by the model's name."""
+        return {point.model: point for point in self.checkpoints if point.is_base}
+
+    def world_files(self) -> list[str]:
+        """Return the page of the invented world, where the run has what it shows."""
+        shown = self.config.source == "world" and {*PLANTED} & {*self.config.benchmarks}
+        return [f"{self.results}/report/world.html"] if shown and self.dense_points() else []
+
+    def item_files(self) -> list[str]:
+        """Return the items that the page shows one by one, where the run has such benchmarks."""
+        shown = any(entry.task in ANSWERED for entry in self.config.benchmarks.values())
+        return [f"{self.results}/report/items.json"] if shown else []
+
+    def item_sources(self) -> list[str]:
+        """Return the records of the data sets that the texts of those items are from."""
+        entries = self.config.benchmarks.values()
+        names = {entry.dataset for entry in entries if entry.task in ANSWERED and entry.dataset}
+        return [self.dataset(name) for name in sorted(names)]
+
+    @property
+    def page(self) -> str:
+        """The page of all tables, figures and items."""
+        return f"{self.results}/report/paper.html"
+
+    def paper_files(self, possible: bool) -> list[str]:
+        """Return the page, and the PDF where it is wanted; ``possible``: whether it can be made."""
+        wanted = possible if self.config.pdf == "auto" else self.config.pdf
+        return [self.page, *([f"{self.results}/paper.pdf"] if wanted else [])]
+
+    def shown_files(self, possible: bool) -> list[str]:
+        """Return all that a run makes for people; ``possible``: as for ``paper_files``."""
+        return [
+            f"{self.results}/results.csv",
+            *self.table_files("html", "tex", "csv", "md"),
+            *self.figure_files("pdf"),
+            *self.world_files(),
+            *self.paper_files(possible),
+        ]
+
+    def every_file(self) -> list[str]:
+        """Return all that people look at, with what it is made of."""
+        return [*self.pruned_files(), *self.evaluation_files(), *self.shown_files(True)]
+
+    def document(self) -> dict[str, str]:
+        """Return what the page and the PDF are made of, by the names of their flags."""
+        files = {"run_sheet": "run_sheet.json", "results": "results.csv"}
+        files |= {"significance": "significance.csv", "tables": "tables", "figures": "figures"}
+        return {name: f"{self.results}/{path}" for name, path in files.items()}

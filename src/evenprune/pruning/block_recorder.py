@@ -1,0 +1,219 @@
+"""What stands in for decoder blocks while the model's own code prepares their arguments.
+
+The blocks are run one at a time, so the code between them must do nothing but hand on the
+hidden states. A stand-in returns its input in the form in which the real block returns its
+output, and everything else is refused: arguments that depend on what a block computes, hidden
+states altered between blocks, blocks called twice or in another order.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..io.errors import Unsupported
+
+# Number of a block, arguments of its call -> what the model gets for it.
+Take = Callable[[int, tuple, dict], Any]
+
+
+class Stop(Exception):
+    """Ends a forward pass whose remainder is not needed."""
+
+
+def _objection(what: str) -> Unsupported:
+    return Unsupported(f"the model's code {what}, so its blocks cannot be run one at a time")
+
+
+class _Withheld:
+    """Stands for a value that a block computes beside the hidden states: any use is refused."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise self.objection()
+
+    @staticmethod
+    def objection() -> Unsupported:
+        return _objection("uses more of a decoder block's output than the hidden states")
+
+    @classmethod
+    def __torch_function__(cls, *_: Any, **__: Any) -> Any:
+        raise cls.objection()
+
+
+def _refuse(self: _Withheld, *_: Any) -> Any:
+    raise self.objection()
+
+
+for _name in (
+    "bool", "len", "iter", "getitem", "add", "radd", "sub", "rsub", "mul", "rmul", "truediv",
+    "matmul", "neg", "float", "int", "index",
+):  # fmt: skip
+    setattr(_Withheld, f"__{_name}__", _refuse)  # operators do not go through __getattr__
+
+
+@dataclass(frozen=True)
+class Form:
+    """In what form a decoder block returns its hidden states.
+
+    kind: the type of the output. keys: its names, for an output with named values. others:
+    the values behind the hidden states, which come first.
+    """
+
+    kind: type[Any] = Tensor
+    keys: tuple[str, ...] = ()
+    others: tuple = ()
+
+    def fill(self, hidden: Tensor) -> Any:
+        """Return hidden states in this form."""
+        if issubclass(self.kind, Tensor):
+            return hidden
+        values = (hidden, *self.others)
+        if self.keys:
+            return self.kind(**dict(zip(self.keys, values, strict=True)))
+        return self.kind(*values) if hasattr(self.kind, "_fields") else self.kind(values)
+
+    def hidden(self, output: Any) -> Tensor:
+        """Return the hidden states of an output; UserError for one of another form."""
+        if isinstance(output, Tensor) and issubclass(self.kind, Tensor):
+            return output
+        if type(output) is not self.kind or len(output) != 1 + len(self.others):
+            raise Unsupported(
+                f"a decoder block returns {_described(output)}, another one of the same model "
+                f"{self.kind.__name__} with {1 + len(self.others)} values"
+            )
+        return output[self.keys[0]] if self.keys else output[0]
+
+
+def _described(output: Any) -> str:
+    sized = isinstance(output, tuple | list | dict)
+    return type(output).__name__ + (f" with {len(output)} values" if sized else "")
+
+
+def form_of(output: Any, hidden: Tensor) -> Form:
+    """Return the form of a block's ``output`` for the input ``hidden``.
+
+    Raises UserError when its first or only value is not of the shape of the hidden states.
+    """
+    if isinstance(output, Tensor):
+        form, first = Form(), output
+    elif isinstance(output, tuple | list | dict) and len(output):
+        keys = tuple(output) if isinstance(output, dict) else ()
+        first, *others = output.values() if isinstance(output, dict) else output
+        kept = tuple(
+            value if value is None or isinstance(value, bool | int | float | str) else _Withheld()
+            for value in others
+        )
+        form = Form(type(output), keys, kept)
+    else:
+        first = None
+    if not isinstance(first, Tensor) or first.shape != hidden.shape:
+        shape = f" of shape {tuple(first.shape)}" if isinstance(first, Tensor) else ""
+        raise Unsupported(
+            f"expected a decoder block to return hidden states {tuple(hidden.shape)} alone or "
+            f"first, got {_described(output)}{shape}"
+        )
+    return form
+
+
+@dataclass
+class Call:
+    """The hidden states in front of one block and the further arguments it is given."""
+
+    hidden: Tensor
+    args: tuple
+    kwargs: dict
+
+
+@dataclass
+class Tape:
+    """Records the calls of all blocks in one forward pass of the model, in order.
+
+    form: what a stand-in returns. last: number of the block at which the pass ends. alter: what
+    is done to the hidden states on their way through a stand-in.
+    """
+
+    form: Form
+    last: int
+    alter: Callable[[Tensor], Tensor] | None = None
+    calls: list[Call] = field(default_factory=list)
+    sent: Tensor | None = None
+
+    def take(self, index: int, args: tuple, kwargs: dict) -> Any:
+        """Note a block's call and return what the model gets for it; Stop at the last block."""
+        hidden, args = (args[0], args[1:]) if args else (kwargs.pop("hidden_states", None), ())
+        if index != len(self.calls):
+            raise _objection(f"calls decoder block {index} as number {len(self.calls)}")
+        if not isinstance(hidden, Tensor):
+            raise _objection(f"calls decoder block {index} without hidden states as a tensor")
+        if self.sent is not None and hidden is not self.sent and not _same(hidden, self.sent):
+            raise _objection(f"changes the hidden states in front of decoder block {index}")
+        if any(isinstance(value, _Withheld) for value in _leaves([args, kwargs])):
+            raise _Withheld.objection()
+        self.calls.append(Call(hidden, args, kwargs))
+        if index == self.last:
+            raise Stop
+        self.sent = self.alter(hidden) if self.alter else hidden
+        return self.form.fill(self.sent)
+
+
+class StandIn(nn.Module):
+    """Takes the place of one decoder block; everything but the call is the block's own."""
+
+    def __init__(self, block: nn.Module, index: int, take: Take) -> None:
+        super().__init__()
+        self.__dict__["block"] = block  # not a submodule: its parameters stay where they are
+        self.index = index
+        self.take = take
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.__dict__["block"], name)  # such as attention_type
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Note the call; return the hidden states in the block's form."""
+        return self.take(self.index, args, kwargs)
+
+
+@contextlib.contextmanager
+def replaced(blocks: nn.ModuleList, take: Take) -> Iterator[None]:
+    """Have stand-ins take the places of all blocks; ``take`` is asked for what they return."""
+    originals = list(blocks)
+    for index, block in enumerate(originals):
+        blocks[index] = StandIn(block, index, take)
+    try:
+        yield
+    finally:
+        for index, block in enumerate(originals):
+            blocks[index] = block
+
+
+def _leaves(value: Any) -> list:
+    """Return the values within nested tuples, lists and dicts."""
+    if isinstance(value, dict):
+        value = [*value.keys(), *value.values()]
+    if isinstance(value, tuple | list):
+        return [leaf for one in value for leaf in _leaves(one)]
+    return [value]
+
+
+def check_independent(calls: list[Call], others: list[Call]) -> None:
+    """Raise UserError when arguments differ between passes whose blocks return other values."""
+    for index, (one, two) in enumerate(zip(calls, others, strict=True)):
+        left, right = (_leaves([call.args, call.kwargs]) for call in (one, two))
+        if len(left) != len(right) or not all(map(_same, left, right)):
+            raise _objection(
+                f"hands decoder block {index} arguments that depend on the blocks before it"
+            )
+
+
+def _same(one: Any, two: Any) -> bool:
+    if isinstance(one, Tensor) and isinstance(two, Tensor):
+        return one.shape == two.shape and torch.equal(one, two)
+    if one is None or isinstance(one, bool | int | float | str):
+        return one == two
+    return type(one) is type(two)

@@ -1,0 +1,160 @@
+"""Each fault of a configuration is one line with its key, and all lines come at once."""
+
+import copy
+
+import pytest
+
+from evenprune.config.config import validate_config
+from evenprune.config.pair_sources import BIAS_TYPES
+from evenprune.config.tasks import FACTS, metrics_of
+from evenprune.io.errors import UserError
+from evenprune.io.yamlfile import merge, read_yaml
+
+
+@pytest.fixture(scope="module")
+def shipped(repo):
+    return merge(read_yaml(repo / "config/catalogue.yaml"), read_yaml(repo / "config/world.yaml"))
+
+
+@pytest.fixture
+def raw(shipped):
+    return copy.deepcopy(shipped)
+
+
+def put(raw, path, value):
+    """Set the value at a dotted path; a name with a dot in it stands between slashes."""
+    *parents, last = path.split("/") if "/" in path else path.split(".")
+    for part in parents:
+        raw = raw.setdefault(part, {})
+    raw[last] = value
+
+
+CASES = [
+    # names that something else has
+    ("calibrations.none", {"pairs": "stereoset"}, "reserved for the checkpoints without"),
+    ("methods.dense", {"method": "wanda"}, "reserved for the built-in method"),
+    ("benchmarks/summary.json", {"task": "mmlu", "dataset": "mmlu"}, "reserved for the file"),
+    ("models.world.mirror", "other", "the workflow makes the world's model itself"),
+    ("world.seed", 3, "the shipped model belongs to the world with seed 0"),
+    # what a task knows
+    ("benchmarks.unqover.style", "helmet", "got 'helmet', allowed are fairsteer, cal0"),
+    ("benchmarks.bbq.split", "helm100", "did you mean 'helm1000'?"),
+    ("benchmarks.mmlu.orders", 6, "only the tasks unqover and bbq have options to reorder"),
+    ("benchmarks.harmbench.headline", "says_unsafe_pr", "allowed are unsafe_rate"),
+    ("benchmarks.wikitext2.dataset", "bbq", "not of the form that the task perplexity reads"),
+    ("benchmarks.harmbench.judge_forms", ["pr"], "but there is no judge"),
+    (
+        "models.world.protocol",
+        {"mmlu": {"split": "tset"}},
+        "models.world.protocol.mmlu.split: got 'tset', allowed are test, validation, dev; did you "
+        "mean 'test'?",
+    ),
+    # what experiments name
+    ("experiments.main.models", ["wrld"], "models.0: got 'wrld', which is no model; did you mean"),
+    ("experiments.main.regimes", ["2:4"], "got '2:4', allowed are u25, u50, 1of4, 2of4"),
+    ("prunning", {}, "prunning: unknown key; did you mean 'pruning'?"),
+    # calibrations and pruning
+    ("calibrations.ss.categories", ["gendr"], "no bias type of stereoset; did you mean 'gender'?"),
+    ("calibrations.ss.pairs", ["stereset"], "which is no data set; did you mean 'stereoset'"),
+    ("calibrations.ss.pairs", ["stereoset", "stereoset"], "expected each one once"),
+    ("calibrations.ss.n_texts", 4, "4 texts are asked for in n_texts, but their data set is"),
+    ("calibrations.ss.texts", "ultrachat", "their number is missing"),
+    ("pruning", {"block_size": 30}, "got 30, expected a multiple of 4, as experiments.main"),
+    # values
+    ("pruning", {"damping": float("inf")}, "got inf, expected a finite number"),
+    ("benchmarks.mmlu.limit", 2**70, "expected a number of at most 9223372036854775807"),
+    ("results", "x" * 300, "expected names of at most 200 bytes"),
+    ("title", "two\nlines", "without control characters, has U+000A"),
+    ("models.world.label", "\ud800", "without control characters, has U+D800"),
+    # where things come from
+    ("models.qwen3-8b.mirror", "../../victim", "expected a folder under MIRROR/models"),
+    ("models.qwen3-8b.hub", "Qwen3", "expected a repository org/name"),
+    ("datasets.bbq.hub.parts.all.row", 4, "did you mean 'rows'?"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "text"), CASES)
+def test_a_fault_is_one_line_with_its_key(raw, path, value, text):
+    put(raw, path, value)
+    with pytest.raises(UserError) as caught:
+        validate_config(raw)
+    lines = [line for line in str(caught.value).splitlines() if text in line]
+    assert lines, str(caught.value)
+    section = path.replace("/", ".").rpartition(".")[0]
+    assert lines[0].strip().startswith(section)
+    assert "1 error:" in str(caught.value)
+
+
+def test_all_of_them_come_at_once(raw):
+    """Each fifth, so that none undoes or hides another one."""
+    chosen = {path: (value, text) for path, value, text in CASES[::5]}
+    for path, (value, _) in chosen.items():
+        put(raw, path, value)
+    with pytest.raises(UserError) as caught:
+        validate_config(raw)
+    assert [text for _, text in chosen.values() if text not in str(caught.value)] == []
+
+
+def test_the_home_folder_is_written_out_in_every_path(raw, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    raw["models"]["mine"] = {"label": "Mine", "path": "~/model"}
+    raw["datasets"]["mine"] = {"path": "~"}
+    raw["calibrations"]["mine"] = {"pairs": "~/pairs.csv"}
+    raw |= {"mirror": ["~/a", "b"], "lock": "~/lock.json"}
+    raw["serving"]["python"] = "~/bin/python"
+    config = validate_config(raw)
+    assert config.models["mine"].path == "/home/me/model"
+    assert config.datasets["mine"].path == "/home/me"
+    assert config.datasets["mine.pairs"].path == "/home/me/pairs.csv"
+    assert config.mirror == ["/home/me/a", "b"]
+    assert config.lock == "/home/me/lock.json"
+    assert config.serving.python == "/home/me/bin/python"
+
+
+@pytest.mark.parametrize("table", ["association", "groups"])
+def test_a_table_of_what_no_benchmark_measures_is_told_before_the_run(raw, table):
+    raw["tables"] = ["answer", table]
+    with pytest.raises(UserError, match=f"tables: {table} shows association .* add counterfact"):
+        validate_config(raw)
+    raw["benchmarks"]["stereoset"]["counterfactuals"] = 2
+    validate_config(raw)
+
+
+def test_bias_types_of_the_world_are_known():
+    from evenprune_world.society import CATEGORIES
+
+    assert {c.bias_type for c in CATEGORIES if c.bias_type} <= set(BIAS_TYPES["stereoset"])
+    assert {c.crows for c in CATEGORIES if c.crows} <= set(BIAS_TYPES["crows_pairs"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\nb: 2\na: 3\n", r"the key 'a' on line 3 of .* is already on line 1"),
+        ("a:\n  b: {c: 1, d: 2, c: 3}\n", r"the key 'c' on line 2"),
+        ("a: &x {b: 1}\nc: {<<: *x, b: 2, b: 3}\n", r"the key 'b' on line 2"),
+        ("[" * 20000, "nested too deeply"),
+        ("a: [", "is not valid YAML"),
+        ("- a\n", "expected a mapping at the top"),
+        (b"\xff\xfe\xff", "not UTF-8 text"),
+    ],
+)
+def test_broken_files_are_refused_in_a_sentence(tmp_path, text, message):
+    path = tmp_path / "run.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(UserError, match=message):
+        read_yaml(path)
+
+
+def test_facts_agree_with_the_modules_that_evaluate():
+    from evenprune.evaluation.benchmarks import find
+
+    for name, facts in FACTS.items():
+        task = find(name)
+        assert task.name == name
+        assert facts.headline in facts.metrics
+        optional = metrics_of(name, dict.fromkeys(facts.options, True))
+        assert set(facts.means) <= {*facts.metrics, *optional}
+        assert set(facts.means.values()) <= set(task.fields.required) | set(task.fields.optional)
+        if facts.compared:
+            assert {"pred", "correct", "option_logprobs"} <= set(task.fields.required)

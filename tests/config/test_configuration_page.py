@@ -1,0 +1,52 @@
+import importlib.util
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from evenprune.io.yamlfile import read_yaml
+
+SPEC = importlib.util.spec_from_file_location(
+    "configuration", Path(__file__).parents[2] / "docs/configuration.py"
+)
+configuration = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(configuration)
+described, schema, sections = (
+    configuration.described, configuration.schema, configuration.sections
+)  # fmt: skip
+
+CONFIGS = ("catalogue", "config", "controls", "paper", "real-small", "world")
+
+
+@pytest.mark.parametrize("name", ["README.md", "schema.json"])
+def test_the_shipped_files_are_what_the_models_say(repo, name):
+    found = described((repo / "config/README.md").read_text())
+    assert (repo / "config" / name).read_text() == found[name], "run `make docs`"
+
+
+def test_every_section_is_on_the_page_and_every_key_described(repo):
+    page = (repo / "config/README.md").read_text()
+    assert [name for name in sections() if f"<!-- keys of {name} -->" not in page] == []
+    keys = [
+        (name, key, field.description)
+        for name, model in sections().items()
+        for key, field in model.model_fields.items()
+    ]
+    assert len(keys) > 80
+    assert [key for key in keys if not key[2]] == []
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_editors_are_told_the_schema_and_the_files_fit_it(repo, name):
+    path = repo / f"config/{name}.yaml"
+    assert path.read_text().startswith("# yaml-language-server: $schema=schema.json\n")
+    jsonschema.validate(read_yaml(path), schema())
+
+
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [({"prunning": {}}, "prunning"), ({"pruning": {"damping": "much"}}, "much")],
+)
+def test_the_schema_marks_what_the_configuration_refuses(given, key):
+    with pytest.raises(jsonschema.ValidationError, match=key):
+        jsonschema.validate(given, schema())

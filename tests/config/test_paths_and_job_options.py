@@ -1,0 +1,192 @@
+"""Files and options of jobs, without Snakemake."""
+
+import copy
+from dataclasses import replace
+from typing import Literal, get_args, get_origin
+
+import pytest
+
+from evenprune.config import grids, job_options
+from evenprune.config.config import validate_config
+from evenprune.config.facts import IMPROVEMENTS, METHODS, REGIMES
+from evenprune.config.grids import Checkpoint
+from evenprune.config.paths import Paths
+from evenprune.config.pruning_keys import Pruning
+from evenprune.config.rerun import digests
+from evenprune.config.run_sheet import contents, read_run_sheet, write_run_sheet
+
+RAW = {
+    "results": "out",
+    "source": "external",
+    "models": {"m": {"label": "M", "dtype": "bfloat16"}, "guard": {"label": "G"}},
+    "datasets": {name: {} for name in ("mmlu", "harmbench", "stereoset", "ultrachat")},
+    "calibrations": {
+        "ss": {"pairs": "stereoset", "categories": ["race"]},
+        "uc": {"pairs": "stereoset", "texts": "ultrachat", "n_texts": 4, "alignment": "pad"},
+    },
+    "benchmarks": {
+        "mmlu": {"task": "mmlu", "dataset": "mmlu", "limit": 5, "seed": 3},
+        "harm": {"task": "harmbench", "dataset": "harmbench", "seed": 3, "experiments": ["two"]},
+    },
+    "experiments": {
+        "one": {
+            "models": ["m"],
+            "methods": list(METHODS),
+            "regimes": ["2of4"],
+            "calibrations": ["ss"],
+        },
+        "two": {
+            "models": ["m"],
+            "methods": ["sparsegpt", "debias-sparsegpt"],
+            "regimes": ["2of4"],
+            "calibrations": ["uc"],
+        },
+    },
+    "tables": ["main", "efficiency", "masks"],
+    "figures": ["regimes"],
+    "serving": {"experiment": "one"},
+}
+DENSE = Checkpoint("m", "dense", "dense", "none", 0)
+MAGNITUDE = Checkpoint("m", "magnitude", "2of4", "none", 0)
+DEBIAS = Checkpoint("m", "debias-sparsegpt", "2of4", "uc", 0)
+
+
+def configured(**changes):
+    return validate_config({**copy.deepcopy(RAW), **changes})
+
+
+@pytest.fixture
+def paths():
+    return Paths(configured())
+
+
+def another(field):
+    """Return a good value of a pruning option that is not its default."""
+    kind = field.annotation
+    if get_origin(kind) is Literal:
+        choices = get_args(kind)
+        return choices[-1] if "pad" in choices else choices[1]
+    if isinstance(field.default, list):
+        return field.default[:1]
+    return (field.default or 4) * (2 if kind is int else 0.5)
+
+
+def test_a_method_is_told_only_the_options_that_it_uses():
+    fields = Pruning.model_fields.items()
+    values = {name: another(field) for name, field in fields if name not in IMPROVEMENTS}
+    other = configured(pruning=values)
+    plain = configured()
+    changed = {}
+    for point in grids.experiment_checkpoints(plain, "one"):
+        before, after = (job_options.prune_options(config, point) for config in (plain, other))
+        assert before["method"] == point.method
+        changed[point.method] = {name for name in before if before[name] != after[name]}
+    assert changed == {
+        name: set(method.options) - set(IMPROVEMENTS) for name, method in METHODS.items()
+    }
+    # A calibration's own alignment comes first.
+    assert job_options.prune_options(other, DEBIAS)["alignment"] == "pad"
+
+
+def test_the_regime_dense_is_a_checkpoint_of_methods_that_shift():
+    one = {**RAW["experiments"]["one"], "regimes": ["dense", "2of4"]}
+    config = configured(experiments={**RAW["experiments"], "one": one})
+    points = grids.experiment_checkpoints(config, "one")
+    shifted = Checkpoint("m", "debias-erase", "dense", "ss", 0)
+    others = [replace(shifted, method="debias-lora")]
+    assert [point for point in points if point.regime == "dense"] == [DENSE, shifted, *others]
+    assert [point.is_base for point in (DENSE, shifted)] == [True, False]
+    found = Paths(config)
+    assert found.ready(shifted) == "out/pruned/m/debias-erase/dense/ss/s0/check.json"
+    assert found.ready(shifted) in found.pruned_files()
+    flags = job_options.prune_flags(found, shifted)
+    assert "--erase-modules o_proj,down_proj" in flags
+
+
+def test_facts_are_those_of_the_code_that_prunes():
+    from evenprune.pruning.engine import Options
+    from evenprune.pruning.masks import REGIMES as PRUNED
+
+    for name, method in METHODS.items():
+        if method.prunes:
+            relevant = Options(name, "2of4").relevant()
+            used = {key for key, value in relevant.items() if value is not None}
+            assert used - {"method", "regime", "seed", "packing", "bos"} == set(method.options)
+    assert {k: (r.zeros, r.of, r.structured) for k, r in PRUNED.items()} == {
+        k: (r.zeros, r.of, r.structured) for k, r in REGIMES.items()
+    }
+
+
+def test_a_benchmark_is_told_only_the_options_that_it_uses(paths):
+    found = job_options.benchmark_options(paths, DEBIAS)
+    assert set(found) == {"mmlu", "harm"}
+    assert found["mmlu"]["seed"] == 3
+    assert "seed" not in found["harm"]  # all items: no sample
+    assert found["mmlu"]["dtype"] == "bfloat16"
+    assert set(job_options.benchmark_options(paths, MAGNITUDE)) == {"mmlu"}
+    judged = {**RAW["benchmarks"]["harm"], "judge": "guard", "lexicon": "world"}
+    config = configured(benchmarks={**RAW["benchmarks"], "harm": judged})
+    told = job_options.benchmark_options(Paths(config), DEBIAS)["harm"]
+    assert told["judge"] == "out/sources/models/guard.json"
+    assert "lexicon" not in told
+
+
+def test_bos_of_a_model_counts_in_its_calibration_and_nothing_else_depends_on_it():
+    models = {**RAW["models"], "m": {**RAW["models"]["m"], "bos": "always"}}
+    one = {**RAW["experiments"]["one"], "models": ["m", "guard"]}
+    kept = {"experiments": {**RAW["experiments"], "one": one}}
+    before, after = (Paths(configured(**kept, **more)) for more in ({}, {"models": models}))
+    assert job_options.of_model(after.config, "m")["bos"] == "--bos always"
+    assert job_options.of_model(after.config, "guard")["bos"] == ""
+    assert "--bos always" in job_options.prune_flags(after, DEBIAS)
+    assert "--bos" not in job_options.prune_flags(after, MAGNITUDE)  # reads no text
+    assert "--bos" not in job_options.prune_flags(before, DEBIAS)
+    first, second = (digests(paths, lambda *source: "") for paths in (before, after))
+    rerun = {job for job in first if first[job] != second[job] and job[0] != "write_run_sheet"}
+    assert ("build_calibration", "m/ss") in rerun
+    assert ("prune_model", "m/sparsegpt/2of4/ss") in rerun
+    others = [job for rule, job in rerun if rule in ("build_calibration", "prune_model")]
+    assert all(job.startswith("m/") and "magnitude" not in job for job in others)
+
+
+def test_the_run_sheet_is_read_as_it_was_written(paths, tmp_path):
+    write_run_sheet(tmp_path / "run_sheet.json", paths)
+    run_sheet = read_run_sheet(tmp_path / "run_sheet.json")
+    assert list(run_sheet.files) == paths.checkpoints
+    assert run_sheet.files[DEBIAS]["masks"] == paths.masks(DEBIAS)
+    assert run_sheet.files[DENSE]["check"] is None
+    assert set(run_sheet.experiments) == {"one", "two"}
+    local = {"mirror": "/m", "lock": "l", "device": "cuda", "threads": 9}
+    spread = {name: {**entry, "gpus": 4} for name, entry in RAW["models"].items()}
+    local |= {"models": spread}
+    assert contents(Paths(configured(**local, pdf=False))) == contents(paths)
+
+
+def asked(model, **benchmark):
+    """Return the options that the benchmark mmlu gets for a model with these keys."""
+    models = copy.deepcopy(RAW["models"])
+    models["m"] |= model
+    benchmarks = copy.deepcopy(RAW["benchmarks"])
+    benchmarks["mmlu"] |= benchmark
+    return job_options.benchmark_options(
+        Paths(configured(models=models, benchmarks=benchmarks)), DENSE
+    )["mmlu"]
+
+
+def test_a_model_decides_what_a_benchmark_leaves_open():
+    plain = asked({})
+    assert (plain["bos"], plain["chat_template"]) == ("auto", False)
+    assert "split" not in plain
+    own = {"mmlu": {"bos": "always", "split": "validation", "chat_template": True}}
+    assert asked({"protocol": own}) == plain | own["mmlu"]
+    assert asked({"protocol": own}, bos="never", split="test", chat_template="auto") == plain | {
+        "bos": "never",
+        "split": "test",
+        "chat_template": "auto",
+    }
+    # Of another task: nothing. Of the model as a whole: what its task's entry leaves open.
+    assert asked({"protocol": {"bbq": {"bos": "never"}}}) == plain
+    assert asked({"bos": "never", "protocol": {"mmlu": {"split": "dev"}}}) == plain | {
+        "bos": "never",
+        "split": "dev",
+    }

@@ -1,0 +1,181 @@
+"""What each change makes again, by comparing what jobs depend on. No job runs, no Snakemake."""
+
+import copy
+import shutil
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from evenprune.config import job_options, tasks
+from evenprune.config.config import validate_config
+from evenprune.config.paths import Paths
+from evenprune.config.rerun import digests
+from evenprune.io import codedigest
+from evenprune.io.yamlfile import merge, read_yaml
+
+
+def parsed_again():
+    codedigest._parse.cache_clear()
+    codedigest.code_digest.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def package(repo, tmp_path_factory):
+    """A copy of the code, for tests to change."""
+    root = tmp_path_factory.mktemp("code")
+    # Small stand-ins for the shipped weights.
+    ignored = shutil.ignore_patterns("weights", "__pycache__")
+    shutil.copytree(repo / "src", root, ignore=ignored, dirs_exist_ok=True)
+    (root / "evenprune_world/weights").mkdir(parents=True)
+    (root / "evenprune_world/weights/training.json").write_text("{}")
+    patch = pytest.MonkeyPatch()
+    patch.setattr(codedigest, "ROOT", root)
+    parsed_again()
+    yield root / "evenprune"
+    patch.undo()
+    parsed_again()
+
+
+@pytest.fixture(scope="module")
+def raw(repo):
+    catalogue = read_yaml(repo / "config/catalogue.yaml")
+    return {
+        name: merge(catalogue, read_yaml(repo / f"config/{name}.yaml"))
+        for name in ("paper", "world")
+    }
+
+
+def planned(raw, fingerprint=lambda *source: ""):
+    config = validate_config(raw)
+    return digests(Paths(config), fingerprint)
+
+
+@pytest.fixture(scope="module")
+def before(package, raw):
+    return {name: planned(given) for name, given in raw.items()}
+
+
+def again(before, after):
+    """Return how many jobs of each rule differ; those with a checkpoint's name by that."""
+    assert set(before) == set(after)
+    return Counter(rule for rule, job in before if before[rule, job] != after[rule, job])
+
+
+def changed(before, raw, name="paper", **changes):
+    return again(before[name], planned(merge(copy.deepcopy(raw[name]), changes)))
+
+
+def grown(before, raw, package, *files, text="\nX = 1\n", name="paper"):
+    """Plan with files that have a line more."""
+    kept = {package / file: (package / file).read_text() for file in files}
+    for path, was in kept.items():
+        path.write_text(was + text)
+    parsed_again()
+    try:
+        return again(before[name], planned(raw[name]))
+    finally:
+        for path, was in kept.items():
+            path.write_text(was)
+        parsed_again()
+
+
+def tasks_of(raw, task, name="paper"):
+    """How many checkpoints are evaluated on a task."""
+    paths = Paths(validate_config(raw[name]))
+    found = (job_options.benchmark_options(paths, point).values() for point in paths.checkpoints)
+    return sum(any(one["task"] == task for one in options) for options in found)
+
+
+# The sheet of the run says everything: the tables see it.
+WORDS = {"write_run_sheet": 1}
+SHOWN = {"make_tables": 1, "make_paper": 1}  # what only shows numbers
+# What is no word in it may change a number: results and items follow from that sheet.
+SHEET = {**WORDS, "list_checkpoints": 1}
+
+
+def pruned_by(raw, *methods):
+    """How many distinct (model, method, regime, calibration) of the paper these methods have."""
+    files = planned(raw["paper"])
+    return sum(rule == "prune_model" and job.split("/")[1] in methods for rule, job in files)
+
+
+@pytest.mark.parametrize(
+    ("changes", "methods"),
+    [
+        ({"bias_weight": 2.0}, ("debias-sparsegpt",)),
+        ({"bias_scaling": "released-2025"}, ("debias-sparsegpt",)),
+        ({"damping": 0.1}, ("sparsegpt", "debias-sparsegpt")),
+        ({"block_size": 64}, ("sparsegpt", "debias-sparsegpt")),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_an_option_prunes_again_what_uses_it(before, raw, changes, methods):
+    found = changed(before, raw, pruning=changes)
+    assert found == {**SHEET, "prune_model": pruned_by(raw, *methods)}
+
+
+def test_another_seed_of_the_world_makes_it_again(before, raw):
+    found = changed(before, raw, "world", world={"seed": 1, "retrain": True})
+    assert found == {**SHEET, "generate_world": 1, "world_model": 1}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"models": {"qwen2.5-7b-it": {"label": "Qwen"}}},
+        {"title": "Another"},
+        {"tables": ["main"]},
+        {"figures": ["regimes"]},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_what_is_only_shown_is_only_in_the_sheet(before, raw, changes):
+    after = planned(merge(copy.deepcopy(raw["paper"]), changes))
+    kept = set(after) & set(before["paper"])
+    found = {rule for rule, job in kept if after[rule, job] != before["paper"][rule, job]}
+    assert found == {"write_run_sheet"}
+
+
+def test_a_prompt_style_evaluates_again(before, raw):
+    assert changed(before, raw, benchmarks={"unqover": {"style": "helm"}}) == {
+        **SHEET,
+        "evaluate_checkpoint": 67,
+    }
+    limited = {"harmbench": {"limit": 10}}  # of three models in one experiment
+    assert changed(before, raw, benchmarks=limited) == {**SHEET, "evaluate_checkpoint": 9}
+    # There is no sample to draw with another seed.
+    assert changed(before, raw, benchmarks={"mmlu": {"seed": 4}}) == SHEET
+
+
+def test_words_and_unrelated_code_rerun_nothing(before, raw, package):
+    files = ("pruning/solver.py", "pruning/card.md.j2", "data/calibration.py", "cli.py")
+    assert grown(before, raw, package, *files, text="\n# a comment\n") == {}
+    assert grown(before, raw, package, "../evenprune_world/controls/page.py") == {}
+
+
+def test_code_reruns_its_stage(before, raw, package):
+    for file, rules in (
+        ("pruning/solver.py", {"prune_model"}),
+        ("reporting/setup.py", {"make_tables", "make_paper"}),
+        ("reporting/figure_dto.py", {"make_tables", "make_paper"}),
+    ):
+        found = grown(before, raw, package, file)
+        assert set(found) == rules
+        assert "pruning" in file or set(found.values()) == {1}
+
+
+def test_a_fact_of_a_task_evaluates_what_has_it(before, raw, monkeypatch):
+    facts = tasks.FACTS["stereoset"]
+    monkeypatch.setitem(tasks.FACTS, "stereoset", replace(facts, splits=("intrasentence", "x")))
+    found = again(before["paper"], planned(raw["paper"]))
+    assert found == {"evaluate_checkpoint": tasks_of(raw, "stereoset")}
+    # Which values are good decides tables, and no score.
+    monkeypatch.setitem(tasks.FACTS, "stereoset", replace(facts, directions={"ss": "half"}))
+    assert again(before["paper"], planned(raw["paper"])) == {}
+
+
+def test_a_label_shows_again_and_collects_nothing(before, raw, package):
+    assert grown(before, raw, package, "analysis/labels.py") == SHOWN
+    # Where a number is made, it is collected again.
+    assert grown(before, raw, package, "stats/inference.py")["collect_results"] == 1

@@ -1,0 +1,136 @@
+"""The cache of digests: when it is asked, when it is not trusted, where it lies."""
+
+import json
+import os
+
+import pytest
+
+from evenprune.io import checksums
+from evenprune.io.errors import UserError
+from evenprune.io.files import sha256_file
+
+SIZE = checksums.SMALL + 5
+
+
+@pytest.fixture
+def hashed(tmp_path, monkeypatch):
+    """Names of the files that were read, in a fresh process with a cache of its own."""
+    monkeypatch.setenv("EVENPRUNE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(checksums, "SETTLED", -1.0)
+    monkeypatch.setattr(checksums, "_known", {})
+    read, real = [], checksums._hash
+    monkeypatch.setattr(
+        checksums, "_hash", lambda path, size: read.append(path.name) or real(path, size)
+    )
+    return read
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "weights"
+    path.write_bytes(os.urandom(SIZE))
+    return path
+
+
+def another_process(monkeypatch):
+    monkeypatch.setattr(checksums, "_known", {})
+
+
+def test_a_file_is_hashed_once_for_all_processes(file, hashed, monkeypatch):
+    for _ in range(3):
+        assert checksums.sha256_cached(file) == sha256_file(file)
+        another_process(monkeypatch)
+    assert hashed == ["weights"]
+    link = file.with_name("link")
+    link.symlink_to(file)
+    assert checksums.sha256_cached(link) == sha256_file(file)
+    assert hashed == ["weights"]
+    for _ in range(2):
+        checksums.sha256_cached(file, verify=True)
+    assert hashed == ["weights"] * 3
+    monkeypatch.setenv("EVENPRUNE_VERIFY", "1")
+    checksums.sha256_cached(file)
+    assert hashed == ["weights"] * 4
+
+
+def test_a_changed_file_of_equal_size_and_time_is_hashed_again(file, hashed):
+    before = file.stat()
+    first = checksums.sha256_cached(file)
+    with open(file, "r+b") as handle:
+        handle.write(b"other")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert checksums.sha256_cached(file) == sha256_file(file) != first
+    twin = file.with_name("twin")
+    twin.write_bytes(os.urandom(SIZE))
+    os.utime(twin, ns=(before.st_atime_ns, before.st_mtime_ns))
+    os.replace(twin, file)
+    assert checksums.sha256_cached(file) == sha256_file(file)
+    assert len(hashed) == 3
+
+
+def test_source_folder_follows_a_record_and_compares(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text("{}\n")
+    record = tmp_path / "stereoset.json"
+    entry = {"sha256": sha256_file(folder / "a.jsonl"), "bytes": 3}
+    content = {"dataset": "stereoset", "folder": str(folder), "files": {"a.jsonl": entry}}
+    record.write_text(json.dumps(content))
+    assert checksums.source_folder(record) == folder
+    assert checksums.source_folder(tmp_path) == tmp_path
+    (folder / "b.jsonl").write_text("{}\n")
+    with pytest.raises(UserError, match=r"b\.jsonl was added .* -f .*stereoset\.json"):
+        checksums.source_folder(record)
+    (folder / "b.jsonl").unlink()
+    (folder / "a.jsonl").write_text("[]\n")
+    with pytest.raises(UserError, match=r"a\.jsonl has changed .* -f .*stereoset\.json"):
+        checksums.source_folder(record)
+    (folder / "a.jsonl").unlink()
+    with pytest.raises(UserError, match="no such file"):
+        checksums.source_folder(record)
+    record.write_text(json.dumps({"dataset": "stereoset", "folder": str(folder)}))
+    with pytest.raises(UserError, match="SHA-256 of every file in the record"):
+        checksums.source_folder(record)
+    # The world is made again, not recorded again.
+    record.write_text(json.dumps({**content, "origin": "world"}))
+    with pytest.raises(UserError, match=rf"-f {tmp_path.parent}/world\.json"):
+        checksums.source_folder(record)
+
+
+def test_a_record_of_a_moved_mirror_holds(tmp_path):
+    """The record names its folder within the mirror, and the file that says where that is."""
+    for name in ("here", "there"):
+        (tmp_path / name / "data/x").mkdir(parents=True)
+        (tmp_path / name / "data/x/a.jsonl").write_text("{}\n")
+    record = tmp_path / "sources/data/x.json"
+    record.parent.mkdir(parents=True)
+    sha256 = sha256_file(tmp_path / "here/data/x/a.jsonl")
+    files = {"a.jsonl": {"sha256": sha256, "bytes": 3}}
+    content = {"dataset": "x", "folder": "data/x", "mirror": "../mirror.json", "files": files}
+    record.write_text(json.dumps(content))
+    place = record.parents[1] / "mirror.json"
+    for name in ("here", "there"):
+        place.write_text(json.dumps({"mirror": str(tmp_path / name)}))
+        assert checksums.source_folder(record) == tmp_path / name / "data/x"
+    (tmp_path / "there/data/x/a.jsonl").write_text("[]\n")
+    with pytest.raises(UserError, match=r"there/data/x/a\.jsonl has changed since"):
+        checksums.source_folder(record)
+    for wrong, message in (
+        ({"mirror": None}, "names none; set mirror in the configuration"),
+        ({}, "the path of a folder, a list of them, or null"),
+    ):
+        place.write_text(json.dumps(wrong))
+        with pytest.raises(UserError, match=message):
+            checksums.source_folder(record)
+    place.unlink()
+    with pytest.raises(UserError, match=r"expected a JSON file at .*mirror\.json"):
+        checksums.source_folder(record)
+
+
+def test_a_seal_fits_only_what_was_sealed():
+    content = checksums.sealed({"a": 1, "b": [0.1, None, "é"]})
+    again = json.loads(json.dumps(content))
+    checksums.check_seal(again, "x.json", "make it again")
+    for changed in ({**again, "a": 2}, {"a": 1}, [], None, {**again, "b": float("nan")}):
+        with pytest.raises(UserError, match=r"x\.json has changed .*make it again"):
+            checksums.check_seal(changed, "x.json", "make it again")
