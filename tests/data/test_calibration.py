@@ -18,7 +18,6 @@ from evenprune.data.build_calibration import (
 from evenprune.data.calibration import (
     ALIGNMENTS,
     align,
-    common_prefix,
     tokenize_pairs,
     tokenize_texts,
 )
@@ -29,6 +28,7 @@ from evenprune.io.errors import UserError
 from evenprune.io.files import read_json, read_jsonl, write_jsonl
 from evenprune.io.marks import MARK
 from evenprune.models.loading import load_tokenizer
+from evenprune.models.token_trees import common_prefix
 
 
 def make_tokenizer(folder: Path, bos: bool = True, pad: bool = True, end: bool = True) -> Path:

@@ -65,6 +65,7 @@ def drawn(tuning, size=0.05):
     generator = torch.Generator().manual_seed(1)
     for _, two in tuning.adapters.matrices.values():
         two.data.copy_(size * torch.randn(two.shape, generator=generator))
+    tuning.adapters.refresh()
     return tuning
 
 
@@ -93,6 +94,53 @@ def test_the_loss_is_that_of_single_sentences_in_float64(name, loss, tmp_path):
         assert falls[k].tolist() == pytest.approx(fallen, rel=1e-3, abs=1e-4)
     assert (falls == 0).any()  # one-sided
     assert (falls > 0).any()
+
+
+@pytest.mark.parametrize("trees", [True, False])
+def test_the_gradient_is_that_of_single_sentences_in_float64(trees, tmp_path):
+    base, pairs = made(tmp_path / "model", count=6)
+    contexts = contexts_of(pairs)
+    tuning = drawn(Tuning(base, contexts, TEXTS, Options("debias-lora", "2of4")))
+    assert tuning.trees
+    tuning.trees = trees
+    leads = tuning.leads(contexts)
+    losses, falls = tuning.terms(contexts, [1] * len(contexts), leads)
+    ((losses + (falls**2).mean(1)).sum() + tuning.divergence(TEXTS[0])).backward()
+    tuning.adapters.gather()
+    model = in_float64(base)
+    changes = {
+        name: [matrix.detach().double().requires_grad_() for matrix in both]
+        for name, both in tuning.adapters.matrices.items()
+    }
+    weights = {
+        f"{name}.weight": model.get_parameter(f"{name}.weight")
+        + tuning.adapters.units[name] * b @ a
+        for name, (a, b) in changes.items()
+    }
+
+    def log_probs(ids, changed=True):
+        arguments = {"input_ids": torch.tensor([ids]), "use_cache": False}
+        found = torch.func.functional_call(model, weights if changed else {}, (), arguments)
+        return found.logits[0, :-1].log_softmax(-1)
+
+    def of_sentence(ids, changed=True):
+        return log_probs(ids, changed).gather(1, torch.tensor(ids[1:])[:, None]).sum()
+
+    total = 0.0
+    for one in contexts:
+        gaps = [of_sentence(x) - of_sentence(y) for x, y in one.pairs[:2]]
+        total = total + 0.5 * (gaps[0] - gaps[1]) ** 2
+        for ids in one.pairs[0]:
+            now, was = (of_sentence(ids, c) - of_sentence(one.unrelated, c) for c in (True, False))
+            total = total + 0.5 * torch.relu(was - now) ** 2
+    before = log_probs(TEXTS[0], changed=False)
+    (total + (before.exp() * (before - log_probs(TEXTS[0]))).sum()).backward()
+    for name, both in changes.items():
+        for right, found in zip(both, tuning.adapters.matrices[name], strict=True):
+            scale = right.grad.abs().max().item()
+            torch.testing.assert_close(
+                found.grad.double(), right.grad, rtol=1e-3, atol=1e-3 * scale
+            )
 
 
 def test_the_drift_is_the_divergence_from_the_base_model_in_float64(tmp_path):

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..io.errors import UserError, shown
 from ..models.bos import check_bos, with_bos
+from ..models.token_trees import common_prefix
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -63,13 +64,6 @@ class TokenizedPairs:
     pairs: list[TokenPair]
     dropped: int
     counts: dict[str, dict[str, int]]
-
-
-def common_prefix(ids0: Sequence[int], ids1: Sequence[int]) -> int:
-    """Return the number of leading tokens that two sequences share."""
-    return next(
-        (k for k, (a, b) in enumerate(zip(ids0, ids1)) if a != b), min(len(ids0), len(ids1))
-    )
 
 
 def align(

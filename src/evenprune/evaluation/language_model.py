@@ -23,6 +23,7 @@ from ..models.loading import (
     pick_device,
 )
 from ..models.quantised import drop
+from ..models.token_trees import merged, visible
 from .causal_model import (
     Answer,
     Asked,
@@ -39,7 +40,7 @@ from .causal_model import (
 from .finite import require_finite
 from .generation import generate_batch
 from .journal import Journal
-from .prefix_sharing import last_states, merged, right_padded, select_rows, tree, visible
+from .prefix_sharing import last_states, right_padded, select_rows, tree
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

@@ -8,8 +8,8 @@ import torch
 
 from ..io.errors import UserError
 from ..io.progress import Progress
+from ..models.token_trees import merged
 from .causal_model import CausalModel, Rows
-from .prefix_sharing import merged
 
 # Tokens of the sentences of one tree; with more, attention costs more than is shared.
 TREE = 512

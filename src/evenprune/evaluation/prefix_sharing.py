@@ -4,20 +4,18 @@ Benchmark prompts repeat their beginnings: an instruction, a context with many q
 question in several option orders. Rows are therefore cut into a *stem* shared with other rows
 and the rest, its *tail*. Each stem goes through the model once. Tails of one stem stand in one row
 on top of its keys and values, each of its tokens seeing the stem and its own tail.
-
-Short sentences that begin alike stand in one row as a tree, each token of which sees those before
-it in its own sentences.
 """
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from itertools import accumulate, chain, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 
+from ..models.token_trees import common_prefix
 from .causal_model import BATCH_TOKENS, Rows
 
 # A shorter stem saves less than handing its keys and values around costs.
@@ -26,13 +24,6 @@ MIN_STEM = 8
 CALLS = 16
 # Tokens of the tails in one row; with more, what they do not see of each other costs too much.
 TAILS = 256
-
-
-def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
-    """Return the number of leading tokens that two rows share."""
-    return next(
-        (k for k, (a, b) in enumerate(zip(first, second)) if a != b), min(len(first), len(second))
-    )
 
 
 def choose_stems(rows: Rows, keep: Sequence[int]) -> list[int]:
@@ -101,48 +92,6 @@ def right_padded(rows: Rows) -> torch.Tensor:
     """Return token rows as one (rows, longest) tensor, filled up at the right with zeros."""
     width = max(len(row) for row in rows)
     return torch.tensor([[*row, *[0] * (width - len(row))] for row in rows])
-
-
-class Tree(NamedTuple):
-    """Rows of tokens but their last ones, common beginnings once.
-
-    ``tokens`` are the nodes', ``then`` the tokens that come after each; ``paths`` are the nodes of
-    each row.
-    """
-
-    tokens: list[int]
-    then: list[dict[int, None]]
-    paths: list[list[int]]
-
-
-def merged(rows: Rows) -> Tree:
-    """Return rows as a tree."""
-    numbers: dict[tuple[int, int], int] = {}
-    found = Tree([], [], [])
-    for row in rows:
-        node, path = -1, []
-        for token, then in pairwise(row):
-            node = numbers.setdefault((node, token), len(numbers))
-            if node == len(found.tokens):
-                found.tokens.append(token)
-                found.then.append({})
-            found.then[node][then] = None
-            path.append(node)
-        found.paths.append(path)
-    return found
-
-
-def visible(trees: Sequence[Tree]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return which nodes each node sees, bool (trees, l, l), and its position (trees, l).
-
-    What fills a tree up to the longest one's l sees itself.
-    """
-    size = max(len(one.tokens) for one in trees)
-    seen = torch.eye(size, dtype=torch.bool).repeat(len(trees), 1, 1)
-    for own, one in zip(seen, trees):
-        for path in map(torch.tensor, one.paths):
-            own[path[:, None], path] = torch.ones(len(path), len(path), dtype=torch.bool).tril()
-    return seen, seen.sum(2) - 1
 
 
 def cache_device(cache: Any) -> torch.device | None:

@@ -29,7 +29,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..data.calibration import TokenPair, common_prefix
+from ..data.calibration import TokenPair
 from ..io.checksums import read_sealed, sealed
 from ..io.errors import UserError
 from ..io.files import digest, sha256_file, write_json
@@ -38,15 +38,17 @@ from ..io.progress import Progress
 from ..models.architecture import find_blocks, find_linears, rows_of
 from ..models.loading import load_model
 from ..models.tensors import read_tensor, write_tensors
+from ..models.token_trees import Tree, common_prefix, merged, visible
 from ..models.weights import read_header
 from .base_model import BaseModel
 from .block_recorder import Stop, form_of, replaced
 from .options import Options
+from .shared_prefix import TOLERANCE, tree_objection
 
 RANK = 8
 STRENGTH = 0.4  # of an adapter, times the root mean square of what its matrix makes of white noise
 CONTEXTS = 12  # a step
-PASS = 3  # contexts of similar length in one pass
+PASS = 240  # tokens in one pass at most, unless a context has more
 STEP = 4  # tokens
 TEXT_TOKENS = 64  # of a text at most
 DRIFT = 1.2
@@ -123,6 +125,9 @@ class Adapters:
     def __init__(self, linears: Mapping[str, nn.Module], generator: torch.Generator) -> None:
         self.scale = 1.0
         self.matrices: dict[str, tuple[nn.Parameter, nn.Parameter]] = {}
+        # What is computed with, in the dtype of the weights: A and u B.
+        self.used: dict[str, tuple[Tensor, Tensor]] = {}
+        self.dtypes: dict[str, torch.dtype] = {}
         self.units: dict[str, float] = {}
         for name, module in linears.items():
             weight: Any = module.weight
@@ -133,20 +138,35 @@ class Adapters:
                 nn.Parameter(torch.zeros(rows, RANK, device=weight.device)),
             )
             self.units[name] = STRENGTH * weight.float().norm().item() / rows**0.5
+            self.dtypes[name] = weight.dtype
             module.register_forward_hook(self._added(name))
+        self.refresh()
 
     def _added(self, name: str) -> Callable:
-        one, two = self.matrices[name]
-
         def hook(_module: nn.Module, args: tuple[Tensor], output: Tensor) -> Tensor:
             if not self.scale:
                 return output
-            inner = nn.functional.linear(args[0], one.to(args[0].dtype))
-            outer = (self.scale * self.units[name] * two).to(inner.dtype)
-            both = torch.addmm(output.flatten(0, -2), inner.flatten(0, -2), outer.T)
+            inner, outer = self.used[name]
+            rows = args[0].flatten(0, -2) @ inner.T
+            both = torch.addmm(output.flatten(0, -2), rows, outer.T, alpha=self.scale)
             return both.reshape(output.shape)
 
         return hook
+
+    def refresh(self) -> None:
+        """Round A and u B to the dtype of the weights: once a step, not in each pass."""
+        for name, (one, two) in self.matrices.items():
+            both = (one.detach(), self.units[name] * two.detach())
+            # Copies also where the dtype stays: a step changes A and B in place.
+            first, second = (matrix.to(self.dtypes[name], copy=True) for matrix in both)
+            self.used[name] = (first.requires_grad_(), second.requires_grad_())
+
+    def gather(self) -> None:
+        """Give A and B the gradients of what was computed with."""
+        for name, (one, two) in self.matrices.items():
+            first, second = (matrix.grad for matrix in self.used[name])
+            if first is not None and second is not None:
+                one.grad, two.grad = first.float(), self.units[name] * second.float()
 
     @contextlib.contextmanager
     def scaled(self, scale: float) -> Iterator[None]:
@@ -194,12 +214,29 @@ class Tuning:
         }
         self.adapters = Adapters(linears, self.generator)
         self.form = form_of(*self._last(self._filled([(0, 1)])))
+        self.trees = False
+        self.trees = self._takes_trees()
         self.queue: list[int] = []
 
     def _below(self, count: int) -> int:
         return int(torch.randint(count, (1,), generator=self.generator))
 
-    def _filled(self, rows: Sequence[Ids]) -> Tensor:
+    @torch.no_grad()
+    def _takes_trees(self) -> bool:
+        """Return whether the sentences of a context can stand in one row: tried with a long one."""
+        context = max(self.contexts, key=lambda one: sum(map(len, one.own)))
+        longest = max(sum(map(len, pair)) for one in self.contexts for pair in one.pairs)
+        if tree_objection(self.model, longest + max(map(len, context.own))):
+            return False
+        try:
+            alone, self.trees = self._scored([context.own]), True
+            together = self._scored([context.own])
+        except (AttributeError, NotImplementedError, TypeError, ValueError, RuntimeError):
+            return False
+        apart = (alone[0] - together[0]).abs() / alone[0].abs().clamp(min=1.0)
+        return bool(apart.max() <= TOLERANCE[self.model.dtype])
+
+    def _filled(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Return rows filled up at the right to a multiple of ``STEP``: attention is causal.
 
         A CPU's library makes code for each shape that comes, and keeps it.
@@ -208,8 +245,21 @@ class Tuning:
         filled = [[*row, *(0,) * (length - len(row))] for row in rows]
         return torch.tensor(filled, device=self.model.device)
 
-    def _last(self, ids: Tensor) -> tuple[Any, Tensor]:
-        """Return what the last block returns for ids (r, l), and what it was given."""
+    def _last(self, ids: Tensor, trees: Sequence[Tree] = ()) -> tuple[Any, Tensor]:
+        """Return what the last block returns for ids (r, l), and what it was given.
+
+        Where the rows are ``trees``, a token sees those before it in its own sentences alone.
+        """
+        options: dict[str, Tensor] = {}
+        if trees:
+            padded = [
+                one._replace(tokens=row) for one, row in zip(trees, ids.tolist(), strict=True)
+            ]
+            seen, places = visible(padded)
+            mask = torch.zeros(seen.shape, dtype=self.model.dtype)
+            mask.masked_fill_(~seen, torch.finfo(mask.dtype).min)
+            options["attention_mask"] = mask[:, None].to(ids.device)
+            options["position_ids"] = places.to(ids.device)
         found: list[Any] = []
 
         def hook(_module: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
@@ -219,19 +269,19 @@ class Tuning:
         handle = self.blocks[-1].register_forward_hook(hook, with_kwargs=True)
         try:
             with contextlib.suppress(Stop):
-                self.model(input_ids=ids, use_cache=False)
+                self.model(input_ids=ids, use_cache=False, **options)
         finally:
             handle.remove()
         return found[0], found[1]
 
-    def _logits(self, rows: Sequence[Ids], row: Tensor, place: Tensor) -> Tensor:
-        """Return the logits (p, v) float32 at p positions: their rows, and places in these.
+    def _logits(self, hidden: Tensor) -> Tensor:
+        """Return the logits (p, v) float32 of what the last block returns at p positions, (p, d).
 
         What follows the blocks (final norm, scaling, soft-capping, the output embeddings) is the
-        model's own code, run with the blocks' output put in its place.
+        model's own code, run with these positions put in the blocks' place.
         """
-        hidden = self.form.hidden(self._last(self._filled(rows))[0])[row, place][:, None]
-        ids = torch.zeros(len(row), 1, dtype=torch.int64, device=hidden.device)
+        hidden = hidden[:, None]
+        ids = torch.zeros(len(hidden), 1, dtype=torch.int64, device=hidden.device)
 
         def take(index: int, args: tuple, kwargs: dict) -> Any:
             if index == len(self.blocks) - 1:
@@ -241,22 +291,33 @@ class Tuning:
         with replaced(self.blocks, take):
             return self.model(input_ids=ids, use_cache=False).logits[:, 0].float()
 
-    def scores(self, rows: Sequence[Ids], starts: Sequence[int]) -> Tensor:
-        """Return log p (rows,) of each row's tokens from a start of at least 1 on."""
-        where = [(r, t) for r, ids in enumerate(rows) for t in range(starts[r], len(ids))]
-        row, place = torch.tensor(where, device=self.model.device).T
-        wanted = torch.tensor([rows[r][t] for r, t in where], device=row.device)
-        more = (0, missing(len(where)))
-        padded = (nn.functional.pad(one, more) for one in (row, place - 1))
-        logits = self._logits(rows, *padded)[: len(where)]
-        losses = nn.functional.cross_entropy(logits, wanted, reduction="none")
-        return torch.zeros(len(rows), device=row.device).index_add(0, row, -losses)
-
     def _scored(self, parts: Sequence[Sequence[Ids]]) -> list[Tensor]:
         """Return log p of the sentences of each part, less that of what they begin with alike."""
-        starts = [1 if self.language else _start(part) for part in parts for _ in part]
         rows = [ids for part in parts for ids in part]
-        return list(self.scores(rows, starts).split([len(part) for part in parts]))
+        starts = [1 if self.language else _start(part) for part in parts for _ in part]
+        trees = [merged(part) for part in (parts if self.trees else [[ids] for ids in rows])]
+        paths = [(tree, path) for tree, one in enumerate(trees) for path in one.paths]
+        # Of each scored token: its row, where the token before it stands, and itself.
+        owners, spots, wanted = zip(
+            *(
+                (row, (tree, path[place - 1]), rows[row][place])
+                for row, (tree, path) in enumerate(paths)
+                for place in range(starts[row], len(rows[row]))
+            ),
+            strict=True,
+        )
+        number = {spot: k for k, spot in enumerate(dict.fromkeys(spots))}
+        places = [*number, *[spots[0]] * missing(len(number))]
+        tree, node = torch.tensor(places, device=self.model.device).T
+        ids = self._filled([one.tokens for one in trees])
+        last = self._last(ids, trees if self.trees else ())[0]
+        logits = self._logits(self.form.hidden(last)[tree, node])
+        place = torch.tensor([number[spot] for spot in spots], device=logits.device)
+        token = torch.tensor(wanted, device=logits.device)
+        found = logits[place, token] - logits.logsumexp(-1)[place]
+        owner = torch.tensor(owners, device=logits.device)
+        scores = torch.zeros(len(rows), device=logits.device).index_add(0, owner, found)
+        return list(scores.split([len(part) for part in parts]))
 
     def leads(self, contexts: Sequence[Context]) -> Tensor:
         """Return r⁰ (c, 2) of contexts: their ``lead`` in the base model."""
@@ -285,11 +346,14 @@ class Tuning:
 
     def divergence(self, ids: Ids) -> Tensor:
         """Return KL(base ‖ changed) of a text, summed over its positions but the last."""
-        place = torch.arange(len(ids) - 1, device=self.model.device)
-        row = torch.zeros_like(place)
+
+        def found() -> Tensor:
+            hidden = self.form.hidden(self._last(self._filled([ids]))[0])
+            return self._logits(hidden[0, : len(ids) - 1]).log_softmax(-1)
+
         with self.adapters.scaled(0.0):
-            before = self._logits([ids], row, place).log_softmax(-1)
-        after = self._logits([ids], row, place).log_softmax(-1)
+            before = found()
+        after = found()
         return nn.functional.kl_div(after, before, log_target=True, reduction="sum")
 
     def curve(self, contexts: Sequence[Context], texts: Sequence[Ids]) -> list[dict[str, float]]:
@@ -353,18 +417,21 @@ class Tuning:
         for _ in range(steps):
             chosen = self._next()
             bias = keep = 0.0
-            for part in _passes(chosen):
+            parts = _passes(chosen)
+            leads = self.leads([one for part in parts for one in part])
+            for part, before in zip(parts, leads.split(list(map(len, parts))), strict=True):
                 others = [1 + self._below(len(one.pairs) - 1) for one in part]
-                losses, falls = self.terms(part, others, self.leads(part))
+                losses, falls = self.terms(part, others, before)
                 terms = losses.sum() / len(chosen), (falls**2).mean(1).sum() / len(chosen)
                 (terms[0] + self.options.lora_keep * terms[1]).backward()
                 bias, keep = bias + terms[0].item(), keep + terms[1].item()
             ids = self.texts[self._below(len(self.texts))]
             drift = self.divergence(ids) / (len(ids) - 1)
             (DRIFT / self.options.lora_budget * drift).backward()
+            self.adapters.gather()
             nn.utils.clip_grad_norm_(self.adapters.parameters(), CLIP)
             optimizer.step()
-            optimizer.zero_grad()
+            self.adapters.refresh()
             schedule.step()
             records.append({"bias": bias, "keep": keep, "drift": drift.item()})
             progress.update()
@@ -387,9 +454,18 @@ def _lead(own: Tensor) -> Tensor:
 
 
 def _passes(contexts: Sequence[Context]) -> list[list[Context]]:
-    """Return contexts in passes of similar length."""
-    order = sorted(contexts, key=lambda one: max(map(len, one.own)))
-    return [order[start : start + PASS] for start in range(0, len(order), PASS)]
+    """Return contexts in passes of similar length: what memory is taken depends on their tokens."""
+    found: list[list[Context]] = []
+    for one in sorted(contexts, key=_tokens):
+        if not found or (len(found[-1]) + 1) * _tokens(one) > PASS:
+            found.append([])
+        found[-1].append(one)
+    return found
+
+
+def _tokens(context: Context) -> int:
+    """Return how many tokens a context's row takes, and that of another group."""
+    return 2 * len(merged(context.own).tokens)
 
 
 def adapt(

@@ -18,8 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data.calibration import TokenizedPairs, TokenPair, common_prefix
+from ..data.calibration import TokenizedPairs, TokenPair
 from ..io.files import digest
+from ..models.token_trees import common_prefix
 from .hessian import Plan
 
 TOKENS = 1024  # a batch

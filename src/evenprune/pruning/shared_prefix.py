@@ -7,8 +7,9 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from ..data.calibration import TokenPair, common_prefix
+from ..data.calibration import TokenPair
 from ..io.errors import UserError
+from ..models.token_trees import common_prefix
 from .base_model import BaseModel
 from .block_recorder import Form
 from .forward import record_inputs
