@@ -28,7 +28,7 @@ STAMP := $(VENV)/.installed-$(VARIANT)
 VLLM := .venv-vllm
 VLLM_STAMP := $(VLLM)/.installed-$(VARIANT)
 DOCS := .venv-docs
-export PYTHONPATH := $(abspath src)
+export PYTHONPATH := $(abspath src):$(abspath worlds)
 # Snakemake and others keep files in the user's cache: in this folder where there is none to write to.
 ifeq ($(XDG_CACHE_HOME)$(shell d=$$HOME/.cache; [ -e "$$d" ] || d=$$HOME; [ -w "$$d" ] && echo yes),)
 export XDG_CACHE_HOME := $(abspath .cache)
@@ -104,7 +104,7 @@ $(DOCS)/.installed: requirements/docs.lock
 
 env: $(STAMP)
 
-$(STAMP): requirements/core.lock requirements/torch.lock requirements/torch-cpu.lock pyproject.toml
+$(STAMP): requirements/core.lock requirements/torch.lock requirements/torch-cpu.lock pyproject.toml worlds/pyproject.toml
 	$(call need_python)
 	$(PYTHON) -m venv $(VENV)
 ifeq ($(VARIANT),cpu)
@@ -114,8 +114,8 @@ ifeq ($(VARIANT),cpu)
 endif
 	@$(BIN)/pip show -q torch 2>/dev/null || $(BIN)/pip install -q --no-deps --require-hashes -r requirements/torch.lock
 	@bash -o pipefail -c '$(BIN)/pip install --no-deps --require-hashes -r requirements/core.lock 2>&1 | $(COUNTED)'
-	@# The package itself, from this folder, with its command.
-	$(BIN)/pip install -q --no-deps --no-build-isolation -e .
+	@# The package itself, from this folder, with its command, and the invented world.
+	$(BIN)/pip install -q --no-deps --no-build-isolation -e . -e ./worlds
 	@$(BIN)/python -c "import torch, snakemake, lm_eval" && $(BIN)/evenprune --version >/dev/null
 	@touch $@
 
