@@ -26,10 +26,7 @@ def world_configs(given: Mapping[str, Any], config: Config) -> dict[str, dict[st
         f"w{seed}": {
             **own,
             "results": f"{config.results}/w{seed}",
-            "world": {
-                "seed": seed,
-                "retrain": config.world.retrain or seed != SHIPPED_SEED,
-            },
+            "world": {"seed": seed, "retrain": config.world.retrain or seed != SHIPPED_SEED},
         }
         for seed in config.controls.worlds
     }
