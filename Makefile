@@ -5,7 +5,7 @@
 # make test   set up if needed, run the fast tests
 # make test-all   the slow ones too
 # make vllm-env   the serving environment: vLLM in .venv-vllm, found by the workflow
-# make lint   ruff, mypy, snakefmt, snakemake --lint
+# make lint   ruff, mypy, import-linter, snakefmt, snakemake --lint
 # make docs   what is made of the code: config/README.md's tables, config/schema.json, the stages, the commands, the errata
 # make site   the documentation as a site in site/, which asks no other host
 # make lock   resolve requirements/*.lock again, then environment.yml (needs uv)
@@ -82,6 +82,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 	PATH="$(abspath $(BIN)):$$PATH" snakefmt --check Snakefile workflow
 	PATH="$(abspath $(BIN)):$$PATH" snakemake --lint
 	PATH="$(abspath $(BIN)):$$PATH" snakemake --lint --configfile config/paper.yaml

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ..data.readers.crows_pairs import CrowsPair, read_crows_pairs
+from ..stats.metrics import Metric, Record, mean
 from .causal_model import CausalModel
 from .losses import sentence_losses
-from .metrics import Metric, Record, mean
 from .prefix_sharing import common_prefix
 from .protocol import Facts, Protocol, Records
 from .records import CHOICE, COUNT, FLAG_OR_NULL, NUMBERS, TEXT, Fields

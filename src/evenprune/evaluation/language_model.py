@@ -23,6 +23,7 @@ from ..models.loading import (
     pick_device,
 )
 from ..models.quantised import drop
+from ..stats.finite import require_finite
 from .causal_model import (
     Answer,
     Asked,
@@ -36,7 +37,6 @@ from .causal_model import (
     end_tokens,
     ignore,
 )
-from .finite import require_finite
 from .generation import generate_batch
 from .journal import Journal
 from .prefix_sharing import last_states, merged, right_padded, select_rows, tree, visible
