@@ -6,7 +6,7 @@
 # make test-all   the slow ones too
 # make vllm-env   the serving environment: vLLM in .venv-vllm, found by the workflow
 # make lint   ruff, mypy, import-linter, snakefmt, snakemake --lint
-# make docs   what is made of the code: config/README.md's tables, config/schema.json, the stages, the commands, the errata
+# make docs   what is made of the code: config/README.md's tables, config/schema.json, the stages, the commands
 # make site   the documentation as a site in site/, which asks no other host
 # make lock   resolve requirements/*.lock again, then environment.yml (needs uv)
 # make lock-torch   add the hash of the CPU build of torch that the package index has here
@@ -91,7 +91,6 @@ docs: $(STAMP)
 	$(BIN)/python docs/configuration.py
 	PATH="$(abspath $(BIN)):$$PATH" python docs/stages.py
 	$(BIN)/python docs/commands.py
-	$(BIN)/python docs/errata.py
 
 site: $(DOCS)/.installed
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
