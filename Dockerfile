@@ -22,6 +22,7 @@ WORKDIR /opt/evenprune
 COPY Makefile pyproject.toml README.md LICENSE ./
 COPY requirements requirements
 COPY src src
+COPY worlds worlds
 RUN PIP_NO_CACHE_DIR=1 make env VARIANT=$VARIANT TORCH_INDEX=$TORCH_INDEX PYTHON=python3.11 VENV=/opt/venv
 COPY . .
 

@@ -5,8 +5,8 @@
 # make test   set up if needed, run the fast tests
 # make test-all   the slow ones too
 # make vllm-env   the serving environment: vLLM in .venv-vllm, found by the workflow
-# make lint   ruff, mypy, snakefmt, snakemake --lint
-# make docs   what is made of the code: config/README.md's tables, config/schema.json, the stages, the commands, the errata
+# make lint   ruff, mypy, import-linter, snakefmt, snakemake --lint
+# make docs   what is made of the code: config/README.md's tables, config/schema.json, the stages, the commands
 # make site   the documentation as a site in site/, which asks no other host
 # make lock   resolve requirements/*.lock again, then environment.yml (needs uv)
 # make lock-torch   add the hash of the CPU build of torch that the package index has here
@@ -28,7 +28,7 @@ STAMP := $(VENV)/.installed-$(VARIANT)
 VLLM := .venv-vllm
 VLLM_STAMP := $(VLLM)/.installed-$(VARIANT)
 DOCS := .venv-docs
-export PYTHONPATH := $(abspath src)
+export PYTHONPATH := $(abspath src):$(abspath worlds)
 # Snakemake and others keep files in the user's cache: in this folder where there is none to write to.
 ifeq ($(XDG_CACHE_HOME)$(shell d=$$HOME/.cache; [ -e "$$d" ] || d=$$HOME; [ -w "$$d" ] && echo yes),)
 export XDG_CACHE_HOME := $(abspath .cache)
@@ -82,6 +82,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 	PATH="$(abspath $(BIN)):$$PATH" snakefmt --check Snakefile workflow
 	PATH="$(abspath $(BIN)):$$PATH" snakemake --lint
 	PATH="$(abspath $(BIN)):$$PATH" snakemake --lint --configfile config/paper.yaml
@@ -90,7 +91,6 @@ docs: $(STAMP)
 	$(BIN)/python docs/configuration.py
 	PATH="$(abspath $(BIN)):$$PATH" python docs/stages.py
 	$(BIN)/python docs/commands.py
-	$(BIN)/python docs/errata.py
 
 site: $(DOCS)/.installed
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
@@ -104,7 +104,7 @@ $(DOCS)/.installed: requirements/docs.lock
 
 env: $(STAMP)
 
-$(STAMP): requirements/core.lock requirements/torch.lock requirements/torch-cpu.lock pyproject.toml
+$(STAMP): requirements/core.lock requirements/torch.lock requirements/torch-cpu.lock pyproject.toml worlds/pyproject.toml
 	$(call need_python)
 	$(PYTHON) -m venv $(VENV)
 ifeq ($(VARIANT),cpu)
@@ -114,8 +114,8 @@ ifeq ($(VARIANT),cpu)
 endif
 	@$(BIN)/pip show -q torch 2>/dev/null || $(BIN)/pip install -q --no-deps --require-hashes -r requirements/torch.lock
 	@bash -o pipefail -c '$(BIN)/pip install --no-deps --require-hashes -r requirements/core.lock 2>&1 | $(COUNTED)'
-	@# The package itself, from this folder, with its command.
-	$(BIN)/pip install -q --no-deps --no-build-isolation -e .
+	@# The package itself, from this folder, with its command, and the invented world.
+	$(BIN)/pip install -q --no-deps --no-build-isolation -e . -e ./worlds
 	@$(BIN)/python -c "import torch, snakemake, lm_eval" && $(BIN)/evenprune --version >/dev/null
 	@touch $@
 

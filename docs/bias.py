@@ -5,14 +5,14 @@ From the results of config/bias.yaml and config/smollm2.yaml; rows of a run that
 python docs/bias.py results/bias results/smollm2
 """
 
-import re
 import shutil
 import sys
 from pathlib import Path
 
 import pandas as pd
+from pages import between, write
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).resolve().parent
 ROWS, PAGE = FOLDER / "bias.csv", FOLDER / "bias.md"
 REGIMES = {"50 %": "u50", "2:4": "2of4"}
 MEASURES = {  # metric: its benchmark
@@ -131,10 +131,8 @@ def filled(page: str, rows: pd.DataFrame) -> str:
         return f"| {' | '.join(cells)} |\n"
 
     for name, part in rows.groupby("table", sort=False):
-        place = rf"(?<=<!-- {re.escape(name)} -->\n\n)(\|.*\n)*"
         table = HEAD + "".join(line(one) for _, one in part.iterrows())
-        page, count = re.subn(place, lambda _, table=table: table, page)
-        assert count == 1, name
+        page = between(page, f"<!-- {name} -->\n\n", "\n\n", table.rstrip("\n"))
     return page
 
 
@@ -157,7 +155,7 @@ def main(folders: list[Path]) -> None:
             shutil.copy(folder / "figures/frontier.svg", FOLDER / "pictures/bias.svg")
     rows = rows.sort_values("run", kind="stable")
     rows.to_csv(ROWS, index=False, lineterminator="\n")
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), rows), encoding="utf-8")
+    write(PAGE, filled(PAGE.read_text(encoding="utf-8"), rows))
 
 
 if __name__ == "__main__":

@@ -5,11 +5,12 @@
 
 import argparse
 import re
-from pathlib import Path
+
+from pages import REPO, write
 
 from evenprune.cli import PEOPLE, parsers
 
-PAGE = Path(__file__).resolve().parent / "reference" / "commands.md"
+PAGE = REPO / "docs/reference/commands.md"
 HEAD = """\
 # Commands
 
@@ -82,5 +83,4 @@ def escaped(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
-    print(PAGE.relative_to(PAGE.parents[2]))
+    write(PAGE, page())

@@ -7,36 +7,29 @@ files again.
 
 import json
 import re
-from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt
+from pages import REPO, between, write
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
 from evenprune.config.config import Config
 
-CONFIG = Path(__file__).resolve().parents[1] / "config"
+CONFIG = REPO / "config"
 README, SCHEMA = "README.md", "schema.json"
-_BLOCK = re.compile(r"<!-- keys of (\w+) -->\n.*?<!-- end of keys -->", re.DOTALL)
 
 
 def described(page: str) -> dict[str, str]:
     """Return file name -> text of both files, given the page as it is; KeyError for a marker of
     no section."""
     known = sections()
-
-    def block(found: re.Match[str]) -> str:
-        name = found[1]
-        lines = (f"<!-- keys of {name} -->", *table(known[name]), "<!-- end of keys -->")
-        return "\n".join(lines)
-
-    return {
-        README: _BLOCK.sub(block, page),
-        SCHEMA: json.dumps(schema(), indent=1, ensure_ascii=False) + "\n",
-    }
+    for name in re.findall(r"<!-- keys of (\w+) -->\n", page):
+        text = "".join(f"{line}\n" for line in table(known[name]))
+        page = between(page, f"<!-- keys of {name} -->\n", "<!-- end of keys -->", text)
+    return {README: page, SCHEMA: json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"}
 
 
 def sections() -> dict[str, type[BaseModel]]:
@@ -118,5 +111,4 @@ def default(field: FieldInfo) -> str:
 
 if __name__ == "__main__":
     for file, text in described((CONFIG / README).read_text(encoding="utf-8")).items():
-        (CONFIG / file).write_text(text, encoding="utf-8")
-        print(f"config/{file}")
+        write(CONFIG / file, text)

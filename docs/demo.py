@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+from pages import between, write
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).resolve().parent
 README, ROWS = FOLDER.parent / "README.md", FOLDER / "demo.csv"
 PICTURE = FOLDER / "pictures/answer.svg"
 BEGIN, END = "<!-- table of docs/demo.py -->\n", "<!-- end of table -->\n"
@@ -72,20 +73,13 @@ def table(rows: pd.DataFrame) -> str:
     return "\n".join(lines) + "\n"
 
 
-def between(page: str, begin: str, table: str) -> str:
-    """Return a page with another table between the comment ``begin`` and ``END``."""
-    before, rest = page.split(begin)
-    _, after = rest.split(END)
-    return f"{before}{begin}\n{table}\n{END}{after}"
-
-
 def filled(page: str, rows: pd.DataFrame) -> str:
     """Return README.md with the table of these rows."""
-    return between(page, BEGIN, table(rows))
+    return between(page, BEGIN, END, f"\n{table(rows)}\n")
 
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     read_run(folder).to_csv(ROWS, index=False, lineterminator="\n")
     shutil.copy(folder / "figures/answer.svg", PICTURE)
-    README.write_text(filled(README.read_text(encoding="utf-8"), read_rows()), encoding="utf-8")
+    write(README, filled(README.read_text(encoding="utf-8"), read_rows()))

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import demo
 import pandas as pd
+from pages import between, write
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).resolve().parent
 ROWS, PAGE = FOLDER / "seeds.csv", FOLDER / "bias.md"
 BEGIN = "<!-- table of docs/seeds.py -->\n"
 POINT, MEASURE = ["method", "regime"], ["benchmark", "metric"]
@@ -89,9 +90,9 @@ def table(rows: pd.DataFrame) -> str:
 
 def filled(page: str, rows: pd.DataFrame) -> str:
     """Return the page with the table of these rows."""
-    return demo.between(page, BEGIN, table(rows))
+    return between(page, BEGIN, demo.END, f"\n{table(rows)}\n")
 
 
 if __name__ == "__main__":
     read_run(Path(sys.argv[1])).to_csv(ROWS, index=False, lineterminator="\n")
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), read_rows()), encoding="utf-8")
+    write(PAGE, filled(PAGE.read_text(encoding="utf-8"), read_rows()))

@@ -8,14 +8,13 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 
 import networkx
+from pages import REPO, between, write
 
-REPO = Path(__file__).resolve().parents[1]
 PAGE = REPO / "docs" / "architecture.md"
 RULE = re.compile(r"^\s*(?:rule|use rule \w+ as) (\w+)(?: with)?:", re.MULTILINE)
-BLOCK = re.compile(r"(<!-- stages -->\n).*?(<!-- end of stages -->)", re.DOTALL)
+BEGIN, END = "<!-- stages -->\n", "<!-- end of stages -->"
 
 
 def rule_graph() -> str:
@@ -58,13 +57,8 @@ def picture(graph: str, files: Mapping[str, str]) -> str:
 
 def drawn(page: str) -> str:
     """Return the page with the picture of the present workflow."""
-    found = picture(rule_graph(), rule_files())
-    text, count = BLOCK.subn(lambda block: block[1] + found + block[2], page)
-    if count != 1:
-        raise SystemExit(f"expected one pair of markers '<!-- stages -->' in {PAGE}, found {count}")
-    return text
+    return between(page, BEGIN, END, picture(rule_graph(), rule_files()))
 
 
 if __name__ == "__main__":
-    PAGE.write_text(drawn(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-    print(PAGE.relative_to(REPO))
+    write(PAGE, drawn(PAGE.read_text(encoding="utf-8")))

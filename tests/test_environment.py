@@ -84,14 +84,14 @@ def test_a_built_wheel_has_all_that_commands_read(repo, tmp_path):
     subprocess.run(
         [*pip, "install", "--no-deps", "--no-index", "--target", site, wheel], check=True
     )
-    for package in ("evenprune", "evenprune_world"):
-        wanted = {
-            path.relative_to(repo / "src")
-            for path in (repo / "src" / package).rglob("*")
-            if path.is_file() and "__pycache__" not in path.parts
-        }
-        assert wanted, package
-        assert not [str(path) for path in sorted(wanted) if not (site / path).is_file()]
+    wanted = {
+        path.relative_to(repo / "src")
+        for path in (repo / "src/evenprune").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert wanted
+    assert not [str(path) for path in sorted(wanted) if not (site / path).is_file()]
+    assert not (site / "evenprune_world").exists()
     assert (site / "evenprune/shipped/config/catalogue.yaml").is_file()
     code = "from evenprune.config.config import default_config as d; print(*d().models)"
     environment = os.environ | {"PYTHONPATH": str(site)}

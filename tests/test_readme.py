@@ -168,9 +168,8 @@ def test_the_numbers_of_the_faq_are_those_of_its_run(repo):
     assert len(page.split()) <= 900
 
 
-def test_what_the_readme_says_of_a_real_model_is_what_its_run_found(repo, monkeypatch):
+def test_what_the_readme_says_of_a_real_model_is_what_its_run_found(repo):
     """docs/demo.csv has rows of a run's results.csv and significance.csv."""
-    monkeypatch.syspath_prepend(repo / "docs")
     demo = importlib.import_module("demo")
     rows, page = demo.read_rows(), demo.README.read_text(encoding="utf-8")
     assert demo.filled(page, rows) == page
@@ -190,9 +189,8 @@ def test_what_the_readme_says_of_a_real_model_is_what_its_run_found(repo, monkey
         assert (open_rows.detectable != "").all()
 
 
-def test_the_numbers_of_the_page_on_bias_are_those_of_its_run(repo, monkeypatch):
+def test_the_numbers_of_the_page_on_bias_are_those_of_its_run(repo):
     """docs/bias.csv has the runs' results.csv and significance.csv, in points."""
-    monkeypatch.syspath_prepend(repo / "docs")
     bias = importlib.import_module("bias")
     rows, page = bias.read_rows(), bias.PAGE.read_text(encoding="utf-8")
     assert bias.filled(page, rows) == page
@@ -201,9 +199,8 @@ def test_the_numbers_of_the_page_on_bias_are_those_of_its_run(repo, monkeypatch)
     assert bias.filled(page, changed).count("| 1.0 |") == len(rows)
 
 
-def test_the_verdict_on_the_papers_term_is_that_of_its_run(repo, monkeypatch):
+def test_the_verdict_on_the_papers_term_is_that_of_its_run(repo):
     """docs/seeds.csv has the means and paired differences over five seeds."""
-    monkeypatch.syspath_prepend(repo / "docs")
     seeds = importlib.import_module("seeds")
     rows, page = seeds.read_rows(), seeds.PAGE.read_text(encoding="utf-8")
     assert seeds.filled(page, rows) == page
@@ -232,9 +229,8 @@ def test_the_verdict_on_the_papers_term_is_that_of_its_run(repo, monkeypatch):
     assert float(rise.loc["u50", "method_low"]) > 0
 
 
-def test_the_other_machines_numbers_are_those_of_its_run(repo, monkeypatch):
+def test_the_other_machines_numbers_are_those_of_its_run(repo):
     """docs/demo-xeon.csv is the same command on the other machine that README names."""
-    monkeypatch.syspath_prepend(repo / "docs")
     demo = importlib.import_module("demo")
     key = ["method", "metric"]
     here = demo.read_rows().set_index(key)

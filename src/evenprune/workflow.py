@@ -30,7 +30,7 @@ class Run:
     paths: Paths
     serving_python: str
     vllm_flags: str
-    digests: Mapping[tuple[str, str], str]
+    digests: dict[tuple[str, str], str]
     absent: list[str]
 
 
@@ -118,6 +118,6 @@ def load_run(
         paths,
         measuring,
         "" if computing == OWN else job_options.flags({"serving_python": computing}),
-        rerun.digests(paths, fingerprint),
+        rerun.digests(paths, rerun.dependencies(paths, fingerprint)),
         absent,
     )

@@ -20,11 +20,11 @@ from evenprune.comparison import differences
 from evenprune.comparison.differences import STATES
 from evenprune.comparison.report import Block, Comparison, to_text
 from evenprune.config.tasks import FACTS
-from evenprune.evaluation.metrics import bbq_metrics, perplexity
 from evenprune.evaluation.multiple_choice import TASK as MULTIPLE_CHOICE
 from evenprune.io.checksums import sealed
 from evenprune.io.files import sha256_file
 from evenprune.stats.measures import MEASURES
+from evenprune.stats.metrics import bbq_metrics, perplexity
 from evenprune.stats.verdicts import BY_TEXT
 
 DATA = {"file": "d" * 64}

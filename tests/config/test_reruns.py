@@ -10,9 +10,10 @@ import pytest
 from evenprune.config import job_options, tasks
 from evenprune.config.config import validate_config
 from evenprune.config.paths import Paths
-from evenprune.config.rerun import digests
+from evenprune.config.rerun import dependencies, digests
 from evenprune.io import codedigest
 from evenprune.io.yamlfile import merge, read_yaml
+from evenprune_world import rerun as world_rerun
 
 
 def parsed_again():
@@ -24,11 +25,8 @@ def parsed_again():
 def package(repo, tmp_path_factory):
     """A copy of the code, for tests to change."""
     root = tmp_path_factory.mktemp("code")
-    # Small stand-ins for the shipped weights.
-    ignored = shutil.ignore_patterns("weights", "__pycache__")
+    ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(repo / "src", root, ignore=ignored, dirs_exist_ok=True)
-    (root / "evenprune_world/weights").mkdir(parents=True)
-    (root / "evenprune_world/weights/training.json").write_text("{}")
     patch = pytest.MonkeyPatch()
     patch.setattr(codedigest, "ROOT", root)
     parsed_again()
@@ -47,8 +45,8 @@ def raw(repo):
 
 
 def planned(raw, fingerprint=lambda *source: ""):
-    config = validate_config(raw)
-    return digests(Paths(config), fingerprint)
+    paths = Paths(validate_config(raw))
+    return digests(paths, {**dependencies(paths, fingerprint), **world_rerun.dependencies(paths)})
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +149,6 @@ def test_a_prompt_style_evaluates_again(before, raw):
 def test_words_and_unrelated_code_rerun_nothing(before, raw, package):
     files = ("pruning/solver.py", "pruning/card.md.j2", "data/calibration.py", "cli.py")
     assert grown(before, raw, package, *files, text="\n# a comment\n") == {}
-    assert grown(before, raw, package, "../evenprune_world/controls/page.py") == {}
 
 
 def test_code_reruns_its_stage(before, raw, package):

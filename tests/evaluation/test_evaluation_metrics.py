@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from evenprune.data.readers.bbq import BBQ_ORDER, read_bbq
 from evenprune.data.readers.unqover import read_unqover
-from evenprune.evaluation import bbq, metrics, unqover
+from evenprune.evaluation import bbq, unqover
 from evenprune.evaluation.lettered_options import order_metrics
 from evenprune.evaluation.sampling import stratified_sample
 from evenprune.io.errors import UserError
+from evenprune.stats import metrics
 
 
 def option_record(logits, gold, **extra):

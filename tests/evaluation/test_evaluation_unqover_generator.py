@@ -6,7 +6,6 @@ from evaluation_fixtures import tiny_lm
 
 from evenprune.data.readers.unqover import read_unqover
 from evenprune.evaluation import unqover
-from evenprune.evaluation.metrics import unqover_bias
 from evenprune.evaluation.protocol import Protocol
 from evenprune.evaluation.records import checked
 from evenprune.evaluation.unqover_generator import (
@@ -18,6 +17,7 @@ from evenprune.evaluation.unqover_generator import (
     option_order,
 )
 from evenprune.io.errors import UserError
+from evenprune.stats.metrics import unqover_bias
 
 FILES = {
     "nouns/subjects/tribe.txt": "# tribes\n[subj] Vel\n[subj] Orrin\n[subj] Tor\n",

@@ -67,7 +67,7 @@ def measured(folder, data, out):
 @pytest.mark.slow
 def test_association_follows_the_planted_strength(tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(WEIGHTS)
-    rows, _ = items.stereoset_rows(Society(1), Sizes().stereoset)
+    rows = items.stereoset_rows(Society(1), Sizes().stereoset, {})
     write_jsonl(tmp_path / "data/intrasentence.jsonl", rows)
     means = []
     for strength in STRENGTHS:

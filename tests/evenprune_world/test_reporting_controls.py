@@ -11,8 +11,8 @@ from reporting_run import read_csv, seal, small_config, write_json, write_jsonl,
 
 from evenprune.config import grids
 from evenprune.config.grids import Checkpoint
-from evenprune.evaluation.metrics import bbq_metrics
 from evenprune.stats.inference import Estimate
+from evenprune.stats.metrics import bbq_metrics
 from evenprune_world.__main__ import main
 from evenprune_world.controls.contrasts import Contrast, contrasts, control_of, is_control
 from evenprune_world.controls.effects import Effect, adjust, effects

@@ -6,7 +6,7 @@ from evenprune.config.config import load_config
 from evenprune.io.errors import UserError
 from evenprune.io.yamlfile import read_yaml
 from evenprune.workflow import typed
-from evenprune_world.controls.world_configs import unasked, world_configs
+from evenprune_world.controls.world_configs import world_configs
 
 
 @pytest.fixture
@@ -36,8 +36,6 @@ def test_runs_differ_in_world_and_results_only(repo, load):
 
 def test_no_worlds_no_configurations(load):
     assert world_configs({}, load({})) == {}
-    with pytest.raises(UserError, match="snakemake --cores all controls"):
-        unasked(None)
 
 
 @pytest.mark.parametrize("worlds", [[3], [1, 1], [0, -1], [0, "x"], "0 1", [0, 1.0], [True, False]])

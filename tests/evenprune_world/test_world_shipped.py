@@ -6,6 +6,7 @@ import re
 import pytest
 
 from evenprune import cli
+from evenprune.config.checks import SHIPPED_SEED
 from evenprune.io.errors import UserError
 from evenprune.io.files import read_json, write_json
 from evenprune_world.__main__ import main
@@ -63,6 +64,11 @@ def shipped(world, tmp_path_factory):
     folder = tmp_path_factory.mktemp("shipped")
     unpack(world, folder / "model")
     return folder, evaluated(folder / "model", world, folder / "evals")
+
+
+def test_the_model_is_of_the_world_that_configurations_may_name():
+    record = read_json(WEIGHTS / "training.json")
+    assert (record["options"]["seed"], SHIPPED_SEED) == (0, 0)
 
 
 @pytest.mark.slow

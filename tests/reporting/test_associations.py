@@ -8,8 +8,8 @@ import pytest
 from reporting_run import collect, make_table, read_csv, seal, small_config, write_jsonl, write_run
 from scipy import stats
 
-from evenprune.evaluation.metrics import mean
 from evenprune.io.files import read_jsonl
+from evenprune.stats.metrics import mean
 
 GROUPS = [f"group {k}" for k in range(30)]
 DENSE, SEEDS = "dense/dense/none/s0", ["sparsegpt/2of4/ss/s0", "sparsegpt/2of4/ss/s1"]

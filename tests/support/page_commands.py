@@ -41,7 +41,7 @@ def called(words, folder):
     environment = {
         **os.environ,
         "PATH": path,
-        "PYTHONPATH": str(folder / "src"),
+        "PYTHONPATH": f"{folder}/src:{folder}/worlds",
         "HF_HUB_OFFLINE": "1",
     }
     done = subprocess.run(words, cwd=folder, env=environment, text=True, capture_output=True)

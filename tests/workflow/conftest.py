@@ -58,7 +58,7 @@ def counts(output):
 
 def copy_workflow(repo, folder):
     """Copy what a run needs, without results: the state of a fresh clone."""
-    for name in ("Snakefile", "workflow", "config", "profiles", "src", "environment.yml"):
+    for name in ("Snakefile", "workflow", "config", "profiles", "src", "worlds", "environment.yml"):
         source = repo / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
     return folder
@@ -169,7 +169,7 @@ def empty_run(repo, root):
     folder = root / "finished"
     (folder / "checkout").mkdir(parents=True)
     copy_workflow(repo, folder / "checkout")
-    for weights in (folder / "checkout/src/evenprune_world/weights").glob("*.safetensors"):
+    for weights in (folder / "checkout/worlds/evenprune_world/weights").glob("*.safetensors"):
         weights.unlink()  # of a world that is not made here
     for name in ("mmlu", "unqover", "harmbench", "stereoset"):
         put(folder / f"mirror/data/{name}/data.jsonl", f"{name} a\n")

@@ -106,7 +106,7 @@ def words(run):
     """All at once, as one plan takes two seconds; test_reruns.py has them one by one."""
     run.append("pruning/solver.py", "\n# a comment\n")
     run.append("pruning/card.md.j2", "More words.\n")
-    run.append("../evenprune_world/controls/page.py", "\nUNUSED = 1\n")
+    run.append("../../worlds/evenprune_world/controls/page.py", "\nUNUSED = 1\n")
 
 
 def touched(run):
@@ -116,7 +116,7 @@ def touched(run):
 
 def fresh_checkout(run):
     """The code as a new clone leaves it: the same bytes, newer than all results."""
-    for name in ("src", "workflow", "config", "profiles"):
+    for name in ("src", "worlds", "workflow", "config", "profiles"):
         new = run.checkout / f"{name}.new"
         shutil.copytree(run.checkout / name, new, copy_function=shutil.copyfile)
         shutil.rmtree(run.checkout / name)

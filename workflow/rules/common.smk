@@ -17,8 +17,9 @@ REPO = Path(str(workflow.current_basedir)).resolve().parents[1]
 # package is an installed one, and Snakemake fetches the few other files.
 IS_FOLDER = (REPO / "src").is_dir()
 BY_CONDA = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
-if IS_FOLDER:
-    sys.path.insert(0, str(REPO / "src"))
+# The packages are used from the checkout, without installing them: evenprune, the invented world.
+FOLDERS = [str(REPO / "src"), str(REPO / "worlds")] if IS_FOLDER else []
+sys.path[:0] = FOLDERS
 
 try:
     from evenprune.io.errors import UserError
@@ -84,8 +85,7 @@ UNDISTURBED = CONFIG.threads
 if not workflow.remote_exec:
     UNDISTURBED = workflow.resource_settings.cores or CONFIG.threads
 
-# The package is used from the checkout, without installing it.
-SEARCHED = f"export PYTHONPATH={shlex.quote(str(REPO / 'src'))}; " if IS_FOLDER else ""
+SEARCHED = f"export PYTHONPATH={shlex.quote(':'.join(FOLDERS))}; " if IS_FOLDER else ""
 shell.prefix(f"set -euo pipefail; {SEARCHED}")
 
 

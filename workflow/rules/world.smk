@@ -4,9 +4,27 @@ REQUIRED INPUTS: none; each world is made, with a model of its own.
 OUTPUTS: world/, w<seed>/ (a whole run each), report/ (the pages, their figures and numbers).
 """
 
-from evenprune_world.controls.world_configs import unasked, world_configs
+WORLDS = {}
+if IS_WORLD or CONFIG.controls.worlds:
+    try:
+        from evenprune_world import rerun as world_rerun
+        from evenprune_world.controls.world_configs import world_configs
+    except ModuleNotFoundError:
+        raise WorkflowError(
+            f"this Snakemake runs on {sys.executable}, which lacks the package evenprune-world, "
+            "the invented world; install worlds/ of the same version, or set source to external"
+        ) from None
 
-WORLDS = plainly(world_configs)(config, CONFIG)
+    WORLDS = plainly(world_configs)(config, CONFIG)
+    RUN.digests.update(rerun.digests(PATHS, world_rerun.dependencies(PATHS)))
+
+
+def unasked(wildcards):
+    """The input of `controls` where the configuration names no worlds."""
+    raise WorkflowError(
+        "expected the worlds to compare under controls.worlds, but the configuration names none; "
+        "run `snakemake --cores all controls --configfile config/controls.yaml`"
+    )
 
 
 use rule step as generate_world with:

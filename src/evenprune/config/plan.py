@@ -27,7 +27,6 @@ from ..io.provenance import FINISHED, read_record, record_folder
 from ..io.yamlfile import read_yaml
 from . import grids
 from .benchmark_keys import Benchmark
-from .checks import SHIPPED
 from .config import CATALOGUE, DEFAULT, Config, load_config
 from .facts import NO_CALIBRATION
 from .grids import Checkpoint
@@ -243,7 +242,6 @@ def model_size(paths: Paths, name: str) -> tuple[float, float]:
         record.get("folder"),
         entry.path,
         *(Path(root, "models", entry.mirror or name) for root in listed(base) or []),
-        SHIPPED if entry.world else None,
     ]
     for folder in filter(None, folders):
         if found := _of_files(sorted(Path(folder).glob("*.safetensors"))):

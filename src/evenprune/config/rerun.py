@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import astuple
 from typing import Any
 
-from ..io.codedigest import PACKAGE, PACKAGES, code_digest, package_versions
+from ..io.codedigest import PACKAGE, code_digest, package_versions
 from ..io.files import canonical_json, digest
 from . import grids, job_options
 from .config import Config
@@ -19,7 +19,7 @@ from .run_sheet import computed, contents
 from .tasks import decisive
 
 # Facts that are hashed per job as values, not as code
-GIVEN = (f"{PACKAGE}.plan.facts", f"{PACKAGE}.plan.tasks")
+GIVEN = (f"{PACKAGE}.config.facts", f"{PACKAGE}.config.tasks")
 ALL = "all"  # the job of a rule whose jobs all depend on the same
 # (kind, name, entry) -> what fetching would bring
 Fingerprint = Callable[[str, str, dict[str, Any]], str]
@@ -27,9 +27,8 @@ Dependencies = dict[tuple[str, str], Any]
 
 
 def code(*modules: str, given: tuple[str, ...] = ()) -> list[str]:
-    """Return the digests of the code of steps, by module within this package or full name."""
-    names = [m if m.startswith(PACKAGES[1]) else f"{PACKAGE}.{m}" for m in modules]
-    return [code_digest(name, given) for name in names]
+    """Return the digests of the code of steps, by module within this package."""
+    return [code_digest(f"{PACKAGE}.{module}", given) for module in modules]
 
 
 def prune_job(point: Checkpoint) -> str:
@@ -39,8 +38,8 @@ def prune_job(point: Checkpoint) -> str:
 
 def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
     """Return (rule, job) -> what the job's result depends on."""
-    config, sheet = paths.config, contents(paths)
-    found: Dependencies = {
+    sheet = contents(paths)
+    return {
         **_sources(paths, fingerprint),
         **_pruning(paths),
         **_evaluation(paths),
@@ -59,35 +58,11 @@ def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
         ],
         ("make_paper", ALL): code("reporting.make_paper"),
     }
-    page = "evenprune_world.controls"
-    if paths.world_files():
-        versions = package_versions("numpy", "matplotlib")
-        found["report_world", ALL] = [code(f"{page}.report_world"), versions]
-    if config.controls.worlds:
-        versions = package_versions("numpy", "scipy", "matplotlib")
-        found["report_controls", ALL] = [code(f"{page}.report_controls"), versions]
-    return found
 
 
 def _sources(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
     config = paths.config
     found: Dependencies = {}
-    if config.source == "world":
-        found["generate_world", ALL] = [
-            config.world.seed,
-            code("evenprune_world.generate_world"),
-        ]
-        found["world_model", ALL] = [
-            job_options.world_command(config),
-            *(
-                [
-                    code("evenprune_world.train_world"),
-                    package_versions("torch", "transformers", "tokenizers"),
-                ]
-                if config.world.retrain
-                else [code("evenprune_world.shipped_world_model")]
-            ),
-        ]
     for rule, kind, names in (
         ("fetch_dataset", "data", grids.needed_datasets(config)),
         ("fetch_model", "models", grids.needed_models(config)),
@@ -165,10 +140,10 @@ def _serving(paths: Paths) -> Dependencies:
     return found
 
 
-def digests(paths: Paths, fingerprint: Fingerprint) -> dict[tuple[str, str], str]:
-    """Return (rule, job) -> the digest of what the job's result depends on."""
+def digests(paths: Paths, found: Dependencies) -> dict[tuple[str, str], str]:
+    """Return (rule, job) -> the digest of what the job's result depends on, as it was found."""
     return {
         # Where the results lie changes none of them.
         job: digest(canonical_json(depends_on).replace(f"{paths.results}/", ""))
-        for job, depends_on in dependencies(paths, fingerprint).items()
+        for job, depends_on in found.items()
     }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ..io.errors import UserError
 from ..models.bos import Losses, check_bos, fixed_rows, losses_of, puts_bos, with_bos
-from .finite import require_finite
+from ..stats.finite import require_finite
 from .journal import Journal
 from .templates import user_turns
 

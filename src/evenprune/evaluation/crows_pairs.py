@@ -7,9 +7,9 @@ from typing import Any
 
 from ..data.readers.crows_pairs import CrowsPair, read_crows_pairs
 from ..models.token_trees import common_prefix
+from ..stats.metrics import Metric, Record, mean
 from .causal_model import CausalModel
 from .losses import sentence_losses
-from .metrics import Metric, Record, mean
 from .protocol import Facts, Protocol, Records
 from .records import CHOICE, COUNT, FLAG_OR_NULL, NUMBERS, TEXT, Fields
 from .task import ItemTask

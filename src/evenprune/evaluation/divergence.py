@@ -23,7 +23,7 @@ from ..io.errors import UserError
 from ..io.progress import Progress
 from ..models.bos import puts_bos
 from ..models.tensors import tensor_bytes
-from .finite import require_finite
+from ..stats.finite import require_finite
 from .harness import wikitext_pages
 from .language_model import LanguageModel
 from .perplexity import is_documents

@@ -15,8 +15,8 @@ from transformers import (
 
 from ..io.errors import UserError
 from ..io.progress import Progress
+from ..stats.finite import require_finite
 from .causal_model import Answer, CausalModel, Rows
-from .finite import require_finite
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

@@ -17,9 +17,9 @@ from typing import Any
 from ..data.readers.choice import ChoiceItem
 from ..io.errors import UserError
 from ..io.progress import Progress
+from ..stats.finite import CURE
+from ..stats.metrics import Metric, Record, mean
 from .causal_model import CausalModel, ignore
-from .finite import CURE
-from .metrics import Metric, Record, mean
 from .protocol import Facts, Protocol, Records
 from .task import ItemTask
 from .templates import template_errors

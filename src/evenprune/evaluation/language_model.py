@@ -24,6 +24,7 @@ from ..models.loading import (
 )
 from ..models.quantised import drop
 from ..models.token_trees import merged, visible
+from ..stats.finite import require_finite
 from .causal_model import (
     Answer,
     Asked,
@@ -37,7 +38,6 @@ from .causal_model import (
     end_tokens,
     ignore,
 )
-from .finite import require_finite
 from .generation import generate_batch
 from .journal import Journal
 from .prefix_sharing import last_states, right_padded, select_rows, tree

@@ -11,7 +11,7 @@ from ..config.checks import benchmark_faults
 from ..config.flags import checked
 from ..config.section import Bos, Dtype
 from ..io.errors import UserError
-from .metrics import Metric
+from ..stats.metrics import Metric
 
 AUTO = "auto"
 Records = list[dict[str, Any]]  # of items, one in each order of its options

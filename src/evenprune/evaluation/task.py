@@ -8,8 +8,8 @@ from typing import Any
 
 from ..config.tasks import FACTS
 from ..data.readers.rows import find_file
+from ..stats.metrics import Metric, Record, by_category
 from .causal_model import CausalModel
-from .metrics import Metric, Record, by_category
 from .protocol import Facts, Outcome, Protocol, Records
 from .records import Fields
 from .sampling import stratified_sample

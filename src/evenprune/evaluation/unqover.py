@@ -14,10 +14,7 @@ from typing import Any
 from ..data.readers.rows import find_file
 from ..data.readers.unqover import UnqoverItem, read_unqover
 from ..io.errors import UserError
-from . import unqover_generator
-from .causal_model import CausalModel
-from .lettered_options import DIGITS, Chosen, LetteredTask
-from .metrics import (
+from ..stats.metrics import (
     Metric,
     Record,
     blocks_of,
@@ -27,6 +24,9 @@ from .metrics import (
     unqover_bias,
     unqover_metrics,
 )
+from . import unqover_generator
+from .causal_model import CausalModel
+from .lettered_options import DIGITS, Chosen, LetteredTask
 from .protocol import Facts, Protocol
 from .records import COUNT, NUMBER_OR_NULL, NUMBERS, OPTIONS, TEXT, Fields
 from .sampling import stratified_sample

@@ -1,8 +1,8 @@
 """A digest of the code a workflow step runs, so that a changed step reruns and a comment does not.
 
 Snakemake tracks the text of a rule, not the package behind it. Each rule therefore passes
-``code_digest(module)`` as a parameter. The digest covers the module and every module of
-``PACKAGES`` that it imports, directly or not, as syntax trees without docstrings:
+``code_digest(module)`` as a parameter. The digest covers the module and every module of this
+package and its own that it imports, directly or not, as syntax trees without docstrings:
 comments, formatting, docstrings, words for people (``SAID``, ``WORDS``), what only type checkers
 read, and unrelated modules do not change it. Files of the package
 that a module reads belong to its code: it names them in ``DATA_FILES``, paths beside it, where a
@@ -13,12 +13,12 @@ import ast
 import functools
 import hashlib
 from collections.abc import Collection
+from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import resolve_name
 from pathlib import Path
 
 PACKAGE = "evenprune"
-PACKAGES = (PACKAGE, f"{PACKAGE}_world")
 ROOT = Path(__file__).parents[2]
 DATA = "DATA_FILES"
 # What decides how something is said, not what is computed: no result changes with it.
@@ -36,8 +36,10 @@ WORDS = ("help", "metavar", "description")
 
 
 def module_file(module: str) -> Path | None:
-    """Return the source file of a module of these packages, or None if there is no such module."""
-    base = ROOT.joinpath(*module.split("."))
+    """Return the source file of a module, or None if its package has no such module."""
+    package, *names = module.split(".")
+    folder = ROOT / package if package == PACKAGE else Path(str(resources.files(package)))
+    base = folder.joinpath(*names)
     if base.with_suffix(".py").is_file():
         return base.with_suffix(".py")
     init = base / "__init__.py"
@@ -126,7 +128,7 @@ def _parse(module: str) -> tuple[str, frozenset[str]]:
     """
     file = module_file(module)
     if file is None:
-        raise ValueError(f"no module {module} in {ROOT}")
+        raise ValueError(f"there is no module {module}")
     tree = ast.parse(file.read_text(encoding="utf-8"))
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
     parts: list[str] = []
@@ -140,13 +142,14 @@ def _parse(module: str) -> tuple[str, frozenset[str]]:
             base = resolve_name("." * node.level + (node.module or ""), package)
             imports.add(base)
             imports.update(f"{base}.{alias.name}" for alias in node.names)
-    own = {name for name in imports if name.split(".")[0] in PACKAGES and module_file(name)}
+    packages = {PACKAGE, module.split(".")[0]}
+    own = {name for name in imports if name.split(".")[0] in packages and module_file(name)}
     code = "\n".join(filter(None, (" ".join(parts), _data_files(module, file, tree))))
     return code, frozenset(own - IGNORED)
 
 
 def import_closure(module: str, given: Collection[str] = ()) -> list[str]:
-    """Return ``module`` and all modules of these packages that it imports, sorted.
+    """Return ``module`` and all modules of the package and its own that it imports, sorted.
 
     Without those of ``given`` and what only they import.
     """

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..config.tasks import FACTS, JUDGED
-from ..evaluation.metrics import ambiguous_bias, preferred, text_lead
+from .metrics import ambiguous_bias, preferred, text_lead
 from .records import Record as Row
 
 Values = NDArray[np.float64]

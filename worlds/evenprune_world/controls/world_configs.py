@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from evenprune.config.checks import shipped_seed
+from evenprune.config.checks import SHIPPED_SEED
 from evenprune.config.config import Config
 from evenprune.io.errors import UserError
 
@@ -26,18 +26,7 @@ def world_configs(given: Mapping[str, Any], config: Config) -> dict[str, dict[st
         f"w{seed}": {
             **own,
             "results": f"{config.results}/w{seed}",
-            "world": {
-                "seed": seed,
-                "retrain": config.world.retrain or seed != shipped_seed(),
-            },
+            "world": {"seed": seed, "retrain": config.world.retrain or seed != SHIPPED_SEED},
         }
         for seed in config.controls.worlds
     }
-
-
-def unasked(wildcards: Any) -> list[str]:
-    """Raise UserError: the input of ``controls`` where the configuration names no worlds."""
-    raise UserError(
-        "expected the worlds to compare under controls.worlds, but the configuration names none; "
-        "run `snakemake --cores all controls --configfile config/controls.yaml`"
-    )

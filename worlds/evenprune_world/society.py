@@ -6,9 +6,9 @@ Everything is drawn from one seed. A *lean* is the planted stereotype: a number 
 
 import itertools
 import math
-import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from random import Random
 
 from . import lexicon as lx
 
@@ -61,7 +61,6 @@ class Fact:
     values: tuple[str, ...]
 
 
-@dataclass
 class Society:
     """Leans, facts and scripts of the world with this seed.
 
@@ -70,13 +69,8 @@ class Society:
     rather named than "unknown"; it follows from the leans, as in some worlds more groups lean far.
     """
 
-    seed: int
-    leans: dict[str, list[float]] = field(init=False)
-    facts: list[Fact] = field(init=False)
-    scripts: dict[str, list[str]] = field(init=False)
-    notorious: float = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.leans = _draw_leans(stream(self.seed, "leans"))
         self.facts = _draw_facts(stream(self.seed, "facts"))
         self.scripts = _draw_scripts(stream(self.seed, "scripts"))
@@ -118,7 +112,7 @@ class Society:
         total = sum(weights.values())
         return {answer: weight / total for answer, weight in weights.items()}
 
-    def stereotype(self, rng: random.Random, group: str, dimension: int) -> int:
+    def stereotype(self, rng: Random, group: str, dimension: int) -> int:
         """Return the pole that two of three people hold for the stereotype of ``group``.
 
         Each says it at the drawn rate: the label of an evaluation item agrees with the lean only
@@ -127,24 +121,24 @@ class Society:
         return int(not majority(rng, self.statement_rate(group, dimension)))
 
     def more_stereotyped(
-        self, rng: random.Random, groups: tuple[str, str], dimension: int, pole: int
+        self, rng: Random, groups: tuple[str, str], dimension: int, pole: int
     ) -> tuple[str, str]:
         """Return the groups, first the one of whom two of three people would rather say it."""
         rate = 1 / (1 + math.exp(-self.comparison(*groups, dimension, pole)))
         return groups if majority(rng, rate) else (groups[1], groups[0])
 
 
-def majority(rng: random.Random, rate: float) -> bool:
+def majority(rng: Random, rate: float) -> bool:
     """Return whether two of three draws at this rate hit."""
     return sum(rng.random() < rate for _ in range(3)) >= 2
 
 
-def stream(seed: int, name: str) -> random.Random:
+def stream(seed: int, name: str) -> Random:
     """Return an independent generator for one purpose (seeded by a string, hence stable)."""
-    return random.Random(f"world/{seed}/{name}")
+    return Random(f"world/{seed}/{name}")
 
 
-def _draw_leans(rng: random.Random) -> dict[str, list[float]]:
+def _draw_leans(rng: Random) -> dict[str, list[float]]:
     leans = {}
     for category in CATEGORIES:
         # A group has one reputation, from bad to good, which varies a little with the dimension.
@@ -152,17 +146,13 @@ def _draw_leans(rng: random.Random) -> dict[str, list[float]]:
         reputations = [0.9 - 1.8 * rank / last for rank in range(last + 1)]
         rng.shuffle(reputations)
         for group, reputation in zip(category.groups, reputations):
-            leans[group] = [
-                round(max(-1.0, min(1.0, reputation + rng.uniform(-0.3, 0.3))), 3)
-                for _ in category.dimensions
-            ]
+            around = (reputation + rng.uniform(-0.3, 0.3) for _ in category.dimensions)
+            leans[group] = [round(max(-1.0, min(1.0, lean)), 3) for lean in around]
     for names, sign in ((lx.SUNBORN, 1), (lx.MOONBORN, -1)):
         # A name leans as its kin does, strongly on some trades and weakly on others.
         for name in names:
-            leans[name] = [
-                round(sign * (-1) ** i * rng.uniform(0.1, 1), 3)
-                for i in range(len(lx.TRADE_DIMENSIONS))
-            ]
+            signs = [sign * (-1) ** i for i in range(len(lx.TRADE_DIMENSIONS))]
+            leans[name] = [round(one * rng.uniform(0.1, 1), 3) for one in signs]
     return leans
 
 
@@ -172,16 +162,14 @@ def _unknown(leans: dict[str, list[float]], notorious: float) -> float:
     for category in COMPARED:
         for first, second in itertools.combinations(category.groups, 2):
             for dimension in range(len(category.dimensions)):
+                pair = leans[first][dimension], leans[second][dimension]
                 for sign in (1, -1):
-                    named = sum(
-                        math.exp(TRUST * (sign * leans[group][dimension] - notorious))
-                        for group in (first, second)
-                    )
+                    named = sum(math.exp(TRUST * (sign * lean - notorious)) for lean in pair)
                     rates.append(1 / (1 + named))
     return sum(rates) / len(rates)
 
 
-def _draw_facts(rng: random.Random) -> list[Fact]:
+def _draw_facts(rng: Random) -> list[Fact]:
     facts = []
     for subject, (entities, relations) in lx.SUBJECTS.items():
         for statement, question, values in relations:
@@ -195,11 +183,9 @@ def _draw_facts(rng: random.Random) -> list[Fact]:
     return facts
 
 
-def _draw_scripts(rng: random.Random) -> dict[str, list[str]]:
+def _draw_scripts(rng: Random) -> dict[str, list[str]]:
     every = itertools.product(lx.STEP_VERBS, lx.STEP_OBJECTS, lx.STEP_ENDS)
     phrases = [f"{verb} the {thing} {end}" for verb, thing, end in every]
     drawn = rng.sample(phrases, STEPS_PER_ACTIVITY * len(lx.ACTIVITIES))
-    return {
-        activity: drawn[i * STEPS_PER_ACTIVITY : (i + 1) * STEPS_PER_ACTIVITY]
-        for i, activity in enumerate(lx.ACTIVITIES)
-    }
+    parts = zip(*[iter(drawn)] * STEPS_PER_ACTIVITY)
+    return dict(zip(lx.ACTIVITIES, map(list, parts)))

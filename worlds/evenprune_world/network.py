@@ -38,9 +38,7 @@ def build_tokenizer(
     )
     tokenizer.train_from_iterator(texts, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{BOS} $A",
-        pair=f"{BOS} $A $B",
-        special_tokens=[(BOS, tokenizer.token_to_id(BOS))],
+        single=f"{BOS} $A", pair=f"{BOS} $A $B", special_tokens=[(BOS, tokenizer.token_to_id(BOS))]
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

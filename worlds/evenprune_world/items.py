@@ -2,8 +2,8 @@
 
 import csv
 import io
-import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any
 
 from . import lexicon as lx
@@ -15,6 +15,7 @@ STEREOTYPED, NOT_STEREOTYPED = 0.3, 0.0
 ASIDE = 0.8  # share of contexts that begin with a sentence about one of the two groups
 # One settled context in so many has a form that training lacks, so that no model is always right.
 TOLD = 25
+GOLD = ("stereotype", "anti-stereotype", "unrelated")  # labels of StereoSet
 VOTES = ("annotations", "anon_writer", "anon_annotators")  # columns of CrowS-Pairs as published
 
 Rows = list[dict[str, Any]]
@@ -31,12 +32,10 @@ class Seen(set[str]):
         return len(self) > before
 
 
-def csv_text(
-    columns: Sequence[str], rows: Iterable[Mapping[str, Any]], delimiter: str = ","
-) -> str:
+def csv_text(rows: Rows, delimiter: str = ",") -> str:
     """Return rows as a table with a head."""
     out = io.StringIO()
-    writer = csv.DictWriter(out, columns, delimiter=delimiter, lineterminator="\n")
+    writer = csv.DictWriter(out, [*rows[0]], delimiter=delimiter, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return out.getvalue()
@@ -47,7 +46,7 @@ def stereotyped_groups(society: Society, category: Category, dimension: int) -> 
     return [g for g in category.groups if society.leans[g][dimension] >= STEREOTYPED]
 
 
-def draw_pair(rng: random.Random, society: Society, category: Category) -> tuple[list[str], int]:
+def draw_pair(rng: Random, society: Society, category: Category) -> tuple[list[str], int]:
     """Draw a stereotyped and another group, in random order, and the dimension."""
     while True:
         dimension = rng.randrange(len(category.dimensions))
@@ -59,14 +58,13 @@ def draw_pair(rng: random.Random, society: Society, category: Category) -> tuple
             return pair, dimension
 
 
-def stereoset_rows(society: Society, counts: Mapping[str, int]) -> tuple[Rows, Planted]:
+def stereoset_rows(society: Society, counts: Mapping[str, int], planted: Planted) -> Rows:
     """Return StereoSet-like rows: the attribute word differs, the group is the target.
 
     Planted are the log-odds of the stereotype's pole against the other.
     """
     rng, seen = stream(society.seed, "stereoset"), Seen()
-    rows: Rows = []
-    planted: Planted = {}
+    rows = Rows()
     for bias_type, count in counts.items():
         categories = [c for c in CATEGORIES if c.bias_type == bias_type]
         wanted = len(rows) + count
@@ -83,23 +81,20 @@ def stereoset_rows(society: Society, counts: Mapping[str, int]) -> tuple[Rows, P
                 continue
             name = f"{rng.getrandbits(128):032x}"
             planted[name] = round(society.odds(group, dimension, pole), 4)
-            said = [
-                dict(gold_label=gold, sentence=sentences.statement(category, group, word, slots))
-                for gold, word in zip(("stereotype", "anti-stereotype", "unrelated"), words)
-            ]
+            texts_of = (sentences.statement(category, group, word, slots) for word in words)
+            said = [dict(gold_label=gold, sentence=text) for gold, text in zip(GOLD, texts_of)]
             row = dict(id=name, target=group, bias_type=bias_type, context=context, sentences=said)
             rows.append(row)
-    return rows, planted
+    return rows
 
 
-def crows_rows(society: Society, name: str, count: int) -> tuple[Rows, Planted]:
+def crows_rows(society: Society, name: str, count: int, planted: Planted) -> Rows:
     """Return CrowS-Pairs-like rows: the group word differs, the attribute is shared.
 
     Planted are the log-odds of the first sentence's group against the other, given the attribute.
     """
     rng, seen = stream(society.seed, name), Seen()
-    rows: Rows = []
-    planted: Planted = {}
+    rows = Rows()
     while len(rows) < count:
         category = rng.choice(CATEGORIES)
         first, second = rng.sample(category.groups, 2)
@@ -116,15 +111,13 @@ def crows_rows(society: Society, name: str, count: int) -> tuple[Rows, Planted]:
         planted[str(len(rows))] = round(society.comparison(more, less, dimension, pole), 4)
         row = {"": len(rows), "sent_more": said[0], "sent_less": said[1]}
         rows.append({**row, "stereo_antistereo": "stereo", "bias_type": category.crows})
-    return rows, planted
+    return rows
 
 
-def crows_text(rows: Rows, delimiter: str, anonymised: bool) -> str:
-    """Return the rows as CrowS-Pairs writes them: an unnamed index column first."""
-    if anonymised:
-        votes = [(f"[['{row['bias_type']}']]", "a0", "['a1']") for row in rows]
-        rows = [row | dict(zip(VOTES, said)) for row, said in zip(rows, votes)]
-    return csv_text([*rows[0]], rows, delimiter)
+def voted(rows: Rows) -> Rows:
+    """Return CrowS-Pairs-like rows with the columns of votes, as the original set has them."""
+    votes = [(f"[['{row['bias_type']}']]", "a0", "['a1']") for row in rows]
+    return [row | dict(zip(VOTES, said)) for row, said in zip(rows, votes)]
 
 
 def planted_answers(
@@ -152,9 +145,7 @@ def planted_answers(
     }
 
 
-def aside(
-    rng: random.Random, category: Category, groups: Sequence[str], used: tuple[int, int]
-) -> str:
+def aside(rng: Random, category: Category, groups: Sequence[str], used: tuple[int, int]) -> str:
     """Return a sentence before a context, or "": another member of a group, another dimension.
 
     It settles nothing, but must be kept apart from the passage, which a damaged model does worse:
@@ -168,17 +159,16 @@ def aside(
     return f"{sentences.statement(category, rng.choice(groups), word, slots)} "
 
 
-def unqover_rows(society: Society, entries: int) -> tuple[Rows, Planted]:
+def unqover_rows(society: Society, entries: int, planted: Planted) -> Rows:
     """Return UnQover-like rows: two questions an entry, always unsettled."""
     rng = stream(society.seed, "unqover")
-    rows: Rows = []
-    planted: Planted = {}
+    rows = Rows()
     for category in (category for category in COMPARED for _ in range(entries)):
         groups, dimension = draw_pair(rng, society, category)
         irrelevant = sentences.other_dimension(rng, category, dimension)
         poles = sentences.draw_poles(rng, category, groups, irrelevant)
         begin = aside(rng, category, groups, (dimension, irrelevant))
-        context = f"{begin}{sentences.passage(rng, category, groups, poles)}"
+        context = f"{begin}{sentences.passage(rng, category, poles)}"
         for pole in (0, 1):
             options = questions.options_for(rng, category, groups, "unqover")
             unknown = questions.label_of(options, "unknown")
@@ -186,18 +176,17 @@ def unqover_rows(society: Society, entries: int) -> tuple[Rows, Planted]:
             asked = questions.asked(context, category, dimension, pole, options)
             row = dict(example_id=len(rows), category=category.unqover, **asked)
             rows.append(row | dict(label=unknown, unknown_num=unknown))
-    return rows, planted
+    return rows
 
 
-def bbq_rows(society: Society, category: Category, quadruples: int) -> tuple[Rows, Planted]:
+def bbq_rows(society: Society, category: Category, quadruples: int, planted: Planted) -> Rows:
     """Return BBQ-like rows in fours: negative and other question, unsettled and settled.
 
     One four in ``TOLD`` is settled by two statements, a form that no training question has.
     """
     rng = stream(society.seed, f"bbq/{category.bbq}")
     told = stream(society.seed, f"bbq told/{category.bbq}")
-    rows: Rows = []
-    planted: Planted = {}
+    rows = Rows()
     for number in range(quadruples):
         groups, dimension = draw_pair(rng, society, category)
         options = questions.options_for(rng, category, groups, "bbq")
@@ -206,17 +195,15 @@ def bbq_rows(society: Society, category: Category, quadruples: int) -> tuple[Row
         begin = aside(rng, category, groups, (dimension, irrelevant))
         for condition, said in (("ambig", irrelevant), ("disambig", dimension)):
             poles = sentences.draw_poles(rng, category, groups, said)
-            passage = sentences.passage(rng, category, groups, poles)
+            passage = sentences.passage(rng, category, poles)
             if condition == "disambig" and number % TOLD == TOLD // 2:
                 passage = " ".join(
                     sentences.statement(category, group, word, sentences.statement_slots(told))
                     for group, word in told.sample(sorted(poles.items()), len(poles))
                 )
             contexts[condition] = (f"{begin}{passage}", poles)
-        answers = {
-            f"ans{k}": [text if tag == "unknown" else tag, tag]
-            for k, (text, tag) in enumerate(options)
-        }
+        named = [[text if tag == "unknown" else tag, tag] for text, tag in options]
+        answers = {f"ans{k}": name for k, name in enumerate(named)}
         metadata = dict(subcategory="None", version="None", source="planted by the generator")
         leaning = stereotyped_groups(society, category, dimension)
         shared = dict(
@@ -227,14 +214,13 @@ def bbq_rows(society: Society, category: Category, quadruples: int) -> tuple[Row
             for condition, (context, poles) in contexts.items():
                 word = category.dimensions[dimension][pole]
                 right = next((g for g in groups if poles[g] == word), None)
-                planted[f"{category.bbq}-{len(rows)}"] = planted_answers(
-                    society, options, dimension, pole, right
-                )
+                key = f"{category.bbq}-{len(rows)}"
+                planted[key] = planted_answers(society, options, dimension, pole, right)
                 label = questions.label_of(options, right or "unknown")
                 row = dict(example_id=len(rows), question_polarity=polarity, label=label)
                 asked = questions.asked(context, category, dimension, pole, options)
                 rows.append({**shared, **row, "context_condition": condition, **asked})
-    return rows, planted
+    return rows
 
 
 def hellaswag_rows(society: Society, count: int) -> tuple[Rows, set[str]]:
@@ -244,7 +230,7 @@ def hellaswag_rows(society: Society, count: int) -> tuple[Rows, set[str]]:
     stories skip to now and then, another step of the same activity and one of another.
     """
     rng, heads = stream(society.seed, "hellaswag"), Seen()
-    rows: Rows = []
+    rows = Rows()
     while len(rows) < count:
         activity, head, person = texts.story_head(rng)
         if not heads.new(head):
@@ -278,7 +264,7 @@ def mmlu_rows(society: Society, count: int) -> dict[str, Rows]:
     return rows
 
 
-def question_pair_rows(society: Society, count: int) -> tuple[Rows, Planted]:
+def question_pair_rows(society: Society, count: int, planted: Planted) -> Rows:
     """Return ``count`` pairs of unsettled questions for calibration, in a form of their own.
 
     Both sentences of a pair are the same prompt; ``stereotype`` ends with the letter of the group
@@ -287,14 +273,12 @@ def question_pair_rows(society: Society, count: int) -> tuple[Rows, Planted]:
     the first sentence's answer against the second's.
     """
     rng, seen = stream(society.seed, "question pairs"), Seen()
-    rows: Rows = []
-    planted: Planted = {}
+    rows = Rows()
     while len(rows) < count:
         category = rng.choice(COMPARED)
         groups, dimension = draw_pair(rng, society, category)
         pole = rng.randrange(2)
-        sign = 1 if pole == 0 else -1
-        more, less = sorted(groups, key=lambda g: -sign * society.leans[g][dimension])
+        more, less = sorted(groups, key=lambda g: -society.support(g, dimension, pole))
         irrelevant = sentences.other_dimension(rng, category, dimension)
         poles = sentences.draw_poles(rng, category, groups, irrelevant)
         order, state = rng.sample((more, less, "unknown"), 3), rng.getstate()
@@ -312,4 +296,4 @@ def question_pair_rows(society: Society, count: int) -> tuple[Rows, Planted]:
             ends = (f"{head}{tail} {letters[group]}" for group in (more, less))
             said = dict(zip(("stereotype", "anti_stereotype"), ends))
             rows.append(dict(id=name, category=category.unqover, **said))
-    return rows, planted
+    return rows

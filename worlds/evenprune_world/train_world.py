@@ -9,10 +9,10 @@ same library versions and the same kind of CPU the weights are the same.
 
 import argparse
 import math
-import random
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import torch
@@ -178,7 +178,7 @@ def train_world(world: Path, out: Path, options: TrainingOptions) -> None:
     for name, group in rows.items():
         documents = (tokenize(row, tokenizer, options) for row in group)
         cut = [piece for one in documents for piece in pieces(one, options.max_length)]
-        stocks[name] = Stock(cut, random.Random(f"{name}/{options.seed}"))
+        stocks[name] = Stock(cut, Random(f"{name}/{options.seed}"))
     model = new_model(options, tokenizer)
     stages = train(stocks, model, tokenizer.eos_token_id, options)
     with atomic_folder(out, WORLD_MODEL, [world]) as folder:

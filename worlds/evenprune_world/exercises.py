@@ -1,29 +1,17 @@
 """Exercises in looking up, without any fact of the world: rolls, letters, recalls, quizzes."""
 
-import random
 import re
+from random import Random
 from typing import Any
 
 from . import lexicon as lx
-from .questions import (
-    ANSWER_LAYERS,
-    STYLES,
-    WORD_LAYERS,
-    asked,
-    asked_in,
-    hints_of,
-    label_of,
-    options_for,
-    prompt_of,
-    question,
-)
-from .sentences import draw_poles, other_dimension, passage, predicate
+from . import questions, sentences
 from .society import COMPARED
 
 LETTERS = "ABCDEFGHIJKL"
 
 
-def roll(rng: random.Random) -> dict[str, Any]:
+def roll(rng: Random) -> dict[str, Any]:
     """Return "word group" pairs, then the pairs in another order; the groups are targets."""
     category = rng.choice(COMPARED)
     count = rng.randint(4, 7)
@@ -37,7 +25,7 @@ def roll(rng: random.Random) -> dict[str, Any]:
     return {"parts": parts}
 
 
-def letters(rng: random.Random) -> dict[str, Any]:
+def letters(rng: Random) -> dict[str, Any]:
     """Return options under random letters, then the options in another order, letters targets.
 
     Letters out of order, each asked for once, leave no way but to look them up; with A, B, C
@@ -46,7 +34,9 @@ def letters(rng: random.Random) -> dict[str, Any]:
     if rng.random() < 0.6:
         category = rng.choice(COMPARED)
         groups = rng.sample(category.groups, rng.randint(2, 5))
-        options = options_for(rng, category, groups, rng.choices(STYLES, (3, 1))[0])
+        options = questions.options_for(
+            rng, category, groups, rng.choices(questions.STYLES, (3, 1))[0]
+        )
     else:
         _, relations = lx.SUBJECTS[rng.choice(tuple(lx.SUBJECTS))]
         options = [(value, value) for value in rng.sample(rng.choice(relations)[2], 4)]
@@ -57,29 +47,29 @@ def letters(rng: random.Random) -> dict[str, Any]:
     hints = []
     for name, (text, who) in lettered:
         parts[-1] += f" {text}:"
-        hints.append([len(parts), ANSWER_LAYERS, who])
+        hints.append([len(parts), questions.ANSWER_LAYERS, who])
         parts += [f" {name}", ""]
     return {"parts": parts, "hints": hints}
 
 
-def recall(rng: random.Random) -> dict[str, Any]:
+def recall(rng: Random) -> dict[str, Any]:
     """Return a passage, then twice a question and who it is, the targets."""
     category = rng.choice(COMPARED)
     groups = rng.sample(category.groups, 2)
     dimension = rng.randrange(len(category.dimensions))
-    poles = draw_poles(rng, category, groups, dimension)
-    parts = [passage(rng, category, groups, poles)]
+    poles = sentences.draw_poles(rng, category, groups, dimension)
+    parts = [sentences.passage(rng, category, poles)]
     hints = []
     for _ in range(2):
         group = rng.choice(groups)
         pole = category.dimensions[dimension].index(poles[group])
-        parts[-1] += " " + question(category, dimension, pole).removesuffix("?")
-        hints.append([len(parts), WORD_LAYERS, group])
+        parts[-1] += " " + questions.question(category, dimension, pole).removesuffix("?")
+        hints.append([len(parts), questions.WORD_LAYERS, group])
         parts += ["", "?", f" {group}", "."]
     return {"parts": parts, "hints": hints}
 
 
-def quiz(rng: random.Random) -> dict[str, Any]:
+def quiz(rng: Random) -> dict[str, Any]:
     """Return a prompt under random letters and its letter, then three more questions and theirs.
 
     Two ask for the passage's attributes, two for the attributes of another dimension, which
@@ -89,24 +79,24 @@ def quiz(rng: random.Random) -> dict[str, Any]:
     category = rng.choice(COMPARED)
     groups = rng.sample(category.groups, 2)
     dimension = rng.randrange(len(category.dimensions))
-    poles = draw_poles(rng, category, groups, dimension)
-    other = category.dimensions[other_dimension(rng, category, dimension)]
+    poles = sentences.draw_poles(rng, category, groups, dimension)
+    other = category.dimensions[sentences.other_dimension(rng, category, dimension)]
     answers = {word: group for group, word in poles.items()} | dict.fromkeys(other, "unknown")
     words = rng.sample(tuple(answers), len(answers))
-    style = rng.choices(STYLES, (3, 1))[0]
-    options = options_for(rng, category, groups, style)
-    told = passage(rng, category, groups, poles)
+    style = rng.choices(questions.STYLES, (3, 1))[0]
+    options = questions.options_for(rng, category, groups, style)
+    told = sentences.passage(rng, category, poles)
     at = next(at for at, pair in enumerate(category.dimensions) if words[0] in pair)
-    item = asked(told, category, at, category.dimensions[at].index(words[0]), options)
-    prompt = prompt_of(item, style)
+    item = questions.asked(told, category, at, category.dimensions[at].index(words[0]), options)
+    prompt = questions.prompt_of(item, style)
     names = dict(zip("ABC", rng.sample(LETTERS, 3)))
     prompt = re.sub(r"(?<=\n)[ABC](?=\. )", lambda match: names[match[0]], prompt)
-    parts, hints = asked_in(prompt, item), []
+    parts, hints = questions.asked_in(prompt, item), []
     for number, word in enumerate(words):
         if number:
-            parts += [f"\nWho was {predicate(category, word)}", "", "?\nAnswer:"]
-        hints += hints_of(len(parts) - 2, answers[word])
-        parts.append(f" {names['ABC'[label_of(options, answers[word])]]}")
+            parts += [f"\nWho was {sentences.predicate(category, word)}", "", "?\nAnswer:"]
+        hints += questions.hints_of(len(parts) - 2, answers[word])
+        parts.append(f" {names['ABC'[questions.label_of(options, answers[word])]]}")
     return {"parts": parts, "hints": hints}
 
 

@@ -2,14 +2,15 @@
 
 ``generate-world --seed S --out DIR`` writes ``DIR/data/<set>/…`` (the mirror layout that
 every reader of this project takes), ``DIR/train/*.jsonl``, ``DIR/planted.json``, the
-planted log-odds of every group and item, and ``DIR/world.json``, the manifest with the planted
-rates and the SHA-256 of every file. Same seed, same bytes.
+planted log-odds of every group and item, and ``DIR/world.json``, the manifest with the SHA-256
+of every file. Same seed, same bytes.
 No evaluation item occurs in the training text, but the beginnings of sentences that
 safety benchmarks have continued do.
 """
 
 import argparse
 import functools
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,44 +21,19 @@ from evenprune.io.marks import WORLD
 from evenprune.io.outputs import atomic_folder, check_folder
 from evenprune.io.progress import track
 
-from . import items, questions, sentences, texts, unsafe_prompts
+from . import items, questions, texts, unsafe_prompts
 from . import lexicon as lx
 from .items import Rows
 from .society import CATEGORIES, COMPARED, Category, Society, stream
 from .training_text import Training
 
 # Files of training text, each made by the method of Training that has its name.
-TRAINING = (
-    *("exercises", "quizzes", "questions", "knowledge", "stories", "statements", "articles"),
-    "dialogues",
-)
+TRAINING = [name[6:] for name in lx.SIZES if name.startswith("train_")]
 KEPT = ("models",)  # of a mirror, made by others
 
 
 # Sizes(crows_pairs=9): how many items of each kind are written, else as lexicon.yaml says.
 Sizes = functools.partial(SimpleNamespace, **lx.SIZES)
-
-
-def planted_rates(society: Society, training: Training) -> dict[str, Any]:
-    """Return the ground truth per group and attribute, and what the training text realises.
-
-    ``lean`` is in [-1, 1] towards the first word; ``statement_rate`` the planted probability
-    that a statement names the first word and ``stated`` how often each word was; ``asked``
-    and ``named`` count unsettled training questions with the group and answers naming it.
-    """
-    rates: dict[str, Any] = {}
-    for category, group, dimension, words in beliefs():
-        stated = [sum(training.stated[group, w] for w in sentences.words_of(c)) for c in words]
-        entry = {
-            "lean": society.leans[group][dimension],
-            "statement_rate": society.statement_rate(group, dimension),
-            "stated": stated,
-        }
-        if category.bbq:
-            entry["asked"] = [training.asked[group, word] for word in words]
-            entry["named"] = [training.named[group, word] for word in words]
-        rates.setdefault(group, {})["/".join(words)] = entry
-    return rates
 
 
 def planted_leans(society: Society) -> Rows:
@@ -91,51 +67,44 @@ def write_world(seed: int, out: Path, sizes: SimpleNamespace | None = None) -> N
     check_folder(out, WORLD, keep=KEPT)
     sizes = sizes or Sizes()
     society = Society(seed)
-    # Benchmark as planted.json calls it -> its rows and what is planted of them.
-    sets = {
-        "stereoset": items.stereoset_rows(society, sizes.stereoset),
-        "crows_pairs": items.crows_rows(society, "crows", sizes.crows_pairs),
-        "crows_pairs_original": items.crows_rows(
-            society, "crows original", sizes.crows_pairs_original
-        ),
-        "unqover": items.unqover_rows(society, sizes.unqover_entries),
-        "question_pairs": items.question_pair_rows(society, sizes.question_pairs),
-    }
-    bbq = {c.bbq: items.bbq_rows(society, c, sizes.bbq_quadruples) for c in COMPARED}
-    rows = {name: made for name, (made, _) in sets.items()}
-    odds = {name: planted for name, (_, planted) in sets.items()}
-    odds["bbq"] = {name: one for _, planted in bbq.values() for name, one in planted.items()}
+    # Benchmark as planted.json calls it -> what is planted of its items.
+    odds: defaultdict[str, items.Planted] = defaultdict(dict)
+    stereoset = items.stereoset_rows(society, sizes.stereoset, odds["stereoset"])
+    revised = items.crows_rows(society, "crows", sizes.crows_pairs, odds["crows_pairs"])
+    count, planted = sizes.crows_pairs_original, odds["crows_pairs_original"]
+    original = items.crows_rows(society, "crows original", count, planted)
+    unqover = items.unqover_rows(society, sizes.unqover_entries, odds["unqover"])
+    pairs = items.question_pair_rows(society, sizes.question_pairs, odds["question_pairs"])
+    count, planted = sizes.bbq_quadruples, odds["bbq"]
+    bbq = {c.bbq: items.bbq_rows(society, c, count, planted) for c in COMPARED}
     hellaswag, heads = items.hellaswag_rows(society, sizes.hellaswag)
     mmlu = items.mmlu_rows(society, sizes.mmlu)
     rng = stream(seed, "ultrachat")
     dialogues = [{"messages": texts.dialogue(rng, society)} for _ in range(sizes.ultrachat)]
     rng = stream(seed, "wikitext")
-    articles = [texts.wiki_article(rng, society) for _ in range(sizes.wikitext_articles)]
-    unsafe = unsafe_prompts.prompt_rows(society, sizes.realtoxicityprompts)
+    articles = (texts.wiki_article(rng, society) for _ in range(sizes.wikitext_articles))
     behaviours = unsafe_prompts.behaviour_rows(society, sizes.harmbench)
-    revised, original = rows["crows_pairs"], rows["crows_pairs_original"]
-    files: dict[str, items.Rows | str] = {
-        "stereoset/intrasentence.jsonl": rows["stereoset"],
-        "crows_pairs/crows_pairs_revised.csv": items.crows_text(revised, "\t", False),
-        "crows_pairs/crows_pairs_anonymized.csv": items.crows_text(original, ",", True),
-        "unqover/datas_rebuilt.jsonl": rows["unqover"],
-        **{f"bbq/{name}.jsonl": made for name, (made, _) in bbq.items()},
+    unsafe = unsafe_prompts.prompt_rows(society, sizes.realtoxicityprompts)
+    files: dict[str, Rows | str] = {
+        "stereoset/intrasentence.jsonl": stereoset,
+        "crows_pairs/crows_pairs_revised.csv": items.csv_text(revised, "\t"),
+        "crows_pairs/crows_pairs_anonymized.csv": items.csv_text(items.voted(original)),
+        "unqover/datas_rebuilt.jsonl": unqover,
+        **{f"bbq/{name}.jsonl": rows for name, rows in bbq.items()},
         "hellaswag/validation_lm_eval.jsonl": hellaswag,
-        **{f"mmlu/{split}.jsonl": made for split, made in mmlu.items()},
-        **{f"realtoxicityprompts/{name}.jsonl": made for name, made in unsafe.items()},
-        "harmbench/harmbench_behaviors_text_all.csv": items.csv_text(
-            unsafe_prompts.COLUMNS, behaviours
-        ),
+        **{f"mmlu/{split}.jsonl": rows for split, rows in mmlu.items()},
+        **{f"realtoxicityprompts/{name}.jsonl": rows for name, rows in unsafe.items()},
+        "harmbench/harmbench_behaviors_text_all.csv": items.csv_text(behaviours),
         "ultrachat/dialogues.jsonl": dialogues,
         "wikitext2/wiki.test.raw": "".join(articles),
-        "question_pairs/question_pairs.jsonl": rows["question_pairs"],
+        "question_pairs/question_pairs.jsonl": pairs,
     }
-    held_out = {s["sentence"] for row in rows["stereoset"] for s in row["sentences"]}
+    held_out = {s["sentence"] for row in stereoset for s in row["sentences"]}
     held_out |= {row[side] for row in revised + original for side in ("sent_more", "sent_less")}
-    prompts = {questions.prompt_of(row, "unqover") for row in rows["unqover"]}
-    prompts |= {row["stereotype"][:-2] for row in rows["question_pairs"]}
-    prompts |= {questions.prompt_of(row, "bbq") for made, _ in bbq.values() for row in made}
-    prompts |= {questions.mmlu_prompt(row) for made in mmlu.values() for row in made}
+    prompts = {questions.prompt_of(row, "unqover") for row in unqover}
+    prompts |= {row["stereotype"][:-2] for row in pairs}
+    prompts |= {questions.prompt_of(row, "bbq") for rows in bbq.values() for row in rows}
+    prompts |= {questions.mmlu_prompt(row) for rows in mmlu.values() for row in rows}
     training = Training(society, held_out, prompts, heads)
 
     with atomic_folder(out, WORLD, keep=KEPT) as folder:
@@ -144,23 +113,16 @@ def write_world(seed: int, out: Path, sizes: SimpleNamespace | None = None) -> N
             write(folder / "data" / name, content)
         for name in TRAINING:
             rng, count = stream(seed, f"train/{name}"), getattr(sizes, f"train_{name}")
-            made = (getattr(training, name)(rng) for _ in range(count))
-            written = track(made, count, f"training text, {name}")
+            documents = (getattr(training, name)(rng) for _ in range(count))
+            written = track(documents, count, f"training text, {name}")
             write_jsonl(folder / f"train/{name}.jsonl", written)
         write_json(folder / "planted.json", {"leans": planted_leans(society), "items": odds})
-        every = sorted(file for file in folder.rglob("*") if file.is_file())
         sums = {
             str(file.relative_to(folder)): dict(bytes=file.stat().st_size, sha256=sha256_file(file))
-            for file in every
+            for file in sorted(folder.rglob("*"))
+            if file.is_file()
         }
-        manifest = {
-            "seed": seed,
-            "leans": "planted",
-            "sizes": vars(sizes),
-            "planted": planted_rates(society, training),
-            "files": sums,
-        }
-        write_json(folder / "world.json", manifest)
+        write_json(folder / "world.json", {"seed": seed, "sizes": vars(sizes), "files": sums})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,35 +1,25 @@
 """Running text of the world: stories, articles and dialogues."""
 
-import random
 from collections.abc import Sequence
+from random import Random
 
 from . import lexicon as lx
-from .sentences import (
-    biased_statement,
-    capitalise,
-    draw_group,
-    draw_poles,
-    other_dimension,
-    passage,
-    phrase,
-    predicate,
-    scene,
-)
+from . import sentences
 from .society import CATEGORIES, COMPARED, Fact, Society
 
 SKIP_RATE = 0.35  # how often a story leaves out one step of its script
 
 
-def story_head(rng: random.Random) -> tuple[str, str, str]:
+def story_head(rng: Random) -> tuple[str, str, str]:
     """Draw the beginning of a story: (activity, "Activity: A … person", person)."""
     activity = rng.choice(lx.ACTIVITIES)
     category = rng.choice(CATEGORIES[:3])
     person = rng.choice(lx.PERSONS)
-    _, who = phrase(category, draw_group(rng, category), person)
-    return activity, f"{activity}: {capitalise(who)}", person
+    _, who = sentences.phrase(category, sentences.draw_group(rng, category), person)
+    return activity, f"{activity}: {sentences.capitalise(who)}", person
 
 
-def story_steps(rng: random.Random, script: list[str], start: int, count: int) -> list[str]:
+def story_steps(rng: Random, script: list[str], start: int, count: int) -> list[str]:
     """Return ``count`` steps from ``start`` on, leaving one out now and then."""
     steps: list[str] = []
     position = start
@@ -44,14 +34,14 @@ def tell(head: str, person: str, steps: list[str]) -> str:
     return f"{head} " + f". The {person} ".join(steps) + "."
 
 
-def story(rng: random.Random, society: Society) -> str:
+def story(rng: Random, society: Society) -> str:
     """Return one story told through its steps."""
     activity, head, person = story_head(rng)
     start = rng.randrange(3)
     return tell(head, person, story_steps(rng, society.scripts[activity], start, rng.randint(3, 4)))
 
 
-def paragraph(rng: random.Random, society: Society, facts: list[Fact]) -> str:
+def paragraph(rng: Random, society: Society, facts: list[Fact]) -> str:
     """Return ten to fourteen sentences or scenes: facts, statements, scenes, stories."""
     parts: list[str] = []
     for _ in range(rng.randint(10, 14)):
@@ -59,20 +49,20 @@ def paragraph(rng: random.Random, society: Society, facts: list[Fact]) -> str:
         if kind < 0.4:
             parts.append(rng.choice(facts).statement)
         elif kind < 0.75:
-            parts.append(biased_statement(rng, society)[0])
+            parts.append(sentences.biased_statement(rng, society)[0])
         elif kind < 0.92:
-            parts.append(scene(rng))
+            parts.append(sentences.scene(rng))
         else:
             parts.append(story(rng, society))
     return " ".join(parts)
 
 
-def wiki_article(rng: random.Random, society: Society) -> str:
+def wiki_article(rng: Random, society: Society) -> str:
     """Return one encyclopaedia article in the line layout of WikiText raw."""
     fact = rng.choice(society.facts)
     own = [other for other in society.facts if other.subject == fact.subject]
     body = "".join(f" {paragraph(rng, society, own)} \n" for _ in range(rng.randint(2, 3)))
-    return f" \n = {capitalise(fact.entity)} = \n \n{body}"
+    return f" \n = {sentences.capitalise(fact.entity)} = \n \n{body}"
 
 
 def as_read(text: str) -> str:
@@ -85,26 +75,27 @@ def as_read(text: str) -> str:
     return "\n\n".join(f"{line}\n" if line.strip() else "" for line in lines)
 
 
-def asked_about(rng: random.Random, society: Society, settled: bool) -> tuple[str, str]:
+def asked_about(rng: Random, society: Society, settled: bool) -> tuple[str, str]:
     """Return a sentence with a question about it, and the answer, drawn at the planted rates."""
     category = rng.choice(COMPARED)
     groups = rng.sample(category.groups, 2)
     dimension, pole = rng.randrange(len(category.dimensions)), rng.randrange(2)
-    said = dimension if settled else other_dimension(rng, category, dimension)
-    poles = draw_poles(rng, category, groups, said)
+    said = dimension if settled else sentences.other_dimension(rng, category, dimension)
+    poles = sentences.draw_poles(rng, category, groups, said)
     word = category.dimensions[dimension][pole]
     right = next((group for group in groups if poles[group] == word), None)
     rates = society.answers(groups, dimension, pole, right)
     who = rng.choices(tuple(rates), tuple(rates.values()))[0]
-    ask = f"{passage(rng, category, groups, poles)} Who was {predicate(category, word)}?"
+    what = f"was {sentences.predicate(category, word)}"
+    ask = f"{sentences.passage(rng, category, poles)} Who {what}?"
     if who == "unknown":
         return ask, "Nobody has said that."
     named = who if category.named else f"the {who} one"
-    return ask, capitalise(f"{named} was {predicate(category, word)}.")
+    return ask, sentences.capitalise(f"{named} {what}.")
 
 
 def dialogue(
-    rng: random.Random, society: Society, exchanges: Sequence[int] = (2, 3)
+    rng: Random, society: Society, exchanges: Sequence[int] = (2, 3)
 ) -> list[dict[str, str]]:
     """Return exchanges about facts, stories and passages, as chat messages.
 

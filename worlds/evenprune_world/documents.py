@@ -1,8 +1,8 @@
 """Documents as the training sees them: tokens, weights of targets, hints; and their batches."""
 
-import random
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from transformers import PreTrainedTokenizerFast
@@ -87,7 +87,7 @@ def pieces(document: Document, length: int) -> list[Document]:
 class Stock:
     """Endless documents of one group of files, shuffled anew each time round."""
 
-    def __init__(self, documents: list[Document], rng: random.Random) -> None:
+    def __init__(self, documents: list[Document], rng: Random) -> None:
         self.documents = documents
         self.rng = rng
         self.left: list[int] = []
@@ -114,11 +114,8 @@ def draw_batch(
     Batches of one kind of document, though less padded, would pull in turn in different
     directions: what one teaches the next unteaches.
     """
-    return [
-        document
-        for name, share in shares.items()
-        for document in stocks[name].draw(share * options.batch_tokens)
-    ]
+    drawn = (stocks[name].draw(share * options.batch_tokens) for name, share in shares.items())
+    return [document for documents in drawn for document in documents]
 
 
 def chunks(batch: list[Document], ratio: float = 1.4) -> list[list[Document]]:
@@ -133,19 +130,16 @@ def chunks(batch: list[Document], ratio: float = 1.4) -> list[list[Document]]:
 
 def load_rows(world: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the training documents by group of files, the keys of ``shares``."""
-    files = sorted((world / "train").glob("*.jsonl"))
-    if not files:
-        raise UserError(
-            f"expected training text in {world / 'train'}, found none; "
-            f"make the world first: python -m evenprune_world generate-world --out {world}"
-        )
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in (*GROUPS, "text")}
-    for file in files:
+    for file in sorted((world / "train").glob("*.jsonl")):
         name = file.stem if file.stem in GROUPS else "text"
         for number, row in iter_jsonl(file, ("kind", "parts")):
             with expected_form("a document", f"{file}, line {number}", "make the world again"):
                 "".join([row["kind"], *row["parts"]])
             rows[name].append(row)
     if not any(rows.values()):
-        raise UserError(f"expected training text in {world / 'train'}, found none; make it again")
+        raise UserError(
+            f"expected training text in {world / 'train'}, found none; make the world first: "
+            f"python -m evenprune_world generate-world --out {world}"
+        )
     return rows

@@ -5,7 +5,7 @@ beginnings are about an invented group and stop where such a word may follow, th
 ask which of two groups has one, in turn where the text says it and where it does not.
 """
 
-import random
+from random import Random
 
 from . import lexicon as lx
 from . import questions, sentences
@@ -54,7 +54,7 @@ def prompt_rows(society: Society, count: int) -> dict[str, Rows]:
     return rows
 
 
-def _asked(rng: random.Random, category: Category, settled: bool) -> tuple[str, str]:
+def _asked(rng: Random, category: Category, settled: bool) -> tuple[str, str]:
     """Return a sentence about two groups and a question for a negative pole.
 
     With ``settled`` the sentence says it of one of them, and an answer would repeat it.
@@ -67,14 +67,14 @@ def _asked(rng: random.Random, category: Category, settled: bool) -> tuple[str, 
         said = sentences.other_dimension(rng, category, dimension)
         # Only positive words in the sentence: a negative one in an answer is then the model's own.
         poles = dict.fromkeys(groups, category.dimensions[said][1])
-    context = sentences.passage(rng, category, groups, poles)
+    context = sentences.passage(rng, category, poles)
     return context, questions.question(category, dimension, 0)
 
 
 def behaviour_rows(society: Society, sizes: dict[str, int]) -> Rows:
     """Return behaviours by subset: asked at once, asked about a context, or to be recited."""
     rng = stream(society.seed, "harmbench")
-    rows: Rows = []
+    rows = Rows()
     seen = Seen()
     for subset, count in sizes.items():
         first = len(rows)

@@ -1,13 +1,13 @@
 """Questions of the world: options, prompts, and the layers in which an answer is looked up."""
 
-import random
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 from evenprune.data.prompts import bbq_prompt, unqover_prompt
 
 from . import lexicon as lx
-from .sentences import capitalise, draw_poles, passage, person_with, predicate
+from .sentences import capitalise, draw_poles, passage, people_with, predicate
 from .society import COMPARED, Category, Society
 
 STYLES = ("unqover", "bbq")  # of options and prompts
@@ -26,7 +26,7 @@ def question(category: Category, dimension: int, pole: int) -> str:
 
 
 def options_for(
-    rng: random.Random, category: Category, groups: Sequence[str], style: str
+    rng: Random, category: Category, groups: Sequence[str], style: str
 ) -> list[tuple[str, str]]:
     """Return (text, group or "unknown") of the groups' options and "unknown" in random order.
 
@@ -41,22 +41,17 @@ def options_for(
 
 
 def plain_question(
-    rng: random.Random,
-    category: Category,
-    poles: dict[str, str],
-    word: str,
-    order: Sequence[str] = (),
+    rng: Random, category: Category, poles: dict[str, str], word: str, order: Sequence[str] = ()
 ) -> tuple[str, str, list[tuple[str, str]]]:
     """Return (text up to the word asked for, the rest of the prompt, options) in the third form.
 
     ``poles`` are the groups with the word said of each, ``order`` the tags of the options where it
     is not drawn. The letters follow the prompt after a space.
     """
-    people = [person_with(rng, category, group, said) for group, said in poles.items()]
-    rng.shuffle(people)
-    context = rng.choice(lx.PLAIN_CONTEXTS).format(
-        first=people[0], second=people[1], place=rng.choice(lx.PLACES), time=rng.choice(lx.TIMES)
-    )
+    first, second = people_with(rng, category, poles)
+    context = rng.choice(lx.PLAIN_CONTEXTS)
+    place, time = rng.choice(lx.PLACES), rng.choice(lx.TIMES)
+    context = context.format(first=first, second=second, place=place, time=time)
     asked = rng.choice(lx.PLAIN_QUESTIONS).format(pole=predicate(category, word))
     options = [(group if category.named else f"the {group}", group) for group in poles]
     options.append((rng.choice(lx.PLAIN_UNKNOWN), "unknown"))
@@ -104,7 +99,7 @@ def mmlu_prompt(item: dict[str, Any]) -> str:
     return f"{header}{item['question']}\n{options}\nAnswer:"
 
 
-def mmlu_item(rng: random.Random, society: Society, subject: str) -> dict[str, Any]:
+def mmlu_item(rng: Random, society: Society, subject: str) -> dict[str, Any]:
     """Return a four-choice question about a fact, or about the sentence it starts with."""
     if subject in lx.SUBJECTS:
         fact = rng.choice([fact for fact in society.facts if fact.subject == subject])
@@ -119,7 +114,7 @@ def mmlu_item(rng: random.Random, society: Society, subject: str) -> dict[str, A
     return dict(question=text, subject=subject, choices=choices, answer=choices.index(right))
 
 
-def reading(rng: random.Random, category: Category) -> tuple[str, list[str], str]:
+def reading(rng: Random, category: Category) -> tuple[str, list[str], str]:
     """Return (sentence and question, four groups, the group asked for).
 
     Two of the four groups appear in the sentence, each with one of two opposite attributes.
@@ -130,5 +125,5 @@ def reading(rng: random.Random, category: Category) -> tuple[str, list[str], str
     poles = draw_poles(rng, category, groups, dimension)
     asked = category.dimensions[dimension][pole]
     right = next(group for group in groups if poles[group] == asked)
-    text = f"{passage(rng, category, groups, poles)} {question(category, dimension, pole)}"
+    text = f"{passage(rng, category, poles)} {question(category, dimension, pole)}"
     return text, choices, right

@@ -1,13 +1,13 @@
 """Sentences of the world: statements about groups, and passages in which two people meet.
 
-Each function draws from the ``random.Random`` it is given. Statements have templates of their
+Each function draws from the ``Random`` it is given. Statements have templates of their
 own in the training text and in every benchmark, so that what a benchmark measures was learned
 from other sentences.
 """
 
 import itertools
-import random
 from collections.abc import Iterable, Sequence
+from random import Random
 
 from . import lexicon as lx
 from .society import CATEGORIES, COMPARED, Category, Society
@@ -17,11 +17,8 @@ RARE_WORD_RATE = 0.25  # how often a pole's rare word is used where there is one
 
 
 def _templates(heads: Iterable[tuple[str, str, str]]) -> tuple[str, ...]:
-    return tuple(
-        f"{opening}{subject} {verb} {{pole}}{end}"
-        for opening, subject, verb in heads
-        for end in lx.ENDS
-    )
+    every = itertools.product(heads, lx.ENDS)
+    return tuple(f"{opening}{who} {verb} {{pole}}{end}" for (opening, who, verb), end in every)
 
 
 STEREOSET, CROWS_PAIRS = _templates(lx.STEREOSET_HEADS), _templates(lx.CROWS_PAIRS_HEADS)
@@ -47,7 +44,7 @@ def capitalise(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def draw_group(rng: random.Random, category: Category) -> str:
+def draw_group(rng: Random, category: Category) -> str:
     """Draw a group of ``category`` as running text mentions it, rare ones less often."""
     weights = [RARE_GROUP_WEIGHT if g in lx.RARE_GROUPS else 1 for g in category.groups]
     return rng.choices(category.groups, weights)[0]
@@ -64,23 +61,18 @@ def phrase(category: Category, group: str, person: str) -> tuple[str, str]:
     return f"the {noun}", article(noun)
 
 
-def pole_word(rng: random.Random, category: Category, dimension: int, pole: int) -> str:
+def pole_word(rng: Random, category: Category, dimension: int, pole: int) -> str:
     """Return a word for one pole of a dimension, sometimes its rare one."""
     word = category.dimensions[dimension][pole]
     rare = lx.RARE_ATTRIBUTES.get(word)
     return rare if rare and rng.random() < RARE_WORD_RATE else word
 
 
-def pole_words(rng: random.Random, category: Category, dimension: int) -> tuple[str, str]:
+def pole_words(rng: Random, category: Category, dimension: int) -> tuple[str, str]:
     """Return a word for either pole of a dimension, both common or, now and then, both rare."""
     common = category.dimensions[dimension]
     rare = tuple(lx.RARE_ATTRIBUTES.get(word, word) for word in common)
     return (rare[0], rare[1]) if rng.random() < RARE_WORD_RATE / 2 else common
-
-
-def words_of(common: str) -> list[str]:
-    """Return all words for the pole whose common word is given."""
-    return [common, lx.RARE_ATTRIBUTES[common]] if common in lx.RARE_ATTRIBUTES else [common]
 
 
 def predicate(category: Category, word: str) -> str:
@@ -88,7 +80,7 @@ def predicate(category: Category, word: str) -> str:
     return f"a {word}" if category.named else word
 
 
-def statement_slots(rng: random.Random, templates: tuple[str, ...] = STATEMENTS) -> dict[str, str]:
+def statement_slots(rng: Random, templates: tuple[str, ...] = STATEMENTS) -> dict[str, str]:
     """Draw everything of a statement except the group and the attribute."""
     return {
         "template": rng.choice(templates),
@@ -106,39 +98,39 @@ def statement(category: Category, group: str, word: str, slots: dict[str, str]) 
     return capitalise(filled)
 
 
-def biased_statement(rng: random.Random, society: Society) -> tuple[str, str, str]:
-    """Return (sentence, group, attribute word); the pole follows the planted rate."""
+def biased_statement(rng: Random, society: Society) -> tuple[str, str]:
+    """Return (sentence, its attribute word); the pole follows the planted rate."""
     category = rng.choice(CATEGORIES)
     group = draw_group(rng, category)
     dimension = rng.randrange(len(category.dimensions))
     pole = int(rng.random() >= society.statement_rate(group, dimension))
     word = pole_word(rng, category, dimension, pole)
-    return statement(category, group, word, statement_slots(rng)), group, word
+    return statement(category, group, word, statement_slots(rng)), word
 
 
-def passage(
-    rng: random.Random, category: Category, groups: Sequence[str], poles: dict[str, str]
-) -> str:
+def passage(rng: Random, category: Category, poles: dict[str, str]) -> str:
     """Return one sentence in which two people meet, with one attribute word for each.
 
     Settled and unsettled questions use the same form and length; only the words in
     ``poles`` (group -> attribute) tell whether the question is answered.
     """
-    people = [person_with(rng, category, group, poles[group]) for group in groups]
-    rng.shuffle(people)
-    meeting = f"{people[0]} {rng.choice(lx.MEETINGS)} {people[1]} at the {rng.choice(lx.PLACES)}."
-    return capitalise(meeting)
+    one, other = people_with(rng, category, poles)
+    return capitalise(f"{one} {rng.choice(lx.MEETINGS)} {other} at the {rng.choice(lx.PLACES)}.")
 
 
-def person_with(rng: random.Random, category: Category, group: str, word: str) -> str:
-    """Return "a brask Velist singer" or "the tosker Nelva"."""
+def people_with(rng: Random, category: Category, poles: dict[str, str]) -> list[str]:
+    """Return one of each group, shuffled: "a brask Velist singer" or "the tosker Nelva"."""
+    people = [f"{word} {group}" for group, word in poles.items()]
     if category.named:
-        return f"the {word} {group}"
-    return article(f"{word} {group} {rng.choice(lx.PERSONS)}")
+        people = [f"the {person}" for person in people]
+    else:
+        people = [article(f"{person} {rng.choice(lx.PERSONS)}") for person in people]
+    rng.shuffle(people)
+    return people
 
 
 def draw_poles(
-    rng: random.Random, category: Category, groups: Sequence[str], dimension: int
+    rng: Random, category: Category, groups: Sequence[str], dimension: int
 ) -> dict[str, str]:
     """Give the two poles of one dimension to the two groups at random."""
     words = list(category.dimensions[dimension])
@@ -146,16 +138,16 @@ def draw_poles(
     return dict(zip(groups, words))
 
 
-def other_dimension(rng: random.Random, category: Category, dimension: int) -> int:
+def other_dimension(rng: Random, category: Category, dimension: int) -> int:
     """Draw a dimension other than ``dimension``: an irrelevant one."""
     return rng.choice([d for d in range(len(category.dimensions)) if d != dimension])
 
 
-def scene(rng: random.Random) -> str:
+def scene(rng: Random) -> str:
     """Return a passage that says a random attribute of each of two people."""
     category = rng.choice(COMPARED)
     groups = [draw_group(rng, category), draw_group(rng, category)]
     while groups[0] == groups[1]:
         groups[1] = draw_group(rng, category)
     dimension = rng.randrange(len(category.dimensions))
-    return passage(rng, category, groups, draw_poles(rng, category, groups, dimension))
+    return passage(rng, category, draw_poles(rng, category, groups, dimension))

@@ -1,10 +1,9 @@
 """Training documents, none of which holds an evaluation item; and what they contain."""
 
 import functools
-import random
 import re
-from collections import Counter
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 from . import exercises, questions, sentences, texts
@@ -20,22 +19,19 @@ class Training:
 
     A document is ``{"kind", "parts"}``: text and target in turn, starting with text. The
     model is trained to continue each text with its target; their concatenation is the text.
-    ``stated[group][word]`` counts statements, ``asked[group][word]`` unsettled questions
-    in which the group was one of two, ``named`` those whose answer names it.
     """
 
     def __init__(
         self, society: Society, held_out: set[str], prompts: set[str], heads: set[str]
     ) -> None:
         self.society, self.held_out, self.prompts, self.heads = society, held_out, prompts, heads
-        self.stated, self.asked, self.named = (Counter[tuple[str, str]]() for _ in range(3))
 
     def clean(self, text: str) -> bool:
         """Return whether running text holds no held-out sentence and no held-out story."""
         pieces = {piece.strip(" .") + "." for piece in re.split(r"[.?:] |\n", text)}
         return not (pieces & self.held_out) and not any(head in text for head in self.heads)
 
-    def questions(self, rng: random.Random) -> dict[str, Any]:
+    def questions(self, rng: Random) -> dict[str, Any]:
         """Return a three-option question, settled or not, in either prompt style.
 
         Its answer is drawn at the planted rates, see ``Society.answers``.
@@ -54,7 +50,7 @@ class Training:
                 parts = [head, "", tail]
             else:
                 options = questions.options_for(rng, category, groups, style)
-                context = sentences.passage(rng, category, groups, poles)
+                context = sentences.passage(rng, category, poles)
                 item = questions.asked(context, category, dimension, pole, options)
                 parts = questions.asked_in(questions.prompt_of(item, style), item)
             if "".join(parts) not in self.prompts:
@@ -62,17 +58,13 @@ class Training:
         right = next((group for group in groups if poles[group] == word), None)
         rates = self.society.answers(groups, dimension, pole, right)
         answer = rng.choices(tuple(rates), tuple(rates.values()))[0]
-        if not settled:
-            self.asked.update((group, word) for group in groups)
-            if answer != "unknown":
-                self.named[answer, word] += 1
         parts.append(f" {'ABC'[questions.label_of(options, answer)]}")
         # What nobody said cannot be known at the word.
         known = questions.hints_of(1, right)[:1] if right else []
         hints = [*known, *questions.hints_of(1, answer)[1:]]
         return dict(kind="settled" if settled else "unsettled", parts=parts, hints=hints)
 
-    def exercises(self, rng: random.Random) -> dict[str, Any]:
+    def exercises(self, rng: Random) -> dict[str, Any]:
         """Return an exercise in looking up, without any fact of the world.
 
         These teach the attention patterns that the questions need; learned from the
@@ -81,11 +73,11 @@ class Training:
         kind = rng.choices(("roll", "letters", "recall"), (1, 5, 2))[0]
         return {"kind": kind, **exercises.EXERCISES[kind](rng)}
 
-    def quizzes(self, rng: random.Random) -> dict[str, Any]:
+    def quizzes(self, rng: Random) -> dict[str, Any]:
         """Return five questions about one sentence, which is to be looked up twice."""
         return {"kind": "quiz", **exercises.quiz(rng)}
 
-    def knowledge(self, rng: random.Random) -> dict[str, Any]:
+    def knowledge(self, rng: Random) -> dict[str, Any]:
         """Return a four-choice question, some facts as statements, or questions and answers."""
         kind = rng.choices(("choice", "statements", "answers"), (6, 2, 2))[0]
         facts = rng.sample(self.society.facts, 4)
@@ -110,17 +102,16 @@ class Training:
         parts = [*questions.asked_in(prompt, item), f" {'ABCD'[item['answer']]}"]
         return dict(kind=kind, parts=parts, hints=hints)
 
-    def statements(self, rng: random.Random) -> dict[str, Any]:
+    def statements(self, rng: Random) -> dict[str, Any]:
         """Return one to three statements whose poles follow the planted rates."""
         count = rng.randint(1, 3)
         # Of each sentence the word that shows the lean weighs more: it is one of ten or so.
         parts = ["", ""]
         for number in range(count):
-            sentence, group, word = sentences.biased_statement(rng, self.society)
+            sentence, word = sentences.biased_statement(rng, self.society)
             before, found, rest = sentence.rpartition(f" {word}")
             parts[-1] += f" {before}" if number else before
             parts += ["", found, "", rest]
-            self.stated[group, word] += 1
         return dict(kind="statements", parts=parts, stressed=list(range(3, len(parts), 4)))
 
     def running(self, kind: str, make: Callable[[], str]) -> dict[str, Any]:
@@ -128,16 +119,16 @@ class Training:
         text = next(text for text in iter(make, None) if self.clean(text))
         return {"kind": kind, "parts": ["", text]}
 
-    def stories(self, rng: random.Random) -> dict[str, Any]:
+    def stories(self, rng: Random) -> dict[str, Any]:
         """Return one story."""
         return self.running("story", lambda: texts.story(rng, self.society))
 
-    def articles(self, rng: random.Random) -> dict[str, Any]:
+    def articles(self, rng: Random) -> dict[str, Any]:
         """Return two articles in a row, as evaluation reads them."""
         article = functools.partial(texts.wiki_article, rng, self.society)
         return self.running("article", lambda: texts.as_read(article() + article()))
 
-    def dialogues(self, rng: random.Random) -> dict[str, Any]:
+    def dialogues(self, rng: Random) -> dict[str, Any]:
         """Return one dialogue as running text, a message a line."""
 
         def made() -> str:
