@@ -48,9 +48,9 @@ from .shared_prefix import TOLERANCE, tree_objection
 RANK = 8
 STRENGTH = 0.4  # of an adapter, times the root mean square of what its matrix makes of white noise
 CONTEXTS = 12  # a step
-PASS = 240  # tokens in one pass at most, unless a context has more
-STEP = 4  # tokens
-TEXT_TOKENS = 64  # of a text at most
+PASS = 160  # tokens in one pass at most, unless a context has more
+STEP = 8  # tokens
+TEXT_TOKENS = 128  # of a text at most
 DRIFT = 1.2
 WARM_UP = 3  # steps
 CLIP = 5.0  # longest gradient
@@ -348,8 +348,8 @@ class Tuning:
         """Return KL(base ‖ changed) of a text, summed over its positions but the last."""
 
         def found() -> Tensor:
-            hidden = self.form.hidden(self._last(self._filled([ids]))[0])
-            return self._logits(hidden[0, : len(ids) - 1]).log_softmax(-1)
+            hidden = self.form.hidden(self._last(self._filled([ids]))[0])[0]
+            return self._logits(hidden)[: len(ids) - 1].log_softmax(-1)
 
         with self.adapters.scaled(0.0):
             before = found()
