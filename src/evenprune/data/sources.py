@@ -21,10 +21,10 @@ from ..io.files import digest, write_text
 from ..io.marks import DATA_SET
 from ..io.outputs import atomic_folder, check_folder
 from ..models.loading import weight_files
-from .hub import Hub
-from .lock import locked, read_lock
+from .converters import convert
+from .lock import fetch_locked, locked, read_lock
 from .packages import gguf_folder, package_dataset, package_model, source_facts
-from .source_files import Entry, Part, dataset_parts, split_ref
+from .source_files import Entry, dataset_parts, split_ref
 
 # Mirrors by their folders: one, or several that are tried in order.
 Mirrors = str | Sequence[str] | None
@@ -81,24 +81,6 @@ def local_source(kind: Kind, name: str, entry: Entry, mirror: Mirrors) -> Path |
     Raises UserError for a path of the user's own where nothing is.
     """
     return own_source(kind, name, entry) or mirror_folder(kind, name, entry, mirror)
-
-
-def folder_below(root: Path | str, *names: str) -> Path:
-    """Return ``root/name/…``; raise UserError where that is not a folder below ``root``.
-
-    Names come from the configuration: one with ``..``, an absolute one or one that leads through
-    a link would make a fetch replace a folder somewhere else.
-    """
-    root = Path(root)
-    folder = root.joinpath(*names)
-    above, found = root.joinpath(*names[:-1]).resolve(), folder.resolve()
-    inside = above.is_relative_to(root.resolve()) and above in found.parents
-    if ".." in folder.parts[len(root.parts) :] or not inside:
-        raise UserError(
-            f"expected a folder below {root} for {'/'.join(names)}, but that leads to {found}; "
-            "correct the name (or the key mirror) in the configuration"
-        )
-    return folder
 
 
 def unresolved(
@@ -191,32 +173,8 @@ def missing(
     return UserError(f"the {what} {name} was not found: {looked}, and {hub_says}; {remedy}")
 
 
-def _verified(
-    hub: Hub, lock: Mapping[str, Any], key: str, names: Sequence[str], lock_path: Path | str
-) -> list[Path]:
-    """Return local copies of pinned files; raise UserError for one the lock does not agree with."""
-    repo, pinned = split_ref(key)[0], lock[key]
-    paths = [hub.fetch(repo, pinned["type"], pinned["revision"], name) for name in names]
-    for name, path in zip(names, paths, strict=True):
-        expected = pinned["files"][name]["sha256"]
-        found = sha256_cached(path)
-        if found != expected:
-            raise UserError(
-                f"{name} of {key} has the SHA-256 {found[:16]}…, the lock file {lock_path} says "
-                f"{expected[:16]}…: remove {path} and run prefetch again, or prefetch --update "
-                "if the new file is wanted"
-            )
-    return paths
-
-
 def resolve_dataset(
-    name: str,
-    entry: Entry,
-    *,
-    mirror: Mirrors,
-    lock_path: Path | str,
-    cache: Path | str,
-    hub: Hub | None = None,
+    name: str, entry: Entry, *, mirror: Mirrors, lock_path: Path | str, cache: Path | str
 ) -> dict[str, Any]:
     """Return the record of a data set: from the mirror, or from the hub at its pinned commit.
 
@@ -230,28 +188,26 @@ def resolve_dataset(
     if here:
         return here
     parts = dataset_parts(name, entry)
-    located = {part.name: locked(lock, part) for part in parts}
-    if not parts or not all(located.values()):
+    located = {part.name: found for part in parts if (found := locked(lock, part))}
+    if not parts or len(located) < len(parts):
         raise missing("data", name, entry, mirror, lock)
-    folder = folder_below(cache, name)
+    folder = Path(cache) / name
     check_folder(folder, DATA_SET, name="--cache")
-    hub = hub or Hub()
-    keys = sorted({found[0] for found in located.values() if found})
-    paths = {
-        part: _verified(hub, lock, *found, lock_path) for part, found in located.items() if found
-    }
-    convert(name, parts, paths, folder)
+    paths = {}
+    for part, (key, names) in located.items():
+        fetched = fetch_locked(lock, key, names, lock_path)
+        paths[part] = [fetched / file for file in names]
+    files = convert(name, parts, paths)
+    with atomic_folder(folder, DATA_SET) as temporary:
+        for file, text in files.items():
+            write_text(temporary / file, text)
+    keys = sorted({key for key, _ in located.values()})
     revision = ", ".join(f"{key}@{lock[key]['revision']}" for key in keys)
     return _record("data", name, entry, folder, "hub", revision)
 
 
 def resolve_model(
-    name: str,
-    entry: Entry,
-    *,
-    mirror: Mirrors,
-    lock_path: Path | str,
-    hub: Hub | None = None,
+    name: str, entry: Entry, *, mirror: Mirrors, lock_path: Path | str
 ) -> dict[str, Any]:
     """Return the record of a model: from the mirror, or from the hub at its pinned commit.
 
@@ -266,8 +222,7 @@ def resolve_model(
     names = model_files(lock[key]["files"], entry) if key in lock else []
     if not names:
         raise missing("models", name, entry, mirror, lock)
-    hub = hub or Hub()
-    folder = _verified(hub, lock, key, names, lock_path)[0].parent
+    folder = fetch_locked(lock, key, names, lock_path)
     weight_files(folder)
     return {
         "model": name,
@@ -338,18 +293,3 @@ def within_mirror(
         "folder": os.path.relpath(record["folder"], root),
         "mirror": os.path.relpath(mirror_file, Path(out).parent),
     }
-
-
-def convert(
-    name: str, parts: Sequence[Part], paths: Mapping[str, Sequence[Path]], folder: Path
-) -> None:
-    """Convert hub files to the canonical ones in ``folder``, replacing an earlier conversion.
-
-    Raises UserError where ``folder`` holds anything else, and as ``converters.convert``.
-    """
-    from . import converters
-
-    files = converters.convert(name, parts, paths)
-    with atomic_folder(folder, DATA_SET) as temporary:
-        for file, text in files.items():
-            write_text(temporary / file, text)

@@ -138,19 +138,24 @@ def source_files(
     return names if kind == "data" else model_files(names, entry)
 
 
-def model_files(names: Iterable[str], entry: Mapping[str, Any] = MappingProxyType({})) -> list[str]:
-    """Return those of a repository's files that loading the model reads, sorted.
+def matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
+    """Return the names that any of the patterns matches, sorted."""
+    patterns = list(patterns)
+    return sorted(n for n in names if any(fnmatch.fnmatchcase(n, one) for one in patterns))
+
+
+def model_patterns(entry: Mapping[str, Any] = MappingProxyType({})) -> tuple[str, ...]:
+    """Return the patterns of the files that loading a model reads.
 
     Code only where the model's entry of the configuration says that it is trusted.
     """
-    patterns = (*MODEL_FILES, *(CODE_FILES if entry.get("trust_remote_code") else ()))
-    return sorted(
-        name
-        for name in names
-        if "/" not in name
-        and not name.startswith(".")
-        and any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-    )
+    return (*MODEL_FILES, *(CODE_FILES if entry.get("trust_remote_code") else ()))
+
+
+def model_files(names: Iterable[str], entry: Mapping[str, Any] = MappingProxyType({})) -> list[str]:
+    """Return those of a folder's files that loading the model reads, sorted."""
+    top = (name for name in names if "/" not in name and not name.startswith("."))
+    return matching(top, model_patterns(entry))
 
 
 # Comparison with what was recorded

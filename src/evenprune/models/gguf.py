@@ -9,19 +9,16 @@ import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..io.errors import UserError, printable
-from ..io.files import sha256_file, write_json, write_text
-from ..io.marks import FETCHED
-from ..io.outputs import atomic_folder
+from ..io.files import sha256_file
 from .gguf_header import Header, Tensor, read_header
 from .gguf_keys import check_keys, check_tokens
 from .gguf_tokenizer import asked_of, carried, check_carried, ends
 from .loading import check_depth, check_finite_weights, library_errors, quiet
-from .stored import SOURCE, Stored
+from .stored import Stored
 
 ALONE, NAMED = 0.99, 0.05  # shares of a form that is named alone, and of one that is named at all
 
@@ -79,19 +76,12 @@ def _check(path: Path, header: Header) -> None:
     check_tokens(path, header)
 
 
-def convert_gguf(
-    path: Path | str,
-    folder: Path | str,
-    dtype: str = "bfloat16",
-    facts: Mapping[str, Any] = {},
-    beside: Mapping[str, str] = {},
-) -> None:
-    """Convert a GGUF file to a Hugging Face model folder, in place of an earlier conversion.
+def convert_gguf(path: Path, new: Path, dtype: str = "bfloat16") -> dict[str, Any]:
+    """Convert a GGUF file to a Hugging Face model folder in ``new``, made where it is not there.
 
-    The same file gives the same bytes, whatever its name and place are. ``source.json`` in the
-    folder says what the ``weights`` are stored as, the ``file``, its ``sha256`` and the ``facts``;
-    ``beside`` are the texts of further files by name.
-    Raises UserError where ``folder`` holds anything else, and for a file that is damaged, no
+    The same file gives the same bytes, whatever its name and place are. Returns what the
+    ``weights`` are stored as, the ``file``, its ``sha256`` and what is ``stored``.
+    Raises UserError for a file that is damaged, no
     GGUF, or of another model than transformers can read completely.
     """
     import torch
@@ -99,59 +89,56 @@ def convert_gguf(
 
     from .tensors import write_tensors
 
-    path = Path(path)
     header = read_header(path)
     weights = stored_as(path, header)
     _check(path, header)
     asked = asked_of(path, header.keys)
-    source = {"weights": weights, "file": path.name, "sha256": sha256_file(path), **facts}
+    source: dict[str, Any] = {"weights": weights, "file": path.name, "sha256": sha256_file(path)}
     source["stored"] = _stored(path, header, weights).as_dict()
-    with atomic_folder(folder, FETCHED, [path]) as new:
-        print(
-            f"converting {printable(path.name)} ({weights}) to a model folder in {dtype}",
-            file=sys.stderr,
-            flush=True,
+    new.mkdir(parents=True, exist_ok=True)
+    print(
+        f"converting {printable(path.name)} ({weights}) to a model folder in {dtype}",
+        file=sys.stderr,
+        flush=True,
+    )
+    # Alone in a folder, so that no file next to it is taken for a part of the tokenizer.
+    link = new / "model.gguf"
+    link.symlink_to(path.resolve())
+    place: Any = {"gguf_file": link.name, "local_files_only": True}
+    with quiet(), library_errors(path, "configuration"):
+        config: Any = AutoConfig.from_pretrained(new, **place)
+    _check_size(path, header, config)
+    check_keys(path, header, config)
+    with quiet(), library_errors(path, "tokenizer"):
+        read = AutoTokenizer.from_pretrained(new, **place)
+        tokenizer = carried(read, path, header.keys, asked)
+    with quiet(), library_errors(path, "model"):
+        # In float32, in which the blocks are unpacked, so that nothing is rounded twice.
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            new,
+            config=config,
+            dtype=torch.float32,
+            quantization_config=GgufConfig(dequantize=True),
+            output_loading_info=True,
+            **place,
         )
-        # Alone in a folder, so that no file next to it is taken for a part of the tokenizer.
-        link = new / "model.gguf"
-        link.symlink_to(path.resolve())
-        place: Any = {"gguf_file": link.name, "local_files_only": True}
-        with quiet(), library_errors(path, "configuration"):
-            config: Any = AutoConfig.from_pretrained(new, **place)
-        _check_size(path, header, config)
-        check_keys(path, header, config)
-        with quiet(), library_errors(path, "tokenizer"):
-            read = AutoTokenizer.from_pretrained(new, **place)
-            tokenizer = carried(read, path, header.keys, asked)
-        with quiet(), library_errors(path, "model"):
-            # In float32, in which the blocks are unpacked, so that nothing is rounded twice.
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
-                new,
-                config=config,
-                dtype=torch.float32,
-                quantization_config=GgufConfig(dequantize=True),
-                output_loading_info=True,
-                **place,
-            )
-            model, found = loaded
-            if found["missing_keys"]:  # they were drawn at random
-                raise ValueError(f"no tensor is {min(found['missing_keys'])}")
-            model.to(getattr(torch, dtype))
-        check_finite_weights(model, path)
-        link.unlink()
-        # The model's own configuration still says that it is quantised.
-        config.architectures, config.dtype = [type(model).__name__], dtype
-        config.save_pretrained(new)
-        if further := ends(header.keys):
-            eos = [asked.special["eos_token"]] if "eos_token" in asked.special else []
-            model.generation_config.eos_token_id = sorted({*eos, *further})
-        model.generation_config.save_pretrained(new)
-        tokenizer.save_pretrained(new)
-        check_carried(tokenizer, new, path, asked)
-        write_tensors(new / "model.safetensors", _state(model))
-        write_json(new / SOURCE, source)
-        for name, text in beside.items():
-            write_text(new / name, text)
+        model, found = loaded
+        if found["missing_keys"]:  # they were drawn at random
+            raise ValueError(f"no tensor is {min(found['missing_keys'])}")
+        model.to(getattr(torch, dtype))
+    check_finite_weights(model, path)
+    link.unlink()
+    # The model's own configuration still says that it is quantised.
+    config.architectures, config.dtype = [type(model).__name__], dtype
+    config.save_pretrained(new)
+    if further := ends(header.keys):
+        eos = [asked.special["eos_token"]] if "eos_token" in asked.special else []
+        model.generation_config.eos_token_id = sorted({*eos, *further})
+    model.generation_config.save_pretrained(new)
+    tokenizer.save_pretrained(new)
+    check_carried(tokenizer, new, path, asked)
+    write_tensors(new / "model.safetensors", _state(model))
+    return source
 
 
 def _state(model: Any) -> dict[str, Any]:
