@@ -8,9 +8,9 @@ import pytest
 import torch
 from real_model import shortened, smollm2_folder
 from safetensors.torch import load_file
+from test_gguf import convert
 
 from evenprune.cli import main
-from evenprune.models.gguf import convert_gguf
 
 
 def tensors(folder):
@@ -31,7 +31,7 @@ def test_the_ordinary_converter_keeps_every_weight_of_a_pruned_model(tmp_path):
     file, back = tmp_path / "pruned.gguf", tmp_path / "back"
     words = ("--outfile", file, "--outtype", "bf16")
     subprocess.run([sys.executable, "-m", "convert_hf_to_gguf", pruned, *words], check=True)
-    convert_gguf(file, back)
+    convert(file, back)
     ours, theirs = tensors(pruned), tensors(back)
     assert set(ours) == set(theirs)
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
