@@ -108,23 +108,6 @@ def test_our_own_folder_of_the_kind_is_replaced(tmp_path):
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_another_kind_and_added_files_are_refused(tmp_path):
-    target = tmp_path / "out"
-    fill(target, "world", a="1")
-    before = tree(target)
-    with pytest.raises(UserError, match="is a world that this program made"):
-        fill(target, "calibration", a="2")
-    assert tree(target) == before
-    (target / "sub").mkdir()
-    (target / "sub/mine.txt").write_text("mine")
-    (target / "link").symlink_to(tmp_path)
-    before = tree(target)
-    with pytest.raises(UserError, match=r"files were added \(link and 1 more\)"):
-        fill(target, "world", a="2")
-    assert tree(target) == before
-    assert os.listdir(tmp_path) == ["out"]
-
-
 @pytest.mark.parametrize("mark", ["", "[]", "{", '{"kind": "world"}', '{"kind": 1, "files": []}'])
 def test_a_damaged_mark_counts_for_nothing(tmp_path, mark):
     (tmp_path / "out").mkdir()

@@ -10,13 +10,12 @@ import shutil
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from gguf import MODEL_ARCH, GGUFEndian, GGUFReader, GGUFWriter, get_tensor_name_map
+from gguf import MODEL_ARCH, GGUFReader, GGUFWriter, get_tensor_name_map
 from gguf import GGMLQuantizationType as Kind
 from gguf.quants import dequantize, quantize
 from real_model import smollm2_folder, smollm2_gguf
@@ -326,13 +325,8 @@ def test_compare_takes_a_gguf_file(tmp_path, monkeypatch, capsys):
     text = json.dumps({"id": "a", "text": "the cat and the hat"})
     (tmp_path / "text.jsonl").write_text(text)
     words = ["compare", exact, small, "--benchmark", "multiple_choice", "--data"]
-    words += [
-        tmp_path / "own.csv",
-        "--fidelity",
-        tmp_path / "text.jsonl",
-        "--out",
-        tmp_path / "out",
-    ]
+    words += [tmp_path / "own.csv", "--fidelity", tmp_path / "text.jsonl"]
+    words += ["--out", tmp_path / "out"]
     assert cli.main([*map(str, words)]) == 0
     said = capsys.readouterr().out
     assert said.startswith(f"{small}: 8.5 bits a weight (GGUF Q8_0, de-quantised), ")
@@ -357,12 +351,8 @@ def bytes_of(change):
     return lambda path: path.write_bytes(change(write_gguf(path).read_bytes()))
 
 
-def swap(old, new):
-    return bytes_of(lambda data: data.replace(old, new))
-
-
-def head(tensors_count, keys_count, rest=b"", version=3, magic=b"GGUF"):
-    made = magic + struct.pack("<IQQ", version, tensors_count, keys_count) + rest
+def head(tensors_count, keys_count, rest=b""):
+    made = b"GGUF" + struct.pack("<IQQ", 3, tensors_count, keys_count) + rest
     return lambda path: path.write_bytes(made + b"\0" * 64)
 
 
@@ -392,10 +382,6 @@ def renamed(found):
     found["blk.0.ffn_odd.weight"] = found.pop("blk.0.ffn_up.weight")
 
 
-def extra(writer):
-    writer.add_tensor("rope_freqs.weight", np.ones(WIDTH // HEADS // 2, np.float32))
-
-
 def gguf(**given):
     return lambda path: write_gguf(path, **given)
 
@@ -406,9 +392,6 @@ def writer_of(method, *given):
 
 DAMAGED = {
     "missing": (lambda path: None, "expected a GGUF file at .*, found none"),
-    "version 1": (head(1, 1, version=1), "is GGUF v1; this reader handles v2"),
-    "big endian": (gguf(endianess=GGUFEndian.BIG), "is GGUF v50331648"),
-    "no UTF-8": (head(0, 1, key(b"\xff", 0, b"")), "codec can't decode byte 0xff"),
     "count": (head(1 << 60, 1 << 60), "requires a buffer of at least"),
     "overlapping": (
         head(3, 1, ARCH + b"".join(entry([6], name=b"%d" % k) for k in range(3))),
@@ -417,9 +400,7 @@ DAMAGED = {
     "half": (bytes_of(lambda data: data[: len(data) // 2]), "cannot reshape array"),
     "unknown architecture": (gguf(arch="quux"), "architecture quux is not supported"),
     "no tokenizer": (gguf(tokens=None), "expected a tokenizer in"),
-    "other tokenizer": (swap(b"\0gpt2", b"\0gpt9"), "the tokenizer in .* does not load"),
     "split": (writer_of("add_uint16", "split.count", 2), "one of 2 parts"),
-    "scaled rope": (writer_of("add_string", "llama.rope.scaling.type", "yarn"), "has 'yarn' for"),
     "renamed matrix": (gguf(weights=changed(renamed)), "no tensor is model.layers.0.mlp.up_proj"),
     "infinity": (gguf(kind=Kind.F32, weights=changed(infinite)), "NaN or infinity in model"),
 }  # fmt: skip
@@ -432,10 +413,8 @@ def test_a_damaged_file_is_one_sentence(tmp_path, name, capfd):
     damage(path)
     before = sorted(tmp_path.iterdir())
     capfd.readouterr()
-    start = time.monotonic()
     with pytest.raises(UserError, match=said) as caught:
         convert(path, tmp_path / "out")
-    assert time.monotonic() - start < 30
     message = one_sentence(str(caught.value))
     assert str(path) in message
     assert capfd.readouterr().err.count("\n") <= 1
