@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
 
-from ..io.checksums import Kind, Sha256, compare_files, model_files
+from ..io.checksums import Kind, RecordedFile, compare_files, model_files
 from ..io.errors import UserError, shown
 from ..io.files import read_json, write_json
 from .hub import RepoType, snapshot
@@ -16,15 +16,6 @@ from .source_files import Entry, Part, dataset_parts, select, split_ref
 PARQUET_REF = "refs/convert/parquet"
 
 
-class LockedFile(BaseModel):
-    """A file of a pinned commit."""
-
-    model_config = ConfigDict(strict=True)
-
-    sha256: Sha256
-    bytes: int
-
-
 class LockEntry(BaseModel):
     """The commit of a repository that is used, with its files by path."""
 
@@ -32,7 +23,7 @@ class LockEntry(BaseModel):
 
     type: RepoType
     revision: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
-    files: dict[str, LockedFile]
+    files: dict[str, RecordedFile]
 
 
 def read_lock(path: Path | str) -> dict[str, Any]:
