@@ -122,7 +122,7 @@ def part(**given):
 WRONG = {
     "another hash": (entry(sha256="0" * 64), "another file than the one with the SHA-256"),
     "no such version": (entry(name="fair==2.0"), "no such version"),
-    "no licence": (entry(licence="fair/gone"), "could not be read"),
+    "no licence": (entry(licence="fair/gone"), "expected fair/gone in fair==1.0"),
     "other rows": (part(rows=3), "expected 3 rows"),
 }
 

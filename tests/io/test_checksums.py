@@ -13,47 +13,34 @@ SIZE = checksums.SMALL + 5
 
 
 @pytest.fixture
-def hashed(tmp_path, monkeypatch):
-    """Names of the files that were read, in a fresh process with a cache of its own."""
+def file(tmp_path, monkeypatch):
+    """A large file, hashed long after it was written, with a cache of its own."""
     monkeypatch.setenv("EVENPRUNE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(checksums, "SETTLED", -1.0)
-    monkeypatch.setattr(checksums, "_known", {})
-    read, real = [], checksums._hash
-    monkeypatch.setattr(
-        checksums, "_hash", lambda path, size: read.append(path.name) or real(path, size)
-    )
-    return read
-
-
-@pytest.fixture
-def file(tmp_path):
     path = tmp_path / "weights"
     path.write_bytes(os.urandom(SIZE))
     return path
 
 
-def another_process(monkeypatch):
-    monkeypatch.setattr(checksums, "_known", {})
-
-
-def test_a_file_is_hashed_once_for_all_processes(file, hashed, monkeypatch):
-    for _ in range(3):
-        assert checksums.sha256_cached(file) == sha256_file(file)
-        another_process(monkeypatch)
-    assert hashed == ["weights"]
+def test_a_digest_is_kept_until_the_file_changes_or_is_to_be_verified(file, monkeypatch):
+    real = sha256_file(file)
+    assert checksums.sha256_cached(file) == real
+    (entry,) = (file.parent / "cache/sha256").iterdir()
+    marked = {**json.loads(entry.read_text()), "sha256": "0" * 64}
+    entry.write_text(json.dumps(marked))
     link = file.with_name("link")
     link.symlink_to(file)
-    assert checksums.sha256_cached(link) == sha256_file(file)
-    assert hashed == ["weights"]
-    for _ in range(2):
-        checksums.sha256_cached(file, verify=True)
-    assert hashed == ["weights"] * 3
+    assert checksums.sha256_cached(file) == checksums.sha256_cached(link) == "0" * 64
+    assert checksums.sha256_cached(file, verify=True) == real
+    for damaged in ({**marked, "sha256": "0"}, {**marked, "path": "x"}, [], {}):
+        entry.write_text(json.dumps(damaged))
+        assert checksums.sha256_cached(file) == real
+    entry.write_text(json.dumps(marked))
     monkeypatch.setenv("EVENPRUNE_VERIFY", "1")
-    checksums.sha256_cached(file)
-    assert hashed == ["weights"] * 4
+    assert checksums.sha256_cached(file) == real
 
 
-def test_a_changed_file_of_equal_size_and_time_is_hashed_again(file, hashed):
+def test_a_changed_file_of_equal_size_and_time_is_hashed_again(file):
     before = file.stat()
     first = checksums.sha256_cached(file)
     with open(file, "r+b") as handle:
@@ -65,7 +52,6 @@ def test_a_changed_file_of_equal_size_and_time_is_hashed_again(file, hashed):
     os.utime(twin, ns=(before.st_atime_ns, before.st_mtime_ns))
     os.replace(twin, file)
     assert checksums.sha256_cached(file) == sha256_file(file)
-    assert len(hashed) == 3
 
 
 def test_source_folder_follows_a_record_and_compares(tmp_path):

@@ -1,16 +1,10 @@
-"""Progress: a bar on a terminal, lines in a log."""
+"""Progress in a log: lines, at most one every few seconds."""
 
-import io
 import itertools
 
 import pytest
 
 from evenprune.io import progress
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture
@@ -20,19 +14,6 @@ def clock(monkeypatch):
     monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(ticks)))
 
 
-def test_a_log_has_lines_with_the_time_left(clock, monkeypatch, capsys):
+def test_a_log_has_lines_with_the_time_left(clock, capsys):
     assert list(progress.track("abcd", 4, "items")) == list("abcd")
     assert capsys.readouterr().err == ("items 2/4  8 s  eta 8 s\nitems 4/4  16 s  eta 0 s\n")
-
-
-def test_a_terminal_has_a_bar(monkeypatch):
-    screen = Terminal()
-    monkeypatch.setattr(progress.sys, "stderr", screen)
-    bar = progress.Progress(3, "layers")
-    for _ in range(3):
-        bar.update(note="mlp")
-    text = screen.getvalue()
-    assert "layers: 100%" in text
-    assert "3/3" in text
-    assert "mlp" in text
-    assert text.endswith("\n")

@@ -6,12 +6,11 @@ import pytest
 import torch
 from gguf import MODEL_ARCH, get_tensor_name_map
 from gguf import GGMLQuantizationType as Kind
-from test_gguf import HEADS, LAYERS, MLP, WIDTH, one_sentence, write_gguf
+from test_gguf import HEADS, LAYERS, MLP, WIDTH, convert, one_sentence, write_gguf
 from test_gguf_tokenizer import PIECES, spm_file
 from transformers import AutoModelForCausalLM, Gemma3TextConfig
 
 from evenprune.io.errors import UserError
-from evenprune.models.gguf import convert_gguf
 from evenprune.models.loading import load_model
 
 
@@ -43,7 +42,7 @@ REFUSED = [
 def test_a_key_that_is_not_followed_is_refused_by_name(tmp_path, key, value):
     path = with_key(tmp_path / "a.gguf", key, value)
     with pytest.raises(UserError, match=key) as caught:
-        convert_gguf(path, tmp_path / "out")
+        convert(path, tmp_path / "out")
     assert str(path) in one_sentence(str(caught.value))
     assert not (tmp_path / "out").exists()
 
@@ -66,7 +65,7 @@ def test_keys_that_say_what_the_model_does_anyway_are_accepted(tmp_path):
             kind = {bool: "bool", str: "string", float: "float32", int: "uint32"}[type(value)]
             getattr(writer, f"add_{kind}")(key, value)
 
-    convert_gguf(write_gguf(tmp_path / "a.gguf", change=add), tmp_path / "out")
+    convert(write_gguf(tmp_path / "a.gguf", change=add), tmp_path / "out")
 
 
 def test_a_gemma_file_is_read_with_its_keys(tmp_path):
@@ -96,7 +95,7 @@ def test_a_gemma_file_is_read_with_its_keys(tmp_path):
             model=keys,
         )  # fmt: skip
 
-    convert_gguf(made(tmp_path / "a.gguf"), tmp_path / "out", "float32")
+    convert(made(tmp_path / "a.gguf"), tmp_path / "out", "float32")
     batch = torch.arange(4, 60)[None]
     with torch.no_grad():
         found = load_model(tmp_path / "out", dtype=torch.float32)(batch).logits
@@ -104,4 +103,4 @@ def test_a_gemma_file_is_read_with_its_keys(tmp_path):
     settings = json.loads((tmp_path / "out" / "config.json").read_text())
     assert (settings["sliding_window"], settings["head_dim"]) == (16, 32)
     with pytest.raises(UserError, match=r"has 64 for gemma3.attention.value_length.*has 32"):
-        convert_gguf(made(tmp_path / "b.gguf", **{"attention.value_length": 64}), tmp_path / "no")
+        convert(made(tmp_path / "b.gguf", **{"attention.value_length": 64}), tmp_path / "no")

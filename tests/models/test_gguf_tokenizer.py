@@ -4,12 +4,11 @@ import itertools
 import json
 
 import pytest
-from test_gguf import MERGES, SPECIAL, TOKENS, tensors, write_gguf
+from test_gguf import MERGES, SPECIAL, TOKENS, convert, tensors, write_gguf
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from evenprune.data.calibration import tokenize_pairs, tokenize_texts
 from evenprune.evaluation.language_model import load_language_model
-from evenprune.models.gguf import convert_gguf
 from evenprune.models.loading import load_tokenizer
 
 TEXTS = ["the cat and the hat", " two  blanks", "in\nand", "naïve – 北京"]
@@ -93,7 +92,7 @@ WAYS = [(), (False, False, True), (False, True, False), (True, False, False), (T
 def test_tokens_are_those_that_the_metadata_asks_for(tmp_path, kind, way):
     """In evaluation and in calibration, each key either way and left out."""
     make, tokens, (bos, eos), usual = FILES[kind]
-    convert_gguf(make(tmp_path / "a.gguf", dict(zip(KEYS, way))), tmp_path / "out")
+    convert(make(tmp_path / "a.gguf", dict(zip(KEYS, way))), tmp_path / "out")
     first, last, blank = way or usual
     expected = [[bos] * first + tokens(text, blank) + [eos] * last for text in TEXTS]
     lm = load_language_model(tmp_path / "out", "cpu", "float32")
@@ -108,7 +107,7 @@ def test_tokens_are_those_that_the_metadata_asks_for(tmp_path, kind, way):
 
 
 def test_special_tokens_are_the_file_s_or_the_usual_ones(tmp_path):
-    convert_gguf(spm_file(tmp_path / "a.gguf", {"eot_token_id": 7}), tmp_path / "a")
+    convert(spm_file(tmp_path / "a.gguf", {"eot_token_id": 7}), tmp_path / "a")
     found = load_tokenizer(tmp_path / "a")
     numbers = (found.bos_token_id, found.eos_token_id, found.unk_token_id, found.pad_token_id)
     assert numbers == (FIRST, LAST, UNKNOWN, 0)
@@ -116,7 +115,7 @@ def test_special_tokens_are_the_file_s_or_the_usual_ones(tmp_path):
     settings = json.loads((tmp_path / "a" / "generation_config.json").read_text())
     assert settings["eos_token_id"] == [LAST, 7]  # either ends an answer
     pieces = ["<unk>", "<s>", "</s>", *PIECES[4:]]
-    convert_gguf(spm_file(tmp_path / "b.gguf", numbers={}, pieces=pieces), tmp_path / "b")
+    convert(spm_file(tmp_path / "b.gguf", numbers={}, pieces=pieces), tmp_path / "b")
     found = load_tokenizer(tmp_path / "b")
     assert (found.unk_token, found.bos_token, found.eos_token) == ("<unk>", "<s>", "</s>")
     assert found("the")["input_ids"] == [1, pieces.index("▁the")]
@@ -126,7 +125,7 @@ def test_special_tokens_are_the_file_s_or_the_usual_ones(tmp_path):
     ("pre", "start"), [("llama-bpe", True), ("tekken", True), ("gpt-2", False)]
 )
 def test_bos_of_byte_level_words_follows_their_pre_tokenizer(tmp_path, pre, start):
-    convert_gguf(bpe_file(tmp_path / "a.gguf", pre=pre), tmp_path / "a")
+    convert(bpe_file(tmp_path / "a.gguf", pre=pre), tmp_path / "a")
     assert (load_tokenizer(tmp_path / "a")("the")["input_ids"][0] == 1) == start
-    convert_gguf(bpe_file(tmp_path / "b.gguf", {"add_bos_token": not start}, pre), tmp_path / "b")
+    convert(bpe_file(tmp_path / "b.gguf", {"add_bos_token": not start}, pre), tmp_path / "b")
     assert (load_tokenizer(tmp_path / "b")("the")["input_ids"][0] == 1) != start

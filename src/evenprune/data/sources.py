@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from ..config.catalogue import PACKAGED
-from ..io.checksums import Kind, model_files, sha256_cached, source_files
+from ..io.checksums import Kind, sha256_cached, source_files
 from ..io.errors import UserError
 from ..io.files import digest, write_text
 from ..io.marks import DATA_SET
 from ..io.outputs import atomic_folder, check_folder
 from ..models.loading import weight_files
-from .hub import Hub
-from .lock import locked, read_lock
+from .converters import convert
+from .lock import fetch_locked, locked, pinned, read_lock
 from .packages import gguf_folder, package_dataset, package_model, source_facts
-from .source_files import Entry, Part, dataset_parts, split_ref
+from .source_files import Entry, dataset_parts, split_ref
 
 # Mirrors by their folders: one, or several that are tried in order.
 Mirrors = str | Sequence[str] | None
@@ -41,68 +41,35 @@ def roots(mirror: Mirrors) -> list[str]:
     return [mirror] if isinstance(mirror, str) else list(mirror or ())
 
 
-def mirror_folder(kind: Kind, name: str, entry: Entry, mirror: Mirrors) -> Path | None:
-    """Return the folder of a source in the first mirror that has it, None where none has."""
-    for root in roots(mirror):
-        folder = Path(root) / kind / (entry.get("mirror") or name)
-        if folder.is_dir() and source_files(kind, folder):
-            return folder
-    return None
-
-
 def is_gguf(path: Path | str) -> bool:
     """Return whether a model is named by its GGUF file."""
     return Path(path).suffix == GGUF and Path(path).is_file()
 
 
-def own_source(kind: Kind, name: str, entry: Entry) -> Path | None:
-    """Return the user's own file or folder that an entry names, None where it names none.
-
-    Raises UserError where nothing is there, or a model is neither a folder nor a GGUF file.
-    """
-    if not entry.get("path"):
-        return None
-    path = Path(entry["path"])
-    good = path.is_dir() or is_gguf(path) or (path.is_file() and kind == "data")
-    if not good or not source_files(kind, path):
-        what = "the folder of a model or a GGUF file" if kind == "models" else "a file or folder"
-        found = "a folder without files" if path.is_dir() else "nothing"
-        found = "a file" if path.is_file() else found
-        raise UserError(
-            f"{kind.replace('data', 'datasets')}.{name}.path: expected {what} at {path}, found "
-            f"{found} ({path.absolute()}); paths are relative to the working directory"
-        )
-    return path
-
-
 def local_source(kind: Kind, name: str, entry: Entry, mirror: Mirrors) -> Path | None:
     """Return where a source lies on this machine, the user's own or a mirror's; None: nowhere.
 
-    Raises UserError for a path of the user's own where nothing is.
+    Raises UserError for a path of the user's own where nothing is, or for a model neither a folder
+    nor a GGUF file.
     """
-    return own_source(kind, name, entry) or mirror_folder(kind, name, entry, mirror)
-
-
-def folder_below(root: Path | str, *names: str) -> Path:
-    """Return ``root/name/…``; raise UserError where that is not a folder below ``root``.
-
-    Names come from the configuration: one with ``..``, an absolute one or one that leads through
-    a link would make a fetch replace a folder somewhere else.
-    """
-    root = Path(root)
-    folder = root.joinpath(*names)
-    above, found = root.joinpath(*names[:-1]).resolve(), folder.resolve()
-    inside = above.is_relative_to(root.resolve()) and above in found.parents
-    if ".." in folder.parts[len(root.parts) :] or not inside:
-        raise UserError(
-            f"expected a folder below {root} for {'/'.join(names)}, but that leads to {found}; "
-            "correct the name (or the key mirror) in the configuration"
-        )
-    return folder
+    if not entry.get("path"):
+        folders = (Path(root) / kind / (entry.get("mirror") or name) for root in roots(mirror))
+        return next((one for one in folders if one.is_dir() and source_files(kind, one)), None)
+    path = Path(entry["path"])
+    good = path.is_dir() or is_gguf(path) or (path.is_file() and kind == "data")
+    if good and source_files(kind, path):
+        return path
+    what = "the folder of a model or a GGUF file" if kind == "models" else "a file or folder"
+    found = "a folder without files" if path.is_dir() else "nothing"
+    found = "a file" if path.is_file() else found
+    raise UserError(
+        f"{kind.replace('data', 'datasets')}.{name}.path: expected {what} at {path}, found "
+        f"{found} ({path.absolute()}); paths are relative to the working directory"
+    )
 
 
 def unresolved(
-    items: Iterable[tuple[Kind, str, Entry]], mirror: Mirrors, lock: str
+    items: Iterable[tuple[Kind, str, Entry]], mirror: Mirrors, lock_path: str
 ) -> tuple[list[str], list[str]]:
     """Return what is said of needed sources before a run: errors, then what is still to fetch.
 
@@ -110,28 +77,20 @@ def unresolved(
     lock does not pin; the second list is the messages of the jobs that would fail.
     """
     errors, absent = [], []
-    pinned = read_lock(lock)
+    lock = read_lock(lock_path)
     for kind, name, entry in items:
         try:
             if local_source(kind, name, entry, mirror):
                 continue
-            if entry.get("package") or is_pinned(kind, name, entry, pinned):
+            if entry.get("package") or pinned(kind, name, entry, lock):
                 continue
-            absent.append(str(missing(kind, name, entry, mirror, pinned)))
+            absent.append(str(missing(kind, name, entry, mirror, lock)))
         except UserError as error:
             errors.append(str(error))
     return errors, absent
 
 
-def is_pinned(kind: Kind, name: str, entry: Entry, lock: Mapping[str, Any]) -> bool:
-    """Return whether the lock file pins all of a source on the hub."""
-    if kind == "models":
-        return (entry.get("hub") or "") in lock
-    parts = dataset_parts(name, entry)
-    return bool(parts) and all(locked(lock, part) for part in parts)
-
-
-def fingerprint(kind: Kind, name: str, entry: Entry, mirror: Mirrors, lock: str) -> str:
+def fingerprint(kind: Kind, name: str, entry: Entry, mirror: Mirrors, lock_path: str) -> str:
     """Return a short text that changes when what would be fetched changes; "" for nothing.
 
     It covers the SHA-256 of the user's own or the mirror's files, whatever their size, or else what
@@ -142,23 +101,18 @@ def fingerprint(kind: Kind, name: str, entry: Entry, mirror: Mirrors, lock: str)
     if folder:
         names, base = source_files(kind, folder), folder.parent if folder.is_file() else folder
         return digest({file: sha256_cached(base / file) for file in names})
-    pinned = read_lock(lock)
-    if entry.get("package") and not is_pinned(kind, name, entry, pinned):
-        return digest(entry["package"])
-    if kind == "models":
-        keys = {entry.get("hub") or ""} & pinned.keys()
-    else:
-        located = [locked(pinned, part) for part in dataset_parts(name, entry)]
-        keys = {found[0] for found in located if found}
-    return digest({key: pinned[key] for key in sorted(keys)}) if keys else ""
+    lock = read_lock(lock_path)
+    keys = {key for key, _ in pinned(kind, name, entry, lock).values()}
+    if keys:
+        return digest({key: lock[key] for key in sorted(keys)})
+    return digest(entry["package"]) if entry.get("package") else ""
 
 
 def checksums(folder: Path, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return ``{name: {"sha256", "bytes"}}`` of files in a folder."""
-    paths = {name: folder / name for name in names}
     return {
-        name: {"sha256": sha256_cached(path), "bytes": path.stat().st_size}
-        for name, path in paths.items()
+        name: {"sha256": sha256_cached(folder / name), "bytes": (folder / name).stat().st_size}
+        for name in names
     }
 
 
@@ -191,32 +145,8 @@ def missing(
     return UserError(f"the {what} {name} was not found: {looked}, and {hub_says}; {remedy}")
 
 
-def _verified(
-    hub: Hub, lock: Mapping[str, Any], key: str, names: Sequence[str], lock_path: Path | str
-) -> list[Path]:
-    """Return local copies of pinned files; raise UserError for one the lock does not agree with."""
-    repo, pinned = split_ref(key)[0], lock[key]
-    paths = [hub.fetch(repo, pinned["type"], pinned["revision"], name) for name in names]
-    for name, path in zip(names, paths, strict=True):
-        expected = pinned["files"][name]["sha256"]
-        found = sha256_cached(path)
-        if found != expected:
-            raise UserError(
-                f"{name} of {key} has the SHA-256 {found[:16]}…, the lock file {lock_path} says "
-                f"{expected[:16]}…: remove {path} and run prefetch again, or prefetch --update "
-                "if the new file is wanted"
-            )
-    return paths
-
-
 def resolve_dataset(
-    name: str,
-    entry: Entry,
-    *,
-    mirror: Mirrors,
-    lock_path: Path | str,
-    cache: Path | str,
-    hub: Hub | None = None,
+    name: str, entry: Entry, *, mirror: Mirrors, lock_path: Path | str, cache: Path | str
 ) -> dict[str, Any]:
     """Return the record of a data set: from the mirror, or from the hub at its pinned commit.
 
@@ -229,29 +159,26 @@ def resolve_dataset(
     here = _at_hand("data", name, entry, mirror, lock)
     if here:
         return here
-    parts = dataset_parts(name, entry)
-    located = {part.name: locked(lock, part) for part in parts}
-    if not parts or not all(located.values()):
+    located = pinned("data", name, entry, lock)
+    if not located:
         raise missing("data", name, entry, mirror, lock)
-    folder = folder_below(cache, name)
+    folder = Path(cache) / name
     check_folder(folder, DATA_SET, name="--cache")
-    hub = hub or Hub()
-    keys = sorted({found[0] for found in located.values() if found})
-    paths = {
-        part: _verified(hub, lock, *found, lock_path) for part, found in located.items() if found
-    }
-    convert(name, parts, paths, folder)
+    paths = {}
+    for part, (key, names) in located.items():
+        fetched = fetch_locked(lock, key, names, lock_path)
+        paths[part] = [fetched / file for file in names]
+    files = convert(name, dataset_parts(name, entry), paths)
+    with atomic_folder(folder, DATA_SET) as temporary:
+        for file, text in files.items():
+            write_text(temporary / file, text)
+    keys = sorted({key for key, _ in located.values()})
     revision = ", ".join(f"{key}@{lock[key]['revision']}" for key in keys)
     return _record("data", name, entry, folder, "hub", revision)
 
 
 def resolve_model(
-    name: str,
-    entry: Entry,
-    *,
-    mirror: Mirrors,
-    lock_path: Path | str,
-    hub: Hub | None = None,
+    name: str, entry: Entry, *, mirror: Mirrors, lock_path: Path | str
 ) -> dict[str, Any]:
     """Return the record of a model: from the mirror, or from the hub at its pinned commit.
 
@@ -262,12 +189,11 @@ def resolve_model(
     here = _at_hand("models", name, entry, mirror, lock)
     if here:
         return here
-    key = entry.get("hub") or ""
-    names = model_files(lock[key]["files"], entry) if key in lock else []
-    if not names:
+    located = pinned("models", name, entry, lock)
+    if not located:
         raise missing("models", name, entry, mirror, lock)
-    hub = hub or Hub()
-    folder = _verified(hub, lock, key, names, lock_path)[0].parent
+    key, names = located[name]
+    folder = fetch_locked(lock, key, names, lock_path)
     weight_files(folder)
     return {
         "model": name,
@@ -293,7 +219,7 @@ def _at_hand(
             place = gguf_folder(place) if place.is_file() else place
             weight_files(place)
         return _record(kind, name, entry, place, origin, None)
-    if not entry.get("package") or is_pinned(kind, name, entry, lock):
+    if not entry.get("package") or pinned(kind, name, entry, lock):
         return None
     place = (package_dataset if kind == "data" else package_model)(name, entry)
     return _record(kind, name, entry, place, "package", entry["package"]["name"])
@@ -338,18 +264,3 @@ def within_mirror(
         "folder": os.path.relpath(record["folder"], root),
         "mirror": os.path.relpath(mirror_file, Path(out).parent),
     }
-
-
-def convert(
-    name: str, parts: Sequence[Part], paths: Mapping[str, Sequence[Path]], folder: Path
-) -> None:
-    """Convert hub files to the canonical ones in ``folder``, replacing an earlier conversion.
-
-    Raises UserError where ``folder`` holds anything else, and as ``converters.convert``.
-    """
-    from . import converters
-
-    files = converters.convert(name, parts, paths)
-    with atomic_folder(folder, DATA_SET) as temporary:
-        for file, text in files.items():
-            write_text(temporary / file, text)

@@ -27,7 +27,6 @@ from .progress import Progress
 from .reading import reading
 
 Kind = Literal["data", "models"]
-Signature = list[int]
 
 # Files below this are read again each time: that takes no longer than to look them up.
 SMALL = 2**20
@@ -40,41 +39,10 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 MODEL_FILES = ("model*.safetensors", "*.json", "tokenizer.*", "*.model", "*.txt", "*.jinja")
 CODE_FILES = ("*.py",)
 
-_known: dict[str, tuple[Signature, str]] = {}
 
-
-def _signature(path: Path) -> Signature:
+def _signature(path: Path) -> list[int]:
     found = path.stat()
     return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
-
-
-def _entry_file(path: str) -> Path | None:
-    root = user_cache()
-    return root and root / f"sha256/{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.json"
-
-
-def _recall(path: str, signature: Signature) -> str | None:
-    """Return the digest kept for a file in this state; None for none, or a damaged entry."""
-    if path in _known and _known[path][0] == signature:
-        return _known[path][1]
-    entry = _entry_file(path)
-    try:
-        kept: Any = json.loads(entry.read_text(encoding="utf-8")) if entry else None
-    except (OSError, ValueError, RecursionError):
-        return None
-    sha256 = kept.get("sha256") if isinstance(kept, dict) else None
-    if not is_sha256(sha256) or (kept.get("path"), kept.get("signature")) != (path, signature):
-        return None
-    _known[path] = (signature, sha256)
-    return sha256
-
-
-def _keep(path: str, signature: Signature, sha256: str) -> None:
-    """Keep a digest; a place that cannot be written only costs the time of the next hashing."""
-    _known[path] = (signature, sha256)
-    if entry := _entry_file(path):
-        with contextlib.suppress(OSError, UserError):
-            write_json(entry, {"path": path, "signature": signature, "sha256": sha256})
 
 
 def _hash(path: Path, size: int) -> str:
@@ -98,17 +66,23 @@ def sha256_cached(path: Path | str, verify: bool = False) -> str:
 
 
 def _sha256(file: Path, verify: bool) -> str:
-    before = _signature(file)
-    if before[0] < SMALL:
+    before, root = _signature(file), user_cache()
+    if before[0] < SMALL or root is None:
         return _hash(file, before[0])
-    name = str(file.resolve())
-    verify = verify or os.environ.get("EVENPRUNE_VERIFY", "0") not in ("", "0")
-    if not verify and (kept := _recall(name, before)):
-        return kept
+    state = {"path": str(file.resolve()), "signature": before}
+    name = hashlib.sha256(os.fsencode(str(state["path"]))).hexdigest()[:32]
+    entry = root / f"sha256/{name}.json"
+    if not verify and os.environ.get("EVENPRUNE_VERIFY", "0") in ("", "0"):
+        with contextlib.suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
+            kept: Any = json.loads(entry.read_text(encoding="utf-8"))
+            if kept == {**state, "sha256": kept["sha256"]} and is_sha256(kept["sha256"]):
+                return str(kept["sha256"])
     start = time.time()
     found = _hash(file, before[0])
     if _signature(file) == before and start - before[2] / 1e9 >= SETTLED:
-        _keep(name, before, found)
+        # A place that cannot be written only costs the time of the next hashing.
+        with contextlib.suppress(OSError, UserError):
+            write_json(entry, {**state, "sha256": found})
     return found
 
 
@@ -138,19 +112,24 @@ def source_files(
     return names if kind == "data" else model_files(names, entry)
 
 
-def model_files(names: Iterable[str], entry: Mapping[str, Any] = MappingProxyType({})) -> list[str]:
-    """Return those of a repository's files that loading the model reads, sorted.
+def matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
+    """Return the names that any of the patterns matches, sorted."""
+    patterns = list(patterns)
+    return sorted(n for n in names if any(fnmatch.fnmatchcase(n, one) for one in patterns))
+
+
+def model_patterns(entry: Mapping[str, Any] = MappingProxyType({})) -> tuple[str, ...]:
+    """Return the patterns of the files that loading a model reads.
 
     Code only where the model's entry of the configuration says that it is trusted.
     """
-    patterns = (*MODEL_FILES, *(CODE_FILES if entry.get("trust_remote_code") else ()))
-    return sorted(
-        name
-        for name in names
-        if "/" not in name
-        and not name.startswith(".")
-        and any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-    )
+    return (*MODEL_FILES, *(CODE_FILES if entry.get("trust_remote_code") else ()))
+
+
+def model_files(names: Iterable[str], entry: Mapping[str, Any] = MappingProxyType({})) -> list[str]:
+    """Return those of a folder's files that loading the model reads, sorted."""
+    top = (name for name in names if "/" not in name and not name.startswith("."))
+    return matching(top, model_patterns(entry))
 
 
 # Comparison with what was recorded

@@ -7,17 +7,14 @@ as usual, but never one of the command's inputs.
 """
 
 import contextlib
-import errno
-import fcntl
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from .errors import UserError
 from .files import PART, disk_errors, half_written
-from .marks import WORLD_MODEL, delete_marked, mark_folder, objection
+from .marks import MARK, WORLD_MODEL, delete_marked, mark_folder, objection
 
 Input = Path | str | None
 
@@ -61,9 +58,7 @@ def check_folder(
         reason = objection(path, kind, keep)
         if reason:
             raise UserError(f"{name} {path} {reason}")
-        _check_aside(path, kind, keep)
-        if path.is_dir() and not os.access(path, os.W_OK | os.X_OK):
-            raise UserError(f"{name} {path} is write-protected; choose another folder")
+        _check_writable(path / "file", name, path)
         _check_writable(path, name)
 
 
@@ -97,47 +92,28 @@ def check_file(path: Path | str, inputs: Iterable[Input] = (), name: str = "--ou
         _check_writable(path, name)
 
 
-def check_ours(path: Path | str, keys: Iterable[str], name: str = "--out") -> None:
-    """Raise UserError for a JSON file that is there and lacks some of ``keys``: not one of ours.
+def check_ours(path: Path | str, keys: Sequence[str], name: str = "--out") -> None:
+    """Raise UserError for a file that is there and not one of ours.
 
-    Of JSON lines the first is looked at. A file that does not parse passes: it may be a damaged
-    one of ours.
+    JSON has to have ``keys``, of JSON lines the first line; CSV these columns. JSON that does not
+    parse passes: it may be a damaged one of ours.
     """
+    suffix = Path(path).suffix
     try:
         with open(path, "rb") as file:
-            content = json.loads(file.readline() if Path(path).suffix == ".jsonl" else file.read())
+            text = file.read() if suffix == ".json" else file.readline(100_000)
+        if suffix == ".csv":
+            ours = not text or text.rstrip(b"\r\n") == ",".join(keys).encode()
+        else:
+            content = json.loads(text)
+            ours = isinstance(content, dict) and set(keys) <= set(content)
     except (OSError, ValueError, RecursionError):
         return
-    if not (isinstance(content, dict) and set(keys) <= set(content)):
-        raise _foreign(path, name)
-
-
-def _foreign(path: Path | str, name: str) -> UserError:
-    return UserError(
-        f"{name} would write over {path}, which this program did not make; choose another place, "
-        "or move that file away"
-    )
-
-
-def check_header(path: Path | str, columns: Sequence[str], name: str = "--out") -> None:
-    """Raise UserError for a CSV file that is there with other columns: not one of ours."""
-    try:
-        with open(path, "rb") as file:
-            head = file.readline(100_000)
-    except OSError:
-        return
-    if head and head.rstrip(b"\r\n") != ",".join(columns).encode():
-        raise _foreign(path, name)
-
-
-def check_prefix(prefix: str, suffixes: Iterable[str], inputs: Iterable[Input] = ()) -> None:
-    """Raise UserError unless the files ``prefix.SUFFIX`` may be written, as ``check_file``."""
-    if os.path.basename(prefix) in ("", ".", ".."):
+    if not ours:
         raise UserError(
-            f"--out-prefix {prefix} ends without a name, which the suffixes are added to; add one"
+            f"{name} would write over {path}, which this program did not make; choose another "
+            "place, or move that file away"
         )
-    for suffix in suffixes:
-        check_file(f"{prefix}.{suffix}", inputs, "--out-prefix")
 
 
 def covers(outer: Path, inner: Path) -> bool:
@@ -192,7 +168,7 @@ def _refuse_inputs(folder: Path, inputs: Iterable[Input], path: Path, name: str)
 
 
 def _check_writable(path: Path, name: str, shown: Path | None = None) -> None:
-    """Raise UserError unless something can be made beside ``path``; leaves nothing behind."""
+    """Raise UserError unless something can be made beside ``path``."""
     place = path.parent
     while not os.path.lexists(place):
         place = place.parent
@@ -204,14 +180,11 @@ def _check_writable(path: Path, name: str, shown: Path | None = None) -> None:
     # The name in the making is longer, see ``half_written``.
     if len(os.fsencode(path.name)) > os.pathconf(place, "PC_NAME_MAX") - len(PART) - 1:
         raise UserError(f"{name} {shown}: the name is too long; choose a shorter one")
-    with disk_errors(shown):
-        try:
-            # A file without name, of which a kill leaves nothing.
-            os.close(os.open(place, os.O_TMPFILE | os.O_WRONLY, 0o600))
-        except OSError as error:
-            if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
-                raise
-            os.rmdir(tempfile.mkdtemp(prefix=f".{path.name}.", dir=place))
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UserError(
+            f"could not write {shown}: {place} is write-protected; choose a folder that you may "
+            "write to"
+        )
 
 
 # Folders that are replaced as a whole
@@ -237,31 +210,23 @@ def replace_folder(
 ) -> None:
     """Mark the folder ``new`` as one of ``kind`` and put it in the place of ``path``.
 
-    What is there is looked at again, moved aside, and deleted when the new folder is in place;
-    the entries ``keep`` move over. A kill leaves the old folder at ``path`` or beside it, as
-    ``.NAME.replaced``, from where the next call takes it up. Raises UserError as
-    ``check_folder`` does.
+    What is there is looked at again and deleted, but for the entries ``keep``. A kill leaves a
+    folder that the next call takes up. Raises UserError as ``check_folder`` does.
     """
     mark_folder(new, kind)
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = _aside(path)
-    with _locked(path.parent):
-        check_folder(path, kind, inputs, keep)
-        _settle(path, aside, kind, keep)
-        if path.is_dir() and any(path.iterdir()):
-            os.rename(path, aside)
-            # What was added since the last look is not lost either.
-            reason = objection(aside, kind, keep)
-            if reason:
-                os.rename(aside, path)
-                raise UserError(f"--out {path} {reason}")
-        try:
-            os.rename(new, path)
-        except BaseException:
-            if aside.is_dir() and not path.exists():
-                os.rename(aside, path)
-            raise
-        _settle(path, aside, kind, keep)
+    check_folder(path, kind, inputs, keep)
+    if path.is_dir():
+        delete_marked(path)
+        reason = objection(path, kind, keep)
+        if reason:  # what was added since the last look
+            raise UserError(f"--out {path} {reason}")
+    if not path.is_dir() or not any(path.iterdir()):
+        os.rename(new, path)
+        return
+    # The mark first: what has come by then is all on its list.
+    for name in sorted(os.listdir(new), key=lambda name: name != MARK):
+        os.rename(new / name, path / name)
 
 
 def discard_folder(path: Path, kind: str) -> None:
@@ -271,46 +236,3 @@ def discard_folder(path: Path, kind: str) -> None:
         raise UserError(f"{path} {reason}")
     if path.is_dir():
         delete_marked(path)
-
-
-def _aside(path: Path) -> Path:
-    """Return where the old folder lies while the new one is put in place."""
-    return path.with_name(f".{path.name}.replaced")
-
-
-def _check_aside(path: Path, kind: str, keep: Sequence[str]) -> None:
-    aside = _aside(path)
-    if os.path.lexists(aside) and (aside.is_symlink() or not aside.is_dir()):
-        raise UserError(f"{aside}, where {path} would be moved aside, is no folder; remove it")
-    reason = objection(aside, kind, keep)
-    if reason:
-        raise UserError(f"{aside}, where {path} would be moved aside, {reason}")
-
-
-def _settle(path: Path, aside: Path, kind: str, keep: Sequence[str]) -> None:
-    """Finish a replacement: put back what lies aside where ``path`` is gone, else delete it."""
-    if not os.path.lexists(aside):
-        return
-    if not path.exists():
-        os.rename(aside, path)
-        return
-    for name in (name for name in keep if os.path.lexists(aside / name)):
-        if os.path.lexists(path / name):
-            raise UserError(
-                f"{name} is both in {path} and in {aside}, where an interrupted run left it; "
-                "remove one of the two"
-            )
-        os.rename(aside / name, path / name)
-    delete_marked(aside)
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold a lock on a folder, so that two replacements in it take turns."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # some network file systems have no such lock
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

@@ -5,23 +5,22 @@ does not know, so the header is read here first: counts and ranges must fit the 
 values must be as many as the model asks for.
 """
 
-import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..io.errors import UserError, printable
-from ..io.files import sha256_file, write_json, write_text
-from ..io.marks import FETCHED
-from ..io.outputs import atomic_folder
-from .gguf_header import Header, Tensor, read_header
+from ..io.files import sha256_file
+from .gguf_header import Header, read_header
 from .gguf_keys import check_keys, check_tokens
 from .gguf_tokenizer import asked_of, carried, check_carried, ends
 from .loading import check_depth, check_finite_weights, library_errors, quiet
-from .stored import SOURCE, Stored
+from .stored import Stored
+
+if TYPE_CHECKING:
+    from gguf import ReaderTensor
 
 ALONE, NAMED = 0.99, 0.05  # shares of a form that is named alone, and of one that is named at all
 
@@ -32,23 +31,27 @@ def stored_as(path: Path, header: Header) -> str:
     Of several forms it names the shares of the values, and the most frequent one's bits. Raises
     UserError for a file that holds no matrix.
     """
-    counts: Counter[tuple[str, int]] = Counter()
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+
+    counts: Counter[GGMLQuantizationType] = Counter()
     for tensor in _matrices(header):
-        counts[tensor.kind, tensor.block] += math.prod(tensor.shape)
-    (kind, block), most = counts.most_common(1)[0] if counts else (("", 0), 0)
-    bits = re.search(r"\d+", kind)
-    if not most or not bits:
+        counts[tensor.tensor_type] += tensor.n_elements
+    most = counts.most_common(1)[0][0] if counts else None
+    bits = re.search(r"\d+", most.name) if most is not None else None
+    if most is None or not bits:
         raise UserError(
             f"expected a model's weights in {path}, found no matrix; fetch another file"
         )
-    shares = {name: count / counts.total() for (name, _), count in counts.most_common()}
-    if shares[kind] < ALONE:
-        kind = ", ".join(f"{name} {x:.0%}" for name, x in shares.items() if x >= NAMED)
-        kind = kind.replace("%", " %")
-    return f"{bits[0]}-bit weights ({kind}){', de-quantised' if block > 1 else ''}"
+    shares = {kind.name: count / counts.total() for kind, count in counts.most_common()}
+    named = most.name
+    if shares[named] < ALONE:
+        named = ", ".join(f"{name} {x:.0%}" for name, x in shares.items() if x >= NAMED)
+        named = named.replace("%", " %")
+    quantised = GGML_QUANT_SIZES[most][0] > 1
+    return f"{bits[0]}-bit weights ({named}){', de-quantised' if quantised else ''}"
 
 
-def _matrices(header: Header) -> list[Tensor]:
+def _matrices(header: Header) -> "list[ReaderTensor]":
     """Return the matrices of a file's blocks, of a file without blocks all."""
     matrices = {name: one for name, one in header.tensors.items() if len(one.shape) > 1}
     inside = [one for name, one in matrices.items() if name.startswith("blk.")]
@@ -58,9 +61,9 @@ def _matrices(header: Header) -> list[Tensor]:
 def _stored(path: Path, header: Header, weights: str) -> Stored:
     """Return what a file takes; ``weights`` is what ``stored_as`` says of it."""
     matrices = _matrices(header)
-    values = sum(math.prod(one.shape) for one in matrices)
+    values = sum(one.n_elements for one in matrices)
     form = weights.partition(" weights ")[2].replace("(", "GGUF ", 1).replace(")", "", 1)
-    return Stored(8 * sum(one.size for one in matrices) / values, path.stat().st_size, form)
+    return Stored(8 * sum(one.n_bytes for one in matrices) / values, path.stat().st_size, form)
 
 
 def _check(path: Path, header: Header) -> None:
@@ -79,19 +82,12 @@ def _check(path: Path, header: Header) -> None:
     check_tokens(path, header)
 
 
-def convert_gguf(
-    path: Path | str,
-    folder: Path | str,
-    dtype: str = "bfloat16",
-    facts: Mapping[str, Any] = {},
-    beside: Mapping[str, str] = {},
-) -> None:
-    """Convert a GGUF file to a Hugging Face model folder, in place of an earlier conversion.
+def convert_gguf(path: Path, new: Path, dtype: str = "bfloat16") -> dict[str, Any]:
+    """Convert a GGUF file to a Hugging Face model folder in the empty folder ``new``.
 
-    The same file gives the same bytes, whatever its name and place are. ``source.json`` in the
-    folder says what the ``weights`` are stored as, the ``file``, its ``sha256`` and the ``facts``;
-    ``beside`` are the texts of further files by name.
-    Raises UserError where ``folder`` holds anything else, and for a file that is damaged, no
+    The same file gives the same bytes, whatever its name and place are. Returns what the
+    ``weights`` are stored as, the ``file``, its ``sha256`` and what is ``stored``.
+    Raises UserError for a file that is damaged, no
     GGUF, or of another model than transformers can read completely.
     """
     import torch
@@ -99,59 +95,55 @@ def convert_gguf(
 
     from .tensors import write_tensors
 
-    path = Path(path)
     header = read_header(path)
     weights = stored_as(path, header)
     _check(path, header)
     asked = asked_of(path, header.keys)
-    source = {"weights": weights, "file": path.name, "sha256": sha256_file(path), **facts}
+    source: dict[str, Any] = {"weights": weights, "file": path.name, "sha256": sha256_file(path)}
     source["stored"] = _stored(path, header, weights).as_dict()
-    with atomic_folder(folder, FETCHED, [path]) as new:
-        print(
-            f"converting {printable(path.name)} ({weights}) to a model folder in {dtype}",
-            file=sys.stderr,
-            flush=True,
+    print(
+        f"converting {printable(path.name)} ({weights}) to a model folder in {dtype}",
+        file=sys.stderr,
+        flush=True,
+    )
+    # Alone in a folder, so that no file next to it is taken for a part of the tokenizer.
+    link = new / "model.gguf"
+    link.symlink_to(path.resolve())
+    place: Any = {"gguf_file": link.name, "local_files_only": True}
+    with quiet(), library_errors(path, "configuration"):
+        config: Any = AutoConfig.from_pretrained(new, **place)
+    _check_size(path, header, config)
+    check_keys(path, header, config)
+    with quiet(), library_errors(path, "tokenizer"):
+        read = AutoTokenizer.from_pretrained(new, **place)
+        tokenizer = carried(read, path, header.keys, asked)
+    with quiet(), library_errors(path, "model"):
+        # In float32, in which the blocks are unpacked, so that nothing is rounded twice.
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            new,
+            config=config,
+            dtype=torch.float32,
+            quantization_config=GgufConfig(dequantize=True),
+            output_loading_info=True,
+            **place,
         )
-        # Alone in a folder, so that no file next to it is taken for a part of the tokenizer.
-        link = new / "model.gguf"
-        link.symlink_to(path.resolve())
-        place: Any = {"gguf_file": link.name, "local_files_only": True}
-        with quiet(), library_errors(path, "configuration"):
-            config: Any = AutoConfig.from_pretrained(new, **place)
-        _check_size(path, header, config)
-        check_keys(path, header, config)
-        with quiet(), library_errors(path, "tokenizer"):
-            read = AutoTokenizer.from_pretrained(new, **place)
-            tokenizer = carried(read, path, header.keys, asked)
-        with quiet(), library_errors(path, "model"):
-            # In float32, in which the blocks are unpacked, so that nothing is rounded twice.
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
-                new,
-                config=config,
-                dtype=torch.float32,
-                quantization_config=GgufConfig(dequantize=True),
-                output_loading_info=True,
-                **place,
-            )
-            model, found = loaded
-            if found["missing_keys"]:  # they were drawn at random
-                raise ValueError(f"no tensor is {min(found['missing_keys'])}")
-            model.to(getattr(torch, dtype))
-        check_finite_weights(model, path)
-        link.unlink()
-        # The model's own configuration still says that it is quantised.
-        config.architectures, config.dtype = [type(model).__name__], dtype
-        config.save_pretrained(new)
-        if further := ends(header.keys):
-            eos = [asked.special["eos_token"]] if "eos_token" in asked.special else []
-            model.generation_config.eos_token_id = sorted({*eos, *further})
-        model.generation_config.save_pretrained(new)
-        tokenizer.save_pretrained(new)
-        check_carried(tokenizer, new, path, asked)
-        write_tensors(new / "model.safetensors", _state(model))
-        write_json(new / SOURCE, source)
-        for name, text in beside.items():
-            write_text(new / name, text)
+        model, found = loaded
+        if found["missing_keys"]:  # they were drawn at random
+            raise ValueError(f"no tensor is {min(found['missing_keys'])}")
+        model.to(getattr(torch, dtype))
+    check_finite_weights(model, path)
+    link.unlink()
+    # The model's own configuration still says that it is quantised.
+    config.architectures, config.dtype = [type(model).__name__], dtype
+    config.save_pretrained(new)
+    if further := ends(header.keys):
+        eos = [asked.special["eos_token"]] if "eos_token" in asked.special else []
+        model.generation_config.eos_token_id = sorted({*eos, *further})
+    model.generation_config.save_pretrained(new)
+    tokenizer.save_pretrained(new)
+    check_carried(tokenizer, new, path, asked)
+    write_tensors(new / "model.safetensors", _state(model))
+    return source
 
 
 def _state(model: Any) -> dict[str, Any]:
@@ -169,7 +161,7 @@ def _check_size(path: Path, header: Header, config: Any) -> None:
     check_depth(config, f"the header of {path}")
     with quiet(), library_errors(path, "model"), torch.device("meta"):
         asked = sum(map(torch.numel, _state(AutoModelForCausalLM.from_config(config)).values()))
-    held = sum(math.prod(tensor.shape) for tensor in header.tensors.values())
+    held = sum(tensor.n_elements for tensor in header.tensors.values())
     if held != asked:
         raise UserError(
             f"expected {asked} weights in {path} for the model that its header describes, found "

@@ -147,8 +147,8 @@ def _same(end: str, value: Any, used: Any, keys: Mapping[str, Any]) -> bool:
         return layers == [(k + 1) % value > 0 for k in range(len(layers))]
     if end == "attention.scale" and isinstance(used, int | float):
         used = used**-0.5
-    if isinstance(value, tuple):  # LFM2's blocks without attention have 0
-        return list(value) == used or max(value) == used
+    if isinstance(value, list):  # LFM2's blocks without attention have 0
+        return value == used or max(value) == used
     if isinstance(value, bool | int | float) and isinstance(used, bool | int | float):
         return math.isclose(value, used, rel_tol=RELATIVE)
     return value == used or (value == 0 and used is MISSING)
@@ -160,10 +160,9 @@ def check_tokens(path: Path, header: Header) -> None:
 
     keys, count = header.keys, header.keys[f"{GGML}tokens"]
     for name in ("scores", "token_type"):
-        if keys.get(f"{GGML}{name}", count) != count:
-            raise UserError(
-                f"{path} has {keys[f'{GGML}{name}']} {GGML}{name} for {count} tokens; {FOLDER}"
-            )
+        given = keys.get(f"{GGML}{name}")
+        if given is not None and len(given) != count:
+            raise UserError(f"{path} has {len(given)} {GGML}{name} for {count} tokens; {FOLDER}")
     table = header.tensors.get("token_embd.weight")
     if table and count > table.shape[-1]:
         raise UserError(

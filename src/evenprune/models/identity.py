@@ -26,7 +26,6 @@ from ..io.files import digest, read_json
 from .loading import EXPORT, weight_files
 
 MANIFEST = "manifest.json"
-CHECK = "check.json"
 TEMPLATES = "additional_chat_templates"  # a folder that transformers reads too
 # Files of a model folder beside its weights that change what it computes from a text.
 IDENTIFYING = (
@@ -100,26 +99,11 @@ def check_pruned(folder: Path, manifest: Mapping[str, Any], verify: bool = False
         )
 
 
-def _check_report(folder: Path, manifest: Mapping[str, Any] | None) -> None:
-    """Raise UserError where the workflow's check.json beside a folder is of another state of it."""
-    report = folder.parent / CHECK
-    if folder.resolve().name != "model" or not report.is_file():
-        return
-    content = read_json(report)
-    if not isinstance(content, dict) or "manifest_sha256" not in content:
-        return
-    if manifest is None or content["manifest_sha256"] != sha256_cached(folder / MANIFEST):
-        raise UserError(
-            f"{folder / MANIFEST} is not the one that {report} is of: the checkpoint was changed "
-            f"after its check; check it again with `evenprune check … --out {report}`"
-        )
-
-
 def identify(folder: Path | str) -> Identity:
     """Return what a model folder is, after comparing it with its own records.
 
-    Raises UserError for a pruned or exported checkpoint that was changed after it was written or
-    checked, and for a folder without whole weights.
+    Raises UserError for a pruned or exported checkpoint that was changed after it was written,
+    and for a folder without whole weights.
     """
     folder = Path(folder)
     if (folder / EXPORT).is_file():
@@ -133,7 +117,6 @@ def identify(folder: Path | str) -> Identity:
             f"{folder} has chat templates in {TEMPLATES}, which no result would name; put the one "
             "that counts into chat_template.jinja, and remove that folder"
         )
-    _check_report(folder, manifest)
     beside = [p.name for p in folder.iterdir() if p.is_file() and p.suffix != ".safetensors"]
     names = sorted({path.name for path in weights} | set(filter(_identifies, beside)))
     files = files_digest({name: sha256_cached(folder / name) for name in names})

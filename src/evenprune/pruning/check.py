@@ -70,7 +70,6 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
     """
     import torch
 
-    from ..io.checksums import sha256_cached
     from ..io.errors import UserError
     from ..io.files import read_json
     from ..io.reading import expected_form
@@ -155,7 +154,6 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
         "method": manifest["method"],
         "regime": manifest["regime"],
         "model_sha256": manifest["model_sha256"],
-        "manifest_sha256": sha256_cached(folder / MANIFEST),
         "base_sha256": files_digest(found),
         "calibration": {
             name: manifest["calibration"][name] for name in ("pairs_sha256", "texts_sha256")

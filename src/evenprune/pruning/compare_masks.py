@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..config.facts import DENSE
 from ..io.errors import UserError
 from ..io.files import write_csv
-from ..io.outputs import check_file, check_header
+from ..io.outputs import check_file, check_ours
 from ..io.progress import track
 from ..io.reading import expected_form
 from ..models.identity import MANIFEST, identify, own_manifest
@@ -186,7 +186,7 @@ def run(args: argparse.Namespace) -> None:
     from ..models.loading import limit_threads
 
     check_file(args.out, [args.model, args.reference])
-    check_header(args.out, COLUMNS)
+    check_ours(args.out, COLUMNS)
     limit_threads()
     rows = list(compare_models(args.model, args.reference))
     write_csv(args.out, COLUMNS, rows)
