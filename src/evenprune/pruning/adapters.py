@@ -36,7 +36,7 @@ from ..io.files import digest, sha256_file, write_json
 from ..io.onednn import missing
 from ..io.progress import Progress
 from ..models.architecture import find_blocks, find_linears, rows_of
-from ..models.loading import load_model
+from ..models.loading import load_model, release_memory
 from ..models.tensors import read_tensor, write_tensors
 from ..models.token_trees import Tree, common_prefix, merged, visible
 from ..models.weights import read_header
@@ -48,14 +48,14 @@ from .shared_prefix import TOLERANCE, tree_objection
 RANK = 8
 STRENGTH = 0.4  # of an adapter, times the root mean square of what its matrix makes of white noise
 CONTEXTS = 12  # a step
-PASS = 160  # tokens in one pass at most, unless a context has more
+PASS = 128  # tokens in one pass at most, unless a context has more
 STEP = 8  # tokens
-TEXT_TOKENS = 128  # of a text at most
+TEXT_TOKENS = 96  # of a text at most
 DRIFT = 1.2
 WARM_UP = 3  # steps
 CLIP = 5.0  # longest gradient
 HELD_OUT = 0.2  # share of the groups, and of the texts
-JUDGED = 48  # contexts held out that are looked at, at most
+JUDGED = 32  # contexts held out that are looked at, at most
 SCALES = tuple(0.85**k for k in range(13))
 FALL = 0.5  # nats
 AGAIN = "run the command again, which begins anew"
@@ -424,6 +424,7 @@ class Tuning:
                 losses, falls = self.terms(part, others, before)
                 terms = losses.sum() / len(chosen), (falls**2).mean(1).sum() / len(chosen)
                 (terms[0] + self.options.lora_keep * terms[1]).backward()
+                release_memory()  # that rows of another length would not use again
                 bias, keep = bias + terms[0].item(), keep + terms[1].item()
             ids = self.texts[self._below(len(self.texts))]
             drift = self.divergence(ids) / (len(ids) - 1)
