@@ -122,7 +122,7 @@ def findings(run: Run) -> list[Finding]:
         built.append((claim, claim.build(numbers), list(numbers.missing)))
     adjusted = adjust(c for _, ours, _ in built for c in ours)
     joint = inference.holm({claim.slug: joint_p(ours) for claim, ours, _ in built})
-    found = []
+    rows = []
     for claim, ours, missing in built:
         reason, own = "", joint.get(claim.slug)
         if not ours:
@@ -132,5 +132,5 @@ def findings(run: Run) -> list[Finding]:
             reason = "measured without a standard error"
         said = verdict(ours, adjusted, claim.most, own)
         theirs = tuple(claim.build(printed))
-        found.append(Finding(claim, theirs, tuple(ours), adjusted, said, reason, own))
-    return found
+        rows.append(Finding(claim, theirs, tuple(ours), adjusted, said, reason, own))
+    return rows

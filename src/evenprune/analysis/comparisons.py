@@ -207,7 +207,7 @@ def _pair(model: str, regime: str, calibration: str = "ss") -> tuple[Point, Poin
 
 def dense_shift(numbers: Numbers) -> list[Comparison]:
     """Compare the distances of both methods' UnQover accuracy to the dense model's."""
-    found = []
+    comparisons = []
     for model in numbers.models():
         for regime in REGIMES:
             points = (*_pair(model, regime), _dense(model))
@@ -216,13 +216,13 @@ def dense_shift(numbers: Numbers) -> list[Comparison]:
                 *((point, "unqover") for point in points),
             )
             label = f"{place_label(numbers, points[0])}: UnQover shift vs {METHOD_LABELS[BASE]}"
-            found += _tested(label, shift)
-    return found
+            comparisons += _tested(label, shift)
+    return comparisons
 
 
 def hit_hardest(numbers: Numbers) -> list[Comparison]:
     """Compare SparseGPT's change of UnQover from dense with that of every other accuracy."""
-    found = []
+    comparisons = []
     for model in numbers.models():
         both = _pair(model, "1of4")[1], _dense(model)
         for name in ("hellaswag", "mmlu", "bbq"):
@@ -231,8 +231,8 @@ def hit_hardest(numbers: Numbers) -> list[Comparison]:
                 *((point, one) for one in ("unqover", name) for point in both),
             )
             label = f"{place_label(numbers, both[0])}: change of UnQover vs {LABELS[name]}"
-            found += _tested(label, more)
-    return found
+            comparisons += _tested(label, more)
+    return comparisons
 
 
 def gain_more(
@@ -264,13 +264,13 @@ def uncertain_gain_more(numbers: Numbers) -> list[Comparison]:
 
 def gains_more(numbers: Numbers) -> list[Comparison]:
     """Compare the two methods' gains from 256 added texts at 2:4."""
-    found = []
+    comparisons = []
     for model in numbers.models():
         for name in ("mmlu", "unqover"):
             pairs = (_pair(model, "2of4", calibration) for calibration in ("ss-uc256", "ss"))
             label = f"{numbers.label(model)}, 2:4: {LABELS[name]} gain vs SparseGPT's"
-            found += _tested(label, gain_more(numbers, name, *pairs))
-    return found
+            comparisons += _tested(label, gain_more(numbers, name, *pairs))
+    return comparisons
 
 
 def at_2of4(numbers: Numbers, calibration: str = "ss") -> list[tuple[Point, Point, str]]:
@@ -314,24 +314,24 @@ def faster_than_dense(numbers: Numbers) -> list[Comparison]:
 
 def as_fast(numbers: Numbers) -> list[Comparison]:
     """Compare the throughputs of both methods: within the relative margin is as claimed."""
-    found = []
+    comparisons = []
     for model in numbers.models():
         ours, base = _pair(model, "2of4", "ss-uc256")
         gap = better(numbers, ours, base, SPEED)
         label = f"{place_label(numbers, ours)}: throughput distance to SparseGPT's"
         distance = gap and replace(gap, value=-abs(gap.value))
-        found += _tested(label, distance, "relative", MARGINS["relative"])
-    return found
+        comparisons += _tested(label, distance, "relative", MARGINS["relative"])
+    return comparisons
 
 
 def outputs_change_most(numbers: Numbers) -> list[Comparison]:
     """Compare the share of o_proj among the 20 most different matrices with that among all."""
-    found = []
+    comparisons = []
     for model in numbers.models():
         point = (model, OURS, "2of4", "ss-uc256")
         seen = numbers.concentration(point)
         if seen is not None:
             label = f"{place_label(numbers, point)}: {seen.found} of {seen.top} are "
             label += f"{mask_diffs.OUTPUT}, of all {seen.kind} of {seen.total}"
-            found.append(Comparison(label, Estimate(seen.excess), exact_p=seen.p_value))
-    return found
+            comparisons.append(Comparison(label, Estimate(seen.excess), exact_p=seen.p_value))
+    return comparisons

@@ -67,7 +67,7 @@ def item_sets(sheet: RunSheet) -> Iterator[Items]:
                 folder = sheet.result_folder(point, slug)
                 way = canonical_json(asked(folder, entry.task, entry.dataset))
                 alike.setdefault(way, []).append((point, folder))
-        for key, found in alike.items():
+        for key, folders in alike.items():
             about = json.loads(key)
             data = source_folder(paths.dataset(entry.dataset))
             if not data.exists():
@@ -81,9 +81,10 @@ def item_sets(sheet: RunSheet) -> Iterator[Items]:
             about |= {"benchmark": slug, "task": entry.task, "fields": FIELDS[entry.task]}
             about |= {"prompt": pattern, "candidates": candidates}
             records = (
-                (point, read_records(folder / ITEMS, FIELDS_OF_RECORDS)) for point, folder in found
+                (point, read_records(folder / ITEMS, FIELDS_OF_RECORDS))
+                for point, folder in folders
             )
-            with expected_form("records with options", found[0][1] / ITEMS, "evaluate again"):
+            with expected_form("records with options", folders[0][1] / ITEMS, "evaluate again"):
                 yield joined(about, texts, records)
 
 
@@ -111,14 +112,14 @@ def leans(rows: Sequence[Record]) -> dict[str, int]:
             shares = [math.exp(one) for one in row["option_logprobs"]]
             gap = (shares[row["x1_idx"]] - shares[row["x2_idx"]]) / sum(shares)
             blocks.setdefault(row["block"], []).append((row, -gap if row["negated"] else gap))
-    found = {}
+    indices = {}
     for block in blocks.values():
         lean = sum(gap for _, gap in block)
         if len(block) == 4 and lean:
             for row, _ in block:
                 who = "x1" if (lean > 0) != bool(row["negated"]) else "x2"
-                found[row["item_id"]] = row[f"{who}_idx"]
-    return found
+                indices[row["item_id"]] = row[f"{who}_idx"]
+    return indices
 
 
 def _item(about: Mapping[str, Any], texts: Mapping[str, ItemText], row: Record) -> list[Any]:
@@ -155,15 +156,15 @@ def joined(
         items = items or [_item(about, texts, row) for row in rows]
         mine = {str(row["item_id"]): row for row in rows}
         own = [mine.get(item[0]) for item in items]
-        found = {
+        entry = {
             **asdict(point),
             "chosen": [row and row["pred"] for row in own],
             "logprobs": [row and _logprobs(row) for row in own],
         }
         if point.is_base and about["task"] == "unqover":
             lean = leans(rows)
-            found["leans"] = [lean.get(item[0]) for item in items]
-        answers.append(found)
+            entry["leans"] = [lean.get(item[0]) for item in items]
+        answers.append(entry)
     return {**about, "items": items, "answers": answers}
 
 
@@ -196,7 +197,7 @@ def fitted(sets: Sequence[Items], limit: float) -> list[Items]:
                 mine.append(k)
                 scores = [each["logprobs"][k] for each in one["answers"]]
                 used += len(canonical_json([one["items"][k], scores]))
-    found = []
+    fitting = []
     for one, mine, each, column in zip(sets, map(sorted, kept), flags, columns):
         answers = [
             {name: [v[k] for k in mine] if isinstance(v, list) else v for name, v in given.items()}
@@ -205,8 +206,8 @@ def fitted(sets: Sequence[Items], limit: float) -> list[Items]:
         ]
         counts = {"of": len(each), "changed": sum(each)}
         items = [one["items"][k] for k in mine]
-        found.append({**one, **counts, "items": items, "answers": answers})
-    return found
+        fitting.append({**one, **counts, "items": items, "answers": answers})
+    return fitting
 
 
 def run(args: argparse.Namespace) -> None:

@@ -39,45 +39,45 @@ def files_of(sheet: RunSheet, point: Checkpoint, quantity: Quantity) -> dict[str
     written.
     """
     entry, benchmark = sheet.files[point], quantity.benchmark
-    found: dict[str, Any] = {}
+    files: dict[str, Any] = {}
     if benchmark in sheet.config.benchmarks:
         folder = sheet.result_folder(point, benchmark)
         result = read_result(folder)
-        found |= {"items": str(folder / ITEMS), "items_sha256": result["records"]["sha256"]}
-        found |= {"metrics": str(folder / METRICS)}
-        found["checkpoint_digest"] = result.get("model_sha256")
+        files |= {"items": str(folder / ITEMS), "items_sha256": result["records"]["sha256"]}
+        files |= {"metrics": str(folder / METRICS)}
+        files["checkpoint_digest"] = result.get("model_sha256")
     elif benchmark == dto.SLUG:
         for slug in benchmarks_behind(sheet, quantity):
-            found[f"items_{slug}"] = str(sheet.result_folder(point, slug) / ITEMS)
+            files[f"items_{slug}"] = str(sheet.result_folder(point, slug) / ITEMS)
     elif benchmark == "serving":
-        found["measurement"] = entry["serving"]
+        files["measurement"] = entry["serving"]
     elif benchmark == "masks":
-        found["masks"] = entry["masks"]
-    found["checkpoint"] = Paths(sheet.config).folder(point)
+        files["masks"] = entry["masks"]
+    files["checkpoint"] = Paths(sheet.config).folder(point)
     if not point.is_base:
-        found["manifest"] = f"{found['checkpoint']}/manifest.json"
-        found["provenance"] = f"{found['checkpoint']}/provenance.json"
-    found["calibration"] = entry["calibration_manifest"]
-    return {name: value for name, value in found.items() if value}
+        files["manifest"] = f"{files['checkpoint']}/manifest.json"
+        files["provenance"] = f"{files['checkpoint']}/provenance.json"
+    files["calibration"] = entry["calibration_manifest"]
+    return {name: value for name, value in files.items() if value}
 
 
 def method_of(sheet: RunSheet, point: Checkpoint) -> dict[str, Any]:
     """Return the method with the options that its manifest records (those of the run if none)."""
-    found: dict[str, Any] = {"method": point.method}
+    record: dict[str, Any] = {"method": point.method}
     if point.is_base:
-        return found
+        return record
     base = sheet.base_method(point.method)
     if base != point.method:
-        found["variant of"] = base
+        record["variant of"] = base
     path = Path(Paths(sheet.config).folder(point)) / "manifest.json"
     if not path.is_file():
         raise UserError(f"expected {path}, found none; prune again: run {again(path.parent)}")
     manifest = read_sealed(path, f"prune again: run {again(path.parent)}")
     with expected_form("method and options", path, "prune again"):
         options = manifest["options"].items()
-        found["options"] = {name: value for name, value in options if value is not None}
-        found["manifest sha256"] = sha256_cached(path)
-    return found
+        record["options"] = {name: value for name, value in options if value is not None}
+        record["manifest sha256"] = sha256_cached(path)
+    return record
 
 
 def sources_of(
@@ -94,15 +94,15 @@ def sources_of(
         wanted += [("calibration pairs", "data", name) for name in calibration.pairs]
         if calibration.texts:
             wanted.append(("calibration texts", "data", calibration.texts))
-    found = []
+    sources = []
     for use, kind, name in wanted:
         path = folder / "sources" / kind / f"{name}.json"
         record = read_json(path)
         with expected_form("the record of a source", path, f"fetch again: run {again(path)}"):
             about = {"origin": record["origin"], "revision": record["revision"]}
             files = {one: facts["sha256"] for one, facts in record["files"].items()}
-        found.append({"use": use, "name": name, **about, "files": files, "record": str(path)})
-    return found
+        sources.append({"use": use, "name": name, **about, "files": files, "record": str(path)})
+    return sources
 
 
 def computed(

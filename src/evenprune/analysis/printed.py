@@ -37,17 +37,17 @@ def printed_values() -> dict[tuple[str, ...], tuple[float, str]]:
     Percentages become fractions. A number that is printed in several tables is in all of
     them the same (a test checks it); where the digits differ the longer ones count.
     """
-    found: dict[tuple[str, ...], tuple[str, list[str]]] = {}
+    values: dict[tuple[str, ...], tuple[str, list[str]]] = {}
     for row in printed_rows():
         if not row["model"]:
             continue  # the size of a benchmark is no model's
         key = tuple(row[name] for name in ("model", "method", "regime", "calibration", "metric"))
-        value, tables = found.get(key, ("", []))
+        value, tables = values.get(key, ("", []))
         longer = row["value"] if len(row["value"]) > len(value) else value
-        found[key] = (longer, [*tables, row["table"]])
+        values[key] = (longer, [*tables, row["table"]])
     return {
         key: (scaled(value, key[-1]), " ".join(dict.fromkeys(tables)))
-        for key, (value, tables) in found.items()
+        for key, (value, tables) in values.items()
     }
 
 

@@ -128,31 +128,31 @@ class Scores:
 
 
 def columns_of(
-    found: PairedTest | None, ours: Sequence[Sums], theirs: Sequence[Sums]
+    result: PairedTest | None, ours: Sequence[Sums], theirs: Sequence[Sums]
 ) -> dict[str, Any]:
     """Return the columns of a test; only ``n`` = 0 where no item is decided by both.
 
     Wins and losses are of 0/1 scores of one seed alone.
     """
-    if found is None:
+    if result is None:
         return {"n": 0}
     row: dict[str, Any] = {
-        "n": found.n,
-        "units": found.units,
-        "changed": found.changed,
-        "form": "ratio" if found.ratio else "difference",
-        "diff": found.difference,
-        "stderr": found.effect.stderr,
-        "p": found.p,
+        "n": result.n,
+        "units": result.units,
+        "changed": result.changed,
+        "form": "ratio" if result.ratio else "difference",
+        "diff": result.difference,
+        "stderr": result.effect.stderr,
+        "p": result.p,
     }
-    interval = found.interval()
+    interval = result.interval()
     if interval is not None:
         row |= {"low": interval.low, "high": interval.high}
-    fixed = found.interval(fixed=True) if found.fixed else None
+    fixed = result.interval(fixed=True) if result.fixed else None
     if fixed is not None:
-        row |= {"low_fixed": fixed.low, "high_fixed": fixed.high, "p_fixed": found.p_fixed}
-    if found.p is not None:
-        row |= dict(zip(("detectable", "detectable_better"), found.detectable()))
+        row |= {"low_fixed": fixed.low, "high_fixed": fixed.high, "p_fixed": result.p_fixed}
+    if result.p is not None:
+        row |= dict(zip(("detectable", "detectable_better"), result.detectable()))
     if len(ours) == 1 and len(ours[0].measure.terms) == 1:
         change = (ours[0].parts - theirs[0].parts)[:, 0]
         change = change[np.isfinite(change)]
@@ -217,7 +217,7 @@ def questions(run_sheet: RunSheet, against: str) -> list[Question]:
 
     Of a debiasing method also some parts, the paper's unsafe answers and the distances.
     """
-    found = []
+    every = []
     for slug, entry in run_sheet.benchmarks().items():
         compared = metrics_of(entry.task, entry.headline)
         names = [*compared, run_sheet.headline(slug)]
@@ -227,17 +227,17 @@ def questions(run_sheet: RunSheet, against: str) -> list[Question]:
         for name in dict.fromkeys(names):
             if (entry.task, name) in MEASURES:
                 part = dto.Component(slug, name)
-                found.append(
+                every.append(
                     Question(
                         slug, name, entry.task, (part,), lambda parts: parts[0], name in compared
                     )
                 )
     if against == METHOD:
-        found += [
+        every += [
             Question(dto.SLUG, one.name, dto.SLUG, one.parts, one.joined, False)
             for one in dto.definitions(run_sheet)
         ]
-    return found
+    return every
 
 
 def tests(run_sheet: RunSheet) -> pd.DataFrame:

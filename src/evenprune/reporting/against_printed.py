@@ -170,7 +170,7 @@ def pairs(run: Run) -> list[Pair]:
     A number that several tables print stands once.
     """
     points = [point for grid in run.sheet.experiments.values() for point in grid]
-    found = []
+    matches = []
     for group in groups(list(dict.fromkeys(points))):
         first = group.checkpoints()[0]
         for quantity in run.results.quantities(first):
@@ -184,8 +184,8 @@ def pairs(run: Run) -> list[Pair]:
                 measured.error, rate_ends(run, group, quantity),
             )  # fmt: skip
             name = name_of(run.sheet, quantity)
-            found.append(Pair(group, quantity, name, column, cell, printed[1]))
-    return found
+            matches.append(Pair(group, quantity, name, column, cell, printed[1]))
+    return matches
 
 
 def numbers(run: Run, slug: str) -> Table:
@@ -193,8 +193,8 @@ def numbers(run: Run, slug: str) -> Table:
 
     Raises UserError where no number has a printed counterpart, as in an invented world.
     """
-    found = pairs(run)
-    if not found:
+    matches = pairs(run)
+    if not matches:
         raise UserError(
             f"the table {slug} shows numbers that the paper prints too, and this run has none: "
             "expected the paper's models, methods and calibrations by their catalogue names, "
@@ -202,7 +202,7 @@ def numbers(run: Run, slug: str) -> Table:
         )
     rows: list[Row] = []
     previous = None
-    for pair in found:
+    for pair in matches:
         column, cell = pair.column, pair.cell
         new = pair.group.key != previous
         labels = group_labels(run.sheet, pair.group) if new else ("", "")
@@ -220,7 +220,7 @@ def numbers(run: Run, slug: str) -> Table:
         rule: Rule = "dashed" if new and rows else ""
         rows.append(Row((*labels, pair.name), cells, identity, rule=rule))
         previous = pair.group.key
-    words, signs = agreement((pair.column, pair.cell) for pair in found)
+    words, signs = agreement((pair.column, pair.cell) for pair in matches)
     said_all = [f"Differences are computed before rounding. {signs}".strip()]
     said_all += provenance_notes(run.sheet)
     columns = (field.column for field in fields_of(run, slug))
@@ -233,7 +233,7 @@ def distances(run: Run, slug: str, models: list[str]) -> dict[str, float]:
     In points of 100; of a perplexity 100 times the absolute natural logarithm of the ratio, that
     is about per cent. Models of which nothing is printed or measured are left out.
     """
-    task, found = run.sheet.config.benchmarks[slug].task, {}
+    task, by_name = run.sheet.config.benchmarks[slug].task, {}
     for model in models:
         printed = printed_values().get((model, "dense", "dense", "none", task))
         group = dense_group(run.sheet, model)
@@ -241,8 +241,8 @@ def distances(run: Run, slug: str, models: list[str]) -> dict[str, float]:
         ours = run.results.of(group, quantity) if group else None
         if printed is not None and ours is not None:
             ratio = math.log(ours.value / printed[0]) if task == "perplexity" else None
-            found[model] = 100 * abs(ours.value - printed[0] if ratio is None else ratio)
-    return found
+            by_name[model] = 100 * abs(ours.value - printed[0] if ratio is None else ratio)
+    return by_name
 
 
 def protocols(run: Run, slug: str) -> Table:

@@ -152,7 +152,7 @@ def lines_of(run: Run, group: Group) -> list[Line]:
 
     What is decided comes first.
     """
-    dense, found = dense_group(run.sheet, group.model), list[Line]()
+    dense, lines = dense_group(run.sheet, group.model), list[Line]()
     for field, test in compared(run, group):
         column = field.column
         before, after = (
@@ -163,12 +163,12 @@ def lines_of(run: Run, group: Group) -> list[Line]:
             plain: dict[str, Any] = {"form": "", "diff": after - before}
             if column.group == "perplexity":
                 plain = {"form": "ratio", "diff": after / before}
-            found.append(Line(*head, show_difference(column, plain, "diff"), NOT_TESTED))
+            lines.append(Line(*head, show_difference(column, plain, "diff"), NOT_TESTED))
             continue
         seen = seen_words(column, test) if test["verdict"] in UNDECIDED else ""
         words = difference_words(column, test)
-        found.append(Line(*head, words, test["verdict"], seen, test["reason"] or ""))
-    return sorted(found, key=lambda line: line.open)
+        lines.append(Line(*head, words, test["verdict"], seen, test["reason"] or ""))
+    return sorted(lines, key=lambda line: line.open)
 
 
 def difference_words(column: Column, test: Mapping[str, Any]) -> str:

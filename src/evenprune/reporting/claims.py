@@ -14,21 +14,21 @@ SHOWN = 3  # comparisons spelled out; of more, the weakest and the strongest
 
 def printed_evidence(finding: Finding) -> str:
     """Return in how many printed comparisons a claim holds, and their range by unit; "" of none."""
-    found = finding.printed
-    if not found:
+    printed = finding.printed
+    if not printed:
         return ""
-    wins, ties, losses, p = inference.sign_test([c.lead for c in found])
-    text = f"{wins} of {len(found)} as claimed"
+    wins, ties, losses, p = inference.sign_test([c.lead for c in printed])
+    text = f"{wins} of {len(printed)} as claimed"
     text += f", {ties} at the limit" if ties else ""
     text += f", {losses} against" if losses else ""
     parts = []
-    for unit in dict.fromkeys(c.unit for c in found):
-        same = sorted((c for c in found if c.unit == unit), key=lambda c: c.difference.value)
+    for unit in dict.fromkeys(c.unit for c in printed):
+        same = sorted((c for c in printed if c.unit == unit), key=lambda c: c.difference.value)
         low, high = (c.show(c.difference.value) for c in (same[0], same[-1]))
         what = {"points": " points", "dto": " DTO", "relative": ""}[unit]
         parts.append(f"{low}{what}" if low == high else f"{low} to {high}{what}")
     text += f" ({'; '.join(parts)})"
-    return text + (f"; sign test {inference.p_text(p)}" if len(found) >= 6 else "")
+    return text + (f"; sign test {inference.p_text(p)}" if len(printed) >= 6 else "")
 
 
 def describe(comparison: Comparison, adjusted: Mapping[Key, float]) -> str:

@@ -58,7 +58,7 @@ class Document:
 
 def document(run: Run) -> Document:
     """Return the document of a run."""
-    config, found = run.sheet.config, answers(run)
+    config, replies = run.sheet.config, answers(run)
     chosen = {"table": config.tables, "figure": config.figures}
     pieces = []
     for entry in SHOWN:  # in the paper's order
@@ -67,9 +67,9 @@ def document(run: Run) -> Document:
         if slug in chosen[kind]:
             caption = figure_caption(run, slug) if kind == "figure" else ""
             pieces.append(Piece(kind, slug, entry["section"], entry["shows"], caption))
-    said, title = summary(found), config.title or "Results"
-    bottom = bottom_line(run, found, said)
-    return Document(title, bottom, facts(run), pieces, again(run), found, said)
+    said, title = summary(replies), config.title or "Results"
+    bottom = bottom_line(run, replies, said)
+    return Document(title, bottom, facts(run), pieces, again(run), replies, said)
 
 
 def bottom_line(run: Run, found: list[Answer], said: list[str]) -> Paragraphs:
@@ -119,7 +119,7 @@ def facts(run: Run) -> Paragraphs:
     ]
     options, used = sheet.config.pruning, {point.regime for point in pruned}
     seeds = seeds_words(point.seed for point in calibrated)
-    found = {
+    rows = {
         "Models": ", ".join(models),
         "Methods": _listed(labels.method_label(sheet, point.method) for point in pruned),
         "Sparsity": ", ".join(label for name, label in labels.REGIME_LABELS.items() if name in used)
@@ -134,7 +134,7 @@ def facts(run: Run) -> Paragraphs:
         "Pruning": f"block size {options.block_size}, damping {options.damping:g}, bias weight "
         f"{options.bias_weight:g} ({options.bias_scaling}), alignment {options.alignment}",
     }
-    return [(name, f"{text}.") for name, text in found.items() if text]
+    return [(name, f"{text}.") for name, text in rows.items() if text]
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -40,10 +40,10 @@ def draw(run: Run, slug: str) -> Drawing:
         """Return the difference in points; nan where it is not known or its interval covers 0."""
         if dense is None or group == dense:
             return math.nan
-        found = run.estimates.of(np.subtract, (group, quantity), (dense, quantity))
-        half = found.half_width() if found else None
-        clear = found is not None and half is not None and abs(found.value) > half
-        return 100 * found.value if found and clear else math.nan
+        difference = run.estimates.of(np.subtract, (group, quantity), (dense, quantity))
+        half = difference.half_width() if difference else None
+        clear = difference is not None and half is not None and abs(difference.value) > half
+        return 100 * difference.value if difference and clear else math.nan
 
     for model in models:
         dense = dense_group(run_sheet, model)
@@ -54,10 +54,10 @@ def draw(run: Run, slug: str) -> Drawing:
             if several and not group.is_base:
                 label += f" {REGIME_LABELS[group.regime]}"
             quantities = [Quantity(benchmark, metric, name) for name in categories]
-            found = [results.of(group, one) for one in quantities]
-            lines[label] = found
+            values = [results.of(group, one) for one in quantities]
+            lines[label] = values
             changes.append([changed(group, dense, one) for one in quantities])
-            for name, one in zip(categories, found, strict=True):
+            for name, one in zip(categories, values, strict=True):
                 printed = None if one is None else one.printed
                 percent = {"": None if one is None else one.value, "_printed": printed}
                 shares = {

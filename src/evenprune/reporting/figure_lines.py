@@ -220,21 +220,21 @@ def frontier(run: Run, slug: str) -> plots.Drawing:
         for (_, base, regime, calibration, words), members in mine.items():
             costs = {one: seen.value for one, seen in _seen(run, over, members)}
             seen = {one: y for one, y in _seen(run, field, members) if one in costs}
-            found = [(_bar(costs[group], field, y), group) for group, y in seen.items()]
-            rows += [plots.line_rows(field, g, seen[g], f"{point[0]:.4f}") for point, g in found]
+            bars = [(_bar(costs[group], field, y), group) for group, y in seen.items()]
+            rows += [plots.line_rows(field, g, seen[g], f"{point[0]:.4f}") for point, g in bars]
             label = labels.METHOD_LABELS[base]
             if base != "dense" and len(fills) > 1:
                 label += f" {labels.REGIME_LABELS[regime]}"
             if calibration != "none" and len(calibrations) > 1:
                 label += f", {labels.calibration_label(run_sheet, calibration)}"
             label += f", {words}" if words else ""
-            if found:
-                found.sort(key=lambda one: one[0])
+            if bars:
+                bars.sort(key=lambda one: one[0])
                 look = {"linestyle": looks.get(words, "-"), "fillstyle": fills.get(regime, "full")}
-                line = [point for point, _ in found]
+                line = [point for point, _ in bars]
                 plots.plot_line(axis, line, base, label, linewidth=0.8, **look)
             color = labels.COLORS[base]
-            for (x, y, _), group in found:
+            for (x, y, _), group in bars:
                 text = _strength(run_sheet, group, members)
                 axis.annotate(text, (x, y), xytext=(-3, 3), textcoords="offset points",
                               fontsize=plots.SMALL, color=color, ha="right")  # fmt: skip

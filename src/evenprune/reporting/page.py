@@ -47,13 +47,13 @@ def library() -> tuple[str, str]:
 
     Raises UserError where the package that has them is not installed.
     """
-    found = importlib.util.find_spec("itables")  # importing it would load IPython
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("itables")  # importing it would load IPython
+    if spec is None or spec.origin is None:
         raise UserError(
             "the page needs the Python package itables, which has DataTables, found none; "
             "run make env, or install it with pip"
         )
-    folder = Path(found.origin).parent / "html"
+    folder = Path(spec.origin).parent / "html"
     script, style = (
         (folder / f"dt_bundle.{suffix}").read_text(encoding="utf-8") for suffix in ("js", "css")
     )

@@ -45,14 +45,14 @@ class Drawing:
 
 def primary(run_sheet: RunSheet, slug: str, *tasks: str) -> list[str]:
     """Return the benchmark of each task; UserError where the run lacks one that a figure shows."""
-    found = [run_sheet.primary(task) for task in tasks]
-    lacking = [task for task, name in zip(tasks, found, strict=True) if name is None]
+    slugs = [run_sheet.primary(task) for task in tasks]
+    lacking = [task for task, name in zip(tasks, slugs, strict=True) if name is None]
     if lacking:
         raise UserError(
             f"the figure {slug} shows {' and '.join(tasks)}, but the configuration has no "
             f"benchmark with task {' and '.join(lacking)}; add one or leave the figure out"
         )
-    return [name for name in found if name is not None]
+    return [name for name in slugs if name is not None]
 
 
 def line_rows(field: Field, group: Group, measured: Measured, x: str) -> Row:
@@ -127,14 +127,16 @@ def scale_perplexity(axis: Any, direction: str) -> None:
 
 def add_legend(figure: Figure, axes: Iterable[Iterable[Any]], columns: int = 4) -> None:
     """Put one legend over all panels, each label once; the figure grows with its lines."""
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for axis in (axis for line in axes for axis in line):
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
-    columns = min(columns, 3 if max(map(len, found), default=0) > LONG else columns, len(found))
+            entries.setdefault(label, handle)
+    columns = min(columns, 3 if max(map(len, entries), default=0) > LONG else columns, len(entries))
     if columns:
-        figure.set_figheight(figure.get_figheight() + 0.16 * max(0, -(-len(found) // columns) - 2))
-    figure.legend(found.values(), found.keys(), loc="outside upper center", ncols=columns or 1)
+        figure.set_figheight(
+            figure.get_figheight() + 0.16 * max(0, -(-len(entries) // columns) - 2)
+        )
+    figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=columns or 1)
 
 
 def save(drawing: Drawing, prefix: str) -> None:

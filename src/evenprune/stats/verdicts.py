@@ -387,25 +387,25 @@ def judged(
     p_values = {key: one.p if one and not silent[key] else None for key, one in tests.items()}
     corrected = inference.holm(p_values)
     levels = inference.holm_levels(p_values, LEVEL)
-    found = {}
+    verdicts = {}
     for key, one in tests.items():
         if one is None or key not in corrected:
             reason = silent.get(key, "")
-            found[key] = Verdict(SAYS_NOTHING if reason else NOT_TESTED, reason=reason)
+            verdicts[key] = Verdict(SAYS_NOTHING if reason else NOT_TESTED, reason=reason)
             continue
         interval = one.interval(levels[key])
         word = _word(one, corrected[key], interval, one.same(margin, bias_margin))
-        found[key] = Verdict(word, corrected[key], interval, *one.detectable())
+        verdicts[key] = Verdict(word, corrected[key], interval, *one.detectable())
     worse = any(
         one.word == WORSE and (of := tests[key]) and of.known.kind == "ability"
-        for key, one in found.items()
+        for key, one in verdicts.items()
     )
     if worse:
-        found = {
+        verdicts = {
             key: replace(one, word=LOST) if one.word == FAIRER else one
-            for key, one in found.items()
+            for key, one in verdicts.items()
         }
-    return found
+    return verdicts
 
 
 def _word(one: PairedTest, p_holm: float, interval: Interval | None, same: bool) -> str:
