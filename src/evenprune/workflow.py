@@ -29,8 +29,8 @@ class Run:
 
     paths: Paths
     serving_python: str
-    vllm_flags: str
-    digests: Mapping[tuple[str, str], str]
+    vllm_flag: str
+    jobs: rerun.Dependencies
     absent: list[str]
 
 
@@ -117,7 +117,9 @@ def load_run(
     return Run(
         paths,
         measuring,
-        "" if computing == OWN else job_options.flags({"serving_python": computing}),
-        rerun.digests(paths, fingerprint),
+        ""
+        if computing == OWN
+        else job_options.flags({"serving_python": computing})["serving_python"],
+        rerun.dependencies(paths, fingerprint),
         absent,
     )

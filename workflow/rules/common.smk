@@ -1,4 +1,4 @@
-"""The configuration, and what leads from the wildcards of a job to its files and its command.
+"""The configuration, and what leads from the wildcards of a job to its files and its params.
 
 All that is decided is decided in src/evenprune/config: paths.py (files), job_options.py (options), rerun.py
 (what a result depends on).
@@ -10,7 +10,6 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 from snakemake.settings.types import DeploymentMethod
-from snakemake.utils import format as filled_in
 
 REPO = Path(str(workflow.current_basedir)).resolve().parents[1]
 # Taken from a git source (`module: snakefile: github(…)`), the workflow has no folder: then the
@@ -62,6 +61,7 @@ def shipped(path):
     return REPO / path if IS_FOLDER else Path(workflow.source_path(f"../../{path}"))
 
 
+# No `configfile:`, which merges: a file of one's own has other experiments, not more of them.
 default = Path("config/config.yaml")
 RUN = plainly(load_run)(
     config,
@@ -90,13 +90,37 @@ shell.prefix(f"set -euo pipefail; {SEARCHED}")
 
 
 def depends(rule_name, job=rerun.ALL):
-    """The digest of what a job's result depends on, as Snakemake compares parameters; ``job`` is
-    the pattern of its name. A job that is not of this run has none."""
+    """Params: what a rule's jobs depend on, by name, such as damping="--damping 0.01", and `flags`,
+    those of them that are flags, for the command.
 
-    def found(wildcards):
-        return RUN.digests.get((rule_name, job.format(**dict(wildcards.items()))), "")
+    Snakemake compares values and not their names, so each begins with its name. `flags` it does not
+    compare, nor any param that is a function of the input. ``job`` is the pattern of a job's name.
+    """
+    jobs = {name: params for (rule, name), params in RUN.jobs.items() if rule == rule_name}
 
-    return found
+    def of(wildcards):
+        return jobs.get(job.format(**dict(wildcards.items())), {})
+
+    def flags(wildcards, input):
+        return " ".join(value for value in of(wildcards).values() if value.startswith("--"))
+
+    names = {name for params in jobs.values() for name in params}
+    return {n: lambda wildcards, n=n: of(wildcards).get(n, "") for n in names} | {"flags": flags}
+
+
+def here(value):
+    """A param that no result depends on."""
+    return lambda wildcards, input: value(wildcards) if callable(value) else value
+
+
+def given(flag, name):
+    """A param: a flag with the input of a name; nothing where the job has none."""
+    return lambda wildcards, input: f"{flag} {input[name]}" if input.get(name) else ""
+
+
+trust = here(lambda wildcards: job_options.trust_flag(CONFIG, wildcards.model))
+on_gpus = here(lambda wildcards: job_options.gpus_flag(CONFIG, wildcards.model))
+vllm_cache = here(str(Path(CONFIG.results).absolute() / ".cache/vllm"))
 
 
 def of_point(function, *arguments):
@@ -115,21 +139,6 @@ def served(part):
     return lambda wildcards: list(map(part, plainly(PATHS.served)(wildcards.model)))
 
 
-def told(command, **parts):
-    """A step's command line, with the parts that are functions of the wildcards; as one of the
-    input Snakemake does not compare it: what a result depends on says `depends`."""
-
-    def line(wildcards, input, output):
-        found = {"folder": Path(output[0]).parent} if output else {}
-        for name, part in parts.items():
-            found[name] = part(wildcards) if callable(part) else part
-        if "model" in wildcards.keys():
-            found |= job_options.of_model(CONFIG, wildcards.model)
-        return filled_in(command, wildcards=wildcards, input=input, output=output, **found)
-
-    return line
-
-
 def kept(output):
     """A checkpoint's folder, which Snakemake deletes after its last use with ``keep: evals``."""
     return output if CONFIG.keep == "checkpoints" else temp(output)
@@ -140,24 +149,19 @@ def grows(base):
     return lambda wildcards, attempt: base * attempt
 
 
-def gpus(wildcards):
-    """GPUs of a job that loads the whole model."""
-    return job_options.gpus_for(CONFIG, wildcards.model)
-
-
-def one_gpu(wildcards):
-    """GPUs of a job that loads one block at a time."""
-    return job_options.gpus_per_job(CONFIG)
-
-
 # How profiles/site asks for GPUs, see job_options.gpus_asked_by.
 SELECTOR = (workflow.resource_settings.default_resources or {}).get("gpu_selector")
 SELECTOR = getattr(SELECTOR, "raw", SELECTOR)  # the text of profiles/site
 
 
-def asked(count, option):
-    """The resource `gpu` or `gres` of a job on ``count(wildcards)`` GPUs."""
-    return lambda wildcards: plainly(job_options.gpus_asked_by)(SELECTOR, count(wildcards))[option]
+def asked(option, whole):
+    """The resource `gpu` or `gres` of a job that loads the ``whole`` model, or one block at a time."""
+
+    def found(wildcards):
+        count = job_options.gpus_for(CONFIG, wildcards.model if whole else None)
+        return plainly(job_options.gpus_asked_by)(SELECTOR, count)[option]
+
+    return found
 
 
 def in_report(path, about, **labels):

@@ -17,7 +17,7 @@ rule write_run_sheet:
         "<results>/logs/write_run_sheet.log",
     localrule: True
     params:
-        depends=depends("write_run_sheet"),
+        **depends("write_run_sheet"),
     run:
         write_run_sheet(output[0], PATHS)
 
@@ -29,10 +29,10 @@ use rule write_run_sheet as list_checkpoints with:
     log:
         "<results>/logs/list_checkpoints.log",
     params:
-        depends=depends("list_checkpoints"),
+        **depends("list_checkpoints"),
 
 
-use rule step as collect_results with:
+rule collect_results:
     """Gather every metric into one tidy table and test the differences."""
     input:
         run_sheet="<results>/checkpoints.json",
@@ -43,15 +43,19 @@ use rule step as collect_results with:
         sums=["<results>/results.csv.sha256", "<results>/significance.csv.sha256"],
     log:
         "<results>/logs/collect_results.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=grows(8000),
+        runtime=grows(60),
     params:
-        depends=depends("collect_results"),
-        command=told(
-            "collect-results --run-sheet {input.run_sheet:q} --out {output.results:q}"
-            " --significance {output.significance:q}"
-        ),
+        **depends("collect_results"),
+    shell:
+        "python -m evenprune.steps collect-results --run-sheet {input.run_sheet}"
+        " --out {output.results} --significance {output.significance} >{log} 2>&1"
 
 
-use rule step as make_items with:
+rule make_items:
     """Join dense and pruned answers to each item with its texts, for the page."""
     input:
         run_sheet="<results>/checkpoints.json",
@@ -61,12 +65,19 @@ use rule step as make_items with:
         "<results>/report/items.json",
     log:
         "<results>/logs/make_items.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=grows(8000),
+        runtime=grows(60),
     params:
-        depends=depends("make_items"),
-        command=told("make-items --run-sheet {input.run_sheet:q} --out {output:q}"),
+        **depends("make_items"),
+    shell:
+        "python -m evenprune.steps make-items --run-sheet {input.run_sheet} --out {output}"
+        " >{log} 2>&1"
 
 
-use rule step as make_tables with:
+rule make_tables:
     """Make all tables and figures, and one page of HTML that holds them and needs no other file."""
     input:
         answers=PATHS.item_files(),
@@ -83,15 +94,19 @@ use rule step as make_tables with:
     log:
         "<results>/logs/make_tables.log",
     localrule: True
+    conda:
+        "../../environment.yml"
     params:
-        depends=depends("make_tables"),
-        command=told(
-            "make-tables {document} --out {output[0]:q}",
-            document=job_options.flags(PATHS.document() | {"items": PATHS.item_files()}),
-        ),
+        **depends("make_tables"),
+        answers=given("--items", "answers"),
+        results=here(CONFIG.results),
+    shell:
+        "python -m evenprune.steps make-tables --run-sheet {input.run_sheet} --results {input.results}"
+        " --significance {input.significance} --tables {params.results}/tables"
+        " --figures {params.results}/figures {params.answers} --out {output[0]} >{log} 2>&1"
 
 
-use rule step as make_paper with:
+rule make_paper:
     """Typeset all tables and figures as one PDF, by LaTeX."""
     input:
         PATHS.table_files("tex"),
@@ -104,9 +119,12 @@ use rule step as make_paper with:
     log:
         "<results>/logs/make_paper.log",
     localrule: True
+    conda:
+        "../../environment.yml"
     params:
-        depends=depends("make_paper"),
-        command=told(
-            "make-paper {document} --out {output:q}",
-            document=job_options.flags(PATHS.document()),
-        ),
+        **depends("make_paper"),
+        results=here(CONFIG.results),
+    shell:
+        "python -m evenprune.steps make-paper --run-sheet {input.run_sheet} --results {input.results}"
+        " --significance {input.significance} --tables {params.results}/tables"
+        " --figures {params.results}/figures --out {output} >{log} 2>&1"

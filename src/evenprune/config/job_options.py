@@ -1,8 +1,7 @@
 """What each job is told: the options of every command, from the configuration alone.
 
-A job gets exactly the options that decide its bytes. An option that a method or a benchmark does
-not use is handed over with its default, whatever the configuration says, so that changing it
-reruns nothing.
+A job gets exactly the options that decide its bytes: changing one that its method or benchmark
+does not use reruns nothing.
 """
 
 import re
@@ -13,12 +12,11 @@ from typing import Any, Literal
 from ..io.errors import UserError, shown
 from ..io.files import canonical_json
 from . import grids
-from .calibration_keys import Calibration, Tokens
+from .calibration_keys import Tokens
 from .config import Config
 from .facts import NO_CALIBRATION, used_options
 from .grids import Checkpoint
 from .paths import Paths
-from .pruning_keys import Pruning
 from .serving_keys import Measured
 
 
@@ -27,39 +25,33 @@ def any_of(names: Iterable[str]) -> str:
     return "|".join(map(re.escape, names))
 
 
-def flags(options: Mapping[str, Any], commas: bool = False) -> str:
-    """Return options as flags, text for a shell: a list's values in turn, or joined by ``commas``.
+def flags(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return name -> flag, as in ``--damping 0.01``, a list with commas.
 
-    An option that is "" or empty is left out.
+    An option that is None, "" or empty has none.
     """
-    words = []
+    found = {}
     for name, value in options.items():
-        if value not in ("", []):
-            values = list(map(str, value if isinstance(value, list) else [value]))
-            values = [",".join(values)] if commas else values
-            words += [f"--{name.replace('_', '-')}", *map(shlex.quote, values)]
-    return " ".join(words)
+        if value not in (None, "", []):
+            text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+            found[name] = f"--{name.replace('_', '-')} {shlex.quote(text)}"
+    return found
 
 
-def of_model(config: Config, model: str) -> dict[str, str]:
-    """Return what many steps are told of a model: ``trust``, ``bos``, ``device`` and ``gpus``."""
-    count, bos = gpus_for(config, model), config.models[model].bos
-    return {
-        "bos": f"--bos {bos}" if bos != Tokens().bos else "",
-        "trust": "--trust-remote-code" if config.models[model].trust_remote_code else "",
-        "device": config.device,
-        "gpus": f"--gpus {count}" if count > 1 else "",
-    }
+def trust_flag(config: Config, model: str) -> str:
+    """Return the flag of a model whose own code may run; "" for others."""
+    return "--trust-remote-code" if config.models[model].trust_remote_code else ""
 
 
-def gpus_per_job(config: Config) -> int:
-    """Return how many GPUs a pruning, evaluation or serving job asks for."""
-    return 0 if config.device == "cpu" else 1
+def gpus_for(config: Config, model: str | None = None) -> int:
+    """Return how many GPUs a job asks for that loads a model; None: one block at a time."""
+    return 0 if config.device == "cpu" else config.models[model].gpus if model else 1
 
 
-def gpus_for(config: Config, model: str) -> int:
-    """Return how many GPUs an evaluation or serving job of a model asks for."""
-    return gpus_per_job(config) * config.models[model].gpus
+def gpus_flag(config: Config, model: str) -> str:
+    """Return the flag of a model on several GPUs; "" for others."""
+    count = gpus_for(config, model)
+    return f"--gpus {count}" if count > 1 else ""
 
 
 def gpus_asked_by(selector: object, count: int) -> dict[str, int | str | None]:
@@ -94,8 +86,9 @@ def fetch_flags(paths: Paths) -> str:
 
     That is the file that names the mirror, or the world of the run.
     """
-    place = {"mirror_file": paths.mirror_file} if paths.mirror_file else {}
-    return flags({"lock": paths.config.lock, **(place or {"mirror": mirror(paths.config)})})
+    asked_first = None if paths.mirror_file else mirror(paths.config)
+    told = {"lock": paths.config.lock, "mirror_file": paths.mirror_file, "mirror": asked_first}
+    return " ".join(flags(told).values())
 
 
 def world_command(config: Config) -> str:
@@ -129,73 +122,39 @@ def needed_sources(config: Config) -> list[tuple[Literal["data", "models"], str,
     return [one for one in found if config.source != "world" or one[2].get("path")]
 
 
-def calibration_sources(paths: Paths, calibration: str) -> list[str]:
-    """Return the records of the data sets that a calibration reads."""
-    entry = paths.config.calibrations[calibration]
-    return [paths.dataset(name) for name in (*entry.pairs, entry.texts) if name]
-
-
-def calibration_options(paths: Paths, calibration: str) -> dict[str, Any]:
-    """Return the options of ``build-calibration`` by name; ``texts_*`` are "" without texts,
-    ``pair_tokens`` where no sentence is cut.
-
-    ``pairs_source`` and ``pairs_data`` are lists of equal length.
-    """
-    entry = paths.config.calibrations[calibration]
-    unused = Calibration(pairs=entry.pairs)
+def calibration_options(config: Config, calibration: str) -> dict[str, Any]:
+    """Return the options of ``build-calibration`` by name; texts' own where it has texts."""
+    entry = config.calibrations[calibration]
     return {
-        "pairs_source": entry.pairs,
-        "pairs_data": [paths.dataset(name) for name in entry.pairs],
-        "categories": ",".join(entry.categories),
-        "texts_source": entry.texts or "",
-        "texts_data": paths.dataset(entry.texts) if entry.texts else "",
-        "n_texts": entry.n_texts if entry.texts else unused.n_texts,
-        "max_tokens": entry.max_tokens if entry.texts else unused.max_tokens,
-        "pair_tokens": entry.pair_tokens or "",
-        "alignment": grids.alignment(paths.config, calibration),
+        "categories": entry.categories,
+        **({"texts_source": entry.texts} if entry.texts else {}),
+        **({"n_texts": entry.n_texts, "max_tokens": entry.max_tokens} if entry.texts else {}),
+        "pair_tokens": entry.pair_tokens,
+        "alignment": grids.alignment(config, calibration),
         "control": entry.control,
-        "counterfactuals": entry.counterfactuals or "",
+        "counterfactuals": entry.counterfactuals or None,
     }
 
 
-def calibration_flags(paths: Paths, calibration: str) -> str:
-    """Return the flags of ``build-calibration`` that are a calibration's, as text for a shell."""
-    return flags(calibration_options(paths, calibration))
-
-
-def pruned_with(paths: Paths, point: Checkpoint) -> list[str]:
-    """Return the files of pairs and texts that a checkpoint is calibrated with."""
-    if point.calibration == NO_CALIBRATION:
-        return []
-    folder = paths.calibration(point.model, point.calibration, point.seed)
-    return [f"{folder}/pairs.jsonl", f"{folder}/texts.jsonl"]
+def own_bos(config: Config, model: str) -> dict[str, str]:
+    """Return ``bos`` of a model that does otherwise than its tokenizer."""
+    bos = config.models[model].bos
+    return {"bos": bos} if bos != Tokens().bos else {}
 
 
 def prune_options(config: Config, point: Checkpoint) -> dict[str, Any]:
-    """Return the options of ``prune`` by name: the method's own where it uses them."""
+    """Return the options of ``prune`` by name: those that the checkpoint's method uses."""
     method = grids.base_method(config, point.method)
     wanted = grids.method_options(config, point.method)
-    if point.calibration != NO_CALIBRATION:
+    read = point.calibration != NO_CALIBRATION
+    if read:
         wanted["alignment"] = grids.alignment(config, point.calibration)
     used = used_options(method, wanted)
-    default = Pruning().model_dump()
-    bos = config.models[point.model].bos
-    read = point.calibration != NO_CALIBRATION and bos != Tokens().bos
-    return {"method": method, **({"bos": bos} if read else {})} | {
-        name: wanted[name] if name in used else default[name] for name in default
+    return {
+        "method": method,
+        **(own_bos(config, point.model) if read else {}),
+        **{name: value for name, value in wanted.items() if name in used},
     }
-
-
-def prune_flags(paths: Paths, point: Checkpoint) -> str:
-    """Return the flags of ``prune`` that are a checkpoint's own, as text for a shell."""
-    pairs, texts = pruned_with(paths, point) or ("", "")
-    if texts and not paths.config.calibrations[point.calibration].texts:
-        texts = ""
-    options = prune_options(paths.config, point)
-    method = options.pop("method")
-    used = used_options(method, options)
-    own = {name: options[name] for name in options if name in (*used, "bos")}
-    return flags({"pairs": pairs, "texts": texts, "method": method, **own}, commas=True)
 
 
 def benchmark_sources(paths: Paths, point: Checkpoint) -> list[str]:
@@ -210,11 +169,11 @@ def judge_sources(paths: Paths, point: Checkpoint) -> list[str]:
     return [paths.model(name) for name in sorted({e.judge for e in entries if e.judge})]
 
 
-def benchmark_options(paths: Paths, point: Checkpoint) -> dict[str, dict[str, Any]]:
-    """Return the options of a checkpoint's benchmarks, as ``evaluate-checkpoint`` takes them."""
-    model = paths.config.models[point.model]
+def benchmark_options(config: Config, point: Checkpoint) -> dict[str, dict[str, Any]]:
+    """Return what decides each of a checkpoint's benchmarks; ``data`` and ``judge`` by name."""
+    model = config.models[point.model]
     found = {}
-    for slug, benchmark in grids.benchmarks_of(paths.config, point).items():
+    for slug, benchmark in grids.benchmarks_of(config, point).items():
         unused = {"dataset", "experiments"}
         drawn = benchmark.limit is not None or benchmark.counterfactuals
         unused |= set() if drawn else {"seed"}  # of no sample
@@ -222,17 +181,19 @@ def benchmark_options(paths: Paths, point: Checkpoint) -> dict[str, dict[str, An
         options = benchmark.model_dump(exclude=unused, exclude_none=True)
         options |= {"dtype": model.dtype}
         if benchmark.dataset:
-            options["data"] = paths.dataset(benchmark.dataset)
-        options |= grids.asked_of(paths.config, benchmark, point.model)
-        if benchmark.judge:
-            options["judge"] = paths.model(benchmark.judge)
-        found[slug] = options
+            options["data"] = benchmark.dataset
+        found[slug] = options | grids.asked_of(config, benchmark, point.model)
     return found
 
 
 def benchmarks_json(paths: Paths, point: Checkpoint) -> str:
-    """Return a checkpoint's benchmarks as one text, the same for the same options."""
-    return canonical_json(benchmark_options(paths, point))
+    """Return a checkpoint's benchmarks as ``evaluate-checkpoint`` takes them, files for names."""
+    found = benchmark_options(paths.config, point)
+    for options in found.values():
+        for key, file in (("data", paths.dataset), ("judge", paths.model)):
+            if key in options:
+                options[key] = file(options[key])
+    return canonical_json(found)
 
 
 def evaluation_memory_mb(config: Config) -> int:
@@ -261,10 +222,4 @@ def serving_minutes(paths: Paths, model: str) -> int:
 def serving_options(config: Config, model: str) -> dict[str, Any]:
     """Return the options of ``benchmark-serving`` by name."""
     own = config.serving.model_dump(include=set(Measured.model_fields))
-    first = {name: own.pop(name) for name in ("backend", "engines")}
-    return {**first, "dtype": config.models[model].dtype, **own}
-
-
-def serving_flags(config: Config, model: str) -> str:
-    """Return the flags of ``benchmark-serving`` that are a model's options, as text for a shell."""
-    return flags(serving_options(config, model), commas=True)
+    return {"dtype": config.models[model].dtype, **own}
