@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .config import grids, job_options, rerun
+from .config import grids, job_options
 from .config.config import load_config
 from .config.paths import Paths
 from .data import sources
@@ -30,7 +30,7 @@ class Run:
     paths: Paths
     serving_python: str
     vllm_flag: str
-    jobs: rerun.Dependencies
+    jobs: job_options.Dependencies
     absent: list[str]
 
 
@@ -120,6 +120,6 @@ def load_run(
         ""
         if computing == OWN
         else job_options.flags({"serving_python": computing})["serving_python"],
-        rerun.dependencies(paths, fingerprint),
+        job_options.dependencies(paths, fingerprint),
         absent,
     )

@@ -13,7 +13,6 @@ from evenprune.config.facts import IMPROVEMENTS, METHODS, REGIMES
 from evenprune.config.grids import Checkpoint
 from evenprune.config.paths import Paths
 from evenprune.config.pruning_keys import Pruning
-from evenprune.config.rerun import dependencies
 from evenprune.config.run_sheet import contents, read_run_sheet, write_run_sheet
 
 RAW = {
@@ -145,7 +144,9 @@ def test_bos_of_a_model_counts_in_its_calibration_and_nothing_else_depends_on_it
     assert job_options.prune_options(after.config, DEBIAS)["bos"] == "always"
     assert "bos" not in job_options.prune_options(after.config, MAGNITUDE)  # reads no text
     assert "bos" not in job_options.prune_options(before.config, DEBIAS)
-    first, second = (dependencies(paths, lambda *source: "") for paths in (before, after))
+    first, second = (
+        job_options.dependencies(paths, lambda *source: "") for paths in (before, after)
+    )
     rerun = {job for job in first if first[job] != second[job] and job[0] != "write_run_sheet"}
     assert ("build_calibration", "m/ss") in rerun
     assert ("prune_model", "m/sparsegpt/2of4/ss") in rerun

@@ -10,7 +10,6 @@ import pytest
 from evenprune.config import job_options, tasks
 from evenprune.config.config import validate_config
 from evenprune.config.paths import Paths
-from evenprune.config.rerun import dependencies
 from evenprune.io import codedigest
 from evenprune.io.yamlfile import merge, read_yaml
 
@@ -48,7 +47,7 @@ def raw(repo):
 
 def planned(raw, fingerprint=lambda *source: ""):
     config = validate_config(raw)
-    return dependencies(Paths(config), fingerprint)
+    return job_options.dependencies(Paths(config), fingerprint)
 
 
 @pytest.fixture(scope="module")

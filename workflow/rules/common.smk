@@ -1,7 +1,7 @@
 """The configuration, and what leads from the wildcards of a job to its files and its params.
 
-All that is decided is decided in src/evenprune/config: paths.py (files), job_options.py (options), rerun.py
-(what a result depends on).
+All that is decided is decided in src/evenprune/config: paths.py (files), job_options.py (options, and
+what a result depends on).
 """
 
 import shlex
@@ -24,7 +24,7 @@ try:
     from evenprune.io.files import canonical_json, digest, write_text
     from evenprune.io.pdf_programs import latex_available
     from evenprune.io.provenance import FOLDER
-    from evenprune.config import job_options, rerun
+    from evenprune.config import job_options
     from evenprune.config.facts import DENSE, METHODS, NO_CALIBRATION, REGIMES
     from evenprune.config.grids import Checkpoint
     from evenprune.config.plan import check_before
@@ -66,7 +66,7 @@ default = Path("config/config.yaml")
 RUN = plainly(load_run)(
     config,
     workflow.config_settings.config,
-    workflow.overwrite_configfiles,
+    workflow.configfiles,
     default if default.is_file() else shipped(default),
     shipped("config/catalogue.yaml"),
     [Path(), REPO],
@@ -89,7 +89,7 @@ SEARCHED = f"export PYTHONPATH={shlex.quote(str(REPO / 'src'))}; " if IS_FOLDER 
 shell.prefix(f"set -euo pipefail; {SEARCHED}")
 
 
-def depends(rule_name, job=rerun.ALL):
+def depends(rule_name, job=job_options.ALL):
     """Params: what a rule's jobs depend on, by name, such as damping="--damping 0.01", and `flags`,
     those of them that are flags, for the command.
 

@@ -22,14 +22,17 @@ rule write_run_sheet:
         write_run_sheet(output[0], PATHS)
 
 
-use rule write_run_sheet as list_checkpoints with:
+rule list_checkpoints:
     """Write the run sheet as it was when last anything of it changed that decides a number."""
     output:
         "<results>/checkpoints.json",
     log:
         "<results>/logs/list_checkpoints.log",
+    localrule: True
     params:
         **depends("list_checkpoints"),
+    run:
+        write_run_sheet(output[0], PATHS)
 
 
 rule collect_results:

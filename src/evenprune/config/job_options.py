@@ -1,23 +1,36 @@
-"""What each job is told: the options of every command, from the configuration alone.
+"""What each job is told, and what its result depends on: options, code, packages, data, by name.
 
 A job gets exactly the options that decide its bytes: changing one that its method or benchmark
-does not use reruns nothing.
+does not use reruns nothing, nor does where the run lies or what its machine has. Snakemake compares
+all of it as parameters; it compares values and not their names, so that every value begins with
+its name, an option as the flag of the job's command.
 """
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import astuple
 from typing import Any, Literal
 
+from ..io.codedigest import PACKAGE, PACKAGES, code_digest, package_versions
 from ..io.errors import UserError, shown
-from ..io.files import canonical_json
+from ..io.files import canonical_json, digest
 from . import grids
 from .calibration_keys import Tokens
 from .config import Config
-from .facts import NO_CALIBRATION, used_options
+from .facts import METHODS, NO_CALIBRATION, regime_facts, used_options
 from .grids import Checkpoint
 from .paths import Paths
+from .run_sheet import computed, contents
 from .serving_keys import Measured
+from .tasks import decisive
+
+# Facts that are hashed per job as values, not as code
+GIVEN = (f"{PACKAGE}.config.facts", f"{PACKAGE}.config.tasks")
+ALL = "all"  # the job of a rule whose jobs all depend on the same
+# (kind, name, entry) -> what fetching would bring
+Fingerprint = Callable[[str, str, dict[str, Any]], str]
+Dependencies = dict[tuple[str, str], dict[str, str]]
 
 
 def any_of(names: Iterable[str]) -> str:
@@ -223,3 +236,166 @@ def serving_options(config: Config, model: str) -> dict[str, Any]:
     """Return the options of ``benchmark-serving`` by name."""
     own = config.serving.model_dump(include=set(Measured.model_fields))
     return {"dtype": config.models[model].dtype, **own}
+
+
+# What a result depends on
+
+
+def code(*modules: str, given: tuple[str, ...] = (), facts: Any = ()) -> dict[str, str]:
+    """Return the digest of the code of steps, by module within this package or full name.
+
+    ``facts`` are values that count as code, such as those of a method.
+    """
+    names = [m if m.startswith(PACKAGES[1]) else f"{PACKAGE}.{m}" for m in modules]
+    found = digest([facts, *(code_digest(name, given) for name in names)])
+    return {"code": f"code {found}"}
+
+
+def packages(*names: str) -> dict[str, str]:
+    """Return the installed versions of packages."""
+    return {name: f"{name} {version}" for name, version in package_versions(*names).items()}
+
+
+def keys(values: Mapping[str, Any], *above: str) -> dict[str, str]:
+    """Return the values of a nested mapping by their keys, as in ``unqover.style: helm``."""
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        path = (*above, name)
+        if isinstance(value, Mapping) and value:
+            found |= keys(value, *path)
+        else:
+            text = value if isinstance(value, str) else canonical_json(value)
+            found[".".join(path)] = f"{'.'.join(path)}: {text}"
+    return found
+
+
+def prune_job(point: Checkpoint) -> str:
+    """Return the name of what pruning a checkpoint depends on, whatever its seed."""
+    return f"{point.model}/{point.method}/{point.regime}/{point.calibration}"
+
+
+def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
+    """Return (rule, job) -> name -> what the job's result depends on."""
+    sheet, page = contents(paths), "evenprune_world.controls"
+    found: Dependencies = {
+        **_sources(paths, fingerprint),
+        **_pruning(paths),
+        **_evaluation(paths),
+        **_serving(paths),
+        ("write_run_sheet", ALL): _sheet(paths, sheet),
+        # The sheet's words change no number: what computes one has a sheet of its own.
+        ("list_checkpoints", ALL): _sheet(paths, computed(sheet)),
+        ("collect_results", ALL): code("analysis.collect_results")
+        | packages("numpy", "scipy", "statsmodels", "pandas"),
+        ("make_items", ALL): code("analysis.make_items"),
+        ("make_tables", ALL): code("reporting.make_tables") | packages("matplotlib", "itables"),
+        ("make_paper", ALL): code("reporting.make_paper"),
+    }
+    if paths.world_files():
+        found["report_world", ALL] = code(f"{page}.report_world") | packages("numpy", "matplotlib")
+    if paths.config.controls.worlds:
+        found["report_controls", ALL] = code(f"{page}.report_controls") | packages(
+            "numpy", "scipy", "matplotlib"
+        )
+    return found
+
+
+def _sheet(paths: Paths, sheet: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a run sheet holds: the configuration by its keys, the grids as a digest.
+
+    Where the results lie changes neither.
+    """
+    grid = {name: sheet[name] for name in ("experiments", "checkpoints")}
+    found = digest(canonical_json(grid).replace(f"{paths.results}/", ""))
+    return {**keys(sheet["config"]), "grid": f"grid {found}"}
+
+
+def _sources(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
+    config = paths.config
+    found: Dependencies = {}
+    if config.source == "world":
+        found["generate_world", ALL] = flags({"seed": config.world.seed}) | code(
+            "evenprune_world.generate_world"
+        )
+        trained = code("evenprune_world.train_world") | packages(
+            "torch", "transformers", "tokenizers"
+        )
+        shipped = code("evenprune_world.shipped_world_model")
+        made = {"command": world_command(config)}
+        found["world_model", ALL] = made | (trained if config.world.retrain else shipped)
+    for rule, kind, names in (
+        ("fetch_dataset", "data", grids.needed_datasets(config)),
+        ("fetch_model", "models", grids.needed_models(config)),
+    ):
+        for name in names:
+            entry = source_entry(config, kind, name)
+            files = f"files {fingerprint(kind, name, entry)}"
+            found[rule, name] = keys(entry, kind, name) | {"files": files} | code(f"data.{rule}")
+    for model, name in {key[:2] for key in grids.calibrated(paths.checkpoints)}:
+        options = calibration_options(config, name)
+        pairs = " ".join(config.calibrations[name].pairs)
+        found["build_calibration", f"{model}/{name}"] = {
+            "pairs_source": f"--pairs-source {pairs}",
+            **flags(options | own_bos(config, model)),
+            **code("data.build_calibration"),
+            **packages("transformers", "tokenizers"),
+        }
+    return found
+
+
+def _pruning(paths: Paths) -> Dependencies:
+    config = paths.config
+    found: Dependencies = {("compare_masks", ALL): code("pruning.compare_masks")}
+    for point in paths.checkpoints:
+        if not point.is_base:
+            found["prune_model", prune_job(point)] = {
+                **flags(prune_options(config, point) | {"device": config.device}),
+                **_method_code(config, point),
+                **packages("torch", "transformers"),
+            }
+    return found
+
+
+def _method_code(config: Config, point: Checkpoint) -> dict[str, str]:
+    """Return the digest of `prune`, of the checkpoint's method, and of the facts of both.
+
+    The facts stand in one module with those of all others, so that they count as values: a new
+    method or regime makes nothing again. Nor does another check: it changes no weight.
+    """
+    method = grids.base_method(config, point.method)
+    module = f"pruning.methods.{method.replace('-', '_')}"
+    facts = [*astuple(METHODS[method]), *astuple(regime_facts(point.regime))]
+    given = (*GIVEN, f"{PACKAGE}.pruning.check")
+    return code("pruning.prune", module, given=given, facts=facts)
+
+
+def _evaluation(paths: Paths) -> Dependencies:
+    found = {}
+    for point in paths.checkpoints:
+        options = benchmark_options(paths.config, point)
+        tasks = sorted({one["task"] for one in options.values()})
+        modules = [f"evaluation.{name}" for name in ("evaluate_checkpoint", *tasks)]
+        found["evaluate_checkpoint", point.key] = {
+            **flags({"device": paths.config.device}),
+            **keys(options),
+            **code(*modules, given=GIVEN, facts=[decisive(task) for task in tasks]),
+            **packages("torch", "transformers", "lm_eval"),
+        }
+    return found
+
+
+def _serving(paths: Paths) -> Dependencies:
+    config = paths.config
+    found: Dependencies = {
+        ("export_sparse24", ALL): code("serving.export_sparse24")
+        | packages("torch", "transformers")
+    }
+    for model in dict.fromkeys(p.model for p in grids.serving_checkpoints(config)):
+        options = serving_options(config, model)
+        compressed = {point.key: paths.is_compressed(point) for point in paths.served(model)}
+        found["benchmark_serving", model] = {
+            **flags(options | {"device": config.device}),
+            **keys({f"{key} compressed": value for key, value in compressed.items()}),
+            **code("serving.benchmark_serving"),
+        }
+    return found

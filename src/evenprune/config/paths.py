@@ -259,9 +259,3 @@ class Paths:
     def every_file(self) -> list[str]:
         """Return all that people look at, with what it is made of."""
         return [*self.pruned_files(), *self.evaluation_files(), *self.shown_files(True)]
-
-    def document(self) -> dict[str, str]:
-        """Return what the page and the PDF are made of, by the names of their flags."""
-        files = {"run_sheet": "run_sheet.json", "results": "results.csv"}
-        files |= {"significance": "significance.csv", "tables": "tables", "figures": "figures"}
-        return {name: f"{self.results}/{path}" for name, path in files.items()}
