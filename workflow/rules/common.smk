@@ -21,7 +21,7 @@ if IS_FOLDER:
 
 try:
     from evenprune.io.errors import UserError
-    from evenprune.io.files import canonical_json, digest, write_text
+    from evenprune.io.files import canonical_json, write_text
     from evenprune.io.pdf_programs import latex_available
     from evenprune.io.provenance import FOLDER
     from evenprune.config import job_options
@@ -144,24 +144,33 @@ def kept(output):
     return output if CONFIG.keep == "checkpoints" else temp(output)
 
 
-def grows(base):
-    """MB of memory, or minutes that a cluster gives a job, raised on a retry."""
-    return lambda wildcards, attempt: base * attempt
-
-
 # How profiles/site asks for GPUs, see job_options.gpus_asked_by.
 SELECTOR = (workflow.resource_settings.default_resources or {}).get("gpu_selector")
 SELECTOR = getattr(SELECTOR, "raw", SELECTOR)  # the text of profiles/site
 
 
-def asked(option, whole):
-    """The resource `gpu` or `gres` of a job that loads the ``whole`` model, or one block at a time."""
+def needs(mem_mb, minutes, gpus=None):
+    """Resources of a job: memory and time, a number or a function, more on a retry; its GPUs."""
 
-    def found(wildcards):
-        count = job_options.gpus_for(CONFIG, wildcards.model if whole else None)
-        return plainly(job_options.gpus_asked_by)(SELECTOR, count)[option]
+    def grows(base):
+        return lambda wildcards, attempt: attempt * (base(wildcards) if callable(base) else base)
 
-    return found
+    def asked(option):
+        said = plainly(job_options.gpus_asked_by)
+        return lambda wildcards: said(SELECTOR, gpus(wildcards))[option]
+
+    found = {"mem_mb": grows(mem_mb), "runtime": grows(minutes)}
+    return found | ({option: asked(option) for option in ("gpu", "gres")} if gpus else {})
+
+
+def one_gpu(wildcards):
+    """GPUs of a job that loads one block at a time."""
+    return job_options.gpus_for(CONFIG)
+
+
+def all_gpus(wildcards):
+    """GPUs of a job that loads the whole model."""
+    return job_options.gpus_for(CONFIG, wildcards.model)
 
 
 def in_report(path, about, **labels):

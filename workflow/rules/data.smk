@@ -1,8 +1,4 @@
-"""Data sets, models and calibration files.
-
-REQUIRED INPUTS: a mirror folder, the hub, or the invented world of world.smk.
-OUTPUTS: sources/{data,models}/*.json, calibration/.
-"""
+"""Data sets, models and calibration files: from a mirror folder, the hub, or world.smk."""
 
 # Rules of world.smk make the world; a mirror or the hub is just there.
 IS_WORLD = CONFIG.source == "world"
@@ -64,8 +60,7 @@ rule build_calibration:
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=grows(8000),
-        runtime=grows(60),
+        **needs(8000, 60),
     params:
         # code, packages; pairs_source, n_texts and the other keys of a calibration
         **depends("build_calibration", "{model}/{calibration}"),
@@ -78,28 +73,14 @@ rule build_calibration:
         " --seed {wildcards.seed} --out {params.folder} >{log} 2>&1"
 
 
-RESOLVED = canonical_json(CONFIG.model_dump(mode="json"))
-
-
-rule write_config:
-    """Write the resolved configuration, for the step that fetches its sources."""
-    output:
-        f"<results>/.config/{digest(RESOLVED)}.json",
-    log:
-        "<results>/logs/write_config.log",
-    localrule: True
-    run:
-        write_text(output[0], RESOLVED)
-
-
 rule prefetch:
     """Fetch everything this configuration needs, so that the rest can run offline."""
-    input:
-        rules.write_config.output,
     log:
         "<results>/logs/prefetch.log",
     localrule: True
     conda:
         "../../environment.yml"
+    params:
+        config=here(canonical_json(CONFIG.model_dump(mode="json"))),
     shell:
-        "python -m evenprune.steps prefetch --config-json - < {input} >{log} 2>&1"
+        "python -m evenprune.steps prefetch --config-json {params.config:q} >{log} 2>&1"

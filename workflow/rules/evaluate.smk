@@ -1,11 +1,7 @@
-"""Evaluation: all benchmarks of one checkpoint in one model load.
+"""Evaluation: all benchmarks of one checkpoint in one model load, each in a folder beside summary.json.
 
-REQUIRED INPUTS: a dense model's record or a pruned checkpoint's check.json; data records;
-records of guard models, where benchmarks have one.
-OUTPUTS: evals/<point>/summary.json and, beside it, one folder a benchmark with metrics.json and
-items.jsonl. Those folders are not declared, so Snakemake keeps them when the list of benchmarks
-changes and only new ones are computed; summary.json has the checksums of each metrics.json, that
-one of its items.jsonl, and whatever reads them checks both (config/finished.py).
+Those folders are not declared, so Snakemake keeps them when the list of benchmarks changes and only
+new ones are computed; what reads them compares their checksums (config/finished.py).
 """
 
 
@@ -33,10 +29,7 @@ rule evaluate_checkpoint:
         "../../environment.yml"
     threads: CONFIG.threads
     resources:
-        gpu=asked("gpu", whole=True),
-        gres=asked("gres", whole=True),
-        mem_mb=grows(job_options.evaluation_memory_mb(CONFIG)),
-        runtime=grows(720),
+        **needs(job_options.evaluation_memory_mb(CONFIG), 720, all_gpus),
     params:
         # code, packages; each option of each benchmark, such as bbq.style
         **depends("evaluate_checkpoint", POINT),

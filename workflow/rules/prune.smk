@@ -1,8 +1,4 @@
-"""Pruning, with the check of what it wrote, and the comparison of masks.
-
-REQUIRED INPUTS: sources/models/{model}.json, calibration/{model}/{calibration}/s{seed}/.
-OUTPUTS: pruned/<point>/{model/, check.json, masks.csv}.
-"""
+"""Pruning, with the check of what it wrote, and the comparison of masks."""
 
 
 rule prune_model:
@@ -22,10 +18,7 @@ rule prune_model:
         "../../environment.yml"
     threads: CONFIG.threads
     resources:
-        gpu=asked("gpu", whole=False),
-        gres=asked("gres", whole=False),
-        mem_mb=grows(16000),
-        runtime=grows(120),
+        **needs(16000, 120, one_gpu),
     params:
         # code, torch, transformers; method, damping, bias_weight and the other keys of `pruning`
         **depends("prune_model", "{model}/{method}/{regime}/{calibration}"),
@@ -55,8 +48,7 @@ rule compare_masks:
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=grows(8000),
-        runtime=grows(60),
+        **needs(8000, 60),
     params:
         **depends("compare_masks"),
         trust=trust,

@@ -1,9 +1,4 @@
-"""Throughput, energy and CO2 of the dense and 2of4 checkpoints.
-
-REQUIRED INPUTS: the dense model's record, pruned checkpoints' check.json; UltraChat.
-OUTPUTS: exported/{model}/{method}/2of4/{calibration}/s{seed}/, where 2:4 is served compressed;
-serving/{model}/efficiency.json, all of a model's checkpoints together.
-"""
+"""Throughput, energy and CO2 of the dense and 2of4 checkpoints, all of a model's together."""
 
 
 rule export_sparse24:
@@ -18,8 +13,7 @@ rule export_sparse24:
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=grows(16000),
-        runtime=grows(60),
+        **needs(16000, 60),
     params:
         **depends("export_sparse24"),
         trust=trust,
@@ -44,12 +38,11 @@ rule benchmark_serving:
         "../envs/vllm.yml"
     threads: UNDISTURBED
     resources:
-        gpu=asked("gpu", whole=True),
-        gres=asked("gres", whole=True),
-        mem_mb=lambda wildcards, attempt: attempt
-        * job_options.serving_memory_mb(PATHS, wildcards.model),
-        runtime=lambda wildcards, attempt: attempt
-        * job_options.serving_minutes(PATHS, wildcards.model),
+        **needs(
+            lambda wildcards: job_options.serving_memory_mb(PATHS, wildcards.model),
+            lambda wildcards: job_options.serving_minutes(PATHS, wildcards.model),
+            all_gpus,
+        ),
     params:
         # code; batch_sizes, rounds and the other keys of `serving` that decide a measurement
         **depends("benchmark_serving", "{model}"),

@@ -1,9 +1,4 @@
-"""Results, tables, figures and the PDF.
-
-REQUIRED INPUTS: evals/, serving/, calibration/ of all checkpoints, sources/data/ of the items.
-OUTPUTS: run_sheet.json, results.csv, significance.csv, tables/, figures/, report/items.json,
-report/paper.html, paper.pdf.
-"""
+"""Results, tables, figures and the PDF, from evals/, serving/ and calibration/."""
 
 SHEET, NUMBERS = "<results>/run_sheet.json", "<results>/results.csv"
 TESTS = "<results>/significance.csv"
@@ -49,8 +44,7 @@ rule collect_results:
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=grows(8000),
-        runtime=grows(60),
+        **needs(8000, 60),
     params:
         **depends("collect_results"),
     shell:
@@ -71,8 +65,7 @@ rule make_items:
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=grows(8000),
-        runtime=grows(60),
+        **needs(8000, 60),
     params:
         **depends("make_items"),
     shell:

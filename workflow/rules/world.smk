@@ -1,8 +1,4 @@
-"""The invented world, its models and page; the same run in several worlds, and their page.
-
-REQUIRED INPUTS: none; each world is made, with a model of its own.
-OUTPUTS: world/, w<seed>/ (a whole run each), report/ (the pages, their figures and numbers).
-"""
+"""The invented world, its models and page; the same run in several worlds (w<seed>/), and their page."""
 
 from evenprune_world.controls.world_configs import unasked, world_configs
 
@@ -22,8 +18,7 @@ rule generate_world:
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=grows(8000),
-        runtime=grows(60),
+        **needs(8000, 60),
     params:
         **depends("generate_world"),
         folder=subpath(output[0], parent=True),
@@ -47,8 +42,7 @@ rule world_model:
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=grows(8000),
-        runtime=grows(60),
+        **needs(8000, 60),
     params:
         # code, packages; command: train-world --seed N, or shipped-world-model
         **depends("world_model"),
@@ -119,8 +113,7 @@ if WORLDS:
         conda:
             "../../environment.yml"
         resources:
-            mem_mb=grows(8000),
-            runtime=grows(60),
+            **needs(8000, 60),
         params:
             **depends("report_controls"),
             runs=here([f"--run {CONFIG.results}/{world}" for world in WORLDS]),
