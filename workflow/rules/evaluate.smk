@@ -5,11 +5,6 @@ new ones are computed; what reads them compares their checksums (config/finished
 """
 
 
-def benchmarks(wildcards, input):
-    """All benchmarks of a checkpoint with their options, as JSON."""
-    return of_point(job_options.benchmarks_json, PATHS)(wildcards)
-
-
 rule evaluate_checkpoint:
     """Run the configured benchmarks on one checkpoint."""
     input:
@@ -33,7 +28,7 @@ rule evaluate_checkpoint:
     params:
         # code, packages; each option of each benchmark, such as bbq.style
         **depends("evaluate_checkpoint", POINT),
-        benchmarks=benchmarks,
+        benchmarks=here(of_point(job_options.benchmarks_json, PATHS)),
         folder=subpath(output[0], parent=True),
         gpus=on_gpus,
         trust=trust,

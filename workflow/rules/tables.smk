@@ -95,11 +95,12 @@ rule make_tables:
     params:
         **depends("make_tables"),
         answers=given("--items", "answers"),
+        page=here(PATHS.page),
         results=here(CONFIG.results),
     shell:
         "python -m evenprune.steps make-tables --run-sheet {input.run_sheet} --results {input.results}"
         " --significance {input.significance} --tables {params.results}/tables"
-        " --figures {params.results}/figures {params.answers} --out {output[0]} >{log} 2>&1"
+        " --figures {params.results}/figures {params.answers} --out {params.page} >{log} 2>&1"
 
 
 rule make_paper:
