@@ -61,7 +61,8 @@ def shipped(path):
     return REPO / path if IS_FOLDER else Path(workflow.source_path(f"../../{path}"))
 
 
-# No `configfile:`, which merges: a file of one's own has other experiments, not more of them.
+# No `configfile:`, which would merge a file of one's own with the default's experiments. Snakemake makes
+# text of the numbers in `--config`, and lets the last of equal keys in a file win: so both are asked for.
 default = Path("config/config.yaml")
 RUN = plainly(load_run)(
     config,
