@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .config import grids, job_options, rerun
+from .config import grids, job_options
 from .config.config import load_config
 from .config.paths import Paths
 from .data import sources
@@ -29,8 +29,8 @@ class Run:
 
     paths: Paths
     serving_python: str
-    vllm_flags: str
-    digests: dict[tuple[str, str], str]
+    vllm_flag: str
+    jobs: job_options.Dependencies
     absent: list[str]
 
 
@@ -117,7 +117,9 @@ def load_run(
     return Run(
         paths,
         measuring,
-        "" if computing == OWN else job_options.flags({"serving_python": computing}),
-        rerun.digests(paths, rerun.dependencies(paths, fingerprint)),
+        ""
+        if computing == OWN
+        else job_options.flags({"serving_python": computing})["serving_python"],
+        job_options.dependencies(paths, fingerprint),
         absent,
     )

@@ -1,6 +1,7 @@
 """Files and options of jobs, without Snakemake."""
 
 import copy
+import json
 from dataclasses import replace
 from typing import Literal, get_args, get_origin
 
@@ -12,7 +13,6 @@ from evenprune.config.facts import IMPROVEMENTS, METHODS, REGIMES
 from evenprune.config.grids import Checkpoint
 from evenprune.config.paths import Paths
 from evenprune.config.pruning_keys import Pruning
-from evenprune.config.rerun import dependencies, digests
 from evenprune.config.run_sheet import contents, read_run_sheet, write_run_sheet
 
 RAW = {
@@ -80,6 +80,7 @@ def test_a_method_is_told_only_the_options_that_it_uses():
     for point in grids.experiment_checkpoints(plain, "one"):
         before, after = (job_options.prune_options(config, point) for config in (plain, other))
         assert before["method"] == point.method
+        assert set(before) == set(after)
         changed[point.method] = {name for name in before if before[name] != after[name]}
     assert changed == {
         name: set(method.options) - set(IMPROVEMENTS) for name, method in METHODS.items()
@@ -99,8 +100,8 @@ def test_the_regime_dense_is_a_checkpoint_of_methods_that_shift():
     found = Paths(config)
     assert found.ready(shifted) == "out/pruned/m/debias-erase/dense/ss/s0/check.json"
     assert found.ready(shifted) in found.pruned_files()
-    flags = job_options.prune_flags(found, shifted)
-    assert "--erase-modules o_proj,down_proj" in flags
+    flags = job_options.flags(job_options.prune_options(config, shifted))
+    assert flags["erase_modules"] == "--erase-modules o_proj,down_proj"
 
 
 def test_facts_are_those_of_the_code_that_prunes():
@@ -118,17 +119,19 @@ def test_facts_are_those_of_the_code_that_prunes():
 
 
 def test_a_benchmark_is_told_only_the_options_that_it_uses(paths):
-    found = job_options.benchmark_options(paths, DEBIAS)
+    found = job_options.benchmark_options(paths.config, DEBIAS)
     assert set(found) == {"mmlu", "harm"}
     assert found["mmlu"]["seed"] == 3
     assert "seed" not in found["harm"]  # all items: no sample
     assert found["mmlu"]["dtype"] == "bfloat16"
-    assert set(job_options.benchmark_options(paths, MAGNITUDE)) == {"mmlu"}
+    assert set(job_options.benchmark_options(paths.config, MAGNITUDE)) == {"mmlu"}
     judged = {**RAW["benchmarks"]["harm"], "judge": "guard", "lexicon": "world"}
     config = configured(benchmarks={**RAW["benchmarks"], "harm": judged})
-    told = job_options.benchmark_options(Paths(config), DEBIAS)["harm"]
-    assert told["judge"] == "out/sources/models/guard.json"
+    told = job_options.benchmark_options(config, DEBIAS)["harm"]
+    assert told["judge"] == "guard"
     assert "lexicon" not in told
+    told = json.loads(job_options.benchmarks_json(Paths(config), DEBIAS))["harm"]
+    assert told["judge"] == "out/sources/models/guard.json"
 
 
 def test_bos_of_a_model_counts_in_its_calibration_and_nothing_else_depends_on_it():
@@ -136,13 +139,13 @@ def test_bos_of_a_model_counts_in_its_calibration_and_nothing_else_depends_on_it
     one = {**RAW["experiments"]["one"], "models": ["m", "guard"]}
     kept = {"experiments": {**RAW["experiments"], "one": one}}
     before, after = (Paths(configured(**kept, **more)) for more in ({}, {"models": models}))
-    assert job_options.of_model(after.config, "m")["bos"] == "--bos always"
-    assert job_options.of_model(after.config, "guard")["bos"] == ""
-    assert "--bos always" in job_options.prune_flags(after, DEBIAS)
-    assert "--bos" not in job_options.prune_flags(after, MAGNITUDE)  # reads no text
-    assert "--bos" not in job_options.prune_flags(before, DEBIAS)
+    assert job_options.own_bos(after.config, "m") == {"bos": "always"}
+    assert job_options.own_bos(after.config, "guard") == {}
+    assert job_options.prune_options(after.config, DEBIAS)["bos"] == "always"
+    assert "bos" not in job_options.prune_options(after.config, MAGNITUDE)  # reads no text
+    assert "bos" not in job_options.prune_options(before.config, DEBIAS)
     first, second = (
-        digests(paths, dependencies(paths, lambda *source: "")) for paths in (before, after)
+        job_options.dependencies(paths, lambda *source: "") for paths in (before, after)
     )
     rerun = {job for job in first if first[job] != second[job] and job[0] != "write_run_sheet"}
     assert ("build_calibration", "m/ss") in rerun
@@ -170,9 +173,8 @@ def asked(model, **benchmark):
     models["m"] |= model
     benchmarks = copy.deepcopy(RAW["benchmarks"])
     benchmarks["mmlu"] |= benchmark
-    return job_options.benchmark_options(
-        Paths(configured(models=models, benchmarks=benchmarks)), DENSE
-    )["mmlu"]
+    config = configured(models=models, benchmarks=benchmarks)
+    return job_options.benchmark_options(config, DENSE)["mmlu"]
 
 
 def test_a_model_decides_what_a_benchmark_leaves_open():

@@ -10,7 +10,6 @@ import pytest
 from evenprune.config import job_options, tasks
 from evenprune.config.config import validate_config
 from evenprune.config.paths import Paths
-from evenprune.config.rerun import dependencies, digests
 from evenprune.io import codedigest
 from evenprune.io.yamlfile import merge, read_yaml
 from evenprune_world import rerun as world_rerun
@@ -46,7 +45,7 @@ def raw(repo):
 
 def planned(raw, fingerprint=lambda *source: ""):
     paths = Paths(validate_config(raw))
-    return digests(paths, {**dependencies(paths, fingerprint), **world_rerun.dependencies(paths)})
+    return job_options.dependencies(paths, fingerprint) | world_rerun.dependencies(paths)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +80,9 @@ def grown(before, raw, package, *files, text="\nX = 1\n", name="paper"):
 def tasks_of(raw, task, name="paper"):
     """How many checkpoints are evaluated on a task."""
     paths = Paths(validate_config(raw[name]))
-    found = (job_options.benchmark_options(paths, point).values() for point in paths.checkpoints)
+    found = (
+        job_options.benchmark_options(paths.config, point).values() for point in paths.checkpoints
+    )
     return sum(any(one["task"] == task for one in options) for options in found)
 
 
@@ -111,6 +112,32 @@ def pruned_by(raw, *methods):
 def test_an_option_prunes_again_what_uses_it(before, raw, changes, methods):
     found = changed(before, raw, pruning=changes)
     assert found == {**SHEET, "prune_model": pruned_by(raw, *methods)}
+
+
+def test_what_changed_is_said_by_name_with_both_values(raw):
+    """Snakemake prints the values of parameters that only one of the two has, without names."""
+    one, other = "llama3.1-8b-it", {"pruning": {"damping": 0.1, "bias_weight": 0.01}}
+    other |= {"benchmarks": {"unqover": {"style": "helm"}}, "models": {one: {"label": "L"}}}
+    both = [planned(given) for given in (raw["paper"], merge(copy.deepcopy(raw["paper"]), other))]
+
+    def said(rule, job):
+        was, now = (set(found[rule, job].values()) for found in both)
+        return was - now, now - was
+
+    assert said("prune_model", f"{one}/debias-sparsegpt/1of4/ss") == (
+        {"--damping 0.01", "--bias-weight 1.0"},
+        {"--damping 0.1", "--bias-weight 0.01"},
+    )
+    assert said("evaluate_checkpoint", f"{one}/dense/dense/none/s0") == (
+        set(),  # as the task has it
+        {"unqover.style: helm"},
+    )
+    was, now = said("write_run_sheet", "all")
+    assert f"models.{one}.label: L" in now - was
+    assert "pruning.damping: 0.01" in was - now
+    # No value of a job stands for another one, so that an exchange of two is seen.
+    for job in both[0].values():
+        assert len(set(job.values())) == len(job)
 
 
 def test_another_seed_of_the_world_makes_it_again(before, raw):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evenprune.config.own_files import with_own_files
+from evenprune.config.checks import with_own_files
 from evenprune.data.calibration import TokenizedPairs, TokenPair, pair_notes
 from evenprune.data.sources import (
     fingerprint,

@@ -32,7 +32,7 @@ from evenprune.analysis.claims import (
 )
 from evenprune.analysis.comparisons import Comparison, gained
 from evenprune.analysis.measurements import log_ratios, read_measurement
-from evenprune.config.sections import Experiment
+from evenprune.config.config import Experiment
 from evenprune.config.serving_keys import Serving
 from evenprune.stats.inference import Estimate
 from evenprune.stats.records import read_records

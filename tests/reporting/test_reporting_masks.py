@@ -14,8 +14,8 @@ from scipy import stats as scipy_stats
 from evenprune.analysis import mask_diffs
 from evenprune.analysis.claims import NOT_SUPPORTED, NOT_TESTED
 from evenprune.config import grids
+from evenprune.config.config import Experiment
 from evenprune.config.facts import REGIMES, RegimeFacts
-from evenprune.config.sections import Experiment
 from evenprune.io.errors import UserError
 
 NAMES = ("disagreement", "pattern_disagreement", "jaccard", "relative_frobenius")

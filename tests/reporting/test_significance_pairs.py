@@ -9,9 +9,9 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
 from evenprune.analysis import significance
+from evenprune.config.config import MethodVariant
 from evenprune.config.grids import Checkpoint
 from evenprune.config.run_sheet import RunSheet, read_run_sheet
-from evenprune.config.sections import MethodVariant
 from evenprune.config.tasks import JUDGED
 from evenprune.reporting.tables import Cell, Column
 from evenprune.stats.verdicts import LOST, MOVED

@@ -217,4 +217,8 @@ def test_a_single_stale_file_is_made_again(run):
     wanda_code(run)
     assert run.plan(*targets) == {"pruned/first/wanda/2of4/ss/s0/model", stale}
     assert run.plan(targets[1]) == set()
-    assert "reason: Params have changed since last execution" in run.snakemake("-n", targets[0])
+    said = run.snakemake("-n", targets[0])
+    assert re.search(r"reason: Params have changed .* before: 'code \w+' now: 'code \w+'", said)
+    bias_weight(run)
+    said = run.snakemake("-n", f"{CONFIG['results']}/{evaluated('debias-sparsegpt/2of4/ss')}")
+    assert "before: '--bias-weight 1.0' now: '--bias-weight 2.0'" in said

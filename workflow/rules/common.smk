@@ -1,7 +1,7 @@
-"""The configuration, and what leads from the wildcards of a job to its files and its command.
+"""The configuration, and what leads from the wildcards of a job to its files and its params.
 
-All that is decided is decided in src/evenprune/config: paths.py (files), job_options.py (options), rerun.py
-(what a result depends on).
+All that is decided is decided in src/evenprune/config: paths.py (files), job_options.py (options, and
+what a result depends on).
 """
 
 import shlex
@@ -10,7 +10,6 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 from snakemake.settings.types import DeploymentMethod
-from snakemake.utils import format as filled_in
 
 REPO = Path(str(workflow.current_basedir)).resolve().parents[1]
 # Taken from a git source (`module: snakefile: github(…)`), the workflow has no folder: then the
@@ -23,10 +22,10 @@ sys.path[:0] = FOLDERS
 
 try:
     from evenprune.io.errors import UserError
-    from evenprune.io.files import canonical_json, digest, write_text
+    from evenprune.io.files import canonical_json, write_text
     from evenprune.io.pdf_programs import latex_available
     from evenprune.io.provenance import FOLDER
-    from evenprune.config import job_options, rerun
+    from evenprune.config import job_options
     from evenprune.config.facts import DENSE, METHODS, NO_CALIBRATION, REGIMES
     from evenprune.config.grids import Checkpoint
     from evenprune.config.plan import check_before
@@ -63,11 +62,13 @@ def shipped(path):
     return REPO / path if IS_FOLDER else Path(workflow.source_path(f"../../{path}"))
 
 
+# No `configfile:`, which would merge a file of one's own with the default's experiments. Snakemake makes
+# text of the numbers in `--config`, and lets the last of equal keys in a file win: so both are asked for.
 default = Path("config/config.yaml")
 RUN = plainly(load_run)(
     config,
     workflow.config_settings.config,
-    workflow.overwrite_configfiles,
+    workflow.configfiles,
     default if default.is_file() else shipped(default),
     shipped("config/catalogue.yaml"),
     [Path(), REPO],
@@ -89,14 +90,38 @@ SEARCHED = f"export PYTHONPATH={shlex.quote(':'.join(FOLDERS))}; " if IS_FOLDER 
 shell.prefix(f"set -euo pipefail; {SEARCHED}")
 
 
-def depends(rule_name, job=rerun.ALL):
-    """The digest of what a job's result depends on, as Snakemake compares parameters; ``job`` is
-    the pattern of its name. A job that is not of this run has none."""
+def depends(rule_name, job=job_options.ALL):
+    """Params: what a rule's jobs depend on, by name, such as damping="--damping 0.01", and `flags`,
+    those of them that are flags, for the command.
 
-    def found(wildcards):
-        return RUN.digests.get((rule_name, job.format(**dict(wildcards.items()))), "")
+    Snakemake compares values and not their names, so each begins with its name. `flags` it does not
+    compare, nor any param that is a function of the input. ``job`` is the pattern of a job's name.
+    """
+    jobs = {name: params for (rule, name), params in RUN.jobs.items() if rule == rule_name}
 
-    return found
+    def of(wildcards):
+        return jobs.get(job.format(**dict(wildcards.items())), {})
+
+    def flags(wildcards, input):
+        return " ".join(value for value in of(wildcards).values() if value.startswith("--"))
+
+    names = {name for params in jobs.values() for name in params}
+    return {n: lambda wildcards, n=n: of(wildcards).get(n, "") for n in names} | {"flags": flags}
+
+
+def here(value):
+    """A param that no result depends on."""
+    return lambda wildcards, input: value(wildcards) if callable(value) else value
+
+
+def given(flag, name):
+    """A param: a flag with the input of a name; nothing where the job has none."""
+    return lambda wildcards, input: f"{flag} {input[name]}" if input.get(name) else ""
+
+
+trust = here(lambda wildcards: job_options.trust_flag(CONFIG, wildcards.model))
+on_gpus = here(lambda wildcards: job_options.gpus_flag(CONFIG, wildcards.model))
+vllm_cache = here(str(Path(CONFIG.results).absolute() / ".cache/vllm"))
 
 
 def of_point(function, *arguments):
@@ -115,39 +140,9 @@ def served(part):
     return lambda wildcards: list(map(part, plainly(PATHS.served)(wildcards.model)))
 
 
-def told(command, **parts):
-    """A step's command line, with the parts that are functions of the wildcards; as one of the
-    input Snakemake does not compare it: what a result depends on says `depends`."""
-
-    def line(wildcards, input, output):
-        found = {"folder": Path(output[0]).parent} if output else {}
-        for name, part in parts.items():
-            found[name] = part(wildcards) if callable(part) else part
-        if "model" in wildcards.keys():
-            found |= job_options.of_model(CONFIG, wildcards.model)
-        return filled_in(command, wildcards=wildcards, input=input, output=output, **found)
-
-    return line
-
-
 def kept(output):
     """A checkpoint's folder, which Snakemake deletes after its last use with ``keep: evals``."""
     return output if CONFIG.keep == "checkpoints" else temp(output)
-
-
-def grows(base):
-    """MB of memory, or minutes that a cluster gives a job, raised on a retry."""
-    return lambda wildcards, attempt: base * attempt
-
-
-def gpus(wildcards):
-    """GPUs of a job that loads the whole model."""
-    return job_options.gpus_for(CONFIG, wildcards.model)
-
-
-def one_gpu(wildcards):
-    """GPUs of a job that loads one block at a time."""
-    return job_options.gpus_per_job(CONFIG)
 
 
 # How profiles/site asks for GPUs, see job_options.gpus_asked_by.
@@ -155,9 +150,28 @@ SELECTOR = (workflow.resource_settings.default_resources or {}).get("gpu_selecto
 SELECTOR = getattr(SELECTOR, "raw", SELECTOR)  # the text of profiles/site
 
 
-def asked(count, option):
-    """The resource `gpu` or `gres` of a job on ``count(wildcards)`` GPUs."""
-    return lambda wildcards: plainly(job_options.gpus_asked_by)(SELECTOR, count(wildcards))[option]
+def needs(mem_mb, minutes, gpus=None):
+    """Resources of a job: memory and time, a number or a function, more on a retry; its GPUs."""
+
+    def grows(base):
+        return lambda wildcards, attempt: attempt * (base(wildcards) if callable(base) else base)
+
+    def asked(option):
+        said = plainly(job_options.gpus_asked_by)
+        return lambda wildcards: said(SELECTOR, gpus(wildcards))[option]
+
+    found = {"mem_mb": grows(mem_mb), "runtime": grows(minutes)}
+    return found | ({option: asked(option) for option in ("gpu", "gres")} if gpus else {})
+
+
+def one_gpu(wildcards):
+    """GPUs of a job that loads one block at a time."""
+    return job_options.gpus_for(CONFIG)
+
+
+def all_gpus(wildcards):
+    """GPUs of a job that loads the whole model."""
+    return job_options.gpus_for(CONFIG, wildcards.model)
 
 
 def in_report(path, about, **labels):

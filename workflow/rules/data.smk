@@ -1,14 +1,10 @@
-"""Data sets, models and calibration files.
-
-REQUIRED INPUTS: a mirror folder, the hub, or the invented world of world.smk.
-OUTPUTS: sources/{data,models}/*.json, calibration/.
-"""
+"""Data sets, models and calibration files: from a mirror folder, the hub, or world.smk."""
 
 # Rules of world.smk make the world; a mirror or the hub is just there.
 IS_WORLD = CONFIG.source == "world"
 
 
-use rule step as fetch_dataset with:
+rule fetch_dataset:
     """Resolve the data set {wildcards.dataset} from the mirror or the hub and record it."""
     input:
         f"{CONFIG.results}/world/world.json" if IS_WORLD else [],
@@ -17,18 +13,19 @@ use rule step as fetch_dataset with:
     log:
         "<results>/logs/fetch_dataset/{dataset}.log",
     localrule: True
+    conda:
+        "../../environment.yml"
     params:
-        depends=depends("fetch_dataset", "{dataset}"),
-        command=told(
-            "fetch-dataset --name {wildcards.dataset} --spec {spec:q} --cache {cache:q}"
-            " {asked} --out {output:q}",
-            asked=job_options.fetch_flags(PATHS),
-            spec=lambda wildcards: job_options.source_json(CONFIG, "data", wildcards.dataset),
-            cache=f"{CONFIG.results}/sources/hub",
-        ),
+        **depends("fetch_dataset", "{dataset}"),
+        spec=here(lambda wildcards: job_options.source_json(CONFIG, "data", wildcards.dataset)),
+        cache=here(f"{CONFIG.results}/sources/hub"),
+        where=here(job_options.fetch_flags(PATHS)),
+    shell:
+        "python -m evenprune.steps fetch-dataset --name {wildcards.dataset} --spec {params.spec:q}"
+        " --cache {params.cache} {params.where} --out {output} >{log} 2>&1"
 
 
-use rule step as fetch_model with:
+rule fetch_model:
     """Resolve the model {wildcards.model} from the mirror or the hub and record it."""
     input:
         f"{CONFIG.results}/world/models/{{model}}" if IS_WORLD else [],
@@ -37,19 +34,22 @@ use rule step as fetch_model with:
     log:
         "<results>/logs/fetch_model/{model}.log",
     localrule: True
+    conda:
+        "../../environment.yml"
     params:
-        depends=depends("fetch_model", "{model}"),
-        command=told(
-            "fetch-model --name {wildcards.model} --spec {spec:q} {asked} --out {output:q}",
-            asked=job_options.fetch_flags(PATHS),
-            spec=lambda wildcards: job_options.source_json(CONFIG, "models", wildcards.model),
-        ),
+        **depends("fetch_model", "{model}"),
+        spec=here(lambda wildcards: job_options.source_json(CONFIG, "models", wildcards.model)),
+        where=here(job_options.fetch_flags(PATHS)),
+    shell:
+        "python -m evenprune.steps fetch-model --name {wildcards.model} --spec {params.spec:q}"
+        " {params.where} --out {output} >{log} 2>&1"
 
 
-use rule step as build_calibration with:
+rule build_calibration:
     """Select, align and count the calibration pairs and texts for one tokenizer."""
     input:
-        data=lambda wildcards: job_options.calibration_sources(PATHS, wildcards.calibration),
+        pairs=lambda wildcards: PATHS.pair_sources(wildcards.calibration),
+        texts=lambda wildcards: PATHS.text_source(wildcards.calibration),
         model="<results>/sources/models/{model}.json",
     output:
         pairs="<results>/calibration/{model}/{calibration}/s{seed}/pairs.jsonl",
@@ -57,35 +57,30 @@ use rule step as build_calibration with:
         manifest="<results>/calibration/{model}/{calibration}/s{seed}/manifest.json",
     log:
         "<results>/logs/build_calibration/{model}/{calibration}/s{seed}.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        **needs(8000, 60),
     params:
-        depends=depends("build_calibration", "{model}/{calibration}"),
-        command=told(
-            "build-calibration --model {input.model:q} {options} {bos} {trust}"
-            " --seed {wildcards.seed} --out {folder:q}",
-            options=lambda wildcards: job_options.calibration_flags(PATHS, wildcards.calibration),
-        ),
+        # code, packages; pairs_source, n_texts and the other keys of a calibration
+        **depends("build_calibration", "{model}/{calibration}"),
+        texts=given("--texts-data", "texts"),
+        folder=subpath(output[0], parent=True),
+        trust=trust,
+    shell:
+        "python -m evenprune.steps build-calibration --model {input.model}"
+        " --pairs-data {input.pairs} {params.texts} {params.flags} {params.trust}"
+        " --seed {wildcards.seed} --out {params.folder} >{log} 2>&1"
 
 
-RESOLVED = canonical_json(CONFIG.model_dump(mode="json"))
-
-
-rule write_config:
-    """Write the resolved configuration, for the step that fetches its sources."""
-    output:
-        f"<results>/.config/{digest(RESOLVED)}.json",
-    log:
-        "<results>/logs/write_config.log",
-    localrule: True
-    run:
-        write_text(output[0], RESOLVED)
-
-
-use rule step as prefetch with:
+rule prefetch:
     """Fetch everything this configuration needs, so that the rest can run offline."""
-    input:
-        rules.write_config.output,
     log:
         "<results>/logs/prefetch.log",
     localrule: True
+    conda:
+        "../../environment.yml"
     params:
-        command=told("prefetch --config-json - < {input:q}"),
+        config=here(canonical_json(CONFIG.model_dump(mode="json"))),
+    shell:
+        "python -m evenprune.steps prefetch --config-json {params.config:q} >{log} 2>&1"

@@ -1,15 +1,11 @@
-"""Evaluation: all benchmarks of one checkpoint in one model load.
+"""Evaluation: all benchmarks of one checkpoint in one model load, each in a folder beside summary.json.
 
-REQUIRED INPUTS: a dense model's record or a pruned checkpoint's check.json; data records;
-records of guard models, where benchmarks have one.
-OUTPUTS: evals/<point>/summary.json and, beside it, one folder a benchmark with metrics.json and
-items.jsonl. Those folders are not declared, so Snakemake keeps them when the list of benchmarks
-changes and only new ones are computed; summary.json has the checksums of each metrics.json, that
-one of its items.jsonl, and whatever reads them checks both (plan/finished.py).
+Those folders are not declared, so Snakemake keeps them when the list of benchmarks changes and only
+new ones are computed; what reads them compares their checksums (config/finished.py).
 """
 
 
-use rule step as evaluate_checkpoint with:
+rule evaluate_checkpoint:
     """Run the configured benchmarks on one checkpoint."""
     input:
         ready=of_point(PATHS.ready),
@@ -24,17 +20,21 @@ use rule step as evaluate_checkpoint with:
         "<results>/logs/evaluate_checkpoint/<point>.tsv"
     # Finish a checkpoint before the next one is begun.
     priority: 1
+    conda:
+        "../../environment.yml"
     threads: CONFIG.threads
     resources:
-        gpu=asked(gpus, "gpu"),
-        gres=asked(gpus, "gres"),
-        mem_mb=grows(job_options.evaluation_memory_mb(CONFIG)),
-        runtime=grows(720),
+        **needs(job_options.evaluation_memory_mb(CONFIG), 720, all_gpus),
     params:
-        depends=depends("evaluate_checkpoint", POINT),
-        command=told(
-            "evaluate-checkpoint --model {input.model:q} --benchmarks {benchmarks:q} {trust}"
-            " --device {device} {gpus} {vllm} --out {folder:q}",
-            benchmarks=of_point(job_options.benchmarks_json, PATHS),
-            vllm=RUN.vllm_flags,
-        ),
+        # code, packages; each option of each benchmark, such as bbq.style
+        **depends("evaluate_checkpoint", POINT),
+        benchmarks=here(of_point(job_options.benchmarks_json, PATHS)),
+        folder=subpath(output[0], parent=True),
+        gpus=on_gpus,
+        trust=trust,
+        vllm=here(RUN.vllm_flag),
+        cache=vllm_cache,
+    shell:
+        "VLLM_CACHE_ROOT={params.cache:q} python -m evenprune.steps evaluate-checkpoint"
+        " --model {input.model} --benchmarks {params.benchmarks:q} {params.flags} {params.trust}"
+        " {params.gpus} {params.vllm} --out {params.folder} >{log} 2>&1"

@@ -1,15 +1,12 @@
-"""Pruning, with the check of what it wrote, and the comparison of masks.
-
-REQUIRED INPUTS: sources/models/{model}.json, calibration/{model}/{calibration}/s{seed}/.
-OUTPUTS: pruned/<point>/{model/, check.json, masks.csv}.
-"""
+"""Pruning, with the check of what it wrote, and the comparison of masks."""
 
 
-use rule step as prune_model with:
+rule prune_model:
     """Prune {wildcards.model} with {wildcards.method} to {wildcards.regime}, and check the result."""
     input:
         model="<results>/sources/models/{model}.json",
-        calibration=of_point(job_options.pruned_with, PATHS),
+        pairs=of_point(PATHS.pairs),
+        texts=of_point(PATHS.texts),
     output:
         model=kept(directory("<results>/pruned/<point>/model")),
         check="<results>/pruned/<point>/check.json",
@@ -17,24 +14,25 @@ use rule step as prune_model with:
         "<results>/logs/prune_model/<point>.log",
     benchmark:
         "<results>/logs/prune_model/<point>.tsv"
+    conda:
+        "../../environment.yml"
     threads: CONFIG.threads
     resources:
-        gpu=asked(one_gpu, "gpu"),
-        gres=asked(one_gpu, "gres"),
-        mem_mb=grows(16000),
-        runtime=grows(120),
+        **needs(16000, 120, one_gpu),
     params:
-        depends=depends("prune_model", "{model}/{method}/{regime}/{calibration}"),
-        command=told(
-            "prune --model {input.model:q} {flags} --regime {wildcards.regime} {trust}"
-            " --seed {wildcards.seed} --device {device} --work {work:q} --out {output.model:q}"
-            " --check {output.check:q}",
-            flags=of_point(job_options.prune_flags, PATHS),
-            work=f"{CONFIG.results}/.partial",
-        ),
+        # code, torch, transformers; method, damping, bias_weight and the other keys of `pruning`
+        **depends("prune_model", "{model}/{method}/{regime}/{calibration}"),
+        pairs=given("--pairs", "pairs"),
+        texts=given("--texts", "texts"),
+        work=here(f"{CONFIG.results}/.partial"),
+        trust=trust,
+    shell:
+        "python -m evenprune.steps prune --model {input.model} {params.pairs} {params.texts}"
+        " --regime {wildcards.regime} --seed {wildcards.seed} {params.flags} {params.trust}"
+        " --work {params.work} --out {output.model} --check {output.check} >{log} 2>&1"
 
 
-use rule step as compare_masks with:
+rule compare_masks:
     """Compare the masks of {wildcards.method} with those of SparseGPT."""
     input:
         check="<results>/pruned/<point>/check.json",
@@ -47,9 +45,13 @@ use rule step as compare_masks with:
         "<results>/logs/compare_masks/<point>.log",
     # Finish a checkpoint before the next one is begun.
     priority: 1
+    conda:
+        "../../environment.yml"
+    resources:
+        **needs(8000, 60),
     params:
-        depends=depends("compare_masks"),
-        command=told(
-            "compare-masks --model {input.model:q} --reference {input.reference:q} {trust}"
-            " --out {output:q}"
-        ),
+        **depends("compare_masks"),
+        trust=trust,
+    shell:
+        "python -m evenprune.steps compare-masks --model {input.model} --reference {input.reference}"
+        " {params.trust} --out {output} >{log} 2>&1"

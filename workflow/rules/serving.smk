@@ -1,12 +1,7 @@
-"""Throughput, energy and CO2 of the dense and 2of4 checkpoints.
-
-REQUIRED INPUTS: the dense model's record, pruned checkpoints' check.json; UltraChat.
-OUTPUTS: exported/{model}/{method}/2of4/{calibration}/s{seed}/, where 2:4 is served compressed;
-serving/{model}/efficiency.json, all of a model's checkpoints together.
-"""
+"""Throughput, energy and CO2 of the dense and 2of4 checkpoints, all of a model's together."""
 
 
-use rule step as export_sparse24 with:
+rule export_sparse24:
     """Compress the 2:4 weights of a checkpoint, so that 2:4 kernels can serve it."""
     input:
         check="<results>/pruned/{model}/{method}/2of4/{calibration}/s{seed}/check.json",
@@ -15,15 +10,19 @@ use rule step as export_sparse24 with:
         kept(directory("<results>/exported/{model}/{method}/2of4/{calibration}/s{seed}")),
     log:
         "<results>/logs/export_sparse24/{model}/{method}/2of4/{calibration}/s{seed}.log",
+    conda:
+        "../../environment.yml"
     resources:
-        mem_mb=grows(16000),
-        runtime=grows(60),
+        **needs(16000, 60),
     params:
-        depends=depends("export_sparse24"),
-        command=told("export-sparse24 --model {input.model:q} {trust} --out {output:q}"),
+        **depends("export_sparse24"),
+        trust=trust,
+    shell:
+        "python -m evenprune.steps export-sparse24 --model {input.model} {params.trust}"
+        " --out {output} >{log} 2>&1"
 
 
-use rule step as benchmark_serving with:
+rule benchmark_serving:
     """Measure the speed and energy of a model's checkpoints in turn; nothing else runs meanwhile."""
     input:
         ready=served(PATHS.served_ready),
@@ -39,19 +38,21 @@ use rule step as benchmark_serving with:
         "../envs/vllm.yml"
     threads: UNDISTURBED
     resources:
-        gpu=asked(gpus, "gpu"),
-        gres=asked(gpus, "gres"),
-        mem_mb=lambda wildcards, attempt: attempt
-        * job_options.serving_memory_mb(PATHS, wildcards.model),
-        runtime=lambda wildcards, attempt: attempt
-        * job_options.serving_minutes(PATHS, wildcards.model),
-    params:
-        depends=depends("benchmark_serving", "{model}"),
-        # vLLM has an environment of its own, see config/README.md.
-        python=lambda wildcards, input: RUN.serving_python,
-        command=told(
-            "benchmark-serving --model {input.models:q} --names {names:q} --prompts {input.prompts:q}"
-            " {flags} {trust} --device {device} {gpus} --out {output:q}",
-            names=served(lambda point: point.key),
-            flags=lambda wildcards: job_options.serving_flags(CONFIG, wildcards.model),
+        **needs(
+            lambda wildcards: job_options.serving_memory_mb(PATHS, wildcards.model),
+            lambda wildcards: job_options.serving_minutes(PATHS, wildcards.model),
+            all_gpus,
         ),
+    params:
+        # code; batch_sizes, rounds and the other keys of `serving` that decide a measurement
+        **depends("benchmark_serving", "{model}"),
+        names=here(served(lambda point: point.key)),
+        gpus=on_gpus,
+        trust=trust,
+        # vLLM has an environment of its own, see config/README.md.
+        python=here(RUN.serving_python),
+        cache=vllm_cache,
+    shell:
+        "VLLM_CACHE_ROOT={params.cache:q} {params.python:q} -m evenprune.steps benchmark-serving"
+        " --model {input.models} --names {params.names} --prompts {input.prompts} {params.flags}"
+        " {params.trust} {params.gpus} --out {output} >{log} 2>&1"

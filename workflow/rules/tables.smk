@@ -1,9 +1,4 @@
-"""Results, tables, figures and the PDF.
-
-REQUIRED INPUTS: evals/, serving/, calibration/ of all checkpoints, sources/data/ of the items.
-OUTPUTS: run_sheet.json, results.csv, significance.csv, tables/, figures/, report/items.json,
-report/paper.html, paper.pdf.
-"""
+"""Results, tables, figures and the PDF, from evals/, serving/ and calibration/."""
 
 SHEET, NUMBERS = "<results>/run_sheet.json", "<results>/results.csv"
 TESTS = "<results>/significance.csv"
@@ -17,22 +12,25 @@ rule write_run_sheet:
         "<results>/logs/write_run_sheet.log",
     localrule: True
     params:
-        depends=depends("write_run_sheet"),
+        **depends("write_run_sheet"),
     run:
         write_run_sheet(output[0], PATHS)
 
 
-use rule write_run_sheet as list_checkpoints with:
+rule list_checkpoints:
     """Write the run sheet as it was when last anything of it changed that decides a number."""
     output:
         "<results>/checkpoints.json",
     log:
         "<results>/logs/list_checkpoints.log",
+    localrule: True
     params:
-        depends=depends("list_checkpoints"),
+        **depends("list_checkpoints"),
+    run:
+        write_run_sheet(output[0], PATHS)
 
 
-use rule step as collect_results with:
+rule collect_results:
     """Gather every metric into one tidy table and test the differences."""
     input:
         run_sheet="<results>/checkpoints.json",
@@ -43,15 +41,18 @@ use rule step as collect_results with:
         sums=["<results>/results.csv.sha256", "<results>/significance.csv.sha256"],
     log:
         "<results>/logs/collect_results.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        **needs(8000, 60),
     params:
-        depends=depends("collect_results"),
-        command=told(
-            "collect-results --run-sheet {input.run_sheet:q} --out {output.results:q}"
-            " --significance {output.significance:q}"
-        ),
+        **depends("collect_results"),
+    shell:
+        "python -m evenprune.steps collect-results --run-sheet {input.run_sheet}"
+        " --out {output.results} --significance {output.significance} >{log} 2>&1"
 
 
-use rule step as make_items with:
+rule make_items:
     """Join dense and pruned answers to each item with its texts, for the page."""
     input:
         run_sheet="<results>/checkpoints.json",
@@ -61,12 +62,18 @@ use rule step as make_items with:
         "<results>/report/items.json",
     log:
         "<results>/logs/make_items.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        **needs(8000, 60),
     params:
-        depends=depends("make_items"),
-        command=told("make-items --run-sheet {input.run_sheet:q} --out {output:q}"),
+        **depends("make_items"),
+    shell:
+        "python -m evenprune.steps make-items --run-sheet {input.run_sheet} --out {output}"
+        " >{log} 2>&1"
 
 
-use rule step as make_tables with:
+rule make_tables:
     """Make all tables and figures, and one page of HTML that holds them and needs no other file."""
     input:
         answers=PATHS.item_files(),
@@ -83,15 +90,20 @@ use rule step as make_tables with:
     log:
         "<results>/logs/make_tables.log",
     localrule: True
+    conda:
+        "../../environment.yml"
     params:
-        depends=depends("make_tables"),
-        command=told(
-            "make-tables {document} --out {output[0]:q}",
-            document=job_options.flags(PATHS.document() | {"items": PATHS.item_files()}),
-        ),
+        **depends("make_tables"),
+        answers=given("--items", "answers"),
+        page=here(PATHS.page),
+        results=here(CONFIG.results),
+    shell:
+        "python -m evenprune.steps make-tables --run-sheet {input.run_sheet} --results {input.results}"
+        " --significance {input.significance} --tables {params.results}/tables"
+        " --figures {params.results}/figures {params.answers} --out {params.page} >{log} 2>&1"
 
 
-use rule step as make_paper with:
+rule make_paper:
     """Typeset all tables and figures as one PDF, by LaTeX."""
     input:
         PATHS.table_files("tex"),
@@ -104,9 +116,12 @@ use rule step as make_paper with:
     log:
         "<results>/logs/make_paper.log",
     localrule: True
+    conda:
+        "../../environment.yml"
     params:
-        depends=depends("make_paper"),
-        command=told(
-            "make-paper {document} --out {output:q}",
-            document=job_options.flags(PATHS.document()),
-        ),
+        **depends("make_paper"),
+        results=here(CONFIG.results),
+    shell:
+        "python -m evenprune.steps make-paper --run-sheet {input.run_sheet} --results {input.results}"
+        " --significance {input.significance} --tables {params.results}/tables"
+        " --figures {params.results}/figures --out {output} >{log} 2>&1"

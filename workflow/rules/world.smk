@@ -1,8 +1,4 @@
-"""The invented world, its models and page; the same run in several worlds, and their page.
-
-REQUIRED INPUTS: none; each world is made, with a model of its own.
-OUTPUTS: world/, w<seed>/ (a whole run each), report/ (the pages, their figures and numbers).
-"""
+"""The invented world, its models and page; the same run in several worlds (w<seed>/), and their page."""
 
 WORLDS = {}
 if IS_WORLD or CONFIG.controls.worlds:
@@ -16,7 +12,7 @@ if IS_WORLD or CONFIG.controls.worlds:
         ) from None
 
     WORLDS = plainly(world_configs)(config, CONFIG)
-    RUN.digests.update(rerun.digests(PATHS, world_rerun.dependencies(PATHS)))
+    RUN.jobs.update(world_rerun.dependencies(PATHS))
 
 
 def unasked(wildcards):
@@ -27,7 +23,7 @@ def unasked(wildcards):
     )
 
 
-use rule step as generate_world with:
+rule generate_world:
     """Write the invented world's data sets in the schemas of the real ones."""
     output:
         manifest="<results>/world/world.json",
@@ -37,16 +33,18 @@ use rule step as generate_world with:
     log:
         "<results>/logs/generate_world.log",
     priority: 3
+    conda:
+        "../../environment.yml"
+    resources:
+        **needs(8000, 60),
     params:
-        depends=depends("generate_world"),
-        package="evenprune_world",
-        command=told(
-            "generate-world --seed {world.seed} --out {folder:q}",
-            world=CONFIG.world,
-        ),
+        **depends("generate_world"),
+        folder=subpath(output[0], parent=True),
+    shell:
+        "python -m evenprune_world generate-world {params.flags} --out {params.folder} >{log} 2>&1"
 
 
-use rule step as world_model with:
+rule world_model:
     """Take a shipped small Llama of the invented world, or train it again."""
     input:
         world="<results>/world/world.json",
@@ -59,14 +57,17 @@ use rule step as world_model with:
         "<results>/logs/world_model/{model}.tsv"
     # A training takes longer than anything else: begun last, it would run alone.
     priority: 3
+    conda:
+        "../../environment.yml"
+    resources:
+        **needs(8000, 60),
     params:
-        depends=depends("world_model"),
-        package="evenprune_world",
-        # train-world --seed N, or shipped-world-model
-        command=told(
-            "{made} --world $(dirname {input.world:q}) --out {output:q}",
-            made=job_options.world_command(CONFIG),
-        ),
+        # code, packages; command: train-world --seed N, or shipped-world-model
+        **depends("world_model"),
+        world=subpath(input[0], parent=True),
+    shell:
+        "python -m evenprune_world {params.command} --world {params.world} --out {output}"
+        " >{log} 2>&1"
 
 
 # A world is this workflow once more, with a configuration of its own: its rules are w0_prune_model
@@ -87,7 +88,7 @@ for world_name, world_config in WORLDS.items():
 if IS_WORLD:
     DENSE_POINTS = {name: PATHS.evaluation(point) for name, point in PATHS.dense_points().items()}
 
-    use rule step as report_world with:
+    rule report_world:
         """Compare what is planted in the invented world with what its dense models learned."""
         input:
             planted="<results>/world/planted.json",
@@ -98,13 +99,16 @@ if IS_WORLD:
         log:
             "<results>/logs/report_world.log",
         localrule: True
+        conda:
+            "../../environment.yml"
         params:
-            depends=depends("report_world"),
-            package="evenprune_world",
-            command=told(
-                "report-world --world $(dirname {input.planted:q}) {models} --out {folder:q}",
-                models=" ".join(f"--model {name} {evals}" for name, evals in DENSE_POINTS.items()),
-            ),
+            **depends("report_world"),
+            world=subpath(input.planted, parent=True),
+            models=here([f"--model {name} {evals}" for name, evals in DENSE_POINTS.items()]),
+            folder=subpath(output[0], parent=True),
+        shell:
+            "python -m evenprune_world report-world --world {params.world} {params.models}"
+            " --out {params.folder} >{log} 2>&1"
 
 
 # What the target evals of every world asks for.
@@ -112,7 +116,7 @@ EVALUATED = [path for world in WORLDS for path in getattr(rules, f"{world}_evals
 
 if WORLDS:
 
-    use rule step as report_controls with:
+    rule report_controls:
         """Compare methods against bias with dense, SparseGPT and negative controls."""
         input:
             run_sheets=[f"{CONFIG.results}/{world}/run_sheet.json" for world in WORLDS],
@@ -124,13 +128,17 @@ if WORLDS:
             "<results>/report/controls.md",
         log:
             "<results>/logs/report_controls.log",
+        conda:
+            "../../environment.yml"
+        resources:
+            **needs(8000, 60),
         params:
-            depends=depends("report_controls"),
-            package="evenprune_world",
-            command=told(
-                "report-controls {runs} --out {folder:q}",
-                runs=" ".join(f"--run {CONFIG.results}/{world}" for world in WORLDS),
-            ),
+            **depends("report_controls"),
+            runs=here([f"--run {CONFIG.results}/{world}" for world in WORLDS]),
+            folder=subpath(output[0], parent=True),
+        shell:
+            "python -m evenprune_world report-controls {params.runs} --out {params.folder}"
+            " >{log} 2>&1"
 
 
 rule controls:

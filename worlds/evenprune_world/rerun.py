@@ -1,30 +1,27 @@
-"""What the results of the world's own jobs depend on, see ``evenprune.config.rerun``."""
+"""What the results of the world's own jobs depend on, see ``evenprune.config.job_options``."""
 
-from evenprune.config import job_options
+from evenprune.config.job_options import ALL, Dependencies, code_of, flags, packages
 from evenprune.config.paths import Paths
-from evenprune.config.rerun import ALL, Dependencies
-from evenprune.io.codedigest import code_digest, package_versions
 
 
 def dependencies(paths: Paths) -> Dependencies:
-    """Return (rule, job) -> what the job's result depends on."""
-    config = paths.config
+    """Return (rule, job) -> name -> what the job's result depends on."""
+    config, package = paths.config, __package__
     found: Dependencies = {}
     if config.source == "world":
-        found["generate_world", ALL] = [config.world.seed, _code("generate_world")]
-        found["world_model", ALL] = [job_options.world_command(config)] + (
-            [_code("train_world"), package_versions("torch", "transformers", "tokenizers")]
+        seed = config.world.seed
+        found["generate_world", ALL] = flags({"seed": seed}) | code_of(f"{package}.generate_world")
+        found["world_model", ALL] = (
+            {"command": f"train-world --seed {seed}"}
+            | code_of(f"{package}.train_world")
+            | packages("torch", "transformers", "tokenizers")
             if config.world.retrain
-            else [_code("shipped_world_model")]
+            else {"command": "shipped-world-model"} | code_of(f"{package}.shipped_world_model")
         )
     if paths.world_files():
-        versions = package_versions("numpy", "matplotlib")
-        found["report_world", ALL] = [_code("controls.report_world"), versions]
+        page = code_of(f"{package}.controls.report_world")
+        found["report_world", ALL] = page | packages("numpy", "matplotlib")
     if config.controls.worlds:
-        versions = package_versions("numpy", "scipy", "matplotlib")
-        found["report_controls", ALL] = [_code("controls.report_controls"), versions]
+        page = code_of(f"{package}.controls.report_controls")
+        found["report_controls", ALL] = page | packages("numpy", "scipy", "matplotlib")
     return found
-
-
-def _code(module: str) -> list[str]:
-    return [code_digest(f"evenprune_world.{module}")]

@@ -1,25 +1,36 @@
-"""What each job is told: the options of every command, from the configuration alone.
+"""What each job is told, and what its result depends on: options, code, packages, data, by name.
 
-A job gets exactly the options that decide its bytes. An option that a method or a benchmark does
-not use is handed over with its default, whatever the configuration says, so that changing it
-reruns nothing.
+A job gets exactly the options that decide its bytes: changing one that its method or benchmark
+does not use reruns nothing, nor does where the run lies or what its machine has. Snakemake compares
+all of it as parameters; it compares values and not their names, so that every value begins with
+its name, an option as the flag of the job's command.
 """
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import astuple
 from typing import Any, Literal
 
+from ..io.codedigest import PACKAGE, code_digest, package_versions
 from ..io.errors import UserError, shown
-from ..io.files import canonical_json
+from ..io.files import canonical_json, digest
 from . import grids
-from .calibration_keys import Calibration, Tokens
+from .calibration_keys import Tokens
 from .config import Config
-from .facts import NO_CALIBRATION, used_options
+from .facts import METHODS, NO_CALIBRATION, regime_facts, used_options
 from .grids import Checkpoint
 from .paths import Paths
-from .pruning_keys import Pruning
+from .run_sheet import computed, contents
 from .serving_keys import Measured
+from .tasks import decisive
+
+# Facts that are hashed per job as values, not as code
+GIVEN = (f"{PACKAGE}.config.facts", f"{PACKAGE}.config.tasks")
+ALL = "all"  # the job of a rule whose jobs all depend on the same
+# (kind, name, entry) -> what fetching would bring
+Fingerprint = Callable[[str, str, dict[str, Any]], str]
+Dependencies = dict[tuple[str, str], dict[str, str]]
 
 
 def any_of(names: Iterable[str]) -> str:
@@ -27,39 +38,33 @@ def any_of(names: Iterable[str]) -> str:
     return "|".join(map(re.escape, names))
 
 
-def flags(options: Mapping[str, Any], commas: bool = False) -> str:
-    """Return options as flags, text for a shell: a list's values in turn, or joined by ``commas``.
+def flags(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return name -> flag, as in ``--damping 0.01``, a list with commas.
 
-    An option that is "" or empty is left out.
+    An option that is None, "" or empty has none.
     """
-    words = []
+    found = {}
     for name, value in options.items():
-        if value not in ("", []):
-            values = list(map(str, value if isinstance(value, list) else [value]))
-            values = [",".join(values)] if commas else values
-            words += [f"--{name.replace('_', '-')}", *map(shlex.quote, values)]
-    return " ".join(words)
+        if value not in (None, "", []):
+            text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+            found[name] = f"--{name.replace('_', '-')} {shlex.quote(text)}"
+    return found
 
 
-def of_model(config: Config, model: str) -> dict[str, str]:
-    """Return what many steps are told of a model: ``trust``, ``bos``, ``device`` and ``gpus``."""
-    count, bos = gpus_for(config, model), config.models[model].bos
-    return {
-        "bos": f"--bos {bos}" if bos != Tokens().bos else "",
-        "trust": "--trust-remote-code" if config.models[model].trust_remote_code else "",
-        "device": config.device,
-        "gpus": f"--gpus {count}" if count > 1 else "",
-    }
+def trust_flag(config: Config, model: str) -> str:
+    """Return the flag of a model whose own code may run; "" for others."""
+    return "--trust-remote-code" if config.models[model].trust_remote_code else ""
 
 
-def gpus_per_job(config: Config) -> int:
-    """Return how many GPUs a pruning, evaluation or serving job asks for."""
-    return 0 if config.device == "cpu" else 1
+def gpus_for(config: Config, model: str | None = None) -> int:
+    """Return how many GPUs a job asks for that loads a model; None: one block at a time."""
+    return 0 if config.device == "cpu" else config.models[model].gpus if model else 1
 
 
-def gpus_for(config: Config, model: str) -> int:
-    """Return how many GPUs an evaluation or serving job of a model asks for."""
-    return gpus_per_job(config) * config.models[model].gpus
+def gpus_flag(config: Config, model: str) -> str:
+    """Return the flag of a model on several GPUs; "" for others."""
+    count = gpus_for(config, model)
+    return f"--gpus {count}" if count > 1 else ""
 
 
 def gpus_asked_by(selector: object, count: int) -> dict[str, int | str | None]:
@@ -94,15 +99,9 @@ def fetch_flags(paths: Paths) -> str:
 
     That is the file that names the mirror, or the world of the run.
     """
-    place = {"mirror_file": paths.mirror_file} if paths.mirror_file else {}
-    return flags({"lock": paths.config.lock, **(place or {"mirror": mirror(paths.config)})})
-
-
-def world_command(config: Config) -> str:
-    """Return the subcommand that makes the world's model, with the flags of its own."""
-    return (
-        f"train-world --seed {config.world.seed}" if config.world.retrain else "shipped-world-model"
-    )
+    asked_first = None if paths.mirror_file else mirror(paths.config)
+    told = {"lock": paths.config.lock, "mirror_file": paths.mirror_file, "mirror": asked_first}
+    return " ".join(flags(told).values())
 
 
 def source_entry(config: Config, kind: str, name: str) -> dict[str, Any]:
@@ -129,73 +128,39 @@ def needed_sources(config: Config) -> list[tuple[Literal["data", "models"], str,
     return [one for one in found if config.source != "world" or one[2].get("path")]
 
 
-def calibration_sources(paths: Paths, calibration: str) -> list[str]:
-    """Return the records of the data sets that a calibration reads."""
-    entry = paths.config.calibrations[calibration]
-    return [paths.dataset(name) for name in (*entry.pairs, entry.texts) if name]
-
-
-def calibration_options(paths: Paths, calibration: str) -> dict[str, Any]:
-    """Return the options of ``build-calibration`` by name; ``texts_*`` are "" without texts,
-    ``pair_tokens`` where no sentence is cut.
-
-    ``pairs_source`` and ``pairs_data`` are lists of equal length.
-    """
-    entry = paths.config.calibrations[calibration]
-    unused = Calibration(pairs=entry.pairs)
+def calibration_options(config: Config, calibration: str) -> dict[str, Any]:
+    """Return the options of ``build-calibration`` by name; texts' own where it has texts."""
+    entry = config.calibrations[calibration]
     return {
-        "pairs_source": entry.pairs,
-        "pairs_data": [paths.dataset(name) for name in entry.pairs],
-        "categories": ",".join(entry.categories),
-        "texts_source": entry.texts or "",
-        "texts_data": paths.dataset(entry.texts) if entry.texts else "",
-        "n_texts": entry.n_texts if entry.texts else unused.n_texts,
-        "max_tokens": entry.max_tokens if entry.texts else unused.max_tokens,
-        "pair_tokens": entry.pair_tokens or "",
-        "alignment": grids.alignment(paths.config, calibration),
+        "categories": entry.categories,
+        **({"texts_source": entry.texts} if entry.texts else {}),
+        **({"n_texts": entry.n_texts, "max_tokens": entry.max_tokens} if entry.texts else {}),
+        "pair_tokens": entry.pair_tokens,
+        "alignment": grids.alignment(config, calibration),
         "control": entry.control,
-        "counterfactuals": entry.counterfactuals or "",
+        "counterfactuals": entry.counterfactuals or None,
     }
 
 
-def calibration_flags(paths: Paths, calibration: str) -> str:
-    """Return the flags of ``build-calibration`` that are a calibration's, as text for a shell."""
-    return flags(calibration_options(paths, calibration))
-
-
-def pruned_with(paths: Paths, point: Checkpoint) -> list[str]:
-    """Return the files of pairs and texts that a checkpoint is calibrated with."""
-    if point.calibration == NO_CALIBRATION:
-        return []
-    folder = paths.calibration(point.model, point.calibration, point.seed)
-    return [f"{folder}/pairs.jsonl", f"{folder}/texts.jsonl"]
+def own_bos(config: Config, model: str) -> dict[str, str]:
+    """Return ``bos`` of a model that does otherwise than its tokenizer."""
+    bos = config.models[model].bos
+    return {"bos": bos} if bos != Tokens().bos else {}
 
 
 def prune_options(config: Config, point: Checkpoint) -> dict[str, Any]:
-    """Return the options of ``prune`` by name: the method's own where it uses them."""
+    """Return the options of ``prune`` by name: those that the checkpoint's method uses."""
     method = grids.base_method(config, point.method)
     wanted = grids.method_options(config, point.method)
-    if point.calibration != NO_CALIBRATION:
+    read = point.calibration != NO_CALIBRATION
+    if read:
         wanted["alignment"] = grids.alignment(config, point.calibration)
     used = used_options(method, wanted)
-    default = Pruning().model_dump()
-    bos = config.models[point.model].bos
-    read = point.calibration != NO_CALIBRATION and bos != Tokens().bos
-    return {"method": method, **({"bos": bos} if read else {})} | {
-        name: wanted[name] if name in used else default[name] for name in default
+    return {
+        "method": method,
+        **(own_bos(config, point.model) if read else {}),
+        **{name: value for name, value in wanted.items() if name in used},
     }
-
-
-def prune_flags(paths: Paths, point: Checkpoint) -> str:
-    """Return the flags of ``prune`` that are a checkpoint's own, as text for a shell."""
-    pairs, texts = pruned_with(paths, point) or ("", "")
-    if texts and not paths.config.calibrations[point.calibration].texts:
-        texts = ""
-    options = prune_options(paths.config, point)
-    method = options.pop("method")
-    used = used_options(method, options)
-    own = {name: options[name] for name in options if name in (*used, "bos")}
-    return flags({"pairs": pairs, "texts": texts, "method": method, **own}, commas=True)
 
 
 def benchmark_sources(paths: Paths, point: Checkpoint) -> list[str]:
@@ -210,11 +175,11 @@ def judge_sources(paths: Paths, point: Checkpoint) -> list[str]:
     return [paths.model(name) for name in sorted({e.judge for e in entries if e.judge})]
 
 
-def benchmark_options(paths: Paths, point: Checkpoint) -> dict[str, dict[str, Any]]:
-    """Return the options of a checkpoint's benchmarks, as ``evaluate-checkpoint`` takes them."""
-    model = paths.config.models[point.model]
+def benchmark_options(config: Config, point: Checkpoint) -> dict[str, dict[str, Any]]:
+    """Return what decides each of a checkpoint's benchmarks; ``data`` and ``judge`` by name."""
+    model = config.models[point.model]
     found = {}
-    for slug, benchmark in grids.benchmarks_of(paths.config, point).items():
+    for slug, benchmark in grids.benchmarks_of(config, point).items():
         unused = {"dataset", "experiments"}
         drawn = benchmark.limit is not None or benchmark.counterfactuals
         unused |= set() if drawn else {"seed"}  # of no sample
@@ -222,17 +187,19 @@ def benchmark_options(paths: Paths, point: Checkpoint) -> dict[str, dict[str, An
         options = benchmark.model_dump(exclude=unused, exclude_none=True)
         options |= {"dtype": model.dtype}
         if benchmark.dataset:
-            options["data"] = paths.dataset(benchmark.dataset)
-        options |= grids.asked_of(paths.config, benchmark, point.model)
-        if benchmark.judge:
-            options["judge"] = paths.model(benchmark.judge)
-        found[slug] = options
+            options["data"] = benchmark.dataset
+        found[slug] = options | grids.asked_of(config, benchmark, point.model)
     return found
 
 
 def benchmarks_json(paths: Paths, point: Checkpoint) -> str:
-    """Return a checkpoint's benchmarks as one text, the same for the same options."""
-    return canonical_json(benchmark_options(paths, point))
+    """Return a checkpoint's benchmarks as ``evaluate-checkpoint`` takes them, files for names."""
+    found = benchmark_options(paths.config, point)
+    for options in found.values():
+        for key, file in (("data", paths.dataset), ("judge", paths.model)):
+            if key in options:
+                options[key] = file(options[key])
+    return canonical_json(found)
 
 
 def evaluation_memory_mb(config: Config) -> int:
@@ -261,10 +228,157 @@ def serving_minutes(paths: Paths, model: str) -> int:
 def serving_options(config: Config, model: str) -> dict[str, Any]:
     """Return the options of ``benchmark-serving`` by name."""
     own = config.serving.model_dump(include=set(Measured.model_fields))
-    first = {name: own.pop(name) for name in ("backend", "engines")}
-    return {**first, "dtype": config.models[model].dtype, **own}
+    return {"dtype": config.models[model].dtype, **own}
 
 
-def serving_flags(config: Config, model: str) -> str:
-    """Return the flags of ``benchmark-serving`` that are a model's options, as text for a shell."""
-    return flags(serving_options(config, model), commas=True)
+# What a result depends on
+
+
+def code(*modules: str, given: tuple[str, ...] = (), facts: Any = ()) -> dict[str, str]:
+    """Return the digest of the code of steps, by module within this package.
+
+    ``facts`` are values that count as code, such as those of a method.
+    """
+    return _code((f"{PACKAGE}.{module}" for module in modules), given, facts)
+
+
+def code_of(*modules: str) -> dict[str, str]:
+    """Return the digest of the code of steps of another package, by the full names of modules."""
+    return _code(modules)
+
+
+def _code(names: Iterable[str], given: tuple[str, ...] = (), facts: Any = ()) -> dict[str, str]:
+    return {"code": f"code {digest([facts, *(code_digest(name, given) for name in names)])}"}
+
+
+def packages(*names: str) -> dict[str, str]:
+    """Return the installed versions of packages."""
+    return {name: f"{name} {version}" for name, version in package_versions(*names).items()}
+
+
+def keys(values: Mapping[str, Any], *above: str) -> dict[str, str]:
+    """Return the values of a nested mapping by their keys, as in ``unqover.style: helm``."""
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        path = (*above, name)
+        if isinstance(value, Mapping) and value:
+            found |= keys(value, *path)
+        else:
+            text = value if isinstance(value, str) else canonical_json(value)
+            found[".".join(path)] = f"{'.'.join(path)}: {text}"
+    return found
+
+
+def prune_job(point: Checkpoint) -> str:
+    """Return the name of what pruning a checkpoint depends on, whatever its seed."""
+    return f"{point.model}/{point.method}/{point.regime}/{point.calibration}"
+
+
+def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
+    """Return (rule, job) -> name -> what the job's result depends on."""
+    sheet = contents(paths)
+    return {
+        **_sources(paths, fingerprint),
+        **_pruning(paths),
+        **_evaluation(paths),
+        **_serving(paths),
+        ("write_run_sheet", ALL): _sheet(paths, sheet),
+        # The sheet's words change no number: what computes one has a sheet of its own.
+        ("list_checkpoints", ALL): _sheet(paths, computed(sheet)),
+        ("collect_results", ALL): code("analysis.collect_results")
+        | packages("numpy", "scipy", "statsmodels", "pandas"),
+        ("make_items", ALL): code("analysis.make_items"),
+        ("make_tables", ALL): code("reporting.make_tables") | packages("matplotlib", "itables"),
+        ("make_paper", ALL): code("reporting.make_paper"),
+    }
+
+
+def _sheet(paths: Paths, sheet: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a run sheet holds: the configuration by its keys, the grids as a digest.
+
+    Where the results lie changes neither.
+    """
+    grid = {name: sheet[name] for name in ("experiments", "checkpoints")}
+    found = digest(canonical_json(grid).replace(f"{paths.results}/", ""))
+    return {**keys(sheet["config"]), "grid": f"grid {found}"}
+
+
+def _sources(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
+    config = paths.config
+    found: Dependencies = {}
+    for rule, kind, names in (
+        ("fetch_dataset", "data", grids.needed_datasets(config)),
+        ("fetch_model", "models", grids.needed_models(config)),
+    ):
+        for name in names:
+            entry = source_entry(config, kind, name)
+            files = f"files {fingerprint(kind, name, entry)}"
+            found[rule, name] = keys(entry, kind, name) | {"files": files} | code(f"data.{rule}")
+    for model, name in {key[:2] for key in grids.calibrated(paths.checkpoints)}:
+        options = calibration_options(config, name)
+        pairs = " ".join(config.calibrations[name].pairs)
+        found["build_calibration", f"{model}/{name}"] = {
+            "pairs_source": f"--pairs-source {pairs}",
+            **flags(options | own_bos(config, model)),
+            **code("data.build_calibration"),
+            **packages("transformers", "tokenizers"),
+        }
+    return found
+
+
+def _pruning(paths: Paths) -> Dependencies:
+    config = paths.config
+    found: Dependencies = {("compare_masks", ALL): code("pruning.compare_masks")}
+    for point in paths.checkpoints:
+        if not point.is_base:
+            found["prune_model", prune_job(point)] = {
+                **flags(prune_options(config, point) | {"device": config.device}),
+                **_method_code(config, point),
+                **packages("torch", "transformers"),
+            }
+    return found
+
+
+def _method_code(config: Config, point: Checkpoint) -> dict[str, str]:
+    """Return the digest of `prune`, of the checkpoint's method, and of the facts of both.
+
+    The facts stand in one module with those of all others, so that they count as values: a new
+    method or regime makes nothing again. Nor does another check: it changes no weight.
+    """
+    method = grids.base_method(config, point.method)
+    module = f"pruning.methods.{method.replace('-', '_')}"
+    facts = [*astuple(METHODS[method]), *astuple(regime_facts(point.regime))]
+    given = (*GIVEN, f"{PACKAGE}.pruning.check")
+    return code("pruning.prune", module, given=given, facts=facts)
+
+
+def _evaluation(paths: Paths) -> Dependencies:
+    found = {}
+    for point in paths.checkpoints:
+        options = benchmark_options(paths.config, point)
+        tasks = sorted({one["task"] for one in options.values()})
+        modules = [f"evaluation.{name}" for name in ("evaluate_checkpoint", *tasks)]
+        found["evaluate_checkpoint", point.key] = {
+            **flags({"device": paths.config.device}),
+            **keys(options),
+            **code(*modules, given=GIVEN, facts=[decisive(task) for task in tasks]),
+            **packages("torch", "transformers", "lm_eval"),
+        }
+    return found
+
+
+def _serving(paths: Paths) -> Dependencies:
+    config = paths.config
+    found: Dependencies = {
+        ("export_sparse24", ALL): code("serving.export_sparse24")
+        | packages("torch", "transformers")
+    }
+    for model in dict.fromkeys(p.model for p in grids.serving_checkpoints(config)):
+        options = serving_options(config, model)
+        compressed = {point.key: paths.is_compressed(point) for point in paths.served(model)}
+        found["benchmark_serving", model] = {
+            **flags(options | {"device": config.device}),
+            **keys({f"{key} compressed": value for key, value in compressed.items()}),
+            **code("serving.benchmark_serving"),
+        }
+    return found

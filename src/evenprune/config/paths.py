@@ -68,6 +68,29 @@ class Paths:
             return None
         return f"{self.calibration(point.model, point.calibration, point.seed)}/manifest.json"
 
+    def pair_sources(self, calibration: str) -> list[str]:
+        """Return the records of the data sets that a calibration's pairs are from."""
+        return [self.dataset(name) for name in self.config.calibrations[calibration].pairs]
+
+    def text_source(self, calibration: str) -> list[str]:
+        """Return the record of the data set that its texts are from; none where it has none."""
+        name = self.config.calibrations[calibration].texts
+        return [self.dataset(name)] if name else []
+
+    def pairs(self, point: Checkpoint) -> list[str]:
+        """Return the file of the pairs that a checkpoint is calibrated with; none where without."""
+        return self._calibrated_with(point, "pairs.jsonl")
+
+    def texts(self, point: Checkpoint) -> list[str]:
+        """Return the file of its texts; none where its calibration has none."""
+        return self._calibrated_with(point, "texts.jsonl")
+
+    def _calibrated_with(self, point: Checkpoint, name: str) -> list[str]:
+        entry = self.config.calibrations.get(point.calibration)
+        if entry is None or (name == "texts.jsonl" and not entry.texts):
+            return []
+        return [f"{self.calibration(point.model, point.calibration, point.seed)}/{name}"]
+
     def ready(self, point: Checkpoint) -> str:
         """Return the file that says a checkpoint exists and may be evaluated."""
         if point.is_base:
@@ -236,9 +259,3 @@ class Paths:
     def every_file(self) -> list[str]:
         """Return all that people look at, with what it is made of."""
         return [*self.pruned_files(), *self.evaluation_files(), *self.shown_files(True)]
-
-    def document(self) -> dict[str, str]:
-        """Return what the page and the PDF are made of, by the names of their flags."""
-        files = {"run_sheet": "run_sheet.json", "results": "results.csv"}
-        files |= {"significance": "significance.csv", "tables": "tables", "figures": "figures"}
-        return {name: f"{self.results}/{path}" for name, path in files.items()}
