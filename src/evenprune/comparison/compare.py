@@ -224,7 +224,7 @@ def compare(
     >>> import evenprune
     >>> found = evenprune.compare("dense", "pruned", benchmark="unqover", data="unqover", limit=16)
     >>> list(found.to_frame()["metric"])
-    ['acc', 'bias_names']
+    ['acc']
     """
     limits = _limits(margin, bias_margin, plan)
     require_options(options)

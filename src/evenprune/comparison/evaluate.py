@@ -9,6 +9,8 @@ evaluation, paired item by item, as `compare` does.
 """
 
 import argparse
+import contextlib
+import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -194,7 +196,8 @@ def evaluate(
             one, request = Model(str(model), folder), Request(benchmark, spec, source)
             kept = evaluations_folder(None)
             asked = ask_model(one, {benchmark: request}, kept, load, trust_remote_code)
-            place = asked.evaluate()[benchmark]
+            with contextlib.redirect_stdout(sys.stderr):
+                place = asked.evaluate()[benchmark]
         else:
             check_out(place, [given, folder, data, source, spec.judge])
             data_checksums(source, spec)  # says at once what is missing

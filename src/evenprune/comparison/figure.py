@@ -23,7 +23,7 @@ def drawn(found: Comparison) -> Figure:
     figure, axes = plt.subplots(
         *(max(1, len(shown)), max(1, len(found.blocks))),
         squeeze=False, layout="constrained", height_ratios=heights,
-        figsize=(4 + 2.5 * len(found.blocks), 1.2 + 0.3 * sum(heights)),
+        figsize=(7 * max(1, len(found.blocks)), 1.2 + 0.3 * sum(heights)),
     )  # fmt: skip
     plt.close(figure)  # a notebook shows what is returned, and would show an open one again
     for line, kind in zip(axes, shown):

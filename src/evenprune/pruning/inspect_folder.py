@@ -176,6 +176,7 @@ def inspect_folder(folder: Path, base: Path | None) -> dict[str, Any]:
         "states": {
             state: sum(one.state == state for one in found.values())
             for state in (SAME, ROUNDED, CHANGED, OTHER_SHAPE, ADDED)
+            if base
         },
         "missing": sorted(set(original) - set(named.values())),
         "duplicates": sorted(names for names in digests.values() if len(names) > 1),
@@ -223,8 +224,8 @@ def in_words(report: Mapping[str, Any], folder: Path, base: Path | None) -> str:
             for k, (cell, width) in enumerate(zip(row, widths))
         )
         lines.append("  ".join([first, *rest]))
-    counts = (f"{count} {state}" for state, count in report["states"].items() if count)
     if base:
+        counts = (f"{count} {state}" for state, count in report["states"].items() if count)
         lines.append(f"all tensors against the base's: {', '.join(counts)}")
     if report["missing"]:
         lines.append(f"only in the base: {_listed(report['missing'])}")

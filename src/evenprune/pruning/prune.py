@@ -116,7 +116,7 @@ def prune(
     --------
     >>> import evenprune
     >>> manifest = evenprune.prune("dense", pairs="pairs.jsonl", method="debias-sparsegpt",
-    ...                            regime="2of4", out="pruned", alignment="pad")
+    ...                            regime="2of4", out="pruned", alignment="suffix")
     >>> manifest["sparsity"]
     0.5
     """
