@@ -18,7 +18,6 @@ from typing import Any, NoReturn
 
 from . import __version__
 from .io.errors import UserError, nearest, shown
-from .io.provenance import recorded
 
 STREAMS = (1, 2)  # stdout, stderr
 
@@ -283,6 +282,7 @@ def _step(name: str, options: Mapping[str, Any]) -> contextlib.AbstractContextMa
     out = options.get("out") or options.get("out_prefix")
     if name in NO_STEPS or not isinstance(out, str | Path):
         return contextlib.nullcontext()
+    from .io.provenance import recorded
 
     def said() -> str:
         from .config.headlines import headline
