@@ -110,6 +110,8 @@ def test_names_that_nobody_knows(here):
         evenprune.compare("dense", "dense", limits=3)
     with pytest.raises(TypeError, match="unexpected keyword argument 'limits'"):
         evenprune.evaluate("dense", "unqover", limits=3)
+    with pytest.raises(UserError, match="among worse, less-fair, ability-lost, got 'bad'"):
+        evenprune.compare("dense", "dense", fail_if="bad")
     with pytest.raises(UserError, match="there is no benchmark 'none'"):
         evenprune.evaluate("dense", "none")
     with pytest.raises(UserError, match="--bias-wait"):

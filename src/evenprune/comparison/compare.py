@@ -226,8 +226,12 @@ def compare(
     >>> list(found.to_frame()["metric"])
     ['acc']
     """
-    limits = _limits(margin, bias_margin, plan)
+    limits, asked = _limits(margin, bias_margin, plan), _several(fail_if)
     require_options(options)
+    if odd := [name for name in asked if name not in FAIL_IF]:
+        raise UserError(
+            f"expected --fail-if among {', '.join(FAIL_IF)}, got {odd[0]!r}; correct it"
+        )
     names, chosen = [str(dense), *map(str, _several(pruned))], _several(benchmark)
     files = [Path(one) for one in _several(data)]
     kept, place = evaluations_folder(Path(evals) if evals else None), Path(out) if out else None
@@ -268,7 +272,6 @@ def compare(
             if block.pruned in cards:
                 write_card(cards[block.pruned], block.rows)
                 print(f"wrote the results into {cards[block.pruned]}", file=sys.stderr)
-    asked = _several(fail_if)
     failed = _broken(asked, blocks)
     whole = Comparison(names[0], blocks, margin, bias_margin, plan, asked, failed, stored)
     if place:
