@@ -18,8 +18,6 @@ from typing import Any, NoReturn
 
 from . import __version__
 from .io.errors import UserError, nearest, shown
-from .io.provenance import recorded
-from .models.trust import trusting
 
 STREAMS = (1, 2)  # stdout, stderr
 
@@ -205,14 +203,16 @@ def _run(argv: list[str], commands: Commands) -> int:
         parser.print_help()
         return 0
     args = parser.parse_args(argv)
-    quiet = open(os.devnull, "w") if getattr(args, "quiet", False) else None  # noqa: SIM115
+    # What is left are the command's own options.
+    name, run = vars(args).pop("command"), vars(args).pop("run")
+    quiet = open(os.devnull, "w") if vars(args).pop("quiet", False) else None  # noqa: SIM115
+    options = dict(vars(args))
     try:
-        with contextlib.redirect_stderr(quiet) if quiet else contextlib.nullcontext():
-            _locate_models(args)
-            with trusting(args), _step(args):
-                status = args.run(args)
+        silent = contextlib.redirect_stderr(quiet) if quiet else contextlib.nullcontext()
+        with silent, _step(name, options):
+            status = run(args)
     except OSError as error:
-        if not _is_given(error.filename, args):
+        if not _is_given(error.filename, options.values()):
             raise
         raise UserError(
             f"could not use {shown(str(error.filename))}: {error.strerror}; check that path, then "
@@ -277,39 +277,26 @@ def _add_quiet(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _values(given: Iterable[Any]) -> list[Any]:
-    """Return values of arguments, those of a list one by one."""
-    return [one for value in given for one in (value if isinstance(value, list) else [value])]
-
-
-def _locate_models(args: argparse.Namespace) -> None:
-    """Fetch models that are named by their hub repository, or a GGUF file, in place of a folder."""
-    given = _values(getattr(args, name, None) for name in ("model", "base", "reference"))
-    if not all(os.path.lexists(one) and not str(one).endswith(".gguf") for one in given if one):
-        from .data.hub_models import fetch_models
-
-        fetch_models(args)
-
-
-def _step(args: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
+def _step(name: str, options: Mapping[str, Any]) -> contextlib.AbstractContextManager[None]:
     """Return what records a step of the workflow; it does nothing for other commands."""
-    out = getattr(args, "out", None) or getattr(args, "out_prefix", None)
-    if args.command in NO_STEPS or not isinstance(out, str | Path):
+    out = options.get("out") or options.get("out_prefix")
+    if name in NO_STEPS or not isinstance(out, str | Path):
         return contextlib.nullcontext()
+    from .io.provenance import recorded
 
     def said() -> str:
         from .config.headlines import headline
 
-        return headline(args.command, Path(out))
+        return headline(name, Path(out))
 
-    return recorded(args.command, out, getattr(args, "device", None), said)
+    return recorded(name, out, options.get("device"), said)
 
 
-def _is_given(name: object, args: argparse.Namespace) -> bool:
+def _is_given(name: object, values: Iterable[Any]) -> bool:
     """Say whether a file is one of the arguments, lies in one, or is a folder above one."""
     if not isinstance(name, str | os.PathLike):
         return False
     place = os.path.abspath(os.fspath(name))
-    parts = [part for part in _values(vars(args).values()) if isinstance(part, str | Path)]
-    given = [os.path.abspath(part) for part in parts if str(part)]
+    parts = [one for value in values for one in (value if isinstance(value, list) else [value])]
+    given = [os.path.abspath(one) for one in parts if isinstance(one, str | Path) and str(one)]
     return any(os.path.commonpath([place, one]) in (place, one) for one in given)

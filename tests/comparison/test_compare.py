@@ -18,7 +18,7 @@ from statsmodels.stats.multitest import multipletests
 from evenprune.cli import main
 from evenprune.comparison import differences
 from evenprune.comparison.differences import STATES
-from evenprune.comparison.report import Block, Comparison, to_text
+from evenprune.comparison.report import Block, Comparison
 from evenprune.config.tasks import FACTS
 from evenprune.evaluation.multiple_choice import TASK as MULTIPLE_CHOICE
 from evenprune.io.checksums import sealed
@@ -395,7 +395,7 @@ def test_a_narrow_terminal_gets_two_tables():
     pair = [records("unqover", answers("unqover", right)) for right in (150, 120)]
     rows = differences.judged(differences.differences("u", *pair))
     found = Comparison("dense", [Block("pruned", rows)])
-    texts = [to_text(found, width).partition("Difference: ")[0] for width in (None, 200, 72)]
+    texts = [found.text(width).partition("Difference: ")[0] for width in (None, 200, 72)]
     assert texts[0] == texts[1]
     assert max(map(len, texts[2].splitlines())) <= 72 < max(map(len, texts[0].splitlines()))
     # The name of a benchmark has a line of its own.
@@ -416,7 +416,7 @@ def test_every_table_fits_a_terminal_of_80_columns(width):
         for benchmark, metric in (("crows_pairs", "signed_diff_shared"), ("a" * 90, "b" * 90))
         for verdict in ("equally fair within margin", "no change shown")
     ]  # fmt: skip
-    text = to_text(Comparison("dense", [Block("pruned", rows)]), width).partition("\nNote: ")[0]
+    text = Comparison("dense", [Block("pruned", rows)]).text(width).partition("\nNote: ")[0]
     lines = text.partition("Became wrong")[0].partition("Difference: ")[0].splitlines()
     assert max(map(len, lines)) <= width
     assert "signed_diff_shared" in text or width < 80

@@ -1,6 +1,5 @@
 """What commands take where no data are given, with packages that the test makes."""
 
-import argparse
 import json
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from test_packages import cluster, index, make_wheel  # noqa: F401  # a fixture
 
 from evenprune.cli import main
 from evenprune.data import defaults
-from evenprune.data.hub_models import fetch_models
+from evenprune.data.hub_models import located
 from evenprune.io.errors import UserError
 
 
@@ -59,9 +58,9 @@ def test_a_benchmark_has_the_default_configurations_data(clone):
 def test_commands_need_neither_data_nor_pairs_nor_a_path(clone, capsys):
     """Prune, evaluate and compare a model of the catalogue by its name alone."""
     save_model(clone / "small")
-    args = argparse.Namespace(model=Path("small"), base=Path("gone/too/far"))
-    fetch_models(args)
-    assert args.base == Path("gone/too/far")  # a path: whoever reads it says so
+    with located("small", Path("gone/too/far")) as found:
+        # The second is a path: whoever reads it says so.
+        assert found == [Path("small"), Path("gone/too/far")]
     options = ["--method", "sparsegpt", "--regime", "2of4", "--out", "pruned"]
     assert main(["prune", "--model", "small", *options]) == 0
     said = capsys.readouterr().err

@@ -5,6 +5,7 @@ renders tables and figures again and nothing else.
 """
 
 import itertools
+from typing import TYPE_CHECKING
 
 from ..config.benchmark_keys import Benchmark
 from ..config.facts import METHODS, NO_CALIBRATION, REGIMES
@@ -12,7 +13,9 @@ from ..config.grids import Checkpoint
 from ..config.run_sheet import RunSheet
 from ..config.tasks import FACTS, JUDGED, OWN_TASKS
 from ..stats.verdicts import metrics_of
-from .results import Group
+
+if TYPE_CHECKING:  # pandas is not needed to call things by their names
+    from .results import Group
 
 # Of parts of names that are not just written with a capital.
 _WORDS = {"sparsegpt": "SparseGPT", "lora": "LoRA"}
@@ -158,7 +161,7 @@ def point_label(run_sheet: RunSheet, point: Checkpoint) -> str:
     return ", ".join(words)
 
 
-def group_labels(run_sheet: RunSheet, group: Group) -> tuple[str, str]:
+def group_labels(run_sheet: RunSheet, group: "Group") -> tuple[str, str]:
     """Return the model of a grid point, and all else of it, in words."""
     words = [method_label(run_sheet, group.method), REGIME_LABELS[group.regime]]
     if group.calibration != NO_CALIBRATION:
@@ -166,7 +169,7 @@ def group_labels(run_sheet: RunSheet, group: Group) -> tuple[str, str]:
     return model_label(run_sheet, group.model), "dense" if group.is_base else ", ".join(words)
 
 
-def pair_label(run_sheet: RunSheet, group: Group) -> str:
+def pair_label(run_sheet: RunSheet, group: "Group") -> str:
     """Return a grid point whose masks are compared: model, regime, calibration, a variant."""
     words = [model_label(run_sheet, group.model), REGIME_LABELS[group.regime]]
     words.append(calibration_label(run_sheet, group.calibration))

@@ -20,15 +20,23 @@ import contextlib
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..analysis.item_texts import ItemText
+from ..config.flags import flag
 from ..config.grids import in_calibration
 from ..config.tasks import TASKS
 from ..data.source_flags import LOCK
 from ..evaluation.benchmarks import data_checksums
-from ..evaluation.evaluate import add_protocol_arguments, add_run_arguments, quiet_libraries
+from ..evaluation.evaluate import (
+    add_protocol_arguments,
+    add_run_arguments,
+    quiet_libraries,
+    require_options,
+)
+from ..evaluation.load_model import Loader
 from ..io.errors import UserError, printable
 from ..io.files import write_json, write_text
 from ..io.outputs import check_file, check_ours, check_place
@@ -37,15 +45,16 @@ from ..stats.verdicts import BIAS_MARGIN, LESS_FAIR, LOST, MARGIN, WORSE
 from .columns import terminal_width
 from .differences import Records, Tested, by_category, compare_results, judged
 from .export import card_of, write_card, write_record
-from .fidelity import LIMIT, ask_text
+from .fidelity import LIMIT, Fidelity, ask_text
 from .moved import Moved, most_moved, texts_of
 from .recorded.items import Recorded, recorded_differences
 from .recorded.metric_table import MetricTable, read_table
 from .recorded.sides import open_recorded
-from .report import Block, Comparison, as_dict, block_notes, to_html, to_text
+from .report import Block, Comparison, as_dict, block_notes, to_html
 from .requests import left_out, requests_of
 from .sides import (
     Evaluated,
+    Load,
     Model,
     Request,
     Side,
@@ -63,6 +72,8 @@ from .sides import (
 FAILED = 3  # the exit status of a verdict that --fail-if names
 FAIL_IF = {"worse": WORSE, "less-fair": LESS_FAIR, "ability-lost": LOST}
 KIND_OF = {"worse": "ability", "less-fair": "bias", "ability-lost": "bias"}
+Limits = tuple[float, float, float | None]  # margin, bias margin, plan
+OURS = ("benchmark", "data", "fidelity", "every_eval_ever", "card")  # not for others' records
 Export = tuple[str, str, Records, Mapping[str, ItemText]]  # what write_record takes
 JSON, HTML = "comparison.json", "comparison.html"
 
@@ -109,55 +120,200 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate what is missing, print the comparison, and return the exit status."""
-    for name, given in (("margin", args.margin), ("bias-margin", args.bias_margin)):
+    found = compare(**vars(args))
+    print(printable(found.text(terminal_width())))
+    if args.out:
+        print(f"wrote {args.out / JSON} and {HTML}")
+    for line in found.failed:
+        print(f"failed: {line}", file=sys.stderr)
+    return FAILED if found.failed else 0
+
+
+def compare(
+    dense: Path | str,
+    pruned: Path | str | Sequence[Path | str],
+    *,
+    benchmark: str | Sequence[str] | None = None,
+    data: Path | str | Sequence[Path | str] | None = None,
+    lock: Path | str = LOCK,
+    margin: float = MARGIN,
+    bias_margin: float = BIAS_MARGIN,
+    plan: float | None = None,
+    fail_if: str | Sequence[str] = (),
+    fidelity: Path | str | None = None,
+    metrics: Path | str | None = None,
+    out: Path | str | None = None,
+    every_eval_ever: Path | str | None = None,
+    card: bool = False,
+    evals: Path | str | None = None,
+    device: str | None = None,
+    gpus: int = 1,
+    serving_python: str | None = None,
+    trust_remote_code: bool = False,
+    **options: Any,
+) -> Comparison:
+    """Compare pruned models with their dense one on the same items.
+
+    Models are evaluated first; what was evaluated once is kept and taken from there.
+
+    Parameters
+    ----------
+    dense : path or str
+        The model before pruning: a folder, a GGUF file, a name in the catalogue or on the hub, or
+        a folder with its evaluation.
+    pruned : path, str, or several
+        The models after pruning, or their evaluations.
+    benchmark : str or several, optional
+        What to evaluate; by default all that evaluations share, or for models the benchmarks of
+        the default configuration.
+    data : path or several, optional
+        A folder or file with the data of each benchmark, in the same order.
+    lock : path
+        The commits of models on the hub.
+    margin : float
+        Abilities are the same within ± this, perplexities within a factor of 1 + this.
+    bias_margin : float
+        Bias metrics are equally fair within ± this.
+    plan : float, optional
+        Also compute how many items show a change of this size in 80 % of runs.
+    fail_if : str or several
+        `worse`, `less-fair` or `ability-lost`: list such rows in ``failed``.
+    fidelity : path, optional
+        A folder of WikiText-2 or of documents: also measure how far next tokens are from the dense
+        model's on that text; "" takes WikiText-2 of the default configuration.
+    metrics : path, optional
+        YAML that says what metrics of another evaluator's records mean.
+    out : path, optional
+        A folder for ``comparison.json`` and ``comparison.html``.
+    every_eval_ever : path, optional
+        A folder for the evaluations as JSON of every_eval_ever.
+    card : bool
+        Put the results into the pruned models' cards.
+    evals : path, optional
+        Where evaluations are kept; by default in the user's cache.
+    device : str, optional
+        `cpu` or `cuda`; by default CUDA where there is a GPU.
+    gpus : int
+        How many GPUs hold a model together.
+    serving_python : str, optional
+        The interpreter that has vLLM, for ``backend="vllm"``.
+    trust_remote_code : bool
+        Run the Python code that the models' folders bring.
+    **options
+        What can change the numbers, such as ``limit``, ``seed``, ``split`` and ``batch_size``, all
+        explained by ``evenprune compare --help``.
+
+    Returns
+    -------
+    Comparison
+        A row for each metric, with its difference, interval and verdict: ``to_frame()``,
+        ``plot()``, ``text()``; a notebook shows the page.
+
+    Raises
+    ------
+    UserError
+        If a model, benchmark or option cannot be used, or two evaluations are no pair.
+
+    References
+    ----------
+    arXiv 2609.02496 compares point values; here each difference is tested on the same items, with
+    the jackknife's error and Holm's correction (docs/verdicts.md).
+
+    Examples
+    --------
+    >>> import evenprune
+    >>> found = evenprune.compare("dense", "pruned", benchmark="unqover", data="unqover", limit=16)
+    >>> list(found.to_frame()["metric"])
+    ['acc']
+    """
+    limits, asked = _limits(margin, bias_margin, plan), _several(fail_if)
+    require_options(options)
+    if odd := [name for name in asked if name not in FAIL_IF]:
+        raise UserError(
+            f"expected --fail-if among {', '.join(FAIL_IF)}, got {odd[0]!r}; correct it"
+        )
+    names, chosen = [str(dense), *map(str, _several(pruned))], _several(benchmark)
+    files = [Path(one) for one in _several(data)]
+    kept, place = evaluations_folder(Path(evals) if evals else None), Path(out) if out else None
+    own = Path(metrics) if metrics else None
+    if place:
+        _check_out(place, [*map(Path, names), *files])
+    opened = [_open(name, Path(lock), trust_remote_code, own) for name in names]
+    blocks: Sequence[Block]
+    stored: Mapping[str, Stored | None] = {}
+    if any(isinstance(side, Recorded) for side in opened):
+        given = (chosen, files, fidelity is not None, every_eval_ever, card)
+        ours = [name for name, one in zip(OURS, given, strict=True) if one]
+        blocks = _recorded_blocks(opened, ours, read_table(own), limits)
+    else:
+        sides = [side for side in opened if not isinstance(side, Recorded)]
+        for side in sides[1:]:
+            require_roles(sides[0], side)
+        quiet_libraries()
+        cards = {side.name: _card(side) for side in sides[1:]} if card else {}
+        requests = requests_of(chosen, files, options, sides)
+        load = partial(Loader, device=device, python=serving_python, gpus=gpus)
+        found, faithful = _evaluated(
+            sides, requests, kept, load, trust_remote_code, fidelity, options
+        )
+        stored = {side.name: stored_of(side) for side in sides}
+        exports: list[Export] | None = [] if every_eval_ever else None
+        missing = left_out(sides, requests)
+        blocks = [
+            replace(
+                _block(sides[0], side, found, limits, requests, missing, exports),
+                fidelity=faithful.get(side.name),
+            )
+            for side in sides[1:]
+        ]
+        for export in exports or ():
+            print(f"wrote {write_record(Path(str(every_eval_ever)), *export)}", file=sys.stderr)
+        for block in blocks:
+            if block.pruned in cards:
+                write_card(cards[block.pruned], block.rows)
+                print(f"wrote the results into {cards[block.pruned]}", file=sys.stderr)
+    failed = _broken(asked, blocks)
+    whole = Comparison(names[0], blocks, margin, bias_margin, plan, asked, failed, stored)
+    if place:
+        write_json(place / JSON, as_dict(whole))
+        write_text(place / HTML, to_html(whole))
+    return whole
+
+
+def _several(given: Any) -> list[Any]:
+    return [given] if isinstance(given, str | Path) else list(given or ())
+
+
+def _limits(margin: float, bias_margin: float, plan: float | None) -> Limits:
+    """Return the three as one; raise UserError for one out of its bounds."""
+    for name, given in (("margin", margin), ("bias-margin", bias_margin)):
         if not 0 <= given < 1:
             raise UserError(f"expected --{name} from 0 to below 1, got {given:g}")
-    if args.plan is not None and not 0 < args.plan < 1:
-        raise UserError(f"expected --plan from above 0 to below 1, got {args.plan:g}")
-    evals = evaluations_folder(args.evals)
-    _check_out(args)
-    opened = [_open(text, args) for text in (args.dense, *args.pruned)]
-    if any(isinstance(side, Recorded) for side in opened):
-        return _finish(args, _recorded_blocks(opened, args), {})
-    sides = [side for side in opened if not isinstance(side, Recorded)]
-    for side in sides[1:]:
-        require_roles(sides[0], side)
-    quiet_libraries()
-    cards = {side.name: _card(side) for side in sides[1:]} if args.card else {}
-    requests = requests_of(args, sides)
+    if plan is not None and not 0 < plan < 1:
+        raise UserError(f"expected --plan from above 0 to below 1, got {plan:g}")
+    return margin, bias_margin, plan
+
+
+def _evaluated(
+    sides: Sequence[Side], requests: Mapping[str, Request], kept: Path, load: Load, trust: bool,
+    fidelity: Path | str | None, options: Mapping[str, Any],
+) -> tuple[dict[str, Mapping[str, Path]], dict[str, Fidelity]]:  # fmt: skip
+    """Return the results of all sides by name and benchmark, and each model's fidelity."""
     models = {side.name: side for side in sides if isinstance(side, Model)}
-    found = {s.name: results_of(s, requests) for s in sides if isinstance(s, Evaluated)}
-    for spec, data in (request.asked for request in requests.values() if models):
-        data_checksums(data, spec)  # says at once what is missing
+    found: dict[str, Mapping[str, Path]] = {
+        side.name: results_of(side, requests) for side in sides if isinstance(side, Evaluated)
+    }
+    for spec, source in (request.asked for request in requests.values() if models):
+        data_checksums(source, spec)  # says at once what is missing
     # Standard output is the comparison's alone.
     with contextlib.redirect_stdout(sys.stderr):
         # All are looked at before the first is evaluated.
-        asked = {name: ask_model(model, requests, evals, args) for name, model in models.items()}
-        text = ask_text(args, sides)
-        for number, (name, one) in enumerate(asked.items(), 1):
+        asked = {name: ask_model(one, requests, kept, load, trust) for name, one in models.items()}
+        text = None if fidelity is None else ask_text(fidelity, sides, load, trust, options)
+        for number, (name, model) in enumerate(asked.items(), 1):
             print(f"model {number} of {len(asked)}: {name}", flush=True)
-            found[name] = one.evaluate()
-        faithful = text.measure(evals) if text else {}
-    missing, exports = left_out(sides, requests), list[Export]()
-    blocks = [
-        replace(
-            _block(
-                *(sides[0], side, found[sides[0].name], found[side.name]),
-                *(args, requests, missing, exports),
-            ),
-            fidelity=faithful.get(side.name),
-        )
-        for side in sides[1:]
-    ]
-    status = _finish(args, blocks, {side.name: stored_of(side) for side in sides})
-    if args.every_eval_ever:
-        for export in exports:
-            print(f"wrote {write_record(args.every_eval_ever, *export)}")
-    for block in blocks:
-        if block.pruned in cards:
-            write_card(cards[block.pruned], block.rows)
-            print(f"wrote the results into {cards[block.pruned]}")
-    return status
+            found[name] = model.evaluate()
+        return found, text.measure(kept) if text else {}
 
 
 def _card(side: Side) -> Path:
@@ -169,35 +325,22 @@ def _card(side: Side) -> Path:
     return card_of(side.folder)
 
 
-def _finish(
-    args: argparse.Namespace, blocks: Sequence[Block], stored: Mapping[str, Stored | None]
-) -> int:
-    """Print and write the comparison, and return the exit status."""
-    failed = _broken(args.fail_if, blocks)
-    whole = Comparison(
-        *(args.dense, blocks, args.margin, args.bias_margin, args.plan, args.fail_if, failed),
-        stored=stored,
-    )
-    print(printable(to_text(whole, terminal_width())))
-    if args.out:
-        write_json(args.out / JSON, as_dict(whole))
-        write_text(args.out / HTML, to_html(whole))
-        print(f"wrote {args.out / JSON} and {HTML}")
-    for line in failed:
-        print(f"failed: {line}", file=sys.stderr)
-    return FAILED if failed else 0
-
-
-def _open(text: str, args: argparse.Namespace) -> Side | Recorded:
+def _open(text: str, lock: Path, trust: bool, metrics: Path | None) -> Side | Recorded:
     if open_evaluated(Path(text), text) is None:
-        recorded = open_recorded(text, args.metrics)
+        recorded = open_recorded(text, metrics)
         if recorded:
             return recorded
-    return open_side(text, args.lock, args.trust_remote_code)
+    return open_side(text, lock, trust)
 
 
-def _recorded_blocks(opened: Sequence[Side | Recorded], args: argparse.Namespace) -> list[Block]:
-    """Return the comparison of other evaluators' records; UserError for sides that are no pair."""
+def _recorded_blocks(
+    opened: Sequence[Side | Recorded], ours: Sequence[str], table: MetricTable, limits: Limits
+) -> list[Block]:
+    """Return the comparison of other evaluators' records.
+
+    ``ours`` are options that were given and are for our own evaluations only. Raises UserError
+    for these, and for sides that are no pair.
+    """
     dense, *others = [side for side in opened if isinstance(side, Recorded)]
     evaluators = {getattr(side, "evaluator", "evenprune") for side in opened}
     if len(evaluators) > 1:
@@ -205,19 +348,15 @@ def _recorded_blocks(opened: Sequence[Side | Recorded], args: argparse.Namespace
             "expected all sides to be of one evaluator, as others ask otherwise, got those of "
             f"{', '.join(sorted(evaluators))}; evaluate all with the same one"
         )
-    for flag in ("benchmark", "data", "fidelity", "every_eval_ever", "card"):
-        if getattr(args, flag) not in (None, False):
-            raise UserError(
-                f"--{flag.replace('_', '-')} is for models that evenprune evaluates, but "
-                f"{dense.name} is a record of {dense.evaluator}; leave it out"
-            )
-    table = read_table(args.metrics)
-    return [_recorded_block(dense, side, table, args) for side in others]
+    for name in ours:
+        raise UserError(
+            f"{flag(name)} is for models that evenprune evaluates, but {dense.name} is a record of "
+            f"{dense.evaluator}; leave it out"
+        )
+    return [_recorded_block(dense, side, table, limits) for side in others]
 
 
-def _recorded_block(
-    dense: Recorded, pruned: Recorded, table: MetricTable, args: argparse.Namespace
-) -> Block:
+def _recorded_block(dense: Recorded, pruned: Recorded, table: MetricTable, limits: Limits) -> Block:
     shared = [task for task in dense.tasks if task in pruned.tasks]
     if not shared:
         raise UserError(
@@ -241,55 +380,46 @@ def _recorded_block(
             side: {**one.evidence, "recorded": one.recorded}
             for side, one in zip(("dense", "pruned"), both)
         }
-    return _judged_block(pruned.name, tested, notes, moved, evidence, args)
+    return _judged_block(pruned.name, tested, notes, moved, evidence, limits)
 
 
 def _judged_block(
     name: str, tested: Sequence[Tested], notes: Sequence[str], moved: Sequence[Moved],
-    evidence: Mapping[str, Any], args: argparse.Namespace,
+    evidence: Mapping[str, Any], limits: Limits,
 ) -> Block:  # fmt: skip
-    limits = (args.margin, args.bias_margin, args.plan)
     rows = judged(tested, *limits)
     told = list(dict.fromkeys([*block_notes(rows), *notes]))
     return Block(name, rows, told, evidence, by_category(tested, *limits), moved)
 
 
-def _check_out(args: argparse.Namespace) -> None:
-    if args.out is None:
-        return
-    inputs = [*(Path(text) for text in (args.dense, *args.pruned)), *(args.data or [])]
-    check_place(args.out, inputs)
-    if (args.out / "config.json").exists():
-        raise UserError(f"--out {args.out} is the folder of a model; name another folder")
+def _check_out(place: Path, inputs: Sequence[Path]) -> None:
+    check_place(place, inputs)
+    if (place / "config.json").exists():
+        raise UserError(f"--out {place} is the folder of a model; name another folder")
     for name in (JSON, HTML):
-        check_file(args.out / name)
-    check_ours(args.out / JSON, ("dense", "blocks"))
+        check_file(place / name)
+    check_ours(place / JSON, ("dense", "blocks"))
 
 
 def _block(
-    dense: Side,
-    pruned: Side,
-    ours: Mapping[str, Path],
-    theirs: Mapping[str, Path],
-    args: argparse.Namespace,
-    requests: Mapping[str, Request],
-    told: Sequence[str],
-    exports: list[Export],
-) -> Block:
+    dense: Side, pruned: Side, results: Mapping[str, Mapping[str, Path]], limits: Limits,
+    requests: Mapping[str, Request], told: Sequence[str], exports: list[Export] | None,
+) -> Block:  # fmt: skip
+    """Return the comparison of two sides; what is to be exported goes to ``exports``."""
     tested: list[Tested] = []
     notes, evidence, moved = list(told), {}, list[Moved]()
     names = (dense.name, pruned.name)
     runs = [run for run in map(run_of, (dense, pruned)) if run]
-    for slug, folder in ours.items():
+    for slug, folder in results[dense.name].items():
         # Whether a side's run says that its calibration pairs are of the benchmark's data.
         known = any(in_calibration(*run, slug) for run in runs)
-        both = (folder, theirs[slug])
+        both = (folder, results[pruned.name][slug])
         found, said, evidence[slug], records = compare_results(slug, both, names, known)
         tested += found
         notes += said
         texts = texts_of(records[0].result, requests[slug])
         task = str(records[0].result["task"])
-        if args.every_eval_ever:
+        if exports is not None:
             exports += [(slug, name, one, texts) for name, one in zip(names, records)]
         moved += most_moved(slug, task, records[0].rows, records[1].rows, texts)
     notes += calibration_note(pruned, list(dict.fromkeys(one.row.task for one in tested)))
@@ -298,7 +428,7 @@ def _block(
         for side in (dense, pruned)
         if isinstance(side, Model) and side.revision
     ]
-    return _judged_block(pruned.name, tested, notes, moved, evidence, args)
+    return _judged_block(pruned.name, tested, notes, moved, evidence, limits)
 
 
 def _broken(asked: Sequence[str], blocks: Sequence[Block]) -> list[str]:

@@ -9,37 +9,204 @@ evaluation, paired item by item, as `compare` does.
 """
 
 import argparse
+import contextlib
+import sys
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..config.finished import ITEMS, METRICS, read_result
-from ..evaluation import evaluate
+from ..config.tasks import LM_EVAL, TASKS
+from ..data.hub_models import located
+from ..evaluation.benchmarks import ask, check_out, data_checksums, find, run_benchmark
+from ..evaluation.evaluate import (
+    add_protocol_arguments,
+    add_run_arguments,
+    asked_for,
+    given_data,
+    headline,
+    quiet_libraries,
+    require_options,
+    with_data,
+)
+from ..evaluation.load_model import Loader
+from ..io.checksums import source_folder
 from ..io.errors import UserError
 from ..io.outputs import check_place
+from ..models.identity import identify
 from ..stats.directions import chance, direction
 from .columns import GOOD, NONE, aligned, terminal_width
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from .report import Comparison
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    evaluate.add_arguments(parser)
-    parser.add_argument(
-        "--baseline", type=Path, metavar="DIR",
+    add = parser.add_argument
+    add("--model", type=Path, required=True, help="Hugging Face model folder")
+    add("--benchmark", required=True, choices=TASKS)
+    add("--data", type=Path,
+        help="folder with the canonical files, or your own file; for lm_eval a folder of YAML "
+        "tasks; default: the data of the default configuration, fetched if missing")  # fmt: skip
+    add("--out", type=Path, required=True, help="folder for the two files")
+    add_protocol_arguments(parser)
+    add_run_arguments(parser)
+    add("--baseline", type=Path, metavar="DIR",
         help="evaluation of the same benchmark with another model, such as the dense one",
     )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> None:
     """Evaluate, and print the metrics, the difference to the baseline and what was written."""
-    baseline = _baseline(args.baseline, args.benchmark) if args.baseline else None
-    _require_own_folder(args.out, args.benchmark)
-    check_place(args.out, [baseline])
-    result = evaluate.evaluate(args)
-    print(evaluate.headline(result))
-    print(metrics_text(result))
-    if baseline:
-        print(f"\n{_difference(args, baseline)}\n")
+    result = evaluate(**vars(args))
+    print(result)
+    if result.compared:
+        print(f"\n{result.compared.text(terminal_width())}\n")
     print(f"wrote {args.out / METRICS} and {args.out / ITEMS}")
+
+
+@dataclass(frozen=True)
+class Result:
+    """One benchmark of one model.
+
+    Attributes
+    ----------
+    folder : Path
+        Where metrics.json and items.jsonl are.
+    content : dict
+        What metrics.json holds.
+    compared : Comparison or None
+        The baseline's result against this one.
+    """
+
+    folder: Path
+    content: dict[str, Any]
+    compared: "Comparison | None" = None
+
+    @property
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """The value, standard error and number of items (``n``) of each metric."""
+        found: dict[str, dict[str, Any]] = self.content["metrics"]
+        return found
+
+    def to_frame(self) -> "DataFrame":
+        """Return the metrics as a table of pandas, one row each."""
+        from pandas import DataFrame
+
+        task = self.content["task"]
+        rows = {
+            name: {**found, "good": direction(task, name), "chance": chance(task, name)}
+            for name, found in self.metrics.items()
+        }
+        return DataFrame.from_dict(rows, orient="index")
+
+    def __str__(self) -> str:
+        return f"{headline(self.content)}\n{metrics_text(self.content)}"
+
+    def _repr_html_(self) -> str:
+        return str(self.to_frame().to_html(na_rep=NONE))
+
+
+def evaluate(
+    model: Path | str,
+    benchmark: str,
+    *,
+    out: Path | str | None = None,
+    data: Path | str | None = None,
+    baseline: Path | str | None = None,
+    device: str | None = None,
+    gpus: int = 1,
+    serving_python: str | None = None,
+    trust_remote_code: bool = False,
+    **options: Any,
+) -> Result:
+    """Run one benchmark on one model.
+
+    Parameters
+    ----------
+    model : path or str
+        A Hugging Face folder, a GGUF file, or a name in the catalogue or on the hub.
+    benchmark : str
+        The task, such as `stereoset`, `crows_pairs`, `bbq`, `unqover`, `perplexity` or `mmlu`
+        (docs/evaluation.md).
+    out : path, optional
+        The folder for ``metrics.json`` and ``items.jsonl``. By default results are kept in the
+        user's cache, where `compare` finds them, and nothing is evaluated twice.
+    data : path, optional
+        A folder or file with the benchmark's data; by default those of the default configuration.
+    baseline : path, optional
+        Another model's evaluation of the same benchmark, to compare with item by item.
+    device : str, optional
+        `cpu` or `cuda`; by default CUDA where there is a GPU.
+    gpus : int
+        How many GPUs hold the model together.
+    serving_python : str, optional
+        The interpreter that has vLLM, for ``backend="vllm"``.
+    trust_remote_code : bool
+        Run the Python code that the model's folder brings.
+    **options
+        What can change the numbers, such as ``limit``, ``seed``, ``split`` and ``batch_size``, all
+        explained by ``evenprune evaluate --help``.
+
+    Returns
+    -------
+    Result
+        The metrics of all items (``metrics``, ``to_frame()``), and where they are.
+
+    Raises
+    ------
+    UserError
+        If an option, the data or the model cannot be used.
+
+    References
+    ----------
+    arXiv 2609.02496 for the choice of benchmarks; docs/evaluation.md for each protocol.
+
+    Examples
+    --------
+    >>> import evenprune
+    >>> result = evenprune.evaluate("dense", "unqover", data="unqover", limit=16)
+    >>> result.metrics["acc"]["n"]
+    16
+    """
+    quiet_libraries()
+    require_options(options)
+    earlier = _baseline(Path(baseline), benchmark) if baseline else None
+    place = Path(out) if out else None
+    if place:
+        _require_own_folder(place, benchmark)
+        check_place(place, [earlier])
+    find(benchmark)
+    load = partial(Loader, device=device, python=serving_python, gpus=gpus)
+    with located(model, trust=trust_remote_code) as (given,):
+        if data is None and benchmark != LM_EVAL:
+            spec, source = with_data(benchmark, options)
+        else:
+            spec = asked_for(benchmark, options)
+            source = given_data(spec, data)
+        folder = source_folder(given)
+        if place is None:
+            # Not at the top: what else is compared needs more.
+            from .sides import Model, Request, ask_model, evaluations_folder
+
+            one, request = Model(str(model), folder), Request(benchmark, spec, source)
+            kept = evaluations_folder(None)
+            asked = ask_model(one, {benchmark: request}, kept, load, trust_remote_code)
+            with contextlib.redirect_stdout(sys.stderr):
+                place = asked.evaluate()[benchmark]
+        else:
+            check_out(place, [given, folder, data, source, spec.judge])
+            data_checksums(source, spec)  # says at once what is missing
+            identity = identify(folder)
+            with load(folder) as loader:
+                wanted = ask(benchmark, spec, source, identity, loader)
+                run_benchmark(loader.load(spec), wanted, place)
+    compared = _compared(benchmark, (earlier, place), (str(baseline), str(place)))
+    return Result(place, read_result(place), compared)
 
 
 def _require_own_folder(out: Path, task: str) -> None:
@@ -54,18 +221,19 @@ def _require_own_folder(out: Path, task: str) -> None:
         )
 
 
-def _difference(args: argparse.Namespace, baseline: Path) -> str:
-    """Return the comparison with the baseline in words."""
+def _compared(
+    task: str, folders: tuple[Path | None, Path], names: tuple[str, str]
+) -> "Comparison | None":
+    """Return the comparison with the baseline, None where there is none."""
+    if folders[0] is None:
+        return None
     # Not at the top: SciPy and pandas, which nothing else here needs.
     from .differences import compare_results, judged
-    from .report import Block, Comparison, block_notes, to_text
+    from .report import Block, Comparison, block_notes
 
-    names = (str(args.baseline), str(args.out))
-    folders = (baseline, args.out)
-    tested, notes, *_ = compare_results(args.benchmark, folders, names, known=False)
+    tested, notes, *_ = compare_results(task, (folders[0], folders[1]), names, known=False)
     rows = judged(tested)
-    block = Block(names[1], rows, [*block_notes(rows), *notes])
-    return to_text(Comparison(names[0], [block]), terminal_width())
+    return Comparison(names[0], [Block(names[1], rows, [*block_notes(rows), *notes])])
 
 
 def _baseline(place: Path, task: str) -> Path:

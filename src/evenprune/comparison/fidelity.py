@@ -5,13 +5,12 @@ the American Statistical Association 47, 1952): the quantiles at the ends of the
 share of tokens below it.
 """
 
-import argparse
 import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +26,7 @@ from ..models.trust import trusting_folders
 from ..stats.inference import Estimate
 from ..stats.measures import Measure
 from ..stats.paired import Sums, jackknife
-from .sides import Model, Side
+from .sides import Load, Model, Side
 
 if TYPE_CHECKING:
     from ..evaluation.divergence import Divergences, Window
@@ -147,15 +146,15 @@ class Text:
         return cast("LanguageModel", loader.load(self.spec))
 
 
-def ask_text(args: argparse.Namespace, sides: Sequence[Side]) -> Text | None:
-    """Return what --fidelity asks for, None where it is not given.
+def ask_text(
+    place: Path | str, sides: Sequence[Side], load: Load, trust: bool, options: Mapping[str, Any]
+) -> Text:
+    """Return what --fidelity asks for, with the text in ``place``, by default WikiText-2.
 
     Raises UserError for a side that is no model, and for models that split text differently.
     """
     from ..evaluation.divergence import read_windows
 
-    if args.fidelity is None:
-        return None
     models = [side for side in sides if isinstance(side, Model)]
     for side in sides:
         if not isinstance(side, Model):
@@ -163,13 +162,13 @@ def ask_text(args: argparse.Namespace, sides: Sequence[Side]) -> Text | None:
                 f"--fidelity needs models, but {side.name} is an evaluation; name the model's "
                 "folder in its place, or leave --fidelity out"
             )
-    data = source_folder(args.fidelity) if args.fidelity else default_benchmark("perplexity")[1]
+    data = source_folder(place) if place else default_benchmark("perplexity")[1]
     if not data.exists():
         raise UserError(f"expected documents at --fidelity {data}, found nothing; check the path")
-    trusted = tuple(model.folder for model in models) if args.trust_remote_code else ()
+    trusted = tuple(model.folder for model in models) if trust else ()
     with trusting_folders(trusted):
         longest = min(context_length(load_config(model.folder)) for model in models)
-        limit, seed = args.limit or LIMIT, args.seed or 0
+        limit, seed = options.get("limit") or LIMIT, options.get("seed") or 0
         windows = None
         for model in models:
             own = read_windows(load_tokenizer(model.folder), data, longest, limit, seed)
@@ -179,9 +178,7 @@ def ask_text(args: argparse.Namespace, sides: Sequence[Side]) -> Text | None:
                     f"{model.name} does it otherwise than {models[0].name}; leave it out"
                 )
             windows = own
-    spec = Protocol("perplexity", dtype=args.dtype or "auto")
-    dense, *others = (
-        Loader(one.folder, args.device, args.serving_python, args.gpus) for one in models
-    )
+    spec = Protocol("perplexity", dtype=options.get("dtype") or "auto")
+    dense, *others = (load(one.folder) for one in models)
     named = dict(zip((one.name for one in models[1:]), others, strict=True))
     return Text(windows or [], dense, named, trusted, spec)

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..analysis.labels import TASK_DIGITS
@@ -32,6 +33,10 @@ from .columns import GOOD, NONE, aligned
 from .differences import STATES, Difference
 from .fidelity import Fidelity
 from .moved import Moved
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("comparison.html.j2",)
@@ -92,7 +97,18 @@ class Block:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A dense model and the pruned ones that were compared with it."""
+    """A dense model and the pruned ones that were compared with it.
+
+    Attributes
+    ----------
+    dense : str
+        The dense model's name.
+    blocks : sequence of Block
+        For each pruned model its ``rows``, one a metric, ``notes``, rows by ``categories``, and
+        the items that ``moved`` most.
+    failed : sequence of str
+        A line for each limit of ``fail_if`` that is broken, or could not be tested.
+    """
 
     dense: str
     blocks: Sequence[Block]
@@ -100,8 +116,46 @@ class Comparison:
     bias_margin: float = BIAS_MARGIN
     plan: float | None = None
     fail_if: Sequence[str] = ()
-    failed: Sequence[str] = ()  # one line for each limit that is broken, or could not be tested
+    failed: Sequence[str] = ()
     stored: Mapping[str, Stored | None] = field(default_factory=dict)  # of each side by its name
+
+    def to_frame(self) -> "DataFrame":
+        """Return all rows as a table of pandas, with the pruned model's name in each."""
+        from pandas import DataFrame
+
+        return DataFrame(
+            {"model": block.pruned, **vars(row), **dict(zip(("flips", "answers"), flipped(row)))}
+            for block in self.blocks
+            for row in block.rows
+        ).rename(columns={"flips": "to_bad", "answers": "to_good"})
+
+    def plot(self) -> "Figure":
+        """Return a figure: each metric's difference with its interval, coloured by verdict."""
+        from .figure import drawn
+
+        return drawn(self)
+
+    def text(self, width: int | None = None) -> str:
+        """Return a table for each pruned model, then what it means.
+
+        ``width`` is that of the terminal, None where there is none.
+        """
+        parts = []
+        for block in self.blocks:
+            table = _table([cells(row) for row in block.rows], width)
+            head = f"{self.side(block.pruned)}\nagainst {self.side(self.dense)}\n{block.summary()}"
+            under = [f"\n{block.fidelity}"] if block.fidelity else []
+            under += [one for one in (block.by_category(),) if one]
+            notes = (f"Note: {note}" for note in block.notes)
+            parts.append("\n".join([head, "", table, *under, *notes]))
+        return "\n\n".join([*parts, "\n".join(self.notes())])
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        # A page of its own, whose style is not that of the notebook.
+        return f'<iframe srcdoc="{escape(to_html(self))}" width="100%" height="600"></iframe>'
 
     def side(self, name: str) -> str:
         """Return a side's name, and what its weights take on disk."""
@@ -269,22 +323,6 @@ def _table(rows: Sequence[Sequence[str]], width: int | None) -> str:
         named = [[label, *line] for label, line in zip(short, lines)]
         parts.append(part(["metric", *heads], named, [1, *chosen]))
     return "\n\n".join(parts)
-
-
-def to_text(found: Comparison, width: int | None = None) -> str:
-    """Return the comparison for a terminal: a table for each pruned model, then what it means.
-
-    ``width`` is that of the terminal, None where there is none.
-    """
-    parts = []
-    for block in found.blocks:
-        table = _table([cells(row) for row in block.rows], width)
-        head = f"{found.side(block.pruned)}\nagainst {found.side(found.dense)}\n{block.summary()}"
-        under = [f"\n{block.fidelity}"] if block.fidelity else []
-        under += [one for one in (block.by_category(),) if one]
-        notes = (f"Note: {note}" for note in block.notes)
-        parts.append("\n".join([head, "", table, *under, *notes]))
-    return "\n\n".join([*parts, "\n".join(found.notes())])
 
 
 def as_dict(found: Comparison) -> dict[str, Any]:

@@ -1,11 +1,12 @@
-"""Which benchmarks are compared, with which data: from flags, or from what is there.
+"""Which benchmarks are compared, with which data: as named, or from what is there.
 
 In this order: ``--benchmark`` (with ``--data``, or the default configuration's), all that
 evaluations share, and the benchmarks of the default configuration.
 """
 
-import argparse
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from ..config.benchmark_keys import Benchmark
 from ..config.config import Config, default_config
@@ -22,18 +23,22 @@ from .sides import Evaluated, Model, Request, Side
 WORLD = "training.json"  # of a model of an invented world
 
 
-def requests_of(args: argparse.Namespace, sides: Sequence[Side]) -> dict[str, Request]:
+def requests_of(
+    named: Sequence[str], data: Sequence[Path], options: Mapping[str, Any], sides: Sequence[Side]
+) -> dict[str, Request]:
     """Return the benchmarks by name, in the order of tasks; UserError where nothing says which."""
-    found = _requests(args, sides)
+    found = _requests(named, data, options, sides)
     return dict(sorted(found.items(), key=lambda one: TASKS.index(one[1].task)))
 
 
-def _requests(args: argparse.Namespace, sides: Sequence[Side]) -> dict[str, Request]:
+def _requests(
+    named: Sequence[str], data: Sequence[Path], options: Mapping[str, Any], sides: Sequence[Side]
+) -> dict[str, Request]:
     models = [side for side in sides if isinstance(side, Model)]
     evaluated = [side for side in sides if isinstance(side, Evaluated)]
-    if args.benchmark:
-        return _named(args, bool(models))
-    if args.data:
+    if named:
+        return _named(named, data, options, bool(models))
+    if data:
         raise UserError("--data says where the data of a --benchmark are; name that benchmark too")
     if not models:
         return _shared(evaluated)
@@ -47,9 +52,10 @@ def _requests(args: argparse.Namespace, sides: Sequence[Side]) -> dict[str, Requ
     return {slug: _of_config(config, slug, entry) for slug, entry in config.benchmarks.items()}
 
 
-def _named(args: argparse.Namespace, needed: bool) -> dict[str, Request]:
-    """Return the benchmarks of the flags; each --data belongs to the --benchmark in its place."""
-    names, data = args.benchmark, args.data or []
+def _named(
+    names: Sequence[str], data: Sequence[Path], options: Mapping[str, Any], needed: bool
+) -> dict[str, Request]:
+    """Return the benchmarks that are named, each with the data in its place."""
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise UserError(f"--benchmark {twice[0]} is given twice; give each benchmark once")
@@ -60,11 +66,11 @@ def _named(args: argparse.Namespace, needed: bool) -> dict[str, Request]:
         )
     if not data:
         return {
-            name: Request(name, *with_data(args, name)) if needed else Request(name)
+            name: Request(name, *with_data(name, options)) if needed else Request(name)
             for name in names
         }
     return {
-        name: Request(name, asked_for(args, name), source_folder(path))
+        name: Request(name, asked_for(name, options), source_folder(path))
         for name, path in zip(names, data)
     }
 

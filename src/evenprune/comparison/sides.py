@@ -4,10 +4,9 @@ A model is evaluated benchmark by benchmark into ``EVALS/<files_sha256>/<benchma
 the digest is that of model, data, options, versions and code, so that nothing is computed twice.
 """
 
-import argparse
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,6 +76,7 @@ class Model:
 
 
 Side = Evaluated | Model
+Load = Callable[[Path], Loader]  # what loads the model of a folder
 
 
 def open_evaluated(path: Path, name: str = "") -> Evaluated | None:
@@ -159,9 +159,9 @@ class Asked:
 
 
 def ask_model(
-    model: Model, requests: Mapping[str, Request], evals: Path, args: argparse.Namespace
+    model: Model, requests: Mapping[str, Request], evals: Path, load: Load, trust: bool
 ) -> Asked:
-    """Return what is asked of a model; ``args`` are those of ``add_run_arguments``.
+    """Return what is asked of a model, which ``load`` loads; ``trust`` its own code.
 
     Raises UserError for a model that could not be evaluated, as far as its files' heads say it.
     """
@@ -169,8 +169,8 @@ def ask_model(
     root = evals / identity.files_sha256
     check_place(root, [model.folder], "--evals")
     found = {}
-    loader = Loader(model.folder, args.device, args.serving_python, args.gpus)
-    trusted = (model.folder,) if args.trust_remote_code else ()
+    loader = load(model.folder)
+    trusted = (model.folder,) if trust else ()
     with trusting_folders(trusted):
         for slug, request in requests.items():
             spec, data = request.asked

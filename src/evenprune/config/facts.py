@@ -104,3 +104,13 @@ _DENSE = RegimeFacts(DENSE, 0, 1, False)
 def regime_facts(slug: str) -> RegimeFacts:
     """Return what a regime is, ``dense`` too; KeyError for a name that is no regime's."""
     return _DENSE if slug == DENSE else REGIMES[slug]
+
+
+def regime_name(text: object) -> str:
+    """Return a regime's name, also of `2:4`, `50%` and `0.5`; any other text as it is."""
+    for name, one in REGIMES.items():
+        share = one.zeros / one.of
+        said = [f"{one.zeros}:{one.of}"] if one.structured else [f"{share:.0%}", f"{share:g}"]
+        if str(text) in said:
+            return name
+    return str(text)

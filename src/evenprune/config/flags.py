@@ -1,14 +1,14 @@
 """Flags of commands, made from the keys of the configuration: kind, choices, default, help."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from ..io.errors import UserError
-from .facts import REGIMES
+from .facts import regime_name
 from .field_errors import field_errors
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -26,7 +26,7 @@ def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel], *names: s
         told: dict[str, Any] = {"help": _help(field), "required": field.is_required()}
         kind, choices = _kind(field.annotation)
         if name == "regime":
-            kind = cast(Any, _regime)
+            kind = cast(Any, regime_name)
         if kind is bool:
             told["action"] = "store_true"
         else:
@@ -35,17 +35,7 @@ def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel], *names: s
                 told["metavar"] = _SHOWN.get(kind, name.rpartition("_")[2].upper())
             if not field.is_required():
                 told["default"] = field.default
-        parser.add_argument(f"--{name.replace('_', '-')}", **told)
-
-
-def _regime(text: str) -> str:
-    """Return a regime's name, also of `2:4`, `50%` and `0.5`."""
-    for name, one in REGIMES.items():
-        share = one.zeros / one.of
-        said = [f"{one.zeros}:{one.of}"] if one.structured else [f"{share:.0%}", f"{share:g}"]
-        if text in said:
-            return name
-    return text
+        parser.add_argument(flag(name), **told)
 
 
 def _help(field: Any) -> str:
@@ -80,13 +70,14 @@ def _list_of(kind: Callable[[str], Any]) -> Callable[[str], list[Any]]:
     return parse
 
 
-def given(model: type[Model], args: argparse.Namespace) -> Model:
-    """Return the section that the flags say; UserError for the first value out of its bounds."""
-    values = {name: getattr(args, name) for name in model.model_fields if hasattr(args, name)}
-    return checked(model, values, lambda key: f"--{key.replace('_', '-')}")
+def flag(key: str) -> str:
+    """Return what a key is called on the command line."""
+    return f"--{key.replace('_', '-')}"
 
 
-def checked(model: type[Model], values: dict[str, Any], called: Callable[[str], str]) -> Model:
+def checked(
+    model: type[Model], values: Mapping[str, Any], called: Callable[[str], str] = flag
+) -> Model:
     """Return a section of some values; UserError for the first that it cannot have.
 
     ``called`` is what a key is called in that sentence.

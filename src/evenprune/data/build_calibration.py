@@ -30,6 +30,7 @@ from ..models.loading import load_tokenizer
 from ..models.trust import add_trust_argument
 from .calibration import counted, pair_notes, tokenize_pairs, tokenize_texts
 from .counterfactuals import add_counterfactuals, exchanged
+from .hub_models import located
 from .readers.crows_pairs import read_crows_pairs
 from .readers.own_rows import read_pairs, read_texts
 from .readers.stereoset import read_stereoset
@@ -93,7 +94,7 @@ def read_source_pairs(source: str, folder: Path, unrelated: bool = False) -> lis
 
 
 def with_counterfactuals(
-    pairs: list[dict[str, Any]], source: str, folder: Path, args: argparse.Namespace
+    pairs: list[dict[str, Any]], source: str, folder: Path, count: int, control: str, seed: int
 ) -> list[dict[str, Any]]:
     """Return a data set's pairs with counterfactuals, under a control those of another pair.
 
@@ -102,12 +103,12 @@ def with_counterfactuals(
     if source != "stereoset":
         raise UserError(
             f"expected counterfactuals: 0 for pairs of {printable(source)}, got "
-            f"{args.counterfactuals}; only stereoset names the group that a pair is about; your "
+            f"{count}; only stereoset names the group that a pair is about; your "
             "own pairs may bring the fields target and counterfactuals"
         )
     targets = {item.id: item.target for item in read_stereoset(folder)}
-    found = add_counterfactuals(pairs, targets, args.counterfactuals, args.seed)
-    return found if args.control == "none" else exchanged(found, args.seed)
+    found = add_counterfactuals(pairs, targets, count, seed)
+    return found if control == "none" else exchanged(found, seed)
 
 
 def select_categories(pairs: list[dict[str, str]], wanted: Sequence[str]) -> list[dict[str, str]]:
@@ -195,7 +196,7 @@ def tokenizer_digest(folder: Path) -> str:
     return digest({name: sha256_cached(folder / name) for name in sorted(names)})
 
 
-def _source_checksums(given: str) -> dict[str, str]:
+def _source_checksums(given: Path | str) -> dict[str, str]:
     """Return the SHA-256 of a source's files, from its record or, for a folder, computed."""
     folder = source_folder(given)
     if folder != Path(given):
@@ -275,7 +276,7 @@ def together(parts: Mapping[str, Chosen]) -> Chosen:
     return Chosen(pairs, numbers, sum(part.tokens for part in parts.values()))
 
 
-def _hub_names(given: Iterable[str]) -> list[str]:
+def _hub_names(given: Iterable[Path | str]) -> list[str]:
     """Return the hub repositories that recorded data sets came from; none of mirror or world."""
     records = [read_json(path) for path in given if source_folder(path) != Path(path)]
     revisions = [record["revision"] for record in records if record.get("origin") == "hub"]
@@ -283,110 +284,134 @@ def _hub_names(given: Iterable[str]) -> list[str]:
 
 
 def run(args: argparse.Namespace) -> None:
+    """Write the calibration folder."""
+    options = vars(args)
+    trust = options.pop("trust_remote_code")
+    with located(options.pop("model"), trust=trust) as (model,):
+        build_calibration(model, **options)
+
+
+def build_calibration(
+    model: Path,
+    pairs_source: Sequence[str],
+    pairs_data: Sequence[Path | str],
+    out: Path,
+    *,
+    categories: str,
+    texts_source: str,
+    texts_data: Path | str | None,
+    n_texts: int,
+    max_tokens: int,
+    pair_tokens: int | None,
+    counterfactuals: int,
+    alignment: str,
+    control: str,
+    bos: str,
+    seed: int,
+    name: str | None,
+) -> None:
     """Write the calibration folder; raise UserError when no pair or text is left."""
-    own_texts = args.texts_source not in TEXT_SOURCES
-    if (args.n_texts > 0 and not args.texts_data) or (
-        args.texts_data and args.n_texts < 1 and not own_texts
-    ):
+    own_texts = texts_source not in TEXT_SOURCES
+    if (n_texts > 0 and not texts_data) or (texts_data and n_texts < 1 and not own_texts):
         raise UserError(
             "expected --texts-data and --n-texts (above 0) together, got "
-            f"--texts-data {args.texts_data} and --n-texts {args.n_texts}"
+            f"--texts-data {texts_data} and --n-texts {n_texts}"
         )
-    names = args.pairs_source
-    if len(names) != len(args.pairs_data) or len(set(names)) < len(names):
+    names = pairs_source
+    if len(names) != len(pairs_data) or len(set(names)) < len(names):
         raise UserError(
             "expected each data set once in --pairs-source and as many folders or records in "
-            f"--pairs-data, got {' '.join(names)} and {len(args.pairs_data)} of them; correct the "
+            f"--pairs-data, got {' '.join(names)} and {len(pairs_data)} of them; correct the "
             "flags"
         )
-    model, asked = source_folder(args.model), dict(zip(names, args.pairs_data))
-    given = [path for path in (args.model, *asked.values(), args.texts_data) if path]
+    folder, asked = source_folder(model), dict(zip(names, pairs_data))
+    given = [path for path in (model, *asked.values(), texts_data) if path]
     inputs = [*given, *map(source_folder, given)]
-    check_folder(args.out, CALIBRATION, inputs)
-    tokenizer, bos = load_tokenizer(model), args.bos
+    check_folder(out, CALIBRATION, inputs)
+    tokenizer = load_tokenizer(folder)
     check_bos(tokenizer, bos)
-    wanted = [name for name in args.categories.split(",") if name]
+    wanted = [one for one in categories.split(",") if one]
     parts = {}
-    for name, path in asked.items():
-        read = read_source_pairs(name, source_folder(path), args.counterfactuals > 0)
+    for source, path in asked.items():
+        read = read_source_pairs(source, source_folder(path), counterfactuals > 0)
         pairs = select_categories(read, wanted)
-        if args.pair_tokens is not None:
+        if pair_tokens is not None:
             for pair, side in itertools.product(pairs, (*PAIR[2:], "unrelated")):
                 if side in pair:
-                    told = (args.pair_tokens, "--pair-tokens", bos)
-                    pair[side] = truncate_text(pair[side], tokenizer, *told)
-        if args.counterfactuals:
-            pairs = with_counterfactuals(pairs, name, source_folder(path), args)
-        how = (args.alignment, args.control, args.seed, bos)
-        parts[name] = choose_pairs(pairs, tokenizer, *how)
-        for note in parts[name].notes:
+                    how = (pair_tokens, "--pair-tokens", bos)
+                    pair[side] = truncate_text(pair[side], tokenizer, *how)
+        if counterfactuals:
+            told = (counterfactuals, control, seed)
+            pairs = with_counterfactuals(pairs, source, source_folder(path), *told)
+        parts[source] = choose_pairs(pairs, tokenizer, alignment, control, seed, bos)
+        for note in parts[source].notes:
             print(printable(note), file=sys.stderr)
     chosen_pairs = together(parts)
-    sources = {name: _source_checksums(path) for name, path in asked.items()}
+    sources = {source: _source_checksums(path) for source, path in asked.items()}
 
     texts: list[dict[str, str]] = []
-    if args.texts_data:
-        place = source_folder(args.texts_data)
+    if texts_data:
+        place = source_folder(texts_data)
         if own_texts:
             found = read_texts(place)
         else:
             found = [{"id": one.id, "text": one.text} for one in read_ultrachat(place)]
-        sources[args.texts_source] = _source_checksums(args.texts_data)
-        chosen = choose_texts(found, args.n_texts or len(found), args.seed)
+        sources[texts_source] = _source_checksums(texts_data)
+        chosen = choose_texts(found, n_texts or len(found), seed)
         texts = [
             {
                 "id": item["id"],
-                "text": truncate_text(item["text"], tokenizer, args.max_tokens, bos=bos),
+                "text": truncate_text(item["text"], tokenizer, max_tokens, bos=bos),
             }
             for item in track(chosen, len(chosen), "texts")
         ]
-        if len(texts) < args.n_texts:
+        if len(texts) < n_texts:
             print(
-                f"note: {args.n_texts} texts were asked for, the source has {len(texts)}; "
+                f"note: {n_texts} texts were asked for, the source has {len(texts)}; "
                 "all of them are used",
                 file=sys.stderr,
             )
     encoded = tokenize_texts([row["text"] for row in texts], tokenizer, bos=bos)
     text_tokens = sum(map(len, encoded))
     several = len(parts) > 1
-    hub = _hub_names([*asked.values(), *filter(None, [args.texts_data])])
+    hub = _hub_names([*asked.values(), *([texts_data] if texts_data else [])])
     manifest: dict[str, Any] = {
-        "calibration": args.name or args.out.parent.name,
-        "seed": args.seed,
-        "alignment": args.alignment,
-        "tokenizer_sha256": tokenizer_digest(model),
+        "calibration": name or out.parent.name,
+        "seed": seed,
+        "alignment": alignment,
+        "tokenizer_sha256": tokenizer_digest(folder),
         "sources": sources,
         **({"hub": hub} if hub else {}),
         "pairs": chosen_pairs.numbers,
-        "texts": {"asked": args.n_texts, "kept": len(texts), "tokens": text_tokens},
+        "texts": {"asked": n_texts, "kept": len(texts), "tokens": text_tokens},
         "tokens": {"pairs": chosen_pairs.tokens, "texts": text_tokens},
         "spec": {
             "pairs": list(parts) if several else next(iter(parts)),
             "categories": wanted,
-            "texts": args.texts_source if args.texts_data else None,
-            "n_texts": args.n_texts,
-            "max_tokens": args.max_tokens if args.texts_data else None,
-            **({"pair_tokens": args.pair_tokens} if args.pair_tokens is not None else {}),
-            "control": args.control,
+            "texts": texts_source if texts_data else None,
+            "n_texts": n_texts,
+            "max_tokens": max_tokens if texts_data else None,
+            **({"pair_tokens": pair_tokens} if pair_tokens is not None else {}),
+            "control": control,
             **({"bos": bos} if bos != "auto" else {}),
-            **({"counterfactuals": args.counterfactuals} if args.counterfactuals else {}),
+            **({"counterfactuals": counterfactuals} if counterfactuals else {}),
         },
     }
-    with atomic_folder(args.out, CALIBRATION, inputs) as folder:
-        write_jsonl(folder / "pairs.jsonl", chosen_pairs.pairs)
-        write_jsonl(folder / "texts.jsonl", texts)
+    with atomic_folder(out, CALIBRATION, inputs) as place:
+        write_jsonl(place / "pairs.jsonl", chosen_pairs.pairs)
+        write_jsonl(place / "texts.jsonl", texts)
         manifest["files"] = {
-            name: sha256_file(folder / name) for name in ("pairs.jsonl", "texts.jsonl")
+            one: sha256_file(place / one) for one in ("pairs.jsonl", "texts.jsonl")
         }
-        write_json(folder / "manifest.json", sealed(manifest))
+        write_json(place / "manifest.json", sealed(manifest))
     shares = ", ".join(
-        f"{f'{source} ' if several else ''}{name} {count['kept']}/{count['total']}"
+        f"{f'{source} ' if several else ''}{category} {count['kept']}/{count['total']}"
         for source, part in parts.items()
-        for name, count in part.numbers["categories"].items()
+        for category, count in part.numbers["categories"].items()
     )
     numbers = chosen_pairs.numbers
     print(
-        f"{numbers['kept']} of {numbers['total']} pairs kept ({args.alignment}), "
+        f"{numbers['kept']} of {numbers['total']} pairs kept ({alignment}), "
         f"{numbers['dropped']} dropped: {printable(shares)}; {len(texts)} texts; "
         f"{chosen_pairs.tokens + text_tokens} tokens",
         file=sys.stderr,

@@ -1,7 +1,6 @@
 """What commands take where no data are given: the models of the catalogue by name, the benchmarks
 and the calibration of the default configuration. What is missing is fetched."""
 
-import argparse
 import sys
 from pathlib import Path
 from typing import Any
@@ -108,7 +107,7 @@ def default_calibration(
     folder = cache_path("calibrations", f"{name}-{digest([*made_of, code])}")
     manifest = folder / "manifest.json"
     if not manifest.is_file():
-        build_calibration.run(argparse.Namespace(**options, model=str(model), out=folder))
+        build_calibration.build_calibration(model, out=folder, **options)
     print(f"calibration {name} of the catalogue, in {folder}", file=sys.stderr)
     kept = read_json(manifest)["texts"]["kept"]
     return folder / "pairs.jsonl", folder / "texts.jsonl" if kept else None

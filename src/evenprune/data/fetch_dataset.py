@@ -20,4 +20,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Write the record; raise UserError when the data set is in neither place."""
-    fetch(args, "data")
+    fetch("data", **vars(args))

@@ -16,4 +16,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Write the record; raise UserError when the model is in neither place."""
-    fetch(args, "models")
+    fetch("models", **vars(args))

@@ -5,16 +5,17 @@ What the lock file pins is used as it is pinned; anything else is fetched as it 
 commit said, into the hub library's cache.
 """
 
-import argparse
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..config.catalogue import is_repository
-from ..io.checksums import model_patterns
+from ..io.checksums import model_patterns, source_folder
 from ..io.errors import UserError
 from ..models.loading import weight_files
-from ..models.trust import FLAG
+from ..models.trust import FLAG, trusting_folders
 from .hub import snapshot
 from .lock import read_lock
 from .packages import gguf_folder
@@ -23,39 +24,35 @@ from .source_flags import LOCK
 from .sources import is_gguf, resolve_model
 
 
-def fetch_models(args: argparse.Namespace) -> None:
-    """Put the local folder in the place of each name that a command's models have.
+@contextlib.contextmanager
+def located(*models: Path | str, trust: bool = False) -> Iterator[list[Path]]:
+    """Yield where models are that lie in folders or files, or are named; ``trust`` their code.
 
     A path that is there, or lies in a folder that is there, stays a path; a GGUF file becomes the
-    folder into which it is converted. Raises UserError for a
-    repository that cannot be read, and for a name that nothing has.
+    folder into which it is converted. Their own code may run inside of the context only. Raises
+    UserError for a repository that cannot be read, and for a name that nothing has.
     """
-    trusted = bool(getattr(args, FLAG, False))
-    for name in ("model", "base", "reference"):
-        given = getattr(args, name, None)
-        if isinstance(given, list):
-            setattr(args, name, [_local(one, trusted) for one in given])
-        elif given:
-            setattr(args, name, _local(given, trusted))
+    found = [_local(str(one), trust) for one in models]
+    with trusting_folders(map(source_folder, found) if trust else ()):
+        yield found
 
 
-def _local(given: str | Path, trusted: bool) -> str | Path:
+def _local(text: str, trusted: bool) -> Path:
     from .defaults import catalogue_model, similar_models
 
-    text = str(given)
     if is_gguf(text):
-        return type(given)(gguf_folder(Path(text)))
+        return gguf_folder(Path(text))
     if not os.path.lexists(text) and "/" not in text:
         if found := catalogue_model(text):
-            return type(given)(found)
+            return found
         raise UserError(
             f"there is no model {text}: no folder here and no name of the catalogue (one on the "
             f"hub has the form org/name, as openai-community/gpt2){similar_models(text)}"
         )
     if os.path.lexists(text) or os.path.isdir(text.partition("/")[0]) or not is_repository(text):
-        return given
+        return Path(text)
     try:
-        return type(given)(hub_model(text, LOCK, trusted)[0])
+        return hub_model(text, LOCK, trusted)[0]
     except UserError as error:
         near = similar_models(text)
         raise UserError(f"there is no folder {text} here, and {error}{near}") from None

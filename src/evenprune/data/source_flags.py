@@ -1,6 +1,7 @@
 """Flags that the commands about sources share."""
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from ..io.checksums import Kind, read_mirrors
@@ -46,19 +47,19 @@ def entry_of(spec: str) -> dict[str, Any]:
     return entry
 
 
-def fetch(args: argparse.Namespace, kind: Kind) -> None:
+def fetch(
+    kind: Kind, name: str, spec: str, out: str, lock: str, mirror: Sequence[str] | None,
+    mirror_file: str | None, cache: str = "",
+) -> None:  # fmt: skip
     """Write the record of a source; raise UserError when it is nowhere."""
-    entry = entry_of(args.spec)
-    mirrors = read_mirrors(args.mirror_file) if args.mirror_file else args.mirror or []
-    inputs = [args.lock, args.mirror_file, local_source(kind, args.name, entry, mirrors)]
-    check_file(args.out, inputs)
-    check_ours(args.out, ("folder", "files"))
+    entry = entry_of(spec)
+    mirrors = read_mirrors(mirror_file) if mirror_file else list(mirror or ())
+    check_file(out, [lock, mirror_file, local_source(kind, name, entry, mirrors)])
+    check_ours(out, ("folder", "files"))
     if kind == "data":
-        record = resolve_dataset(
-            args.name, entry, mirror=mirrors, lock_path=args.lock, cache=args.cache
-        )
+        record = resolve_dataset(name, entry, mirror=mirrors, lock_path=lock, cache=cache)
     else:
-        record = resolve_model(args.name, entry, mirror=mirrors, lock_path=args.lock)
-    if args.mirror_file:
-        record = within_mirror(record, mirrors, args.mirror_file, args.out)
-    write_json(args.out, record)
+        record = resolve_model(name, entry, mirror=mirrors, lock_path=lock)
+    if mirror_file:
+        record = within_mirror(record, mirrors, mirror_file, out)
+    write_json(out, record)

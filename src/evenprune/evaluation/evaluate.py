@@ -1,41 +1,24 @@
-"""One benchmark on one model, from the command line: DIR/metrics.json and DIR/items.jsonl."""
+"""The options of a benchmark, as commands take them, and the data that it is asked with."""
 
 import argparse
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..config.benchmark_keys import Asked
 from ..config.flags import add_flags
-from ..config.tasks import LM_EVAL, TASKS
+from ..config.tasks import LM_EVAL
 from ..data.defaults import default_benchmark
 from ..io.checksums import source_folder
 from ..io.errors import UserError
 from ..io.gpu import add_gpus_argument
-from ..models.identity import identify
 from ..models.trust import add_trust_argument
-from .benchmarks import ask, check_out, data_checksums, find, run_benchmark
-from .load_model import Loader
 from .protocol import Protocol, make_protocol
 from .task import NOWHERE
 
 # The others are --benchmark, and all metrics are printed.
 OPTIONS = tuple(key for key in Protocol.model_fields if key not in ("task", "headline"))
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's options."""
-    parser.add_argument("--model", type=Path, required=True, help="Hugging Face model folder")
-    parser.add_argument("--benchmark", required=True, choices=TASKS)
-    parser.add_argument(
-        "--data",
-        type=Path,
-        help="folder with the canonical files, or your own file; for lm_eval a folder of YAML "
-        "tasks; default: the data of the default configuration, fetched if missing",
-    )
-    parser.add_argument("--out", type=Path, required=True, help="folder for the two files")
-    add_protocol_arguments(parser)
-    add_run_arguments(parser)
 
 
 def add_protocol_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,38 +45,26 @@ def quiet_libraries() -> None:
     os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 
 
-def with_data(args: argparse.Namespace, task: str) -> tuple[Protocol, Path]:
+def require_options(options: Mapping[str, Any]) -> None:
+    """Raise TypeError, as Python does, for a name that is none of ``OPTIONS``."""
+    unknown = [name for name in options if name not in OPTIONS]
+    if unknown:
+        raise TypeError(f"got an unexpected keyword argument {unknown[0]!r}")
+
+
+def with_data(task: str, options: Mapping[str, Any]) -> tuple[Protocol, Path]:
     """Return a task's options, and the default configuration's data with their split and style.
 
     Raises UserError where that has none for the task.
     """
     entry, data = default_benchmark(task)
-    known = {name: getattr(args, name) or getattr(entry, name) for name in ("split", "style")}
-    return asked_for(argparse.Namespace(**vars(args) | known), task), data
+    known = {name: options.get(name) or getattr(entry, name) for name in ("split", "style")}
+    return asked_for(task, {**options, **known}), data
 
 
-def asked_for(args: argparse.Namespace, task: str) -> Protocol:
-    """Return the options of a task from the command line; UserError for bad ones."""
-    options = {name: getattr(args, name) for name in OPTIONS}
+def asked_for(task: str, options: Mapping[str, Any]) -> Protocol:
+    """Return the options of a task, None for its default; UserError for bad ones."""
     return make_protocol({"task": task, **options}, "the command line")
-
-
-def evaluate(args: argparse.Namespace) -> dict[str, Any]:
-    """Evaluate as the command line asks, and return what metrics.json holds."""
-    quiet_libraries()
-    if args.data is None and args.benchmark != LM_EVAL:
-        spec, data = with_data(args, args.benchmark)
-    else:
-        spec = asked_for(args, args.benchmark)
-        data = given_data(spec, args.data)
-    find(spec.task)
-    model = source_folder(args.model)
-    check_out(args.out, [args.model, model, args.data, data, spec.judge])
-    data_checksums(data, spec)  # says at once what is missing
-    identity = identify(model)
-    with Loader(model, args.device, args.serving_python, args.gpus) as loader:
-        wanted = ask(spec.task, spec, data, identity, loader)
-        return run_benchmark(loader.load(spec), wanted, args.out)
 
 
 def given_data(spec: Protocol, given: Path | str | None) -> Path:

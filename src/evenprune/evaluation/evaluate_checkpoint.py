@@ -10,11 +10,13 @@ took. DIR/summary.json lists exactly the benchmarks asked for.
 import argparse
 import re
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..config.finished import ITEMS, METRICS, SUMMARY, read_result
 from ..config.tasks import LM_EVAL
+from ..data.hub_models import located
 from ..io.checksums import sealed, sha256_cached, source_folder
 from ..io.errors import UserError, shown
 from ..io.files import read_json, write_json
@@ -104,36 +106,47 @@ def run(args: argparse.Namespace) -> None:
     """Evaluate what is missing and write the summary."""
     quiet_libraries()
     benchmarks = parse_benchmarks(args.benchmarks)
-    model = source_folder(args.model)
-    inputs = [args.model, model]
-    check_place(args.out, inputs)
-    check_file(args.out / SUMMARY)
-    check_ours(args.out / SUMMARY, ("model_sha256", "benchmarks"))
+    with located(args.model, trust=args.trust_remote_code) as (model,):
+        folder = source_folder(model)
+        loader = Loader(folder, args.device, args.serving_python, args.gpus)
+        evaluate_all(loader, benchmarks, args.out, [model, folder])
+
+
+def evaluate_all(
+    loader: Loader,
+    benchmarks: Mapping[str, tuple[Protocol, Path]],
+    out: Path,
+    inputs: Sequence[Path],
+) -> None:
+    """Evaluate on each benchmark by its name what is not in ``out``; write the summary there."""
+    check_place(out, inputs)
+    check_file(out / SUMMARY)
+    check_ours(out / SUMMARY, ("model_sha256", "benchmarks"))
     for slug, (spec, data) in benchmarks.items():
-        check_out(args.out / slug, [*inputs, data, spec.judge])
-        check_file(args.out / slug / FINISHED)
-        check_ours(args.out / slug / FINISHED, TIMED)
-    identity = identify(model)
+        check_out(out / slug, [*inputs, data, spec.judge])
+        check_file(out / slug / FINISHED)
+        check_ours(out / slug / FINISHED, TIMED)
+    identity = identify(loader.folder)
     # All data and judges are looked at before the first benchmark starts: a missing file shows
     # at once.
     for spec, data in benchmarks.values():
         data_checksums(data, spec)
     summary = {}
-    with Loader(model, args.device, args.serving_python, args.gpus) as loader:
+    with loader:
         asked = [
             ask(slug, spec, data, identity, loader) for slug, (spec, data) in benchmarks.items()
         ]
         for wanted in asked:
             slug = wanted.slug
-            result = take_or_run(loader, wanted, args.out / slug)
+            result = take_or_run(loader, wanted, out / slug)
             summary[slug] = {
                 "task": wanted.spec.task,
                 "digest": wanted.digest,
                 "headline": headline_of(slug, wanted.spec, result["metrics"]),
                 "metrics": result["metrics"],
-                "metrics_sha256": sha256_cached(args.out / slug / METRICS),
+                "metrics_sha256": sha256_cached(out / slug / METRICS),
             }
-    write_json(args.out / SUMMARY, sealed({**identity.as_dict(), "benchmarks": summary}))
+    write_json(out / SUMMARY, sealed({**identity.as_dict(), "benchmarks": summary}))
 
 
 def take_or_run(loader: Loader, wanted: Wanted, folder: Path) -> dict[str, Any]:

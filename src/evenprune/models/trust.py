@@ -11,7 +11,6 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from ..io.checksums import source_folder
 from ..io.files import sha256_file
 
 FLAG = "trust_remote_code"
@@ -25,18 +24,6 @@ def add_trust_argument(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run the Python code that the model's folder brings; read that code first",
     )
-
-
-@contextlib.contextmanager
-def trusting(args: argparse.Namespace) -> Iterator[None]:
-    """Trust the folders that a command's ``--model``, ``--base`` and ``--reference`` name.
-
-    Only within the context, and only where ``--trust-remote-code`` was given.
-    """
-    given = [getattr(args, name, None) for name in ("model", "base", "reference")]
-    chosen = getattr(args, FLAG, False)
-    with trusting_folders(source_folder(path) for path in given if path and chosen):
-        yield
 
 
 @contextlib.contextmanager

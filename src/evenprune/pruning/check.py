@@ -9,6 +9,7 @@ which tensors differ from the base's, equal matrices, NaN and infinity.
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,34 +27,96 @@ SMALLEST, LARGEST = 1e-19, 1.8e19
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``check``."""
     parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="the model")
-    parser.add_argument("--base", type=Path, required=True, metavar="DIR", help="its base model")
+    parser.add_argument("--base", type=Path, metavar="DIR",
+        help="its base model; without it the folder is looked at alone")  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="FILE", help="check.json, a report of it")
     add_trust_argument(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Check and write the report; UserError on the first violation."""
+    """Check and say what was found; UserError on the first violation."""
+    from .inspect_folder import in_words, require_finite
+
+    report = check(**vars(args))
+    if "method" in report:
+        zeros = f"{report['zeros']:,} of {report['weights']:,} weights are zero"
+        print(
+            f"{args.model} is as `prune` wrote it: {report['method']}, {report['regime']}, {zeros}"
+        )
+        return
+    print(in_words(report, args.model, args.base))
+    require_finite(report, args.model)
+
+
+def check(
+    model: Path | str,
+    base: Path | str | None = None,
+    *,
+    out: Path | str | None = None,
+    trust_remote_code: bool = False,
+) -> dict[str, Any]:
+    """Verify a pruned checkpoint, or say what any model folder holds.
+
+    A folder that `prune` wrote is compared with the base model, tensor by tensor. Of any other
+    folder, and where no base is given, the report says what is in it: zeros and N:M patterns by
+    matrix, NaN and infinity, equal matrices, and which tensors differ from the base's.
+
+    Parameters
+    ----------
+    model : path or str
+        The folder to check, or a model's name in the catalogue or on the hub.
+    base : path or str, optional
+        The model it was pruned from. Without it, the folder is looked at alone.
+    out : path, optional
+        Where to write the report (JSON).
+    trust_remote_code : bool
+        Run the Python code that the folders bring.
+
+    Returns
+    -------
+    dict
+        ``matrices``, ``weights``, ``zeros``, ``sparsity``, digests of model and base. A verified
+        checkpoint also has ``method`` and ``regime``; any other folder has ``kinds`` (matrices by
+        name), ``states`` (tensors against the base's) and ``not_finite``.
+
+    Raises
+    ------
+    UserError
+        If a checkpoint is not as `prune` wrote it, or a model cannot be read.
+
+    References
+    ----------
+    arXiv 2609.02496: the N:M groups and the share of zeros that a regime stands for.
+
+    Examples
+    --------
+    >>> import evenprune
+    >>> report = evenprune.check("pruned", "dense")
+    >>> report["method"], report["sparsity"]
+    ('debias-sparsegpt', 0.5)
+    """
+    from ..data.hub_models import located
     from ..io.checksums import sealed, source_folder
     from ..io.files import write_json
     from ..models.identity import MANIFEST
-    from .inspect_folder import in_words, inspect_folder, require_finite
+    from .inspect_folder import inspect_folder
 
-    folder, base = source_folder(args.model), source_folder(args.base)
-    if args.out:
-        check_report(args.out, [args.model, args.base, base])
-    ours = (folder / MANIFEST).exists()
-    report = check_model(folder, base) if ours else inspect_folder(folder, base)
-    if args.out:
-        write_json(args.out, sealed(report))
-    if ours:
-        zeros = f"{report['zeros']:,} of {report['weights']:,} weights are zero"
-        print(f"{folder} is as `prune` wrote it: {report['method']}, {report['regime']}, {zeros}")
-        return
-    print(in_words(report, folder, base))
-    require_finite(report, folder)
+    given = [model] if base is None else [model, base]
+    with located(*given, trust=trust_remote_code) as found:
+        folder, *bases = map(source_folder, found)
+        if out is not None:
+            check_report(Path(out), [*found, folder, *bases])
+        original = bases[0] if bases else None
+        if original and (folder / MANIFEST).exists():
+            report = check_model(folder, original)
+        else:
+            report = inspect_folder(folder, original)
+        if out is not None:
+            write_json(out, sealed(report))
+        return report
 
 
-def check_report(path: Path, inputs: list[Path | None], name: str = "--out") -> None:
+def check_report(path: Path, inputs: Sequence[Path | None], name: str = "--out") -> None:
     """Raise UserError where a report may not be written: what is there is not ours."""
     from ..io.outputs import check_file, check_ours
 

@@ -183,12 +183,15 @@ def compare_models(model: Path, reference: Path) -> Iterator[dict[str, Any]]:
 
 def run(args: argparse.Namespace) -> None:
     """Compare and write the CSV; UserError where the two cannot be compared."""
+    from ..data.hub_models import located
     from ..models.loading import limit_threads
 
     check_file(args.out, [args.model, args.reference])
     check_ours(args.out, COLUMNS)
     limit_threads()
-    rows = list(compare_models(args.model, args.reference))
+    both = (args.model, args.reference)
+    with located(*both, trust=args.trust_remote_code) as found:
+        rows = list(compare_models(*found))
     write_csv(args.out, COLUMNS, rows)
     top = max(rows, key=lambda row: row["pattern_disagreement"])
     print(

@@ -141,13 +141,13 @@ def counterpart(name: str, base: Mapping[str, Entry]) -> str | None:
     return next((one for one in names if one in base), None)
 
 
-def inspect_folder(folder: Path, base: Path) -> dict[str, Any]:
-    """Return what a folder's tensors are next to those of its base, by name and in all.
+def inspect_folder(folder: Path, base: Path | None) -> dict[str, Any]:
+    """Return what a folder's tensors are, by name and in all, next to those of its base if given.
 
     ``kinds`` sums the matrices of numbered blocks up by their name within a block; ``zeros`` and
     ``weights`` are of these matrices. Raises UserError for a folder without whole weights.
     """
-    stored, original = read_folder(folder), read_folder(base)
+    stored, original = read_folder(folder), read_folder(base) if base else {}
     named = {name: counterpart(name, original) for name in stored}
     progress = Progress(len(stored), "tensors")
     found: dict[str, Held] = {}
@@ -166,7 +166,7 @@ def inspect_folder(folder: Path, base: Path) -> dict[str, Any]:
     quantised = read_json(folder / "config.json").get(CONFIG)
     return {
         "model_sha256": identify(folder).files_sha256,
-        "base_sha256": identify(base).files_sha256,
+        "base_sha256": identify(base).files_sha256 if base else None,
         "quantised": bool(quantised),
         "matrices": len(matrices),
         "weights": sum(one.size for one in matrices),
@@ -176,6 +176,7 @@ def inspect_folder(folder: Path, base: Path) -> dict[str, Any]:
         "states": {
             state: sum(one.state == state for one in found.values())
             for state in (SAME, ROUNDED, CHANGED, OTHER_SHAPE, ADDED)
+            if base
         },
         "missing": sorted(set(original) - set(named.values())),
         "duplicates": sorted(names for names in digests.values() if len(names) > 1),
@@ -203,11 +204,11 @@ def _kind(held: list[Held]) -> dict[str, Any]:
     }
 
 
-def in_words(report: Mapping[str, Any], folder: Path, base: Path) -> str:
+def in_words(report: Mapping[str, Any], folder: Path, base: Path | None) -> str:
     """Return a report for a terminal: the matrices by kind, then what else was found."""
     lines = [
-        f"{folder} against {base}: {report['sparsity']:.2%} of the weights of "
-        f"{report['matrices']} matrices in its blocks are zero"
+        f"{folder}{f' against {base}' if base else ''}: {report['sparsity']:.2%} of the weights "
+        f"of {report['matrices']} matrices in its blocks are zero"
     ]
     heads = ("matrix", "number", "zeros", "least", "most", "N:M", "changed", "moved weights")
     rows: list[tuple[str, ...]] = [heads]
@@ -223,8 +224,9 @@ def in_words(report: Mapping[str, Any], folder: Path, base: Path) -> str:
             for k, (cell, width) in enumerate(zip(row, widths))
         )
         lines.append("  ".join([first, *rest]))
-    counts = (f"{count} {state}" for state, count in report["states"].items() if count)
-    lines.append(f"all tensors against the base's: {', '.join(counts)}")
+    if base:
+        counts = (f"{count} {state}" for state, count in report["states"].items() if count)
+        lines.append(f"all tensors against the base's: {', '.join(counts)}")
     if report["missing"]:
         lines.append(f"only in the base: {_listed(report['missing'])}")
     for names in report["duplicates"]:

@@ -7,11 +7,12 @@ with manifest.json, provenance.json and layers.csv. A killed run continues when 
 import argparse
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..config.facts import METHODS, PRUNING_METHODS
-from ..config.flags import add_flags, given
+from ..config.facts import METHODS, PRUNING_METHODS, regime_name
+from ..config.flags import add_flags, checked
 from ..models.trust import add_trust_argument
 from .options import RELEASED_TOKENS, Options
 
@@ -38,7 +39,88 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Check the options, read and tokenise the text, prune."""
+    """Prune, and say what was written."""
+    manifest = prune(**vars(args))
+    print(f"wrote {args.out}: {manifest['sparsity']:.2%} zeros; its README.md is the model card")
+    both = shlex.join([str(args.model), str(args.out)])
+    print(f"next: evenprune compare {both} --benchmark crows_pairs --limit 200")
+
+
+def prune(
+    model: Path | str,
+    *,
+    pairs: Path | str | None = None,
+    texts: Path | str | None = None,
+    method: str,
+    regime: str,
+    out: Path | str,
+    calibration: str | None = None,
+    check: Path | str | None = None,
+    device: str | None = None,
+    work: Path | str | None = None,
+    trust_remote_code: bool = False,
+    **options: Any,
+) -> dict[str, Any]:
+    """Prune the linear layers of a model's decoder blocks in one shot.
+
+    A killed call resumes after its last finished block when it is made again. The same inputs give
+    the same bytes.
+
+    Parameters
+    ----------
+    model : path or str
+        A Hugging Face folder (safetensors), a GGUF file, or a name in the catalogue or on the hub.
+    pairs : path, optional
+        Sentence pairs, JSON lines or CSV. Without pairs and texts, the calibration of the default
+        configuration is taken. `magnitude` uses no text.
+    texts : path, optional
+        Further calibration texts, JSON lines or CSV.
+    method : str
+        `magnitude`, `wanda`, `sparsegpt`, `debias-sparsegpt`, `debias-erase` or `debias-lora`.
+    regime : str
+        `2of4`, `1of4`, `u25`, `u50` (also `2:4`, `50%`), or `dense` for a method that shifts
+        weights.
+    out : path
+        The folder of the pruned model.
+    calibration : str, optional
+        A calibration of the catalogue, in place of pairs and texts.
+    check : path, optional
+        Check the result too and write the report (JSON) there, see `check`.
+    device : str, optional
+        `cpu` or `cuda`; by default CUDA where there is a GPU.
+    work : path, optional
+        A folder for unfinished results.
+    trust_remote_code : bool
+        Run the Python code that the model's folder brings.
+    **options
+        The keys of the section `pruning` of a configuration, such as ``bias_weight`` (b below),
+        ``damping``, ``refit_steps`` and ``seed``, all explained by ``evenprune prune --help``.
+
+    Returns
+    -------
+    dict
+        What ``manifest.json`` in ``out`` holds, such as ``sparsity`` and ``layers``.
+
+    Raises
+    ------
+    UserError
+        If an option, the text or the model cannot be used, before anything is written.
+
+    References
+    ----------
+    Debias-SparseGPT, arXiv 2609.02496. With the calibration text's Hessian H = Σ X Xᵀ and the
+    inputs' differences Δ at matched tokens of a pair, D = Σ Δ Δᵀ, the weights Ŵ keep
+    tr((Ŵ − W) H′ (Ŵ − W)ᵀ) small, where H′ = H + 2b·D + δI (docs/pruning.md).
+
+    Examples
+    --------
+    >>> import evenprune
+    >>> manifest = evenprune.prune("dense", pairs="pairs.jsonl", method="debias-sparsegpt",
+    ...                            regime="2of4", out="pruned", alignment="suffix")
+    >>> manifest["sparsity"]
+    0.5
+    """
+    from ..data.hub_models import located
     from ..io.checksums import sealed, source_folder
     from ..io.errors import UserError
     from ..io.files import write_json
@@ -51,43 +133,47 @@ def run(args: argparse.Namespace) -> None:
     from .engine import prune_model
     from .workspace import check_work
 
-    options = given(Options, args)
-    options.check()
-    options.refuse_unused()
-    record, args.model = args.model, source_folder(args.model)
-    inputs = [args.model, record, args.pairs, args.texts]
-    check_folder(args.out, PRUNED, inputs)
-    check_work(args.work, args.out, inputs)
-    if args.check:
-        check_report(args.check, inputs, "--check")
-        if args.out.resolve() in args.check.resolve().parents:
-            raise UserError(
-                f"--check {args.check} is in --out {args.out}, which the model has for itself; "
-                "choose another place"
-            )
-    identify(args.model)
-    text = calibration_text(args, options)
-    limit_threads()
-    source = base_source(record, args.model)
-    report: dict[str, Any] = {}
+    chosen = checked(Options, {"method": method, "regime": regime_name(regime), **options})
+    chosen.check()
+    chosen.refuse_unused()
+    out, report = Path(out), Path(check) if check else None
+    place = Path(work) if work else None
+    files = [Path(one) if one else None for one in (pairs, texts)]
+    with located(model, trust=trust_remote_code) as (record,):
+        base = source_folder(record)
+        inputs = [base, record, *files]
+        check_folder(out, PRUNED, inputs)
+        check_work(place, out, inputs)
+        if report:
+            check_report(report, inputs, "--check")
+            if out.resolve() in report.resolve().parents:
+                raise UserError(
+                    f"--check {report} is in --out {out}, which the model has for itself; choose "
+                    "another place"
+                )
+        identify(base)
+        text = calibration_text(base, chosen, files, calibration)
+        limit_threads()
+        source, found = base_source(record, base), dict[str, Any]()
 
-    def inspect(folder: Path) -> None:
-        if args.check:
-            report.update(check_model(folder, args.model))
+        def inspect(folder: Path) -> None:
+            if report:
+                found.update(check_model(folder, base))
 
-    with claim_device(pick_device(args.device)) as device:
-        manifest = prune_model(
-            args.model, options, text, args.out, device, args.work, source, inspect
-        )
-    if args.check:
-        write_json(args.check, sealed(report))
-    print(f"wrote {args.out}: {manifest['sparsity']:.2%} zeros; its README.md is the model card")
-    both = shlex.join([str(args.model), str(args.out)])
-    print(f"next: evenprune compare {both} --benchmark crows_pairs --limit 200")
+        with claim_device(pick_device(device)) as claimed:
+            manifest = prune_model(base, chosen, text, out, claimed, place, source, inspect)
+        if report:
+            write_json(report, sealed(found))
+        return manifest
 
 
-def calibration_text(args: argparse.Namespace, options: Options) -> "Text":
-    """Read and tokenise the calibration text that ``args`` name; the tokenizer is freed here."""
+def calibration_text(
+    model: Path, options: Options, files: Sequence[Path | None], calibration: str | None
+) -> "Text":
+    """Read and tokenise the text in the files of pairs and texts, else that of a calibration.
+
+    The tokenizer is freed here.
+    """
     from ..data.calibration import pair_notes, tokenize_pairs, tokenize_texts
     from ..data.defaults import default_calibration
     from ..data.readers.own_rows import read_pairs, read_texts
@@ -98,30 +184,31 @@ def calibration_text(args: argparse.Namespace, options: Options) -> "Text":
     from ..models.loading import load_tokenizer
     from .packing import Text
 
-    tokenizer = load_tokenizer(args.model)
+    tokenizer = load_tokenizer(model)
+    pairs_file, texts_file = files
     if not options.calibrated:
-        unused = [name for name in ("pairs", "texts", "calibration") if getattr(args, name)]
-        if unused:
-            ignored = " and ".join(f"--{name}" for name in unused)
-            print(f"{args.method} uses no text: {ignored} ignored", file=sys.stderr)
+        given = zip(("pairs", "texts", "calibration"), (*files, calibration))
+        if unused := [f"--{name}" for name, value in given if value]:
+            ignored = " and ".join(unused)
+            print(f"{options.method} uses no text: {ignored} ignored", file=sys.stderr)
         return Text()
-    if args.pairs is None:
-        if args.texts:
+    if pairs_file is None:
+        if texts_file:
             raise UserError("expected --pairs FILE with --texts; give it")
-        named = (args.calibration, args.alignment, args.seed, args.bos)
-        args.pairs, args.texts = default_calibration(args.model, *named)
-    elif args.calibration:
+        named = (calibration, options.alignment, options.seed, options.bos)
+        pairs_file, texts_file = default_calibration(model, *named)
+    elif calibration:
         raise UserError("expected --calibration or --pairs, got both; leave one of them out")
     cut = RELEASED_TOKENS if options.cuts_pairs else None
-    read = read_pairs(args.pairs)
-    pairs = tokenize_pairs(read, tokenizer, args.alignment, cut, args.bos)
+    read = read_pairs(pairs_file)
+    pairs = tokenize_pairs(read, tokenizer, options.alignment, cut, options.bos)
     for note in pair_notes(read, pairs, "--alignment"):
         print(note, file=sys.stderr)
     print(f"calibration: {len(pairs.pairs)} pairs, {pairs.dropped} dropped", file=sys.stderr)
-    texts, limit = [], max_positions(args.model)
-    if args.texts:
-        rows = read_texts(args.texts)
-        ids = tokenize_texts([row["text"] for row in rows], tokenizer, bos=args.bos)
+    texts, limit = [], max_positions(model)
+    if texts_file:
+        rows = read_texts(texts_file)
+        ids = tokenize_texts([row["text"] for row in rows], tokenizer, bos=options.bos)
         long = sum(len(tokens) > limit for tokens in ids)
         if long:
             print(f"{long} texts cut to the model's {limit} positions", file=sys.stderr)
@@ -129,10 +216,10 @@ def calibration_text(args: argparse.Namespace, options: Options) -> "Text":
     return Text(
         pairs,
         texts,
-        check_calibration_file(args.pairs),
-        check_calibration_file(args.texts) if args.texts else None,
-        hub_datasets([path for path in (args.pairs, args.texts) if path]),
-        fixed_rows(tokenizer, limit) if args.bos == "auto" else (),
+        check_calibration_file(pairs_file),
+        check_calibration_file(texts_file) if texts_file else None,
+        hub_datasets([path for path in (pairs_file, texts_file) if path]),
+        fixed_rows(tokenizer, limit) if options.bos == "auto" else (),
         puts_bos(tokenizer),
     )
 

@@ -14,17 +14,20 @@ the digests of the checkpoints are the same from run to run.
 import argparse
 import platform
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from ..config.flags import add_flags, given
+from pydantic import Field
+
+from ..config.flags import add_flags, checked
 from ..config.serving_keys import Measured
+from ..data.hub_models import located
 from ..io.checksums import sealed, sha256_cached, source_folder
 from ..io.errors import UserError
 from ..io.files import digest, write_json
-from ..io.gpu import add_gpus_argument
 from ..io.outputs import check_file, check_ours
 from ..io.progress import Progress
 from ..models.identity import Identity, identify
@@ -45,6 +48,20 @@ from .measure import Workload
 from .memory import decide
 from .outcome import checkpoint_part, dense_name
 
+
+class Settings(Measured):
+    """How a measurement is made: keys of ``serving`` and these."""
+
+    warmup: int = Field(1, ge=1, description="runs before those that count")
+    min_seconds: float = Field(0.5, description="shortest measured region")
+    device: Literal["cpu", "cuda"] | None = Field(None, description="null: cuda if there is one")
+    dtype: Literal[DTYPES] = Field(  # type: ignore[valid-type]
+        "auto", description="`auto`: the checkpoint's own"
+    )
+    seed: int = Field(0, description="of the prompts and of the order within a round")
+    gpus: int = Field(1, ge=1, description="GPUs that hold the model together")
+
+
 # Options that decide the figures as they are given
 SPEC = (
     *("batch_sizes", "new_tokens", "rounds", "warmup", "min_seconds"),
@@ -59,28 +76,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--names", nargs="+", metavar="NAME", help="of them, in order; default: the folders")
     add("--prompts", type=Path, required=True, help="texts.jsonl, UltraChat folder or its record")
     add("--out", type=Path, required=True, help="JSON file; provenance.json goes beside it")
-    add_flags(parser, Measured)
-    add("--warmup", type=int, default=1, metavar="N", help="runs before those that count")
-    add("--min-seconds", type=float, default=0.5, metavar="X", help="shortest measured region")
-    add("--device", choices=("cpu", "cuda"))
-    add("--dtype", choices=DTYPES, default="auto", help="auto: the checkpoint's own")
-    add("--seed", type=int, default=0, help="of the prompts and of the order within a round")
-    add_gpus_argument(parser)
+    add_flags(parser, Settings)
     add_trust_argument(parser)
 
 
-def check_arguments(args: argparse.Namespace) -> list[str]:
-    """Return the names; raise UserError for a number that makes no measurement, or odd names."""
-    given(Measured, args)
-    if args.warmup < 1:
-        raise UserError(f"expected --warmup of at least 1, got {args.warmup}; give a larger number")
-    names = args.names or list(map(str, args.model))
-    if len(names) != len(args.model) or len(set(names)) != len(names):
+def checked_names(names: Sequence[str] | None, models: Sequence[Path]) -> list[str]:
+    """Return a name of each model; raise UserError where two have one, or one has none."""
+    found = list(names or map(str, models))
+    if len(found) != len(models) or len(set(found)) != len(found):
         raise UserError(
-            f"expected one name of its own for each of the {len(args.model)} models, got "
-            f"{', '.join(names)}; name every --model once"
+            f"expected one name of its own for each of the {len(models)} models, got "
+            f"{', '.join(found)}; name every --model once"
         )
-    return names
+    return found
 
 
 @dataclass(frozen=True)
@@ -97,24 +105,24 @@ class Job:
     identity: dict[str, Any]
 
 
-def make_job(args: argparse.Namespace, folders: dict[str, Path], backend: str) -> Job:
+def make_job(asked: Settings, folders: dict[str, Path], prompts_file: Path, backend: str) -> Job:
     """Return what is to be measured. Raises UserError for folders and prompts that do not do."""
-    files = prompting.prompt_files(args.prompts)
+    files = prompting.prompt_files(prompts_file)
     texts = prompting.read_texts(files)
     models = {name: identify(folder) for name, folder in folders.items()}
     configs = {name: load_config(folder) for name, folder in folders.items()}
     contexts = [getattr(one, "max_position_embeddings", None) for one in configs.values()]
     context = min((one for one in contexts if one is not None), default=None)
-    length = prompting.prompt_length(context, args.prompt_tokens, args.new_tokens)
-    if length < args.prompt_tokens:
+    length = prompting.prompt_length(context, asked.prompt_tokens, asked.new_tokens)
+    if length < asked.prompt_tokens:
         print(f"prompts cut to {length} tokens: the model's context is {context}")
-    tokenizer, most = load_tokenizer(next(iter(folders.values()))), max(args.batch_sizes)
-    prompts = prompting.make_prompts(texts, tokenizer, most, length, args.seed)
+    tokenizer, most = load_tokenizer(next(iter(folders.values()))), max(asked.batch_sizes)
+    prompts = prompting.make_prompts(texts, tokenizer, most, length, asked.seed)
     spec = {
         "backend": backend,
-        "device": pick_device(args.device),
-        "dtypes": {name: own_dtype(args.dtype, config) for name, config in configs.items()},
-        **{name: getattr(args, name) for name in SPEC},
+        "device": pick_device(asked.device),
+        "dtypes": {name: own_dtype(asked.dtype, config) for name, config in configs.items()},
+        **{name: getattr(asked, name) for name in SPEC},
         "prompt_tokens": length,
         **trust_record(),
     }
@@ -129,27 +137,27 @@ def make_job(args: argparse.Namespace, folders: dict[str, Path], backend: str) -
     return Job(models, folders, prompts, spec, identity)
 
 
-def measure(args: argparse.Namespace, job: Job, together: bool) -> tuple[Engines, dict[str, Any]]:
+def measure(asked: Settings, job: Job, together: bool) -> tuple[Engines, dict[str, Any]]:
     """Measure all rounds; return the engines, closed, and what was read."""
     spec, names = job.spec, list(job.folders)
 
     def load(name: str) -> Backend:
         return load_backend(
-            spec["backend"], job.folders[name], args.device, spec["dtypes"][name],
-            max(args.batch_sizes), spec["prompt_tokens"] + args.new_tokens, args.seed,
-            gpus=args.gpus, engines=len(job.folders) if together else 1,
+            spec["backend"], job.folders[name], asked.device, spec["dtypes"][name],
+            max(asked.batch_sizes), spec["prompt_tokens"] + asked.new_tokens, asked.seed,
+            gpus=asked.gpus, engines=len(job.folders) if together else 1,
         )  # fmt: skip
 
     engines, meter = Engines(load, together), None
-    progress = Progress(args.rounds * len(names) * len(args.batch_sizes), "benchmark-serving")
-    workload = Workload(args.new_tokens, args.warmup, args.min_seconds, args.carbon_intensity)
+    progress = Progress(asked.rounds * len(names) * len(asked.batch_sizes), "benchmark-serving")
+    workload = Workload(asked.new_tokens, asked.warmup, asked.min_seconds, asked.carbon_intensity)
     try:
         for name in names if together else ():
             engines.get(name)
-        meter = EnergyMeter(spec["device"], args.carbon_intensity, args.gpus)
-        wanted = orders(names, args.rounds, args.seed)
+        meter = EnergyMeter(spec["device"], asked.carbon_intensity, asked.gpus)
+        wanted = orders(names, asked.rounds, asked.seed)
         records = measure_rounds(
-            engines, meter, job.prompts, args.batch_sizes, wanted, workload,
+            engines, meter, job.prompts, asked.batch_sizes, wanted, workload,
             progress.update,
         )  # fmt: skip
         return engines, {"records": records, "version": meter.version}
@@ -161,33 +169,42 @@ def measure(args: argparse.Namespace, job: Job, together: bool) -> tuple[Engines
 
 def run(args: argparse.Namespace) -> None:
     """Run ``benchmark-serving``."""
-    names = check_arguments(args)
+    settings = {name: getattr(args, name) for name in Settings.model_fields}
+    names = checked_names(args.names, args.model)
+    with located(*args.model, trust=args.trust_remote_code) as models:
+        folders = dict(zip(names, map(source_folder, models), strict=True))
+        inputs = [*models, *folders.values(), args.prompts, source_folder(args.prompts)]
+        benchmark(checked(Settings, settings), folders, args.prompts, args.out, inputs)
+
+
+def benchmark(
+    asked: Settings, folders: dict[str, Path], prompts: Path, out: Path, inputs: Sequence[Path]
+) -> None:
+    """Measure the models of ``folders`` by their names, and write what was found to ``out``."""
     started = datetime.now(UTC)
     clock = time.monotonic()
     limit_threads()
-    beside = args.out.parent / "provenance.json"
-    folders = {name: source_folder(path) for name, path in zip(names, args.model, strict=True)}
-    inputs = [*args.model, *folders.values(), args.prompts, source_folder(args.prompts)]
-    written = ((args.out, ("benchmark", "digest")), (beside, ("started", "load_seconds")))
+    beside = out.parent / "provenance.json"
+    written = ((out, ("benchmark", "digest")), (beside, ("started", "load_seconds")))
     for file, keys in written:
         check_file(file, inputs)
         check_ours(file, keys)
-    chosen = choose(args.backend)
-    job = make_job(args, folders, chosen)
-    if chosen != args.backend:
+    chosen = choose(asked.backend)
+    job = make_job(asked, folders, prompts, chosen)
+    if chosen != asked.backend:
         found = "vLLM is installed here" if chosen == "vllm" else "no vLLM in this environment"
-        print(f"--backend {args.backend}: {found}, measuring with {chosen}")
+        print(f"--backend {asked.backend}: {found}, measuring with {chosen}")
     device = job.spec["device"]
-    together, why = decide(args.engines, list(folders.values()), device, args.gpus)
+    together, why = decide(asked.engines, list(folders.values()), device, asked.gpus)
     print(f"engines {'together' if together else 'in turn'}: {why}")
-    engines, measured = measure(args, job, together)
+    engines, measured = measure(asked, job, together)
     result = {
         "benchmark": "serving",
         "task": "serving",
         **job.identity,
         "digest": digest(job.identity),
         "dense": dense_name(job.models),
-        "engines": {"asked": args.engines, "together": together, "why": why},
+        "engines": {"asked": asked.engines, "together": together, "why": why},
         "host": platform.node(),
         "system": system(device),
         "checkpoints": {
@@ -196,14 +213,14 @@ def run(args: argparse.Namespace) -> None:
                 [one for one in measured["records"] if one["checkpoint"] == name],
                 engines.descriptions[name],
                 measured["version"],
-                args.batch_sizes,
+                asked.batch_sizes,
                 device,
             )
             for name, model in job.models.items()
         },
         "rounds": measured["records"],
     }
-    write_json(args.out, sealed(result))
+    write_json(out, sealed(result))
     about = {"seconds": time.monotonic() - clock, "load_seconds": engines.load_seconds}
     begun = {"started": started.isoformat(timespec="seconds")}
     write_json(beside, {**begun, **about, "host": platform.node()})
@@ -211,7 +228,7 @@ def run(args: argparse.Namespace) -> None:
         described, headline = part["backend"], part["metrics"]
         print(
             f"{name}: {described['name']} {described['version']}, {described['kernel']}, batch "
-            f"{args.batch_sizes[0]}: {headline['decode_tok_per_s']['value']:.1f} tok/s decode, "
+            f"{asked.batch_sizes[0]}: {headline['decode_tok_per_s']['value']:.1f} tok/s decode, "
             f"{headline['j_per_token']['value']:.4g} J/token, "
             f"{headline['kg_co2e_per_mtok']['value']:.3g} kg CO2e/Mtok "
             f"({part['energy']['source']})"

@@ -11,9 +11,11 @@ anything is written.
 import argparse
 import shutil
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
+from ..data.hub_models import located
 from ..io.checksums import sealed
 from ..io.errors import UserError
 from ..io.files import read_json, sha256_file, write_json, write_text
@@ -48,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Run ``export-sparse24``."""
-    index = export_sparse24(args.model, args.out)
+    index = export_sparse24(**vars(args))
     size = index["linear_bytes"]
     print(
         f"{args.out}: {len(index['layers'])} linear layers in {size['sparse24']} bytes, "
@@ -102,14 +104,50 @@ def compress_stored(name: str, entry: Entry, transposed: bool) -> tuple[Tensor, 
     return values, metadata
 
 
-def export_sparse24(model: Path, out: Path) -> dict:
-    """Write the compressed form of a 2of4 checkpoint to ``out``; return the index written.
+def export_sparse24(
+    model: Path | str, out: Path | str, *, trust_remote_code: bool = False
+) -> dict[str, Any]:
+    """Write the compressed form of a 2of4 checkpoint.
 
-    One ``sparse24.<file>`` for each weight file, so that memory holds one of them. Raises
-    UserError for a checkpoint that is not 2:4, and where ``out`` holds anything but an export;
-    nothing is written then.
+    Memory holds one weight file at a time. Every layer is restored and compared bit for bit.
+
+    Parameters
+    ----------
+    model : path or str
+        A folder that `prune` wrote with the regime `2of4`.
+    out : path
+        The folder to write: ``sparse24.json`` and a ``sparse24.FILE`` for each weight file.
+    trust_remote_code : bool
+        Run the Python code that the model's folder brings.
+
+    Returns
+    -------
+    dict
+        What ``sparse24.json`` holds: ``layers`` by name, ``linear_bytes`` before and after.
+
+    Raises
+    ------
+    UserError
+        If the checkpoint is not 2:4, or ``out`` holds anything but an export. Nothing is written
+        then.
+
+    References
+    ----------
+    arXiv 2609.02496: the regime 2:4. Of four weights two are stored, and where they were.
+
+    Examples
+    --------
+    >>> import evenprune
+    >>> index = evenprune.export_sparse24("pruned", "exported")
+    >>> size = index["linear_bytes"]
+    >>> size["sparse24"] / size["dense"]
+    0.53125
     """
-    model, out = Path(model), Path(out)
+    with located(model, trust=trust_remote_code) as (folder,):
+        return _exported(folder, Path(out))
+
+
+def _exported(model: Path, out: Path) -> dict[str, Any]:
     check_folder(out, EXPORT, [model])
     identity = identify(model)
     files = weight_files(model)

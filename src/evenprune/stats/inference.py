@@ -1,7 +1,7 @@
 """Intervals, tests and the correction for their number, as pure functions.
 
 All probabilities are two-sided. The test of equivalence and Wilson's interval are statsmodels'.
-That and scipy.stats take half a second to import, so only what needs them does it.
+That and SciPy take half a second to import, so only what needs them does it.
 """
 
 import math
@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -71,11 +70,15 @@ class Estimate:
 
 def t_quantile(share: float, df: float | None = None) -> float:
     """Return the quantile of Student's t with ``df`` degrees of freedom; None: the normal's."""
+    from scipy.special import ndtri, stdtrit
+
     return float(stdtrit(df, share) if df else ndtri(share))
 
 
 def t_tail(size: float, df: float | None = None) -> float:
     """Return P(T > size) of Student's t with ``df`` degrees of freedom; None: of the normal law."""
+    from scipy.special import ndtr, stdtr
+
     return float(stdtr(df, -size) if df else ndtr(-size))
 
 

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag
 
 from ..io.errors import UserError
 from ..io.reading import expected_form
@@ -114,6 +113,8 @@ def joined(measure: Measure, parts: Sequence[Sums]) -> Sums:
     if all(one.ids == first.ids for one in parts):
         columns = np.concatenate([one.parts for one in parts], axis=2)
         return Sums(measure, first.ids, columns, first.clusters)
+    from scipy.linalg import block_diag
+
     blocks = [block_diag(*(one.parts[:, k] for one in parts)) for k in (0, 1)]
 
     def named(names: Iterable[Sequence[str]]) -> tuple[str, ...]:

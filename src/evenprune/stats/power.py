@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from .inference import Estimate, t_quantile
 
@@ -15,6 +14,8 @@ Array = NDArray[np.float64]
 
 def one_sided(shift: Array, df: float | None) -> Array:
     """Return the power of a two-sided test for a mean that is so many errors away."""
+    from scipy.special import ndtr
+
     critical = t_quantile(1 - LEVEL / 2, df)
     # Student's t around a shift, by its mean and spread (Johnson and Welch 1940).
     spread = np.sqrt(1 + critical**2 / (2 * df)) if df else 1.0
@@ -27,6 +28,8 @@ def both_sided(first: Array, second: Array, rho: float, df: float | None) -> Arr
 
     ``first`` and ``second`` (n,) are the means in errors, positive in the direction looked for.
     """
+    from scipy.special import ndtr
+
     critical = t_quantile(1 - LEVEL / 2, df)
     rho = float(np.clip(rho, -0.999, 0.999))
     nodes, weights = np.polynomial.legendre.leggauss(48)
