@@ -62,7 +62,7 @@ def printed_value(
 ) -> tuple[float, str] | None:
     """Return (value, tables) of the printed counterpart of one of our numbers, None without one.
 
-    Only the task's own headline, measured as the paper is declared to be (``plan/declared.py``),
+    Only the task's own headline, measured as the paper is declared to be (``config/declared.py``),
     has a counterpart, UnQover's confidence and entropy, DTO of two such benchmarks, decode
     throughput and CO2, the differences of masks, and of the safety benchmarks what a guard model
     says of the response alone. Nothing of an invented world has.

@@ -77,14 +77,14 @@ class Pruning(Section):
         "two words follows; `language`: the same sentences' likelihood (a control)",
     )
     lora_budget: float = Field(
-        0.03,
+        0.05,
         gt=0,
         le=10,
         description="`debias-lora`: how far the changed model may go from the base model on texts "
         "held out, KL divergence in nats a token; decides how much of the change is taken",
     )
     lora_keep: float = Field(
-        0.2,
+        0.1,
         ge=0,
         le=MOST,
         description="`debias-lora`: weight of the term that keeps meaningful words above the "

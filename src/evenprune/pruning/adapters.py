@@ -57,7 +57,7 @@ CLIP = 5.0  # longest gradient
 HELD_OUT = 0.2  # share of the groups, and of the texts
 JUDGED = 32  # contexts held out that are looked at, at most
 SCALES = tuple(0.85**k for k in range(13))
-FALL = 0.5  # nats
+FALL = 0.8  # nats
 AGAIN = "run the command again, which begins anew"
 Ids = tuple[int, ...]
 

@@ -198,7 +198,7 @@ def numbers(run: Run, slug: str) -> Table:
         raise UserError(
             f"the table {slug} shows numbers that the paper prints too, and this run has none: "
             "expected the paper's models, methods and calibrations by their catalogue names, "
-            "measured as in plan/declared.py; leave it out of other runs"
+            "measured as in config/declared.py; leave it out of other runs"
         )
     rows: list[Row] = []
     previous = None

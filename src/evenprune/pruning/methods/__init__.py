@@ -1,7 +1,7 @@
 """The pruning methods, a module each, found by their names.
 
 A method ``some-name`` is ``METHOD`` of the module ``some_name`` here, and has its facts in
-``plan/facts.py``. No torch until one is asked for.
+``config/facts.py``. No torch until one is asked for.
 """
 
 from importlib import import_module
