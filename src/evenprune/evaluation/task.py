@@ -20,8 +20,8 @@ NOWHERE = Path(os.devnull)  # the data of a task that is given none
 class Task(ABC):
     """One evaluation task. ``evaluation/NAME.py`` ends with ``TASK``, an instance of a subclass.
 
-    ``name`` is the task's in ``config/tasks.yaml``, where its facts are; ``fields`` are those of the
-    records that it returns.
+    ``name`` is the task's in ``config/tasks.yaml``, where its facts are; ``fields`` are those of
+    the records that it returns.
     """
 
     name: str
