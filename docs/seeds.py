@@ -1,6 +1,7 @@
-"""seeds.csv and its table in bias.md: the paper's term over five seeds, from a finished run.
+"""seeds.csv or adapters.csv, and its table in bias.md, from a finished run.
 
-python docs/seeds.py results/bias
+python docs/seeds.py results/bias             # the paper's term over five seeds
+python docs/seeds.py results/lora adapters    # Debias-LoRA
 """
 
 import sys
@@ -11,8 +12,13 @@ import pandas as pd
 from pages import between, write
 
 FOLDER = Path(__file__).resolve().parent
-ROWS, PAGE = FOLDER / "seeds.csv", FOLDER / "bias.md"
-BEGIN = "<!-- table of docs/seeds.py -->\n"
+PAGE = FOLDER / "bias.md"
+# Name of a table -> the method, and what it is called
+TABLES = {
+    "seeds": ("debias-sparsegpt", "Debias-SparseGPT"),
+    "adapters": ("debias-lora", "Debias-LoRA"),
+}
+BEGIN = "<!-- {} of docs/seeds.py -->\n"
 POINT, MEASURE = ["method", "regime"], ["benchmark", "metric"]
 TESTED = [
     "diff", "low", "high", "p", "p_holm", "low_fixed", "high_fixed", "p_fixed", "detectable",
@@ -31,11 +37,13 @@ def read_run(results: Path) -> pd.DataFrame:
     values = pd.read_csv(results / "results.csv", keep_default_na=False)
     values = values[(values.category == "") & values.metric.isin({one for _, one in MEASURES})]
     tests = pd.read_csv(results / "significance.csv", keep_default_na=False, dtype=str)
-    tests = tests[tests.seed == "mean"]
+    tests = tests[tests.seed == ("mean" if "mean" in set(tests.seed) else "0")]
     rows = []
     for (method, regime), mine in values.groupby(POINT, sort=True):
         for key in MEASURES:
             one = mine[(mine[MEASURE] == list(key)).all(axis=1)].sort_values("seed")
+            if one.empty:
+                continue
             row = dict(zip([*POINT, *MEASURE], [method, regime, *key], strict=True))
             row |= {"seeds": " ".join(map(str, one.value)), "mean": one.value.mean()}
             for against in ("dense", "method"):
@@ -49,9 +57,9 @@ def read_run(results: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def read_rows() -> pd.DataFrame:
-    """Return seeds.csv, all as text."""
-    return pd.read_csv(ROWS, dtype=str, keep_default_na=False)
+def read_rows(name: str = "seeds") -> pd.DataFrame:
+    """Return seeds.csv or adapters.csv, all as text."""
+    return pd.read_csv(FOLDER / f"{name}.csv", dtype=str, keep_default_na=False)
 
 
 def difference(row: pd.Series, against: str, factor: float, digits: int) -> str:
@@ -69,30 +77,33 @@ def difference(row: pd.Series, against: str, factor: float, digits: int) -> str:
     return words.replace("-", "−")
 
 
-def table(rows: pd.DataFrame) -> str:
-    """Return a row a measure: dense, SparseGPT, and what the paper's term changes."""
+def table(rows: pd.DataFrame, method: str, called: str) -> str:
+    """Return a row a measure: dense, SparseGPT, and what a method changes."""
     found = rows.set_index(["method", "regime", "benchmark", "metric"])
     head = ["", "dense"]
     for name in REGIMES.values():
-        head += [f"SparseGPT, {name}", f"Debias-SparseGPT less SparseGPT, {name}"]
+        head += [f"SparseGPT, {name}", f"{called} less SparseGPT, {name}"]
     lines = [f"| {' | '.join(head)} |", "| --- | ---: |" + " ---: | ---: |" * len(REGIMES)]
     for key, (name, factor, digits) in MEASURES.items():
+        if ("dense", "dense", *key) not in found.index:
+            continue
         cells = [name, f"{factor * float(found.loc[('dense', 'dense', *key), 'mean']):.{digits}f}"]
         for regime in REGIMES:
-            plain, debias = (
-                found.loc[(m, regime, *key)] for m in ("sparsegpt", "debias-sparsegpt")
-            )
+            plain, debias = (found.loc[(m, regime, *key)] for m in ("sparsegpt", method))
             cells += [f"{factor * float(plain['mean']):.{digits}f}"]
             cells += [difference(debias, "method", factor, digits)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def filled(page: str, rows: pd.DataFrame) -> str:
-    """Return the page with the table of these rows."""
-    return between(page, BEGIN, demo.END, f"\n{table(rows)}\n")
+def filled(page: str, name: str = "seeds") -> str:
+    """Return the page with the table of this name."""
+    return between(
+        page, BEGIN.format(name), demo.END, f"\n{table(read_rows(name), *TABLES[name])}\n"
+    )
 
 
 if __name__ == "__main__":
-    read_run(Path(sys.argv[1])).to_csv(ROWS, index=False, lineterminator="\n")
-    write(PAGE, filled(PAGE.read_text(encoding="utf-8"), read_rows()))
+    chosen = sys.argv[2] if sys.argv[2:] else "seeds"
+    read_run(Path(sys.argv[1])).to_csv(FOLDER / f"{chosen}.csv", index=False, lineterminator="\n")
+    write(PAGE, filled(PAGE.read_text(encoding="utf-8"), chosen))

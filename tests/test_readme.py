@@ -194,7 +194,7 @@ def test_the_numbers_of_the_page_on_bias_are_those_of_its_run(repo):
     bias = importlib.import_module("bias")
     rows, page = bias.read_rows(), bias.PAGE.read_text(encoding="utf-8")
     assert bias.filled(page, rows) == page
-    assert page.count("\n| --- | ---: |") == rows.table.nunique() + 1  # that of docs/seeds.py
+    assert page.count("\n| --- | ---: |") == rows.table.nunique() + 2  # those of docs/seeds.py
     changed = rows.assign(ppl="1.0")
     assert bias.filled(page, changed).count("| 1.0 |") == len(rows)
 
@@ -203,7 +203,7 @@ def test_the_verdict_on_the_papers_term_is_that_of_its_run(repo):
     """docs/seeds.csv has the means and paired differences over five seeds."""
     seeds = importlib.import_module("seeds")
     rows, page = seeds.read_rows(), seeds.PAGE.read_text(encoding="utf-8")
-    assert seeds.filled(page, rows) == page
+    assert seeds.filled(page) == page
     assert all(len(one.split()) == 5 for one in rows.seeds[rows.method != "dense"])
     found = rows[rows.metric == "association"].set_index(["method", "regime"])
     readme = " ".join((repo / "README.md").read_text(encoding="utf-8").split())
@@ -227,6 +227,27 @@ def test_the_verdict_on_the_papers_term_is_that_of_its_run(repo):
     rise = rows[(rows.metric == "ss") & (rows.method == "debias-sparsegpt")].set_index("regime")
     assert rise.loc["u50", "method_verdict"] == "equally fair within margin"
     assert float(rise.loc["u50", "method_low"]) > 0
+
+
+def test_the_verdict_on_adapters_is_that_of_its_run(repo):
+    """docs/adapters.csv has what Debias-LoRA changes."""
+    seeds = importlib.import_module("seeds")
+    rows, page = seeds.read_rows("adapters"), seeds.PAGE.read_text(encoding="utf-8")
+    assert seeds.filled(page, "adapters") == page
+    found = rows.set_index(["method", "regime", "metric"])
+    shares, words = [], []
+    for regime in ("u50", "2of4"):
+        one = found.loc["debias-lora", regime]
+        plain = float(found.loc[("sparsegpt", regime, "association"), "mean"])
+        shares.append(-100 * float(one.loc["association", "method_diff"]) / plain)
+        words.append(-100 * float(one.loc["ss", "method_diff"]))
+        assert float(one.loc["association", "method_p_holm"]) < 0.05
+        assert float(one.loc["lms", "method_low"]) > 0
+        assert float(one.loc["ppl", "method_diff"]) < 1
+    text = " ".join(page.split())
+    assert "takes {:.0f} % (50 %) and {:.0f} % (2:4) off".format(*shares) in text
+    assert "falls by {:.1f} and {:.1f} points: at 50 % not shown".format(*words) in text
+    assert found.loc[("debias-lora", "u50", "ss"), "method_verdict"] == "no change shown"
 
 
 def test_the_other_machines_numbers_are_those_of_its_run(repo):

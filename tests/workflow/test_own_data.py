@@ -89,11 +89,8 @@ def test_by_configuration(own):
         stopped.stdout + stopped.stderr
     )
     quiz.rename(own / "my/quiz.jsonl")
-    done = snakemake(own, *words, "--verbose")
+    done = snakemake(own, *words)
     assert done.returncode == 0, done.stderr
-    # Snakemake's scheduler only begins a round where a job has ended, see `onstart`.
-    said = done.stdout + done.stderr
-    assert 0 < said.count("Ready jobs: ") <= 2 * said.count("Finished jobid: ")
     results = own / "results/mine"
     with open(results / "results.csv") as handle:
         rows = [row for row in csv.DictReader(handle) if row["benchmark"] == "quiz"]
