@@ -181,3 +181,11 @@ def in_report(path, about, **labels):
         entry = shown[Path(path).stem]
         category, labels = entry["section"], {"what": entry["shows"]}
     return report(path, caption=f"../report/{about}.rst", category=category, labels=labels)
+
+
+def unasked(wildcards):
+    """The input of `controls` where the configuration names no worlds."""
+    raise WorkflowError(
+        "expected the worlds to compare under controls.worlds, but the configuration names none; "
+        "run `snakemake --cores all controls --configfile config/controls.yaml`"
+    )

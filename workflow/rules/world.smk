@@ -15,14 +15,6 @@ if IS_WORLD or CONFIG.controls.worlds:
     RUN.jobs.update(world_rerun.dependencies(PATHS))
 
 
-def unasked(wildcards):
-    """The input of `controls` where the configuration names no worlds."""
-    raise WorkflowError(
-        "expected the worlds to compare under controls.worlds, but the configuration names none; "
-        "run `snakemake --cores all controls --configfile config/controls.yaml`"
-    )
-
-
 rule generate_world:
     """Write the invented world's data sets in the schemas of the real ones."""
     output:
