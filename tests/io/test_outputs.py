@@ -1,6 +1,7 @@
 """Nothing that is not ours is deleted or written over: each refused case compares the victim."""
 
 import json
+import multiprocessing
 import os
 import shutil
 from pathlib import Path
@@ -108,6 +109,23 @@ def test_our_own_folder_of_the_kind_is_replaced(tmp_path):
     assert os.listdir(tmp_path) == ["out"]
 
 
+def test_another_kind_and_added_files_are_refused(tmp_path):
+    target = tmp_path / "out"
+    fill(target, "world", a="1")
+    before = tree(target)
+    with pytest.raises(UserError, match="is a world that this program made"):
+        fill(target, "calibration", a="2")
+    assert tree(target) == before
+    (target / "sub").mkdir()
+    (target / "sub/mine.txt").write_text("mine")
+    (target / "link").symlink_to(tmp_path)
+    before = tree(target)
+    with pytest.raises(UserError, match=r"files were added \(link and 1 more\)"):
+        fill(target, "world", a="2")
+    assert tree(target) == before
+    assert os.listdir(tmp_path) == ["out"]
+
+
 @pytest.mark.parametrize("mark", ["", "[]", "{", '{"kind": "world"}', '{"kind": 1, "files": []}'])
 def test_a_damaged_mark_counts_for_nothing(tmp_path, mark):
     (tmp_path / "out").mkdir()
@@ -187,36 +205,47 @@ def test_what_is_added_during_the_work_is_not_lost(tmp_path):
 
 
 @pytest.mark.parametrize("step", range(12))
-def test_a_kill_during_the_exchange_leaves_what_can_be_made_again(tmp_path, step):
-    """The process ends before its n-th change of a name; what others made stays."""
+def test_a_kill_during_the_exchange_loses_neither(tmp_path, step):
+    """The process ends before its n-th change of a name; the old or the new folder is whole."""
     target = tmp_path / "out"
     fill(target, "world", a="old", b="old")
     (target / "models").mkdir()
     (target / "models/m").write_text("another's")
-    child = os.fork()
-    if child == 0:
-        calls = iter(range(100))
 
-        def dying(real):
-            return lambda *args, **options: (
-                os._exit(9) if next(calls) == step else real(*args, **options)
-            )
+    left = step
 
+    def counted(real):
+        def call(*args, **options):
+            nonlocal left
+            if left == 0:
+                os._exit(9)
+            left -= 1
+            return real(*args, **options)
+
+        return call
+
+    def dying():
         for name in ("rename", "unlink", "rmdir", "replace"):
-            setattr(os, name, dying(getattr(os, name)))
-        try:
-            with atomic_folder(target, "world", keep=("models",)) as folder:
-                (folder / "a").write_text("new")
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
+            setattr(os, name, counted(getattr(os, name)))
+        with atomic_folder(target, "world", keep=("models",)) as folder:
+            (folder / "a").write_text("new")
+        os._exit(0)
+
+    child = multiprocessing.get_context("fork").Process(target=dying)
+    child.start()
+    child.join()
+    whole = []
+    for folder in tmp_path.iterdir():
+        found = {name: data for name, data in tree(folder).items() if name in ("a", "b")}
+        whole += [found] if found in ({"a": b"new"}, {"a": b"old", "b": b"old"}) else []
+    assert whole
     assert [path.read_text() for path in tmp_path.rglob("models/m")] == ["another's"]
     with atomic_folder(target, "world", keep=("models",)) as folder:
         (folder / "a").write_text("newest")
-    assert tree(target) | {MARK: b""} == {
-        MARK: b"", "a": b"newest", "models": None, "models/m": b"another's"
-    }  # fmt: skip
-    assert os.listdir(tmp_path) == ["out"]
+    assert (target / "a").read_text() == "newest"
+    assert (target / "models/m").read_text() == "another's"
+    assert not (target / "b").exists()
+    assert not (tmp_path / ".out.replaced").exists()
 
 
 def test_files_are_checked_against_the_inputs(tmp_path, victim):

@@ -7,6 +7,7 @@ as usual, but never one of the command's inputs.
 """
 
 import contextlib
+import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from .errors import UserError
 from .files import PART, disk_errors, half_written
-from .marks import MARK, WORLD_MODEL, delete_marked, mark_folder, objection
+from .marks import WORLD_MODEL, delete_marked, mark_folder, objection
 
 Input = Path | str | None
 
@@ -58,6 +59,7 @@ def check_folder(
         reason = objection(path, kind, keep)
         if reason:
             raise UserError(f"{name} {path} {reason}")
+        _check_aside(path, kind, keep)
         _check_writable(path / "file", name, path)
         _check_writable(path, name)
 
@@ -210,23 +212,31 @@ def replace_folder(
 ) -> None:
     """Mark the folder ``new`` as one of ``kind`` and put it in the place of ``path``.
 
-    What is there is looked at again and deleted, but for the entries ``keep``. A kill leaves a
-    folder that the next call takes up. Raises UserError as ``check_folder`` does.
+    What is there is looked at again, moved aside, and deleted when the new folder is in place;
+    the entries ``keep`` move over. A kill leaves the old folder at ``path`` or beside it, as
+    ``.NAME.replaced``, from where the next call takes it up. Raises UserError as
+    ``check_folder`` does.
     """
     mark_folder(new, kind)
     path.parent.mkdir(parents=True, exist_ok=True)
-    check_folder(path, kind, inputs, keep)
-    if path.is_dir():
-        delete_marked(path)
-        reason = objection(path, kind, keep)
-        if reason:  # what was added since the last look
-            raise UserError(f"--out {path} {reason}")
-    if not path.is_dir() or not any(path.iterdir()):
-        os.rename(new, path)
-        return
-    # The mark first: what has come by then is all on its list.
-    for name in sorted(os.listdir(new), key=lambda name: name != MARK):
-        os.rename(new / name, path / name)
+    aside = _aside(path)
+    with _locked(path.parent):
+        check_folder(path, kind, inputs, keep)
+        _settle(path, aside, kind, keep)
+        if path.is_dir() and any(path.iterdir()):
+            os.rename(path, aside)
+            # What was added since the last look is not lost either.
+            reason = objection(aside, kind, keep)
+            if reason:
+                os.rename(aside, path)
+                raise UserError(f"--out {path} {reason}")
+        try:
+            os.rename(new, path)
+        except BaseException:
+            if aside.is_dir() and not path.exists():
+                os.rename(aside, path)
+            raise
+        _settle(path, aside, kind, keep)
 
 
 def discard_folder(path: Path, kind: str) -> None:
@@ -236,3 +246,46 @@ def discard_folder(path: Path, kind: str) -> None:
         raise UserError(f"{path} {reason}")
     if path.is_dir():
         delete_marked(path)
+
+
+def _aside(path: Path) -> Path:
+    """Return where the old folder lies while the new one is put in place."""
+    return path.with_name(f".{path.name}.replaced")
+
+
+def _check_aside(path: Path, kind: str, keep: Sequence[str]) -> None:
+    aside = _aside(path)
+    if os.path.lexists(aside) and (aside.is_symlink() or not aside.is_dir()):
+        raise UserError(f"{aside}, where {path} would be moved aside, is no folder; remove it")
+    reason = objection(aside, kind, keep)
+    if reason:
+        raise UserError(f"{aside}, where {path} would be moved aside, {reason}")
+
+
+def _settle(path: Path, aside: Path, kind: str, keep: Sequence[str]) -> None:
+    """Finish a replacement: put back what lies aside where ``path`` is gone, else delete it."""
+    if not os.path.lexists(aside):
+        return
+    if not path.exists():
+        os.rename(aside, path)
+        return
+    for name in (name for name in keep if os.path.lexists(aside / name)):
+        if os.path.lexists(path / name):
+            raise UserError(
+                f"{name} is both in {path} and in {aside}, where an interrupted run left it; "
+                "remove one of the two"
+            )
+        os.rename(aside / name, path / name)
+    delete_marked(aside)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a lock on a folder, so that two replacements in it take turns."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems have no such lock
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
