@@ -1,5 +1,6 @@
 """Adapters against a bias loss: loss, budget, merging, held-out groups, resuming."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -94,6 +95,19 @@ def test_the_loss_is_that_of_single_sentences_in_float64(name, loss, tmp_path):
         assert falls[k].tolist() == pytest.approx(fallen, rel=1e-3, abs=1e-4)
     assert (falls == 0).any()  # one-sided
     assert (falls > 0).any()
+
+
+def test_a_model_that_takes_no_trees_says_so_and_scores_the_same(tmp_path, capsys):
+    base, pairs = made(tmp_path / "model", count=6)
+    contexts, options = contexts_of(pairs), Options("debias-lora", "2of4")
+    tuning = Tuning(base, contexts, TEXTS, options)
+    assert "one sentence a row" not in capsys.readouterr().err
+    config = tmp_path / "model/config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"sliding_window": 2}))
+    plain = Tuning(base, contexts, TEXTS, options)
+    assert (tuning.trees, plain.trees) == (True, False)
+    assert "takes one sentence a row, which takes longer" in capsys.readouterr().err
+    torch.testing.assert_close(tuning.leads(contexts), plain.leads(contexts), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("trees", [True, False])

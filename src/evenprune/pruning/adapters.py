@@ -216,6 +216,9 @@ class Tuning:
         self.form = form_of(*self._last(self._filled([(0, 1)])))
         self.trees = False
         self.trees = self._takes_trees()
+        if not self.trees:
+            name = type(self.model).__name__
+            print(f"note: {name} takes one sentence a row, which takes longer", file=sys.stderr)
         self.queue: list[int] = []
 
     def _below(self, count: int) -> int:
@@ -231,6 +234,8 @@ class Tuning:
         try:
             alone, self.trees = self._scored([context.own]), True
             together = self._scored([context.own])
+        except torch.OutOfMemoryError:
+            raise
         except (AttributeError, NotImplementedError, TypeError, ValueError, RuntimeError):
             return False
         apart = (alone[0] - together[0]).abs() / alone[0].abs().clamp(min=1.0)
@@ -524,6 +529,7 @@ def adapt(
             "contexts": len(used),
             "contexts_held_out": len(held),
             "contexts_without_unrelated": without,
+            "trees": tuning.trees,
             "before": before["loss"],
             "after": last["loss"],
             "scale": last["scale"] if kept else 0.0,
