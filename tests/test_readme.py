@@ -243,7 +243,7 @@ def test_the_verdict_on_adapters_is_that_of_its_run(repo):
         words.append(-100 * float(one.loc["ss", "method_diff"]))
         assert float(one.loc["association", "method_p_holm"]) < 0.05
         assert float(one.loc["lms", "method_low"]) > 0
-        assert float(one.loc["ppl", "method_diff"]) < 1
+        assert float(one.loc["ppl", "method_low"]) < 1
     text = " ".join(page.split())
     assert "takes {:.0f} % (50 %) and {:.0f} % (2:4) off".format(*shares) in text
     assert "falls by {:.1f} and {:.1f} points: at 50 % not shown".format(*words) in text
