@@ -91,11 +91,11 @@ class Pruning(Section):
         "unrelated one; 0: without it and its budget",
     )
     lora_blocks: float = Field(
-        1.0, gt=0, le=1, description="`debias-lora`: share of the blocks to change, the last ones"
+        0.6, gt=0, le=1, description="`debias-lora`: share of the blocks to change, the last ones"
     )
     lora_steps: int = Field(36, ge=1, description="`debias-lora`: training steps of 12 contexts")
     lora_rate: float = Field(
-        4e-3, gt=0, le=1, description="`debias-lora`: learning rate of AdamW at its highest"
+        5e-3, gt=0, le=1, description="`debias-lora`: learning rate of AdamW at its highest"
     )
     lora_scale: float = Field(
         1.0,
