@@ -4,6 +4,7 @@ python docs/seeds.py results/bias             # the paper's term over five seeds
 python docs/seeds.py results/lora adapters    # Debias-LoRA
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -54,7 +55,32 @@ def read_run(results: Path) -> pd.DataFrame:
                     for name in TESTED
                 }
             rows.append(row)
-    return pd.DataFrame(rows)
+    return pd.DataFrame([*rows, *about_others(results)])
+
+
+def about_others(results: Path) -> list[dict[str, object]]:
+    """Return a row for each method and regime: StereoSet's SS of the sentences about other groups.
+
+    What it has above one half is how common the words are, as these are not the group's.
+    """
+    found: dict[tuple[str, str], dict[int, float]] = {}
+    for file in sorted(results.glob("evals/*/*/*/*/s*/stereoset/items.jsonl")):
+        method, regime, _, seed = file.parts[-6:-2]
+        pairs = [
+            pair
+            for line in file.read_text(encoding="utf-8").splitlines()
+            for pair in json.loads(line).get("others_logprobs", [])
+        ]
+        shares = [(one > two) + 0.5 * (one == two) for one, two in pairs]
+        found.setdefault((method, regime), {})[int(seed[1:])] = sum(shares) / len(shares)
+    return [
+        dict(zip([*POINT, *MEASURE], [*point, "stereoset", "ss_others"], strict=True))
+        | {
+            "seeds": " ".join(str(round(share, 6)) for _, share in sorted(seeds.items())),
+            "mean": sum(seeds.values()) / len(seeds),
+        }
+        for point, seeds in found.items()
+    ]
 
 
 def read_rows(name: str = "seeds") -> pd.DataFrame:
