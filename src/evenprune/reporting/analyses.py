@@ -45,7 +45,7 @@ def masks(run: Run, slug: str) -> Table:
         values = mask_diffs.by_matrix(run.results, group)
         start = len(rows)
         for name in mask_diffs.ranked(values)[: mask_diffs.TOP]:
-            layer, kind = map(str, mask_diffs.split(name))
+            layer, _, kind = name.partition(".")
             own = [replace(one, quantity=one.quantity._replace(category=name)) for one in fields]
             cells = {one.column.key: make_cell(run, group, one, marks=False) for one in own}
             named = group.identity | {"layer": layer, "module": kind}

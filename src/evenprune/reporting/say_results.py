@@ -37,9 +37,7 @@ def verdicts(found: list[Answer]) -> Iterator[str]:
     yield from summary(found)
     for answer in found[:MOST]:
         shown = [f"{one.measure} {one.difference}, {one.verdict}" for one in answer.decided]
-        shown += [f"undecided: {', '.join(one.measure for one in answer.undecided)}"] * bool(
-            answer.undecided
-        )
-        yield f"{answer.name}: {'; '.join(shown)}"
+        undecided = ", ".join(one.measure for one in answer.undecided)
+        yield f"{answer.name}: {'; '.join(shown + [f'undecided: {undecided}'] * bool(undecided))}"
     if len(found) > MOST:
         yield f"{len(found) - MOST} more pruned models are on the page"
