@@ -1,7 +1,8 @@
 """A comparison in words: on the terminal, and as one HTML page that opens offline."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ from ..stats.verdicts import (
     WORDS,
 )
 from .columns import GOOD, NONE, aligned
-from .differences import STATES, Difference
+from .differences import STATES, Difference, Flips
 from .fidelity import Fidelity
 from .moved import Moved
 
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 # Part of this module's code, see codedigest.py.
-DATA_FILES = ("comparison.html.j2",)
-HTML = Path(__file__).with_name(DATA_FILES[0])
+DATA_FILES = ("comparison.html.j2", "notes.txt.j2")
+HTML, NOTES = (Path(__file__).with_name(name) for name in DATA_FILES)
 HEADS = (
     *("benchmark", "metric", "good", "dense", "pruned", "difference", "interval", "verdict"),
     *("could have seen", "items needed", "n", "p (Holm)"),
@@ -51,6 +52,10 @@ SHORT = (*HEADS[:12], "to bad", "to good")
 SHOWN = (*range(11), 12, 13)
 # Of what is shown of categories: those with these verdicts, and how many items moved.
 QUIET = (NOT_SHOWN, NOT_TESTED, SAYS_NOTHING, SAME, EQUALLY_FAIR, MOVED)
+ABILITY_LOST = (
+    "Fairer, ability lost: a model that loses its ability drifts to guessing, which bias metrics "
+    "take for fair."
+)
 MANY, FEW = 0.1, 1 / 3  # flipped answers; a net change within which they hide
 
 
@@ -64,35 +69,31 @@ class Block:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     categories: Sequence[Difference] = ()
     moved: Sequence[Moved] = ()
+    fidelity: Fidelity | None = None
 
     def by_category(self) -> str:
         """Return what the rows by category say, "" where there are none."""
-        found = [row.verdict for row in self.categories]
-        if not found:
-            return ""
-        said = ", ".join(f"{found.count(word)} {word}" for word in WORDS if word in found)
         shown = [
             f"{row.category} ({row.benchmark} {row.metric}, n = {row.n:,}): {row.verdict}, "
             f"{difference(row, row.difference)}"
             for row in self.categories
             if row.verdict not in QUIET
         ]
-        return "; ".join(
-            [
-                f"By category of {LEAST} items or more, corrected over these {len(found)} rows: "
-                f"{said}",
-                *shown,
-            ]
-        )
-
-    fidelity: Fidelity | None = None
+        head = f"By category of {LEAST} items or more, corrected over these {len(self.categories)} "
+        said = f"{head}rows: {counted(self.categories)}"
+        return "; ".join([said, *shown]) if self.categories else ""
 
     def summary(self) -> str:
         """Return how often which verdict occurs."""
-        found = [row.verdict for row in self.rows]
-        if found and set(found) == {IDENTICAL}:
+        if self.rows and all(row.verdict == IDENTICAL for row in self.rows):
             return "identical: the records of all items are the same"
-        return ", ".join(f"{found.count(word)} {word}" for word in WORDS if word in found)
+        return counted(self.rows)
+
+
+def counted(rows: Sequence[Difference]) -> str:
+    """Return how often which verdict occurs, in words."""
+    counts = Counter(row.verdict for row in rows)
+    return ", ".join(f"{counts[word]} {word}" for word in WORDS if word in counts)
 
 
 @dataclass(frozen=True)
@@ -165,81 +166,43 @@ class Comparison:
     def notes(self) -> list[str]:
         """Return what the tables mean, in words."""
         rows = [row for block in self.blocks for row in block.rows]
-        clustered = ", ".join(dict.fromkeys(row.benchmark for row in rows if row.clustered))
-        lines = [
-            "Difference: pruned minus dense on the same items, of a perplexity their ratio. Tests "
-            "take the jackknife's error over whole clusters where items belong together, here "
-            f"{f'those of {clustered}' if clustered else 'none do'}. Verdicts hold after Holm's "
-            f"correction over all rows of one pruned model (p < {LEVEL:g}); the interval is "
-            "corrected alike: it excludes 0 (a ratio's 1) where a change is shown.",
-            "Good: where values are good, high or low, or near the number (0.5: no preference, "
-            f"0: no bias). Fairer is nearer to that number; “{MOVED}”: it changed, but is not "
-            f"shown to be nearer or further. Fairer is “{LOST}” where an ability is worse.",
-            f"“{SAME}”, “{EQUALLY_FAIR}”: the 90 % interval lies within ±{self.margin:g} for "
-            f"abilities, a perplexity's within a factor of {1 + self.margin:g}, and within "
-            f"±{self.bias_margin:g} for bias (not corrected); where no answer changed, it needs "
-            f"3 / margin items. “{NOT_SHOWN}” is no proof of no change: “could have seen” is the "
-            "smallest change that one test at this run's error sees in 80 % of runs.",
-        ]
-        if self.plan is not None:
-            lines.append(
-                f"Items needed: to see a change of {self.plan:g} for the worse (a perplexity's by "
-                f"a factor of {1 + self.plan:g}) in 80 % of runs, if further items are like these."
-            )
-        tasks = dict.fromkeys(row.task for row in rows if row.flips and row.task in STATES)
-        if any(row.flips or row.answers for row in rows):
-            parts = "; ".join(
-                f"{task}: unbiased where {STATES[task].unbiased}, stereotyped where "
-                f"{STATES[task].stereotyped}"
-                for task in tasks
-            )
-            lines.append(
-                "Became wrong or stereotyped (to bad), right or unbiased (to good): share of items "
-                "that were the other before pruning; of an ability right and wrong answers"
-                f"{'. ' * bool(parts)}{parts}."
-            )
-        return lines
+        tasks = dict.fromkeys(row.task for row in rows if row.flips)
+        values = {
+            "comparison": self,
+            "clustered": ", ".join(dict.fromkeys(row.benchmark for row in rows if row.clustered)),
+            "flipped": any(row.flips or row.answers for row in rows),
+            "states": {task: STATES[task] for task in tasks if task in STATES},
+            "level": LEVEL,
+            **{"moved": MOVED, "lost": LOST, "same": SAME, "equal": EQUALLY_FAIR},
+            "not_shown": NOT_SHOWN,
+        }
+        return fill(NOTES, values).splitlines()
 
 
 def block_notes(rows: Sequence[Difference]) -> list[str]:
     """Return what must be read beside one pruned model's verdicts."""
-    found = {row.verdict for row in rows}
-    lines = []
-    if LOST in found:
-        lines.append(
-            "Fairer, ability lost: a model that loses its ability drifts to guessing, which bias "
-            "metrics take for fair."
-        )
+    lines = [ABILITY_LOST] if any(row.verdict == LOST for row in rows) else []
     for row in rows:
         worse, better, n = flipped(row)
         both = (worse + better) / n if n else 0.0
         net = abs(worse - better) / n if n else 0.0
         if both >= MANY and net <= FEW * both:
-            lines.append(
-                f"{row.benchmark} {row.metric}: {_percent(both)} of the answers flipped, which "
-                f"the net change of {_percent(net)} hides."
-            )
-    known = dict.fromkeys(row.benchmark for row in rows if row.in_calibration)
-    if known:
-        lines.append(
-            f"Not tested, as the calibration pairs are of the same data: {', '.join(known)}."
-        )
-    silent = dict.fromkeys(
-        (f"{row.benchmark} {row.metric}", row.reason) for row in rows if row.reason
-    )
+            said = f"{_percent(both)} of the answers flipped, which the net change of"
+            lines.append(f"{row.benchmark} {row.metric}: {said} {_percent(net)} hides.")
+    if known := dict.fromkeys(row.benchmark for row in rows if row.in_calibration):
+        said = ", ".join(known)
+        lines.append(f"Not tested, as the calibration pairs are of the same data: {said}.")
+    silent = [f"{row.benchmark} {row.metric} ({row.reason})" for row in rows if row.reason]
     if silent:
-        said = "; ".join(f"{name} ({reason})" for name, reason in silent)
+        said = "; ".join(dict.fromkeys(silent))
         lines.append(f"Says nothing, as the dense model is too weak there: {said}.")
     return lines
 
 
 def flipped(row: Difference) -> tuple[int, int, int]:
     """Return how many answers became wrong or stereotyped, right or unbiased, of how many."""
-    if row.flips:
-        return row.flips.to_stereotyped, row.flips.to_unbiased, row.flips.n
-    if row.answers:
-        return row.answers.right_to_wrong, row.answers.wrong_to_right, row.answers.n
-    return 0, 0, 0
+    n, bad, good = astuple(row.flips or row.answers or Flips(0, 0, 0))
+    return bad, good, n
 
 
 def _percent(share: float) -> str:
