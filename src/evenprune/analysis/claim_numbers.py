@@ -9,17 +9,9 @@ from ..config.run_sheet import has_paper_form
 from ..config.tasks import FACTS, JUDGED
 from ..serving.shapes import QWEN25_7B
 from ..stats.inference import Estimate
-from . import mask_diffs, measurements
+from . import labels, mask_diffs, measurements
 from .estimates import Compute
-from .labels import (
-    DTO_LABEL,
-    METHOD_LABELS,
-    REGIME_LABELS,
-    TASK_LABELS,
-    THROUGHPUT_LABEL,
-    calibration_label,
-    model_label,
-)
+from .labels import METHOD_LABELS, REGIME_LABELS, TASK_LABELS
 from .printed import printed_values
 from .results import Group, Quantity, groups
 from .run import Run
@@ -32,7 +24,7 @@ Wanted = tuple[Point, str]  # and the name of a number
 UNSAFE = tuple(f"{task}:says_unsafe_paper" for task in JUDGED)
 LABELS = (
     TASK_LABELS
-    | {"dto": DTO_LABEL, SPEED: THROUGHPUT_LABEL}
+    | {"dto": labels.DTO_LABEL, SPEED: labels.THROUGHPUT_LABEL}
     | {name: f"{TASK_LABELS[task]} unsafe" for task, name in zip(JUDGED, UNSAFE, strict=True)}
 )
 
@@ -107,12 +99,13 @@ class RunNumbers:
 
     def label(self, model: str) -> str:
         """Return the model's name in tables."""
-        return model_label(self._sheet, model) if model in self._sheet.config.models else model
+        known = model in self._sheet.config.models
+        return labels.model_label(self._sheet, model) if known else model
 
     def calibration(self, name: str) -> str:
         """Return the calibration's name in tables."""
         known = name in self._sheet.config.calibrations
-        return calibration_label(self._sheet, name) if known else name
+        return labels.calibration_label(self._sheet, name) if known else name
 
     def _name(self, point: Point) -> str:
         """Return a checkpoint in words."""

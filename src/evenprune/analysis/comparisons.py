@@ -85,11 +85,6 @@ class Comparison:
 RELATIVE = ("perplexity", SPEED)
 
 
-def unit_of(name: str) -> str:
-    """Return the unit in which two values of a name are compared."""
-    return "relative" if name in RELATIVE else "dto" if name == "dto" else "points"
-
-
 def place_label(numbers: Numbers, point: Point) -> str:
     """Return model and regime, with the calibration where it is not StereoSet alone."""
     model, _, regime, calibration = point
@@ -124,7 +119,8 @@ def compare(
     numbers: Numbers, ours: Point, base: Point, name: str, against: str, margins: bool = False
 ) -> Iterator[Comparison]:
     """Yield the one comparison "ours is better than base", none where a value is missing."""
-    label, unit = f"{place_label(numbers, ours)}: {name_label(name)} {against}", unit_of(name)
+    label = f"{place_label(numbers, ours)}: {name_label(name)} {against}"
+    unit = "relative" if name in RELATIVE else "dto" if name == "dto" else "points"
     yield from _tested(label, better(numbers, ours, base, name), unit, MARGINS[unit] * margins)
 
 

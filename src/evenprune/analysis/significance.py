@@ -36,19 +36,11 @@ from ..config.grids import Checkpoint, benchmarks_of, in_calibration, method_opt
 from ..config.run_sheet import RunSheet, has_paper_form
 from ..io.progress import Progress
 from ..io.reading import expected_form
+from ..stats import verdicts
 from ..stats.measures import MEASURES
 from ..stats.paired import Sums, fitting, read_sums, sums_of
 from ..stats.records import first_part, read_records
-from ..stats.verdicts import (
-    BY_TEXT,
-    PairedTest,
-    Verdict,
-    constant_answer,
-    judged,
-    kind,
-    metrics_of,
-    paired_test,
-)
+from ..stats.verdicts import PairedTest, Verdict, kind, metrics_of, paired_test
 from . import dto
 from .frames import make_frame
 
@@ -67,7 +59,10 @@ MEAN = "mean"  # in the column seed: scores averaged over the calibration seeds
 PARTS = {"crows_pairs": ("pct_stereotype_shared",)}
 # Of which a benchmark may have no item: questions of your own need name no stereotype, BBQ's bias
 # scores are of answers that name a person, association needs other groups, a pair shared tokens.
-OPTIONAL = ("stereotype_rate", "s_amb", "s_dis", "association", "signed_diff_shared", *BY_TEXT)
+OPTIONAL = (
+    *("stereotype_rate", "s_amb", "s_dis", "association", "signed_diff_shared"),
+    *verdicts.BY_TEXT,
+)
 
 
 class Question(NamedTuple):
@@ -105,7 +100,7 @@ class Scores:
         path = self._run_sheet.result_folder(point, question.benchmark) / ITEMS
         with expected_form("records of answers", path, "evaluate again"):
             rows = self._rows(point, question.benchmark)
-            return constant_answer(question.task, question.metric, rows)
+            return verdicts.constant_answer(question.task, question.metric, rows)
 
     def _read(self, point: Checkpoint, part: dto.Component) -> Sums | None:
         slug, metric = part
@@ -274,6 +269,6 @@ def _family(
                 families.setdefault(seed, {})[question] = test
     for seed, family in families.items():
         constant = {question: scores.constant(question, members[0][1]) for question in family}
-        for question, verdict in judged(family, constant=constant).items():
+        for question, verdict in verdicts.judged(family, constant=constant).items():
             cells[seed, question] |= verdict_columns(verdict)
     return [(seed, question, columns) for (seed, question), columns in cells.items()]

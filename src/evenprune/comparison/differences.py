@@ -20,16 +20,7 @@ from ..stats.directions import chance, direction
 from ..stats.measures import MEASURES, OTHERWISE
 from ..stats.paired import LEAST, Sums, fitting, some
 from ..stats.records import Record as Row
-from ..stats.verdicts import (
-    IDENTICAL,
-    NOT_TESTED,
-    Kind,
-    PairedTest,
-    Verdict,
-    kind,
-    metrics_of,
-    paired_test,
-)
+from ..stats.verdicts import IDENTICAL, Kind, PairedTest, metrics_of, paired_test
 
 # Of a protocol what decides which items are asked, and how; the rest is told where it differs.
 DECISIVE = (
@@ -42,16 +33,6 @@ NO_ENDS = (None, None)
 EVIDENCE = ("files_sha256", "model_sha256", "base_sha256", "data", "spec", "versions", "records")
 
 # Unbiased, stereotyped or neither, item by item
-
-
-def _biased_answer(row: Row) -> bool | None:
-    if row["pred"] == row["unknown_idx"]:
-        return False
-    return True if row["pred"] == row["biased_idx"] else None
-
-
-def _is_targeted(row: Row) -> bool:
-    return row["condition"] == "ambig" and row["biased_idx"] is not None
 
 
 @dataclass(frozen=True)
@@ -78,10 +59,10 @@ STATES: Mapping[str, States] = {
     ),
     "bbq": States(
         "acc_amb",
-        _biased_answer,
+        lambda row: {row["biased_idx"]: True, row["unknown_idx"]: False}.get(row["pred"]),
         "“unknown” is chosen in an ambiguous context",
         "the answer in line with the stereotype is; the other person is neither",
-        _is_targeted,
+        lambda row: row["condition"] == "ambig" and row["biased_idx"] is not None,
     ),
     "multiple_choice": States(
         "stereotype_rate",
@@ -159,7 +140,7 @@ class Difference:
     detectable_better: float | None = None
     needed: int | None = None
     in_calibration: bool = False
-    verdict: str = NOT_TESTED
+    verdict: str = verdicts.NOT_TESTED
     reason: str = ""
     flips: Flips | None = None
     answers: Answers | None = None
@@ -285,7 +266,7 @@ def differences(
             continue
         before, after = (one.value(metric) for one in (dense, pruned))
         row = Difference(
-            *(slug, task, metric, kind(task, metric)),
+            *(slug, task, metric, verdicts.kind(task, metric)),
             *(direction(task, metric), chance(task, metric)),
             n=int((both[0] or {}).get("n") or 0),
             clustered=False,
@@ -398,7 +379,7 @@ def by_category(
     return judged(parts, margin, bias_margin, wanted)
 
 
-def _with_verdict(tested: Tested, said: Verdict, wanted: float | None) -> Difference:
+def _with_verdict(tested: Tested, said: verdicts.Verdict, wanted: float | None) -> Difference:
     row, test, identical = tested.row, tested.test, tested.identical
     if test is None:
         return dataclasses.replace(row, verdict=IDENTICAL if identical else row.verdict)

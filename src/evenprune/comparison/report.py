@@ -11,25 +11,10 @@ from .. import __version__
 from ..analysis.labels import TASK_DIGITS
 from ..io.pages import fill
 from ..models.stored import Stored
+from ..stats import verdicts
 from ..stats.inference import p_text
 from ..stats.paired import LEAST
-from ..stats.verdicts import (
-    BIAS_MARGIN,
-    EQUALLY_FAIR,
-    IDENTICAL,
-    LEVEL,
-    LOOKS,
-    LOST,
-    MARGIN,
-    MOVED,
-    NOT_SHOWN,
-    NOT_TESTED,
-    SAME,
-    SAYS_NOTHING,
-    UNCHANGED,
-    UNDECIDED,
-    WORDS,
-)
+from ..stats.verdicts import BIAS_MARGIN, MARGIN
 from .columns import GOOD, NONE, aligned
 from .differences import STATES, Difference, Flips
 from .fidelity import Fidelity
@@ -51,7 +36,10 @@ HEADS = (
 SHORT = (*HEADS[:12], "to bad", "to good")
 SHOWN = (*range(11), 12, 13)
 # Of what is shown of categories: those with these verdicts, and how many items moved.
-QUIET = (NOT_SHOWN, NOT_TESTED, SAYS_NOTHING, SAME, EQUALLY_FAIR, MOVED)
+QUIET = (
+    *(*verdicts.UNDECIDED, verdicts.NOT_TESTED, verdicts.SAYS_NOTHING),
+    *(verdicts.SAME, verdicts.EQUALLY_FAIR),
+)
 ABILITY_LOST = (
     "Fairer, ability lost: a model that loses its ability drifts to guessing, which bias metrics "
     "take for fair."
@@ -85,7 +73,7 @@ class Block:
 
     def summary(self) -> str:
         """Return how often which verdict occurs."""
-        if self.rows and all(row.verdict == IDENTICAL for row in self.rows):
+        if self.rows and all(row.verdict == verdicts.IDENTICAL for row in self.rows):
             return "identical: the records of all items are the same"
         return counted(self.rows)
 
@@ -93,7 +81,7 @@ class Block:
 def counted(rows: Sequence[Difference]) -> str:
     """Return how often which verdict occurs, in words."""
     counts = Counter(row.verdict for row in rows)
-    return ", ".join(f"{counts[word]} {word}" for word in WORDS if word in counts)
+    return ", ".join(f"{counts[word]} {word}" for word in verdicts.WORDS if word in counts)
 
 
 @dataclass(frozen=True)
@@ -172,16 +160,14 @@ class Comparison:
             "clustered": ", ".join(dict.fromkeys(row.benchmark for row in rows if row.clustered)),
             "flipped": any(row.flips or row.answers for row in rows),
             "states": {task: STATES[task] for task in tasks if task in STATES},
-            "level": LEVEL,
-            **{"moved": MOVED, "lost": LOST, "same": SAME, "equal": EQUALLY_FAIR},
-            "not_shown": NOT_SHOWN,
+            "verdicts": verdicts,
         }
         return fill(NOTES, values).splitlines()
 
 
 def block_notes(rows: Sequence[Difference]) -> list[str]:
     """Return what must be read beside one pruned model's verdicts."""
-    lines = [ABILITY_LOST] if any(row.verdict == LOST for row in rows) else []
+    lines = [ABILITY_LOST] if any(row.verdict == verdicts.LOST for row in rows) else []
     for row in rows:
         worse, better, n = flipped(row)
         both = (worse + better) / n if n else 0.0
@@ -227,7 +213,7 @@ def difference(row: Difference, value: float | None, signed: bool = True) -> str
 
 def seen(row: Difference) -> str:
     """Return the smallest change that an undecided row would have shown."""
-    if row.verdict not in UNDECIDED:
+    if row.verdict not in verdicts.UNDECIDED:
         return NONE
     worse, better = (
         "none" if size is None else difference(row, size, signed=False)
@@ -240,7 +226,7 @@ def cells(row: Difference) -> list[str]:
     """Return a row's cells, in the order of ``HEADS``."""
     ends = NONE
     if row.family_low == row.family_high == (1.0 if row.ratio else 0.0):
-        ends = UNCHANGED
+        ends = verdicts.UNCHANGED
     elif row.family_low is not None:
         ends = f"{difference(row, row.family_low)} to {difference(row, row.family_high)}"
     p = NONE if row.p_holm is None else p_text(row.p_holm).removeprefix("p ").removeprefix("= ")
@@ -300,7 +286,7 @@ def as_dict(found: Comparison) -> dict[str, Any]:
 def _page_row(row: Difference) -> dict[str, Any]:
     found = cells(row)
     found[0] = " ".join(filter(None, [found[0], row.category]))
-    return {"cells": found, "look": LOOKS.get(row.verdict, "")}
+    return {"cells": found, "look": verdicts.LOOKS.get(row.verdict, "")}
 
 
 def to_html(found: Comparison) -> str:

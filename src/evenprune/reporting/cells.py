@@ -31,6 +31,7 @@ def rate_ends(run: Run, group: Group, quantity: Quantity) -> Ends | None:
 def make_cell(run: Run, group: Group, field: Field, marks: bool = True) -> Cell:
     """Return one number of a grid point: value, printed counterpart, a dagger if ``marks``."""
     column, quantity = field.column, field.quantity
+    slug, metric, category = quantity
     measured = run.results.of(group, quantity)
     if measured is None or field.of != "value":
         part = getattr(measured, field.of, None)
@@ -40,38 +41,29 @@ def make_cell(run: Run, group: Group, field: Field, marks: bool = True) -> Cell:
         display += f" ± {column.show(measured.sd)}"
     if column.ends and ends is not None:
         display += f" [{', '.join(map(column.show, ends))}]"
+    # A dagger: better than SparseGPT with p < 0.01. The change to the dense model has "*" where
+    # Holm's p is below 0.05. Categories are not tested.
+    entry, dagger, change = run.sheet.config.benchmarks.get(slug), False, ""
+    if entry and marks and not category and (test := run.dagger_test(group, quantity)):
+        better = gain(entry.task, metric, measured.value, measured.value - test[0]) > 0
+        dagger = bool(better) and test[1] < ALPHA
+    dense = None if category else run.significance.against_dense(group, slug, metric)
+    if dense and dense["diff"] is not None:
+        clear = dense["p_holm"] is not None and dense["p_holm"] < LEVEL
+        change = show_difference(column, dense, "diff") + "*" * clear
     return Cell(
         *(measured.value, display, measured.printed, measured.sd, measured.error, ends),
-        dagger=marks and is_improvement(run, group, quantity, measured.value),
+        dagger=dagger,
         in_calibration=measured.in_calibration,
         source=quantity.path,
-        change=change_of(run, group, field),
+        change=change,
     )
-
-
-def change_of(run: Run, group: Group, field: Field) -> str:
-    """Return the difference to the dense model as text, with "*" where Holm's p is below 0.05."""
-    benchmark, metric, category = field.quantity
-    test = None if category else run.significance.against_dense(group, benchmark, metric)
-    if not test or test["diff"] is None:
-        return ""
-    clear = test["p_holm"] is not None and test["p_holm"] < LEVEL
-    return show_difference(field.column, test, "diff") + "*" * clear
 
 
 def show_difference(column: Column, test: Mapping[str, Any], name: str) -> str:
     """Return a number of a test in the unit of its difference: signed, or a ratio."""
     ratio = test["form"] == "ratio"
     return f"× {test[name]:.3g}" if ratio else column.show(test[name], signed=True)
-
-
-def is_improvement(run: Run, group: Group, quantity: Quantity, value: float) -> bool:
-    """Return whether a test says that this grid point improves on SparseGPT, p < 0.01."""
-    entry = run.sheet.config.benchmarks.get(quantity.benchmark)
-    test = None if quantity.category else run.dagger_test(group, quantity)
-    if entry is None or test is None or test[1] >= ALPHA:
-        return False
-    return bool(gain(entry.task, quantity.metric, value, value - test[0]) > 0)
 
 
 def checkpoint_row(run: Run, group: Group, fields: Sequence[Field], labels: tuple[str, ...],

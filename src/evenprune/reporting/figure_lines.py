@@ -36,7 +36,9 @@ def _panels(
         for place, field in enumerate(fields):
             axis = axes[column][place]
             rows += panel(axis, model, field)
-            plots.finish_axis(axis, field)
+            axis.grid(axis="y")
+            if field.column.group == "perplexity":
+                plots.scale_perplexity(axis, "y")
             if len(models) == 1:
                 axis.set_title(plots.axis_label(field))
             elif place == 0:

@@ -63,13 +63,12 @@ def methods(run: Run, slug: str) -> Table:
             continue
         update, bias, metric, cost = TABLES[slug]["forms"].get(name, (None, None, "–", "–"))
         solved = f" (solver {sheet.config.pruning.solver})" if facts.shifts and bias else ""
-        labels = (
-            METHOD_LABELS[name], yes_no(update), yes_no(facts.calibrated), yes_no(bias),
-            f"{metric}{solved}", cost,
-        )  # fmt: skip
-        keys = ("weight_update", "calibration_data", "bias_aware", "metric", "complexity")
-        identity = {"method": name, **dict(zip(keys, labels[1:], strict=True))}
+        signs = map(yes_no, (update, facts.calibrated, bias))
+        said = (*signs, f"{metric}{solved}", cost)
+        keys = ("method", "weight_update", "calibration_data", "bias_aware", "metric", "complexity")
+        identity = dict(zip(keys, (name, *said), strict=True))
         rule: Rule = "full" if bias and rows and not rows[-1].strong else ""
+        labels = (METHOD_LABELS[name], *said)
         rows.append(Row(labels, identity=identity, rule=rule, strong=bool(bias)))
     return made(run, slug, rows, notes=())
 
