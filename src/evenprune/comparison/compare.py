@@ -120,13 +120,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate what is missing, print the comparison, and return the exit status."""
-    found = compare(**vars(args))
-    print(printable(found.text(terminal_width())))
+    comparison = compare(**vars(args))
+    print(printable(comparison.text(terminal_width())))
     if args.out:
         print(f"wrote {args.out / JSON} and {HTML}")
-    for line in found.failed:
+    for line in comparison.failed:
         print(f"failed: {line}", file=sys.stderr)
-    return FAILED if found.failed else 0
+    return FAILED if comparison.failed else 0
 
 
 def compare(
@@ -300,7 +300,7 @@ def _evaluated(
 ) -> tuple[dict[str, Mapping[str, Path]], dict[str, Fidelity]]:  # fmt: skip
     """Return the results of all sides by name and benchmark, and each model's fidelity."""
     models = {side.name: side for side in sides if isinstance(side, Model)}
-    found: dict[str, Mapping[str, Path]] = {
+    folders: dict[str, Mapping[str, Path]] = {
         side.name: results_of(side, requests) for side in sides if isinstance(side, Evaluated)
     }
     for spec, source in (request.asked for request in requests.values() if models):
@@ -312,8 +312,8 @@ def _evaluated(
         text = None if fidelity is None else ask_text(fidelity, sides, load, trust, options)
         for number, (name, model) in enumerate(asked.items(), 1):
             print(f"model {number} of {len(asked)}: {name}", flush=True)
-            found[name] = model.evaluate()
-        return found, text.measure(kept) if text else {}
+            folders[name] = model.evaluate()
+        return folders, text.measure(kept) if text else {}
 
 
 def _card(side: Side) -> Path:

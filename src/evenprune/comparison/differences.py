@@ -332,7 +332,7 @@ def flips(pairs: Sequence[Pair | None]) -> Flips:
 
 
 def judged(
-    found: Sequence[Tested],
+    tested: Sequence[Tested],
     margin: float = verdicts.MARGIN,
     bias_margin: float = verdicts.BIAS_MARGIN,
     wanted: float | None = None,
@@ -341,14 +341,14 @@ def judged(
 
     ``wanted``: a change, of which ``needed`` says how many items would show it.
     """
-    tests = dict(enumerate(one.test for one in found))
-    constant = dict(enumerate(one.constant for one in found))
+    tests = dict(enumerate(one.test for one in tested))
+    constant = dict(enumerate(one.constant for one in tested))
     said = verdicts.judged(tests, margin, bias_margin, constant)
-    return [_with_verdict(one, said[k], wanted) for k, one in enumerate(found)]
+    return [_with_verdict(one, said[k], wanted) for k, one in enumerate(tested)]
 
 
 def by_category(
-    found: Sequence[Tested],
+    tested: Sequence[Tested],
     margin: float = verdicts.MARGIN,
     bias_margin: float = verdicts.BIAS_MARGIN,
     wanted: float | None = None,
@@ -359,7 +359,7 @@ def by_category(
     category of fewer items than are tested.
     """
     parts = []
-    for one in found:
+    for one in tested:
         names = sorted(set(one.categories))
         for name in names if one.test and not one.identical and len(names) > 1 else ():
             chosen = [place for place, category in enumerate(one.categories) if category == name]

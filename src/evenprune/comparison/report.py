@@ -148,8 +148,8 @@ class Comparison:
 
     def side(self, name: str) -> str:
         """Return a side's name, and what its weights take on disk."""
-        found = self.stored.get(name)
-        return f"{name}: {found}" if found else name
+        form = self.stored.get(name)
+        return f"{name}: {form}" if form else name
 
     def notes(self) -> list[str]:
         """Return what the tables mean, in words."""
@@ -274,30 +274,30 @@ def _table(rows: Sequence[Sequence[str]], width: int | None) -> str:
     return "\n\n".join(parts)
 
 
-def as_dict(found: Comparison) -> dict[str, Any]:
+def as_dict(comparison: Comparison) -> dict[str, Any]:
     """Return everything as plain values, enough for an audit of the verdicts."""
     return {
         "evenprune": __version__,
         "correction": "Holm, over all rows of one pruned model; family_low and family_high alike",
-        **asdict(found),
+        **asdict(comparison),
     }
 
 
 def _page_row(row: Difference) -> dict[str, Any]:
-    found = cells(row)
-    found[0] = " ".join(filter(None, [found[0], row.category]))
-    return {"cells": found, "look": verdicts.LOOKS.get(row.verdict, "")}
+    shown = cells(row)
+    shown[0] = " ".join(filter(None, [shown[0], row.category]))
+    return {"cells": shown, "look": verdicts.LOOKS.get(row.verdict, "")}
 
 
-def to_html(found: Comparison) -> str:
+def to_html(comparison: Comparison) -> str:
     """Return the comparison as one HTML page without any other file."""
     values = {
         "title": "Pruned against dense",
-        "dense": found.side(found.dense),
+        "dense": comparison.side(comparison.dense),
         "heads": HEADS,
         "blocks": [
             {
-                "pruned": found.side(block.pruned),
+                "pruned": comparison.side(block.pruned),
                 "summary": block.summary(),
                 "fidelity": block.fidelity,
                 "notes": block.notes,
@@ -306,8 +306,8 @@ def to_html(found: Comparison) -> str:
                 "categories": [_page_row(row) for row in block.categories],
                 "moved": block.moved,
             }
-            for block in found.blocks
+            for block in comparison.blocks
         ],
-        "notes": found.notes(),
+        "notes": comparison.notes(),
     }
     return fill(HTML, values)

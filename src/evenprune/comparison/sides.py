@@ -92,8 +92,8 @@ def open_evaluated(path: Path, name: str = "") -> Evaluated | None:
         return Evaluated(name, path, {str(read_result(path)["benchmark"]): path})
     is_model = (path / "config.json").is_file()
     folders = [] if is_model else [one.parent for one in sorted(path.glob(f"*/{METRICS}"))]
-    found = {str(read_result(folder)["benchmark"]): folder for folder in folders}
-    return Evaluated(name, path, found) if found else None
+    results = {str(read_result(folder)["benchmark"]): folder for folder in folders}
+    return Evaluated(name, path, results) if results else None
 
 
 def open_side(text: str, lock: Path, trust: bool) -> Side:

@@ -70,7 +70,7 @@ def document(run: Run) -> Document:
     return Document(title, bottom, facts(run), pieces, again(run), replies, said)
 
 
-def bottom_line(run: Run, found: list[Answer], said: list[str]) -> Paragraphs:
+def bottom_line(run: Run, replies: list[Answer], said: list[str]) -> Paragraphs:
     """Return what held, what did not and what was not tested, a paragraph each.
 
     Of a run with the table claims these are the paper's claims, of any other one it is what pruning
@@ -80,7 +80,7 @@ def bottom_line(run: Run, found: list[Answer], said: list[str]) -> Paragraphs:
     if "claims" not in config.tables:
         about = "Each pruned model against its dense one, on the same items."
         lines = [("Bottom line", " ".join([about, *said]))]
-        return lines + [(one.name, " ".join(one.sentences)) for one in found]
+        return lines + [(one.name, " ".join(one.sentences)) for one in replies]
     findings = claims.findings(run)
     numbers = {name: sum(one.verdict == name for one in findings) for name in HEADS}
     words = ", ".join(f"{count} {name}" for name, count in numbers.items() if count)

@@ -231,6 +231,6 @@ def commands(sheet: RunSheet, folder: Path, group: Group, benchmark: str, table:
 
 def run(args: argparse.Namespace) -> None:
     """Run ``explain``."""
-    found = explain(args.results, args.table, args.cell)
-    text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
-    print(text if args.json else fill(TEMPLATE, found), end="")
+    facts = explain(args.results, args.table, args.cell)
+    text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
+    print(text if args.json else fill(TEMPLATE, facts), end="")

@@ -108,19 +108,16 @@ def models(run: Run, slug: str) -> Table:
 def licences(run: Run, slug: str) -> Table:
     """Return the licence of every model of the run, base models last, and of every data set."""
     config = run.sheet.config
-    lines = [
-        [("model", one, model_label(run.sheet, one), config.models[one].licence) for one in names]
+    sets = [] if config.source == "world" else needed_datasets(config)
+
+    def row(kind: str, name: str, label: str, licence: str | None) -> Row:
+        return Row((label, licence or "–"), identity={kind: name, "licence": licence or ""})
+
+    parts = [
+        [row("model", n, model_label(run.sheet, n), config.models[n].licence) for n in names]
         for _, names in models_by_kind(run)
     ]
-    sets = [] if config.source == "world" else needed_datasets(config)
-    lines.append([("dataset", one, one, config.datasets[one].licence) for one in sets])
-    parts = [
-        [
-            Row((label, licence or "–"), identity={kind: name, "licence": licence or ""})
-            for kind, name, label, licence in part
-        ]
-        for part in lines
-    ]
+    parts.append([row("dataset", name, name, config.datasets[name].licence) for name in sets])
     return _listed(run, slug, parts)
 
 
