@@ -183,7 +183,7 @@ def fitted(sets: Sequence[Items], limit: float) -> list[Items]:
     flags = [[any(row) for row in zip(*each)] for each in columns]
     orders = [random.Random(SEED).sample(range(len(each)), len(each)) for each in flags]
     for order, changed in zip(orders, flags):
-        order.sort(key=lambda k, changed=changed: not changed[k])  # type: ignore[misc]
+        order.sort(key=[not flag for flag in changed].__getitem__)
     chosen: list[list[int]] = [[] for _ in sets]
     used = 0
     for turn in itertools.zip_longest(*orders):
